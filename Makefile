@@ -1,0 +1,43 @@
+# `make demo` and `make test` set up everything they need in .venv; only Python 3.11 or newer, pip and make are assumed.
+PYTHON ?= $(shell command -v python3.11 || command -v python3 || command -v python)
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help setup demo test test-all lint bench clean
+
+help:
+	@echo "make demo      learn a network layer from its activations, write a model and a picture"
+	@echo "make test      linters, types, layers, tests (a few minutes)"
+	@echo "make test-all  the same, with the slow studies"
+	@echo "make bench     accuracy, calibration, speed, memory and start-up, as one table"
+	@echo "make clean     remove .venv and caches"
+
+setup: $(READY)
+
+$(READY): pyproject.toml
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "unrelu needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11")'
+	"$(PYTHON)" -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $(READY)
+
+demo: setup
+	$(BIN)/unrelu demo
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: lint
+	$(BIN)/python -m pytest
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,47 @@
+"""unrelu: learn x = ReLU(W z + b), z ~ N(0, I), from samples of x alone.
+
+Names are imported on first use, so that ``import unrelu`` and the command line start fast.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from unrelu._version import __version__
+
+if TYPE_CHECKING:
+    from unrelu import methods, metrics, synthetic
+    from unrelu.distribution import RectifiedGaussian
+    from unrelu.estimators import RectifiedGaussianLearner, merge
+
+__all__ = [
+    "RectifiedGaussian",
+    "RectifiedGaussianLearner",
+    "__version__",
+    "merge",
+    "methods",
+    "metrics",
+    "synthetic",
+]
+
+_HOME = {
+    "RectifiedGaussian": "unrelu.distribution",
+    "RectifiedGaussianLearner": "unrelu.estimators",
+    "merge": "unrelu.estimators",
+}
+_MODULES = {"methods", "metrics", "synthetic"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"unrelu.{name}")
+    if name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'unrelu' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,149 @@
+"""Every interface and every record that crosses a stage, on one page.
+
+    samples --blocks--> engine(question) --record--> evidence --> marginals, correlations --> model
+
+A *question* turns one block of rows into a record; records of disjoint rows merge. Statistics
+therefore never know where the rows live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A run of consecutive rows. ``values`` is n x d (float32 or float64), NaN where missing."""
+
+    values: NDArray[np.floating[Any]]
+    first_row: int = 0
+    weights: FloatArray | None = None
+
+
+@runtime_checkable
+class Samples(Protocol):
+    """Rows that can be read again and again, block by block, in a fixed order."""
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows, or None where only a full read can tell."""
+        ...
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None: ...
+
+    def blocks(self) -> Iterator[Block]: ...
+
+
+# --- questions ----------------------------------------------------------------------------------
+
+
+class Record(Protocol):
+    """An answer about some rows. ``merge`` joins the answers of disjoint rows."""
+
+    def merge(self, other: Self) -> Self: ...
+
+
+R = TypeVar("R", bound=Record)
+
+
+class Question(Protocol[R]):
+    """A picklable, hashable callable: block of rows -> record."""
+
+    def __call__(self, block: Block) -> R: ...
+
+    def __hash__(self) -> int: ...
+
+
+class Engine(Protocol):
+    """Runs one pass: asks ``question`` of every block and merges the records in block order."""
+
+    def collect(self, blocks: Iterable[Block], question: Question[R]) -> R: ...
+
+
+class Evidence(Protocol):
+    """What an estimator may know of the data: answers to questions."""
+
+    def collect(self, question: Question[R]) -> R: ...
+
+
+Progress = Callable[[int], None]
+"""Called with the number of rows just read."""
+
+
+# --- what the stages hand on --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class RowParameters:
+    """Bias b_i and scale s_i = |W(i,:)| of every coordinate, measured from zero (not from the floor).
+
+    ``bias_scale_covariance`` is d x 2 x 2: the sampling covariance of (b_i, s_i).
+    ``scale`` is 0 for a constant column, whose errors are 0.
+    """
+
+    bias: FloatArray
+    scale: FloatArray
+    floor: FloatArray
+    bias_scale_covariance: FloatArray
+
+    @property
+    def bias_stderr(self) -> FloatArray:
+        return np.sqrt(self.bias_scale_covariance[:, 0, 0])
+
+    @property
+    def scale_stderr(self) -> FloatArray:
+        return np.sqrt(self.bias_scale_covariance[:, 1, 1])
+
+
+@dataclass(frozen=True, eq=False)
+class PairCorrelations:
+    """Latent correlations r_ij (unit diagonal, perhaps indefinite) and their standard errors."""
+
+    correlation: FloatArray
+    stderr: FloatArray
+    perfect_pairs: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class LearningReport:
+    """How the learning went, in plain numbers.
+
+    ``projection_shift_max`` and ``projection_shift_rms`` say how far the assembly into a
+    semidefinite matrix (of rank ``n_components``, if asked) moved the correlations;
+    ``smallest_eigenvalue`` is that of the correlation matrix before it.
+    """
+
+    method: str
+    n_rows: int
+    n_features: int
+    effective_rows: float
+    share_floored: float
+    share_missing: float
+    smallest_eigenvalue: float
+    projection_shift_max: float
+    projection_shift_rms: float
+    projection_rounds: int
+    notes: tuple[str, ...] = field(default=())
+
+
+class MarginalEstimator(Protocol):
+    def estimate(self, evidence: Evidence) -> RowParameters: ...
+
+
+class CorrelationEstimator(Protocol):
+    def estimate(self, evidence: Evidence, rows: RowParameters) -> PairCorrelations: ...

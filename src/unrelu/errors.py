@@ -1,0 +1,55 @@
+"""Our exceptions and warnings. A message says what is wrong, where, and what to do next.
+
+Every exception derives from :class:`UnreluError`; those a caller can provoke with data or
+parameters are also a ``ValueError``, as scikit-learn's conventions ask.
+"""
+
+from __future__ import annotations
+
+
+class UnreluError(Exception):
+    """Base of every exception this package raises on purpose."""
+
+
+class InvalidDataError(UnreluError, ValueError):
+    """The table cannot be learned from: names the rows and columns at fault."""
+
+
+class InvalidParameterError(UnreluError, ValueError):
+    """A parameter is outside its domain."""
+
+
+class ModelFileError(UnreluError, ValueError):
+    """A model file is missing, damaged, or written by a newer version."""
+
+
+class InputFileError(UnreluError, ValueError):
+    """A table file cannot be read: missing, empty, of unknown kind, or not numeric."""
+
+
+class OutputError(UnreluError, OSError):
+    """A result could not be written; nothing half-written is left behind."""
+
+
+class MissingDependencyError(UnreluError, ImportError):
+    """An optional dependency is needed; the message says how to install it."""
+
+
+class UnreluWarning(UserWarning):
+    """Base of every warning this package issues."""
+
+
+class ConstantColumnWarning(UnreluWarning):
+    """A column never varies above the floor: its row norm is 0 and its correlations are undefined (0)."""
+
+
+class FewPositivesWarning(UnreluWarning):
+    """A column is so rarely above its floor that its parameters are barely determined."""
+
+
+class PerfectCorrelationWarning(UnreluWarning):
+    """Two columns are exact linear images of each other: the latent correlation is +1 or -1."""
+
+
+class MoreColumnsThanRowsWarning(UnreluWarning):
+    """Fewer rows than columns: the covariance is learned pair by pair and made semidefinite."""
