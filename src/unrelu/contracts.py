@@ -9,7 +9,7 @@ therefore never know where the rows live.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -76,7 +76,10 @@ class Engine(Protocol):
 
 
 class Evidence(Protocol):
-    """What an estimator may know of the data: answers to questions."""
+    """What an estimator may know of the data: answers to questions, and what the columns are called."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None: ...
 
     def collect(self, question: Question[R]) -> R: ...
 
@@ -86,6 +89,19 @@ Progress = Callable[[int], None]
 
 
 # --- what the stages hand on --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """What the user says about the model, whatever the method.
+
+    ``floor``: one number per column. ``nonnegative_bias``: every bias is at or above its floor, as papers 000 and
+    001 assume. ``n_components``: the number k of latent inputs z, so that S = W W' has rank k (None: any rank).
+    """
+
+    floor: tuple[float, ...]
+    nonnegative_bias: bool = False
+    n_components: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,13 +136,22 @@ class PairCorrelations:
 
 
 @dataclass(frozen=True)
-class LearningReport:
-    """How the learning went, in plain numbers.
+class Assembly:
+    """How the correlations were made one semidefinite matrix (of rank ``n_components``, if asked).
 
-    ``projection_shift_max`` and ``projection_shift_rms`` say how far the assembly into a
-    semidefinite matrix (of rank ``n_components``, if asked) moved the correlations;
-    ``smallest_eigenvalue`` is that of the correlation matrix before it.
+    ``smallest_eigenvalue`` is that of the estimated correlations before; ``shift_max`` and ``shift_rms`` say how
+    far the off-diagonal correlations moved.
     """
+
+    smallest_eigenvalue: float
+    shift_max: float = 0.0
+    shift_rms: float = 0.0
+    rounds: int = 0
+
+
+@dataclass(frozen=True)
+class LearningReport:
+    """How the learning went, in plain numbers."""
 
     method: str
     n_rows: int
@@ -134,11 +159,8 @@ class LearningReport:
     effective_rows: float
     share_floored: float
     share_missing: float
-    smallest_eigenvalue: float
-    projection_shift_max: float
-    projection_shift_rms: float
-    projection_rounds: int
-    notes: tuple[str, ...] = field(default=())
+    pairs_never_above_together: int
+    assembly: Assembly
 
 
 class MarginalEstimator(Protocol):

@@ -1,0 +1,1 @@
+"""Latent correlations of all pairs, given the marginals: one variant, one file."""

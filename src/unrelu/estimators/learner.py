@@ -1,0 +1,303 @@
+"""RectifiedGaussianLearner: scikit-learn's way to the learned model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from unrelu.contracts import Assumptions, Evidence, FloatArray, LearningReport
+from unrelu.distribution import RectifiedGaussian
+from unrelu.engines.local import LocalEngine
+from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.evidence import RecordedEvidence, SampleEvidence
+from unrelu.learning import Learned
+from unrelu.methods import Method, method_named
+from unrelu.samples import ArraySamples
+from unrelu.statistics.pair_moments import PairMoments
+from unrelu.validation import column_label, floor_per_column
+
+
+class RectifiedGaussianLearner(BaseEstimator):
+    """Learn x = max(y, floor), y ~ N(bias, covariance), from rows of x.
+
+    Parameters
+    ----------
+    method : str or object from :mod:`unrelu.methods`, default="one_pass"
+        How to learn.
+    floor : float or one per column, default=0.0
+        Values at the floor are cut off there; values below it are an error. NaN means not observed.
+    nonnegative_bias : bool, default=False
+        Assume every bias at or above its floor, as papers 000 and 001 do.
+    n_components : int or None, default=None
+        Number k of latent inputs: the covariance W W' then has rank at most k.
+    random_state : int, Generator or None, default=None
+        Used by :meth:`sample` and by methods that draw; "one_pass" does not.
+
+    Attributes
+    ----------
+    bias_, covariance_, correlation_, row_norms_ : arrays
+        The learned latent mean, covariance W W', its correlations, and norms of the rows of W.
+    bias_stderr_, row_norms_stderr_, correlation_stderr_ : arrays
+        Standard errors; those of the correlations are before the assembly into one semidefinite matrix.
+    distribution_ : RectifiedGaussian
+        The learned model: sample from it, save it.
+    report_ : LearningReport
+        How the learning went.
+
+    Notes
+    -----
+    ``sample_weight`` gives the same model as repeating rows. Standard errors use Kish's effective number of rows,
+    (sum w)^2 / sum w^2: right for weights that say how much to trust a row, too large by the root of the mean weight
+    for counts of identical rows.
+
+    Examples
+    --------
+    >>> import unrelu
+    >>> truth = unrelu.synthetic.random_model(4, random_state=0)
+    >>> X = truth.sample(20_000, random_state=1)
+    >>> learner = unrelu.RectifiedGaussianLearner().fit(X)
+    >>> bool(unrelu.metrics.parameter_errors(learner.distribution_, truth)["bias"] < 0.02)
+    True
+    """
+
+    _learned: Learned | None
+    _record: PairMoments | None
+
+    def __init__(
+        self,
+        method: str | Method = "one_pass",
+        *,
+        floor: ArrayLike = 0.0,
+        nonnegative_bias: bool = False,
+        n_components: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.method = method
+        self.floor = floor
+        self.nonnegative_bias = nonnegative_bias
+        self.n_components = n_components
+        self.random_state = random_state
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from the rows of X, forgetting any earlier rows."""
+        samples = self._samples(X, sample_weight, reset=True)
+        method = method_named(self.method)
+        assumptions = self._assumptions()
+        evidence = SampleEvidence(samples, LocalEngine())
+        learned = method.learn(evidence, assumptions)
+        question = getattr(method, "question", None)
+        self._record = None if question is None else evidence.collect(question(assumptions))
+        self._learned = learned
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Add the rows of X to those seen before. The model is solved when an attribute is next asked for.
+
+        >>> import numpy as np
+        >>> import unrelu
+        >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
+        >>> whole = unrelu.RectifiedGaussianLearner().fit(X)
+        >>> parts = unrelu.RectifiedGaussianLearner().partial_fit(X[:300]).partial_fit(X[300:])
+        >>> bool(np.allclose(parts.bias_, whole.bias_, rtol=1e-10))
+        True
+        """
+        first = getattr(self, "_record", None) is None
+        samples = self._samples(X, sample_weight, reset=first, smallest=1)
+        assumptions = self._assumptions()
+        question = self._question(assumptions)
+        record = SampleEvidence(samples, LocalEngine()).collect(question)
+        # Bad cells must not enter the sums: check before merging, so that the rows seen so far stay usable.
+        record.screening.check(np.array(assumptions.floor), samples.feature_names)
+        self._record = record if first else self._record.merge(record)  # type: ignore[union-attr]
+        self._learned = None
+        return self
+
+    def _samples(
+        self, X: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool, smallest: int = 2
+    ) -> ArraySamples:
+        values = _numeric(self, X, reset=reset, smallest=smallest)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, values, dtype=np.float64, ensure_non_negative=True)
+            if not weights.any():
+                raise InvalidDataError("Every sample_weight is zero: there are no rows to learn from.")
+        return ArraySamples(values, weights=weights, feature_names=self._names())
+
+    def _names(self) -> tuple[str, ...] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else tuple(names.tolist())
+
+    def _assumptions(self) -> Assumptions:
+        d = self.n_features_in_
+        k = self.n_components
+        if k is not None and not (isinstance(k, Integral) and 1 <= k <= d):
+            raise InvalidParameterError(f"n_components must be None or between 1 and {d} (the columns), got {k!r}.")
+        floor = tuple(floor_per_column(self.floor, d).tolist())
+        return Assumptions(floor, bool(self.nonnegative_bias), None if k is None else int(k))
+
+    def _question(self, assumptions: Assumptions) -> Any:
+        method = method_named(self.method)
+        question = getattr(method, "question", None)
+        if question is None:
+            raise InvalidParameterError(
+                f"{type(method).__name__} reads the rows more than once: use fit, or method='one_pass'."
+            )
+        return question(assumptions)
+
+    # --- what was learned -------------------------------------------------------------------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return getattr(self, "_learned", None) is not None or getattr(self, "_record", None) is not None
+
+    def _result(self) -> Learned:
+        check_is_fitted(self)
+        if self._learned is None:
+            assumptions = self._assumptions()
+            evidence: Evidence = RecordedEvidence(self._question(assumptions), self._record, self._names())
+            self._learned = method_named(self.method).learn(evidence, assumptions)
+        return self._learned
+
+    @property
+    def distribution_(self) -> RectifiedGaussian:
+        return self._result().distribution
+
+    @property
+    def report_(self) -> LearningReport:
+        return self._result().report
+
+    @property
+    def bias_(self) -> FloatArray:
+        return self.distribution_.bias
+
+    @property
+    def covariance_(self) -> FloatArray:
+        return self.distribution_.covariance
+
+    @property
+    def correlation_(self) -> FloatArray:
+        return self.distribution_.correlation
+
+    @property
+    def row_norms_(self) -> FloatArray:
+        return self.distribution_.row_norms
+
+    @property
+    def bias_stderr_(self) -> FloatArray:
+        return self._result().rows.bias_stderr
+
+    @property
+    def row_norms_stderr_(self) -> FloatArray:
+        return self._result().rows.scale_stderr
+
+    @property
+    def correlation_stderr_(self) -> FloatArray:
+        return self._result().pairs.stderr
+
+    def sample(self, n_samples: int = 1) -> FloatArray:
+        """Draw rows from the learned model."""
+        return self.distribution_.sample(n_samples, random_state=self.random_state)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.positive_only = bool(np.min(np.asarray(self.floor, dtype=np.float64)) >= 0.0)
+        return tags
+
+
+def merge(parts: Sequence[RectifiedGaussianLearner | PairMoments]) -> Any:
+    """Join what was learned from disjoint rows, as if all rows had been read together.
+
+    Learners give a learner (they must agree in parameters and columns), records give a record.
+
+    >>> import numpy as np
+    >>> import unrelu
+    >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
+    >>> parts = [unrelu.RectifiedGaussianLearner().fit(rows) for rows in (X[:400], X[400:])]
+    >>> whole = unrelu.RectifiedGaussianLearner().fit(X)
+    >>> bool(np.allclose(unrelu.merge(parts).covariance_, whole.covariance_, rtol=1e-10))
+    True
+    """
+    parts = list(parts)
+    if not parts:
+        raise InvalidParameterError("merge needs at least one learner or record.")
+    records = [_record_of(part) for part in parts]
+    merged = records[0]
+    for record in records[1:]:
+        if record.n_features != merged.n_features:
+            raise InvalidParameterError(
+                f"Cannot merge: {merged.n_features} columns in one part, {record.n_features} in another."
+            )
+        merged = merged.merge(record)
+    learners = [part for part in parts if isinstance(part, RectifiedGaussianLearner)]
+    if not learners:
+        return merged
+    return _with_record(learners, merged)
+
+
+def _record_of(part: RectifiedGaussianLearner | PairMoments) -> PairMoments:
+    if isinstance(part, PairMoments):
+        return part
+    if not isinstance(part, RectifiedGaussianLearner):
+        raise InvalidParameterError(f"merge takes learners and records, got {type(part).__name__}.")
+    check_is_fitted(part)
+    if part._record is None:
+        raise InvalidParameterError(
+            f"A learner with method {part.method!r} keeps no record to merge: use method='one_pass'."
+        )
+    return part._record
+
+
+def _with_record(learners: list[RectifiedGaussianLearner], record: PairMoments) -> RectifiedGaussianLearner:
+    from sklearn.base import clone
+
+    model = learners[0]
+    for other in learners[1:]:
+        if repr(other.get_params()) != repr(model.get_params()):
+            raise InvalidParameterError(f"Cannot merge learners with different parameters: {model} and {other}.")
+        if other._names() != model._names():
+            raise InvalidParameterError("Cannot merge learners with different column names.")
+    merged: RectifiedGaussianLearner = clone(model)
+    merged.n_features_in_ = model.n_features_in_
+    if model._names() is not None:
+        merged.feature_names_in_ = model.feature_names_in_
+    merged._record, merged._learned = record, None
+    return merged
+
+
+def _numeric(estimator: BaseEstimator, X: ArrayLike, *, reset: bool, smallest: int) -> Any:
+    """X as a 2-d numeric array, without a copy where it is one; infinite values are judged while reading."""
+    try:
+        return validate_data(
+            estimator,
+            X,
+            reset=reset,
+            dtype="numeric",
+            ensure_all_finite=False,
+            ensure_min_samples=smallest,
+        )
+    except ValueError as error:
+        if "could not convert string" in str(error):
+            raise InvalidDataError(_name_text_cell(X)) from error
+        raise
+
+
+def _name_text_cell(X: Any) -> str:
+    """Which cell is not a number."""
+    cells = np.asarray(X, dtype=object)
+    names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
+    for i, row in enumerate(cells):
+        for j, cell in enumerate(row):
+            try:
+                float(cell)
+            except (TypeError, ValueError):
+                label = column_label(j, names)
+                return f"Row {i}, {label}: {cell!r} is not a number. Correct the cell or leave the column out."
+    return "A value is not a number."

@@ -1,0 +1,104 @@
+"""One block of rows: look at every cell once, then lay out what the matrix products need."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+
+LARGEST = 1e140  # beyond this magnitude squares and their sums leave double precision
+
+
+@njit(cache=True, nogil=True)
+def scan_block(
+    values: np.ndarray,
+    floor: np.ndarray,
+    lowest: np.ndarray,
+    highest: np.ndarray,
+    counts: np.ndarray,
+    first: np.ndarray,
+    below: np.ndarray,
+) -> None:
+    """Range of what lies above the floor, and the cells that are missing or out of place, per column.
+
+    counts[0..2] = cells missing, below the floor, too large (infinite among them); first[0..1] = first row below
+    the floor, too large (-1 if none); below = the smallest value under the floor (the floor if none).
+    """
+    n, d = values.shape
+    for j in range(d):
+        lowest[j] = math.inf
+        highest[j] = -math.inf
+        below[j] = floor[j]
+        first[0, j] = -1
+        first[1, j] = -1
+    for i in range(n):
+        for j in range(d):
+            x = values[i, j]
+            if floor[j] < x <= LARGEST:
+                lowest[j] = min(lowest[j], x)
+                highest[j] = max(highest[j], x)
+            elif x != floor[j]:
+                if math.isnan(x):
+                    counts[0, j] += 1
+                elif -LARGEST <= x < floor[j]:
+                    counts[1, j] += 1
+                    below[j] = min(below[j], x)
+                    if first[0, j] < 0:
+                        first[0, j] = i
+                else:
+                    counts[2, j] += 1
+                    if first[1, j] < 0:
+                        first[1, j] = i
+
+
+@njit(cache=True, nogil=True)
+def centre_block(
+    values: np.ndarray, floor: np.ndarray, origin: np.ndarray, powers: np.ndarray, above: np.ndarray
+) -> None:
+    """powers = [t, t^2] with t = x - origin above the floor and 0 elsewhere; above = 1{x > floor}."""
+    n, d = values.shape
+    centred = powers[:, :d]
+    squared = powers[:, d:]
+    # No index arithmetic, chained comparison or conditional load inside: each would keep the loop off the vector unit.
+    for i in range(n):
+        for j in range(d):
+            x = values[i, j]
+            shifted = x - origin[j]
+            seen = (x > floor[j]) & (x <= LARGEST)
+            t = shifted if seen else 0.0
+            centred[i, j] = t
+            squared[i, j] = t * t
+            above[i, j] = 1.0 if seen else 0.0
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _bits_set(v: np.uint64) -> float:
+    """Number of ones, by adding neighbouring fields of 1, 2 and 4 bits and then all bytes at once."""
+    v = v - ((v >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    v = (v & np.uint64(0x3333333333333333)) + ((v >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    v = (v + (v >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.float64((v * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@njit(cache=True, nogil=True)
+def add_joint_counts(above: np.ndarray, words: np.ndarray, count: np.ndarray) -> None:
+    """count += above'above, exactly: 64 rows to a word, then the bits set in both columns' words.
+
+    ``words`` is scratch, one row of d words for every 64 rows.
+    """
+    n, d = above.shape
+    words[:] = 0
+    for i in range(n):
+        word = words[i >> 6]
+        bit = np.uint64(1) << np.uint64(i & 63)
+        for j in range(d):
+            word[j] |= bit if above[i, j] > 0.0 else np.uint64(0)
+    for w in range((n + 63) >> 6):
+        word = words[w]
+        for i in range(d):
+            own = word[i]
+            out = count[i]
+            for j in range(d):
+                out[j] += _bits_set(own & word[j])

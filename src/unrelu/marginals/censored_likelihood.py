@@ -1,0 +1,184 @@
+"""Censored maximum likelihood, from four numbers per column.
+
+A column x = max(y, floor), y ~ N(b, s^2), seen n times, n+ of them above the floor with mean m (measured from
+the floor) and variance v, and n0 = n - n+ at the floor. With t = 1/s and g = (b - floor)/s (Olsen 1978)
+
+    log L = n0 log Phi(-g) + n+ ( log t - ((t m - g)^2 + t^2 v)/2 )
+
+is concave in (t, g). Unlike the truncated fits of papers 000 and 001 (equation 3 there) it uses the zeros, and
+needs no assumption on the sign of the bias. Given g the best t is the positive root of
+(m^2 + v) t^2 - m g t - 1 = 0, so one dimension remains:
+
+    f(g) = -n0 kappa(g) + n+ (t(g) m - g) = 0,   kappa = phi(g)/Phi(-g),   f decreasing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import erfcx, ndtri
+
+from unrelu.contracts import BoolArray, Evidence, FloatArray, RowParameters
+from unrelu.errors import ConstantColumnWarning, FewPositivesWarning, InvalidDataError
+from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
+from unrelu.validation import column_label, listed
+
+_MOST_ROUNDS = 200
+_FEW = 5  # values above the floor, of a column that has floored ones
+_SMALLEST_VARIANCE = 1e-280  # below it squares of the scale underflow
+_CONSTANT = 8.0 * np.finfo(np.float64).eps  # spread relative to size that rounding alone produces
+
+
+def hazard(g: FloatArray) -> FloatArray:
+    """kappa(g) = phi(g) / Phi(-g), accurate for any g: Phi(-g) = phi(g) sqrt(pi/2) erfcx(g/sqrt(2))."""
+    return np.asarray(np.sqrt(2.0 / np.pi) / erfcx(g / np.sqrt(2.0)))
+
+
+@dataclass(frozen=True)
+class CensoredLikelihood:
+    """Maximum likelihood of each column; with ``nonnegative_bias`` under the constraint b >= floor."""
+
+    floor: tuple[float, ...]
+    nonnegative_bias: bool = False
+
+    def estimate(self, evidence: Evidence) -> RowParameters:
+        record = evidence.collect(PairMomentsQuestion(self.floor))
+        floor = np.array(self.floor)
+        record.screening.check(floor, evidence.feature_names)
+        weight = record.column_weight
+        positive, mean, variance = record.positive_moments()
+        distance = mean - floor
+        floored = np.maximum(weight - positive, 0.0)
+        # Weighted sums of the same rows may differ by rounding; that is no floored row.
+        floored[floored < 1e-12 * weight] = 0.0
+        constant = self._check_columns(record, evidence.feature_names, positive, floored, mean, variance)
+        rows = weight * record.rows_per_weight
+        bias, scale = np.where(positive > 0.0, mean, floor), np.zeros_like(mean)
+        covariance = np.zeros((len(mean), 2, 2))
+
+        whole = ~constant & (floored == 0.0)  # never floored: an ordinary normal sample
+        scale[whole] = np.sqrt(variance[whole])
+        covariance[whole, 0, 0] = variance[whole] / rows[whole]
+        covariance[whole, 1, 1] = variance[whole] / (2.0 * rows[whole])
+
+        cut = ~constant & (floored > 0.0)
+        size = np.sqrt(distance[cut] ** 2 + variance[cut])
+        share, location = positive[cut] / weight[cut], distance[cut] / size
+        g, t = maximize(share, location, self.nonnegative_bias)
+        bias[cut] = floor[cut] + size * g / t
+        scale[cut] = size / t
+        covariance[cut] = inverse_information(share, location, g, t) * (size**2 / rows[cut])[:, None, None]
+        return RowParameters(bias, scale, floor, covariance)
+
+    def _check_columns(
+        self,
+        record: PairMoments,
+        names: tuple[str, ...] | None,
+        positive: FloatArray,
+        floored: FloatArray,
+        mean: FloatArray,
+        variance: FloatArray,
+    ) -> BoolArray:
+        """Raise for columns that cannot be learned, warn of doubtful ones; True where a column is constant."""
+        rows = record.column_weight * record.rows_per_weight
+
+        def labels(which: BoolArray) -> str:
+            return listed(column_label(int(j), names) for j in np.flatnonzero(which))
+
+        if (unseen := rows == 0.0).any():
+            raise InvalidDataError(
+                f"No value at all in {labels(unseen)}: every row is missing (NaN) or has weight 0. Drop it."
+            )
+        if (once := rows < 1.5).any():
+            raise InvalidDataError(
+                f"Only 1 sample (row) with a value in {labels(once)}: at least two are needed. Add rows or drop it."
+            )
+        never = positive == 0.0
+        if never.any() and not self.nonnegative_bias:
+            raise InvalidDataError(
+                f"Never above its floor in {record.n_rows:,} rows: {labels(never)}. Its norm and bias cannot be"
+                " learned. Drop it or add rows."
+            )
+        constant = (floored == 0.0) & (variance <= (_CONSTANT * mean) ** 2)
+        if (tiny := (positive > 0.0) & ~constant & (_size(self.floor, mean, variance) < _SMALLEST_VARIANCE)).any():
+            raise InvalidDataError(
+                f"Values too small to square in double precision in {labels(tiny)}. Multiply it by a constant."
+            )
+        if constant.any() or never.any():
+            warnings.warn(
+                f"Constant: {labels(constant | never)}. The learned row norm is 0 and the correlations with other"
+                " columns are set to 0.",
+                ConstantColumnWarning,
+                stacklevel=2,
+            )
+        few = (positive * record.rows_per_weight < _FEW - 0.5) & (floored > 0.0) & ~never
+        if few.any():
+            warnings.warn(
+                f"Fewer than {_FEW} values above the floor in {labels(few)}: bias, norm and correlations are barely"
+                " determined; look at their standard errors.",
+                FewPositivesWarning,
+                stacklevel=2,
+            )
+        return constant | never
+
+
+def _size(floor: tuple[float, ...], mean: FloatArray, variance: FloatArray) -> FloatArray:
+    return (mean - np.array(floor)) ** 2 + variance
+
+
+def maximize(share: FloatArray, location: FloatArray, nonnegative: bool = False) -> tuple[FloatArray, FloatArray]:
+    """(g, t) for columns scaled so that m^2 + v = 1: ``share`` = n+/n, 0 < share < 1, and ``location`` = m.
+
+    Newton on f with bisection as the safeguard; each column stops where rounding does.
+    """
+    g = ndtri(share)
+    low, high = np.full_like(g, -np.inf), np.full_like(g, np.inf)
+    active = np.ones(g.shape, dtype=bool)
+    for _ in range(_MOST_ROUNDS):
+        t = _best_t(g, location)
+        kappa = hazard(g)
+        value = -(1.0 - share) * kappa + share * (t * location - g)
+        slope = -(1.0 - share) * kappa * (kappa - g) + share * (location**2 * t / (2.0 * t - location * g) - 1.0)
+        low, high = np.where(value > 0.0, g, low), np.where(value > 0.0, high, g)
+        step = np.clip(-value / slope, -1.0 - np.abs(g), 1.0 + np.abs(g))
+        proposal = g + step
+        outside = (proposal <= low) | (proposal >= high)
+        proposal = np.where(outside & np.isfinite(low) & np.isfinite(high), 0.5 * (low + high), proposal)
+        moved = np.where(active, proposal, g)
+        active = active & (np.abs(moved - g) > 4.0 * np.finfo(float).eps * np.maximum(1.0, np.abs(g)))
+        g = moved
+        if not active.any():
+            break
+    if nonnegative:
+        g = np.maximum(g, 0.0)  # the profile likelihood is concave in g: the boundary is the maximum
+    return g, _best_t(g, location)
+
+
+def _best_t(g: FloatArray, location: FloatArray) -> FloatArray:
+    """Positive root of t^2 - m g t - 1 = 0, without cancellation for negative g."""
+    half = 0.5 * location * g
+    root = np.sqrt(half**2 + 1.0)
+    return np.where(half >= 0.0, half + root, 1.0 / (root - half))
+
+
+def inverse_information(share: FloatArray, location: FloatArray, g: FloatArray, t: FloatArray) -> FloatArray:
+    """Covariance of (b, s) per row, in units of the scaled column: the inverse Hessian of -log L / n.
+
+    Taken in (b, s), since the (t, g) Hessian is ill-conditioned for a column far above its floor. Times s^2, a value
+    above the floor with u = (y - b)/s adds (1, 2u, 3u^2 - 1) to the entries (bb, bs, ss); a floored one adds
+    (h, -kappa - g h, 2 g kappa + g^2 h) with h = kappa (kappa - g).
+    """
+    s = 1.0 / t
+    kappa = hazard(g)
+    floored = 1.0 - share
+    mean_u = location * t - g
+    spread = np.maximum(1.0 - location**2, 0.0)
+    mean_u2 = mean_u**2 + spread * t**2
+    h = kappa * (kappa - g)
+    bb = share + floored * h
+    bs = 2.0 * share * mean_u - floored * (kappa + g * h)
+    ss = share * (3.0 * mean_u2 - 1.0) + floored * (2.0 * g * kappa + g**2 * h)
+    information = np.stack([bb, bs, bs, ss], axis=-1).reshape(-1, 2, 2) / (s**2)[:, None, None]
+    return np.asarray(np.linalg.inv(information))

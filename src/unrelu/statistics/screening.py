@@ -1,0 +1,78 @@
+"""Cells that no learner can use, counted while reading so that the message can say how many and where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.contracts import FloatArray
+from unrelu.errors import InvalidDataError
+from unrelu.kernels.row_block import LARGEST
+from unrelu.validation import column_label, listed
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Screening:
+    """Per column: cells below the floor (and the smallest of them) and cells infinite or beyond 1e140, with first rows (-1: none)."""
+
+    n_rows: int
+    below_count: Counts
+    below_first_row: Counts
+    below_smallest: FloatArray
+    large_count: Counts
+    large_first_row: Counts
+
+    def merge(self, other: Self) -> Self:
+        return type(self)(
+            n_rows=self.n_rows + other.n_rows,
+            below_count=self.below_count + other.below_count,
+            below_first_row=_earlier(self.below_first_row, other.below_first_row),
+            below_smallest=np.minimum(self.below_smallest, other.below_smallest),
+            large_count=self.large_count + other.large_count,
+            large_first_row=_earlier(self.large_first_row, other.large_first_row),
+        )
+
+    def check(self, floor: NDArray[Any], feature_names: Sequence[str] | None) -> None:
+        """Raise InvalidDataError if any cell is infinite, too large to square, or below its floor."""
+        if self.large_count.any():
+            raise InvalidDataError(
+                f"{_amount(self.large_count)} infinite or beyond {LARGEST:g}, in"
+                f" {_places(self.large_count, self.large_first_row, feature_names)}. Replace infinite values or mark"
+                " them as missing with NaN; divide a column of huge numbers by a constant."
+            )
+        if self.below_count.any():
+            columns = np.flatnonzero(self.below_count)
+            smallest = float(self.below_smallest[columns].min())
+            floors = np.unique(floor[columns])
+            level = f"the floor {floors[0]:g}" if len(floors) == 1 else "their column's floor"
+            kind = "Negative values in data" if smallest < 0.0 else "Values below the floor"
+            raise InvalidDataError(
+                f"{kind}: {_amount(self.below_count)} below {level}, in"
+                f" {_places(self.below_count, self.below_first_row, feature_names)}. The smallest is {smallest:g}. If"
+                f" the data's floor is lower, pass it as floor= (say floor={smallest:g}); otherwise correct these"
+                " values or mark them as missing with NaN."
+            )
+
+
+def _amount(counts: Counts) -> str:
+    total = int(counts.sum())
+    return f"{total:,} value is" if total == 1 else f"{total:,} values are"
+
+
+def _places(counts: Counts, first_row: Counts, feature_names: Sequence[str] | None) -> str:
+    return listed(
+        f"{column_label(int(j), feature_names)} ({counts[j]:,}, first in row {first_row[j]:,})"
+        for j in np.flatnonzero(counts)
+    )
+
+
+def _earlier(first: Counts, second: Counts) -> Counts:
+    none = np.iinfo(np.int64).max
+    found = np.minimum(np.where(first < 0, none, first), np.where(second < 0, none, second))
+    return np.where(found == none, -1, found)

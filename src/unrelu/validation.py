@@ -1,0 +1,62 @@
+"""Checks shared by the borders, and the words they use for columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unrelu.contracts import FloatArray
+from unrelu.errors import InvalidParameterError
+
+
+def column_label(index: int, feature_names: Sequence[str] | None) -> str:
+    """How messages name a column: its position from 0, and its name where it has one.
+
+    >>> column_label(7, None), column_label(1, ["Pb", "As"])
+    ('column 7', "column 1 ('As')")
+    """
+    if feature_names is None:
+        return f"column {index}"
+    return f"column {index} ({feature_names[index]!r})"
+
+
+def listed(items: Iterable[str], most: int = 5) -> str:
+    """Join for a message, cutting a long list.
+
+    >>> listed(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    items = list(items)
+    shown = ", ".join(items[:most])
+    return shown if len(items) <= most else f"{shown} and {len(items) - most} more"
+
+
+def floor_per_column(floor: ArrayLike, n_features: int) -> FloatArray:
+    """The floor as one finite number per column.
+
+    >>> floor_per_column(0.5, 2)
+    array([0.5, 0.5])
+    """
+    try:
+        values = np.asarray(floor, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameterError(
+            f"floor must be a number or one number per column, got {floor!r}."
+        ) from None
+    if values.ndim > 1 or (values.ndim == 1 and len(values) != n_features):
+        raise InvalidParameterError(
+            f"floor must be a number or one number per column: {n_features} columns, floor has shape"
+            f" {values.shape}."
+        )
+    if not np.isfinite(values).all():
+        raise InvalidParameterError("floor must be finite.")
+    return np.array(np.broadcast_to(values, (n_features,)))
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """Raise InvalidParameterError unless value is one of the choices."""
+    if value not in choices:
+        raise InvalidParameterError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
