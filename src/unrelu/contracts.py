@@ -59,12 +59,13 @@ class Record(Protocol):
 
 
 R = TypeVar("R", bound=Record)
+R_co = TypeVar("R_co", bound=Record, covariant=True)
 
 
-class Question(Protocol[R]):
+class Question(Protocol[R_co]):
     """A picklable, hashable callable: block of rows -> record."""
 
-    def __call__(self, block: Block) -> R: ...
+    def __call__(self, block: Block) -> R_co: ...
 
     def __hash__(self) -> int: ...
 
@@ -109,6 +110,8 @@ class RowParameters:
     """Bias b_i and scale s_i = |W(i,:)| of every coordinate, measured from zero (not from the floor).
 
     ``bias_scale_covariance`` is d x 2 x 2: the sampling covariance of (b_i, s_i).
+    ``influence`` is d x 2 x 3: how a row's statistics (p, v, v^2) of :mod:`unrelu.kernels.pair_model` move
+    (b_i, s_i), in units of s_i; standard errors of what is estimated next account for the marginals with it.
     ``scale`` is 0 for a constant column, whose errors are 0.
     """
 
@@ -116,6 +119,7 @@ class RowParameters:
     scale: FloatArray
     floor: FloatArray
     bias_scale_covariance: FloatArray
+    influence: FloatArray
 
     @property
     def bias_stderr(self) -> FloatArray:

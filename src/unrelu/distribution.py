@@ -65,9 +65,7 @@ class RectifiedGaussian:
         if b.ndim != 1 or d == 0:
             raise InvalidParameterError(f"bias must be a vector of at least one number, got shape {b.shape}.")
         if a.shape not in ((), (d,)):
-            raise InvalidParameterError(
-                f"floor must be one number or one per column ({d}), got shape {a.shape}."
-            )
+            raise InvalidParameterError(f"floor must be one number or one per column ({d}), got shape {a.shape}.")
         s, names = _symmetric(_finite("covariance", covariance), d), _distinct(feature_names, d)
         self.__setstate__({"bias": b, "covariance": s, "floor": np.full(d, a), "feature_names": names})
         _require_semidefinite(_scaled(s))

@@ -38,9 +38,7 @@ class SampleEvidence:
 class RecordedEvidence:
     """A saved record stands in for the data: it answers its own question and no other."""
 
-    def __init__(
-        self, question: Question[R], record: R, feature_names: tuple[str, ...] | None = None
-    ) -> None:
+    def __init__(self, question: Question[R], record: R, feature_names: tuple[str, ...] | None = None) -> None:
         self._question = question
         self._record = record
         self.feature_names = feature_names

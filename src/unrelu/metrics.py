@@ -5,7 +5,7 @@ arbitrary outliers, section 5, uses the first two of the same measures. A hat ma
 
     bias      |b^ - b|_2 / |W|_F                  the left side of (15), relative
     weights   |S^ - S|_F / |W|_F^2,  S = W W'     the right side of (15), relative; |W|_F^2 = trace S
-    kl        KL(N(b^, S^) || N(b, S))            of the latent Gaussians, learned first as in the paper
+    kl        of the latent Gaussians             the smaller of KL(learned || true) and KL(true || learned)
     tv_bound  sqrt(kl / 2), at most 1             bounds the total variation distance of x^ and x (16)
 """
 
@@ -22,7 +22,8 @@ from unrelu.errors import InvalidParameterError
 def parameter_errors(learned: RectifiedGaussian, true: RectifiedGaussian) -> dict[str, float]:
     """The errors "bias", "weights", "kl" and "tv_bound" of ``learned`` against ``true``.
 
-    ``kl`` is infinite where either covariance is singular, as the papers compare full-rank models only.
+    ``kl`` is the smaller direction: Pinsker's inequality holds for both. It is infinite where either
+    covariance is singular, as the papers compare full-rank models only.
 
     ``tv_bound`` rests on two steps. Taking the maximum with the floor brings laws no further apart, so
     TV(x^, x) <= TV(y^, y) for the latent y; and Pinsker's inequality gives TV(y^, y) <= sqrt(kl / 2).
@@ -38,10 +39,8 @@ def parameter_errors(learned: RectifiedGaussian, true: RectifiedGaussian) -> dic
     _require_comparable(learned, true)
     w_squared = float(np.trace(true.covariance))  # |W|_F^2
     if w_squared == 0.0:
-        raise InvalidParameterError(
-            "The true model is constant (W = 0): errors relative to |W| are undefined."
-        )
-    kl = _gaussian_kl(learned, true)
+        raise InvalidParameterError("The true model is constant (W = 0): errors relative to |W| are undefined.")
+    kl = min(_gaussian_kl(learned, true), _gaussian_kl(true, learned))
     same_floor = np.array_equal(learned.floor, true.floor)
     return {
         "bias": float(np.linalg.norm(learned.bias - true.bias)) / w_squared**0.5,
@@ -60,8 +59,7 @@ def _require_comparable(learned: RectifiedGaussian, true: RectifiedGaussian) -> 
     names, true_names = learned.feature_names, true.feature_names
     if names is not None and true_names is not None and names != true_names and set(names) == set(true_names):
         raise InvalidParameterError(
-            "The two models name the same features in different orders: "
-            "compare learned.marginal(true.feature_names)."
+            "The two models name the same features in different orders: compare learned.marginal(true.feature_names)."
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,29 +24,53 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     >>> target.read_text()
     'whole'
     """
-    target = Path(path)
+    target = Path(os.path.realpath(path))  # through a link, to the file it stands for
+    if not _is_replaceable(target):
+        with _explained(target), open(target, "wb") as stream:
+            yield stream
+        return
     aside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        with open(aside, "wb") as stream:
+        with _explained(target, aside), open(aside, "wb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(aside, target)
-    except OSError as error:
-        raise OutputError(_explain(error, target)) from error
+            os.replace(aside, target)
     finally:
         with suppress(OSError):
             aside.unlink(missing_ok=True)
 
 
-def _explain(error: OSError, target: Path) -> str:
+def _is_replaceable(target: Path) -> bool:
+    """False for a pipe or device, which must be written to and never renamed over."""
+    try:
+        mode = target.stat().st_mode
+    except OSError:
+        return True  # nothing there yet, or out of reach: opening it will say
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+
+
+@contextmanager
+def _explained(target: Path, *own: Path) -> Iterator[None]:
+    """Turn what goes wrong with writing into one clear line; other files' errors pass through."""
+    try:
+        yield
+    except OutputError:
+        raise
+    except OSError as error:
+        if error.filename is not None and Path(os.fsdecode(error.filename)) not in (target, *own):
+            raise
+        raise OutputError(_reason(error, target)) from error
+
+
+def _reason(error: OSError, target: Path) -> str:
     folder = target.parent
-    if error.errno == errno.ENOSPC:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"No space left while writing {target}: nothing was written there. Free some space and run again."
-    if not folder.exists():
-        return f"Cannot write {target}: the folder {folder} does not exist. Create it first."
-    if target.is_dir():
-        return f"Cannot write {target}: it is a folder. Give a file name."
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"Cannot write {target}: the folder {folder} is not writable. Choose another place."
+    if error.errno == errno.ENOENT:
+        return f"Cannot write {target}: the folder {folder} does not exist. Create it first."
+    if error.errno == errno.EISDIR:
+        return f"Cannot write {target}: it is a folder. Give a file name."
     return f"Cannot write {target}: {error.strerror or error}."

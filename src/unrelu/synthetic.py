@@ -20,9 +20,7 @@ class Drawable(Protocol):
     def rvs(self, *, size: Any, random_state: Any) -> Any: ...
 
 
-Outliers: TypeAlias = (
-    ArrayLike | RectifiedGaussian | Drawable | Callable[[int, np.random.Generator], ArrayLike]
-)
+Outliers: TypeAlias = ArrayLike | RectifiedGaussian | Drawable | Callable[[int, np.random.Generator], ArrayLike]
 Floats: TypeAlias = NDArray[np.floating[Any]]
 
 
@@ -99,9 +97,7 @@ def _check_model_parameters(d: int, k: int, condition_number: float, bias: str) 
     if k > d:
         raise InvalidParameterError(f"k must be at most d = {d}, the largest rank W W' can have; got {k}.")
     if not 1.0 <= condition_number < float("inf"):
-        raise InvalidParameterError(
-            f"condition_number must be 1 or more and finite, got {condition_number!r}."
-        )
+        raise InvalidParameterError(f"condition_number must be 1 or more and finite, got {condition_number!r}.")
     if k == 1 and condition_number != 1.0:
         raise InvalidParameterError("A W with one column has condition_number 1: leave it out, or use k > 1.")
     if bias not in ("nonnegative", "signed"):

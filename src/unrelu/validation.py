@@ -43,13 +43,10 @@ def floor_per_column(floor: ArrayLike, n_features: int) -> FloatArray:
     try:
         values = np.asarray(floor, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidParameterError(
-            f"floor must be a number or one number per column, got {floor!r}."
-        ) from None
+        raise InvalidParameterError(f"floor must be a number or one number per column, got {floor!r}.") from None
     if values.ndim > 1 or (values.ndim == 1 and len(values) != n_features):
         raise InvalidParameterError(
-            f"floor must be a number or one number per column: {n_features} columns, floor has shape"
-            f" {values.shape}."
+            f"floor must be a number or one number per column: {n_features} columns, floor has shape {values.shape}."
         )
     if not np.isfinite(values).all():
         raise InvalidParameterError("floor must be finite.")

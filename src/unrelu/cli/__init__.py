@@ -1,0 +1,35 @@
+"""The command line: one small file per command, no mathematics.
+
+    app.py            the commands, listed
+    outcome.py        how every command ends: exit codes, one-line errors, warnings, --json
+    options.py        texts of the command line turned into columns and floors
+    outputs.py        outputs checked before the long work
+    progress.py       progress on a terminal, silence in a pipe
+    fit.py  info.py  sample.py  simulate.py  demo.py
+
+Only typer and rich are imported at the start; everything heavier waits for the command that needs it, so that
+``unrelu --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+
+_EXTRAS = {"typer", "click", "rich"}
+
+
+def main() -> None:
+    """Run the command line and exit: 0 done, 2 bad input or usage, 130 interrupted, 1 an internal error."""
+    try:
+        import rich  # noqa: F401 - each command needs it later; its absence is told at once
+
+        from unrelu.cli.app import run
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _EXTRAS:
+            raise
+        sys.stderr.write(f'Error: the command line needs {error.name}: pip install "unrelu[cli]".\n')
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted.\n")
+        sys.exit(130)
+    run()

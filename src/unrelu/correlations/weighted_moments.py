@@ -17,7 +17,6 @@ from unrelu.engines.local import map_in_threads
 from unrelu.kernels.pair_gather import gather_statistics
 from unrelu.kernels.pair_model import marginal_moments
 from unrelu.kernels.pair_solver import solve_pairs
-from unrelu.marginals.censored_likelihood import hazard
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 
 _PAIRS_PER_TASK = 4096  # large enough to hide the call, small enough to share evenly and to stay in cache
@@ -68,7 +67,7 @@ class _Columns:
             marginal_moments(a[column], moments[column])
         centre = np.maximum(rows.floor, rows.bias) - record.origin
         column_rows = record.column_weight * record.rows_per_weight
-        return cls(a, centre, safe_scale, moments, marginal_influence(a, moments), column_rows)
+        return cls(a, centre, safe_scale, moments, rows.influence, column_rows)
 
     def solve(self, record: PairMoments, i: NDArray[Any], j: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
         """Correlations and standard errors of the pairs (i, j)."""
@@ -91,28 +90,17 @@ class _Columns:
             weight,
         )
         r, se = np.empty(len(i)), np.empty(len(i))
-        pair_rows = weight * record.rows_per_weight
         solve_pairs(
-            i, j, statistics, pair_rows, self.a, self.moments, self.influence, self.rows, r, se
+            i,
+            j,
+            statistics,
+            weight,
+            record.rows_per_weight,
+            self.a,
+            self.moments,
+            self.influence,
+            self.rows,
+            r,
+            se,
         )
         return r, se
-
-
-def marginal_influence(a: FloatArray, moments: FloatArray) -> FloatArray:
-    """d x 2 x 3: how the statistics (p, v, v^2) of a column move its maximum-likelihood (bias, scale), per row.
-
-    In units of scale the score of a row is linear in them: with u = v + c and kappa = phi(a)/Phi(-a),
-      d/dbias:  -kappa (1 - p) + u p,     d/dscale:  a kappa (1 - p) + (u^2 - 1) p,
-    and the influence is the inverse information times the score, the information being the score's covariance.
-    """
-    c = np.maximum(-a, 0.0)
-    kappa = hazard(a)
-    zero, one = np.zeros_like(a), np.ones_like(a)
-    score = np.stack(
-        [np.stack([kappa + c, one, zero], -1), np.stack([c**2 - 1.0 - a * kappa, 2.0 * c, one], -1)], axis=1
-    )
-    second = np.stack([moments[:, p : p + 3] for p in range(3)], axis=1)
-    mean = moments[:, :3]
-    covariance = second - mean[:, :, None] * mean[:, None, :]
-    information = score @ covariance @ score.transpose(0, 2, 1)
-    return np.asarray(np.linalg.solve(information, score))

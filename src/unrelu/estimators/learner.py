@@ -86,7 +86,7 @@ class RectifiedGaussianLearner(BaseEstimator):
 
     # --- learning ---------------------------------------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
         """Learn from the rows of X, forgetting any earlier rows."""
         samples = self._samples(X, sample_weight, reset=True)
         method = method_named(self.method)
@@ -98,7 +98,7 @@ class RectifiedGaussianLearner(BaseEstimator):
         self._learned = learned
         return self
 
-    def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
         """Add the rows of X to those seen before. The model is solved when an attribute is next asked for.
 
         >>> import numpy as np
@@ -127,8 +127,6 @@ class RectifiedGaussianLearner(BaseEstimator):
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, values, dtype=np.float64, ensure_non_negative=True)
-            if not weights.any():
-                raise InvalidDataError("Every sample_weight is zero: there are no rows to learn from.")
         return ArraySamples(values, weights=weights, feature_names=self._names())
 
     def _names(self) -> tuple[str, ...] | None:
@@ -205,10 +203,16 @@ class RectifiedGaussianLearner(BaseEstimator):
         """Draw rows from the learned model."""
         return self.distribution_.sample(n_samples, random_state=self.random_state)
 
+    def _floor_is_nonnegative(self) -> bool:
+        try:
+            return bool(np.min(np.asarray(self.floor, dtype=np.float64)) >= 0.0)
+        except (TypeError, ValueError):  # fit will say what is wrong with it
+            return True
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
-        tags.input_tags.positive_only = bool(np.min(np.asarray(self.floor, dtype=np.float64)) >= 0.0)
+        tags.input_tags.positive_only = self._floor_is_nonnegative()
         return tags
 
 

@@ -61,12 +61,7 @@ def _integral_to_one(h: float, k: float, r: float) -> float:
     if product > -100.0:
         distance = math.sqrt(distance2)
         tail = math.sqrt(_TWO_PI) * distribution(-distance / gap)
-        total -= (
-            math.exp(-0.5 * product)
-            * tail
-            * distance
-            * (1.0 - c * distance2 * (1.0 - d * distance2 / 5.0) / 3.0)
-        )
+        total -= math.exp(-0.5 * product) * tail * distance * (1.0 - c * distance2 * (1.0 - d * distance2 / 5.0) / 3.0)
     half = 0.5 * gap
     for i in range(_NODES_20.shape[0]):
         x2 = (half * (1.0 + _NODES_20[i])) ** 2

@@ -152,7 +152,13 @@ def effect_through_marginal(
 
 @njit(cache=True, nogil=True)
 def sampling_variance(
-    v: np.ndarray, direct: np.ndarray, through1: np.ndarray, through2: np.ndarray, n: float, n1: float, n2: float
+    v: np.ndarray,
+    direct: np.ndarray,
+    through1: np.ndarray,
+    through2: np.ndarray,
+    n: float,
+    n1: float,
+    n2: float,
 ) -> float:
     """Variance of direct'(mean over the pair's n rows) + through_i'(mean over the n_i rows that see column i).
 
@@ -173,7 +179,8 @@ def solve_pairs(
     first_column: np.ndarray,
     second_column: np.ndarray,
     statistics: np.ndarray,
-    pair_rows: np.ndarray,
+    pair_weight: np.ndarray,
+    rows_per_weight: float,
     a: np.ndarray,
     moments: np.ndarray,
     influence: np.ndarray,
@@ -183,9 +190,10 @@ def solve_pairs(
 ) -> None:
     """Estimate a batch of pairs; results go to ``correlation`` and ``stderr``, one entry a pair.
 
-    ``statistics`` (pairs x 12) are the sample means mhat over the ``pair_rows`` (effective) rows that see both
-    columns. ``a``, ``moments`` (d x 5), ``influence`` (d x 2 x 3: of the three own statistics on bias and scale, in
-    units of scale) and ``column_rows`` (effective rows that see the column) describe the columns.
+    ``statistics`` (pairs x 12) are the sample means mhat over the rows that see both columns, of total weight
+    ``pair_weight``; ``rows_per_weight`` turns weights into effective rows for the standard errors. ``a``,
+    ``moments`` (d x 5), ``influence`` (d x 2 x 3: of the three own statistics on bias and scale, in units of scale)
+    and ``column_rows`` (effective rows that see the column) describe the columns.
     """
     d1 = np.empty(4)
     d2 = np.empty(4)
@@ -206,7 +214,7 @@ def solve_pairs(
         i = first_column[pair]
         j = second_column[pair]
         mhat = statistics[pair]
-        n = pair_rows[pair]
+        n = pair_weight[pair] * max(rows_per_weight, 1.0)  # integer weights then act exactly as repeated rows
         if n <= 0.0:  # never seen together: nothing is known
             correlation[pair] = 0.0
             stderr[pair] = 1.0
@@ -267,6 +275,7 @@ def solve_pairs(
             effect_through_marginal(weights, slopes, influence[i], 0, through1)
             marginal_gradient(a2, moments2, d2, m, True, slopes)
             effect_through_marginal(weights, slopes, influence[j], 3, through2)
-            sampling = sampling_variance(v, weights, through1, through2, n, column_rows[i], column_rows[j])
+            rows = pair_weight[pair] * rows_per_weight
+            sampling = sampling_variance(v, weights, through1, through2, rows, column_rows[i], column_rows[j])
             variance += share * share * max(sampling, 0.0)
         stderr[pair] = min(math.sqrt(variance), 1.0)

@@ -7,7 +7,6 @@ import math
 import numpy as np
 from numba import njit
 
-
 LARGEST = 1e140  # beyond this magnitude squares and their sums leave double precision
 
 

@@ -22,6 +22,7 @@ from scipy.special import erfcx, ndtri
 
 from unrelu.contracts import BoolArray, Evidence, FloatArray, RowParameters
 from unrelu.errors import ConstantColumnWarning, FewPositivesWarning, InvalidDataError
+from unrelu.kernels.pair_model import marginal_moments
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.validation import column_label, listed
 
@@ -70,7 +71,10 @@ class CensoredLikelihood:
         bias[cut] = floor[cut] + size * g / t
         scale[cut] = size / t
         covariance[cut] = inverse_information(share, location, g, t) * (size**2 / rows[cut])[:, None, None]
-        return RowParameters(bias, scale, floor, covariance)
+        influence = np.zeros((len(mean), 2, 3))
+        a = (bias - floor)[~constant] / scale[~constant]
+        influence[~constant] = row_influence(a, at_bound=self.nonnegative_bias & (a == 0.0))
+        return RowParameters(bias, scale, floor, covariance, influence)
 
     def _check_columns(
         self,
@@ -121,11 +125,11 @@ class CensoredLikelihood:
                 FewPositivesWarning,
                 stacklevel=2,
             )
-        return constant | never
+        return np.asarray(constant | never)
 
 
 def _size(floor: tuple[float, ...], mean: FloatArray, variance: FloatArray) -> FloatArray:
-    return (mean - np.array(floor)) ** 2 + variance
+    return np.asarray((mean - np.array(floor)) ** 2 + variance)
 
 
 def maximize(share: FloatArray, location: FloatArray, nonnegative: bool = False) -> tuple[FloatArray, FloatArray]:
@@ -182,3 +186,30 @@ def inverse_information(share: FloatArray, location: FloatArray, g: FloatArray, 
     ss = share * (3.0 * mean_u2 - 1.0) + floored * (2.0 * g * kappa + g**2 * h)
     information = np.stack([bb, bs, bs, ss], axis=-1).reshape(-1, 2, 2) / (s**2)[:, None, None]
     return np.asarray(np.linalg.inv(information))
+
+
+def row_influence(a: FloatArray, at_bound: BoolArray) -> FloatArray:
+    """d x 2 x 3: how a row's statistics (p, v, v^2) move (bias, scale), in units of scale; a = (b - floor)/s.
+
+    The score of a row is linear in them: with u = v + c and kappa = phi(a)/Phi(-a),
+      d/dbias:  -kappa (1 - p) + u p,     d/dscale:  a kappa (1 - p) + (u^2 - 1) p,
+    and the influence is the inverse information times the score, the information being the score's covariance.
+    A bias held at its bound does not move.
+    """
+    moments = np.empty((len(a), 5))
+    for column in range(len(a)):
+        marginal_moments(a[column], moments[column])
+    c = np.maximum(-a, 0.0)
+    kappa = hazard(a)
+    zero, one = np.zeros_like(a), np.ones_like(a)
+    score = np.stack(
+        [np.stack([kappa + c, one, zero], -1), np.stack([c**2 - 1.0 - a * kappa, 2.0 * c, one], -1)], axis=1
+    )
+    second = np.stack([moments[:, p : p + 3] for p in range(3)], axis=1)
+    mean = moments[:, :3]
+    covariance = second - mean[:, :, None] * mean[:, None, :]
+    information = score @ covariance @ score.transpose(0, 2, 1)
+    influence = np.asarray(np.linalg.solve(information, score))
+    influence[at_bound, 0] = 0.0
+    influence[at_bound, 1] = score[at_bound, 1] / information[at_bound, 1, 1, None]
+    return influence

@@ -1,0 +1,10 @@
+"""Results as people read them: summaries in plain numbers, tables, pictures.
+
+    summaries.py      a learned model in plain numbers, for tables and JSON alike
+    comparison.py     estimates of latent moments against the true ones
+    tables.py         summaries as tables for the terminal (rich)
+    pictures.py       the picture of a learned model; drawing without pyplot's global state
+    layer_picture.py  the picture of a network layer, learned against true
+
+Every function takes results and gives a value; nothing here computes an estimate or prints.
+"""

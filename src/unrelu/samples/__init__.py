@@ -1,0 +1,26 @@
+"""Where the rows live: tables in memory and on disk, read block by block, and written.
+
+Everything here obeys :class:`unrelu.contracts.Samples`: rows that can be read again and again, in a
+fixed order, as blocks of consecutive rows. What asks questions of the blocks never learns whether
+they came from an array, a memory map, or a folder of files larger than memory.
+
+    arrays.py         rows of a NumPy array, without copying it
+    files.py          open_samples: paths and globs, matched column by column
+    table_file.py     what one file on disk must answer (the protocol of the readers)
+    csv_file.py       csv and tsv; csv_diagnosis.py finds the cell that is at fault
+    arrow_files.py    parquet, feather, arrow
+    numpy_files.py    npy, npz
+    columns.py        which columns to keep, and the same columns in every file
+    blocks.py         block sizes, and pieces of any size regrouped into blocks
+    tables.py         write_table: rows to a file, block by block
+
+To add a kind of file: one class that obeys ``TableFile`` and one line in ``files.py``; to write it,
+one function and one line in ``tables.py``. Nothing imports pyarrow until a file needs it.
+"""
+
+from unrelu.samples.arrays import ArraySamples
+from unrelu.samples.blocks import rows_per_block
+from unrelu.samples.files import open_samples
+from unrelu.samples.tables import write_table
+
+__all__ = ["ArraySamples", "open_samples", "rows_per_block", "write_table"]

@@ -207,9 +207,7 @@ class _Sums:
         return ObservedMoments(self.seen, self.seen_above, self.seen_powers[:d], self.seen_powers[d:])
 
 
-def _survey(
-    values: NDArray[np.floating[Any]], floor: FloatArray, first_row: int
-) -> tuple[FloatArray, Screening, bool]:
+def _survey(values: NDArray[np.floating[Any]], floor: FloatArray, first_row: int) -> tuple[FloatArray, Screening, bool]:
     """An origin for this block, what is out of place in it, and whether anything is missing."""
     n, d = values.shape
     lowest, highest, below = np.empty(d), np.empty(d), np.empty(d)

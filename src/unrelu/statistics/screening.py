@@ -19,7 +19,10 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Screening:
-    """Per column: cells below the floor (and the smallest of them) and cells infinite or beyond 1e140, with first rows (-1: none)."""
+    """Per column: cells below the floor (and the smallest of them), and cells infinite or too large to square.
+
+    First rows are -1 where there is none.
+    """
 
     n_rows: int
     below_count: Counts

@@ -1,0 +1,64 @@
+"""The commands, listed, and the start of the program."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from unrelu._version import __version__
+from unrelu.cli.demo import demo
+from unrelu.cli.fit import fit
+from unrelu.cli.info import info
+from unrelu.cli.outcome import command
+from unrelu.cli.sample import sample
+from unrelu.cli.simulate import simulate
+
+app = typer.Typer(
+    name="unrelu",
+    help="Learn the Gaussian behind data with a floor: x = max(y, floor), y ~ N(bias, covariance).",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # no command ends in a traceback: see outcome.py
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for body in (demo, fit, info, sample, simulate):
+    app.command()(command(body))
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"unrelu {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[  # noqa: ARG001 - its callback does the work
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    # Without its own docstring, typer keeps the help text given above.
+    return
+
+
+def run() -> None:
+    """Parse the arguments and run the command; never returns."""
+    # A terminal that lacks a character (±, a column's name) gets a question mark, not an error.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    # A polite kill unwinds like Ctrl-C, so that files written aside are removed.
+    signal.signal(signal.SIGTERM, _terminate)
+    app(prog_name="unrelu")
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+    sys.stderr.write("Terminated." + os.linesep)
+    sys.exit(128 + number)

@@ -1,0 +1,154 @@
+"""``unrelu fit``: a table in, a model file out."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unrelu.cli.options import JsonOption, floors, listed_items
+from unrelu.cli.outcome import Answer
+from unrelu.errors import InvalidParameterError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from unrelu.contracts import Assumptions, FloatArray, Samples
+    from unrelu.learning import Learned
+
+
+def fit(
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            help="Tables (csv, tsv, parquet, feather, npy, npz), globs of them, or - for csv on stdin.",
+            metavar="PATHS",
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")] = Path("model.npz"),
+    floor: Annotated[
+        list[str],
+        typer.Option(
+            "--floor",
+            metavar="FLOOR",
+            help="The floor: a number, or floors of single columns such as As=0.5,Pb=1.",
+        ),
+    ] = ["0.0"],  # noqa: B006 - typer copies it
+    nonnegative_bias: Annotated[
+        bool, typer.Option("--nonnegative-bias", help="Assume that no bias is below its floor.")
+    ] = False,
+    components: Annotated[
+        int | None,
+        typer.Option("--components", min=1, help="Number of latent inputs: the rank of the covariance."),
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option("--columns", metavar="NAMES", help="Columns to use, as a,b,c; all by default."),
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option("--drop", metavar="NAMES", help="Columns to leave out, as a,b,c.")
+    ] = None,
+    method: Annotated[str, typer.Option("--method", help="How to learn.")] = "one_pass",
+    picture: Annotated[
+        Path | None, typer.Option("--picture", help="Also draw the model: a png, svg or pdf file.")
+    ] = None,
+    as_json: JsonOption = False,  # noqa: ARG001 - read where the command ends
+) -> Answer:
+    """Learn a model from tables and write it to a file.
+
+    Every column is x = max(y, floor) of a normal y. Cells may be missing; cells below the floor are an error.
+    """
+    from unrelu.cli.outputs import check_outputs
+    from unrelu.samples import open_samples
+
+    check_outputs([output, picture], paths)
+    if picture is not None:
+        from unrelu.report.pictures import check_picture
+
+        check_picture(picture)
+    start = time.perf_counter()
+    samples = open_samples(paths, columns=listed_items(columns) or None, drop=listed_items(drop) or None)
+    assumptions = _assumptions(samples, floor, nonnegative_bias, components)
+    learned, shares = _learn(samples, assumptions, method)
+    drawn = None if picture is None else _drawn(learned, shares, picture)
+    learned.distribution.save(output, details=_details(learned, shares, assumptions, paths))
+    if picture is not None and drawn is not None:
+        from unrelu.report.pictures import write_picture
+
+        write_picture(picture, drawn)
+    return _answer(learned, shares, output, picture, time.perf_counter() - start)
+
+
+def _assumptions(samples: Samples, floor: list[str], nonnegative_bias: bool, components: int | None) -> Assumptions:
+    from unrelu.contracts import Assumptions
+
+    d = samples.n_features
+    if components is not None and components > d:
+        raise InvalidParameterError(f"--components must be at most {d}, the number of columns; got {components}.")
+    return Assumptions(floors(floor, d, samples.feature_names), nonnegative_bias, components)
+
+
+def _learn(samples: Samples, assumptions: Assumptions, method: str) -> tuple[Learned, FloatArray]:
+    """The learned model, and the share of floored values in every column."""
+    from unrelu.cli.progress import MeteredEngine, meter
+    from unrelu.evidence import SampleEvidence
+    from unrelu.methods import method_named
+    from unrelu.report.summaries import shares_floored
+    from unrelu.statistics.pair_moments import PairMomentsQuestion
+
+    chosen = method_named(method)
+    with meter() as shown:
+        evidence = SampleEvidence(samples, MeteredEngine(shown, samples.n_rows))
+        learned = chosen.learn(evidence, assumptions)
+        # Remembered from the learning, where the method asked the same.
+        record = evidence.collect(PairMomentsQuestion(assumptions.floor))
+    return learned, shares_floored(record)
+
+
+def _drawn(learned: Learned, shares: FloatArray, picture: Path) -> bytes:
+    from unrelu.report.pictures import model_picture, rendered
+
+    return rendered(model_picture(learned.distribution, shares), picture.suffix)
+
+
+def _details(learned: Learned, shares: FloatArray, assumptions: Assumptions, paths: list[str]) -> dict[str, Any]:
+    """Facts for the model file."""
+    from unrelu.report.summaries import fit_details
+
+    rows, errors = learned.rows, learned.pairs.stderr
+    return {
+        "inputs": paths,
+        "nonnegative_bias": assumptions.nonnegative_bias,
+        "n_components": assumptions.n_components,
+        **fit_details(learned.distribution, learned.report, shares, rows.bias_stderr, rows.scale_stderr, errors),
+    }
+
+
+def _answer(learned: Learned, shares: FloatArray, output: Path, picture: Path | None, seconds: float) -> Answer:
+    from unrelu.report.summaries import column_summaries, strongest_correlations
+    from unrelu.report.tables import column_table, correlation_table
+
+    model, rows, report = learned.distribution, learned.rows, learned.report
+    columns = column_summaries(model, shares, rows.bias_stderr, rows.scale_stderr)
+    strongest = strongest_correlations(model, learned.pairs.stderr)
+    facts = {
+        "model": output,
+        "picture": picture,
+        "seconds": round(seconds, 3),
+        "report": asdict(report),
+        "columns": [asdict(column) for column in columns],
+        "strongest_correlations": [asdict(pair) for pair in strongest],
+    }
+    missing = f", {report.share_missing:.1%} of the cells missing" if report.share_missing else ""
+    shown: list[str | Table] = [
+        f"Learned {report.n_features:,} columns from {report.n_rows:,} rows in {seconds:.2f} s"
+        f" ({report.share_floored:.1%} of the values at the floor{missing}).",
+        column_table(columns),
+        *([correlation_table(strongest)] if strongest else []),
+        f"Model written to {output}",
+        *([f"Picture written to {picture}"] if picture is not None else []),
+    ]
+    return Answer(facts, shown)

@@ -1,0 +1,113 @@
+"""``unrelu info``: what is in a model file."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unrelu.cli.options import JsonOption
+from unrelu.cli.outcome import Answer, plain
+
+if TYPE_CHECKING:
+    from unrelu.distribution import RectifiedGaussian
+    from unrelu.report.summaries import CorrelationSummary
+
+
+def info(
+    model: Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")],
+    as_json: JsonOption = False,  # noqa: ARG001 - read where the command ends
+) -> Answer:
+    """Show what is in a model file: columns, bias, norms, correlations, and how it was learned."""
+    from unrelu.distribution import RectifiedGaussian, read_header
+    from unrelu.report.summaries import column_summaries, strongest_correlations, variance_shares
+    from unrelu.report.tables import column_table, correlation_table, fact_table
+
+    header = read_header(model)
+    learned = RectifiedGaussian.load(model)
+    details = header.get("details")
+    details = details if isinstance(details, dict) else {}
+    columns = column_summaries(learned, **_known_per_column(details, learned.n_features))
+    strongest = [replace(pair, stderr=_known_stderr(details, pair)) for pair in strongest_correlations(learned)]
+    components = variance_shares(learned)
+    facts = {
+        "model": model,
+        "format": header["format"],
+        "format_version": header["format_version"],
+        "unrelu_version": header.get("unrelu_version"),
+        "n_features": learned.n_features,
+        "variance_shares": components,
+        "columns": [asdict(column) for column in columns],
+        "strongest_correlations": [asdict(pair) for pair in strongest],
+        "details": details,
+    }
+    shown = [
+        fact_table({**_described(learned, header, components), **_described_fit(details)}),
+        column_table(columns),
+        *([correlation_table(strongest)] if strongest else []),
+    ]
+    return Answer(facts, shown)
+
+
+def _known_per_column(details: dict[str, Any], n_features: int) -> dict[str, list[float]]:
+    """Lists of one number per column, as far as the file holds them: details are the writer's own."""
+    lists = details.get("columns")
+    if not isinstance(lists, dict):
+        return {}
+    known = {"shares": "share_floored", "bias_stderr": "bias_stderr", "norm_stderr": "norm_stderr"}
+    found = {name: lists.get(key) for name, key in known.items()}
+    return {name: v for name, v in found.items() if isinstance(v, list) and len(v) == n_features}
+
+
+def _known_stderr(details: dict[str, Any], pair: CorrelationSummary) -> float | None:
+    listed = details.get("strongest_correlations")
+    for known in listed if isinstance(listed, list) else ():
+        if isinstance(known, dict) and (known.get("first"), known.get("second")) == (pair.first, pair.second):
+            return known.get("stderr")
+    return None
+
+
+def _described(learned: RectifiedGaussian, header: dict[str, Any], components: list[float]) -> dict[str, str]:
+    named = "" if learned.feature_names is not None else " (without names)"
+    return {
+        "format": f"{header['format']} {header['format_version']}, written by unrelu"
+        f" {header.get('unrelu_version', 'of unknown version')}",
+        "columns": f"{learned.n_features:,}{named}",
+        "floor": _range(learned.floor.min(), learned.floor.max()),
+        "bias": _range(learned.bias.min(), learned.bias.max()),
+        "norm": _range(learned.row_norms.min(), learned.row_norms.max()),
+        "variance in the first components": ", ".join(f"{share:.1%}" for share in components)
+        + " (columns standardized)",
+    }
+
+
+def _described_fit(details: dict[str, Any]) -> dict[str, str]:
+    """The report and other single facts, under the names the file gives them."""
+    report = details.get("report")
+    flat = {
+        **(report if isinstance(report, dict) else {}),
+        **{k: v for k, v in details.items() if k != "report"},
+    }
+    per_model = {k: v for k, v in flat.items() if k not in ("columns", "strongest_correlations")}
+    return {name.replace("_", " "): _in_words(plain(value)) for name, value in per_model.items()}
+
+
+def _in_words(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "not set", True: "yes", False: "no"}[value]
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value.is_integer() else f"{value:.4g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name.replace('_', ' ')} {_in_words(item)}" for name, item in value.items())
+    if isinstance(value, list):
+        more = f" and {len(value) - 5:,} more" if len(value) > 5 else ""
+        return ", ".join(_in_words(item) for item in value[:5]) + more
+    return str(value)
+
+
+def _range(low: float, high: float) -> str:
+    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"

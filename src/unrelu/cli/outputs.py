@@ -1,0 +1,53 @@
+"""Outputs checked before the long work, with the words that writing itself would use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from unrelu.errors import OutputError
+from unrelu.storage import atomic_write
+
+
+class _Tried(Exception):
+    """Ends a trial write before anything appears."""
+
+
+def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path] = ()) -> None:
+    """Raise OutputError unless every output (None: not wanted) can be written and is no input."""
+    chosen = [output for output in outputs if output is not None]
+    if len({os.path.abspath(output) for output in chosen}) < len(chosen):
+        raise OutputError(f"The same file {chosen[0]} is named for two outputs: choose different names.")
+    inputs = list(inputs)
+    for output in chosen:
+        if str(output) == "-":
+            raise OutputError("Only rows can go to standard output: give a file name.")
+        if output.is_dir():
+            raise OutputError(f"Cannot write {output}: it is a folder. Give a file name.")
+        for source in inputs:
+            if os.path.exists(source) and os.path.exists(output) and os.path.samefile(source, output):
+                raise OutputError(f"{output} is also an input: choose another name for the output.")
+        if output.is_file() or not output.exists():  # a pipe or device would notice the trial
+            with suppress(_Tried), atomic_write(output):
+                raise _Tried
+
+
+@contextmanager
+def output_folder(folder: Path) -> Iterator[None]:
+    """A folder to write into, created if missing, and removed again if the work fails with it still empty."""
+    created = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise OutputError(f"Cannot write into {folder}: it is a file, not a folder.") from error
+    except OSError as error:
+        raise OutputError(f"Cannot create the folder {folder}: {error.strerror or error}.") from error
+    try:
+        yield
+    except BaseException:
+        if created:
+            with suppress(OSError):
+                folder.rmdir()
+        raise

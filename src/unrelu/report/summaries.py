@@ -1,0 +1,136 @@
+"""A learned model in plain numbers, the same for tables, JSON and model files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigvalsh
+from scipy.sparse.linalg import eigsh
+
+from unrelu.contracts import FloatArray, LearningReport
+from unrelu.distribution import RectifiedGaussian
+from unrelu.statistics.pair_moments import PairMoments
+
+_DENSE = 500  # beyond so many columns a few eigenvalues come sooner by Lanczos' method
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """One column: what the model says, and how sure it is (None where the file does not tell)."""
+
+    name: str
+    floor: float
+    bias: float
+    norm: float
+    share_floored: float | None = None
+    bias_stderr: float | None = None
+    norm_stderr: float | None = None
+
+
+@dataclass(frozen=True)
+class CorrelationSummary:
+    """One pair of columns, by name."""
+
+    first: str
+    second: str
+    correlation: float
+    stderr: float | None = None
+
+
+def labels(model: RectifiedGaussian) -> tuple[str, ...]:
+    """The columns' names; x0, x1, ... where they have none, as in tables written from the model.
+
+    >>> labels(RectifiedGaussian([0.0, 1.0], [[1.0, 0.0], [0.0, 1.0]]))
+    ('x0', 'x1')
+    """
+    return model.feature_names or tuple(f"x{index}" for index in range(model.n_features))
+
+
+def shares_floored(record: PairMoments) -> FloatArray:
+    """Per column, the share of the observed values that are at the floor."""
+    return 1.0 - record.count.diagonal() / record.column_weight
+
+
+def column_summaries(
+    model: RectifiedGaussian,
+    shares: Sequence[float] | FloatArray | None = None,
+    bias_stderr: Sequence[float] | FloatArray | None = None,
+    norm_stderr: Sequence[float] | FloatArray | None = None,
+) -> list[ColumnSummary]:
+    """One summary per column, in order."""
+    d = model.n_features
+    nothing = [None] * d
+    columns = zip(
+        labels(model),
+        model.floor.tolist(),
+        model.bias.tolist(),
+        model.row_norms.tolist(),
+        *(nothing if known is None else np.asarray(known).tolist() for known in (shares, bias_stderr, norm_stderr)),
+        strict=True,
+    )
+    return [ColumnSummary(*values) for values in columns]
+
+
+def strongest_correlations(
+    model: RectifiedGaussian, stderr: FloatArray | None = None, most: int = 5
+) -> list[CorrelationSummary]:
+    """The pairs with the largest latent correlations in size, strongest first.
+
+    >>> model = RectifiedGaussian([0.0] * 3, [[1.0, 0.2, 0.0], [0.2, 1.0, -0.5], [0.0, -0.5, 1.0]])
+    >>> [(pair.first, pair.second, pair.correlation) for pair in strongest_correlations(model, most=2)]
+    [('x1', 'x2', -0.5), ('x0', 'x1', 0.2)]
+    """
+    names = labels(model)
+    first, second = np.triu_indices(model.n_features, 1)
+    r = model.correlation[first, second]
+    size = np.abs(r)
+    chosen = np.argpartition(-size, most)[:most] if len(size) > most else np.arange(len(size))
+    chosen = chosen[np.lexsort((chosen, -size[chosen]))]
+    return [
+        CorrelationSummary(
+            names[first[k]],
+            names[second[k]],
+            float(r[k]),
+            None if stderr is None else float(stderr[first[k], second[k]]),
+        )
+        for k in chosen
+    ]
+
+
+def variance_shares(model: RectifiedGaussian, most: int = 5) -> list[float]:
+    """Shares of the latent variance in the first principal components, columns standardized.
+
+    >>> variance_shares(RectifiedGaussian([0.0, 0.0], [[1.0, 0.5], [0.5, 1.0]]))
+    [0.75, 0.25]
+    """
+    r = model.correlation
+    d = len(r)
+    k = min(most, d)
+    if d <= _DENSE:
+        values = eigvalsh(r, subset_by_index=[d - k, d - 1])
+    else:
+        values = np.sort(eigsh(r, k, return_eigenvectors=False, v0=np.ones(d)))
+    return [round(float(value), 12) for value in np.maximum(values[::-1], 0.0) / d]
+
+
+def fit_details(
+    model: RectifiedGaussian,
+    report: LearningReport,
+    shares: FloatArray,
+    bias_stderr: FloatArray,
+    norm_stderr: FloatArray,
+    correlation_stderr: FloatArray,
+) -> dict[str, Any]:
+    """What a model file keeps of its fit. No times: the same rows give the same bytes."""
+    return {
+        "report": asdict(report),
+        "columns": {
+            "share_floored": shares.tolist(),
+            "bias_stderr": bias_stderr.tolist(),
+            "norm_stderr": norm_stderr.tolist(),
+        },
+        "strongest_correlations": [asdict(pair) for pair in strongest_correlations(model, correlation_stderr, most=20)],
+    }

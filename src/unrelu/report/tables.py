@@ -1,0 +1,86 @@
+"""Summaries as tables for the terminal. Names of columns are data: they are never read as markup."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from unrelu.report.comparison import MomentErrors
+from unrelu.report.summaries import ColumnSummary, CorrelationSummary
+
+_MOST_COLUMNS = 20
+
+
+def with_error(value: float, stderr: float | None) -> str:
+    """A value and its standard error, to the digits the error deserves.
+
+    >>> with_error(0.51234, 0.0123), with_error(-1234.5, 20.0), with_error(2.0, None)
+    ('0.512 ± 0.012', '-1234 ± 20', '2')
+    """
+    if stderr is None or not math.isfinite(stderr):
+        return f"{value:.4g}"
+    if stderr == 0.0:
+        return f"{value:.4g} ± 0"
+    decimals = 1 - math.floor(math.log10(stderr))
+    if decimals > 6 or abs(value) >= 1e7 or stderr >= 1e7:
+        return f"{value:.4g} ± {stderr:.2g}"
+    decimals = max(decimals, 0)
+    return f"{value:.{decimals}f} ± {stderr:.{decimals}f}"
+
+
+def column_table(columns: Sequence[ColumnSummary], most: int = _MOST_COLUMNS) -> Table:
+    """Bias and norm of the first columns, and how many more there are."""
+    table = _table("column", "floored", "bias", "norm")
+    floors_differ = len({column.floor for column in columns}) > 1
+    if floors_differ:
+        table.add_column("floor", justify="right")
+    for column in columns[:most]:
+        share = "" if column.share_floored is None else f"{column.share_floored:.1%}"
+        bias, norm = (
+            with_error(column.bias, column.bias_stderr),
+            with_error(column.norm, column.norm_stderr),
+        )
+        floor = [f"{column.floor:g}"] if floors_differ else []
+        table.add_row(Text(column.name), share, bias, norm, *floor)
+    if len(columns) > most:
+        table.add_row(Text(f"... and {len(columns) - most:,} more"))
+    return table
+
+
+def correlation_table(pairs: Sequence[CorrelationSummary]) -> Table:
+    """Pairs of columns with their correlations."""
+    table = _table("strongest correlations", "")
+    for pair in pairs:
+        table.add_row(Text(f"{pair.first} – {pair.second}"), with_error(pair.correlation, pair.stderr))
+    return table
+
+
+def comparison_table(errors: Mapping[str, MomentErrors], seconds: Mapping[str, float]) -> Table:
+    """Errors of several estimates of the same moments, side by side."""
+    table = _table("error (RMS) of", "mean", "std", "correlation", "time")
+    for name, error in errors.items():
+        time = f"{1e3 * seconds[name]:.1f} ms" if name in seconds else ""
+        table.add_row(Text(name), f"{error.mean:.3f}", f"{error.std:.3f}", f"{error.correlation:.3f}", time)
+    return table
+
+
+def fact_table(facts: Mapping[str, str]) -> Table:
+    """Names and values, line by line."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        table.add_row(Text(name), Text(value))
+    return table
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(first, overflow="fold")
+    for name in others:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table

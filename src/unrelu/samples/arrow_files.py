@@ -1,0 +1,153 @@
+"""Parquet, feather and arrow files, read batch by batch through pyarrow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.errors import InputFileError
+from unrelu.samples.columns import drop_option
+from unrelu.samples.table_file import damage_reported, refuse_no_rows
+
+
+class _ArrowTable:
+    """What the two kinds share: a schema that tells names and types before any row is read."""
+
+    kind: str
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+        self.n_bytes = os.path.getsize(path)
+        self._path = path
+        with damage_reported(self.name, self.kind):
+            schema, self.n_rows = self._open_schema()
+            self._fields = _fields(schema)
+        self.column_names = tuple(name for _, name, _ in self._fields)
+        self.n_columns = len(self._fields)
+        refuse_no_rows(self.name, self.n_rows)
+
+    def _open_schema(self) -> tuple[Any, int]:
+        raise NotImplementedError
+
+    def _batches(self, wanted: Sequence[int], rows: int) -> Iterator[Any]:
+        raise NotImplementedError
+
+    def check(self, wanted: Sequence[int]) -> np.dtype[Any]:
+        types = [self._fields[position][2] for position in wanted]
+        for position, arrow_type in zip(wanted, types, strict=True):
+            if not _is_number(arrow_type):
+                raise InputFileError(
+                    f"{self.name}: column {self.column_names[position]!r} holds {_in_words(arrow_type)}, "
+                    f"not numbers. Leave it out with {drop_option(self.column_names, position)}."
+                )
+        return np.dtype(np.float32 if all(map(_is_single, types)) else np.float64)
+
+    def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
+        dtype = self.check(wanted)
+        names = [self.column_names[position] for position in wanted]
+        with damage_reported(self.name, self.kind):
+            for batch in self._batches(wanted, rows):
+                yield batch_to_array(batch.select(names), dtype)
+
+
+class ParquetTable(_ArrowTable):
+    kind = "parquet"
+
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        from pyarrow import parquet
+
+        with parquet.ParquetFile(self._path, page_checksum_verification=True) as opened:
+            yield opened
+
+    def _open_schema(self) -> tuple[Any, int]:
+        with self._opened() as opened:
+            return opened.schema_arrow, opened.metadata.num_rows
+
+    def _batches(self, wanted: Sequence[int], rows: int) -> Iterator[Any]:
+        names = [self.column_names[position] for position in wanted]
+        with self._opened() as opened:
+            yield from opened.iter_batches(batch_size=rows, columns=names)
+
+
+class FeatherTable(_ArrowTable):
+    """Arrow's own format, as a file (also called feather) or as a stream."""
+
+    kind = "feather"
+
+    @contextmanager
+    def _opened(self, fields: list[int]) -> Iterator[tuple[Any, Iterator[Any]]]:
+        """The reader and its batches, only ``fields`` decoded (all if empty)."""
+        import pyarrow as pa
+
+        options = pa.ipc.IpcReadOptions(included_fields=fields)
+        with pa.memory_map(self._path) as memory:
+            if memory.read(4) == b"\xff\xff\xff\xff":  # a stream starts so, a file with its magic word
+                memory.seek(0)
+                with pa.ipc.open_stream(memory, options=options) as stream:
+                    yield stream, iter(stream)
+            else:
+                with pa.ipc.open_file(memory, options=options) as file:
+                    yield file, map(file.get_batch, range(file.num_record_batches))
+
+    def _open_schema(self) -> tuple[Any, int]:
+        with self._opened([]) as (reader, _):
+            schema = reader.schema
+        with self._opened([0]) as (_, batches):  # one column is enough to count rows
+            return schema, sum(batch.num_rows for batch in batches)
+
+    def _batches(self, wanted: Sequence[int], rows: int) -> Iterator[Any]:
+        with self._opened(sorted(self._fields[position][0] for position in wanted)) as (_, batches):
+            for batch in batches:
+                batch.validate()
+                for first in range(0, batch.num_rows, rows):
+                    yield batch.slice(first, rows)
+
+
+def batch_to_array(batch: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Rows of a record batch of numbers, NaN for null."""
+    import pyarrow as pa
+
+    table = np.empty((batch.num_rows, batch.num_columns), dtype)
+    for position, column in enumerate(batch.columns):
+        if not pa.types.is_floating(column.type):
+            column = column.cast(pa.float64(), safe=False)
+        table[:, position] = column.to_numpy(zero_copy_only=False)
+    return table
+
+
+def _fields(schema: Any) -> list[tuple[int, str, Any]]:
+    """Position in the file, name and type of every column but a frame's index.
+
+    The index is stored as a column, but says which row this is, not what was measured.
+    """
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    fields = ((position, field.name, field.type) for position, field in enumerate(schema))
+    return [field for field in fields if field[1] not in index]
+
+
+def _is_number(arrow_type: Any) -> bool:
+    from pyarrow import types
+
+    # An all-empty column has the type null: every cell is missing.
+    tests = (types.is_floating, types.is_integer, types.is_boolean, types.is_decimal, types.is_null)
+    return any(test(arrow_type) for test in tests)
+
+
+def _is_single(arrow_type: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_float32(arrow_type) or types.is_float16(arrow_type))
+
+
+def _in_words(arrow_type: Any) -> str:
+    from pyarrow import types
+
+    if "string" in str(arrow_type):  # also large strings, string views and dictionaries of strings
+        return "text"
+    return "dates or times" if types.is_temporal(arrow_type) else f"values of type {arrow_type}"

@@ -1,0 +1,76 @@
+"""The size of a block, the float type of a table, and pieces of any size regrouped into blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+Floats = NDArray[np.floating[Any]]
+
+FEWEST_ROWS, MOST_ROWS = 512, 4096
+MOST_CELLS = 2**24  # 128 MiB of float64
+
+
+def rows_per_block(n_rows: int | None, n_features: int) -> int:
+    """Rows to read at a time: a 24th of the table, between 512 and 4096.
+
+    Working copies of a block then stay well under a quarter of the table, and a block is still
+    tall enough for fast matrix products. Beyond 4096 columns the blocks get shorter, so that one
+    block holds at most 2^24 cells (but never fewer than 512 rows). ``n_rows`` is None where only a
+    full read can tell; the table is then taken to be long.
+
+    >>> rows_per_block(48_000, 10)
+    2000
+    >>> rows_per_block(100, 10), rows_per_block(10**6, 10), rows_per_block(None, 10)
+    (512, 4096, 4096)
+    """
+    share = MOST_ROWS if n_rows is None else n_rows // 24
+    most = min(MOST_ROWS, MOST_CELLS // max(n_features, 1))
+    return max(FEWEST_ROWS, min(share, most))
+
+
+def holds_numbers(dtype: np.dtype[Any]) -> bool:
+    """Floats, integers and booleans count as numbers."""
+    return dtype.kind in "fiub"
+
+
+def float_type(dtype: DTypeLike) -> np.dtype[Any]:
+    """float32 for half and single floats; float64 for all other numbers."""
+    dtype = np.dtype(dtype)
+    return np.dtype(np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64)
+
+
+def as_floats(values: NDArray[Any]) -> Floats:
+    """``values`` itself where it is float32 or float64 in native byte order, else a converted copy."""
+    return values.astype(float_type(values.dtype), copy=False)
+
+
+def regroup(pieces: Iterable[NDArray[Any]], rows: int) -> Iterator[NDArray[Any]]:
+    """Cut and join row pieces of any size into blocks of exactly ``rows`` rows (the last may be shorter).
+
+    The blocks depend on the rows alone, not on how the files or their readers happen to cut them.
+
+    >>> [block.ravel().tolist() for block in regroup([np.ones((1, 1)), np.zeros((4, 1))], 2)]
+    [[1.0, 0.0], [0.0, 0.0], [0.0]]
+    """
+    held: list[NDArray[Any]] = []
+    missing = rows
+    for piece in pieces:
+        start = 0
+        while len(piece) - start >= missing:
+            held.append(piece[start : start + missing])
+            start += missing
+            yield _joined(held)
+            held, missing = [], rows
+        if start < len(piece):
+            held.append(piece[start:])
+            missing -= len(piece) - start
+    if held:
+        yield _joined(held)
+
+
+def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)

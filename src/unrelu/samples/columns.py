@@ -1,0 +1,126 @@
+"""Which columns of a file to read: kept, left out, and matched by name from file to file."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from unrelu.errors import InputFileError
+from unrelu.samples.table_file import TableFile
+
+ColumnKey = str | int
+"""A column's name, or its number counted from 0 (also as text, where columns have no names)."""
+
+
+@dataclass(frozen=True)
+class ColumnChoice:
+    """The columns asked for, in the order asked for (all by default), less those to leave out."""
+
+    keep: tuple[ColumnKey, ...] = ()
+    drop: tuple[ColumnKey, ...] = ()
+
+    @classmethod
+    def of(
+        cls, columns: ColumnKey | Sequence[ColumnKey] | None, drop: ColumnKey | Sequence[ColumnKey] | None
+    ) -> ColumnChoice:
+        return cls(_keys(columns), _keys(drop))
+
+
+def match_columns(tables: Sequence[TableFile], choice: ColumnChoice) -> list[list[int]]:
+    """Positions of the chosen columns in every file, so that all files give the same columns.
+
+    The first file says which columns there are and in which order; the others are matched by name.
+    """
+    first = tables[0]
+    places = [_places(table) for table in tables]
+    everywhere = set().union(*places)
+    keep = [_label(first, key, places[0]) for key in choice.keep] or list(places[0])
+    drop = {_label(first, key, everywhere) for key in choice.drop}
+    wanted = [label for label in dict.fromkeys(keep) if label not in drop]
+    if not wanted:
+        raise InputFileError(f"{first.name}: no column is left to read. Drop fewer columns.")
+    for table, place in zip(tables[1:], places[1:], strict=True):
+        extra = [] if choice.keep else [label for label in place if label not in places[0].keys() | drop]
+        _refuse_other_columns(first, table, [label for label in wanted if label not in place], extra)
+    return [[place[label] for label in wanted] for place in places]
+
+
+def column_phrase(names: Sequence[str] | None, position: int) -> str:
+    """How messages call a column: by name, or by its number.
+
+    >>> column_phrase(["As", "Pb"], 1), column_phrase(None, 1)
+    ("column 'Pb'", 'column number 1 (the first is 0)')
+    """
+    return f"column number {position} (the first is 0)" if names is None else f"column {names[position]!r}"
+
+
+def drop_option(names: Sequence[str] | None, position: int) -> str:
+    """The option that leaves a column out, as one types it.
+
+    >>> drop_option(["site name"], 0)
+    "--drop 'site name'"
+    """
+    return "--drop " + (str(position) if names is None else shlex.quote(names[position]))
+
+
+def _keys(keys: ColumnKey | Sequence[ColumnKey] | None) -> tuple[ColumnKey, ...]:
+    if keys is None:
+        return ()
+    return (keys,) if isinstance(keys, str | int) else tuple(keys)
+
+
+def _places(table: TableFile) -> dict[str, int]:
+    """Label -> position, where columns without names are labelled by their number."""
+    if table.column_names is None:
+        return {str(position): position for position in range(table.n_columns)}
+    places: dict[str, int] = {}
+    for position, name in enumerate(table.column_names):
+        if places.setdefault(name, position) != position:
+            raise InputFileError(
+                f"{table.name}: the column name {name!r} occurs twice "
+                f"(columns {places[name] + 1} and {position + 1} from the left). Rename one of them."
+            )
+    return places
+
+
+def _label(table: TableFile, key: ColumnKey, known: set[str] | dict[str, int]) -> str:
+    """The label that ``key`` stands for; a number means that column of the first file."""
+    if isinstance(key, str) and key in known:
+        return key
+    if isinstance(key, int) and 0 <= key < table.n_columns:
+        return str(key) if table.column_names is None else table.column_names[key]
+    raise InputFileError(_unknown(table, key))
+
+
+def _unknown(table: TableFile, key: ColumnKey) -> str:
+    names = table.column_names
+    if isinstance(key, int) or names is None:
+        return f"{table.name}: no column number {key}; it has {table.n_columns}, counted from 0."
+    folded = {name.casefold(): name for name in names}
+    near = difflib.get_close_matches(key.casefold(), folded, n=1, cutoff=0.5)
+    if near:
+        return f"{table.name}: no column {key!r}. Did you mean {folded[near[0]]!r}?"
+    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    return f"{table.name}: no column {key!r}. Its columns are {shown}."
+
+
+def _refuse_other_columns(first: TableFile, table: TableFile, absent: list[str], extra: list[str]) -> None:
+    if (table.column_names is None) != (first.column_names is None):
+        bare, named = (table, first) if table.column_names is None else (first, table)
+        raise InputFileError(
+            f"{bare.name}: has no column names, but {named.name} has. Give all files the same columns."
+        )
+    if absent:
+        position = _places(first)[absent[0]]
+        raise InputFileError(
+            f"{table.name}: has no {column_phrase(first.column_names, position)}, but {first.name} has. "
+            f"Add it, or leave it out everywhere with {drop_option(first.column_names, position)}."
+        )
+    if extra:
+        position = _places(table)[extra[0]]
+        raise InputFileError(
+            f"{table.name}: has {column_phrase(table.column_names, position)}, but {first.name} has not. "
+            f"Leave it out with {drop_option(table.column_names, position)}."
+        )

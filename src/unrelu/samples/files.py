@@ -1,0 +1,157 @@
+"""Tables on disk: paths and globs turned into one run of rows, read block by block."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.contracts import Block
+from unrelu.errors import InputFileError
+from unrelu.samples.arrays import checked_block_rows
+from unrelu.samples.arrow_files import FeatherTable, ParquetTable
+from unrelu.samples.blocks import regroup, rows_per_block
+from unrelu.samples.columns import ColumnChoice, ColumnKey, match_columns
+from unrelu.samples.csv_file import CsvFile, standard_input
+from unrelu.samples.numpy_files import NpyTable, NpzTable
+from unrelu.samples.table_file import PathLike, TableFile
+
+KINDS: dict[str, Callable[[str], TableFile]] = {
+    ".csv": CsvFile,
+    ".csv.gz": partial(CsvFile, gzipped=True),
+    ".tsv": partial(CsvFile, delimiter="\t"),
+    ".tsv.gz": partial(CsvFile, delimiter="\t", gzipped=True),
+    ".parquet": ParquetTable,
+    ".feather": FeatherTable,
+    ".arrow": FeatherTable,
+    ".npy": NpyTable,
+    ".npz": NpzTable,
+}
+
+
+class FileSamples:
+    """Rows of one or several files with the same columns, one file after the other."""
+
+    def __init__(self, tables: Sequence[TableFile], choice: ColumnChoice, block_rows: int | None = None) -> None:
+        self._tables = tuple(tables)
+        self._wanted = match_columns(tables, choice)
+        types = [table.check(wanted) for table, wanted in zip(tables, self._wanted, strict=True)]
+        self._dtype = np.result_type(*types)
+        self._block_rows = checked_block_rows(block_rows) or rows_per_block(self.n_rows, self.n_features)
+
+    @property
+    def n_features(self) -> int:
+        return len(self._wanted[0])
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows; None with csv, where only a full read can tell."""
+        counts = [table.n_rows for table in self._tables]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of all files on disk."""
+        return sum(table.n_bytes for table in self._tables)
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        names = self._tables[0].column_names
+        return None if names is None else tuple(names[position] for position in self._wanted[0])
+
+    def blocks(self) -> Iterator[Block]:
+        first_row = 0
+        for values in regroup(self._pieces(), self._block_rows):
+            yield Block(values, first_row)
+            first_row += len(values)
+
+    def _pieces(self) -> Iterator[NDArray[Any]]:
+        for table, wanted in zip(self._tables, self._wanted, strict=True):
+            for piece in table.pieces(wanted, self._block_rows):
+                yield piece.astype(self._dtype, copy=False)
+
+
+def open_samples(
+    paths: PathLike | Sequence[PathLike],
+    *,
+    columns: ColumnKey | Sequence[ColumnKey] | None = None,
+    drop: ColumnKey | Sequence[ColumnKey] | None = None,
+    block_rows: int | None = None,
+) -> FileSamples:
+    """Open table files as samples that are read block by block; they need not fit in memory.
+
+    Parameters
+    ----------
+    paths : path or sequence of paths
+        Files, globs of files (read in sorted order), or ``"-"`` for csv on standard input. The kind
+        follows from the extension: csv, tsv (also gzipped), parquet, feather, arrow, npy, npz.
+    columns : names or numbers of columns, optional
+        The columns to keep, in this order; all of the first file's by default. Numbers count from 0.
+    drop : names or numbers of columns, optional
+        Columns to leave out.
+    block_rows : int, optional
+        Rows per block; chosen by :func:`rows_per_block` by default.
+
+    Returns
+    -------
+    FileSamples
+        The rows of all files, one after the other. Besides what :class:`unrelu.contracts.Samples`
+        asks it tells ``n_bytes``, the size on disk. ``n_rows`` is None if a file is csv.
+
+    Notes
+    -----
+    Several files must have the same columns; another order is matched by name. In csv, an empty cell,
+    NA, NaN, nan, null and N/A mean missing, blank lines are skipped, and a first line of numbers
+    only is data: the columns then have no names.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "lakes.csv").write_text("site,As,Pb\\nA,0.5,0\\nB,,1.25\\n")
+    >>> samples = open_samples(folder / "*.csv", drop="site")
+    >>> samples.feature_names
+    ('As', 'Pb')
+    >>> [block.values.tolist() for block in samples.blocks()]
+    [[[0.5, 0.0], [nan, 1.25]]]
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if not given:
+        raise InputFileError("No file given. Name at least one, or - for csv on standard input.")
+    tables = [_open(name) for path in given for name in _matching(os.fspath(path))]
+    return FileSamples(tables, ColumnChoice.of(columns, drop), block_rows)
+
+
+def _matching(path: str) -> list[str]:
+    path = os.path.expanduser(path)
+    if path == "-" or os.path.exists(path):  # a file whose name has brackets is no glob
+        return [path]
+    if not glob.has_magic(path):
+        raise InputFileError(f"{path}: no such file.")
+    found = sorted(glob.glob(path, recursive=True))
+    if not found:
+        raise InputFileError(f"{path}: no file matches.")
+    return found
+
+
+def _open(path: str) -> TableFile:
+    if path == "-":
+        return standard_input()
+    if os.path.isdir(path):
+        raise InputFileError(f"{path}: is a folder. Name the files in it, such as {path}/*.parquet.")
+    extension = max((known for known in KINDS if path.lower().endswith(known)), key=len, default=None)
+    if extension is None:
+        raise InputFileError(f"{path}: unknown kind of file. Known are {', '.join(KINDS)}.")
+    try:
+        size = os.path.getsize(path)
+    except OSError as error:  # a link to nowhere, say
+        raise InputFileError(f"{path}: cannot be read ({error.strerror}).") from error
+    if size == 0:
+        raise InputFileError(f"{path}: the file is empty.")
+    return KINDS[extension](path)

@@ -1,0 +1,83 @@
+"""What one table file must answer, whatever its kind, and how its damage is reported."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.errors import InputFileError
+
+PathLike = str | os.PathLike[str]
+
+
+class TableFile(Protocol):
+    """A table on disk: opened cheaply, read in pieces, as often as asked."""
+
+    @property
+    def name(self) -> str:
+        """What messages call the file."""
+        ...
+
+    @property
+    def column_names(self) -> tuple[str, ...] | None: ...
+
+    @property
+    def n_columns(self) -> int: ...
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows, or None where only a full read can tell."""
+        ...
+
+    @property
+    def n_bytes(self) -> int: ...
+
+    def check(self, wanted: Sequence[int]) -> np.dtype[Any]:
+        """Refuse columns known not to be numbers; return the float type that holds the others."""
+        ...
+
+    def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
+        """All rows in order, the wanted columns in the wanted order, in pieces of about ``rows`` rows."""
+        ...
+
+
+# What NumPy, zipfile and pyarrow raise on a file that is not what its name says.
+DAMAGE = (OSError, EOFError, ValueError, RuntimeError, zlib.error, zipfile.BadZipFile)
+
+
+@contextmanager
+def damage_reported(name: str, kind: str) -> Iterator[None]:
+    """Turn whatever a reader raises on a damaged file into one clear line."""
+    try:
+        yield
+    except InputFileError:
+        raise
+    except PermissionError as error:
+        raise InputFileError(f"{name}: no permission to read it.") from error
+    except FileNotFoundError as error:
+        raise InputFileError(f"{name}: no such file, or not any more.") from error
+    except MemoryError as error:  # a damaged file may well claim to hold a billion columns
+        raise InputFileError(f"{name}: damaged, or too large for memory ({first_line(error)}).") from error
+    except DAMAGE as error:
+        reason = first_line(error)
+        raise InputFileError(
+            f"{name}: not a whole {kind} file, it is damaged, cut short, or of another kind ({reason})."
+        ) from error
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what ``error`` says, at most 160 characters."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return " ".join(lines[0].split())[:160].rstrip(". ")
+
+
+def refuse_no_rows(name: str, n_rows: int) -> None:
+    if n_rows < 1:
+        raise InputFileError(f"{name}: has columns but no rows. Add rows, or leave the file out.")

@@ -1,0 +1,93 @@
+"""Helpers that run the command line in this process, or as the real program."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import unrelu
+from unrelu.cli.app import app
+
+COMMAND = [sys.executable, "-m", "unrelu.cli"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder: Path) -> Callable[..., Any]:
+    """Run a command in this process."""
+    return lambda *args, **options: CliRunner().invoke(app, [str(arg) for arg in args], **options)
+
+
+@pytest.fixture
+def program(folder: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the real program."""
+
+    def start(*args: object, **options: Any) -> subprocess.CompletedProcess[str]:
+        given = {"capture_output": True} if "stdout" not in options else {"stderr": subprocess.PIPE}
+        command = [*COMMAND, *map(str, args)]
+        return subprocess.run(command, text=True, timeout=120, **given, **options)
+
+    return start
+
+
+@pytest.fixture
+def truth() -> unrelu.RectifiedGaussian:
+    model = unrelu.synthetic.random_model(3, condition_number=5.0, random_state=0)
+    return unrelu.RectifiedGaussian(model.bias, model.covariance, feature_names=["As", "Pb", "Fe"])
+
+
+@pytest.fixture
+def rows(truth: unrelu.RectifiedGaussian) -> np.ndarray:
+    return truth.sample(3000, random_state=1)
+
+
+@pytest.fixture
+def table(folder: Path, rows: np.ndarray) -> Path:
+    """The rows as a csv file."""
+    from unrelu.samples import write_table
+
+    path = folder / "rows.csv"
+    write_table(path, rows, ["As", "Pb", "Fe"])
+    return path
+
+
+@pytest.fixture
+def model(folder: Path, truth: unrelu.RectifiedGaussian) -> Path:
+    """The true model as a file."""
+    path = folder / "truth.npz"
+    truth.save(path)
+    return path
+
+
+@pytest.fixture
+def refused(folder: Path) -> Callable[..., str]:
+    """Check that a result is a clean refusal, with nothing left behind, and give its one line."""
+    before: set[str] = set()
+
+    def check(result: Any, allowed: set[str] | None = None) -> str:
+        code = result.returncode if hasattr(result, "returncode") else result.exit_code
+        assert code == 2, (result.stdout, result.stderr)
+        lines = [line for line in result.stderr.splitlines() if not line.startswith("Warning: ")]
+        assert len(lines) == 1, result.stderr
+        assert lines[0].startswith("Error: ")
+        assert "Traceback" not in result.stderr
+        assert not result.stdout
+        left = {name for name in os.listdir(folder) if name.endswith(".part") or name == "out.npz"}
+        assert left == (allowed or before)
+        return lines[0]
+
+    return check

@@ -1,0 +1,153 @@
+"""fit: tables of every kind in, model and answer out."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import unrelu
+from unrelu.distribution import read_header
+from unrelu.samples import write_table
+
+
+def test_fit_writes_the_model_the_library_learns(run, folder, table, rows):
+    result = run("fit", table, "-o", "out.npz")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    learned = unrelu.RectifiedGaussian.load(folder / "out.npz")
+    expected = unrelu.RectifiedGaussianLearner().fit(rows)
+    np.testing.assert_allclose(learned.bias, expected.bias_, rtol=1e-9)
+    np.testing.assert_allclose(learned.covariance, expected.covariance_, rtol=1e-9)
+    assert learned.feature_names == ("As", "Pb", "Fe")
+    for words in ("As", "Pb", "±", "3,000 rows", "As – Fe", "Model written to out.npz"):
+        assert words in result.stdout
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.feather", "rows.npy", "rows.npz", "rows.csv.gz"])
+def test_the_kind_of_file_does_not_change_the_model(run, folder, table, rows, name):
+    write_table(folder / name, rows, ["As", "Pb", "Fe"])
+    assert run("fit", table, "-o", "one.npz").exit_code == 0
+    assert run("fit", name, "-o", "two.npz").exit_code == 0
+    one, two = (unrelu.RectifiedGaussian.load(folder / path) for path in ("one.npz", "two.npz"))
+    np.testing.assert_allclose(two.bias, one.bias, rtol=1e-10)
+    np.testing.assert_allclose(two.covariance, one.covariance, rtol=1e-10)
+
+
+def test_standard_input_several_files_and_globs_give_the_same_rows(run, program, folder, table, rows):
+    for part, half in enumerate((rows[:1000], rows[1000:])):
+        write_table(folder / f"part-{part}.csv", half, ["As", "Pb", "Fe"])
+    answers = [
+        json.loads(program("fit", "-", "--json", input=table.read_text()).stdout),
+        json.loads(run("fit", "part-0.csv", "part-1.csv", "--json").stdout),
+        json.loads(run("fit", "part-*.csv", "--json").stdout),
+        json.loads(run("fit", table, "--json").stdout),
+    ]
+    assert {answer["report"]["n_rows"] for answer in answers} == {3000}
+    biases = [[column["bias"] for column in answer["columns"]] for answer in answers]
+    np.testing.assert_allclose(biases, [biases[0]] * 4, rtol=1e-10)
+
+
+def test_json_is_one_object_with_everything(run, folder, table):
+    result = run("fit", table, "-o", "out.npz", "--picture", "fit.png", "--json")
+    answer = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert answer["model"] == "out.npz"
+    assert answer["picture"] == "fit.png"
+    assert answer["warnings"] == []
+    assert [column["name"] for column in answer["columns"]] == ["As", "Pb", "Fe"]
+    assert set(answer["columns"][0]) == {
+        *("name", "floor", "bias", "norm", "share_floored", "bias_stderr", "norm_stderr")
+    }
+    assert answer["strongest_correlations"][0]["stderr"] > 0.0
+    assert (folder / "fit.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_model_file_keeps_the_facts_of_the_fit(run, folder, table, rows):
+    run("fit", table, "-o", "out.npz", "--floor", "0", "--components", 2)
+    details = read_header(folder / "out.npz")["details"]
+    assert details["report"]["n_rows"] == 3000
+    assert details["n_components"] == 2
+    assert details["inputs"] == [str(table)]
+    np.testing.assert_allclose(details["columns"]["share_floored"], (rows == 0).mean(axis=0))
+    model = unrelu.RectifiedGaussian.load(folder / "out.npz")
+    assert np.linalg.matrix_rank(model.covariance, tol=1e-8) == 2
+
+
+def test_the_same_rows_give_the_same_bytes(run, folder, table):
+    run("fit", table, "-o", "one.npz")
+    run("fit", table, "-o", "two.npz")
+    assert (folder / "one.npz").read_bytes() == (folder / "two.npz").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([], (0.0, 0.0, 0.0)),
+        (["--floor", "-1"], (-1.0, -1.0, -1.0)),
+        (["--floor", "Pb=-0.5,Fe=-2e-1"], (0.0, -0.5, -0.2)),
+        (["--floor", "-0.1", "--floor", "Pb=-0.5"], (-0.1, -0.5, -0.1)),
+    ],
+)
+def test_floors(run, folder, table, given, expected):
+    assert run("fit", table, "-o", "out.npz", *given).exit_code == 0
+    assert tuple(unrelu.RectifiedGaussian.load(folder / "out.npz").floor) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["--columns", "Fe,As"], ("Fe", "As")),
+        (["--drop", "Pb"], ("As", "Fe")),
+        (["--columns", "Fe", "--columns", "As"], ("Fe", "As")),
+        (["--columns", "Fe"], ("Fe",)),
+    ],
+)
+def test_columns(run, folder, table, given, expected):
+    assert run("fit", table, "-o", "out.npz", *given).exit_code == 0
+    assert unrelu.RectifiedGaussian.load(folder / "out.npz").feature_names == expected
+
+
+def test_a_column_name_with_a_comma_stands_in_quotes(run, folder, rows):
+    write_table(folder / "rows.csv", rows, ["Fe, total", "[b]$x$", "c=d"])
+    result = run("fit", "rows.csv", "-o", "out.npz", "--drop", '"Fe, total"', "--picture", "fit.png")
+    assert result.exit_code == 0, result.stderr
+    assert "[b]$x$" in result.stdout  # no markup, no formula
+    result = run("fit", "rows.csv", "-o", "out.npz", "--floor", '"Fe, total=-1",c=d=-2')
+    assert tuple(unrelu.RectifiedGaussian.load(folder / "out.npz").floor) == (-1.0, 0.0, -2.0)
+
+
+def test_nonnegative_bias_is_handed_on(run, folder):
+    low = unrelu.RectifiedGaussian([-0.5], [[1.0]]).sample(2000, random_state=0)
+    write_table(folder / "low.npy", low)
+    run("fit", "low.npy", "-o", "free.npz")
+    run("fit", "low.npy", "-o", "bound.npz", "--nonnegative-bias")
+    assert unrelu.RectifiedGaussian.load(folder / "free.npz").bias[0] < -0.4
+    assert unrelu.RectifiedGaussian.load(folder / "bound.npz").bias[0] == 0.0
+
+
+def test_library_warnings_are_single_lines_and_part_of_the_json(run, folder, rows):
+    write_table(folder / "rows.csv", np.column_stack([rows[:, 0], np.ones(len(rows))]), ["As", "one"])
+    result = run("fit", "rows.csv", "-o", "out.npz", "--json")
+    assert result.exit_code == 0
+    answer = json.loads(result.stdout)
+    assert len(answer["warnings"]) == 1
+    assert answer["warnings"][0].startswith("Constant: column 1 ('one')")
+    assert result.stderr == f"Warning: {answer['warnings'][0]}\n"
+    assert answer["columns"][1]["norm"] == 0.0
+    assert answer["strongest_correlations"][0]["stderr"] is None  # NaN is no JSON
+
+
+def test_many_columns_are_cut(run, folder):
+    rows = unrelu.synthetic.random_model(25, random_state=0).sample(400, random_state=0)
+    write_table(folder / "rows.npy", rows)
+    result = run("fit", "rows.npy", "-o", "out.npz")
+    assert "... and 5 more" in result.stdout
+    assert "x19" in result.stdout
+
+
+def test_a_picture_without_matplotlib_is_refused_before_the_work(run, refused, table, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    line = refused(run("fit", table, "-o", "out.npz", "--picture", "fit.png"))
+    assert 'pip install "unrelu[plot]"' in line

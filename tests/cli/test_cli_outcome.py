@@ -1,0 +1,150 @@
+"""How commands start and end: imports, exit codes, interruptions, progress."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import pytest
+
+import unrelu
+from unrelu.cli.outcome import one_line
+
+HEAVY = {"numpy", "scipy", "numba", "sklearn", "pyarrow", "matplotlib", "pandas"}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["--version"]])
+def test_help_imports_nothing_heavy(folder, arguments):
+    script = (
+        "import sys\nfrom unrelu.cli import main\n"
+        f"sys.argv = ['unrelu', *{arguments!r}]\n"
+        "try:\n    main()\nfinally:\n    sys.stderr.write(' '.join(sys.modules))\n"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0
+    assert result.stdout
+    assert not HEAVY & set(result.stderr.split())
+
+
+def test_the_installed_command_answers(folder):
+    command = os.path.join(os.path.dirname(sys.executable), "unrelu")
+    result = subprocess.run([command, "--version"], capture_output=True, text=True, timeout=60)
+    assert result.stdout == f"unrelu {unrelu.__version__}\n"
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich"])
+def test_without_the_extra_one_line_says_how_to_install_it(folder, missing):
+    script = f"import sys; sys.modules[{missing!r}] = None; from unrelu.cli import main; main()"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1
+    assert 'pip install "unrelu[cli]"' in result.stderr
+
+
+def _fail(*_: object, **__: object) -> None:
+    warnings.warn("odd\nnumbers", unrelu.errors.UnreluWarning, stacklevel=1)
+    raise ZeroDivisionError("of a kind\nnobody expected")
+
+
+def test_an_internal_error_is_one_line(run, model, monkeypatch):
+    import unrelu.distribution
+
+    monkeypatch.setattr(unrelu.distribution, "read_header", _fail)
+    result = run("info", model, "--json")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr == (
+        "Warning: odd numbers\n"
+        "Internal error: ZeroDivisionError: of a kind nobody expected; please report it;"
+        " set UNRELU_DEBUG=1 for the traceback\n"
+    )
+    monkeypatch.setenv("UNRELU_DEBUG", "1")
+    result = run("info", model)
+    assert result.exit_code == 1
+    assert "Traceback" in result.stderr
+
+
+def test_too_little_memory_is_one_line(run, refused, model, monkeypatch):
+    import unrelu.distribution
+
+    def exhausted(*_: object) -> None:
+        raise MemoryError("Unable to allocate 9 TiB")
+
+    monkeypatch.setattr(unrelu.distribution, "read_header", exhausted)
+    assert refused(run("info", model)) == "Error: Not enough memory. Unable to allocate 9 TiB"
+
+
+def test_warnings_of_other_libraries_are_not_shown(run, model, monkeypatch):
+    import unrelu.distribution
+
+    original = unrelu.distribution.read_header
+
+    def noisy(path: object) -> object:
+        warnings.warn("internal noise", DeprecationWarning, stacklevel=1)
+        return original(path)
+
+    monkeypatch.setattr(unrelu.distribution, "read_header", noisy)
+    assert run("info", model).stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "line"),
+    [
+        (signal.SIGINT, 130, "Interrupted: nothing half-written is left.\n"),
+        (signal.SIGTERM, 143, "Terminated.\n"),
+    ],
+)
+def test_a_signal_ends_the_program_and_leaves_nothing(folder, model, number, code, line):
+    command = [sys.executable, "-m", "unrelu.cli", "sample", str(model), "-n", "500000000", "-o", "rows.csv"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not any(p.name.endswith(".part") and p.stat().st_size > 2e6 for p in folder.iterdir()):
+        assert time.monotonic() < deadline, "nothing is being written"
+        time.sleep(0.05)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert err == line
+    assert out == ""
+    assert os.listdir(folder) == [model.name]
+
+
+def test_progress_is_drawn_on_a_terminal_only(folder, table):
+    command = [sys.executable, "-m", "unrelu.cli", "fit", str(table), "-o", "out.npz"]
+    quiet = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert quiet.returncode == 0
+    assert quiet.stderr == ""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    shown = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, env=environment, timeout=120)
+    drawn = os.read(ours, 100_000).decode()
+    os.close(ours)
+    os.close(theirs)
+    assert shown.returncode == 0
+    assert "Learning" in drawn
+    assert b"Learning" not in shown.stdout
+
+
+def test_text_that_the_terminal_lacks_is_replaced(folder, table):
+    command = [sys.executable, "-m", "unrelu.cli", "fit", str(table), "-o", "out.npz"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert "?" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("consider n_components= to learn", "consider --components to learn"),
+        ("pass it as floor= (say floor=-2)", "pass it as --floor (say --floor=-2)"),
+        ("the floor is 0, my_floor=1, 'floor=2'", "the floor is 0, my_floor=1, 'floor=2'"),
+    ],
+)
+def test_parameters_are_named_as_options(message, expected):
+    assert one_line(message) == expected

@@ -1,0 +1,383 @@
+"""The scikit-learn skin: its conventions, and what it does with good and bad tables."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import unrelu
+from unrelu import RectifiedGaussianLearner, metrics, synthetic
+from unrelu.errors import (
+    ConstantColumnWarning,
+    FewPositivesWarning,
+    InvalidDataError,
+    InvalidParameterError,
+    MoreColumnsThanRowsWarning,
+    PerfectCorrelationWarning,
+)
+
+
+@parametrize_with_checks(
+    [
+        RectifiedGaussianLearner(),
+        RectifiedGaussianLearner(floor=-1e6),
+        RectifiedGaussianLearner(nonnegative_bias=True),
+    ]
+)
+@pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def truth():
+    return synthetic.random_model(4, condition_number=5.0, bias="signed", random_state=3)
+
+
+@pytest.fixture
+def table(truth):
+    return truth.sample(3000, random_state=4)
+
+
+def same_model(first, second, rtol=1e-10):
+    scale = np.abs(second.covariance_).max()
+    np.testing.assert_allclose(first.bias_, second.bias_, rtol=rtol, atol=rtol * np.sqrt(scale))
+    np.testing.assert_allclose(first.covariance_, second.covariance_, rtol=rtol, atol=rtol * scale)
+    np.testing.assert_allclose(first.correlation_stderr_, second.correlation_stderr_, rtol=1e-8)
+
+
+# --- accuracy -------------------------------------------------------------------------------------
+
+
+def test_learns_every_parameter_within_its_errors(truth, table):
+    learner = RectifiedGaussianLearner().fit(table)
+    upper = np.triu_indices(4, 1)
+    z = np.concatenate(
+        [
+            (learner.bias_ - truth.bias) / learner.bias_stderr_,
+            (learner.row_norms_ - truth.row_norms) / learner.row_norms_stderr_,
+            ((learner.correlation_ - truth.correlation)[upper]) / learner.correlation_stderr_[upper],
+        ]
+    )
+    assert np.all(np.abs(z) < 4.0)  # 14 z-scores: one beyond 4 has probability .001
+    assert np.mean(z**2) < 2.2
+
+
+def test_errors_fall_with_the_root_of_the_rows(truth):
+    errors = [
+        np.mean(
+            [
+                metrics.parameter_errors(
+                    RectifiedGaussianLearner().fit(truth.sample(n, random_state=seed)).distribution_, truth
+                )["weights"]
+                for seed in range(12)
+            ]
+        )
+        for n in (1000, 16_000)
+    ]
+    assert 3.0 < errors[0] / errors[1] < 5.3  # sqrt(16) = 4; each mean is known to about 8 %
+
+
+def test_rank_is_respected_and_helps_where_it_is_true():
+    rng = np.random.default_rng(1)
+    model = unrelu.RectifiedGaussian.from_weights(rng.standard_normal((6, 2)), 0.5 * rng.standard_normal(6))
+    learner = RectifiedGaussianLearner(n_components=2).fit(model.sample(5000, random_state=1))
+    assert np.linalg.matrix_rank(learner.covariance_, tol=1e-8) == 2
+    weights = learner.distribution_.weights(2)
+    np.testing.assert_allclose(weights @ weights.T, learner.covariance_, atol=1e-10)
+    free = RectifiedGaussianLearner().fit(model.sample(5000, random_state=1))
+
+    def error(fitted):
+        return metrics.parameter_errors(fitted.distribution_, model)["weights"]
+
+    assert error(learner) < error(free)
+
+
+def test_nonnegative_bias_is_never_below_the_floor(table):
+    assert RectifiedGaussianLearner().fit(table).bias_.min() < 0
+    learner = RectifiedGaussianLearner(nonnegative_bias=True).fit(table)
+    assert learner.bias_.min() == 0.0
+
+
+def test_floor_shifts_everything_with_it(table):
+    plain = RectifiedGaussianLearner().fit(table)
+    shift = np.array([1.0, -2.0, 0.5, 10.0])
+    moved = RectifiedGaussianLearner(floor=shift).fit(table + shift)
+    np.testing.assert_allclose(moved.bias_ - shift, plain.bias_, atol=1e-8)
+    np.testing.assert_allclose(moved.covariance_, plain.covariance_, atol=1e-8)
+    np.testing.assert_array_equal(moved.distribution_.floor, shift)
+
+
+def test_noise_before_the_floor_only_adds_to_the_covariance(truth):
+    rng = np.random.default_rng(0)
+    latent = rng.multivariate_normal(truth.bias, truth.covariance, 20_000) + 0.5 * rng.standard_normal((20_000, 4))
+    learner = RectifiedGaussianLearner().fit(np.maximum(latent, 0.0))
+    expected = np.sqrt(np.diag(truth.covariance) + 0.25)
+    assert np.all(np.abs(learner.row_norms_ - expected) < 4 * learner.row_norms_stderr_)
+
+
+# --- ways to bring the rows -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cuts", [[1], [1500], [10, 11, 2000], list(range(100, 3000, 100))])
+def test_partial_fit_equals_fit(table, cuts):
+    parts = RectifiedGaussianLearner()
+    for rows in np.split(table, cuts):
+        parts.partial_fit(rows)
+    same_model(parts, RectifiedGaussianLearner().fit(table))
+
+
+def test_partial_fit_may_start_with_rows_that_teach_nothing(table):
+    learner = RectifiedGaussianLearner().partial_fit(np.zeros((5, 4)))
+    with pytest.raises(InvalidDataError, match="Never above its floor"):
+        _ = learner.bias_
+    learner.partial_fit(table)
+    same_model(learner, RectifiedGaussianLearner().fit(np.vstack([np.zeros((5, 4)), table])))
+
+
+def test_bad_rows_leave_partial_fit_as_it_was(table):
+    learner = RectifiedGaussianLearner().partial_fit(table)
+    before = learner.bias_
+    with pytest.raises(InvalidDataError, match="below the floor"):
+        learner.partial_fit(-table - 1)
+    np.testing.assert_array_equal(learner.bias_, before)
+    same_model(learner.partial_fit(table[:7]), RectifiedGaussianLearner().fit(np.vstack([table, table[:7]])))
+
+
+def test_merge_equals_fit(table):
+    parts = [RectifiedGaussianLearner().fit(rows) for rows in np.split(table, [100, 1700])]
+    merged = unrelu.merge(parts)
+    same_model(merged, RectifiedGaussianLearner().fit(table))
+    same_model(unrelu.merge(parts[::-1]), merged)
+    same_model(merged.partial_fit(table[:50]), unrelu.merge([merged]))
+
+
+def test_merge_of_records_is_a_record(table):
+    first, second = (RectifiedGaussianLearner().fit(rows)._record for rows in (table[:100], table[100:]))
+    assert unrelu.merge([first, second]).n_rows == 3000
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (lambda a, b: [], "at least one"),
+        (lambda a, b: [a, "model"], "learners and records"),
+        (lambda a, b: [a, RectifiedGaussianLearner(floor=-1.0).fit(b)], "different parameters"),
+        (lambda a, b: [a, RectifiedGaussianLearner().fit(b[:, :3])], "4 columns in one part, 3 in another"),
+    ],
+)
+def test_merge_refuses_what_does_not_fit_together(table, parts, message):
+    with pytest.raises(InvalidParameterError, match=message):
+        unrelu.merge(parts(RectifiedGaussianLearner().fit(table), table))
+
+
+def test_integer_weights_are_repeated_rows(table):
+    weights = np.random.default_rng(0).integers(0, 4, len(table))
+    weighted = RectifiedGaussianLearner().fit(table, sample_weight=weights)
+    repeated = RectifiedGaussianLearner().fit(np.repeat(table, weights, axis=0))
+    np.testing.assert_allclose(weighted.bias_, repeated.bias_, rtol=1e-9)
+    np.testing.assert_allclose(weighted.covariance_, repeated.covariance_, rtol=1e-8, atol=1e-10)
+
+
+def test_weights_in_partial_fit_and_merge(table):
+    weights = np.random.default_rng(1).gamma(2.0, size=len(table))
+    whole = RectifiedGaussianLearner().fit(table, sample_weight=weights)
+    parts = RectifiedGaussianLearner()
+    for rows, w in zip(np.split(table, 5), np.split(weights, 5), strict=True):
+        parts.partial_fit(rows, sample_weight=w)
+    same_model(parts, whole)
+    effective = weights.sum() ** 2 / (weights**2).sum()
+    assert whole.report_.effective_rows == pytest.approx(effective)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        np.asfortranarray,
+        lambda x: x[:, ::-1][:, ::-1],
+        lambda x: np.repeat(x, 2, axis=0)[::2],
+        lambda x: x.tolist(),
+    ],
+    ids=["fortran", "reversed view", "strided view", "lists"],
+)
+def test_layout_does_not_matter(table, change):
+    same_model(RectifiedGaussianLearner().fit(change(table)), RectifiedGaussianLearner().fit(table))
+
+
+def test_read_only_memmap(table, tmp_path):
+    np.save(tmp_path / "x.npy", table)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    same_model(RectifiedGaussianLearner().fit(mapped), RectifiedGaussianLearner().fit(table))
+
+
+def test_float32_and_integers(table):
+    single = table.astype(np.float32)
+    same_model(RectifiedGaussianLearner().fit(single), RectifiedGaussianLearner().fit(single.astype(np.float64)))
+    counts = (10 * table).astype(np.int64)
+    same_model(RectifiedGaussianLearner().fit(counts), RectifiedGaussianLearner().fit(counts.astype(np.float64)))
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_give_feature_names(table, frame):
+    names = ["As", "Pb", "Cd", "Hg"]
+    data = {name: table[:, k] for k, name in enumerate(names)}
+    learner = RectifiedGaussianLearner().fit(frame(data))
+    assert learner.feature_names_in_.tolist() == names
+    assert learner.distribution_.feature_names == tuple(names)
+    same_model(learner, RectifiedGaussianLearner().fit(table))
+    data["Cd"] = data["Cd"] - 9.0
+    with pytest.raises(InvalidDataError, match=r"column 2 \('Cd'\)"):
+        RectifiedGaussianLearner().fit(frame(data))
+
+
+def test_missing_values_are_not_zeros(table):
+    holes = table.copy()
+    holes[np.random.default_rng(0).random(table.shape) < 0.3] = np.nan
+    learner = RectifiedGaussianLearner().fit(holes)
+    whole = RectifiedGaussianLearner().fit(table)
+    assert np.all(np.abs(learner.bias_ - whole.bias_) < 4 * learner.bias_stderr_)
+    assert learner.report_.share_missing == pytest.approx(0.3, abs=0.02)
+    parts = RectifiedGaussianLearner()
+    for rows in np.split(holes, [2, 900]):
+        parts.partial_fit(rows)
+    same_model(parts, learner)
+
+
+# --- skin -----------------------------------------------------------------------------------------
+
+
+def test_sample_uses_the_random_state(table):
+    learner = RectifiedGaussianLearner(random_state=7).fit(table)
+    np.testing.assert_array_equal(learner.sample(5), learner.distribution_.sample(5, random_state=7))
+
+
+def test_unfitted_learners_say_so():
+    with pytest.raises(NotFittedError):
+        _ = RectifiedGaussianLearner().bias_
+
+
+def test_refit_forgets_and_clone_starts_afresh(table):
+    learner = RectifiedGaussianLearner().partial_fit(table)
+    same_model(learner.fit(table[:500]), RectifiedGaussianLearner().fit(table[:500]))
+    with pytest.raises(NotFittedError):
+        _ = clone(learner).bias_
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_components": 0}, "between 1 and 4"),
+        ({"n_components": 5}, "between 1 and 4"),
+        ({"n_components": 1.5}, "between 1 and 4"),
+        ({"floor": [0.0, 1.0]}, "4 columns"),
+        ({"floor": np.nan}, "finite"),
+        ({"floor": "low"}, "number"),
+        ({"method": "one_pas"}, "Did you mean 'one_pass'"),
+        ({"method": 3}, "a name"),
+    ],
+)
+def test_parameters_out_of_range(table, options, message):
+    with pytest.raises(InvalidParameterError, match=message):
+        RectifiedGaussianLearner(**options).fit(table)
+
+
+# --- bad tables -----------------------------------------------------------------------------------
+
+
+def with_column(table, values):
+    changed = table.copy()
+    changed[:, 1] = values
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x: x[:0], "0 sample"),
+        (lambda x: x[:1], "1 sample"),
+        (lambda x: with_column(x, np.nan), "No value at all in column 1"),
+        (
+            lambda x: with_column(x, np.where(np.arange(len(x)) == 5, np.inf, x[:, 1])),
+            r"column 1 \(1, first in row 5\)",
+        ),
+        (lambda x: with_column(x, np.where(np.arange(len(x)) == 5, -np.inf, x[:, 1])), "infinite"),
+        (lambda x: with_column(x, -1.0), r"3,000 values are below the floor 0.*floor=-1"),
+        (lambda x: with_column(x, 0.0), "Never above its floor in 3,000 rows: column 1"),
+        (lambda x: x * 1e300, "beyond 1e\\+140"),
+        (lambda x: x * 1e-300, "too small to square"),
+        (lambda x: with_column(x.astype(object), "trace"), "Row 0, column 1: 'trace' is not a number"),
+        (lambda x: with_column(x, np.where(np.arange(len(x)) == 0, 1.0, np.nan)), "Only 1 sample"),
+    ],
+    ids=[
+        "empty",
+        "one row",
+        "all NaN",
+        "inf",
+        "-inf",
+        "negative",
+        "never",
+        "1e300",
+        "1e-300",
+        "text",
+        "seen once",
+    ],
+)
+def test_tables_that_cannot_be_learned(table, change, message):
+    with pytest.raises(ValueError, match=message):
+        RectifiedGaussianLearner().fit(change(table))
+
+
+@pytest.mark.parametrize(
+    ("change", "warning"),
+    [
+        (lambda x: with_column(x, np.where(np.arange(len(x)) == 5, 2.0, 0.0)), FewPositivesWarning),
+        (lambda x: with_column(x, 2.5), ConstantColumnWarning),
+        (lambda x: with_column(x, 3.0 * x[:, 0]), PerfectCorrelationWarning),
+        (lambda x: x[:3] + 1.0, MoreColumnsThanRowsWarning),
+    ],
+    ids=["one positive", "constant", "duplicated", "more columns than rows"],
+)
+def test_doubtful_tables_are_learned_with_a_named_warning(table, change, warning):
+    with pytest.warns(warning):
+        learner = RectifiedGaussianLearner().fit(change(table))
+    assert np.isfinite(learner.bias_).all()
+    assert np.linalg.eigvalsh(learner.correlation_)[0] > -1e-8
+
+
+def test_a_bad_column_does_not_disturb_the_others(table):
+    """A constant column, or one with a single positive, leaves the other pairs as they were."""
+    expected = RectifiedGaussianLearner().fit(table[:, [0, 2, 3]])
+    with pytest.warns(ConstantColumnWarning):
+        learner = RectifiedGaussianLearner().fit(with_column(table, 2.5))
+    others = np.ix_([0, 2, 3], [0, 2, 3])
+    np.testing.assert_allclose(learner.covariance_[others], expected.covariance_, rtol=1e-10)
+
+
+def test_anticorrelated_columns():
+    y = np.random.default_rng(0).standard_normal(500)
+    with pytest.warns(PerfectCorrelationWarning, match=r"\(-1\)"):
+        learner = RectifiedGaussianLearner().fit(np.maximum(np.c_[y + 1.0, 1.0 - 2.0 * y], 0.0))
+    assert learner.correlation_[0, 1] == pytest.approx(-1.0)
+    never_together = RectifiedGaussianLearner().fit(np.maximum(np.c_[y, -y], 0.0))
+    assert never_together.correlation_[0, 1] < -0.99
+    assert never_together.report_.pairs_never_above_together == 1
+
+
+def test_one_column(table):
+    learner = RectifiedGaussianLearner().fit(table[:, :1])
+    assert learner.covariance_.shape == (1, 1)
+
+
+def test_tiny_values_beside_ordinary_ones(table):
+    changed = table.copy()
+    changed[0, 0] = 1e-300
+    learner = RectifiedGaussianLearner().fit(changed)
+    assert learner.bias_[0] == pytest.approx(RectifiedGaussianLearner().fit(table).bias_[0], abs=0.01)
+
+
+def test_zero_weights_everywhere(table):
+    with pytest.raises(ValueError, match="non-zero"):
+        RectifiedGaussianLearner().fit(table, sample_weight=np.zeros(len(table)))

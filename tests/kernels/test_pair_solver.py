@@ -1,0 +1,101 @@
+import numpy as np
+import pytest
+from tests.references import weighted_moments as reference
+
+from unrelu.kernels import pair_solver
+from unrelu.kernels.pair_model import marginal_moments
+from unrelu.marginals.censored_likelihood import row_influence
+
+
+def solve(mhat, n, a1, a2, n1=None, n2=None):
+    a = np.array([a1, a2])
+    moments = np.empty((2, 5))
+    for k in range(2):
+        marginal_moments(a[k], moments[k])
+    r, se = np.empty(1), np.empty(1)
+    rows = np.array([n1 or n, n2 or n], dtype=float)
+    pair_solver.solve_pairs(
+        np.array([0]), np.array([1]), mhat[None, :], np.array([float(n)]), 1.0, a, moments,
+        row_influence(a, np.zeros(2, dtype=bool)), rows, r, se,
+    )  # fmt: skip
+    return r[0], se[0]
+
+
+def simulate_latent(rng, n, a1, a2, r):
+    z = rng.standard_normal((n, 2))
+    return np.array([a1, a2]) + np.c_[z[:, 0], r * z[:, 0] + np.sqrt(1 - r * r) * z[:, 1]]
+
+
+@pytest.mark.parametrize(
+    ("a1", "a2", "r"),
+    [(0.0, 0.0, 0.5), (-1.0, 1.0, 0.5), (0.5, 0.5, -0.9), (-1.28, -1.28, 0.3), (1.5, -0.5, 0.9)],
+)
+def test_solves_the_quasi_score_equation(a1, a2, r):
+    x = np.maximum(simulate_latent(np.random.default_rng(3), 3000, a1, a2, r), 0.0)
+    mhat = reference.pair_rows(x[:, 0], x[:, 1], (a1, a2), (1.0, 1.0)).mean(axis=0)
+    expected, _ = reference.estimate(mhat, 3000, a1, a2, near=r)
+    estimate, _ = solve(mhat, 3000, a1, a2)
+    assert estimate == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize(("a1", "a2", "r"), [(0.0, 0.0, 0.5), (-1.0, 1.0, 0.5), (0.5, 0.5, -0.8)])
+def test_standard_error_is_the_sandwich_of_row_influences(a1, a2, r):
+    """At the true parameters: variance of w'(row) minus the effect of both estimated marginals, over many rows."""
+    n = 400_000
+    y = simulate_latent(np.random.default_rng(5), n, a1, a2, r)
+    x = np.maximum(y, 0.0)
+    u = y - np.array([a1, a2])
+    rows = reference.pair_rows(x[:, 0], x[:, 1], (a1, a2), (1.0, 1.0))
+    mean, v, g = reference.expectations(a1, a2, r)
+    w = np.linalg.solve(v, g) / (g @ np.linalg.solve(v, g))
+    influence = (rows - mean) @ w
+    for k, a in enumerate((a1, a2)):
+        own, floored = u[:, k], x[:, k] == 0.0
+        kappa = np.exp(-0.5 * a * a) / np.sqrt(2 * np.pi) / reference.bivariate.marginal_moment(-a, 0)
+        score = np.stack([np.where(floored, -kappa, own), np.where(floored, a * kappa, own**2 - 1.0)])
+        # d mean / d(bias, scale) = Cov(statistics, score of the latent pair)
+        pull = (own - r * u[:, 1 - k]) / (1 - r * r)
+        effect = np.stack([pull, pull * own - 1.0]) @ (rows - mean) / n
+        influence -= (effect @ w) @ np.linalg.solve(score @ score.T / n, score)
+    _, se = solve(mean, 1000, a1, a2)
+    # A sample variance of 400,000 light-tailed terms is known to about .5 %.
+    assert se == pytest.approx(influence.std() / np.sqrt(1000), rel=0.01)
+
+
+def test_missing_rows_elsewhere_reduce_the_error_through_the_marginals():
+    mean, _, _ = reference.expectations(0.2, -0.3, 0.6)
+    _, nested = solve(mean, 500, 0.2, -0.3, n1=5000, n2=5000)
+    _, alone = solve(mean, 500, 0.2, -0.3)
+    _, information = reference.estimate(mean, 500, 0.2, -0.3, near=0.6)
+    assert 1.0 / np.sqrt(500 * information) < nested < alone
+
+
+def test_never_above_together_gives_a_wide_error_not_a_crash():
+    x = np.maximum(simulate_latent(np.random.default_rng(0), 200, -2.2, -2.2, 0.0), 0.0)
+    x[x[:, 0] > 0, 1] = 0.0
+    mhat = reference.pair_rows(x[:, 0], x[:, 1], (-2.2, -2.2), (1.0, 1.0)).mean(axis=0)
+    r, se = solve(mhat, 200, -2.2, -2.2)
+    assert -1.0 < r < 0.0
+    assert 0.2 < se <= 1.0
+
+
+def test_without_common_rows_nothing_is_known():
+    assert solve(np.zeros(12), 0, 0.3, 0.4, 10, 10) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_rows_on_a_line_give_exactly_one(sign):
+    y = np.random.default_rng(1).standard_normal(300)
+    x1, x2 = np.maximum(y + 0.8, 0), np.maximum(sign * 2.0 * y + 1.6, 0)
+    mhat = reference.pair_rows(x1, x2, (0.8, 1.6), (1.0, 2.0)).mean(axis=0)
+    assert solve(mhat, 300, 0.8, 0.8) == (sign, 0.0)
+
+
+def test_rows_almost_on_a_line_do_not():
+    rng = np.random.default_rng(1)
+    y = rng.standard_normal(300)
+    x1, x2 = np.maximum(y + 0.8, 0), np.maximum(y + 0.8 + 1e-3 * rng.standard_normal(300), 0)
+    mhat = reference.pair_rows(x1, x2, (0.8, 0.8), (1.0, 1.0)).mean(axis=0)
+    r, se = solve(mhat, 300, 0.8, 0.8)
+    assert 0.999 < r < 1.0
+    assert se > 0.0

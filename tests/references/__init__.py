@@ -1,0 +1,2 @@
+"""Slow, independent definitions of the truth: quadrature, exact likelihoods, dense algebra. Nothing here imports
+the kernels it judges."""

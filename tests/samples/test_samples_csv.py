@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import gc
+import gzip
+import io
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unrelu.errors import InputFileError
+from unrelu.samples import open_samples
+from unrelu.samples.csv_diagnosis import is_missing, is_number
+
+NAN = np.nan
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """Write a file and return its bare name, as someone in that folder would type it."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(content: str | bytes, name: str = "data.csv") -> str:
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        return name
+
+    return write
+
+
+def refusal(path: str, **options) -> str:
+    with pytest.raises(InputFileError) as caught:
+        list(open_samples(path, **options).blocks())
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_reads_names_and_numbers(written, all_rows):
+    samples = open_samples(written("As,Pb\n0.5,0\n1e-3,+2\n-1,.5\n"))
+    assert (samples.feature_names, samples.n_features, samples.n_rows) == (("As", "Pb"), 2, None)
+    assert samples.n_bytes == 26
+    np.testing.assert_array_equal(all_rows(samples), [[0.5, 0], [1e-3, 2], [-1, 0.5]])
+
+
+@pytest.mark.parametrize("word", ["", "NA", "NaN", "nan", "null", "N/A", " NA", "  ", "NA  ", '""', '"NA"'])
+def test_words_for_missing(written, all_rows, word):
+    rows = all_rows(open_samples(written(f"a,b\n1,{word}\n{word},2\n")))
+    np.testing.assert_array_equal(rows, [[1, NAN], [NAN, 2]])
+
+
+def test_infinite_values_pass(written, all_rows):
+    rows = all_rows(open_samples(written("a,b\ninf,-inf\n1e999,1\n")))
+    np.testing.assert_array_equal(rows, [[np.inf, -np.inf], [np.inf, 1]])
+
+
+def test_spaces_around_names_and_numbers_do_not_count(written, all_rows):
+    samples = open_samples(written("a, b\n1, 2\n 3 ,4\n"))
+    assert samples.feature_names == ("a", "b")
+    np.testing.assert_array_equal(all_rows(samples), [[1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a,b\r\n1,2\r\n3,4\r\n",
+        "a,b\r1,2\r3,4",
+        "\n\na,b\n\n1,2\n\n3,4\n\n",
+        "\ufeffa,b\n1,2\n3,4\n",
+        '"a","b"\n"1","2"\n"3","4"',
+    ],
+    ids=["windows", "old mac", "blank lines", "byte order mark", "quoted"],
+)
+def test_ways_to_write_the_same_table(written, all_rows, content):
+    samples = open_samples(written(content))
+    assert samples.feature_names == ("a", "b")
+    np.testing.assert_array_equal(all_rows(samples), [[1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize("content", ["1,2\n3,4\n", "\ufeff1,2\n3,4\n", "\n1,2\n3,4\n"])
+def test_first_line_of_numbers_is_data(written, all_rows, content):
+    samples = open_samples(written(content))
+    assert samples.feature_names is None
+    np.testing.assert_array_equal(all_rows(samples), [[1, 2], [3, 4]])
+
+
+def test_first_line_of_numbers_may_have_missing_cells(written, all_rows):
+    np.testing.assert_array_equal(all_rows(open_samples(written("NA,2\n3,4\n"))), [[NAN, 2], [3, 4]])
+
+
+def test_header_of_words_for_missing_is_a_header(written):
+    assert open_samples(written("NA,null\n3,4\n")).feature_names == ("NA", "null")
+
+
+def test_header_cells_with_commas_quotes_and_line_breaks(written, all_rows):
+    samples = open_samples(written('"As, total","Pb\n(mg/l)","5"" pipe"\n1,2,3\n'))
+    assert samples.feature_names == ("As, total", "Pb\n(mg/l)", '5" pipe')
+    np.testing.assert_array_equal(all_rows(samples), [[1, 2, 3]])
+
+
+def test_tsv_and_gzip(written, all_rows):
+    for name, content in [
+        ("a.tsv", b"a\tb\n1\t2\n"),
+        ("b.csv.gz", gzip.compress(b"a,b\n1,2\n")),
+        ("c.TSV.gz", gzip.compress(b"a\tb\n1\t2\n")),
+    ]:
+        samples = open_samples(written(content, name))
+        assert samples.feature_names == ("a", "b")
+        np.testing.assert_array_equal(all_rows(samples), [[1, 2]])
+
+
+def test_columns_left_out_may_hold_anything(written, all_rows):
+    content = 'site,a,note\nÄ,1,x\nB,2,"two\nlines"\n'.encode("latin-1")
+    samples = open_samples(written(content), drop=["site", "note"])
+    np.testing.assert_array_equal(all_rows(samples), [[1], [2]])
+
+
+def test_more_columns_than_fit_a_usual_block(written, all_rows):
+    values = np.random.default_rng(0).normal(size=(2, 30_000))
+    text = "\n".join(",".join(map(repr, row)) for row in values.tolist())
+    np.testing.assert_array_equal(all_rows(open_samples(written(text))), values)
+
+
+@given(st.integers(1, 9))
+@settings(max_examples=9, deadline=None)
+def test_any_block_size_gives_the_same_rows(block_rows):
+    text = "a,b\n" + "".join(f"{i},{i / 7}\n" for i in range(8))
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "x.csv")
+        with open(path, "w") as stream:
+            stream.write(text)
+        blocks = [block.values for block in open_samples(path, block_rows=block_rows).blocks()]
+    np.testing.assert_array_equal(np.concatenate(blocks), [[i, i / 7] for i in range(8)])
+    assert all(len(block) == block_rows for block in blocks[:-1])
+
+
+# --- faults -------------------------------------------------------------------------------------
+
+
+def test_text_in_a_number_column(written):
+    rows = "".join(f"{i},{i}\n" for i in range(16))
+    assert refusal(written(f"Pb,As\n{rows}1,abc\n1,def\n")) == (
+        "data.csv: row 17, column 'As': 'abc' is not a number. Fix the cell, or leave the column out with --drop As."
+    )
+
+
+def test_text_far_down_is_found_after_good_blocks(written):
+    rows = "".join(f"{i},{i / 3}\n" for i in range(200_000))
+    path = written(f"a,b c\n{rows}1;5,2\n7,x\n")
+    assert os.path.getsize(path) > 2**21
+    said = refusal(path)
+    assert said.startswith("data.csv: row 200001, column 'a': '1;5' is not a number.")
+    assert "row 200002, column 'b c': 'x'" in refusal(path, drop="a")
+    assert refusal(path, drop="a").endswith("--drop 'b c'.")
+
+
+@pytest.mark.parametrize("cell", ['"1,000"', "1_000", "0x10", "12%", "1e", "one", "true", "- 5", "١"])
+def test_what_is_no_number(written, cell):
+    assert "row 1, column 'b'" in refusal(written(f"a,b\n1,{cell}\n"))
+
+
+@pytest.mark.parametrize("cell", ["<0.25", "< 0.25", " <.5"])
+def test_below_a_detection_limit(written, cell):
+    assert refusal(written(f"As,Pb\n1,2\n1,{cell}\n")) == (
+        f"data.csv: row 2, column 'Pb': {cell!r} is not a number: "
+        "replace it by the limit itself and pass that limit as the floor."
+    )
+
+
+def test_text_where_columns_have_no_names(written):
+    said = refusal(written("1,2\n3,x\n"))
+    assert "row 2, column number 1 (the first is 0): 'x' is not a number" in said
+    assert said.endswith("--drop 1.")
+    assert open_samples("data.csv", drop="1").n_features == 1
+
+
+@pytest.mark.parametrize(("row", "n"), [("5", "1 cell"), ("5,6,7", "3 cells")])
+def test_ragged_row(written, row, n):
+    said = refusal(written(f"a,b\n1,2\n\n{row}\n3,4\n"))
+    assert said == f"data.csv: row 2 has {n}, but the header has 2. Give all rows as many cells."
+    assert "row 2 has" in refusal(written(f"1,2\n{row}\n"))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "data.csv: the file is empty."),
+        ("\n\n", "data.csv: there is nothing in it"),
+        ("a,b\n", "data.csv: has columns but no rows."),
+        ("a,b\n\n\n", "data.csv: has columns but no rows."),
+        ("a,b,a\n1,2,3\n", "the column name 'a' occurs twice (columns 1 and 3 from the left)"),
+        (",a\n0,1\n", "column 1 from the left has no name (is it a row index?)"),
+        ("a,\n0,\n", "--drop 'column 2'"),
+        ("µ\n1\n".encode("latin-1"), "the header is not UTF-8 text"),
+        ("a,b\n1,2\n".encode("utf-16"), "the header is not UTF-8 text"),
+        ("a;b\n1;2\n", "separated by semicolons: save the file with commas"),
+        ("a;b\n1,5;2,5\n", "separated by semicolons: save the file with commas"),
+        ("a\tb\n1\t2\n", "separated by tabs"),
+        ('a,b\n1,"2\n' + "3,4\n" * 50_000, "Is a quotation mark not closed?"),
+    ],
+)
+def test_faulty_files(written, content, said):
+    assert said in refusal(written(content))
+
+
+def test_index_column_without_a_name_can_be_left_out(written, all_rows):
+    written(",a\n0,1\n")
+    np.testing.assert_array_equal(all_rows(open_samples("data.csv", drop="column 1")), [[1]])
+    np.testing.assert_array_equal(all_rows(open_samples("data.csv", columns=["a"])), [[1]])
+
+
+def test_damaged_gzip(written):
+    packed = gzip.compress("".join(f"{i},{i / 7}\n" for i in range(9999)).encode())
+    assert "not a whole gzipped csv file" in refusal(written(packed[: len(packed) // 2], "x.csv.gz"))
+    assert "not a whole gzipped csv file" in refusal(written(b"a,b\n1,2\n", "y.csv.gz"))
+
+
+@given(st.text(alphabet="0123456789.+-eEinfa N/<", max_size=7))
+@settings(max_examples=200, deadline=None)
+def test_the_diagnosis_and_the_reader_agree_on_what_a_number_is(cell):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "x.csv")
+        with open(path, "w") as stream:
+            stream.write(f"a,b\n1,{cell}\n")
+        if is_number(cell) or is_missing(cell):
+            (block,) = open_samples(path).blocks()
+            assert block.values.shape == (1, 2)
+        else:
+            assert "row 1, column 'b'" in refusal(path)
+
+
+# --- standard input -----------------------------------------------------------------------------
+
+
+def test_standard_input_is_read_more_than_once_and_cleaned_up(monkeypatch, tmp_path, all_rows):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a,b\n1,2\n3,4\n")))
+    samples = open_samples("-")
+    np.testing.assert_array_equal(all_rows(samples), [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(all_rows(samples), [[1, 2], [3, 4]])
+    assert len(list(tmp_path.iterdir())) == 1
+    del samples
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", ["", "a,b\n", "a,a\n1,2\n", "a,b\n1,x\n"])
+def test_faulty_standard_input_is_named_and_cleaned_up(monkeypatch, tmp_path, content):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(content))
+    assert refusal("-").startswith("standard input: ")
+    gc.collect()  # the exception, and with it the table, may hang in a cycle
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_standard_input_of_a_real_pipe(tmp_path):
+    code = (
+        "from unrelu.samples import open_samples; samples = open_samples('-'); "
+        "print([block.values.sum() for block in samples.blocks()])"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=b"a,b\n1,2\n", capture_output=True, env=environment, check=True
+    )
+    assert b"3.0" in done.stdout
+    assert list(tmp_path.iterdir()) == []

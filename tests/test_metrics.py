@@ -1,0 +1,163 @@
+"""The errors of a learned model against formulas written another way, and against quadrature."""
+
+from __future__ import annotations
+
+import doctest
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+import unrelu.metrics
+from unrelu.distribution import RectifiedGaussian
+from unrelu.errors import InvalidParameterError
+from unrelu.metrics import parameter_errors
+
+
+def _random_pair(d: int, seed: int) -> tuple[RectifiedGaussian, RectifiedGaussian]:
+    rng = np.random.default_rng(seed)
+    models = (RectifiedGaussian.from_weights(rng.standard_normal((d, d + 2)), rng.standard_normal(d)) for _ in "ab")
+    return next(models), next(models)
+
+
+def _kl_by_inverse(p: RectifiedGaussian, q: RectifiedGaussian) -> float:
+    """The textbook formula, with an explicit inverse and determinants."""
+    inverse, shift = np.linalg.inv(q.covariance), q.bias - p.bias
+    log_determinants = np.linalg.slogdet(q.covariance)[1] - np.linalg.slogdet(p.covariance)[1]
+    trace = np.trace(inverse @ p.covariance)
+    return float(trace - p.n_features + log_determinants + shift @ inverse @ shift) / 2
+
+
+def test_the_examples_in_the_documentation_hold() -> None:
+    assert doctest.testmod(unrelu.metrics).failed == 0
+
+
+def test_relative_errors_of_bias_and_weights() -> None:
+    learned, true = _random_pair(4, seed=0)
+    errors = parameter_errors(learned, true)
+    assert list(errors) == ["bias", "weights", "kl", "tv_bound"]
+    assert all(type(error) is float for error in errors.values())
+    w = true.weights()
+    frobenius = math.sqrt(sum(entry**2 for entry in w.flat))
+    gap = learned.bias - true.bias
+    assert errors["bias"] == pytest.approx(math.sqrt(sum(g**2 for g in gap)) / frobenius, rel=1e-12)
+    gap = learned.covariance - w @ w.T
+    assert errors["weights"] == pytest.approx(math.sqrt(sum(g**2 for g in gap.flat)) / frobenius**2, rel=1e-12)
+
+
+def test_the_true_model_sets_the_scale() -> None:
+    small, large = RectifiedGaussian([0.0], [[1.0]]), RectifiedGaussian([1.0], [[100.0]])
+    assert parameter_errors(small, large)["bias"] == pytest.approx(0.1)
+    assert parameter_errors(large, small)["bias"] == pytest.approx(1.0)
+    assert parameter_errors(small, large)["weights"] == pytest.approx(0.99)
+    assert parameter_errors(large, small)["weights"] == pytest.approx(99.0)
+
+
+@pytest.mark.parametrize("d", [1, 2, 7])
+def test_kl_is_the_textbook_formula_in_the_smaller_direction(d: int) -> None:
+    learned, true = _random_pair(d, seed=d)
+    directions = _kl_by_inverse(learned, true), _kl_by_inverse(true, learned)
+    assert directions[0] != pytest.approx(directions[1], rel=0.01)
+    assert parameter_errors(learned, true)["kl"] == pytest.approx(min(directions), rel=1e-9)
+    assert parameter_errors(true, learned)["kl"] == pytest.approx(min(directions), rel=1e-9)
+
+
+def test_kl_is_the_integral_it_stands_for() -> None:
+    learned, true = RectifiedGaussian([0.3], [[1.5]]), RectifiedGaussian([1.0], [[0.7]])
+    p, q = stats.norm(0.3, math.sqrt(1.5)), stats.norm(1.0, math.sqrt(0.7))
+    # The true law is the narrower one, so the divergence from it is the smaller.
+    expected, _ = integrate.quad(lambda y: q.pdf(y) * (q.logpdf(y) - p.logpdf(y)), -15.0, 15.0)
+    assert parameter_errors(learned, true)["kl"] == pytest.approx(expected, rel=1e-8)
+
+
+def test_an_equal_model_has_no_error() -> None:
+    model, _ = _random_pair(5, seed=3)
+    errors = parameter_errors(model, model)
+    assert errors["bias"] == errors["weights"] == 0.0
+    assert errors["kl"] == pytest.approx(0.0, abs=1e-28)
+
+
+def test_kl_of_nearly_equal_models_keeps_its_digits() -> None:
+    true, _ = _random_pair(5, seed=4)
+    e = 1e-7
+    learned = RectifiedGaussian(true.bias, true.covariance * (1.0 + e))
+    # 1/2 d (e - ln(1 + e)) = d e^2 / 4 - ..., far below the rounding of the terms of the usual formula
+    assert parameter_errors(learned, true)["kl"] == pytest.approx(5 * e**2 / 4, rel=1e-5)
+
+
+def test_kl_does_not_depend_on_the_units() -> None:
+    learned, true = _random_pair(3, seed=5)
+    units = np.array([1e-7, 1.0, 1e7])
+
+    def scaled(model: RectifiedGaussian) -> RectifiedGaussian:
+        return RectifiedGaussian(model.bias * units, model.covariance * np.outer(units, units))
+
+    expected = parameter_errors(learned, true)["kl"]
+    assert parameter_errors(scaled(learned), scaled(true))["kl"] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "singular",
+    [
+        RectifiedGaussian([0.0, 0.0], [[1.0, 1.0], [1.0, 1.0]]),
+        RectifiedGaussian([0.0, 0.0], [[1.0, 0.0], [0.0, 0.0]]),
+    ],
+)
+def test_a_singular_model_is_infinitely_far(singular: RectifiedGaussian) -> None:
+    regular = RectifiedGaussian([0.0, 0.0], np.eye(2))
+    for pair in ((singular, regular), (regular, singular)):
+        errors = parameter_errors(*pair)
+        assert errors["kl"] == math.inf
+        assert errors["tv_bound"] == 1.0
+        assert math.isfinite(errors["weights"])
+
+
+def test_low_rank_is_singular_whatever_the_rounding() -> None:
+    rng = np.random.default_rng(6)
+    low = RectifiedGaussian.from_weights(rng.standard_normal((40, 3)), np.zeros(40))
+    assert parameter_errors(low, RectifiedGaussian(np.zeros(40), np.eye(40)))["kl"] == math.inf
+    regular = RectifiedGaussian([0.0, 0.0], np.eye(2))
+    for r, expected in ((1.0 - 1e-15, math.inf), (1.0 - 1e-10, -math.log(2e-10) / 2)):
+        nearly = RectifiedGaussian([0.0, 0.0], [[1.0, r], [r, 1.0]])
+        assert parameter_errors(nearly, regular)["kl"] == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(("b", "s"), [(0.05, 1.0), (0.4, 1.3), (-0.5, 0.8), (3.0, 1.0)])
+def test_tv_bound_bounds_the_distance_of_the_rectified_laws(b: float, s: float) -> None:
+    learned, true = RectifiedGaussian([b], [[s**2]]), RectifiedGaussian([0.0], [[1.0]])
+    p, q = stats.norm(b, s), stats.norm(0.0, 1.0)
+    # max(y, 0) has an atom at 0 and the normal density above it
+    above, _ = integrate.quad(lambda y: abs(p.pdf(y) - q.pdf(y)), 0.0, 20.0, limit=200)
+    distance = (abs(p.cdf(0.0) - q.cdf(0.0)) + above) / 2
+    bound = parameter_errors(learned, true)["tv_bound"]
+    assert distance < bound <= 1.0
+    kl = min(_kl_by_inverse(learned, true), _kl_by_inverse(true, learned))
+    assert bound == pytest.approx(min(1.0, math.sqrt(kl / 2)), rel=1e-9)
+
+
+def test_half_the_root_of_kl_is_no_bound() -> None:
+    """Why sqrt(KL / 2) and not sqrt(KL) / 2, as the paper's display may be read."""
+    h = 0.05
+    distance = 2 * stats.norm.cdf(h / 2) - 1  # of N(h, 1) and N(0, 1)
+    errors = parameter_errors(RectifiedGaussian([h], [[1.0]]), RectifiedGaussian([0.0], [[1.0]]))
+    assert math.sqrt(errors["kl"]) / 2 < distance < errors["tv_bound"]
+
+
+def test_different_floors_have_only_the_trivial_bound() -> None:
+    true = RectifiedGaussian([0.0], [[1.0]])
+    errors = parameter_errors(RectifiedGaussian([0.0], [[1.0]], floor=0.1), true)
+    assert errors["kl"] == 0.0
+    assert errors["tv_bound"] == 1.0
+
+
+def test_models_must_be_comparable() -> None:
+    one, two = RectifiedGaussian([0.0], [[1.0]]), RectifiedGaussian([0.0, 0.0], np.eye(2))
+    with pytest.raises(InvalidParameterError, match="learned model has 1 features and the true one 2"):
+        parameter_errors(one, two)
+    ab = RectifiedGaussian([0.0, 0.0], np.eye(2), feature_names=["a", "b"])
+    with pytest.raises(InvalidParameterError, match="same features in different orders"):
+        parameter_errors(ab.marginal(["b", "a"]), ab)
+    assert parameter_errors(two, ab)["bias"] == 0.0
+    with pytest.raises(InvalidParameterError, match="true model is constant"):
+        parameter_errors(one, RectifiedGaussian([1.0], [[0.0]]))
