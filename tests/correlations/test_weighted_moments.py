@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from tests.references import likelihood
 
+from tests.references import likelihood
 from unrelu.contracts import Block
 from unrelu.correlations.weighted_moments import WeightedMoments
 from unrelu.evidence import RecordedEvidence

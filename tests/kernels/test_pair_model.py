@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from tests.references import bivariate
 
+from tests.references import bivariate
 from unrelu.kernels import pair_model
 
 CASES = [

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from tests.references import weighted_moments as reference
 
+from tests.references import weighted_moments as reference
 from unrelu.kernels import pair_solver
 from unrelu.kernels.pair_model import marginal_moments
 from unrelu.marginals.censored_likelihood import row_influence

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.references import likelihood
 
+from tests.references import likelihood
 from unrelu.contracts import Block
 from unrelu.errors import ConstantColumnWarning, FewPositivesWarning, InvalidDataError
 from unrelu.evidence import RecordedEvidence

@@ -127,7 +127,9 @@ class RectifiedGaussianLearner(BaseEstimator):
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, values, dtype=np.float64, ensure_non_negative=True)
-        return ArraySamples(values, weights=weights, feature_names=self._names())
+        # Questions work through a block in tiles, so an array that needs no conversion can be one block.
+        whole = max(len(values), 1) if values.dtype in (np.float32, np.float64) else None
+        return ArraySamples(values, weights=weights, feature_names=self._names(), block_rows=whole)
 
     def _names(self) -> tuple[str, ...] | None:
         names = getattr(self, "feature_names_in_", None)

@@ -24,7 +24,7 @@ from unrelu.contracts import Block, FloatArray
 from unrelu.kernels.row_block import add_joint_counts, centre_block, scan_block
 from unrelu.statistics.screening import Screening
 
-_TILE_ROWS = 1024  # rows laid out at a time
+_TILE_ROWS, _TILE_CELLS = 1024, 2**19  # laid out at a time, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,84 +139,101 @@ class PairMomentsQuestion:
     floor: tuple[float, ...]
 
     def __call__(self, block: Block) -> PairMoments:
-        n, d = block.values.shape
-        floor = np.array(self.floor)
-        origin, screening, any_missing = _survey(block.values, floor, block.first_row)
-        sums = _Sums(d, any_missing)
-        for start in range(0, n, _TILE_ROWS):
-            rows = slice(start, start + _TILE_ROWS)
-            sums.add(block.values[rows], None if block.weights is None else block.weights[rows], floor, origin)
-        weights = np.ones(n) if block.weights is None else block.weights
-        return PairMoments(
-            n_rows=n,
-            weight=float(weights.sum()),
-            squared_weight=float(weights @ weights),
-            origin=origin,
-            count=sums.count,
-            cross=sums.cross,
-            masked_sum=sums.powers[:d],
-            masked_square=sums.powers[d:],
-            observed=sums.observed_moments(),
-            screening=screening,
-        )
+        sums = _Sums(np.array(self.floor), block)
+        height = int(np.clip(_TILE_CELLS // max(len(self.floor), 1), 64, _TILE_ROWS))
+        for start in range(0, len(block.values), height):
+            sums.add(start, start + height)
+        return sums.record()
 
 
 class _Sums:
-    """Running sums of a block, tile by tile: a tile's working arrays stay in cache and are reused."""
+    """Running sums of a block, tile by tile: a tile's working arrays stay in cache and are used again.
 
-    def __init__(self, d: int, any_missing: bool) -> None:
-        self._powers = np.empty((_TILE_ROWS, 2 * d))
-        self._above = np.empty((_TILE_ROWS, d))
-        self._words = np.empty((_TILE_ROWS // 64, d), dtype=np.uint64)
-        self.count, self.cross, self.powers = np.zeros((d, d)), np.zeros((d, d)), np.zeros((2 * d, d))
-        self.any_missing = any_missing
-        if any_missing:
-            self.seen, self.seen_above, self.seen_powers = (np.zeros((k * d, d)) for k in (1, 1, 2))
+    The block itself may be a whole array in memory: nothing here grows with its rows.
+    """
 
-    def add(
-        self,
-        values: NDArray[np.floating[Any]],
-        weights: FloatArray | None,
-        floor: FloatArray,
-        origin: FloatArray,
-    ) -> None:
+    def __init__(self, floor: FloatArray, block: Block) -> None:
+        d = len(floor)
+        self._floor, self._block = floor, block
+        self._origin: FloatArray | None = None
+        self._count, self._cross, self._powers = np.zeros((d, d)), np.zeros((d, d)), np.zeros((2 * d, d))
+        self._weight = self._squared_weight = 0.0
+        self._observed: ObservedMoments | None = None
+        self._screening: Screening | None = None
+        self._scratch: tuple[FloatArray, FloatArray, NDArray[np.uint64]] | None = None
+
+    def add(self, start: int, stop: int) -> None:
+        values = _plain(self._block.values[start:stop])
+        weights = None if self._block.weights is None else self._block.weights[start:stop]
         n, d = values.shape
-        powers, above = self._powers[:n], self._above[:n]
-        centre_block(values, floor, origin, powers, above)
+        any_missing = self._survey(values, self._block.first_row + start)
+        assert self._origin is not None
+        if self._scratch is None:
+            self._scratch = np.empty((n, 2 * d)), np.empty((n, d)), np.empty(((n + 63) // 64, d), dtype=np.uint64)
+        powers, above, words = (array[:n] for array in self._scratch)
+        centre_block(values, self._floor, self._origin, powers, above)
+        if any_missing and self._observed is None:
+            self._observed = self.record()._observed_or_complete()
         centred = powers[:, :d]
         if weights is None:
-            add_joint_counts(above, self._words, self.count)
-            self.cross += centred.T @ centred
-            self.powers += powers.T @ above
+            add_joint_counts(above, words, self._count)
+            self._cross += centred.T @ centred
+            self._powers += powers.T @ above
+            self._weight += n
+            self._squared_weight += n
         else:
             weighted = weights[:, None] * above
-            self.count += above.T @ weighted
-            self.cross += centred.T @ (weights[:, None] * centred)
-            self.powers += powers.T @ weighted
-        if self.any_missing:
+            self._count += above.T @ weighted
+            self._cross += centred.T @ (weights[:, None] * centred)
+            self._powers += powers.T @ weighted
+            self._weight += float(weights.sum())
+            self._squared_weight += float(weights @ weights)
+        if self._observed is not None:
             seen = (~np.isnan(values)).astype(np.float64)
             weighted = seen if weights is None else weights[:, None] * seen
-            self.seen += seen.T @ weighted
-            self.seen_above += above.T @ weighted
-            self.seen_powers += powers.T @ weighted
+            sums = powers.T @ weighted
+            o = self._observed
+            self._observed = ObservedMoments(
+                o.count + seen.T @ weighted, o.above + above.T @ weighted, o.total + sums[:d], o.square + sums[d:]
+            )
 
-    def observed_moments(self) -> ObservedMoments | None:
-        if not self.any_missing:
-            return None
-        d = len(self.seen)
-        return ObservedMoments(self.seen, self.seen_above, self.seen_powers[:d], self.seen_powers[d:])
+    def _survey(self, values: NDArray[np.floating[Any]], first_row: int) -> bool:
+        """Screen a tile; take the origin from the first one. True if a value is missing.
+
+        Any origin within the data's range does: it only has to keep the sums from cancelling.
+        """
+        n, d = values.shape
+        lowest, highest, below = np.empty(d), np.empty(d), np.empty(d)
+        counts, first = np.zeros((3, d), dtype=np.int64), np.empty((2, d), dtype=np.int64)
+        scan_block(values, self._floor, lowest, highest, counts, first, below)
+        if self._origin is None:
+            empty = highest < lowest
+            lowest[empty] = highest[empty] = self._floor[empty]
+            self._origin = 0.5 * lowest + 0.5 * highest
+        first = np.where(first >= 0, first + first_row, -1)
+        screening = Screening(n, counts[1], first[0], below, counts[2], first[1])
+        self._screening = screening if self._screening is None else self._screening.merge(screening)
+        return bool(counts[0].any())
+
+    def record(self) -> PairMoments:
+        assert self._origin is not None
+        assert self._screening is not None
+        d = len(self._floor)
+        return PairMoments(
+            n_rows=len(self._block.values),
+            weight=self._weight,
+            squared_weight=self._squared_weight,
+            origin=self._origin,
+            count=self._count,
+            cross=self._cross,
+            masked_sum=self._powers[:d],
+            masked_square=self._powers[d:],
+            observed=self._observed,
+            screening=self._screening,
+        )
 
 
-def _survey(values: NDArray[np.floating[Any]], floor: FloatArray, first_row: int) -> tuple[FloatArray, Screening, bool]:
-    """An origin for this block, what is out of place in it, and whether anything is missing."""
-    n, d = values.shape
-    lowest, highest, below = np.empty(d), np.empty(d), np.empty(d)
-    counts = np.zeros((3, d), dtype=np.int64)
-    first = np.empty((2, d), dtype=np.int64)
-    scan_block(values, floor, lowest, highest, counts, first, below)
-    empty = highest < lowest
-    lowest, highest = np.where(empty, floor, lowest), np.where(empty, floor, highest)
-    origin = 0.5 * lowest + 0.5 * highest
-    first = np.where(first >= 0, first + first_row, -1)
-    screening = Screening(n, counts[1], first[0], below, counts[2], first[1])
-    return origin, screening, bool(counts[0].any())
+def _plain(values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    """C order and writeable, by a copy of the tile where it is not: the kernels are compiled for that kind alone."""
+    plain = values.flags.c_contiguous and values.flags.writeable
+    return values if plain else np.array(values, order="C")

@@ -1,0 +1,10 @@
+"""Every figure the project claims, measured: ``make bench`` prints them as one table.
+
+    accuracy.py      error of correlations over that of the exact pairwise likelihood (which lives in tests/references)
+    calibration.py   do standard errors tell the truth?
+    speed.py         against np.cov on the same array; growth with the rows; the pair solver on one core
+    memory.py        peak memory beside the array
+    startup.py       import, --help, first fit of a fresh install, later processes
+
+Run some of them with ``python -m benchmarks accuracy speed``.
+"""

@@ -1,0 +1,29 @@
+"""``python -m benchmarks [NAME ...]``: run the benchmarks and print one table; exit 1 if a claim was missed."""
+
+from __future__ import annotations
+
+import sys
+import time
+from importlib import import_module
+
+from benchmarks.table import Claim, render
+
+NAMES = ("accuracy", "calibration", "speed", "memory", "startup")
+
+
+def main(names: list[str]) -> int:
+    unknown = [name for name in names if name not in NAMES]
+    if unknown:
+        print(f"Unknown benchmark {', '.join(unknown)}. There are: {', '.join(NAMES)}.", file=sys.stderr)
+        return 2
+    claims: list[Claim] = []
+    for name in names or NAMES:
+        start = time.perf_counter()
+        claims += import_module(f"benchmarks.{name}").run()
+        print(f"[{name}: {time.perf_counter() - start:.0f} s]", file=sys.stderr, flush=True)
+    print(render(claims))
+    return 1 if any(claim.holds is False for claim in claims) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,68 @@
+"""How long a newcomer waits: imports, help, the first fit of a fresh install, and later processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.table import Claim
+
+ALONE = "import numpy, scipy.special, sklearn.base, numba"
+FIRST_FIT = """
+import numpy as np, unrelu
+x = np.maximum(np.random.default_rng(0).standard_normal((1000, 5)), 0.0)
+unrelu.RectifiedGaussianLearner().fit(x)
+"""
+
+
+def run() -> list[Claim]:
+    return [*imports(), help_page(), *first_fits()]
+
+
+def seconds(command: list[str], **environment: str) -> float:
+    start = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, **environment})
+    return time.perf_counter() - start
+
+
+def imports() -> list[Claim]:
+    bodies = {
+        "alone": ALONE,
+        "import unrelu": "import unrelu",
+        "import unrelu and name the learner": "import unrelu; unrelu.RectifiedGaussianLearner",
+    }
+    times: dict[str, list[float]] = {name: [] for name in bodies}
+    for _ in range(9):
+        for name, body in bodies.items():
+            times[name].append(seconds([sys.executable, "-c", body]))
+    middle = {name: float(np.median(values)) for name, values in times.items()}
+    return [
+        Claim(
+            f"{name} / its dependencies alone",
+            middle[name] / middle["alone"],
+            most=1.15,
+            note=f"{middle[name]:.2f} s against {middle['alone']:.2f} s (medians of 9)",
+        )
+        for name in list(bodies)[1:]
+    ]
+
+
+def help_page() -> Claim:
+    command = [str(Path(sys.executable).with_name("unrelu")), "--help"]
+    return Claim("unrelu --help, s", float(np.median([seconds(command) for _ in range(9)])), most=0.5)
+
+
+def first_fits() -> list[Claim]:
+    with tempfile.TemporaryDirectory() as cache:
+        first = seconds([sys.executable, "-c", FIRST_FIT], NUMBA_CACHE_DIR=cache)
+        later = min(seconds([sys.executable, "-c", FIRST_FIT], NUMBA_CACHE_DIR=cache) for _ in range(3))
+    return [
+        Claim("first fit of a fresh install, compilation included, s", first, most=20.0),
+        Claim("the same in a later process / the first", later / first, most=0.5, note=f"{later:.2f} s: cache reused"),
+    ]
