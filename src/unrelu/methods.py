@@ -6,7 +6,6 @@ A method learns from evidence under assumptions. One that asks a single, mergeab
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Protocol
@@ -19,7 +18,7 @@ from unrelu.errors import InvalidParameterError, MoreColumnsThanRowsWarning, Per
 from unrelu.learning import Learned, learn
 from unrelu.marginals.censored_likelihood import CensoredLikelihood
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
-from unrelu.validation import column_label, listed
+from unrelu.validation import column_label, listed, warn
 
 __all__ = ["Method", "OnePass", "method_named"]
 
@@ -50,7 +49,7 @@ class OnePass:
         marginals = CensoredLikelihood(assumptions.floor, assumptions.nonnegative_bias)
         distribution, rows, pairs, assembly = learn(evidence, assumptions, marginals, WeightedMoments())
         record = evidence.collect(self.question(assumptions))
-        _warn(record, pairs, evidence.feature_names)
+        _warn_of_doubts(record, pairs, evidence.feature_names)
         observed = float(record.column_weight.sum())
         report = LearningReport(
             method="one_pass",
@@ -65,24 +64,22 @@ class OnePass:
         return Learned(distribution, rows, pairs, report)
 
 
-def _warn(record: PairMoments, pairs: PairCorrelations, names: tuple[str, ...] | None) -> None:
+def _warn_of_doubts(record: PairMoments, pairs: PairCorrelations, names: tuple[str, ...] | None) -> None:
     if pairs.perfect_pairs:
         shown = listed(
             f"{column_label(i, names)} and {column_label(j, names)} ({pairs.correlation[i, j]:+.0f})"
             for i, j in pairs.perfect_pairs
         )
-        warnings.warn(
+        warn(
             f"Exact linear images of each other: {shown}. Their latent correlation is +1 or -1 and the covariance is"
             " singular; drop one column of each pair if that is not meant.",
             PerfectCorrelationWarning,
-            stacklevel=2,
         )
     if record.n_features > record.n_rows:
-        warnings.warn(
+        warn(
             f"{record.n_features:,} columns but only {record.n_rows:,} rows: pairs are learned one by one and then"
             " made semidefinite; consider n_components= to learn a factor model.",
             MoreColumnsThanRowsWarning,
-            stacklevel=2,
         )
 
 

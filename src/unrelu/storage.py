@@ -24,11 +24,12 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     >>> target.read_text()
     'whole'
     """
-    target = Path(os.path.realpath(path))  # through a link, to the file it stands for
-    if not _is_replaceable(target):
-        with _explained(target), open(target, "wb") as stream:
+    given = Path(path)
+    if not _is_replaceable(given):
+        with _explained(given), open(given, "wb") as stream:
             yield stream
         return
+    target = Path(os.path.realpath(given))  # through a link, to the file it stands for
     aside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with _explained(target, aside), open(aside, "wb") as stream:
@@ -65,6 +66,8 @@ def _explained(target: Path, *own: Path) -> Iterator[None]:
 
 def _reason(error: OSError, target: Path) -> str:
     folder = target.parent
+    if error.errno is None:  # NumPy's short write
+        return f"Cannot write all of {target} ({error}): is the disk full? Nothing was written there."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"No space left while writing {target}: nothing was written there. Free some space and run again."
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):

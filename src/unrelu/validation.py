@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unrelu.contracts import FloatArray
-from unrelu.errors import InvalidParameterError
+from unrelu.errors import InvalidParameterError, UnreluWarning
+
+_PACKAGE = str(Path(__file__).parent)
 
 
 def column_label(index: int, feature_names: Sequence[str] | None) -> str:
@@ -53,7 +57,9 @@ def floor_per_column(floor: ArrayLike, n_features: int) -> FloatArray:
     return np.array(np.broadcast_to(values, (n_features,)))
 
 
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    """Raise InvalidParameterError unless value is one of the choices."""
-    if value not in choices:
-        raise InvalidParameterError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+def warn(message: str, category: type[UnreluWarning]) -> None:
+    """Issue a warning that points at the caller's line, outside this package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -122,6 +122,7 @@ def test_progress_is_drawn_on_a_terminal_only(folder, table):
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
     shown = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, env=environment, timeout=120)
+    os.write(theirs, b".")  # so that reading does not wait where nothing was drawn
     drawn = os.read(ours, 100_000).decode()
     os.close(ours)
     os.close(theirs)

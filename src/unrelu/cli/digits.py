@@ -27,8 +27,7 @@ class HiddenLayer:
 
     def learnable(self) -> HiddenLayer:
         """The layer without units that are never above 0, or constant: nothing can be learned of them."""
-        seen = self.activations
-        keep = np.flatnonzero((seen > 0.0).any(axis=0) & (np.ptp(seen, axis=0) > 0.0))
+        keep = np.flatnonzero(np.ptp(self.activations, axis=0) > 0.0)  # never above 0 is constant, too
         names = tuple(self.names[unit] for unit in keep)
         return HiddenLayer(self.pre_activations[:, keep], names, self.accuracy)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unrelu.cli.options import JsonOption, floors, listed_items
-from unrelu.cli.outcome import Answer
+from unrelu.cli.outcome import Answer, counted
 from unrelu.errors import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _answer(learned: Learned, shares: FloatArray, output: Path, picture: Path | 
     }
     missing = f", {report.share_missing:.1%} of the cells missing" if report.share_missing else ""
     shown: list[str | Table] = [
-        f"Learned {report.n_features:,} columns from {report.n_rows:,} rows in {seconds:.2f} s"
+        f"Learned {counted(report.n_features, 'column')} from {report.n_rows:,} rows in {seconds:.2f} s"
         f" ({report.share_floored:.1%} of the values at the floor{missing}).",
         column_table(columns),
         *([correlation_table(strongest)] if strongest else []),

@@ -103,6 +103,15 @@ def one_line(message: str) -> str:
     return _PARAMETER.sub(option, " ".join(message.splitlines()))
 
 
+def counted(number: int, noun: str) -> str:
+    """A number and its noun.
+
+    >>> counted(1, "row"), counted(2000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 @contextmanager
 def _listening(notes: list[str]) -> Iterator[None]:
     """Our warnings are noted; those of other libraries tell a user nothing and are dropped."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unrelu.cli.options import JsonOption, SeedOption
-from unrelu.cli.outcome import Answer, standard_output
+from unrelu.cli.outcome import Answer, counted, standard_output
 from unrelu.errors import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def sample(
             return None
         write_table(output, blocks, law.feature_names)
     facts = {"model": model, "output": output, "rows": rows, "columns": law.n_features, "seed": seed}
-    return Answer(facts, [f"{rows:,} rows of {law.n_features:,} columns written to {output}"])
+    return Answer(facts, [f"{counted(rows, 'row')} of {counted(law.n_features, 'column')} written to {output}"])
 
 
 def drawn_blocks(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unrelu.cli.options import JsonOption, SeedOption
-from unrelu.cli.outcome import Answer, standard_output
+from unrelu.cli.outcome import Answer, counted, standard_output
 from unrelu.cli.sample import drawn_blocks
 from unrelu.errors import InvalidParameterError
 
@@ -110,8 +110,7 @@ def _streams(seed: int | None) -> list[np.random.Generator]:
 
 
 def _lines(facts: dict[str, Any]) -> list[str]:
-    with_outliers = f", {facts['outlier_rows']:,} of them outliers," if facts["outlier_rows"] else ""
-    lines = [f"{facts['rows']:,} rows{with_outliers} of {facts['columns']:,} columns written to {facts['output']}"]
-    if facts["truth"] is not None:
-        lines.append(f"True model written to {facts['truth']}")
-    return lines
+    outliers = f", {facts['outlier_rows']:,} of them outliers," if facts["outlier_rows"] else ""
+    size = f"{counted(facts['rows'], 'row')}{outliers} of {counted(facts['columns'], 'column')}"
+    truth = [] if facts["truth"] is None else [f"True model written to {facts['truth']}"]
+    return [f"{size} written to {facts['output']}", *truth]

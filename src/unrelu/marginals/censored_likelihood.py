@@ -14,7 +14,6 @@ needs no assumption on the sign of the bias. Given g the best t is the positive 
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +23,7 @@ from unrelu.contracts import BoolArray, Evidence, FloatArray, RowParameters
 from unrelu.errors import ConstantColumnWarning, FewPositivesWarning, InvalidDataError
 from unrelu.kernels.pair_model import marginal_moments
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
-from unrelu.validation import column_label, listed
+from unrelu.validation import column_label, listed, warn
 
 _MOST_ROUNDS = 200
 _FEW = 5  # values above the floor, of a column that has floored ones
@@ -111,19 +110,17 @@ class CensoredLikelihood:
                 f"Values too small to square in double precision in {labels(tiny)}. Multiply it by a constant."
             )
         if constant.any() or never.any():
-            warnings.warn(
+            warn(
                 f"Constant: {labels(constant | never)}. The learned row norm is 0 and the correlations with other"
                 " columns are set to 0.",
                 ConstantColumnWarning,
-                stacklevel=2,
             )
         few = (positive * record.rows_per_weight < _FEW - 0.5) & (floored > 0.0) & ~never
         if few.any():
-            warnings.warn(
+            warn(
                 f"Fewer than {_FEW} values above the floor in {labels(few)}: bias, norm and correlations are barely"
                 " determined; look at their standard errors.",
                 FewPositivesWarning,
-                stacklevel=2,
             )
         return np.asarray(constant | never)
 

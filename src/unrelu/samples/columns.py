@@ -59,10 +59,15 @@ def column_phrase(names: Sequence[str] | None, position: int) -> str:
 def drop_option(names: Sequence[str] | None, position: int) -> str:
     """The option that leaves a column out, as one types it.
 
-    >>> drop_option(["site name"], 0)
-    "--drop 'site name'"
+    >>> print(drop_option(["site name"], 0))
+    --drop 'site name'
+    >>> print(drop_option(["Fe, total"], 0))
+    --drop '"Fe, total"'
     """
-    return "--drop " + (str(position) if names is None else shlex.quote(names[position]))
+    if names is None:
+        return f"--drop {position}"
+    name = names[position]
+    return "--drop " + shlex.quote(f'"{name}"' if "," in name else name)  # a bare comma separates columns
 
 
 def _keys(keys: ColumnKey | Sequence[ColumnKey] | None) -> tuple[ColumnKey, ...]:

@@ -1,0 +1,47 @@
+"""Every example in the README runs as printed."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+CONSOLE = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.mark.parametrize("code", PYTHON, ids=range(len(PYTHON)))
+def test_python_examples(code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {})
+
+
+@pytest.mark.parametrize("script", CONSOLE, ids=range(len(CONSOLE)))
+def test_console_examples(script, tmp_path):
+    lines = script.strip().splitlines()
+    assert all(line.startswith("$ unrelu ") for line in lines)
+    for line in lines:
+        arguments = shlex.split(line.removeprefix("$ unrelu "))
+        code = "from unrelu.cli import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments], cwd=tmp_path, capture_output=True, text=True, env=dict(os.environ)
+        )
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+    assert {"model.npz", "rows.csv", "synthetic.csv", "truth.npz"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_the_opening_commands_exist():
+    assert README.index("make demo") < README.index("make test") < README.index("```python")
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert {"demo", "test", "setup", "bench", "test-all"} <= set(targets)
+
+
+def test_links_lead_somewhere():
+    links = re.findall(r"\]\(([^)#:]+)\)", README)
+    assert len(links) >= 5
+    assert [link for link in links if not (ROOT / link).exists()] == []
