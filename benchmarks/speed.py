@@ -83,7 +83,7 @@ PAIRS_ON_ONE_CORE = """
 import json, os, time
 import numpy as np
 os.sched_setaffinity(0, {0})
-from unrelu.contracts import Block
+from unrelu.contracts import Assumptions, Block
 from unrelu.correlations.weighted_moments import WeightedMoments
 from unrelu.evidence import RecordedEvidence
 from unrelu.marginals.censored_likelihood import CensoredLikelihood
@@ -92,14 +92,14 @@ rng = np.random.default_rng(0)
 d = 2000
 z = rng.standard_normal((3000, 30))
 x = np.maximum(z @ rng.standard_normal((30, d)) + 3 * rng.standard_normal((3000, d)) + 4 * rng.standard_normal(d), 0)
-floors = (0.0,) * d
-question = PairMomentsQuestion(floors)
+assumptions = Assumptions((0.0,) * d)
+question = PairMomentsQuestion.under(assumptions)
 evidence = RecordedEvidence(question, question(Block(x)))
-rows = CensoredLikelihood(floors).estimate(evidence)
+rows = CensoredLikelihood(assumptions).estimate(evidence)
 best = np.inf
 for _ in range(3):
     start = time.perf_counter()
-    WeightedMoments().estimate(evidence, rows)
+    WeightedMoments(assumptions).estimate(evidence, rows)
     best = min(best, time.perf_counter() - start)
 print(json.dumps(best / (d * (d - 1) / 2)))
 """

@@ -98,18 +98,32 @@ class Assumptions:
 
     ``floor``: one number per column. ``nonnegative_bias``: every bias is at or above its floor, as papers 000 and
     001 assume. ``n_components``: the number k of latent inputs z, so that S = W W' has rank k (None: any rank).
+    ``floor_tolerance``: noise after the floor; values within it of the floor count as floored, so that a value is
+    only taken for what it is from floor + tolerance on.
     """
 
     floor: tuple[float, ...]
     nonnegative_bias: bool = False
     n_components: int | None = None
+    floor_tolerance: float = 0.0
+
+    @property
+    def censoring(self) -> tuple[float, ...]:
+        """The value at or below which a cell only says "not above": floor + tolerance."""
+        return tuple(floor + self.floor_tolerance for floor in self.floor)
+
+    @property
+    def lowest(self) -> tuple[float, ...]:
+        """The least value a cell may have: floor - tolerance."""
+        return tuple(floor - self.floor_tolerance for floor in self.floor)
 
 
 @dataclass(frozen=True, eq=False)
 class RowParameters:
     """Bias b_i and scale s_i = |W(i,:)| of every coordinate, measured from zero (not from the floor).
 
-    ``bias_scale_covariance`` is d x 2 x 2: the sampling covariance of (b_i, s_i).
+    ``floor`` is where values are censored (floor + tolerance). ``bias_scale_covariance`` is d x 2 x 2: the sampling
+    covariance of (b_i, s_i), NaN from a method that gives none.
     ``influence`` is d x 2 x 3: how a row's statistics (p, v, v^2) of :mod:`unrelu.kernels.pair_model` move
     (b_i, s_i), in units of s_i; standard errors of what is estimated next account for the marginals with it.
     ``scale`` is 0 for a constant column, whose errors are 0.
@@ -162,6 +176,7 @@ class LearningReport:
     n_features: int
     effective_rows: float
     share_floored: float
+    share_floored_by_column: tuple[float, ...]
     share_missing: float
     pairs_never_above_together: int
     assembly: Assembly

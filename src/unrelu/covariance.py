@@ -35,7 +35,7 @@ def assemble(scale: FloatArray, pairs: PairCorrelations, rank: int | None = None
     >>> assembly.shift_max
     0.0
     """
-    r = pairs.correlation
+    r = np.nan_to_num(pairs.correlation)  # not recovered: taken as 0, with no weight to defend it
     d = len(r)
     smallest = float(eigh(r, eigvals_only=True, subset_by_index=[0, 0])[0])
     if smallest >= -_ROUNDING and (rank is None or rank >= d):

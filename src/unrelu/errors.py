@@ -53,3 +53,7 @@ class PerfectCorrelationWarning(UnreluWarning):
 
 class MoreColumnsThanRowsWarning(UnreluWarning):
     """Fewer rows than columns: the covariance is learned pair by pair and made semidefinite."""
+
+
+class PartialRecoveryWarning(UnreluWarning):
+    """Some correlations could not be recovered under the method's assumptions."""

@@ -15,7 +15,7 @@ class SampleEvidence:
     >>> from unrelu.samples import ArraySamples
     >>> from unrelu.statistics.pair_moments import PairMomentsQuestion
     >>> evidence = SampleEvidence(ArraySamples(np.array([[0.0], [2.0], [1.0]])), LocalEngine())
-    >>> evidence.collect(PairMomentsQuestion((0.0,))).count
+    >>> evidence.collect(PairMomentsQuestion((0.0,), (0.0,))).count
     array([[2.]])
     """
 

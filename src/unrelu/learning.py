@@ -42,5 +42,5 @@ def learn(
     rows = marginals.estimate(evidence)
     pairs = correlations.estimate(evidence, rows)
     covariance, assembly = assemble(rows.scale, pairs, assumptions.n_components)
-    distribution = RectifiedGaussian(rows.bias, covariance, rows.floor, evidence.feature_names)
+    distribution = RectifiedGaussian(rows.bias, covariance, assumptions.floor, evidence.feature_names)
     return distribution, rows, pairs, assembly

@@ -7,20 +7,26 @@ A method learns from evidence under assumptions. One that asks a single, mergeab
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Protocol
 
 import numpy as np
 
-from unrelu.contracts import Assumptions, Evidence, LearningReport, PairCorrelations
+from unrelu.contracts import Assumptions, Evidence, LearningReport, MarginalEstimator, PairCorrelations
+from unrelu.correlations.exceedance_angles import ExceedanceAngles
 from unrelu.correlations.weighted_moments import WeightedMoments
 from unrelu.errors import InvalidParameterError, MoreColumnsThanRowsWarning, PerfectCorrelationWarning
 from unrelu.learning import Learned, learn
 from unrelu.marginals.censored_likelihood import CensoredLikelihood
+from unrelu.marginals.filtered_gradient import FilteredGradientDescent
+from unrelu.marginals.filters import filter_named
+from unrelu.marginals.sample_median import SampleMedian
+from unrelu.marginals.truncated_sgd import TruncatedLikelihoodSGD
+from unrelu.statistics.column_tally import ColumnTallyQuestion
+from unrelu.statistics.exceedances import ExceedancesQuestion
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
-from unrelu.validation import column_label, listed, warn
+from unrelu.validation import check_choice, column_label, listed, warn
 
-__all__ = ["Method", "OnePass", "method_named"]
+__all__ = ["FilteredGradient", "MedianBias", "Method", "OnePass", "TruncatedSGD", "method_named"]
 
 
 class Method(Protocol):
@@ -43,25 +49,134 @@ class OnePass:
 
     def question(self, assumptions: Assumptions) -> PairMomentsQuestion:
         """The only question this method asks."""
-        return PairMomentsQuestion(assumptions.floor)
+        return PairMomentsQuestion.under(assumptions)
 
     def learn(self, evidence: Evidence, assumptions: Assumptions) -> Learned:
-        marginals = CensoredLikelihood(assumptions.floor, assumptions.nonnegative_bias)
-        distribution, rows, pairs, assembly = learn(evidence, assumptions, marginals, WeightedMoments())
+        marginals, correlations = CensoredLikelihood(assumptions), WeightedMoments(assumptions)
+        distribution, rows, pairs, assembly = learn(evidence, assumptions, marginals, correlations)
         record = evidence.collect(self.question(assumptions))
         _warn_of_doubts(record, pairs, evidence.feature_names)
-        observed = float(record.column_weight.sum())
+        observed = record.column_weight
         report = LearningReport(
             method="one_pass",
             n_rows=record.n_rows,
             n_features=record.n_features,
             effective_rows=record.weight * record.rows_per_weight,
-            share_floored=1.0 - float(record.count.trace()) / observed,
-            share_missing=1.0 - observed / (record.weight * record.n_features),
+            share_floored=1.0 - float(record.count.trace() / observed.sum()),
+            share_floored_by_column=tuple((1.0 - record.count.diagonal() / observed).tolist()),
+            share_missing=1.0 - float(observed.sum()) / (record.weight * record.n_features),
             pairs_never_above_together=int(np.count_nonzero(np.triu(record.count == 0.0, 1))),
             assembly=assembly,
         )
         return Learned(distribution, rows, pairs, report)
+
+
+@dataclass(frozen=True)
+class TruncatedSGD:
+    """Paper 001, Algorithms 1 to 3, as written: truncated fits by projected SGD, angles by counts.
+
+    ``radius`` r and ``step`` lambda are the paper's; ``batches`` is B of Algorithm 2; ``minibatch`` is the number of
+    values a step, 10 in the authors' code; ``draws`` is the number of z drawn for each, 1 in equation (6), where more
+    only reduce the noise. Needs non-negative biases; ``allow_partial`` learns the pairs it can.
+
+    >>> import unrelu
+    >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(20_000, random_state=1)
+    >>> learner = unrelu.RectifiedGaussianLearner(method=unrelu.methods.TruncatedSGD(batches=3)).fit(X)
+    >>> learner.report_.method
+    'sgd'
+    """
+
+    radius: float = 3.0
+    step: float = 0.1
+    batches: int = 1
+    minibatch: int = 10
+    draws: int = 3
+    seed: int = 0
+    allow_partial: bool = False
+
+    def learn(self, evidence: Evidence, assumptions: Assumptions) -> Learned:
+        marginals = TruncatedLikelihoodSGD(
+            assumptions, self.radius, self.step, self.batches, self.minibatch, self.draws, self.seed
+        )
+        return _learn_by_angles("sgd", evidence, assumptions, marginals, self.allow_partial)
+
+
+@dataclass(frozen=True)
+class FilteredGradient:
+    """Paper 000, Algorithms 1 and 2, as written: gradient descent on filtered batch means, angles by counts.
+
+    ``filter`` is "median", "trimmed_mean" (which cuts the share ``trim`` at each end) or None; ``batches`` is n_b
+    (None: batches of ten values, the paper does not say); ``steps`` is T (None: the paper's positives/100). Values are not
+    rescaled, so norms must lie between 1/sqrt(radius) and sqrt(radius), as in the paper's experiments.
+
+    >>> import unrelu
+    >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(20_000, random_state=1)
+    >>> method = unrelu.methods.FilteredGradient(filter="trimmed_mean", trim=0.2)
+    >>> unrelu.RectifiedGaussianLearner(method=method).fit(X).report_.method
+    'filtered_gradient'
+    """
+
+    filter: str | None = "median"
+    stochastic: bool = False
+    trim: float = 0.1
+    batches: int | None = None
+    steps: int | None = None
+    radius: float = 3.0
+    step: float = 0.1
+    seed: int = 0
+    allow_partial: bool = False
+
+    def learn(self, evidence: Evidence, assumptions: Assumptions) -> Learned:
+        marginals = FilteredGradientDescent(
+            assumptions,
+            filter_named(self.filter, self.trim),
+            self.stochastic,
+            self.batches,
+            self.steps,
+            self.radius,
+            self.step,
+            seed=self.seed,
+        )
+        return _learn_by_angles("filtered_gradient", evidence, assumptions, marginals, self.allow_partial)
+
+
+@dataclass(frozen=True)
+class MedianBias:
+    """Paper 001, footnote 4: the bias is the median of the samples; norms from the spread above it, angles by counts.
+
+    >>> import unrelu
+    >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(20_000, random_state=1)
+    >>> unrelu.RectifiedGaussianLearner(method="median").fit(X).report_.method
+    'median'
+    """
+
+    allow_partial: bool = False
+
+    def learn(self, evidence: Evidence, assumptions: Assumptions) -> Learned:
+        return _learn_by_angles("median", evidence, assumptions, SampleMedian(assumptions), self.allow_partial)
+
+
+def _learn_by_angles(
+    name: str, evidence: Evidence, assumptions: Assumptions, marginals: MarginalEstimator, allow_partial: bool
+) -> Learned:
+    """Algorithm 1 of papers 000 and 001, whatever fits the marginals."""
+    correlations = ExceedanceAngles(assumptions, allow_partial)
+    distribution, rows, pairs, assembly = learn(evidence, assumptions, marginals, correlations)
+    tally = evidence.collect(ColumnTallyQuestion.under(assumptions))
+    together = evidence.collect(ExceedancesQuestion(tuple(np.maximum(rows.bias, rows.floor).tolist()))).both
+    observed = int(tally.observed.sum())
+    report = LearningReport(
+        method=name,
+        n_rows=tally.n_rows,
+        n_features=len(tally.observed),
+        effective_rows=float(tally.n_rows),
+        share_floored=1.0 - float(tally.above.sum()) / observed,
+        share_floored_by_column=tuple((1.0 - tally.above / tally.observed).tolist()),
+        share_missing=1.0 - observed / (tally.n_rows * len(tally.observed)),
+        pairs_never_above_together=int(np.count_nonzero(np.triu(together == 0.0, 1))),
+        assembly=assembly,
+    )
+    return Learned(distribution, rows, pairs, report)
 
 
 def _warn_of_doubts(record: PairMoments, pairs: PairCorrelations, names: tuple[str, ...] | None) -> None:
@@ -83,7 +198,12 @@ def _warn_of_doubts(record: PairMoments, pairs: PairCorrelations, names: tuple[s
         )
 
 
-_BY_NAME: dict[str, type[Method]] = {"one_pass": OnePass}
+_BY_NAME: dict[str, type[Method]] = {
+    "one_pass": OnePass,
+    "sgd": TruncatedSGD,
+    "filtered_gradient": FilteredGradient,
+    "median": MedianBias,
+}
 
 
 def method_named(method: str | Method) -> Method:
@@ -98,10 +218,7 @@ def method_named(method: str | Method) -> Method:
                 f"method must be a name ({_names()}) or an object from unrelu.methods, got {method!r}."
             )
         return method
-    if method not in _BY_NAME:
-        near = get_close_matches(method, _BY_NAME, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise InvalidParameterError(f"Unknown method {method!r}.{hint} Methods: {_names()}.")
+    check_choice("method", method, list(_BY_NAME))
     return _BY_NAME[method]()
 
 

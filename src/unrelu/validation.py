@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from numbers import Integral, Real
 from pathlib import Path
 
 import numpy as np
@@ -63,3 +65,30 @@ def warn(message: str, category: type[UnreluWarning]) -> None:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    """Raise InvalidParameterError unless value is one of the choices, suggesting the nearest.
+
+    >>> check_choice("filter", "medain", ["median", "mean"])
+    Traceback (most recent call last):
+    ...
+    unrelu.errors.InvalidParameterError: Unknown filter 'medain'. Did you mean 'median'? There are: median, mean.
+    """
+    if value in choices:
+        return
+    near = get_close_matches(str(value), choices, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise InvalidParameterError(f"Unknown {name} {value!r}.{hint} There are: {', '.join(choices)}.")
+
+
+def check_positive(name: str, value: float, least: float = 0.0) -> None:
+    """Raise InvalidParameterError unless value is a finite number above ``least``."""
+    if not (isinstance(value, Real) and least < value < float("inf")):
+        raise InvalidParameterError(f"{name} must be a finite number above {least:g}, got {value!r}.")
+
+
+def check_count(name: str, value: int) -> None:
+    """Raise InvalidParameterError unless value is a whole number of at least 1."""
+    if not (isinstance(value, Integral) and value >= 1):
+        raise InvalidParameterError(f"{name} must be a whole number of at least 1, got {value!r}.")

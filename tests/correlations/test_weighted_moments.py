@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tests.references import likelihood
-from unrelu.contracts import Block
+from unrelu.contracts import Assumptions, Block
 from unrelu.correlations.weighted_moments import WeightedMoments
 from unrelu.evidence import RecordedEvidence
 from unrelu.marginals.censored_likelihood import CensoredLikelihood
@@ -10,11 +10,11 @@ from unrelu.statistics.pair_moments import PairMomentsQuestion
 
 
 def estimate(x, weights=None):
-    floors = (0.0,) * x.shape[1]
-    question = PairMomentsQuestion(floors)
+    assumptions = Assumptions((0.0,) * x.shape[1])
+    question = PairMomentsQuestion.under(assumptions)
     evidence = RecordedEvidence(question, question(Block(x, 0, weights)))
-    rows = CensoredLikelihood(floors).estimate(evidence)
-    return rows, WeightedMoments().estimate(evidence, rows)
+    rows = CensoredLikelihood(assumptions).estimate(evidence)
+    return rows, WeightedMoments(assumptions).estimate(evidence, rows)
 
 
 def simulate(seed, n, d, bias_size=0.8):

@@ -381,3 +381,38 @@ def test_tiny_values_beside_ordinary_ones(table):
 def test_zero_weights_everywhere(table):
     with pytest.raises(ValueError, match="non-zero"):
         RectifiedGaussianLearner().fit(table, sample_weight=np.zeros(len(table)))
+
+
+# --- noise after the floor ------------------------------------------------------------------------
+
+
+def test_noise_after_the_floor_is_handled_by_the_tolerance(truth):
+    """Readings of a floored signal that jitter by .02: without tolerance half of the zeros would be errors."""
+    rng = np.random.default_rng(0)
+    clean = truth.sample(20_000, random_state=1)
+    noisy = clean + rng.uniform(-0.02, 0.02, clean.shape)
+    with pytest.raises(InvalidDataError, match="below the floor"):
+        RectifiedGaussianLearner().fit(noisy)
+    learner = RectifiedGaussianLearner(floor_tolerance=0.02).fit(noisy)
+    np.testing.assert_array_equal(learner.distribution_.floor, 0.0)
+    z = (learner.bias_ - truth.bias) / learner.bias_stderr_
+    assert np.all(np.abs(z) < 4)
+    # Taking the jitter for signal instead spoils the bias by far more than its error.
+    naive = RectifiedGaussianLearner().fit(np.maximum(noisy, 0.0))
+    assert np.abs((naive.bias_ - truth.bias) / naive.bias_stderr_).max() > 6
+
+
+def test_tolerance_of_zero_changes_nothing_and_a_negative_one_is_refused(table):
+    same_model(RectifiedGaussianLearner(floor_tolerance=0.0).fit(table), RectifiedGaussianLearner().fit(table))
+    for tolerance in (-0.1, np.inf, "small"):
+        with pytest.raises(InvalidParameterError, match="floor_tolerance"):
+            RectifiedGaussianLearner(floor_tolerance=tolerance).fit(table)
+
+
+def test_tolerance_in_streams_and_bounds(table):
+    whole = RectifiedGaussianLearner(floor_tolerance=0.1, nonnegative_bias=True).fit(table)
+    parts = RectifiedGaussianLearner(floor_tolerance=0.1, nonnegative_bias=True)
+    for rows in np.split(table, 3):
+        parts.partial_fit(rows)
+    same_model(parts, whole)
+    assert whole.bias_.min() >= -1e-9

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.references import likelihood
-from unrelu.contracts import Block
+from unrelu.contracts import Assumptions, Block
 from unrelu.errors import ConstantColumnWarning, FewPositivesWarning, InvalidDataError
 from unrelu.evidence import RecordedEvidence
 from unrelu.marginals.censored_likelihood import CensoredLikelihood, hazard
@@ -13,9 +13,10 @@ from unrelu.statistics.pair_moments import PairMomentsQuestion
 
 def estimate(x, floor=0.0, weights=None, **options):
     x = np.asarray(x, dtype=float).reshape(len(x), -1)
-    floors = (floor,) * x.shape[1]
-    question = PairMomentsQuestion(floors)
-    return CensoredLikelihood(floors, **options).estimate(RecordedEvidence(question, question(Block(x, 0, weights))))
+    assumptions = Assumptions((floor,) * x.shape[1], **options)
+    question = PairMomentsQuestion.under(assumptions)
+    record = question(Block(x, 0, weights))
+    return CensoredLikelihood(assumptions).estimate(RecordedEvidence(question, record))
 
 
 @pytest.mark.parametrize("bias", [-2.0, -1.0, 0.0, 0.7, 2.5])

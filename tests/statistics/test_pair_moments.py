@@ -13,7 +13,7 @@ from unrelu.statistics.pair_moments import PairMomentsQuestion
 
 
 def ask(x, weights=None, floor=0.0):
-    return PairMomentsQuestion((floor,) * x.shape[1])(Block(x, 0, weights))
+    return PairMomentsQuestion(*((floor,) * x.shape[1],) * 2)(Block(x, 0, weights))
 
 
 def raw_sums(x, weights, floor=0.0):
@@ -103,7 +103,7 @@ def test_blocks_with_and_without_missing_values_merge():
 
 
 def test_question_and_record_travel_by_pickle():
-    question = pickle.loads(pickle.dumps(PairMomentsQuestion((0.0, 0.0))))
+    question = pickle.loads(pickle.dumps(PairMomentsQuestion((0.0, 0.0), (0.0, 0.0))))
     record = question(Block(table(7, 50, 2)))
     again = pickle.loads(pickle.dumps(record))
     np.testing.assert_array_equal(sums_of(again), sums_of(record))
@@ -112,7 +112,7 @@ def test_question_and_record_travel_by_pickle():
 def test_screening_names_rows_across_blocks():
     x = table(8, 30, 2)
     x[4, 1] = x[21, 1] = -2.0
-    question = PairMomentsQuestion((0.0, 0.0))
+    question = PairMomentsQuestion((0.0, 0.0), (0.0, 0.0))
     merged = question(Block(x[:20], 0)).merge(question(Block(x[20:], 20)))
     with pytest.raises(
         InvalidDataError, match=r"2 values are below the floor 0, in column 1 \('b'\) \(2, first in row 4\)"

@@ -44,6 +44,10 @@ def fit(
         int | None,
         typer.Option("--components", min=1, help="Number of latent inputs: the rank of the covariance."),
     ] = None,
+    floor_tolerance: Annotated[
+        float,
+        typer.Option("--floor-tolerance", min=0.0, help="Values this close to the floor count as floored."),
+    ] = 0.0,
     columns: Annotated[
         list[str] | None,
         typer.Option("--columns", metavar="NAMES", help="Columns to use, as a,b,c; all by default."),
@@ -71,7 +75,7 @@ def fit(
         check_picture(picture)
     start = time.perf_counter()
     samples = open_samples(paths, columns=listed_items(columns) or None, drop=listed_items(drop) or None)
-    assumptions = _assumptions(samples, floor, nonnegative_bias, components)
+    assumptions = _assumptions(samples, floor, nonnegative_bias, components, floor_tolerance)
     learned, shares = _learn(samples, assumptions, method)
     drawn = None if picture is None else _drawn(learned, shares, picture)
     learned.distribution.save(output, details=_details(learned, shares, assumptions, paths))
@@ -82,30 +86,29 @@ def fit(
     return _answer(learned, shares, output, picture, time.perf_counter() - start)
 
 
-def _assumptions(samples: Samples, floor: list[str], nonnegative_bias: bool, components: int | None) -> Assumptions:
+def _assumptions(
+    samples: Samples, floor: list[str], nonnegative_bias: bool, components: int | None, tolerance: float
+) -> Assumptions:
     from unrelu.contracts import Assumptions
 
     d = samples.n_features
     if components is not None and components > d:
         raise InvalidParameterError(f"--components must be at most {d}, the number of columns; got {components}.")
-    return Assumptions(floors(floor, d, samples.feature_names), nonnegative_bias, components)
+    return Assumptions(floors(floor, d, samples.feature_names), nonnegative_bias, components, tolerance)
 
 
 def _learn(samples: Samples, assumptions: Assumptions, method: str) -> tuple[Learned, FloatArray]:
     """The learned model, and the share of floored values in every column."""
+    import numpy as np
+
     from unrelu.cli.progress import MeteredEngine, meter
     from unrelu.evidence import SampleEvidence
     from unrelu.methods import method_named
-    from unrelu.report.summaries import shares_floored
-    from unrelu.statistics.pair_moments import PairMomentsQuestion
 
     chosen = method_named(method)
     with meter() as shown:
-        evidence = SampleEvidence(samples, MeteredEngine(shown, samples.n_rows))
-        learned = chosen.learn(evidence, assumptions)
-        # Remembered from the learning, where the method asked the same.
-        record = evidence.collect(PairMomentsQuestion(assumptions.floor))
-    return learned, shares_floored(record)
+        learned = chosen.learn(SampleEvidence(samples, MeteredEngine(shown, samples.n_rows)), assumptions)
+    return learned, np.array(learned.report.share_floored_by_column)
 
 
 def _drawn(learned: Learned, shares: FloatArray, picture: Path) -> bytes:

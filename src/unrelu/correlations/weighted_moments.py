@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Evidence, FloatArray, PairCorrelations, RowParameters
+from unrelu.contracts import Assumptions, Evidence, FloatArray, PairCorrelations, RowParameters
 from unrelu.engines.local import map_in_threads
 from unrelu.kernels.pair_gather import gather_statistics
 from unrelu.kernels.pair_model import marginal_moments
@@ -26,8 +26,10 @@ _PAIRS_PER_TASK = 4096  # large enough to hide the call, small enough to share e
 class WeightedMoments:
     """The default correlation estimator."""
 
+    assumptions: Assumptions
+
     def estimate(self, evidence: Evidence, rows: RowParameters) -> PairCorrelations:
-        record = evidence.collect(PairMomentsQuestion(tuple(rows.floor.tolist())))
+        record = evidence.collect(PairMomentsQuestion.under(self.assumptions))
         d = record.n_features
         correlation, stderr = np.eye(d), np.zeros((d, d))
         varying = np.flatnonzero(rows.scale > 0.0)

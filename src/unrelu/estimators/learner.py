@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -36,6 +36,8 @@ class RectifiedGaussianLearner(BaseEstimator):
         Assume every bias at or above its floor, as papers 000 and 001 do.
     n_components : int or None, default=None
         Number k of latent inputs: the covariance W W' then has rank at most k.
+    floor_tolerance : float, default=0.0
+        Noise after the floor: values within it of the floor, above or below, count as floored.
     random_state : int, Generator or None, default=None
         Used by :meth:`sample` and by methods that draw; "one_pass" does not.
 
@@ -76,12 +78,14 @@ class RectifiedGaussianLearner(BaseEstimator):
         floor: ArrayLike = 0.0,
         nonnegative_bias: bool = False,
         n_components: int | None = None,
+        floor_tolerance: float = 0.0,
         random_state: Any = None,
     ) -> None:
         self.method = method
         self.floor = floor
         self.nonnegative_bias = nonnegative_bias
         self.n_components = n_components
+        self.floor_tolerance = floor_tolerance
         self.random_state = random_state
 
     # --- learning ---------------------------------------------------------------------------------
@@ -115,7 +119,7 @@ class RectifiedGaussianLearner(BaseEstimator):
         question = self._question(assumptions)
         record = SampleEvidence(samples, LocalEngine()).collect(question)
         # Bad cells must not enter the sums: check before merging, so that the rows seen so far stay usable.
-        record.screening.check(np.array(assumptions.floor), samples.feature_names)
+        record.screening.check(assumptions.lowest, samples.feature_names)
         self._record = record if first else self._record.merge(record)  # type: ignore[union-attr]
         self._learned = None
         return self
@@ -140,8 +144,11 @@ class RectifiedGaussianLearner(BaseEstimator):
         k = self.n_components
         if k is not None and not (isinstance(k, Integral) and 1 <= k <= d):
             raise InvalidParameterError(f"n_components must be None or between 1 and {d} (the columns), got {k!r}.")
+        tolerance = self.floor_tolerance
+        if not (isinstance(tolerance, Real) and 0.0 <= tolerance < np.inf):
+            raise InvalidParameterError(f"floor_tolerance must be a number of 0 or more, got {tolerance!r}.")
         floor = tuple(floor_per_column(self.floor, d).tolist())
-        return Assumptions(floor, bool(self.nonnegative_bias), None if k is None else int(k))
+        return Assumptions(floor, bool(self.nonnegative_bias), None if k is None else int(k), float(tolerance))
 
     def _question(self, assumptions: Assumptions) -> Any:
         method = method_named(self.method)

@@ -14,6 +14,7 @@ LARGEST = 1e140  # beyond this magnitude squares and their sums leave double pre
 def scan_block(
     values: np.ndarray,
     floor: np.ndarray,
+    allowed: np.ndarray,
     lowest: np.ndarray,
     highest: np.ndarray,
     counts: np.ndarray,
@@ -22,14 +23,15 @@ def scan_block(
 ) -> None:
     """Range of what lies above the floor, and the cells that are missing or out of place, per column.
 
-    counts[0..2] = cells missing, below the floor, too large (infinite among them); first[0..1] = first row below
-    the floor, too large (-1 if none); below = the smallest value under the floor (the floor if none).
+    Cells from ``allowed`` to ``floor`` count as floored. counts[0..2] = cells missing, below what is allowed, too
+    large (infinite among them); first[0..1] = first row below, too large (-1 if none); below = the smallest value
+    below (what is allowed if none).
     """
     n, d = values.shape
     for j in range(d):
         lowest[j] = math.inf
         highest[j] = -math.inf
-        below[j] = floor[j]
+        below[j] = allowed[j]
         first[0, j] = -1
         first[1, j] = -1
     for i in range(n):
@@ -38,10 +40,10 @@ def scan_block(
             if floor[j] < x <= LARGEST:
                 lowest[j] = min(lowest[j], x)
                 highest[j] = max(highest[j], x)
-            elif x != floor[j]:
+            elif not (allowed[j] <= x <= floor[j]):
                 if math.isnan(x):
                     counts[0, j] += 1
-                elif -LARGEST <= x < floor[j]:
+                elif -LARGEST <= x < allowed[j]:
                     counts[1, j] += 1
                     below[j] = min(below[j], x)
                     if first[0, j] < 0:
@@ -85,7 +87,7 @@ def _bits_set(v: np.uint64) -> float:
 def add_joint_counts(above: np.ndarray, words: np.ndarray, count: np.ndarray) -> None:
     """count += above'above, exactly: 64 rows to a word, then the bits set in both columns' words.
 
-    ``words`` is scratch, one row of d words for every 64 rows.
+    ``above`` holds zeros and ones of any type; ``words`` is scratch, one row of d words for every 64 rows.
     """
     n, d = above.shape
     words[:] = 0
@@ -93,7 +95,7 @@ def add_joint_counts(above: np.ndarray, words: np.ndarray, count: np.ndarray) ->
         word = words[i >> 6]
         bit = np.uint64(1) << np.uint64(i & 63)
         for j in range(d):
-            word[j] |= bit if above[i, j] > 0.0 else np.uint64(0)
+            word[j] |= bit if above[i, j] else np.uint64(0)
     for w in range((n + 63) >> 6):
         word = words[w]
         for i in range(d):

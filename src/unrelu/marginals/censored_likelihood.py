@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erfcx, ndtri
 
-from unrelu.contracts import BoolArray, Evidence, FloatArray, RowParameters
+from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, RowParameters
 from unrelu.errors import ConstantColumnWarning, FewPositivesWarning, InvalidDataError
 from unrelu.kernels.pair_model import marginal_moments
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
@@ -38,15 +38,14 @@ def hazard(g: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class CensoredLikelihood:
-    """Maximum likelihood of each column; with ``nonnegative_bias`` under the constraint b >= floor."""
+    """Maximum likelihood of each column; if the assumptions say so, under the constraint b >= floor."""
 
-    floor: tuple[float, ...]
-    nonnegative_bias: bool = False
+    assumptions: Assumptions
 
     def estimate(self, evidence: Evidence) -> RowParameters:
-        record = evidence.collect(PairMomentsQuestion(self.floor))
-        floor = np.array(self.floor)
-        record.screening.check(floor, evidence.feature_names)
+        record = evidence.collect(PairMomentsQuestion.under(self.assumptions))
+        floor = np.array(self.assumptions.censoring)
+        record.screening.check(self.assumptions.lowest, evidence.feature_names)
         weight = record.column_weight
         positive, mean, variance = record.positive_moments()
         distance = mean - floor
@@ -55,7 +54,7 @@ class CensoredLikelihood:
         floored[floored < 1e-12 * weight] = 0.0
         constant = self._check_columns(record, evidence.feature_names, positive, floored, mean, variance)
         rows = weight * record.rows_per_weight
-        bias, scale = np.where(positive > 0.0, mean, floor), np.zeros_like(mean)
+        bias, scale = np.where(positive > 0.0, mean, self.assumptions.floor), np.zeros_like(mean)
         covariance = np.zeros((len(mean), 2, 2))
 
         whole = ~constant & (floored == 0.0)  # never floored: an ordinary normal sample
@@ -66,13 +65,19 @@ class CensoredLikelihood:
         cut = ~constant & (floored > 0.0)
         size = np.sqrt(distance[cut] ** 2 + variance[cut])
         share, location = positive[cut] / weight[cut], distance[cut] / size
-        g, t = maximize(share, location, self.nonnegative_bias)
+        g, t = maximize(share, location)
+        if self.assumptions.nonnegative_bias:
+            # The likelihood is concave along g: where the maximum lies below the bound b = floor, the bound is best.
+            g = np.maximum(g, -self.assumptions.floor_tolerance / size * t)
+            t = best_t(g, location)
         bias[cut] = floor[cut] + size * g / t
         scale[cut] = size / t
         covariance[cut] = inverse_information(share, location, g, t) * (size**2 / rows[cut])[:, None, None]
         influence = np.zeros((len(mean), 2, 3))
         a = (bias - floor)[~constant] / scale[~constant]
-        influence[~constant] = row_influence(a, at_bound=self.nonnegative_bias & (a == 0.0))
+        bound = np.array(self.assumptions.floor)[~constant]
+        at_bound = self.assumptions.nonnegative_bias & (bias[~constant] <= bound)
+        influence[~constant] = row_influence(a, at_bound)
         return RowParameters(bias, scale, floor, covariance, influence)
 
     def _check_columns(
@@ -99,13 +104,17 @@ class CensoredLikelihood:
                 f"Only 1 sample (row) with a value in {labels(once)}: at least two are needed. Add rows or drop it."
             )
         never = positive == 0.0
-        if never.any() and not self.nonnegative_bias:
+        if never.any() and not self.assumptions.nonnegative_bias:
             raise InvalidDataError(
                 f"Never above its floor in {record.n_rows:,} rows: {labels(never)}. Its norm and bias cannot be"
                 " learned. Drop it or add rows."
             )
         constant = (floored == 0.0) & (variance <= (_CONSTANT * mean) ** 2)
-        if (tiny := (positive > 0.0) & ~constant & (_size(self.floor, mean, variance) < _SMALLEST_VARIANCE)).any():
+        if (
+            tiny := (positive > 0.0)
+            & ~constant
+            & (_size(self.assumptions.censoring, mean, variance) < _SMALLEST_VARIANCE)
+        ).any():
             raise InvalidDataError(
                 f"Values too small to square in double precision in {labels(tiny)}. Multiply it by a constant."
             )
@@ -129,7 +138,7 @@ def _size(floor: tuple[float, ...], mean: FloatArray, variance: FloatArray) -> F
     return np.asarray((mean - np.array(floor)) ** 2 + variance)
 
 
-def maximize(share: FloatArray, location: FloatArray, nonnegative: bool = False) -> tuple[FloatArray, FloatArray]:
+def maximize(share: FloatArray, location: FloatArray) -> tuple[FloatArray, FloatArray]:
     """(g, t) for columns scaled so that m^2 + v = 1: ``share`` = n+/n, 0 < share < 1, and ``location`` = m.
 
     Newton on f with bisection as the safeguard; each column stops where rounding does.
@@ -138,7 +147,7 @@ def maximize(share: FloatArray, location: FloatArray, nonnegative: bool = False)
     low, high = np.full_like(g, -np.inf), np.full_like(g, np.inf)
     active = np.ones(g.shape, dtype=bool)
     for _ in range(_MOST_ROUNDS):
-        t = _best_t(g, location)
+        t = best_t(g, location)
         kappa = hazard(g)
         value = -(1.0 - share) * kappa + share * (t * location - g)
         slope = -(1.0 - share) * kappa * (kappa - g) + share * (location**2 * t / (2.0 * t - location * g) - 1.0)
@@ -152,12 +161,10 @@ def maximize(share: FloatArray, location: FloatArray, nonnegative: bool = False)
         g = moved
         if not active.any():
             break
-    if nonnegative:
-        g = np.maximum(g, 0.0)  # the profile likelihood is concave in g: the boundary is the maximum
-    return g, _best_t(g, location)
+    return g, best_t(g, location)
 
 
-def _best_t(g: FloatArray, location: FloatArray) -> FloatArray:
+def best_t(g: FloatArray, location: FloatArray) -> FloatArray:
     """Positive root of t^2 - m g t - 1 = 0, without cancellation for negative g."""
     half = 0.5 * location * g
     root = np.sqrt(half**2 + 1.0)

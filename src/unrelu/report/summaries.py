@@ -12,7 +12,6 @@ from scipy.sparse.linalg import eigsh
 
 from unrelu.contracts import FloatArray, LearningReport
 from unrelu.distribution import RectifiedGaussian
-from unrelu.statistics.pair_moments import PairMoments
 
 _DENSE = 500  # beyond so many columns a few eigenvalues come sooner by Lanczos' method
 
@@ -47,11 +46,6 @@ def labels(model: RectifiedGaussian) -> tuple[str, ...]:
     ('x0', 'x1')
     """
     return model.feature_names or tuple(f"x{index}" for index in range(model.n_features))
-
-
-def shares_floored(record: PairMoments) -> FloatArray:
-    """Per column, the share of the observed values that are at the floor."""
-    return 1.0 - record.count.diagonal() / record.column_weight
 
 
 def column_summaries(

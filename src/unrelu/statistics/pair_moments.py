@@ -15,16 +15,15 @@ against O = 1{observed}, so that each pair can use the rows that observe both.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Block, FloatArray
-from unrelu.kernels.row_block import add_joint_counts, centre_block, scan_block
-from unrelu.statistics.screening import Screening
-
-_TILE_ROWS, _TILE_CELLS = 1024, 2**19  # laid out at a time, at most
+from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray
+from unrelu.kernels.row_block import add_joint_counts, centre_block
+from unrelu.statistics.screening import Screening, survey
+from unrelu.statistics.tiles import tiles
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,45 +133,52 @@ class PairMoments:
 
 @dataclass(frozen=True)
 class PairMomentsQuestion:
-    """Ask a block of rows for its :class:`PairMoments`. ``floor`` holds one number per column."""
+    """Ask a block of rows for its :class:`PairMoments`.
+
+    ``floor``: values above it are taken for what they are; ``lowest``: values below it are out of place. One number per
+    column each.
+    """
 
     floor: tuple[float, ...]
+    lowest: tuple[float, ...]
+
+    @classmethod
+    def under(cls, assumptions: Assumptions) -> Self:
+        return cls(assumptions.censoring, assumptions.lowest)
 
     def __call__(self, block: Block) -> PairMoments:
-        sums = _Sums(np.array(self.floor), block)
-        height = int(np.clip(_TILE_CELLS // max(len(self.floor), 1), 64, _TILE_ROWS))
-        for start in range(0, len(block.values), height):
-            sums.add(start, start + height)
+        sums = _Sums(len(block.values), np.array(self.floor), np.array(self.lowest))
+        for tile in tiles(block):
+            sums.add(tile)
         return sums.record()
 
 
 class _Sums:
-    """Running sums of a block, tile by tile: a tile's working arrays stay in cache and are used again.
+    """Running sums of a block, tile by tile; nothing here grows with the rows."""
 
-    The block itself may be a whole array in memory: nothing here grows with its rows.
-    """
-
-    def __init__(self, floor: FloatArray, block: Block) -> None:
+    def __init__(self, n_rows: int, floor: FloatArray, lowest: FloatArray) -> None:
         d = len(floor)
-        self._floor, self._block = floor, block
-        self._origin: FloatArray | None = None
+        self._n_rows, self._floor, self._lowest = n_rows, floor, lowest
+        self._origin = floor
         self._count, self._cross, self._powers = np.zeros((d, d)), np.zeros((d, d)), np.zeros((2 * d, d))
         self._weight = self._squared_weight = 0.0
         self._observed: ObservedMoments | None = None
         self._screening: Screening | None = None
         self._scratch: tuple[FloatArray, FloatArray, NDArray[np.uint64]] | None = None
 
-    def add(self, start: int, stop: int) -> None:
-        values = _plain(self._block.values[start:stop])
-        weights = None if self._block.weights is None else self._block.weights[start:stop]
+    def add(self, tile: Block) -> None:
+        values, weights = tile.values, tile.weights
         n, d = values.shape
-        any_missing = self._survey(values, self._block.first_row + start)
-        assert self._origin is not None
-        if self._scratch is None:
+        seen_first = survey(tile, self._floor, self._lowest)
+        if self._screening is None or self._scratch is None:
+            # Any origin within the data's range does: it only has to keep the sums from cancelling.
+            self._origin, self._screening = seen_first.middle, seen_first.screening
             self._scratch = np.empty((n, 2 * d)), np.empty((n, d)), np.empty(((n + 63) // 64, d), dtype=np.uint64)
-        powers, above, words = (array[:n] for array in self._scratch)
+        else:
+            self._screening = self._screening.merge(seen_first.screening)
+        powers, above, words = self._scratch[0][:n], self._scratch[1][:n], self._scratch[2]
         centre_block(values, self._floor, self._origin, powers, above)
-        if any_missing and self._observed is None:
+        if seen_first.any_missing and self._observed is None:
             self._observed = self.record()._observed_or_complete()
         centred = powers[:, :d]
         if weights is None:
@@ -189,38 +195,25 @@ class _Sums:
             self._weight += float(weights.sum())
             self._squared_weight += float(weights @ weights)
         if self._observed is not None:
-            seen = (~np.isnan(values)).astype(np.float64)
-            weighted = seen if weights is None else weights[:, None] * seen
-            sums = powers.T @ weighted
-            o = self._observed
-            self._observed = ObservedMoments(
-                o.count + seen.T @ weighted, o.above + above.T @ weighted, o.total + sums[:d], o.square + sums[d:]
-            )
+            self._add_observed(~np.isnan(values), weights, powers, above)
 
-    def _survey(self, values: NDArray[np.floating[Any]], first_row: int) -> bool:
-        """Screen a tile; take the origin from the first one. True if a value is missing.
-
-        Any origin within the data's range does: it only has to keep the sums from cancelling.
-        """
-        n, d = values.shape
-        lowest, highest, below = np.empty(d), np.empty(d), np.empty(d)
-        counts, first = np.zeros((3, d), dtype=np.int64), np.empty((2, d), dtype=np.int64)
-        scan_block(values, self._floor, lowest, highest, counts, first, below)
-        if self._origin is None:
-            empty = highest < lowest
-            lowest[empty] = highest[empty] = self._floor[empty]
-            self._origin = 0.5 * lowest + 0.5 * highest
-        first = np.where(first >= 0, first + first_row, -1)
-        screening = Screening(n, counts[1], first[0], below, counts[2], first[1])
-        self._screening = screening if self._screening is None else self._screening.merge(screening)
-        return bool(counts[0].any())
+    def _add_observed(
+        self, observed: BoolArray, weights: FloatArray | None, powers: FloatArray, above: FloatArray
+    ) -> None:
+        assert self._observed is not None
+        o, d = self._observed, observed.shape[1]
+        seen = observed.astype(np.float64)
+        weighted = seen if weights is None else weights[:, None] * seen
+        sums = powers.T @ weighted
+        self._observed = ObservedMoments(
+            o.count + seen.T @ weighted, o.above + above.T @ weighted, o.total + sums[:d], o.square + sums[d:]
+        )
 
     def record(self) -> PairMoments:
-        assert self._origin is not None
-        assert self._screening is not None
+        assert self._screening is not None, "a block has at least one row"
         d = len(self._floor)
         return PairMoments(
-            n_rows=len(self._block.values),
+            n_rows=self._n_rows,
             weight=self._weight,
             squared_weight=self._squared_weight,
             origin=self._origin,
@@ -231,9 +224,3 @@ class _Sums:
             observed=self._observed,
             screening=self._screening,
         )
-
-
-def _plain(values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-    """C order and writeable, by a copy of the tile where it is not: the kernels are compiled for that kind alone."""
-    plain = values.flags.c_contiguous and values.flags.writeable
-    return values if plain else np.array(values, order="C")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import FloatArray
+from unrelu.contracts import Block, FloatArray
 from unrelu.errors import InvalidDataError
-from unrelu.kernels.row_block import LARGEST
+from unrelu.kernels.row_block import LARGEST, scan_block
 from unrelu.validation import column_label, listed
 
 Counts = NDArray[np.int64]
@@ -41,8 +41,8 @@ class Screening:
             large_first_row=_earlier(self.large_first_row, other.large_first_row),
         )
 
-    def check(self, floor: NDArray[Any], feature_names: Sequence[str] | None) -> None:
-        """Raise InvalidDataError if any cell is infinite, too large to square, or below its floor."""
+    def check(self, lowest: Sequence[float], feature_names: Sequence[str] | None) -> None:
+        """Raise InvalidDataError if any cell is infinite, too large to square, or below the lowest allowed value."""
         if self.large_count.any():
             raise InvalidDataError(
                 f"{_amount(self.large_count)} infinite or beyond {LARGEST:g}, in"
@@ -52,7 +52,7 @@ class Screening:
         if self.below_count.any():
             columns = np.flatnonzero(self.below_count)
             smallest = float(self.below_smallest[columns].min())
-            floors = np.unique(floor[columns])
+            floors = np.unique(np.array(lowest)[columns])
             level = f"the floor {floors[0]:g}" if len(floors) == 1 else "their column's floor"
             kind = "Negative values in data" if smallest < 0.0 else "Values below the floor"
             raise InvalidDataError(
@@ -61,6 +61,31 @@ class Screening:
                 f" the data's floor is lower, pass it as floor= (say floor={smallest:g}); otherwise correct these"
                 " values or mark them as missing with NaN."
             )
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """A tile at first sight: what is out of place, whether a value is missing, and the range above the floor.
+
+    ``middle`` is the middle of that range, the floor where nothing is above it.
+    """
+
+    screening: Screening
+    any_missing: bool
+    middle: FloatArray
+
+
+def survey(tile: Block, floor: FloatArray, lowest: FloatArray) -> Survey:
+    """Look at every cell of a tile once."""
+    n, d = tile.values.shape
+    least, greatest, below = np.empty(d), np.empty(d), np.empty(d)
+    counts, first = np.zeros((3, d), dtype=np.int64), np.empty((2, d), dtype=np.int64)
+    scan_block(tile.values, floor, lowest, least, greatest, counts, first, below)
+    empty = greatest < least
+    least[empty] = greatest[empty] = floor[empty]
+    first = np.where(first >= 0, first + tile.first_row, -1)
+    screening = Screening(n, counts[1], first[0], below, counts[2], first[1])
+    return Survey(screening, bool(counts[0].any()), 0.5 * least + 0.5 * greatest)
 
 
 def _amount(counts: Counts) -> str:

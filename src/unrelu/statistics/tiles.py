@@ -1,0 +1,32 @@
+"""Blocks in tiles: a block may be a whole array in memory, a tile's working copies stay in cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.contracts import Block
+
+_TILE_ROWS, _TILE_CELLS = 1024, 2**19  # at most
+
+
+def tiles(block: Block) -> Iterator[Block]:
+    """The block's rows a tile at a time, in C order and writeable: the kernels are compiled for that kind alone.
+
+    >>> [len(tile.values) for tile in tiles(Block(np.zeros((2500, 3))))]
+    [1024, 1024, 452]
+    """
+    n, d = block.values.shape
+    height = int(np.clip(_TILE_CELLS // max(d, 1), 64, _TILE_ROWS))
+    for start in range(0, n, height):
+        rows = slice(start, start + height)
+        weights = None if block.weights is None else block.weights[rows]
+        yield Block(_plain(block.values[rows]), block.first_row + start, weights)
+
+
+def _plain(values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    plain = values.flags.c_contiguous and values.flags.writeable
+    return values if plain else np.array(values, order="C")
