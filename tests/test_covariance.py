@@ -39,7 +39,7 @@ def test_projection_reaches_the_weighted_optimum(stderr):
     errors = np.zeros((3, 3))
     errors[np.triu_indices(3, 1)] = stderr
     errors += errors.T
-    x, _ = nearest_correlation(INDEFINITE, errors, 3)
+    x, _, _ = nearest_correlation(INDEFINITE, errors, 3)
     assert np.linalg.eigvalsh(x)[0] > -1e-12
     np.testing.assert_allclose(np.diag(x), 1.0)
     best = best_by_general_optimizer(INDEFINITE, errors, 3)
@@ -49,7 +49,7 @@ def test_projection_reaches_the_weighted_optimum(stderr):
 def test_precise_entries_move_less():
     errors = np.full((3, 3), 0.2)
     errors[0, 1] = errors[1, 0] = 0.02
-    x, _ = nearest_correlation(INDEFINITE, errors, 3)
+    x, _, _ = nearest_correlation(INDEFINITE, errors, 3)
     moved = np.abs(x - INDEFINITE)
     assert 5 * moved[0, 1] < min(moved[0, 2], moved[1, 2])
 
@@ -96,3 +96,28 @@ def test_constant_and_exact_columns_do_not_break_the_weights():
 def test_one_column():
     covariance, _ = assemble(np.array([3.0]), PairCorrelations(np.eye(1), np.zeros((1, 1))))
     np.testing.assert_array_equal(covariance, [[9.0]])
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_rank_below_the_true_one_is_still_nearly_optimal(rank):
+    rng = np.random.default_rng(3)
+    w = rng.standard_normal((7, 3))
+    w /= np.linalg.norm(w, axis=1, keepdims=True)
+    r, errors = w @ w.T, np.full((7, 7), 0.05)
+    x, _, _ = nearest_correlation(r, errors, rank)
+    assert np.linalg.matrix_rank(x, tol=1e-8) == rank
+    assert weighted_loss(x, r, errors) < 1.05 * best_by_general_optimizer(r, errors, rank)
+
+
+@pytest.mark.parametrize("constants", [1, 2])
+def test_constant_columns_do_not_disturb_a_rank_constraint(constants):
+    rng = np.random.default_rng(4)
+    w = rng.standard_normal((5, 2))
+    w /= np.linalg.norm(w, axis=1, keepdims=True)
+    d = 5 + constants
+    r, errors = np.eye(d), np.full((d, d), np.nan)
+    r[:5, :5], errors[:5, :5] = w @ w.T, 0.05
+    scale = np.r_[np.ones(5), np.zeros(constants)]
+    covariance, _ = assemble(scale, PairCorrelations(r, errors), rank=2)
+    np.testing.assert_allclose(covariance[:5, :5], w @ w.T, atol=1e-6)
+    assert not covariance[5:].any()

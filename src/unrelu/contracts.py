@@ -165,6 +165,7 @@ class Assembly:
     shift_max: float = 0.0
     shift_rms: float = 0.0
     rounds: int = 0
+    converged: bool = True
 
 
 @dataclass(frozen=True)

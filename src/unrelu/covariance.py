@@ -7,7 +7,7 @@ diagonal, rank at most k) with least sum of w_ij (R_ij - X_ij)^2, w_ij = 1/stder
     Z <- ( w R + X + U ) / ( w + 1 ), unit diagonal,     X <- project( Z - U ),     U <- U + X - Z.
 
 Projection keeps the (k largest) positive eigenvalues. The last X is rescaled to unit diagonal, which keeps it
-semidefinite.
+semidefinite. Under a rank constraint the problem is not convex: there X is only a start for a descent on its factor.
 """
 
 from __future__ import annotations
@@ -35,33 +35,77 @@ def assemble(scale: FloatArray, pairs: PairCorrelations, rank: int | None = None
     >>> assembly.shift_max
     0.0
     """
-    r = np.nan_to_num(pairs.correlation)  # not recovered: taken as 0, with no weight to defend it
+    varying = np.flatnonzero(scale > 0.0)  # a constant column has no correlations to fit together
+    r = np.nan_to_num(pairs.correlation[np.ix_(varying, varying)])  # not recovered: 0, with no weight to defend it
     d = len(r)
+    covariance = np.zeros_like(pairs.correlation)
+    if d == 0:
+        return covariance, Assembly(smallest_eigenvalue=1.0)
     smallest = float(eigh(r, eigvals_only=True, subset_by_index=[0, 0])[0])
-    if smallest >= -_ROUNDING and (rank is None or rank >= d):
-        return _scaled(r, scale), Assembly(smallest_eigenvalue=smallest)
-    x, rounds = nearest_correlation(r, pairs.stderr, d if rank is None else rank)
-    off = np.abs(x - r)[np.triu_indices(d, 1)]
-    assembly = Assembly(smallest, float(off.max()), float(np.sqrt(np.mean(off**2))), rounds)
-    return _scaled(x, scale), assembly
+    x, rounds, converged = r, 0, True
+    if smallest < -_ROUNDING or (rank is not None and rank < d):
+        stderr = pairs.stderr[np.ix_(varying, varying)]
+        x, rounds, converged = nearest_correlation(r, stderr, d if rank is None else min(rank, d))
+    covariance[np.ix_(varying, varying)] = np.outer(scale[varying], scale[varying]) * x
+    off = np.abs(x - r)[np.triu_indices(d, 1)] if d > 1 else np.zeros(1)
+    shift = float(off.max()), float(np.sqrt(np.mean(off**2)))
+    return covariance, Assembly(smallest, *shift, rounds, converged)
 
 
-def nearest_correlation(r: FloatArray, stderr: FloatArray, rank: int) -> tuple[FloatArray, int]:
-    """(X, rounds): the weighted projection of the module's text."""
+def nearest_correlation(r: FloatArray, stderr: FloatArray, rank: int) -> tuple[FloatArray, int, bool]:
+    """(X, rounds, whether it settled): the weighted projection of the module's text."""
     weights, typical = _weights(stderr)
+    x, rounds, converged = _alternate(r, weights, typical, rank)
+    if rank == len(r):
+        return x, rounds, converged
+    # With a rank constraint ADMM may end anywhere: descend from its result and from plain truncation, keep the better.
+    candidates = [_descend(start, r, weights, rank) for start in (x, _unit_diagonal(_semidefinite(r, rank)))]
+    return min(candidates, key=lambda candidate: _loss(candidate, r, weights)), rounds, True
+
+
+def _alternate(r: FloatArray, weights: FloatArray, typical: float, rank: int) -> tuple[FloatArray, int, bool]:
     most = int(np.clip(_WORK / len(r) ** 3, 5, _MOST_ROUNDS))
     x = _semidefinite(r, rank)
     u = np.zeros_like(r)
-    rounds = 0
-    while rounds < most:
-        rounds += 1
+    for rounds in range(1, most + 1):
         z = (weights * r + x + u) / (weights + 1.0)
         np.fill_diagonal(z, 1.0)
         before, x = x, _semidefinite(z - u, rank)
         u += x - z
         if max(np.max(np.abs(x - z)), np.max(np.abs(x - before))) < _TOLERANCE * typical:
-            break
-    return _unit_diagonal(x), rounds
+            return _unit_diagonal(x), rounds, True
+    return _unit_diagonal(x), most, False
+
+
+def _descend(x: FloatArray, r: FloatArray, weights: FloatArray, rank: int) -> FloatArray:
+    """A local minimum over factors with unit rows, X = V V', by L-BFGS from x."""
+    from scipy.optimize import minimize  # only here, for the sake of a fast start
+
+    d = len(r)
+
+    def rows(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        u = theta.reshape(d, rank)
+        size = np.linalg.norm(u, axis=1, keepdims=True)
+        return u / size, size
+
+    def loss_and_gradient(theta: FloatArray) -> tuple[float, FloatArray]:
+        v, size = rows(theta)
+        misfit = weights * (v @ v.T - r)
+        np.fill_diagonal(misfit, 0.0)
+        gradient = 4.0 * misfit @ v
+        gradient -= np.sum(gradient * v, axis=1, keepdims=True) * v  # the length of a row does not matter
+        return _loss(v @ v.T, r, weights), (gradient / size).ravel()
+
+    values, vectors = eigh(x, subset_by_index=[d - rank, d - 1])
+    start = vectors * np.sqrt(np.maximum(values, 0.0)) + 1e-12
+    tight = {"maxiter": 1000, "ftol": 1e-15, "gtol": 1e-10}
+    found = minimize(loss_and_gradient, start.ravel(), jac=True, method="L-BFGS-B", options=tight)  # type: ignore[call-overload]
+    v, _ = rows(found.x)
+    return _unit_diagonal(v @ v.T)
+
+
+def _loss(x: FloatArray, r: FloatArray, weights: FloatArray) -> float:
+    return float(np.sum((weights * (r - x) ** 2)[~np.eye(len(r), dtype=bool)]))
 
 
 def _semidefinite(x: FloatArray, rank: int) -> FloatArray:
@@ -73,7 +117,7 @@ def _semidefinite(x: FloatArray, rank: int) -> FloatArray:
 
 
 def _unit_diagonal(x: FloatArray) -> FloatArray:
-    size = np.sqrt(np.diagonal(x))
+    size = np.sqrt(np.maximum(np.diagonal(x), 1e-300))
     result = x / np.outer(size, size)
     np.fill_diagonal(result, 1.0)
     return np.asarray(result)
@@ -86,7 +130,3 @@ def _weights(stderr: FloatArray) -> tuple[FloatArray, float]:
     # A constant column (NaN) has nothing to defend, an exact pair (0) as much as is allowed.
     errors = np.where(np.isnan(stderr), np.inf, np.maximum(stderr, 1e-6 * typical))
     return np.clip((typical / errors) ** 2, *_WEIGHT_RANGE), typical
-
-
-def _scaled(r: FloatArray, scale: FloatArray) -> FloatArray:
-    return np.outer(scale, scale) * r

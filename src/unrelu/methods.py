@@ -32,7 +32,18 @@ __all__ = ["FilteredGradient", "MedianBias", "Method", "OnePass", "TruncatedSGD"
 class Method(Protocol):
     """Anything that learns a model from evidence."""
 
+    def question(self, assumptions: Assumptions) -> PairMomentsQuestion | None:
+        """The only question it asks, or None where it reads the rows more than once."""
+        ...
+
     def learn(self, evidence: Evidence, assumptions: Assumptions) -> Learned: ...
+
+
+class _SeveralPasses:
+    """A method whose later questions depend on earlier answers."""
+
+    def question(self, assumptions: Assumptions) -> None:  # noqa: ARG002 - the protocol's
+        return None
 
 
 @dataclass(frozen=True)
@@ -61,7 +72,7 @@ class OnePass:
             method="one_pass",
             n_rows=record.n_rows,
             n_features=record.n_features,
-            effective_rows=record.weight * record.rows_per_weight,
+            effective_rows=record.effective_rows,
             share_floored=1.0 - float(record.count.trace() / observed.sum()),
             share_floored_by_column=tuple((1.0 - record.count.diagonal() / observed).tolist()),
             share_missing=1.0 - float(observed.sum()) / (record.weight * record.n_features),
@@ -72,7 +83,7 @@ class OnePass:
 
 
 @dataclass(frozen=True)
-class TruncatedSGD:
+class TruncatedSGD(_SeveralPasses):
     """Paper 001, Algorithms 1 to 3, as written: truncated fits by projected SGD, angles by counts.
 
     ``radius`` r and ``step`` lambda are the paper's; ``batches`` is B of Algorithm 2; ``minibatch`` is the number of
@@ -102,12 +113,12 @@ class TruncatedSGD:
 
 
 @dataclass(frozen=True)
-class FilteredGradient:
+class FilteredGradient(_SeveralPasses):
     """Paper 000, Algorithms 1 and 2, as written: gradient descent on filtered batch means, angles by counts.
 
     ``filter`` is "median", "trimmed_mean" (which cuts the share ``trim`` at each end) or None; ``batches`` is n_b
-    (None: batches of ten values, the paper does not say); ``steps`` is T (None: the paper's positives/100). Values are not
-    rescaled, so norms must lie between 1/sqrt(radius) and sqrt(radius), as in the paper's experiments.
+    (None: batches of ten values, the paper does not say); ``steps`` is T (None: the paper's positives/100). Values are
+    not rescaled, so norms must lie between 1/sqrt(radius) and sqrt(radius), as in the paper's experiments.
 
     >>> import unrelu
     >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(20_000, random_state=1)
@@ -141,7 +152,7 @@ class FilteredGradient:
 
 
 @dataclass(frozen=True)
-class MedianBias:
+class MedianBias(_SeveralPasses):
     """Paper 001, footnote 4: the bias is the median of the samples; norms from the spread above it, angles by counts.
 
     >>> import unrelu
@@ -213,7 +224,7 @@ def method_named(method: str | Method) -> Method:
     OnePass()
     """
     if not isinstance(method, str):
-        if not callable(getattr(method, "learn", None)):
+        if isinstance(method, type) or not callable(getattr(method, "learn", None)):
             raise InvalidParameterError(
                 f"method must be a name ({_names()}) or an object from unrelu.methods, got {method!r}."
             )

@@ -47,6 +47,8 @@ def floor_per_column(floor: ArrayLike, n_features: int) -> FloatArray:
     array([0.5, 0.5])
     """
     try:
+        if floor is None:
+            raise TypeError
         values = np.asarray(floor, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidParameterError(f"floor must be a number or one number per column, got {floor!r}.") from None

@@ -15,7 +15,7 @@ def solve(mhat, n, a1, a2, n1=None, n2=None):
     r, se = np.empty(1), np.empty(1)
     rows = np.array([n1 or n, n2 or n], dtype=float)
     pair_solver.solve_pairs(
-        np.array([0]), np.array([1]), mhat[None, :], np.array([float(n)]), 1.0, a, moments,
+        np.array([0]), np.array([1]), mhat[None, :], np.array([float(n)]), np.array([float(n)]), a, moments,
         row_influence(a, np.zeros(2, dtype=bool)), rows, r, se,
     )  # fmt: skip
     return r[0], se[0]

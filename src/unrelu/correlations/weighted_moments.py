@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from unrelu.contracts import Assumptions, Evidence, FloatArray, PairCorrelations, RowParameters
 from unrelu.engines.local import map_in_threads
 from unrelu.kernels.pair_gather import gather_statistics
-from unrelu.kernels.pair_model import marginal_moments
+from unrelu.kernels.pair_model import LARGEST_A, moments_of_columns
 from unrelu.kernels.pair_solver import solve_pairs
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 
@@ -64,19 +64,20 @@ class _Columns:
     def of(cls, record: PairMoments, rows: RowParameters) -> _Columns:
         safe_scale = np.where(rows.scale > 0.0, rows.scale, 1.0)
         a = np.where(rows.scale > 0.0, (rows.bias - rows.floor) / safe_scale, 0.0)
-        moments = np.empty((len(a), 5))
-        for column in range(len(a)):
-            marginal_moments(a[column], moments[column])
+        a = np.minimum(a, LARGEST_A)
         centre = np.maximum(rows.floor, rows.bias) - record.origin
-        column_rows = record.column_weight * record.rows_per_weight
-        return cls(a, centre, safe_scale, moments, rows.influence, column_rows)
+        return cls(a, centre, safe_scale, moments_of_columns(a), rows.influence, record.column_rows)
 
     def solve(self, record: PairMoments, i: NDArray[Any], j: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
         """Correlations and standard errors of the pairs (i, j)."""
-        statistics, weight = np.empty((len(i), 12)), np.empty(len(i))
+        statistics, weight = np.empty((len(i), 12)), np.full(len(i), record.weight)
         o = record.observed
-        unused = np.array([[record.weight]])
-        observed = (unused,) * 4 if o is None else (o.count, o.above, o.total, o.square)
+        unused = np.empty((0, 0))
+        observed = (unused,) * 3 if o is None else (o.above, o.total, o.square)
+        rows = np.full(len(i), record.effective_rows)
+        if o is not None:
+            weight, squared = o.count[i, j], o.squared_weight[i, j]
+            rows = np.divide(weight**2, squared, out=np.zeros_like(weight), where=squared > 0.0)
         gather_statistics(
             i,
             j,
@@ -87,9 +88,8 @@ class _Columns:
             record.masked_sum,
             record.masked_square,
             observed,
-            o is None,
-            statistics,
             weight,
+            statistics,
         )
         r, se = np.empty(len(i)), np.empty(len(i))
         solve_pairs(
@@ -97,7 +97,7 @@ class _Columns:
             j,
             statistics,
             weight,
-            record.rows_per_weight,
+            rows,
             self.a,
             self.moments,
             self.influence,

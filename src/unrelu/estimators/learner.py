@@ -8,10 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from unrelu.contracts import Assumptions, Evidence, FloatArray, LearningReport
+from unrelu.contracts import Assumptions, FloatArray, LearningReport
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError, InvalidParameterError
@@ -19,8 +19,10 @@ from unrelu.evidence import RecordedEvidence, SampleEvidence
 from unrelu.learning import Learned
 from unrelu.methods import Method, method_named
 from unrelu.samples import ArraySamples
-from unrelu.statistics.pair_moments import PairMoments
-from unrelu.validation import column_label, floor_per_column
+from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
+from unrelu.validation import column_label, floor_per_column, listed
+
+_LARGEST_WEIGHT = 1e100
 
 
 class RectifiedGaussianLearner(BaseEstimator):
@@ -56,7 +58,9 @@ class RectifiedGaussianLearner(BaseEstimator):
     -----
     ``sample_weight`` gives the same model as repeating rows. Standard errors use Kish's effective number of rows,
     (sum w)^2 / sum w^2: right for weights that say how much to trust a row, too large by the root of the mean weight
-    for counts of identical rows.
+    for counts of identical rows. Weights that say how much to trust a row should have a mean near 1.
+    Standard errors of correlations beyond .998 between columns with different shares of floored values are too small:
+    they leave out what is quadratic in the error of the marginals.
 
     Examples
     --------
@@ -92,14 +96,14 @@ class RectifiedGaussianLearner(BaseEstimator):
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
         """Learn from the rows of X, forgetting any earlier rows."""
+        self._record, self._learned = None, None
         samples = self._samples(X, sample_weight, reset=True)
         method = method_named(self.method)
         assumptions = self._assumptions()
         evidence = SampleEvidence(samples, LocalEngine())
-        learned = method.learn(evidence, assumptions)
-        question = getattr(method, "question", None)
-        self._record = None if question is None else evidence.collect(question(assumptions))
-        self._learned = learned
+        self._learned = method.learn(evidence, assumptions)
+        question = method.question(assumptions)
+        self._record = None if question is None else evidence.collect(question)
         return self
 
     def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
@@ -113,14 +117,14 @@ class RectifiedGaussianLearner(BaseEstimator):
         >>> bool(np.allclose(parts.bias_, whole.bias_, rtol=1e-10))
         True
         """
-        first = getattr(self, "_record", None) is None
-        samples = self._samples(X, sample_weight, reset=first, smallest=1)
+        before: PairMoments | None = getattr(self, "_record", None)
+        samples = self._samples(X, sample_weight, reset=before is None, smallest=1)
         assumptions = self._assumptions()
         question = self._question(assumptions)
         record = SampleEvidence(samples, LocalEngine()).collect(question)
         # Bad cells must not enter the sums: check before merging, so that the rows seen so far stay usable.
         record.screening.check(assumptions.lowest, samples.feature_names)
-        self._record = record if first else self._record.merge(record)  # type: ignore[union-attr]
+        self._record = record if before is None else before.merge(record)
         self._learned = None
         return self
 
@@ -131,6 +135,8 @@ class RectifiedGaussianLearner(BaseEstimator):
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, values, dtype=np.float64, ensure_non_negative=True)
+            if weights.max() > _LARGEST_WEIGHT or weights[weights > 0.0].min() < 1.0 / _LARGEST_WEIGHT:
+                raise InvalidDataError("sample_weight leaves the range of squares: rescale it to a mean near 1.")
         # Questions work through a block in tiles, so an array that needs no conversion can be one block.
         whole = max(len(values), 1) if values.dtype in (np.float32, np.float64) else None
         return ArraySamples(values, weights=weights, feature_names=self._names(), block_rows=whole)
@@ -147,17 +153,19 @@ class RectifiedGaussianLearner(BaseEstimator):
         tolerance = self.floor_tolerance
         if not (isinstance(tolerance, Real) and 0.0 <= tolerance < np.inf):
             raise InvalidParameterError(f"floor_tolerance must be a number of 0 or more, got {tolerance!r}.")
+        if not isinstance(self.nonnegative_bias, bool | np.bool_):
+            raise InvalidParameterError(f"nonnegative_bias must be True or False, got {self.nonnegative_bias!r}.")
         floor = tuple(floor_per_column(self.floor, d).tolist())
         return Assumptions(floor, bool(self.nonnegative_bias), None if k is None else int(k), float(tolerance))
 
-    def _question(self, assumptions: Assumptions) -> Any:
+    def _question(self, assumptions: Assumptions) -> PairMomentsQuestion:
         method = method_named(self.method)
-        question = getattr(method, "question", None)
+        question = method.question(assumptions)
         if question is None:
             raise InvalidParameterError(
                 f"{type(method).__name__} reads the rows more than once: use fit, or method='one_pass'."
             )
-        return question(assumptions)
+        return question
 
     # --- what was learned -------------------------------------------------------------------------
 
@@ -168,7 +176,11 @@ class RectifiedGaussianLearner(BaseEstimator):
         check_is_fitted(self)
         if self._learned is None:
             assumptions = self._assumptions()
-            evidence: Evidence = RecordedEvidence(self._question(assumptions), self._record, self._names())
+            question = self._question(assumptions)
+            assert self._record is not None
+            if tuple(self._record.floor.tolist()) != question.floor:
+                raise InvalidParameterError("The floor was changed after rows were learned: fit them again.")
+            evidence = RecordedEvidence(question, self._record, self._names())
             self._learned = method_named(self.method).learn(evidence, assumptions)
         return self._learned
 
@@ -238,10 +250,12 @@ def merge(parts: Sequence[RectifiedGaussianLearner | PairMoments]) -> Any:
     >>> bool(np.allclose(unrelu.merge(parts).covariance_, whole.covariance_, rtol=1e-10))
     True
     """
-    parts = list(parts)
+    parts = [parts] if isinstance(parts, RectifiedGaussianLearner | PairMoments) else list(parts)
     if not parts:
         raise InvalidParameterError("merge needs at least one learner or record.")
     records = [_record_of(part) for part in parts]
+    learners = [part for part in parts if isinstance(part, RectifiedGaussianLearner)]
+    _require_agreement(learners)
     merged = records[0]
     for record in records[1:]:
         if record.n_features != merged.n_features:
@@ -249,10 +263,7 @@ def merge(parts: Sequence[RectifiedGaussianLearner | PairMoments]) -> Any:
                 f"Cannot merge: {merged.n_features} columns in one part, {record.n_features} in another."
             )
         merged = merged.merge(record)
-    learners = [part for part in parts if isinstance(part, RectifiedGaussianLearner)]
-    if not learners:
-        return merged
-    return _with_record(learners, merged)
+    return _with_record(learners[0], merged) if learners else merged
 
 
 def _record_of(part: RectifiedGaussianLearner | PairMoments) -> PairMoments:
@@ -268,15 +279,19 @@ def _record_of(part: RectifiedGaussianLearner | PairMoments) -> PairMoments:
     return part._record
 
 
-def _with_record(learners: list[RectifiedGaussianLearner], record: PairMoments) -> RectifiedGaussianLearner:
-    from sklearn.base import clone
-
-    model = learners[0]
+def _require_agreement(learners: list[RectifiedGaussianLearner]) -> None:
+    """Learners that differ in what they assume or call their columns cannot become one."""
     for other in learners[1:]:
-        if repr(other.get_params()) != repr(model.get_params()):
-            raise InvalidParameterError(f"Cannot merge learners with different parameters: {model} and {other}.")
-        if other._names() != model._names():
-            raise InvalidParameterError("Cannot merge learners with different column names.")
+        model = learners[0]
+        if model.n_features_in_ == other.n_features_in_:
+            same = model._assumptions() == other._assumptions()
+            if not same or method_named(model.method) != method_named(other.method):
+                raise InvalidParameterError(f"Cannot merge learners with different parameters: {model} and {other}.")
+            if other._names() != model._names():
+                raise InvalidParameterError("Cannot merge learners with different column names.")
+
+
+def _with_record(model: RectifiedGaussianLearner, record: PairMoments) -> RectifiedGaussianLearner:
     merged: RectifiedGaussianLearner = clone(model)
     merged.n_features_in_ = model.n_features_in_
     if model._names() is not None:
@@ -285,32 +300,55 @@ def _with_record(learners: list[RectifiedGaussianLearner], record: PairMoments) 
     return merged
 
 
-def _numeric(estimator: BaseEstimator, X: ArrayLike, *, reset: bool, smallest: int) -> Any:
+def _numeric(estimator: BaseEstimator, X: Any, *, reset: bool, smallest: int) -> Any:
     """X as a 2-d numeric array, without a copy where it is one; infinite values are judged while reading."""
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.ma.filled(X.astype(np.float64), np.nan)
+    _refuse_times(X)
+    options = {"dtype": "numeric", "ensure_all_finite": False, "ensure_min_samples": smallest}
     try:
-        return validate_data(
-            estimator,
-            X,
-            reset=reset,
-            dtype="numeric",
-            ensure_all_finite=False,
-            ensure_min_samples=smallest,
-        )
-    except ValueError as error:
-        if "could not convert string" in str(error):
-            raise InvalidDataError(_name_text_cell(X)) from error
-        raise
+        values = validate_data(estimator, X, reset=reset, **options)
+    except (ValueError, TypeError) as error:
+        cell = _text_cell(X)
+        if cell is None:
+            raise
+        raise InvalidDataError(cell) from error
+    if values.dtype == object:
+        raise InvalidDataError(_text_cell(X) or "The table holds something other than numbers.")
+    return values
 
 
-def _name_text_cell(X: Any) -> str:
-    """Which cell is not a number."""
-    cells = np.asarray(X, dtype=object)
+def _refuse_times(X: Any) -> None:
+    """Dates would pass as huge integers."""
+    dtypes = getattr(X, "dtypes", None)
+    if dtypes is None or not hasattr(X, "columns"):
+        return
+    kinds = [str(kind).lower() for kind in dtypes]
+    times = [f"{name!r}" for name, kind in zip(X.columns, kinds, strict=True) if "date" in kind or "time" in kind]
+    if times:
+        raise InvalidDataError(f"Dates or times, not numbers: column {listed(times)}. Leave it out.")
+
+
+def _text_cell(X: Any) -> str | None:
+    """Which cell is not a number, if one is not."""
+    try:
+        cells = np.asarray(X, dtype=object)
+    except (TypeError, ValueError):
+        return None
+    if cells.ndim != 2:
+        return None
     names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
     for i, row in enumerate(cells):
         for j, cell in enumerate(row):
-            try:
-                float(cell)
-            except (TypeError, ValueError):
+            if isinstance(cell, str) and not _reads_as_number(cell):
                 label = column_label(j, names)
                 return f"Row {i}, {label}: {cell!r} is not a number. Correct the cell or leave the column out."
-    return "A value is not a number."
+    return None
+
+
+def _reads_as_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -16,23 +16,22 @@ def gather_statistics(
     cross: np.ndarray,
     masked_sum: np.ndarray,
     masked_square: np.ndarray,
-    observed: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
-    complete: bool,
-    statistics: np.ndarray,
+    observed: tuple[np.ndarray, np.ndarray, np.ndarray],
     weight: np.ndarray,
+    statistics: np.ndarray,
 ) -> None:
     """Means of (p, v, v^2) of each column and of the six joint products, v = (t - centre)/scale above the floor.
 
-    ``centre`` is measured from the record's origin. ``observed`` = (count, above, total, square) holds the sums of
-    column i over the rows that see column j; where ``complete`` they are the diagonals of the other matrices and
-    observed[0][0, 0] is the total weight.
+    ``centre`` is measured from the record's origin; ``weight`` is that of the rows that see the pair. ``observed`` =
+    (above, total, square) holds the sums of column i over the rows that see column j, and is empty where nothing is
+    missing: they are the diagonals of the other matrices then.
     """
-    seen, above, total, square = observed
+    above, total, square = observed
+    complete = above.shape[0] == 0
     for pair in range(first_column.shape[0]):
         i = first_column[pair]
         j = second_column[pair]
-        n = seen[0, 0] if complete else seen[i, j]
-        weight[pair] = n
+        n = weight[pair]
         out = statistics[pair]
         if n <= 0.0:
             out[:] = 0.0

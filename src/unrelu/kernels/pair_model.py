@@ -27,6 +27,7 @@ from unrelu.kernels.normal import density, distribution
 # The twelve statistics of a pair: three of each coordinate alone, six of both. Exponents (p, q).
 N_STATISTICS = 12
 N_MARGINAL = 6
+LARGEST_A = 40.0  # a floor this far below the mean is as good as none: its density and tail are 0 in double precision
 JOINT_P = np.array([0, 1, 1, 0, 2, 0])
 JOINT_Q = np.array([0, 1, 0, 1, 0, 2])
 
@@ -48,6 +49,15 @@ def marginal_moments(a: float, out: np.ndarray) -> None:
     for p in range(2, 5):
         edge *= floor
         out[p] = -c * out[p - 1] + (p - 1) * out[p - 2] + edge
+
+
+@njit(cache=True, nogil=True)
+def moments_of_columns(a: np.ndarray) -> np.ndarray:
+    """d x 5: :func:`marginal_moments` of every column."""
+    out = np.empty((a.shape[0], 5))
+    for column in range(a.shape[0]):
+        marginal_moments(a[column], out[column])
+    return out
 
 
 @njit(cache=True, nogil=True)
@@ -88,8 +98,7 @@ def joint_moments(a1: float, a2: float, r: float, d1: np.ndarray, d2: np.ndarray
     for p in range(1, 5):
         edge2 = 1.0  # l2^q
         for q in range(5 - p):
-            value = -c1 * m[p - 1, q] + edge1 * d1[q] if q < 4 else -c1 * m[p - 1, q]
-            value += r * edge2 * d2[p - 1]
+            value = -c1 * m[p - 1, q] + edge1 * d1[q] + r * edge2 * d2[p - 1]
             if p >= 2:
                 value += (p - 1) * m[p - 2, q]
             if q >= 1:

@@ -5,7 +5,8 @@ G(r) = dm/dr. The estimate solves the quasi-score equation
 
     n G' V^-1 (mhat - m(r)) - r / (1 - r^2) = 0,
 
-by Newton steps on atanh(r) with expected curvature, kept inside a bracket by bisection. The last term is the
+by scoring steps on atanh(r) (Newton with expected curvature) kept inside a bracket, and where they are slow by false
+position in it (the Illinois rule). The last term is the
 score of the prior density sqrt(1 - r^2): worth one row or less against n, it only matters for pairs that are
 almost never above their floors together, where the likelihood has its maximum at the useless value -1.
 
@@ -35,10 +36,12 @@ from unrelu.kernels.pair_model import (
 
 _LARGEST_Z = 12.0  # atanh of the largest correlation considered, 1 - 1e-10
 _LARGEST_STEP = 1.0
-_TOLERANCE = 1e-10  # on atanh(r): the error left is far smaller, convergence being superlinear
+_TOLERANCE = 1e-10  # on atanh(r)
 _MOST_ROUNDS = 60
-_SMALLEST_PIVOT = 1e-8  # a statistic explained to this share by the others adds only rounding
+_SCORING_ROUNDS = 8  # scoring converges linearly where the model fits badly: then on by false position
+_SMALLEST_PIVOT = 1e-12  # a statistic explained to this share by the others adds only rounding
 _SMALLEST_VARIANCE = 1e-12  # relative: a statistic that hardly varies (never floored) likewise
+_ROUNDING = 1e-12  # a variance below this share of the mean square may be rounding alone
 _LINE = 1e-11  # joint positives whose correlation is this close to 1 lie on a line
 
 
@@ -120,16 +123,19 @@ def start_by_cross_moment(a1: float, a2: float, m1: np.ndarray, m2: np.ndarray, 
 def on_a_line(mhat: np.ndarray, n: float) -> int:
     """+1 or -1 when values and floors agree exactly with correlation +1 or -1, else 0.
 
-    The rows above both floors must lie on a line; and with correlation 1 the coordinate that is rarer above its
-    floor implies the other, with -1 no row has both at the floor.
+    The rows above both floors must lie on a line, and (in units of scale) on the model's: slope +1 or -1 within the
+    error of the scales. With correlation 1 the coordinate that is rarer above its floor implies the other; with -1 no
+    row has both at the floor.
     """
     joint = mhat[6]
-    if joint * n < 2.5:
+    if joint * n < 5.5:
         return 0
     var1 = mhat[10] - mhat[8] * mhat[8] / joint
     var2 = mhat[11] - mhat[9] * mhat[9] / joint
     cov = mhat[7] - mhat[8] * mhat[9] / joint
-    if var1 <= 0.0 or var2 <= 0.0 or cov * cov < (1.0 - _LINE) * var1 * var2:
+    if var1 <= _ROUNDING * mhat[10] or var2 <= _ROUNDING * mhat[11] or cov * cov < (1.0 - _LINE) * var1 * var2:
+        return 0
+    if abs(math.sqrt(var2 / var1) - 1.0) > min(10.0 / math.sqrt(joint * n), 0.5):
         return 0
     if cov > 0.0:
         return 1 if abs(joint - min(mhat[0], mhat[3])) < 1e-9 else 0
@@ -180,7 +186,7 @@ def solve_pairs(
     second_column: np.ndarray,
     statistics: np.ndarray,
     pair_weight: np.ndarray,
-    rows_per_weight: float,
+    pair_rows: np.ndarray,
     a: np.ndarray,
     moments: np.ndarray,
     influence: np.ndarray,
@@ -191,7 +197,7 @@ def solve_pairs(
     """Estimate a batch of pairs; results go to ``correlation`` and ``stderr``, one entry a pair.
 
     ``statistics`` (pairs x 12) are the sample means mhat over the rows that see both columns, of total weight
-    ``pair_weight``; ``rows_per_weight`` turns weights into effective rows for the standard errors. ``a``,
+    ``pair_weight``, effectively ``pair_rows`` many. ``a``,
     ``moments`` (d x 5), ``influence`` (d x 2 x 3: of the three own statistics on bias and scale, in units of scale)
     and ``column_rows`` (effective rows that see the column) describe the columns.
     """
@@ -214,7 +220,7 @@ def solve_pairs(
         i = first_column[pair]
         j = second_column[pair]
         mhat = statistics[pair]
-        n = pair_weight[pair] * max(rows_per_weight, 1.0)  # integer weights then act exactly as repeated rows
+        n = max(pair_weight[pair], pair_rows[pair])  # integer weights then act exactly as repeated rows
         if n <= 0.0:  # never seen together: nothing is known
             correlation[pair] = 0.0
             stderr[pair] = 1.0
@@ -231,7 +237,9 @@ def solve_pairs(
         z = math.atanh(start_by_cross_moment(a1, a2, moments1, moments2, mhat[7]))
         low = -_LARGEST_Z
         high = _LARGEST_Z
-        for _ in range(_MOST_ROUNDS):
+        score_low = 0.0  # not yet evaluated
+        score_high = 0.0
+        for done in range(_MOST_ROUNDS):
             r = math.tanh(z)
             joint_moments(a1, a2, r, d1, d2, m)
             expected_statistics(moments1, moments2, m, mean)
@@ -250,19 +258,23 @@ def solve_pairs(
             gap2 = (1.0 - r) * (1.0 + r)
             curvature = n * information + (1.0 + r * r) / (gap2 * gap2)
             score = n * score - r / gap2
+            step = score / (curvature * gap2)  # dz = dr / (1 - r^2)
+            if abs(step) < _TOLERANCE or high - low < _TOLERANCE:
+                break
+            # In units of z; Illinois: the end that stays counts half.
             if score > 0.0:
                 low = z
+                score_low = score * gap2
+                score_high *= 0.5
             else:
                 high = z
-            step = score / (curvature * gap2)  # dz = dr / (1 - r^2)
-            step = min(max(step, -_LARGEST_STEP), _LARGEST_STEP)
-            if abs(step) < _TOLERANCE:
-                break
-            z += step
+                score_high = score * gap2
+                score_low *= 0.5
+            z += min(max(step, -_LARGEST_STEP), _LARGEST_STEP)
+            if done >= _SCORING_ROUNDS and score_low > 0.0 and score_high < 0.0:
+                z = (low * score_high - high * score_low) / (score_high - score_low)
             if z <= low or z >= high:
                 z = 0.5 * (low + high)
-                if high - low < _TOLERANCE:
-                    break
         correlation[pair] = r
 
         share = n * information / curvature
@@ -275,7 +287,7 @@ def solve_pairs(
             effect_through_marginal(weights, slopes, influence[i], 0, through1)
             marginal_gradient(a2, moments2, d2, m, True, slopes)
             effect_through_marginal(weights, slopes, influence[j], 3, through2)
-            rows = pair_weight[pair] * rows_per_weight
+            rows = pair_rows[pair]
             sampling = sampling_variance(v, weights, through1, through2, rows, column_rows[i], column_rows[j])
             variance += share * share * max(sampling, 0.0)
         stderr[pair] = min(math.sqrt(variance), 1.0)

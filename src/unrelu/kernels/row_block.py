@@ -13,45 +13,38 @@ LARGEST = 1e140  # beyond this magnitude squares and their sums leave double pre
 @njit(cache=True, nogil=True)
 def scan_block(
     values: np.ndarray,
-    floor: np.ndarray,
     allowed: np.ndarray,
-    lowest: np.ndarray,
-    highest: np.ndarray,
     counts: np.ndarray,
     first: np.ndarray,
     below: np.ndarray,
 ) -> None:
-    """Range of what lies above the floor, and the cells that are missing or out of place, per column.
+    """The cells that are missing or out of place, per column.
 
-    Cells from ``allowed`` to ``floor`` count as floored. counts[0..2] = cells missing, below what is allowed, too
+    ``allowed`` is the least value a cell may have. counts[0..2] = cells missing, below what is allowed, too
     large (infinite among them); first[0..1] = first row below, too large (-1 if none); below = the smallest value
     below (what is allowed if none).
     """
     n, d = values.shape
     for j in range(d):
-        lowest[j] = math.inf
-        highest[j] = -math.inf
         below[j] = allowed[j]
         first[0, j] = -1
         first[1, j] = -1
     for i in range(n):
         for j in range(d):
             x = values[i, j]
-            if floor[j] < x <= LARGEST:
-                lowest[j] = min(lowest[j], x)
-                highest[j] = max(highest[j], x)
-            elif not (allowed[j] <= x <= floor[j]):
-                if math.isnan(x):
-                    counts[0, j] += 1
-                elif -LARGEST <= x < allowed[j]:
-                    counts[1, j] += 1
-                    below[j] = min(below[j], x)
-                    if first[0, j] < 0:
-                        first[0, j] = i
-                else:
-                    counts[2, j] += 1
-                    if first[1, j] < 0:
-                        first[1, j] = i
+            if allowed[j] <= x <= LARGEST:
+                continue
+            if math.isnan(x):
+                counts[0, j] += 1
+            elif -LARGEST <= x < allowed[j]:
+                counts[1, j] += 1
+                below[j] = min(below[j], x)
+                if first[0, j] < 0:
+                    first[0, j] = i
+            else:
+                counts[2, j] += 1
+                if first[1, j] < 0:
+                    first[1, j] = i
 
 
 @njit(cache=True, nogil=True)

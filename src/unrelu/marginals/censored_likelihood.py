@@ -21,7 +21,7 @@ from scipy.special import erfcx, ndtri
 
 from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, RowParameters
 from unrelu.errors import ConstantColumnWarning, FewPositivesWarning, InvalidDataError
-from unrelu.kernels.pair_model import marginal_moments
+from unrelu.kernels.pair_model import LARGEST_A, moments_of_columns
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.validation import column_label, listed, warn
 
@@ -53,7 +53,7 @@ class CensoredLikelihood:
         # Weighted sums of the same rows may differ by rounding; that is no floored row.
         floored[floored < 1e-12 * weight] = 0.0
         constant = self._check_columns(record, evidence.feature_names, positive, floored, mean, variance)
-        rows = weight * record.rows_per_weight
+        rows = record.column_rows
         bias, scale = np.where(positive > 0.0, mean, self.assumptions.floor), np.zeros_like(mean)
         covariance = np.zeros((len(mean), 2, 2))
 
@@ -66,18 +66,20 @@ class CensoredLikelihood:
         size = np.sqrt(distance[cut] ** 2 + variance[cut])
         share, location = positive[cut] / weight[cut], distance[cut] / size
         g, t = maximize(share, location)
+        bound = np.zeros(len(mean), dtype=bool)
         if self.assumptions.nonnegative_bias:
-            # The likelihood is concave along g: where the maximum lies below the bound b = floor, the bound is best.
-            g = np.maximum(g, -self.assumptions.floor_tolerance / size * t)
-            t = best_t(g, location)
+            depth = self.assumptions.floor_tolerance / size  # of the floor below the point of censoring
+            low = g < -depth * t
+            t[low] = scale_at_bound(share[low], location[low], depth[low])
+            g[low] = -depth[low] * t[low]
+            bound[cut] = low
         bias[cut] = floor[cut] + size * g / t
+        bias[bound] = np.array(self.assumptions.floor)[bound]
         scale[cut] = size / t
-        covariance[cut] = inverse_information(share, location, g, t) * (size**2 / rows[cut])[:, None, None]
+        per_row = inverse_information(share, location, g, t, bound[cut])
+        covariance[cut] = per_row * (size**2 / rows[cut])[:, None, None]
         influence = np.zeros((len(mean), 2, 3))
-        a = (bias - floor)[~constant] / scale[~constant]
-        bound = np.array(self.assumptions.floor)[~constant]
-        at_bound = self.assumptions.nonnegative_bias & (bias[~constant] <= bound)
-        influence[~constant] = row_influence(a, at_bound)
+        influence[~constant] = row_influence((bias - floor)[~constant] / scale[~constant], bound[~constant])
         return RowParameters(bias, scale, floor, covariance, influence)
 
     def _check_columns(
@@ -90,7 +92,7 @@ class CensoredLikelihood:
         variance: FloatArray,
     ) -> BoolArray:
         """Raise for columns that cannot be learned, warn of doubtful ones; True where a column is constant."""
-        rows = record.column_weight * record.rows_per_weight
+        rows = record.column_rows
 
         def labels(which: BoolArray) -> str:
             return listed(column_label(int(j), names) for j in np.flatnonzero(which))
@@ -101,7 +103,8 @@ class CensoredLikelihood:
             )
         if (once := rows < 1.5).any():
             raise InvalidDataError(
-                f"Only 1 sample (row) with a value in {labels(once)}: at least two are needed. Add rows or drop it."
+                f"Only 1 sample (row), weights considered, has a value in {labels(once)}: at least two are needed. Add"
+                " rows or drop it."
             )
         never = positive == 0.0
         if never.any() and not self.assumptions.nonnegative_bias:
@@ -124,7 +127,7 @@ class CensoredLikelihood:
                 " columns are set to 0.",
                 ConstantColumnWarning,
             )
-        few = (positive * record.rows_per_weight < _FEW - 0.5) & (floored > 0.0) & ~never
+        few = (positive / record.column_weight * rows < _FEW - 0.5) & (floored > 0.0) & ~never
         if few.any():
             warn(
                 f"Fewer than {_FEW} values above the floor in {labels(few)}: bias, norm and correlations are barely"
@@ -171,12 +174,29 @@ def best_t(g: FloatArray, location: FloatArray) -> FloatArray:
     return np.where(half >= 0.0, half + root, 1.0 / (root - half))
 
 
-def inverse_information(share: FloatArray, location: FloatArray, g: FloatArray, t: FloatArray) -> FloatArray:
+def scale_at_bound(share: FloatArray, location: FloatArray, depth: FloatArray) -> FloatArray:
+    """t = 1/s where the bias is held at the floor, g = -depth t: the likelihood is concave along that line, too.
+
+    Its derivative n0 depth phi(depth t)/Phi(depth t) + n+ (1/t - t ((m + depth)^2 + v)) falls in t; without tolerance
+    (depth 0) its root is 1, the scaled second moment being 1.
+    """
+    moment = (location + depth) ** 2 + 1.0 - location**2
+    low, high = np.full_like(share, 1e-6), np.full_like(share, 1e6)
+    for _ in range(200):
+        t = np.sqrt(low * high)
+        slope = (1.0 - share) * depth * hazard(-depth * t) + share * (1.0 / t - t * moment)
+        low, high = np.where(slope > 0.0, t, low), np.where(slope > 0.0, high, t)
+    return np.asarray(np.sqrt(low * high))
+
+
+def inverse_information(
+    share: FloatArray, location: FloatArray, g: FloatArray, t: FloatArray, at_bound: BoolArray
+) -> FloatArray:
     """Covariance of (b, s) per row, in units of the scaled column: the inverse Hessian of -log L / n.
 
     Taken in (b, s), since the (t, g) Hessian is ill-conditioned for a column far above its floor. Times s^2, a value
     above the floor with u = (y - b)/s adds (1, 2u, 3u^2 - 1) to the entries (bb, bs, ss); a floored one adds
-    (h, -kappa - g h, 2 g kappa + g^2 h) with h = kappa (kappa - g).
+    (h, -kappa - g h, 2 g kappa + g^2 h) with h = kappa (kappa - g). A bias held at its bound has no error.
     """
     s = 1.0 / t
     kappa = hazard(g)
@@ -189,7 +209,10 @@ def inverse_information(share: FloatArray, location: FloatArray, g: FloatArray, 
     bs = 2.0 * share * mean_u - floored * (kappa + g * h)
     ss = share * (3.0 * mean_u2 - 1.0) + floored * (2.0 * g * kappa + g**2 * h)
     information = np.stack([bb, bs, bs, ss], axis=-1).reshape(-1, 2, 2) / (s**2)[:, None, None]
-    return np.asarray(np.linalg.inv(information))
+    inverse = np.zeros_like(information)
+    inverse[~at_bound] = np.linalg.inv(information[~at_bound])
+    inverse[at_bound, 1, 1] = 1.0 / information[at_bound, 1, 1]
+    return inverse
 
 
 def row_influence(a: FloatArray, at_bound: BoolArray) -> FloatArray:
@@ -200,9 +223,8 @@ def row_influence(a: FloatArray, at_bound: BoolArray) -> FloatArray:
     and the influence is the inverse information times the score, the information being the score's covariance.
     A bias held at its bound does not move.
     """
-    moments = np.empty((len(a), 5))
-    for column in range(len(a)):
-        marginal_moments(a[column], moments[column])
+    a = np.minimum(a, LARGEST_A)
+    moments = moments_of_columns(a)
     c = np.maximum(-a, 0.0)
     kappa = hazard(a)
     zero, one = np.zeros_like(a), np.ones_like(a)

@@ -25,8 +25,8 @@ from unrelu.validation import check_count, check_positive, column_label, listed,
 class TruncatedLikelihoodSGD:
     """Paper 001's NormBiasEst: ``step`` is lambda, ``radius`` is r, ``batches`` is B.
 
-    ``minibatch`` values make a step, 10 in the authors' code. (6) draws one z a value, which doubles the variance of the
-    truncated likelihood; ``draws`` takes the mean of several.
+    ``minibatch`` values make a step, 10 in the authors' code. (6) draws one z a value, which doubles the variance of
+    the truncated likelihood; ``draws`` takes the mean of several.
     """
 
     assumptions: Assumptions

@@ -16,7 +16,7 @@ from unrelu.contracts import Assumptions, Block, FloatArray
 from unrelu.errors import InvalidParameterError
 from unrelu.kernels.row_block import LARGEST
 from unrelu.statistics.screening import Screening, survey
-from unrelu.statistics.tiles import tiles
+from unrelu.statistics.tiles import as_stored, tiles
 
 Ranks = NDArray[np.int64]
 
@@ -88,7 +88,8 @@ class ColumnTallyQuestion:
 
 def _tally(tile: Block, floor: FloatArray, lowest: FloatArray) -> ColumnTally:
     values = tile.values
-    seen = (values > floor) & (values <= LARGEST)
+    floor, lowest = as_stored(floor, values), as_stored(lowest, values)
+    seen = (values > floor) & (values <= np.float64(LARGEST))
     above = np.count_nonzero(seen, axis=0)
     mean = np.where(seen, values, 0.0).sum(axis=0, dtype=np.float64) / np.maximum(above, 1)
     deviation = np.where(seen, values - mean, 0.0)
@@ -99,5 +100,5 @@ def _tally(tile: Block, floor: FloatArray, lowest: FloatArray) -> ColumnTally:
         mean=mean,
         deviation=np.einsum("ij,ij->j", deviation, deviation),
         above_by_block={tile.first_row: above},
-        screening=survey(tile, floor, lowest).screening,
+        screening=survey(tile, lowest).screening,
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from unrelu.contracts import Block, FloatArray
 from unrelu.kernels.row_block import add_joint_counts
-from unrelu.statistics.tiles import tiles
+from unrelu.statistics.tiles import as_stored, tiles
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class ExceedancesQuestion:
         complete_rows = 0
         for tile in tiles(block):
             words = np.empty(((len(tile.values) + 63) // 64, d), dtype=np.uint64)
-            add_joint_counts(tile.values > thresholds, words, both)
+            add_joint_counts(tile.values > as_stored(thresholds, tile.values), words, both)
             observed = ~np.isnan(tile.values)
             if observed.all():
                 complete_rows += len(tile.values)

@@ -15,22 +15,27 @@ against O = 1{observed}, so that each pair can use the rows that observe both.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray
-from unrelu.kernels.row_block import add_joint_counts, centre_block
+from unrelu.errors import InvalidParameterError
+from unrelu.kernels.row_block import LARGEST, add_joint_counts, centre_block
 from unrelu.statistics.screening import Screening, survey
-from unrelu.statistics.tiles import tiles
+from unrelu.statistics.tiles import as_stored, tiles
 
 
 @dataclass(frozen=True, eq=False)
 class ObservedMoments:
-    """Sums over the rows that observe column j: of 1 (``count``), and of P, t, t^2 of column i."""
+    """Sums over the rows that observe column j: of 1 (``count``), and of P, t, t^2 of column i.
+
+    ``squared_weight`` is the sum of w^2 over rows that observe both.
+    """
 
     count: FloatArray
+    squared_weight: FloatArray
     above: FloatArray
     total: FloatArray
     square: FloatArray
@@ -40,6 +45,7 @@ class ObservedMoments:
 class PairMoments:
     """See the module's text. ``weight`` and ``squared_weight`` are the sums of w and w^2 over rows."""
 
+    floor: FloatArray
     n_rows: int
     weight: float
     squared_weight: float
@@ -56,9 +62,9 @@ class PairMoments:
         return len(self.origin)
 
     @property
-    def rows_per_weight(self) -> float:
-        """Kish's effective number of rows per unit of weight; 1 without weights."""
-        return self.weight / self.squared_weight if self.squared_weight > 0.0 else 0.0
+    def effective_rows(self) -> float:
+        """Kish's number of rows, (sum w)^2 / sum w^2; all of them without weights."""
+        return self.weight**2 / self.squared_weight if self.squared_weight > 0.0 else 0.0
 
     @property
     def column_weight(self) -> FloatArray:
@@ -66,6 +72,14 @@ class PairMoments:
         if self.observed is None:
             return np.full(self.n_features, self.weight)
         return self.observed.count.diagonal().copy()
+
+    @property
+    def column_rows(self) -> FloatArray:
+        """Effective number of the rows that observe each column."""
+        if self.observed is None:
+            return np.full(self.n_features, self.effective_rows)
+        squared = self.observed.squared_weight.diagonal()
+        return np.divide(self.column_weight**2, squared, out=np.zeros(self.n_features), where=squared > 0.0)
 
     def positive_moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Per column, over values above the floor: total weight, mean, variance (0 where there are none)."""
@@ -77,6 +91,10 @@ class PairMoments:
 
     def merge(self, other: Self) -> Self:
         """The record of both sets of rows."""
+        if not np.array_equal(self.floor, other.floor):
+            raise InvalidParameterError(
+                "Rows learned with different floors cannot be joined: learn all of them with the same floor."
+            )
         count1, mean1, _ = self.positive_moments()
         count2, mean2, _ = other.positive_moments()
         total = count1 + count2
@@ -88,9 +106,14 @@ class PairMoments:
         if first.observed is not None or second.observed is not None:
             o1, o2 = first._observed_or_complete(), second._observed_or_complete()
             observed = ObservedMoments(
-                o1.count + o2.count, o1.above + o2.above, o1.total + o2.total, o1.square + o2.square
+                o1.count + o2.count,
+                o1.squared_weight + o2.squared_weight,
+                o1.above + o2.above,
+                o1.total + o2.total,
+                o1.square + o2.square,
             )
         return type(self)(
+            floor=self.floor,
             n_rows=self.n_rows + other.n_rows,
             weight=self.weight + other.weight,
             squared_weight=self.squared_weight + other.squared_weight,
@@ -128,7 +151,7 @@ class PairMoments:
         shape = (self.n_features, self.n_features)
         columns = (self.count.diagonal(), self.masked_sum.diagonal(), self.masked_square.diagonal())
         above, total, square = (np.broadcast_to(c[:, None], shape).copy() for c in columns)
-        return ObservedMoments(np.full(shape, self.weight), above, total, square)
+        return ObservedMoments(np.full(shape, self.weight), np.full(shape, self.squared_weight), above, total, square)
 
 
 @dataclass(frozen=True)
@@ -169,15 +192,16 @@ class _Sums:
     def add(self, tile: Block) -> None:
         values, weights = tile.values, tile.weights
         n, d = values.shape
-        seen_first = survey(tile, self._floor, self._lowest)
+        floor = as_stored(self._floor, values)
+        seen_first = survey(tile, as_stored(self._lowest, values))
         if self._screening is None or self._scratch is None:
-            # Any origin within the data's range does: it only has to keep the sums from cancelling.
-            self._origin, self._screening = seen_first.middle, seen_first.screening
+            # Any origin near the bulk of the data does: it only has to keep the sums from cancelling.
+            self._origin, self._screening = _mean_above(values, floor, weights), seen_first.screening
             self._scratch = np.empty((n, 2 * d)), np.empty((n, d)), np.empty(((n + 63) // 64, d), dtype=np.uint64)
         else:
             self._screening = self._screening.merge(seen_first.screening)
         powers, above, words = self._scratch[0][:n], self._scratch[1][:n], self._scratch[2]
-        centre_block(values, self._floor, self._origin, powers, above)
+        centre_block(values, floor, self._origin, powers, above)
         if seen_first.any_missing and self._observed is None:
             self._observed = self.record()._observed_or_complete()
         centred = powers[:, :d]
@@ -206,13 +230,18 @@ class _Sums:
         weighted = seen if weights is None else weights[:, None] * seen
         sums = powers.T @ weighted
         self._observed = ObservedMoments(
-            o.count + seen.T @ weighted, o.above + above.T @ weighted, o.total + sums[:d], o.square + sums[d:]
+            o.count + seen.T @ weighted,
+            o.squared_weight + weighted.T @ weighted,
+            o.above + above.T @ weighted,
+            o.total + sums[:d],
+            o.square + sums[d:],
         )
 
     def record(self) -> PairMoments:
         assert self._screening is not None, "a block has at least one row"
         d = len(self._floor)
         return PairMoments(
+            floor=self._floor,
             n_rows=self._n_rows,
             weight=self._weight,
             squared_weight=self._squared_weight,
@@ -224,3 +253,12 @@ class _Sums:
             observed=self._observed,
             screening=self._screening,
         )
+
+
+def _mean_above(values: NDArray[np.floating[Any]], floor: FloatArray, weights: FloatArray | None) -> FloatArray:
+    """The (weighted) mean of what lies above the floor, the floor where nothing does."""
+    seen = (values > floor) & (values <= np.float64(LARGEST))
+    w = seen if weights is None else seen * weights[:, None]
+    total = w.sum(axis=0, dtype=np.float64)
+    sums = np.einsum("ij,ij->j", w.astype(np.float64), np.where(seen, values, 0.0))
+    return np.asarray(np.divide(sums, total, out=floor.copy(), where=total > 0.0))

@@ -24,7 +24,6 @@ class Screening:
     First rows are -1 where there is none.
     """
 
-    n_rows: int
     below_count: Counts
     below_first_row: Counts
     below_smallest: FloatArray
@@ -33,7 +32,6 @@ class Screening:
 
     def merge(self, other: Self) -> Self:
         return type(self)(
-            n_rows=self.n_rows + other.n_rows,
             below_count=self.below_count + other.below_count,
             below_first_row=_earlier(self.below_first_row, other.below_first_row),
             below_smallest=np.minimum(self.below_smallest, other.below_smallest),
@@ -57,35 +55,29 @@ class Screening:
             kind = "Negative values in data" if smallest < 0.0 else "Values below the floor"
             raise InvalidDataError(
                 f"{kind}: {_amount(self.below_count)} below {level}, in"
-                f" {_places(self.below_count, self.below_first_row, feature_names)}. The smallest is {smallest:g}. If"
-                f" the data's floor is lower, pass it as floor= (say floor={smallest:g}); otherwise correct these"
+                f" {_places(self.below_count, self.below_first_row, feature_names)}. The smallest is {smallest!r}. If"
+                f" the data's floor is lower, pass it as floor= (say floor={smallest!r}); otherwise correct these"
                 " values or mark them as missing with NaN."
             )
 
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """A tile at first sight: what is out of place, whether a value is missing, and the range above the floor.
-
-    ``middle`` is the middle of that range, the floor where nothing is above it.
-    """
+    """A tile at first sight: what is out of place, and whether a value is missing."""
 
     screening: Screening
     any_missing: bool
-    middle: FloatArray
 
 
-def survey(tile: Block, floor: FloatArray, lowest: FloatArray) -> Survey:
+def survey(tile: Block, lowest: FloatArray) -> Survey:
     """Look at every cell of a tile once."""
-    n, d = tile.values.shape
-    least, greatest, below = np.empty(d), np.empty(d), np.empty(d)
+    d = tile.values.shape[1]
+    below = np.empty(d)
     counts, first = np.zeros((3, d), dtype=np.int64), np.empty((2, d), dtype=np.int64)
-    scan_block(tile.values, floor, lowest, least, greatest, counts, first, below)
-    empty = greatest < least
-    least[empty] = greatest[empty] = floor[empty]
+    scan_block(tile.values, lowest, counts, first, below)
     first = np.where(first >= 0, first + tile.first_row, -1)
-    screening = Screening(n, counts[1], first[0], below, counts[2], first[1])
-    return Survey(screening, bool(counts[0].any()), 0.5 * least + 0.5 * greatest)
+    screening = Screening(counts[1], first[0], below, counts[2], first[1])
+    return Survey(screening, bool(counts[0].any()))
 
 
 def _amount(counts: Counts) -> str:

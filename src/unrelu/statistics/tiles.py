@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Block
+from unrelu.contracts import Block, FloatArray
 
 _TILE_ROWS, _TILE_CELLS = 1024, 2**19  # at most
 
 
 def tiles(block: Block) -> Iterator[Block]:
     """The block's rows a tile at a time, in C order and writeable: the kernels are compiled for that kind alone.
+
+    Rows of weight 0 are as good as absent: their values are shown as missing.
 
     >>> [len(tile.values) for tile in tiles(Block(np.zeros((2500, 3))))]
     [1024, 1024, 452]
@@ -24,7 +26,19 @@ def tiles(block: Block) -> Iterator[Block]:
     for start in range(0, n, height):
         rows = slice(start, start + height)
         weights = None if block.weights is None else block.weights[rows]
-        yield Block(_plain(block.values[rows]), block.first_row + start, weights)
+        values = _plain(block.values[rows])
+        if weights is not None and not weights.all():
+            values = np.where(weights[:, None] > 0.0, values, np.nan)
+        yield Block(values, block.first_row + start, weights)
+
+
+def as_stored(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArray:
+    """Floors as the table's own float type holds them: 0.1 in a float32 table is not 0.1.
+
+    >>> as_stored(np.array([0.1]), np.array([[0.1]], dtype=np.float32)) == np.float32(0.1)
+    array([ True])
+    """
+    return levels.astype(values.dtype).astype(np.float64)
 
 
 def _plain(values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
