@@ -98,9 +98,9 @@ evidence = RecordedEvidence(question, question(Block(x)))
 rows = CensoredLikelihood(assumptions).estimate(evidence)
 best = np.inf
 for _ in range(3):
-    start = time.perf_counter()
+    start = time.process_time()  # what the core spent, whoever else was waiting for it
     WeightedMoments(assumptions).estimate(evidence, rows)
-    best = min(best, time.perf_counter() - start)
+    best = min(best, time.process_time() - start)
 print(json.dumps(best / (d * (d - 1) / 2)))
 """
 

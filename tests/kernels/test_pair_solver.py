@@ -14,10 +14,9 @@ def solve(mhat, n, a1, a2, n1=None, n2=None):
         marginal_moments(a[k], moments[k])
     r, se = np.empty(1), np.empty(1)
     rows = np.array([n1 or n, n2 or n], dtype=float)
-    pair_solver.solve_pairs(
-        np.array([0]), np.array([1]), mhat[None, :], np.array([float(n)]), np.array([float(n)]), a, moments,
-        row_influence(a, np.zeros(2, dtype=bool)), rows, r, se,
-    )  # fmt: skip
+    columns = pair_solver.Columns(a, moments, row_influence(a, np.zeros(2, dtype=bool)), rows)
+    pair, size = (np.array([0]), np.array([1])), np.array([float(n)])
+    pair_solver.solve_pairs(pair, mhat[None, :], size, size, columns, r, se)
     return r[0], se[0]
 
 

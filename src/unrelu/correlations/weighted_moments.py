@@ -16,7 +16,7 @@ from unrelu.contracts import Assumptions, Evidence, FloatArray, PairCorrelations
 from unrelu.engines.local import map_in_threads
 from unrelu.kernels.pair_gather import gather_statistics
 from unrelu.kernels.pair_model import LARGEST_A, moments_of_columns
-from unrelu.kernels.pair_solver import solve_pairs
+from unrelu.kernels.pair_solver import Columns, solve_pairs
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 
 _PAIRS_PER_TASK = 4096  # large enough to hide the call, small enough to share evenly and to stay in cache
@@ -35,12 +35,12 @@ class WeightedMoments:
         varying = np.flatnonzero(rows.scale > 0.0)
         stderr[rows.scale == 0.0] = stderr[:, rows.scale == 0.0] = np.nan
         first, second = (varying[k] for k in np.triu_indices(len(varying), 1))
-        columns = _Columns.of(record, rows)
+        solver = _PairSolver.of(record, rows)
 
         def solve(start: int) -> None:
             batch = slice(start, start + _PAIRS_PER_TASK)
             i, j = first[batch], second[batch]
-            r, se = columns.solve(record, i, j)
+            r, se = solver.solve(i, j)
             correlation[i, j] = correlation[j, i] = r
             stderr[i, j] = stderr[j, i] = se
 
@@ -50,59 +50,34 @@ class WeightedMoments:
 
 
 @dataclass(frozen=True, eq=False)
-class _Columns:
-    """What the pair solver needs to know of every column."""
+class _PairSolver:
+    """A record, and what its columns look like to the kernels; ``centre`` is measured from the record's origin."""
 
-    a: FloatArray
+    record: PairMoments
     centre: FloatArray
     scale: FloatArray
-    moments: FloatArray
-    influence: FloatArray
-    rows: FloatArray
+    columns: Columns
 
     @classmethod
-    def of(cls, record: PairMoments, rows: RowParameters) -> _Columns:
+    def of(cls, record: PairMoments, rows: RowParameters) -> _PairSolver:
         safe_scale = np.where(rows.scale > 0.0, rows.scale, 1.0)
         a = np.where(rows.scale > 0.0, (rows.bias - rows.floor) / safe_scale, 0.0)
         a = np.minimum(a, LARGEST_A)
-        centre = np.maximum(rows.floor, rows.bias) - record.origin
-        return cls(a, centre, safe_scale, moments_of_columns(a), rows.influence, record.column_rows)
+        columns = Columns(a, moments_of_columns(a), rows.influence, record.column_rows)
+        return cls(record, np.maximum(rows.floor, rows.bias) - record.origin, safe_scale, columns)
 
-    def solve(self, record: PairMoments, i: NDArray[Any], j: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
+    def solve(self, i: NDArray[Any], j: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
         """Correlations and standard errors of the pairs (i, j)."""
-        statistics, weight = np.empty((len(i), 12)), np.full(len(i), record.weight)
-        o = record.observed
-        unused = np.empty((0, 0))
-        observed = (unused,) * 3 if o is None else (o.above, o.total, o.square)
-        rows = np.full(len(i), record.effective_rows)
-        if o is not None:
+        record, o = self.record, self.record.observed
+        if o is None:
+            weight, rows = np.full(len(i), record.weight), np.full(len(i), record.effective_rows)
+            observed = (np.empty((0, 0)),) * 3
+        else:
             weight, squared = o.count[i, j], o.squared_weight[i, j]
             rows = np.divide(weight**2, squared, out=np.zeros_like(weight), where=squared > 0.0)
-        gather_statistics(
-            i,
-            j,
-            self.centre,
-            self.scale,
-            record.count,
-            record.cross,
-            record.masked_sum,
-            record.masked_square,
-            observed,
-            weight,
-            statistics,
-        )
-        r, se = np.empty(len(i)), np.empty(len(i))
-        solve_pairs(
-            i,
-            j,
-            statistics,
-            weight,
-            rows,
-            self.a,
-            self.moments,
-            self.influence,
-            self.rows,
-            r,
-            se,
-        )
+            observed = (o.above, o.total, o.square)
+        sums = (record.count, record.cross, record.masked_sum, record.masked_square)
+        statistics, r, se = np.empty((len(i), 12)), np.empty(len(i)), np.empty(len(i))
+        gather_statistics((i, j), self.centre, self.scale, sums, observed, weight, statistics)
+        solve_pairs((i, j), statistics, weight, rows, self.columns, r, se)
         return r, se

@@ -8,29 +8,27 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def gather_statistics(
-    first_column: np.ndarray,
-    second_column: np.ndarray,
+    pairs: tuple[np.ndarray, np.ndarray],
     centre: np.ndarray,
     scale: np.ndarray,
-    count: np.ndarray,
-    cross: np.ndarray,
-    masked_sum: np.ndarray,
-    masked_square: np.ndarray,
+    sums: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
     observed: tuple[np.ndarray, np.ndarray, np.ndarray],
     weight: np.ndarray,
     statistics: np.ndarray,
 ) -> None:
     """Means of (p, v, v^2) of each column and of the six joint products, v = (t - centre)/scale above the floor.
 
+    ``pairs`` are the first and second columns, ``sums`` the record's (count, cross, masked_sum, masked_square).
     ``centre`` is measured from the record's origin; ``weight`` is that of the rows that see the pair. ``observed`` =
     (above, total, square) holds the sums of column i over the rows that see column j, and is empty where nothing is
     missing: they are the diagonals of the other matrices then.
     """
+    count, cross, masked_sum, masked_square = sums
     above, total, square = observed
     complete = above.shape[0] == 0
-    for pair in range(first_column.shape[0]):
-        i = first_column[pair]
-        j = second_column[pair]
+    for pair in range(weight.shape[0]):
+        i = pairs[0][pair]
+        j = pairs[1][pair]
         n = weight[pair]
         out = statistics[pair]
         if n <= 0.0:

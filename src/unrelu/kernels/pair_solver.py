@@ -19,6 +19,7 @@ twelve statistics, so the variance is a quadratic form in V.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -43,6 +44,61 @@ _SMALLEST_PIVOT = 1e-12  # a statistic explained to this share by the others add
 _SMALLEST_VARIANCE = 1e-12  # relative: a statistic that hardly varies (never floored) likewise
 _ROUNDING = 1e-12  # a variance below this share of the mean square may be rounding alone
 _LINE = 1e-11  # joint positives whose correlation is this close to 1 lie on a line
+
+
+class Columns(NamedTuple):
+    """What is known of every column.
+
+    ``a`` = (b - floor)/s, ``moments`` (d x 5) of :func:`marginal_moments`, ``influence`` (d x 2 x 3) of the three own
+    statistics on bias and scale in units of scale, ``rows`` the effective number of rows that see the column.
+    """
+
+    a: np.ndarray
+    moments: np.ndarray
+    influence: np.ndarray
+    rows: np.ndarray
+
+
+class Work(NamedTuple):
+    """Scratch arrays of one pair, allocated once a batch; named as in the text above."""
+
+    d1: np.ndarray
+    d2: np.ndarray
+    m: np.ndarray
+    mean: np.ndarray
+    v: np.ndarray
+    chol: np.ndarray
+    size: np.ndarray
+    gradient: np.ndarray
+    residual: np.ndarray
+    half_gradient: np.ndarray
+    half_residual: np.ndarray
+    weights: np.ndarray
+    through1: np.ndarray
+    through2: np.ndarray
+    slopes: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def workspace() -> Work:
+    k = N_STATISTICS
+    return Work(
+        np.empty(4),
+        np.empty(4),
+        np.zeros((5, 5)),
+        np.empty(k),
+        np.empty((k, k)),
+        np.empty((k, k)),
+        np.empty(k),
+        np.empty(k),
+        np.empty(k),
+        np.empty(k),
+        np.empty(k),
+        np.empty(k),
+        np.zeros(k),
+        np.zeros(k),
+        np.empty((k, 2)),
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -143,6 +199,71 @@ def on_a_line(mhat: np.ndarray, n: float) -> int:
 
 
 @njit(cache=True, nogil=True)
+def evaluate(
+    a1: float,
+    a2: float,
+    r: float,
+    moments1: np.ndarray,
+    moments2: np.ndarray,
+    mhat: np.ndarray,
+    work: Work,
+) -> tuple[float, float]:
+    """Quasi-score G' V^-1 (mhat - m) and information G' V^-1 G, per row; all that led to them stays in ``work``."""
+    joint_moments(a1, a2, r, work.d1, work.d2, work.m)
+    expected_statistics(moments1, moments2, work.m, work.mean)
+    statistics_covariance(moments1, moments2, work.m, work.mean, work.v)
+    correlation_gradient(a1, a2, r, work.d1, work.d2, work.m, work.gradient)
+    factorize(work.v, work.mean, work.size, work.chol)
+    residual, mean = work.residual, work.mean
+    for k in range(N_STATISTICS):
+        residual[k] = mhat[k] - mean[k]
+    half_gradient, half_residual = work.half_gradient, work.half_residual
+    forward_solve(work.chol, work.size, work.gradient, N_MARGINAL, half_gradient)
+    forward_solve(work.chol, work.size, residual, 0, half_residual)
+    score = 0.0
+    information = 0.0
+    for k in range(N_MARGINAL, N_STATISTICS):
+        score += half_gradient[k] * half_residual[k]
+        information += half_gradient[k] * half_gradient[k]
+    return score, information
+
+
+@njit(cache=True, nogil=True)
+def find_root(
+    a1: float, a2: float, moments1: np.ndarray, moments2: np.ndarray, mhat: np.ndarray, n: float, work: Work
+) -> tuple[float, float, float]:
+    """(r, information per row, curvature of the penalized quasi-likelihood) at the root of the equation above."""
+    z = math.atanh(start_by_cross_moment(a1, a2, moments1, moments2, mhat[7]))
+    low = -_LARGEST_Z
+    high = _LARGEST_Z
+    score_low = 0.0  # not yet evaluated
+    score_high = 0.0
+    for done in range(_MOST_ROUNDS):
+        r = math.tanh(z)
+        score, information = evaluate(a1, a2, r, moments1, moments2, mhat, work)
+        gap2 = (1.0 - r) * (1.0 + r)
+        curvature = n * information + (1.0 + r * r) / (gap2 * gap2)
+        score_z = (n * score - r / gap2) * gap2  # d/dz = (1 - r^2) d/dr
+        step = score_z / (curvature * gap2 * gap2)
+        if abs(step) < _TOLERANCE or high - low < _TOLERANCE:
+            break
+        if score_z > 0.0:  # Illinois: the end that stays counts half
+            low = z
+            score_low = score_z
+            score_high *= 0.5
+        else:
+            high = z
+            score_high = score_z
+            score_low *= 0.5
+        z += min(max(step, -_LARGEST_STEP), _LARGEST_STEP)
+        if done >= _SCORING_ROUNDS and score_low > 0.0 and score_high < 0.0:
+            z = (low * score_high - high * score_low) / (score_high - score_low)
+        if z <= low or z >= high:
+            z = 0.5 * (low + high)
+    return r, information, curvature
+
+
+@njit(cache=True, nogil=True)
 def effect_through_marginal(
     weights: np.ndarray, slopes: np.ndarray, influence: np.ndarray, first: int, out: np.ndarray
 ) -> None:
@@ -157,137 +278,70 @@ def effect_through_marginal(
 
 
 @njit(cache=True, nogil=True)
-def sampling_variance(
-    v: np.ndarray,
-    direct: np.ndarray,
-    through1: np.ndarray,
-    through2: np.ndarray,
-    n: float,
-    n1: float,
-    n2: float,
-) -> float:
-    """Variance of direct'(mean over the pair's n rows) + through_i'(mean over the n_i rows that see column i).
+def sampling_variance(i: int, j: int, rows: float, information: float, columns: Columns, work: Work) -> float:
+    """Variance of r: of w'(mean over the pair's rows) plus the effect of both marginals (means over their own rows).
 
-    The pair's rows are among those of each column, so the means are over nested sets of rows.
+    The pair's rows are among those of each column, so the means are over nested sets of rows. ``work`` holds what
+    :func:`evaluate` left at the estimate, and holds the linear forms w (``weights``), ``through1`` and ``through2``
+    afterwards.
     """
-    return (
-        quadratic(v, direct, direct) / n
-        + 2.0 * quadratic(v, direct, through1) / n1
-        + 2.0 * quadratic(v, direct, through2) / n2
-        + quadratic(v, through1, through1) / n1
-        + quadratic(v, through2, through2) / n2
-        + 2.0 * quadratic(v, through1, through2) * n / (n1 * n2)
+    direct, through1, through2, v = work.weights, work.through1, work.through2, work.v
+    back_solve(work.chol, work.size, work.half_gradient, direct)
+    for k in range(N_STATISTICS):
+        direct[k] /= information
+    marginal_gradient(columns.a[i], columns.moments[i], work.d1, work.m, False, work.slopes)
+    effect_through_marginal(direct, work.slopes, columns.influence[i], 0, through1)
+    marginal_gradient(columns.a[j], columns.moments[j], work.d2, work.m, True, work.slopes)
+    effect_through_marginal(direct, work.slopes, columns.influence[j], 3, through2)
+    rows1 = columns.rows[i]
+    rows2 = columns.rows[j]
+    variance = (
+        quadratic(v, direct, direct) / rows
+        + 2.0 * quadratic(v, direct, through1) / rows1
+        + 2.0 * quadratic(v, direct, through2) / rows2
+        + quadratic(v, through1, through1) / rows1
+        + quadratic(v, through2, through2) / rows2
+        + 2.0 * quadratic(v, through1, through2) * rows / (rows1 * rows2)
     )
+    return max(float(variance), 0.0)
 
 
 @njit(cache=True, nogil=True)
 def solve_pairs(
-    first_column: np.ndarray,
-    second_column: np.ndarray,
+    pairs: tuple[np.ndarray, np.ndarray],
     statistics: np.ndarray,
-    pair_weight: np.ndarray,
-    pair_rows: np.ndarray,
-    a: np.ndarray,
-    moments: np.ndarray,
-    influence: np.ndarray,
-    column_rows: np.ndarray,
+    weight: np.ndarray,
+    rows: np.ndarray,
+    columns: Columns,
     correlation: np.ndarray,
     stderr: np.ndarray,
 ) -> None:
-    """Estimate a batch of pairs; results go to ``correlation`` and ``stderr``, one entry a pair.
+    """Estimate a batch of ``pairs`` (first and second columns); results go to ``correlation`` and ``stderr``.
 
-    ``statistics`` (pairs x 12) are the sample means mhat over the rows that see both columns, of total weight
-    ``pair_weight``, effectively ``pair_rows`` many. ``a``,
-    ``moments`` (d x 5), ``influence`` (d x 2 x 3: of the three own statistics on bias and scale, in units of scale)
-    and ``column_rows`` (effective rows that see the column) describe the columns.
+    ``statistics`` (pairs x 12) are the sample means mhat over the rows that see both columns, of total ``weight``,
+    effectively ``rows`` many.
     """
-    d1 = np.empty(4)
-    d2 = np.empty(4)
-    m = np.zeros((5, 5))
-    mean = np.empty(N_STATISTICS)
-    v = np.empty((N_STATISTICS, N_STATISTICS))
-    chol = np.empty((N_STATISTICS, N_STATISTICS))
-    size = np.empty(N_STATISTICS)
-    gradient = np.empty(N_STATISTICS)
-    residual = np.empty(N_STATISTICS)
-    half_gradient = np.empty(N_STATISTICS)
-    half_residual = np.empty(N_STATISTICS)
-    weights = np.empty(N_STATISTICS)
-    through1 = np.zeros(N_STATISTICS)
-    through2 = np.zeros(N_STATISTICS)
-    slopes = np.empty((N_STATISTICS, 2))
-    for pair in range(first_column.shape[0]):
-        i = first_column[pair]
-        j = second_column[pair]
+    work = workspace()
+    for pair in range(statistics.shape[0]):
+        i = pairs[0][pair]
+        j = pairs[1][pair]
         mhat = statistics[pair]
-        n = max(pair_weight[pair], pair_rows[pair])  # integer weights then act exactly as repeated rows
+        n = max(weight[pair], rows[pair])  # integer weights then act exactly as repeated rows
         if n <= 0.0:  # never seen together: nothing is known
             correlation[pair] = 0.0
             stderr[pair] = 1.0
             continue
-        a1 = a[i]
-        a2 = a[j]
-        moments1 = moments[i]
-        moments2 = moments[j]
         line = on_a_line(mhat, n)
         if line != 0:
             correlation[pair] = line
             stderr[pair] = 0.0
             continue
-        z = math.atanh(start_by_cross_moment(a1, a2, moments1, moments2, mhat[7]))
-        low = -_LARGEST_Z
-        high = _LARGEST_Z
-        score_low = 0.0  # not yet evaluated
-        score_high = 0.0
-        for done in range(_MOST_ROUNDS):
-            r = math.tanh(z)
-            joint_moments(a1, a2, r, d1, d2, m)
-            expected_statistics(moments1, moments2, m, mean)
-            statistics_covariance(moments1, moments2, m, mean, v)
-            correlation_gradient(a1, a2, r, d1, d2, m, gradient)
-            factorize(v, mean, size, chol)
-            for k in range(N_STATISTICS):
-                residual[k] = mhat[k] - mean[k]
-            forward_solve(chol, size, gradient, N_MARGINAL, half_gradient)
-            forward_solve(chol, size, residual, 0, half_residual)
-            information = 0.0
-            score = 0.0
-            for k in range(N_MARGINAL, N_STATISTICS):
-                information += half_gradient[k] * half_gradient[k]
-                score += half_gradient[k] * half_residual[k]
-            gap2 = (1.0 - r) * (1.0 + r)
-            curvature = n * information + (1.0 + r * r) / (gap2 * gap2)
-            score = n * score - r / gap2
-            step = score / (curvature * gap2)  # dz = dr / (1 - r^2)
-            if abs(step) < _TOLERANCE or high - low < _TOLERANCE:
-                break
-            # In units of z; Illinois: the end that stays counts half.
-            if score > 0.0:
-                low = z
-                score_low = score * gap2
-                score_high *= 0.5
-            else:
-                high = z
-                score_high = score * gap2
-                score_low *= 0.5
-            z += min(max(step, -_LARGEST_STEP), _LARGEST_STEP)
-            if done >= _SCORING_ROUNDS and score_low > 0.0 and score_high < 0.0:
-                z = (low * score_high - high * score_low) / (score_high - score_low)
-            if z <= low or z >= high:
-                z = 0.5 * (low + high)
-        correlation[pair] = r
-
+        moments1 = columns.moments[i]
+        moments2 = columns.moments[j]
+        r, information, curvature = find_root(columns.a[i], columns.a[j], moments1, moments2, mhat, n, work)
         share = n * information / curvature
         variance = (1.0 - share) / curvature
         if information > 0.0:
-            back_solve(chol, size, half_gradient, weights)
-            for k in range(N_STATISTICS):
-                weights[k] /= information
-            marginal_gradient(a1, moments1, d1, m, False, slopes)
-            effect_through_marginal(weights, slopes, influence[i], 0, through1)
-            marginal_gradient(a2, moments2, d2, m, True, slopes)
-            effect_through_marginal(weights, slopes, influence[j], 3, through2)
-            rows = pair_rows[pair]
-            sampling = sampling_variance(v, weights, through1, through2, rows, column_rows[i], column_rows[j])
-            variance += share * share * max(sampling, 0.0)
+            variance += share * share * sampling_variance(i, j, rows[pair], information, columns, work)
+        correlation[pair] = r
         stderr[pair] = min(math.sqrt(variance), 1.0)
