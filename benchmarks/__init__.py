@@ -5,6 +5,8 @@
     speed.py         against np.cov on the same array; growth with the rows; the pair solver on one core
     memory.py        peak memory beside the array
     startup.py       import, --help, first fit of a fresh install, later processes
+    methods.py       the papers' learners against the authors' figures; ``python -m benchmarks.methods`` compares all
+    planner.py       does the planned number of rows reach the planned error?
 
 Run some of them with ``python -m benchmarks accuracy speed``.
 """

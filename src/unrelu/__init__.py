@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from unrelu._version import __version__
 
 if TYPE_CHECKING:
-    from unrelu import methods, metrics, synthetic
+    from unrelu import guarantees, methods, metrics, synthetic
     from unrelu.distribution import RectifiedGaussian
     from unrelu.estimators import RectifiedGaussianLearner, merge
 
@@ -19,6 +19,7 @@ __all__ = [
     "RectifiedGaussian",
     "RectifiedGaussianLearner",
     "__version__",
+    "guarantees",
     "merge",
     "methods",
     "metrics",
@@ -30,7 +31,7 @@ _HOME = {
     "RectifiedGaussianLearner": "unrelu.estimators",
     "merge": "unrelu.estimators",
 }
-_MODULES = {"methods", "metrics", "synthetic"}
+_MODULES = {"guarantees", "methods", "metrics", "synthetic"}
 
 
 def __getattr__(name: str) -> Any:

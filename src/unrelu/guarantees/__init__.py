@@ -1,0 +1,64 @@
+"""How many samples learning takes: what the papers prove, and what the default learner needs.
+
+- :mod:`unrelu.guarantees.clean`: Wu, Dimakis and Sanghavi (2019), rows without outliers. Upper and lower bounds up to
+  constants that the paper does not give, the samples for an angle, what a negative bias costs.
+- :mod:`unrelu.guarantees.outliers`: the paper on arbitrary outliers, errors of its filtered gradient descent.
+- :mod:`unrelu.guarantees.planner`: how many rows our learner needs for a given model, from the rows' influences. This
+  is the one to plan with: right to a few per cent where the theorems hold up to a constant.
+"""
+
+from __future__ import annotations
+
+from unrelu.guarantees.clean import (
+    AngleSamples,
+    Complexity,
+    angle_samples,
+    both_positive_probability,
+    distribution_complexity,
+    distribution_samples,
+    distribution_samples_lower_bound,
+    exceedance_probability,
+    negative_bias_samples,
+    parameter_complexity,
+    parameter_samples,
+    parameter_samples_lower_bound,
+    probability_shift,
+)
+from unrelu.guarantees.outliers import (
+    ErrorBound,
+    deviation_range,
+    filtered_angle_error,
+    filtered_parameter_samples,
+    filtered_samples,
+    filtered_weight_error,
+    gradient_error,
+    gradient_steps,
+)
+from unrelu.guarantees.planner import RowsNeeded, expected_errors, rows_needed
+
+__all__ = [
+    "AngleSamples",
+    "Complexity",
+    "ErrorBound",
+    "RowsNeeded",
+    "angle_samples",
+    "both_positive_probability",
+    "deviation_range",
+    "distribution_complexity",
+    "distribution_samples",
+    "distribution_samples_lower_bound",
+    "exceedance_probability",
+    "expected_errors",
+    "filtered_angle_error",
+    "filtered_parameter_samples",
+    "filtered_samples",
+    "filtered_weight_error",
+    "gradient_error",
+    "gradient_steps",
+    "negative_bias_samples",
+    "parameter_complexity",
+    "parameter_samples",
+    "parameter_samples_lower_bound",
+    "probability_shift",
+    "rows_needed",
+]
