@@ -161,8 +161,8 @@ def compare() -> str:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for row in rows:
             row.cells = [*accuracy(row.method), passes(row.method), bias_sign(row.method), cluster(row.method, pool)]
-    head = "| method | bias / weight error, clean | with 5 % outliers N(5, 1) | time, s | passes | bias sign | in other processes |"
-    lines = [head, "| --- " * 7 + "|"]
+    head = ["method", "bias / weight error, clean", "with 5 % outliers N(5, 1)", "time, s", "passes", "bias sign"]
+    lines = [f"| {' | '.join([*head, 'in other processes'])} |", "| --- " * 7 + "|"]
     return "\n".join([*lines, *(f"| {row.name} | {' | '.join(row.cells)} |" for row in rows)])
 
 
@@ -221,8 +221,8 @@ if __name__ == "__main__":
     TEXT = f"""# Methods side by side
 
 Written by `python -m benchmarks.methods`: d = 5, n = 20,000, orthonormal W, b = ReLU(N(0, I)), means of five runs. The
-errors are |b^ - b|/|W|_F and |S^ - W W'|_F/|W|_F^2. The last column asks every question of four blocks in other processes
-and merges the records, as a cluster would.
+errors are |b^ - b|/|W|_F and |S^ - W W'|_F/|W|_F^2. The last column asks every question of four blocks in other
+processes and merges the records, as a cluster would.
 
 {compare()}
 

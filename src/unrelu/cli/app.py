@@ -16,6 +16,7 @@ from unrelu.cli.demo import demo
 from unrelu.cli.fit import fit
 from unrelu.cli.info import info
 from unrelu.cli.outcome import command
+from unrelu.cli.reproduce import reproduce
 from unrelu.cli.sample import sample
 from unrelu.cli.simulate import simulate
 
@@ -27,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # no command ends in a traceback: see outcome.py
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for body in (demo, fit, info, sample, simulate):
+for body in (demo, fit, info, reproduce, sample, simulate):
     app.command()(command(body))
 
 
