@@ -1,7 +1,8 @@
 """Each named method as a composition of parts, side by side.
 
 A method learns from evidence under assumptions. One that asks a single, mergeable question says so with
-``question``; its record can then stand in for the data (partial_fit, merge).
+``question``; its record can then stand in for the data (partial_fit, merge). The parts of the papers' methods are
+imported where they are used, so that the default one starts fast.
 """
 
 from __future__ import annotations
@@ -12,17 +13,10 @@ from typing import Protocol
 import numpy as np
 
 from unrelu.contracts import Assumptions, Evidence, LearningReport, MarginalEstimator, PairCorrelations
-from unrelu.correlations.exceedance_angles import ExceedanceAngles
 from unrelu.correlations.weighted_moments import WeightedMoments
 from unrelu.errors import InvalidParameterError, MoreColumnsThanRowsWarning, PerfectCorrelationWarning
 from unrelu.learning import Learned, learn
 from unrelu.marginals.censored_likelihood import CensoredLikelihood
-from unrelu.marginals.filtered_gradient import FilteredGradientDescent
-from unrelu.marginals.filters import filter_named
-from unrelu.marginals.sample_median import SampleMedian
-from unrelu.marginals.truncated_sgd import TruncatedLikelihoodSGD
-from unrelu.statistics.column_tally import ColumnTallyQuestion
-from unrelu.statistics.exceedances import ExceedancesQuestion
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.validation import check_choice, column_label, listed, warn
 
@@ -106,6 +100,8 @@ class TruncatedSGD(_SeveralPasses):
     allow_partial: bool = False
 
     def learn(self, evidence: Evidence, assumptions: Assumptions) -> Learned:
+        from unrelu.marginals.truncated_sgd import TruncatedLikelihoodSGD
+
         marginals = TruncatedLikelihoodSGD(
             assumptions, self.radius, self.step, self.batches, self.minibatch, self.draws, self.seed
         )
@@ -138,6 +134,9 @@ class FilteredGradient(_SeveralPasses):
     allow_partial: bool = False
 
     def learn(self, evidence: Evidence, assumptions: Assumptions) -> Learned:
+        from unrelu.marginals.filtered_gradient import FilteredGradientDescent
+        from unrelu.marginals.filters import filter_named
+
         marginals = FilteredGradientDescent(
             assumptions,
             filter_named(self.filter, self.trim),
@@ -164,6 +163,8 @@ class MedianBias(_SeveralPasses):
     allow_partial: bool = False
 
     def learn(self, evidence: Evidence, assumptions: Assumptions) -> Learned:
+        from unrelu.marginals.sample_median import SampleMedian
+
         return _learn_by_angles("median", evidence, assumptions, SampleMedian(assumptions), self.allow_partial)
 
 
@@ -171,6 +172,10 @@ def _learn_by_angles(
     name: str, evidence: Evidence, assumptions: Assumptions, marginals: MarginalEstimator, allow_partial: bool
 ) -> Learned:
     """Algorithm 1 of papers 000 and 001, whatever fits the marginals."""
+    from unrelu.correlations.exceedance_angles import ExceedanceAngles
+    from unrelu.statistics.column_tally import ColumnTallyQuestion
+    from unrelu.statistics.exceedances import ExceedancesQuestion
+
     correlations = ExceedanceAngles(assumptions, allow_partial)
     distribution, rows, pairs, assembly = learn(evidence, assumptions, marginals, correlations)
     tally = evidence.collect(ColumnTallyQuestion.under(assumptions))

@@ -18,9 +18,25 @@ To add a kind of file: one class that obeys ``TableFile`` and one line in ``file
 one function and one line in ``tables.py``. Nothing imports pyarrow until a file needs it.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from unrelu.samples.arrays import ArraySamples
 from unrelu.samples.blocks import rows_per_block
-from unrelu.samples.files import open_samples
-from unrelu.samples.tables import write_table
+
+if TYPE_CHECKING:
+    from unrelu.samples.files import open_samples
+    from unrelu.samples.tables import write_table
 
 __all__ = ["ArraySamples", "open_samples", "rows_per_block", "write_table"]
+
+_HOME = {"open_samples": "unrelu.samples.files", "write_table": "unrelu.samples.tables"}
+
+
+def __getattr__(name: str) -> Any:
+    """Files are for those who read them: whoever fits an array does not wait for their modules."""
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'unrelu.samples' has no attribute {name!r}")
