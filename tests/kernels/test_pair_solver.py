@@ -3,7 +3,7 @@ import pytest
 
 from tests.references import weighted_moments as reference
 from unrelu.kernels import pair_solver
-from unrelu.kernels.pair_model import marginal_moments
+from unrelu.kernels.pair_model import marginal_moments, moments_of_columns
 from unrelu.marginals.censored_likelihood import row_influence
 
 
@@ -98,3 +98,22 @@ def test_rows_almost_on_a_line_do_not():
     r, se = solve(mhat, 300, 0.8, 0.8)
     assert 0.999 < r < 1.0
     assert se > 0.0
+
+
+def test_the_root_is_found_also_where_the_model_fits_badly():
+    """True marginals stand in for fitted ones, down to 20 rows: the score must change sign within 1e-8 of r."""
+    rng = np.random.default_rng(0)
+    work = pair_solver.workspace()
+    for _ in range(400):
+        n, r, a = float(rng.choice([20, 100, 1000])), np.tanh(rng.normal()), 1.2 * rng.normal(size=2)
+        x = np.maximum(simulate_latent(rng, int(n), *a, r), 0.0)
+        mhat = reference.pair_rows(x[:, 0], x[:, 1], a, (1.0, 1.0)).mean(axis=0)
+        moments = moments_of_columns(a)
+        found, _, _ = pair_solver.find_root(*a, *moments, mhat, n, work)
+
+        def score(r, n=n, a=a, moments=moments, mhat=mhat):
+            per_row, _ = pair_solver.evaluate(*a, r, *moments, mhat, work)
+            return n * per_row - r / (1.0 - r * r)
+
+        margin = 1e-8 * (1.0 - found * found)
+        assert score(found - margin) > 0.0 > score(found + margin)

@@ -5,8 +5,8 @@ G(r) = dm/dr. The estimate solves the quasi-score equation
 
     n G' V^-1 (mhat - m(r)) - r / (1 - r^2) = 0,
 
-by scoring steps on atanh(r) (Newton with expected curvature) kept inside a bracket, and where they are slow by false
-position in it (the Illinois rule). The last term is the
+by scoring steps on atanh(r) (Newton with expected curvature, then with the secant's) kept inside a bracket, and where
+they are slow by false position in it (the Illinois rule). The last term is the
 score of the prior density sqrt(1 - r^2): worth one row or less against n, it only matters for pairs that are
 almost never above their floors together, where the likelihood has its maximum at the useless value -1.
 
@@ -38,6 +38,7 @@ from unrelu.kernels.pair_model import (
 _LARGEST_Z = 12.0  # atanh of the largest correlation considered, 1 - 1e-10
 _LARGEST_STEP = 1.0
 _TOLERANCE = 1e-10  # on atanh(r)
+_LAST_STEP = 1e-11  # a secant step leaves an error of about its size times that of the step before
 _MOST_ROUNDS = 60
 _SCORING_ROUNDS = 8  # scoring converges linearly where the model fits badly: then on by false position
 _SMALLEST_PIVOT = 1e-12  # a statistic explained to this share by the others adds only rounding
@@ -238,14 +239,25 @@ def find_root(
     high = _LARGEST_Z
     score_low = 0.0  # not yet evaluated
     score_high = 0.0
+    z_before = z
+    score_before = 0.0
     for done in range(_MOST_ROUNDS):
         r = math.tanh(z)
         score, information = evaluate(a1, a2, r, moments1, moments2, mhat, work)
         gap2 = (1.0 - r) * (1.0 + r)
         curvature = n * information + (1.0 + r * r) / (gap2 * gap2)
         score_z = (n * score - r / gap2) * gap2  # d/dz = (1 - r^2) d/dr
-        step = score_z / (curvature * gap2 * gap2)
+        slope = curvature * gap2 * gap2
+        trusted = False
+        if done > 0:  # the slope seen between the last two points, unless it is absurd
+            secant = (score_before - score_z) / (z - z_before)
+            trusted = 0.02 * slope < secant < 50.0 * slope
+            slope = secant if trusted else slope
+        step = score_z / slope
         if abs(step) < _TOLERANCE or high - low < _TOLERANCE:
+            break
+        if trusted and abs(step * (z - z_before)) < _LAST_STEP:  # the secant's error, as far as the points are apart
+            r = math.tanh(z + step)
             break
         if score_z > 0.0:  # Illinois: the end that stays counts half
             low = z
@@ -255,6 +267,8 @@ def find_root(
             high = z
             score_high = score_z
             score_low *= 0.5
+        z_before = z
+        score_before = score_z
         z += min(max(step, -_LARGEST_STEP), _LARGEST_STEP)
         if done >= _SCORING_ROUNDS and score_low > 0.0 and score_high < 0.0:
             z = (low * score_high - high * score_low) / (score_high - score_low)
