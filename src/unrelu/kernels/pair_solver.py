@@ -37,6 +37,7 @@ from unrelu.kernels.pair_model import (
 
 _LARGEST_Z = 12.0  # atanh of the largest correlation considered, 1 - 1e-10
 _LARGEST_STEP = 1.0
+_STRIDE = 0.5
 _TOLERANCE = 1e-10  # on atanh(r)
 _LAST_STEP = 1e-11  # a secant step leaves an error of about its size times that of the step before
 _MOST_ROUNDS = 60
@@ -270,8 +271,11 @@ def find_root(
         z_before = z
         score_before = score_z
         z += min(max(step, -_LARGEST_STEP), _LARGEST_STEP)
-        if done >= _SCORING_ROUNDS and score_low > 0.0 and score_high < 0.0:
-            z = (low * score_high - high * score_low) / (score_high - score_low)
+        if done >= _SCORING_ROUNDS:
+            if score_low > 0.0 and score_high < 0.0:
+                z = (low * score_high - high * score_low) / (score_high - score_low)
+            else:  # the score's other sign has not been met yet: look for it in strides
+                z = z_before + math.copysign(_STRIDE, score_z)
         if z <= low or z >= high:
             z = 0.5 * (low + high)
     return r, information, curvature
