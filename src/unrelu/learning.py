@@ -7,6 +7,7 @@ norm of every coordinate by itself, the angle of every pair, and one semidefinit
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 from unrelu.contracts import (
     Assembly,
@@ -23,13 +24,24 @@ from unrelu.distribution import RectifiedGaussian
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
-    """A learned model with its stages; ``report`` is what a user reads first."""
+class Stages:
+    """A learned model with the stages that led to it."""
 
     distribution: RectifiedGaussian
     rows: RowParameters
     pairs: PairCorrelations
+    assembly: Assembly
+
+
+@dataclass(frozen=True, eq=False)
+class Learned(Stages):
+    """The same with a report, which is what a user reads first."""
+
     report: LearningReport
+
+    @classmethod
+    def of(cls, stages: Stages, report: LearningReport) -> Self:
+        return cls(stages.distribution, stages.rows, stages.pairs, stages.assembly, report)
 
 
 def learn(
@@ -37,10 +49,10 @@ def learn(
     assumptions: Assumptions,
     marginals: MarginalEstimator,
     correlations: CorrelationEstimator,
-) -> tuple[RectifiedGaussian, RowParameters, PairCorrelations, Assembly]:
+) -> Stages:
     """Learn a rectified Gaussian: marginals, then correlations given them, then the covariance."""
     rows = marginals.estimate(evidence)
     pairs = correlations.estimate(evidence, rows)
     covariance, assembly = assemble(rows.scale, pairs, assumptions.n_components)
     distribution = RectifiedGaussian(rows.bias, covariance, assumptions.floor, evidence.feature_names)
-    return distribution, rows, pairs, assembly
+    return Stages(distribution, rows, pairs, assembly)

@@ -58,9 +58,9 @@ class OnePass:
 
     def learn(self, evidence: Evidence, assumptions: Assumptions) -> Learned:
         marginals, correlations = CensoredLikelihood(assumptions), WeightedMoments(assumptions)
-        distribution, rows, pairs, assembly = learn(evidence, assumptions, marginals, correlations)
+        stages = learn(evidence, assumptions, marginals, correlations)
         record = evidence.collect(self.question(assumptions))
-        _warn_of_doubts(record, pairs, evidence.feature_names)
+        _warn_of_doubts(record, stages.pairs, evidence.feature_names)
         observed = record.column_weight
         report = LearningReport(
             method="one_pass",
@@ -71,9 +71,9 @@ class OnePass:
             share_floored_by_column=tuple((1.0 - record.count.diagonal() / observed).tolist()),
             share_missing=1.0 - float(observed.sum()) / (record.weight * record.n_features),
             pairs_never_above_together=int(np.count_nonzero(np.triu(record.count == 0.0, 1))),
-            assembly=assembly,
+            assembly=stages.assembly,
         )
-        return Learned(distribution, rows, pairs, report)
+        return Learned.of(stages, report)
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,8 @@ def _learn_by_angles(
     from unrelu.statistics.exceedances import ExceedancesQuestion
 
     correlations = ExceedanceAngles(assumptions, allow_partial)
-    distribution, rows, pairs, assembly = learn(evidence, assumptions, marginals, correlations)
+    stages = learn(evidence, assumptions, marginals, correlations)
+    rows = stages.rows
     tally = evidence.collect(ColumnTallyQuestion.under(assumptions))
     together = evidence.collect(ExceedancesQuestion(tuple(np.maximum(rows.bias, rows.floor).tolist()))).both
     observed = int(tally.observed.sum())
@@ -190,9 +191,9 @@ def _learn_by_angles(
         share_floored_by_column=tuple((1.0 - tally.above / tally.observed).tolist()),
         share_missing=1.0 - observed / (tally.n_rows * len(tally.observed)),
         pairs_never_above_together=int(np.count_nonzero(np.triu(together == 0.0, 1))),
-        assembly=assembly,
+        assembly=stages.assembly,
     )
-    return Learned(distribution, rows, pairs, report)
+    return Learned.of(stages, report)
 
 
 def _warn_of_doubts(record: PairMoments, pairs: PairCorrelations, names: tuple[str, ...] | None) -> None:
