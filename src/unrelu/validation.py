@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unrelu.contracts import FloatArray
+from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidParameterError, UnreluWarning
 
 _PACKAGE = str(Path(__file__).parent)
@@ -38,6 +38,15 @@ def listed(items: Iterable[str], most: int = 5) -> str:
     items = list(items)
     shown = ", ".join(items[:most])
     return shown if len(items) <= most else f"{shown} and {len(items) - most} more"
+
+
+def label_columns(which: BoolArray, feature_names: Sequence[str] | None) -> str:
+    """The columns marked True, as messages name them.
+
+    >>> label_columns(np.array([True, False, True]), None)
+    'column 0, column 2'
+    """
+    return listed(column_label(int(j), feature_names) for j in np.flatnonzero(which))
 
 
 def floor_per_column(floor: ArrayLike, n_features: int) -> FloatArray:

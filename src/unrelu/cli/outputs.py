@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from unrelu.errors import OutputError
+from unrelu.errors import InvalidParameterError, OutputError
 from unrelu.storage import atomic_write
 
 
@@ -51,3 +51,12 @@ def output_folder(folder: Path) -> Iterator[None]:
             with suppress(OSError):
                 folder.rmdir()
         raise
+
+
+def goes_to_stdout(output: str, as_json: bool) -> bool:
+    """Whether the rows are for standard output, which cannot hold --json as well."""
+    if output != "-":
+        return False
+    if as_json:
+        raise InvalidParameterError("--json needs --output: standard output cannot hold the rows as well.")
+    return True

@@ -10,7 +10,6 @@ import typer
 
 from unrelu.cli.options import JsonOption, SeedOption
 from unrelu.cli.outcome import Answer, counted, standard_output
-from unrelu.errors import InvalidParameterError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,14 +29,12 @@ def sample(
     as_json: JsonOption = False,
 ) -> Answer | None:
     """Draw rows from a model, with exact zeros (floors) where a value falls below its floor."""
-    from unrelu.cli.outputs import check_outputs
+    from unrelu.cli.outputs import check_outputs, goes_to_stdout
     from unrelu.cli.progress import meter
     from unrelu.distribution import RectifiedGaussian, generator
     from unrelu.samples import write_table
 
-    to_stdout = output == "-"
-    if to_stdout and as_json:
-        raise InvalidParameterError("--json needs --output: standard output cannot hold the rows as well.")
+    to_stdout = goes_to_stdout(output, as_json)
     if not to_stdout:
         check_outputs([Path(output)], [model])
     law = RectifiedGaussian.load(model)

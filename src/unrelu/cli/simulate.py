@@ -12,7 +12,6 @@ import typer
 from unrelu.cli.options import JsonOption, SeedOption
 from unrelu.cli.outcome import Answer, counted, standard_output
 from unrelu.cli.sample import drawn_blocks
-from unrelu.errors import InvalidParameterError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,14 +49,12 @@ def simulate(
     as_json: JsonOption = False,
 ) -> Answer | None:
     """Write rows of a random model x = ReLU(W z + b), and on request the true model beside them."""
-    from unrelu.cli.outputs import check_outputs
+    from unrelu.cli.outputs import check_outputs, goes_to_stdout
     from unrelu.cli.progress import meter
     from unrelu.samples import write_table
     from unrelu.synthetic import random_model
 
-    to_stdout = output == "-"
-    if to_stdout and as_json:
-        raise InvalidParameterError("--json needs --output: standard output cannot hold the rows as well.")
+    to_stdout = goes_to_stdout(output, as_json)
     check_outputs([None if to_stdout else Path(output), truth])
     model_rng, rows_rng, outliers_rng = _streams(seed)
     if condition_number is None:

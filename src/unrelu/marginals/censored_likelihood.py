@@ -20,10 +20,11 @@ import numpy as np
 from scipy.special import erfcx, ndtri
 
 from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, RowParameters
-from unrelu.errors import ConstantColumnWarning, FewPositivesWarning, InvalidDataError
+from unrelu.errors import FewPositivesWarning, InvalidDataError
 from unrelu.kernels.pair_model import LARGEST_A, moments_of_columns
+from unrelu.marginals.columns import warn_of_constants
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
-from unrelu.validation import column_label, listed, warn
+from unrelu.validation import label_columns, warn
 
 _MOST_ROUNDS = 200
 _FEW = 5  # values above the floor, of a column that has floored ones
@@ -93,24 +94,21 @@ class CensoredLikelihood:
     ) -> BoolArray:
         """Raise for columns that cannot be learned, warn of doubtful ones; True where a column is constant."""
         rows = record.column_rows
-
-        def labels(which: BoolArray) -> str:
-            return listed(column_label(int(j), names) for j in np.flatnonzero(which))
-
         if (unseen := rows == 0.0).any():
             raise InvalidDataError(
-                f"No value at all in {labels(unseen)}: every row is missing (NaN) or has weight 0. Drop it."
+                f"No value at all in {label_columns(unseen, names)}: every row is missing (NaN) or has"
+                " weight 0. Drop it."
             )
         if (once := rows < 1.5).any():
             raise InvalidDataError(
-                f"Only 1 sample (row), weights considered, has a value in {labels(once)}: at least two are needed. Add"
-                " rows or drop it."
+                f"Only 1 sample (row), weights considered, has a value in {label_columns(once, names)}: at least two"
+                " are needed. Add rows or drop it."
             )
         never = positive == 0.0
         if never.any() and not self.assumptions.nonnegative_bias:
             raise InvalidDataError(
-                f"Never above its floor in {record.n_rows:,} rows: {labels(never)}. Its norm and bias cannot be"
-                " learned. Drop it or add rows."
+                f"Never above its floor in {record.n_rows:,} rows: {label_columns(never, names)}. Its norm and bias"
+                " cannot be learned. Drop it or add rows."
             )
         constant = (floored == 0.0) & (variance <= (_CONSTANT * mean) ** 2)
         if (
@@ -119,19 +117,15 @@ class CensoredLikelihood:
             & (_size(self.assumptions.censoring, mean, variance) < _SMALLEST_VARIANCE)
         ).any():
             raise InvalidDataError(
-                f"Values too small to square in double precision in {labels(tiny)}. Multiply it by a constant."
+                f"Values too small to square in double precision in {label_columns(tiny, names)}. Multiply it by a"
+                " constant."
             )
-        if constant.any() or never.any():
-            warn(
-                f"Constant: {labels(constant | never)}. The learned row norm is 0 and the correlations with other"
-                " columns are set to 0.",
-                ConstantColumnWarning,
-            )
+        warn_of_constants(constant | never, names)
         few = (positive / record.column_weight * rows < _FEW - 0.5) & (floored > 0.0) & ~never
         if few.any():
             warn(
-                f"Fewer than {_FEW} values above the floor in {labels(few)}: bias, norm and correlations are barely"
-                " determined; look at their standard errors.",
+                f"Fewer than {_FEW} values above the floor in {label_columns(few, names)}: bias, norm and"
+                " correlations are barely determined; look at their standard errors.",
                 FewPositivesWarning,
             )
         return np.asarray(constant | never)

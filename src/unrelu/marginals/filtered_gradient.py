@@ -15,8 +15,8 @@ import numpy as np
 from unrelu.contracts import Assumptions, Evidence, FloatArray, RowParameters
 from unrelu.engines.local import map_in_threads
 from unrelu.kernels.truncated_gradient import closed_descent
+from unrelu.marginals.columns import checked_tally, require_positives, without_errors
 from unrelu.marginals.filters import Filter, Median
-from unrelu.marginals.truncated_sgd import checked_tally, require_positives, without_errors
 from unrelu.statistics.batch_means import BatchMeansQuestion
 from unrelu.validation import check_count, check_positive
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unrelu.contracts import Assumptions, Evidence, FloatArray, RowParameters
-from unrelu.marginals.truncated_sgd import checked_tally, without_errors
+from unrelu.marginals.columns import checked_tally, without_errors
 from unrelu.statistics.column_tally import ColumnTally, ColumnTallyQuestion
 from unrelu.statistics.histogram import BINS, HistogramQuestion
 

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, RowParameters
+from unrelu.contracts import Assumptions, Evidence, FloatArray, RowParameters
 from unrelu.engines.local import map_in_threads
-from unrelu.errors import ConstantColumnWarning, InvalidDataError
 from unrelu.kernels.truncated_gradient import sampled_descent
+from unrelu.marginals.columns import checked_tally, require_positives, without_errors
 from unrelu.statistics.batch_means import BatchMeansQuestion
-from unrelu.statistics.column_tally import ColumnTally, ColumnTallyQuestion
-from unrelu.validation import check_count, check_positive, column_label, listed, warn
+from unrelu.validation import check_count, check_positive
 
 
 @dataclass(frozen=True)
@@ -71,47 +70,3 @@ class TruncatedLikelihoodSGD:
             sampled_descent(np.ascontiguousarray(part), low, self.step, self.radius, self.draws, rng, runs[run])
         distances = np.linalg.norm(runs[:, None, :] - runs[None, :, :], axis=2).sum(axis=1)
         return np.asarray(runs[np.argmin(distances)])
-
-
-def checked_tally(evidence: Evidence, assumptions: Assumptions) -> ColumnTally:
-    """The tally of a table whose every column can be learned from, or a clear error."""
-    tally = evidence.collect(ColumnTallyQuestion.under(assumptions))
-    tally.screening.check(assumptions.lowest, evidence.feature_names)
-    names = evidence.feature_names
-
-    def labels(which: BoolArray) -> str:
-        return listed(column_label(int(j), names) for j in np.flatnonzero(which))
-
-    if (unseen := tally.observed == 0).any():
-        raise InvalidDataError(f"No value at all in {labels(unseen)}: every row is missing (NaN). Drop it.")
-    if (tally.observed < 2).any():
-        raise InvalidDataError(f"Only 1 sample (row) with a value in {labels(tally.observed < 2)}: two are needed.")
-    constant = tally.variance == 0.0
-    # A zero row of W (paper 001, footnote 3): always the same value, the non-negative bias itself.
-    if (never := (tally.above > 0) & constant & (tally.above < tally.observed)).any():
-        raise InvalidDataError(
-            f"All values above the floor are equal in {labels(never)}: a truncated fit needs spread. Use 'one_pass'."
-        )
-    if constant.any():
-        warn(
-            f"Constant: {labels(constant)}. The learned row norm is 0 and the correlations with other columns are"
-            " set to 0.",
-            ConstantColumnWarning,
-        )
-    return tally
-
-
-def require_positives(tally: ColumnTally, fitted: BoolArray, batches: int, names: tuple[str, ...] | None) -> None:
-    """Every batch of every fitted column needs a value above the floor."""
-    short = fitted & (tally.above < batches)
-    if short.any():
-        where = listed(f"{column_label(int(j), names)} ({tally.above[j]})" for j in np.flatnonzero(short))
-        raise InvalidDataError(
-            f"Fewer values above the floor than the {batches} batches in {where}. Take fewer batches or add rows."
-        )
-
-
-def without_errors(bias: FloatArray, scale: FloatArray, floor: FloatArray) -> RowParameters:
-    """Row parameters of a method that gives no standard errors."""
-    d = len(bias)
-    return RowParameters(bias, scale, floor, np.full((d, 2, 2), np.nan), np.zeros((d, 2, 3)))
