@@ -82,7 +82,9 @@ class Evidence(Protocol):
     @property
     def feature_names(self) -> tuple[str, ...] | None: ...
 
-    def collect(self, question: Question[R]) -> R: ...
+    def collect(self, question: Question[R], remember: bool = True) -> R:
+        """The record of all rows; ``remember`` keeps it for when the same question is asked again."""
+        ...
 
 
 Progress = Callable[[int], None]
@@ -181,6 +183,31 @@ class LearningReport:
     share_missing: float
     pairs_never_above_together: int
     assembly: Assembly
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """Rows that the robust method explains alike. ``kind``: "gaussian", "independent" (scattered, columns unrelated),
+    "repeated row", or "unexplained"."""
+
+    kind: str
+    share: float
+
+
+@dataclass(frozen=True)
+class RobustReport(LearningReport):
+    """The same, and what became of the rows.
+
+    ``groups``: the genuine rows first. ``share_downweighted``: rows that count less than half. ``cut_p_value``: rows
+    that no group explains lose their weight from this p-value on; 0 where there were none. ``starts_disagreed``:
+    another start led to other rows.
+    """
+
+    rounds: int
+    share_downweighted: float
+    groups: tuple[RowGroup, ...]
+    cut_p_value: float
+    starts_disagreed: bool
 
 
 class MarginalEstimator(Protocol):

@@ -57,3 +57,11 @@ class MoreColumnsThanRowsWarning(UnreluWarning):
 
 class PartialRecoveryWarning(UnreluWarning):
     """Some correlations could not be recovered under the method's assumptions."""
+
+
+class AmbiguousMajorityWarning(UnreluWarning):
+    """Two groups of rows are about equally large: which of them is genuine cannot be known from the table."""
+
+
+class DuplicatedRowsWarning(UnreluWarning):
+    """Many rows are exact copies of others: standard errors take them for independent."""

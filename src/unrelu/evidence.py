@@ -28,11 +28,14 @@ class SampleEvidence:
     def feature_names(self) -> tuple[str, ...] | None:
         return self.samples.feature_names
 
-    def collect(self, question: Question[R]) -> R:
+    def collect(self, question: Question[R], remember: bool = True) -> R:
         """The record of all rows. Raises what the question raises; nothing is remembered then."""
-        if question not in self._answers:
-            self._answers[question] = self.engine.collect(self.samples.blocks(), question)
-        return self._answers[question]  # type: ignore[return-value]
+        if question in self._answers:
+            return self._answers[question]  # type: ignore[return-value]
+        record = self.engine.collect(self.samples.blocks(), question)
+        if remember:
+            self._answers[question] = record
+        return record
 
 
 class RecordedEvidence:
@@ -43,7 +46,7 @@ class RecordedEvidence:
         self._record = record
         self.feature_names = feature_names
 
-    def collect(self, question: Question[R]) -> R:
+    def collect(self, question: Question[R], remember: bool = True) -> R:  # noqa: ARG002 - the protocol's
         if question != self._question:
             raise LookupError(f"Only the answer to {self._question} was kept; {question} needs the rows again.")
         return self._record  # type: ignore[return-value]

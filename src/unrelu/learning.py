@@ -21,6 +21,9 @@ from unrelu.contracts import (
 )
 from unrelu.covariance import assemble
 from unrelu.distribution import RectifiedGaussian
+from unrelu.errors import MoreColumnsThanRowsWarning, PerfectCorrelationWarning
+from unrelu.statistics.pair_moments import PairMoments
+from unrelu.validation import column_label, listed, warn
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,3 +59,23 @@ def learn(
     covariance, assembly = assemble(rows.scale, pairs, assumptions.n_components)
     distribution = RectifiedGaussian(rows.bias, covariance, assumptions.floor, evidence.feature_names)
     return Stages(distribution, rows, pairs, assembly)
+
+
+def warn_of_doubts(record: PairMoments, pairs: PairCorrelations, names: tuple[str, ...] | None) -> None:
+    """Say what a user should know about pairs and rows of a fit from pair moments."""
+    if pairs.perfect_pairs:
+        shown = listed(
+            f"{column_label(i, names)} and {column_label(j, names)} ({pairs.correlation[i, j]:+.0f})"
+            for i, j in pairs.perfect_pairs
+        )
+        warn(
+            f"Exact linear images of each other: {shown}. Their latent correlation is +1 or -1 and the covariance is"
+            " singular; drop one column of each pair if that is not meant.",
+            PerfectCorrelationWarning,
+        )
+    if record.n_features > record.n_rows:
+        warn(
+            f"{record.n_features:,} columns but only {record.n_rows:,} rows: pairs are learned one by one and then"
+            " made semidefinite; consider n_components= to learn a factor model.",
+            MoreColumnsThanRowsWarning,
+        )

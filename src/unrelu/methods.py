@@ -12,15 +12,15 @@ from typing import Protocol
 
 import numpy as np
 
-from unrelu.contracts import Assumptions, Evidence, LearningReport, MarginalEstimator, PairCorrelations
+from unrelu.contracts import Assumptions, Evidence, LearningReport, MarginalEstimator
 from unrelu.correlations.weighted_moments import WeightedMoments
-from unrelu.errors import InvalidParameterError, MoreColumnsThanRowsWarning, PerfectCorrelationWarning
-from unrelu.learning import Learned, learn
+from unrelu.errors import InvalidParameterError
+from unrelu.learning import Learned, learn, warn_of_doubts
 from unrelu.marginals.censored_likelihood import CensoredLikelihood
-from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
-from unrelu.validation import check_choice, column_label, listed, warn
+from unrelu.statistics.pair_moments import PairMomentsQuestion
+from unrelu.validation import check_choice, check_count
 
-__all__ = ["FilteredGradient", "MedianBias", "Method", "OnePass", "TruncatedSGD", "method_named"]
+__all__ = ["FilteredGradient", "MedianBias", "Method", "OnePass", "Robust", "TruncatedSGD", "method_named"]
 
 
 class Method(Protocol):
@@ -60,7 +60,7 @@ class OnePass:
         marginals, correlations = CensoredLikelihood(assumptions), WeightedMoments(assumptions)
         stages = learn(evidence, assumptions, marginals, correlations)
         record = evidence.collect(self.question(assumptions))
-        _warn_of_doubts(record, stages.pairs, evidence.feature_names)
+        warn_of_doubts(record, stages.pairs, evidence.feature_names)
         observed = record.column_weight
         report = LearningReport(
             method="one_pass",
@@ -74,6 +74,34 @@ class OnePass:
             assembly=stages.assembly,
         )
         return Learned.of(stages, report)
+
+
+@dataclass(frozen=True)
+class Robust(_SeveralPasses):
+    """Outlier rows, up to nearly half of the table: the fit that the genuine rows alone would give.
+
+    Outliers get components of their own in a mixture, as many as the BIC wants and at most ``components`` with the
+    genuine one; what no component explains loses its weight (docs/decisions/011). ``seed`` draws the sample of rows on
+    which the mixture is chosen and the simulated rows; the same seed gives the same model.
+
+    >>> import unrelu
+    >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(2000, random_state=1)
+    >>> X[:300] = 8.0 + X[:300]
+    >>> learner = unrelu.RectifiedGaussianLearner(method="robust").fit(X)
+    >>> bool(learner.row_weights_[:300].max() < 0.01), round(learner.report_.share_downweighted, 2)
+    (True, 0.15)
+    """
+
+    components: int = 4
+    seed: int = 0
+
+    def learn(self, evidence: Evidence, assumptions: Assumptions) -> Learned:
+        from unrelu.robust.learning import learn_robustly
+
+        check_count("components", self.components)
+        if not (isinstance(self.seed, int | np.integer) and self.seed >= 0):
+            raise InvalidParameterError(f"seed must be a whole number of 0 or more, got {self.seed!r}.")
+        return learn_robustly(evidence, assumptions, self.components, int(self.seed))
 
 
 @dataclass(frozen=True)
@@ -196,27 +224,9 @@ def _learn_by_angles(
     return Learned.of(stages, report)
 
 
-def _warn_of_doubts(record: PairMoments, pairs: PairCorrelations, names: tuple[str, ...] | None) -> None:
-    if pairs.perfect_pairs:
-        shown = listed(
-            f"{column_label(i, names)} and {column_label(j, names)} ({pairs.correlation[i, j]:+.0f})"
-            for i, j in pairs.perfect_pairs
-        )
-        warn(
-            f"Exact linear images of each other: {shown}. Their latent correlation is +1 or -1 and the covariance is"
-            " singular; drop one column of each pair if that is not meant.",
-            PerfectCorrelationWarning,
-        )
-    if record.n_features > record.n_rows:
-        warn(
-            f"{record.n_features:,} columns but only {record.n_rows:,} rows: pairs are learned one by one and then"
-            " made semidefinite; consider n_components= to learn a factor model.",
-            MoreColumnsThanRowsWarning,
-        )
-
-
 _BY_NAME: dict[str, type[Method]] = {
     "one_pass": OnePass,
+    "robust": Robust,
     "sgd": TruncatedSGD,
     "filtered_gradient": FilteredGradient,
     "median": MedianBias,

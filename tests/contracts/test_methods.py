@@ -30,8 +30,9 @@ def fit(name, x, **options):
 # What a method promises beyond the laws of all: paper 000 does not rescale and its filter is biased on skewed batches;
 # the gradient methods draw a stream per column.
 ANY_COLUMN_ORDER = ("one_pass", "median")
-ANY_UNITS = ("one_pass", "median", "sgd")
-CONSISTENT = ("one_pass", "median", "sgd")
+ANY_UNITS = ("one_pass", "robust", "median", "sgd")
+CONSISTENT = ("one_pass", "robust", "median", "sgd")
+WEIGHTED = ("one_pass", "robust")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -128,10 +129,22 @@ def test_gets_closer_with_more_rows(name):
 def test_methods_that_read_more_than_once_say_so(name, table):
     with pytest.raises(InvalidParameterError, match="more than once"):
         RectifiedGaussianLearner(method=name).partial_fit(table)
-    with pytest.raises(InvalidParameterError, match="no row weights"):
-        RectifiedGaussianLearner(method=name).fit(table, sample_weight=np.ones(len(table)))
     with pytest.raises(InvalidParameterError, match="keeps no record"):
         unrelu.merge([fit(name, table)])
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in WEIGHTED])
+def test_methods_without_row_weights_say_so(name, table):
+    with pytest.raises(InvalidParameterError, match="no row weights"):
+        RectifiedGaussianLearner(method=name).fit(table, sample_weight=np.ones(len(table)))
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_rows_of_weight_zero_are_absent(name, table):
+    spoiled = np.vstack([table, np.full((500, 4), 40.0)])
+    weights = np.repeat([1.0, 0.0], [len(table), 500])
+    learner = RectifiedGaussianLearner(method=name).fit(spoiled, sample_weight=weights)
+    np.testing.assert_allclose(learner.covariance_, fit(name, table).covariance_, rtol=1e-9)
 
 
 def test_unknown_names_are_met_with_the_nearest():

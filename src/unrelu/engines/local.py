@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import TypeVar
 
 from unrelu.contracts import Block, Progress, Question, R
@@ -45,8 +47,15 @@ def map_in_threads(task: Callable[[T], U], items: Sequence[T]) -> list[U]:
     >>> map_in_threads(abs, [-1, 2])
     [1, 2]
     """
-    workers = min(available_cores(), len(items))
-    if workers <= 1:
+    if min(available_cores(), len(items)) <= 1 or getattr(_worker, "busy", False):
         return [task(item) for item in items]
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(task, items))
+    return list(_pool(os.getpid()).map(task, items))
+
+
+_worker = threading.local()
+
+
+@cache
+def _pool(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - a forked process inherits no threads, so needs its own
+    """Threads that stay: starting them anew would cost more than many a task."""
+    return ThreadPoolExecutor(available_cores(), "unrelu", initializer=lambda: setattr(_worker, "busy", True))

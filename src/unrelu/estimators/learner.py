@@ -53,6 +53,8 @@ class RectifiedGaussianLearner(BaseEstimator):
         The learned model: sample from it, save it.
     report_ : LearningReport
         How the learning went.
+    row_weights_ : array
+        With method="robust": one number per row, from 1 for a genuine row to 0 for an outlier.
 
     Notes
     -----
@@ -219,6 +221,14 @@ class RectifiedGaussianLearner(BaseEstimator):
     @property
     def correlation_stderr_(self) -> FloatArray:
         return self._result().pairs.stderr
+
+    @property
+    def row_weights_(self) -> FloatArray:
+        learned = self._result()
+        weights: FloatArray | None = getattr(learned, "row_weights", None)
+        if weights is None:
+            raise AttributeError(f"Only method='robust' gives row_weights_, not {learned.report.method!r}.")
+        return weights
 
     def sample(self, n_samples: int = 1) -> FloatArray:
         """Draw rows from the learned model."""

@@ -126,6 +126,24 @@ class PairMoments:
             screening=self.screening.merge(other.screening),
         )
 
+    def scaled(self, factor: float) -> Self:
+        """The record with every weight multiplied."""
+        o = self.observed
+        if o is not None:
+            o = ObservedMoments(
+                factor * o.count, factor**2 * o.squared_weight, factor * o.above, factor * o.total, factor * o.square
+            )
+        return replace(
+            self,
+            weight=factor * self.weight,
+            squared_weight=factor**2 * self.squared_weight,
+            count=factor * self.count,
+            cross=factor * self.cross,
+            masked_sum=factor * self.masked_sum,
+            masked_square=factor * self.masked_square,
+            observed=o,
+        )
+
     def _about(self, origin: FloatArray) -> Self:
         """The same sums about another origin: t' = t - shift."""
         shift = (origin - self.origin)[:, None]

@@ -1,0 +1,115 @@
+"""Log densities of rows and residuals of cells under y ~ N(bias, covariance) cut off at a floor.
+
+The mathematics is in :mod:`unrelu.kernels.row_density`. Densities are per unit of each column's own scale, so that
+they do not depend on the units of the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.contracts import BoolArray, FloatArray
+from unrelu.engines.local import available_cores, map_in_threads
+from unrelu.kernels.row_density import cell_residuals, log_densities, seen_totals
+from unrelu.statistics.tiles import as_stored
+
+_RIDGE = 1e-8  # on the correlation scale: a singular matrix gets an inverse, a regular one does not notice
+_IMPOSSIBLE = -1e4  # log density of a cell that differs from a column without variance
+_FEWEST_SHARED, _MOST_SHARED = 256, 16_384  # rows worth a thread, and rows worth a copy in C order
+
+Values = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class RowScores:
+    """A model, prepared for scoring rows. ``floor``: at or below it a cell only says "not above"."""
+
+    bias: FloatArray
+    scale: FloatArray
+    correlation: FloatArray
+    floor: FloatArray
+
+    @cached_property
+    def varying(self) -> BoolArray:
+        return self.scale > 0.0
+
+    @cached_property
+    def _inverse(self) -> tuple[FloatArray, float]:
+        """(Q, log det R) of the columns that vary."""
+        at = np.flatnonzero(self.varying)
+        r = self.correlation[np.ix_(at, at)] + _RIDGE * np.eye(len(at))
+        values, vectors = np.linalg.eigh(r)
+        values = np.maximum(values, _RIDGE)
+        precision = (vectors / values) @ vectors.T
+        return np.ascontiguousarray((precision + precision.T) / 2.0), float(np.log(values).sum())
+
+    def log_density(self, values: Values) -> FloatArray:
+        """One number per row of ``values``; missing cells are integrated over."""
+        precision, log_det = self._inverse
+        out = np.empty(len(values))
+        map_in_threads(
+            lambda rows: log_densities(*self._varying_part(values[rows]), precision, log_det, out[rows]),
+            _shares(len(values)),
+        )
+        return out if self.varying.all() else out + _IMPOSSIBLE * self._off_constants(values)
+
+    def cell_residuals(self, values: Values) -> FloatArray:
+        """Per cell: distance from what the row's other cells predict, in standard deviations.
+
+        For a floored cell the distance of the floor, so -5 says that so low a value was as unlikely as 5 standard
+        deviations, and a positive number that it was to be expected. NaN where missing or in a constant column.
+        """
+        precision, _ = self._inverse
+        varying = np.empty((len(values), len(precision)))
+        map_in_threads(
+            lambda rows: cell_residuals(*self._varying_part(values[rows]), precision, varying[rows]),
+            _shares(len(values)),
+        )
+        out = np.full(values.shape, np.nan)
+        out[:, self.varying] = varying
+        return out
+
+    def _varying_part(self, values: Values) -> tuple[Values, FloatArray, FloatArray, FloatArray]:
+        """(values, floor, bias, scale) of the columns that vary."""
+        at = self.varying
+        floor = as_stored(self.floor, values)[at]
+        return plain(values if at.all() else values[:, at]), floor, self.bias[at], self.scale[at]
+
+    def _off_constants(self, values: Values) -> FloatArray:
+        """Per row, the number of cells that differ from their column's constant."""
+        at = ~self.varying
+        if not at.any():
+            return np.zeros(len(values))
+        constant = np.maximum(self.bias, self.floor)[at].astype(values.dtype)
+        x = np.maximum(values[:, at], self.floor[at].astype(values.dtype))
+        off = np.abs(x - constant) > 1e-6 * np.abs(constant)
+        return np.asarray(np.sum(off, axis=1, dtype=np.float64))
+
+
+def seen_sum(values: Values, floor: FloatArray, terms: FloatArray) -> FloatArray:
+    """Per row, the sum of ``terms`` over the cells above their floor.
+
+    >>> seen_sum(np.array([[0.0, 2.0], [1.0, 3.0]]), np.zeros(2), np.array([1.0, 10.0]))
+    array([10., 11.])
+    """
+    out, stored = np.empty(len(values)), as_stored(floor, values)
+    map_in_threads(lambda rows: seen_totals(plain(values[rows]), stored, terms, out[rows]), _shares(len(values)))
+    return out
+
+
+def plain(values: Values) -> Values:
+    """In C order and writeable: the kernels are compiled for that kind alone."""
+    return values if values.flags.c_contiguous and values.flags.writeable else np.array(values, order="C")
+
+
+def _shares(n: int) -> list[slice]:
+    """The rows in parts of equal size, at least two per core where that is worth it."""
+    parts = max(1, min(2 * available_cores(), n // _FEWEST_SHARED), n // _MOST_SHARED)
+    edges = np.linspace(0, n, parts + 1).astype(int)
+    return [slice(a, b) for a, b in pairwise(edges.tolist())]

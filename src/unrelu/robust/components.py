@@ -1,0 +1,261 @@
+"""What a row of a contaminated table may be: genuine or an outlier of some kind.
+
+Each component has a log density for rows, a record by which it learns from weighted rows, and a way to become
+another one of its kind from that record. Densities are those of the values above the floor times the probability of
+the others to be at it, in the units of the table, so that components can be compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.contracts import Assumptions, Block, FloatArray, Record
+from unrelu.correlations.weighted_moments import WeightedMoments
+from unrelu.covariance import assemble
+from unrelu.evidence import RecordedEvidence
+from unrelu.inference.calibration import rows_from_normals
+from unrelu.inference.row_scores import RowScores, Values, seen_sum
+from unrelu.marginals.censored_likelihood import CensoredLikelihood
+from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
+
+_NOWHERE = -1e300  # log density where a component has none
+
+
+class Component(Protocol):
+    """One kind of row."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def n_parameters(self) -> int: ...
+
+    def log_density(self, values: Values) -> FloatArray: ...
+
+    def record(self, block: Block) -> Record:
+        """What it learns from the rows of a block, weighted by the probability that they are its own."""
+        ...
+
+    def refitted(self, record: Any) -> Component: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What the components of one fit share. ``prior`` is a record worth one row, which keeps every fit possible."""
+
+    assumptions: Assumptions
+    prior: PairMoments
+
+    @property
+    def floor(self) -> FloatArray:
+        return np.array(self.assumptions.censoring)
+
+    @property
+    def question(self) -> PairMomentsQuestion:
+        return PairMomentsQuestion.under(self.assumptions)
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian:
+    """A rectified Gaussian. Its density is that of shrunken correlations, which few rows cannot overfit."""
+
+    setting: Setting
+    bias: FloatArray
+    scale: FloatArray
+    correlation: FloatArray
+    scoring_correlation: FloatArray
+    kind: str = "gaussian"
+
+    @property
+    def n_parameters(self) -> int:
+        d = len(self.bias)
+        return d + d * (d + 1) // 2
+
+    @cached_property
+    def scores(self) -> RowScores:
+        return RowScores(self.bias, self.scale, self.scoring_correlation, self.setting.floor)
+
+    @cached_property
+    def log_scale(self) -> FloatArray:
+        return np.log(self.scale)
+
+    def log_density(self, values: Values) -> FloatArray:
+        return self.scores.log_density(values) - seen_sum(values, self.setting.floor, self.log_scale)
+
+    def record(self, block: Block) -> PairMoments:
+        return self.setting.question(block)
+
+    def refitted(self, record: PairMoments) -> Gaussian:
+        return gaussian_from(record, self.setting)
+
+    def widened(self, factor: float) -> Gaussian:
+        return replace(self, scale=self.scale * factor)
+
+    def loosened(self) -> Gaussian:
+        """The same columns, but independent."""
+        alone = np.eye(len(self.bias))
+        return replace(self, correlation=alone, scoring_correlation=alone)
+
+    def simulate(self, normals: FloatArray) -> FloatArray:
+        """Rows of the model from rows of independent normals: common random numbers for models that move."""
+        floor = np.array(self.setting.assumptions.floor)
+        return rows_from_normals(normals, self.bias, self.scale, self.correlation, floor)
+
+
+def gaussian_from(record: PairMoments, setting: Setting) -> Gaussian:
+    """The one-pass fit to a record, with one row's worth of the prior."""
+    free = replace(setting.assumptions, nonnegative_bias=False, n_components=None)
+    evidence = RecordedEvidence(setting.question, record.merge(setting.prior))
+    rows = CensoredLikelihood(free).estimate(evidence)
+    pairs = WeightedMoments(free).estimate(evidence, rows)
+    covariance, _ = assemble(rows.scale, pairs)
+    correlation = covariance / np.outer(rows.scale, rows.scale)
+    keep = 1.0 - shrinkage(pairs.correlation, pairs.stderr)
+    scoring = keep * correlation + (1.0 - keep) * np.eye(len(correlation))
+    return Gaussian(setting, rows.bias, rows.scale, correlation, scoring)
+
+
+def shrinkage(correlation: FloatArray, stderr: FloatArray) -> float:
+    """The share of the correlations' squares that is sampling error, the best weight of the identity (Schaefer and
+    Strimmer 2005, target D)."""
+    off = ~np.eye(len(correlation), dtype=bool)
+    total = float(np.sum(correlation[off] ** 2))
+    return min(1.0, float(np.sum(stderr[off] ** 2)) / total) if total > 0.0 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class BinCounts:
+    """Weight of the rows in each bin of each column."""
+
+    counts: tuple[FloatArray, ...]
+
+    def merge(self, other: Self) -> Self:
+        return type(self)(tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class IndependentColumns:
+    """Columns independent of each other, each with any law: a histogram above the floor and a tail like 1/x^2.
+
+    A background for scattered outliers, whatever their law. ``edges`` of a column start at its floor. Bin 0 holds the
+    cells at the floor, the last bin those beyond the last edge, in units of ``edges[-1] - edges[0]`` from the floor.
+    """
+
+    edges: tuple[FloatArray, ...]
+    log_mass: tuple[FloatArray, ...]
+    kind: str = "independent"
+
+    @property
+    def n_parameters(self) -> int:
+        return sum(len(mass) - 1 for mass in self.log_mass)
+
+    @classmethod
+    def from_counts(cls, edges: tuple[FloatArray, ...], record: BinCounts) -> Self:
+        log_mass = []
+        for edge, counts in zip(edges, record.counts, strict=True):
+            mass = counts + 0.5 / len(edge)  # half a row, spread evenly
+            width = np.concatenate([[1.0], np.diff(edge), [1.0 / (edge[-1] - edge[0])]])
+            log_mass.append(np.log(mass / mass.sum() / width))
+        return cls(edges, tuple(log_mass))
+
+    def log_density(self, values: Values) -> FloatArray:
+        total = np.zeros(len(values))
+        for j, (edge, mass) in enumerate(zip(self.edges, self.log_mass, strict=True)):
+            x = values[:, j]
+            at = bins(x, edge)
+            known = at >= 0
+            total[known] += mass[at[known]]
+            tail = at == len(edge)
+            # Mass t beyond the edge e has density t e / x^2, x and e measured from the floor.
+            total[tail] -= 2.0 * np.log(x[tail] - edge[0])
+        return total
+
+    def record(self, block: Block) -> BinCounts:
+        weights = np.ones(len(block.values)) if block.weights is None else block.weights
+        counts = []
+        for j, edge in enumerate(self.edges):
+            at = bins(block.values[:, j], edge)
+            known = at >= 0
+            counts.append(np.bincount(at[known], weights=weights[known], minlength=len(edge) + 1).astype(np.float64))
+        return BinCounts(tuple(counts))
+
+    def refitted(self, record: BinCounts) -> IndependentColumns:
+        return self.from_counts(self.edges, record)
+
+
+def bins(x: NDArray[np.floating[Any]], edge: FloatArray) -> NDArray[np.intp]:
+    """0 at the floor, k between edges k - 1 and k, len(edge) beyond the last, -1 where missing."""
+    at = np.searchsorted(edge.astype(x.dtype), x, side="left")
+    return np.where(np.isnan(x), -1, at)
+
+
+def column_edges(values: Values, floor: FloatArray, most: int = 12) -> tuple[FloatArray, ...]:
+    """Quantiles of the values above the floor, finer in the upper tail."""
+    levels = np.concatenate([np.arange(1, most) / most, 1.0 - 0.5 ** np.arange(4, 7)])
+    edges = []
+    for j in range(values.shape[1]):
+        x = values[values[:, j] > floor[j], j].astype(np.float64)
+        inner = np.unique(np.quantile(x, np.sort(levels))) if len(x) else np.array([floor[j] + 1.0])
+        edges.append(np.concatenate([[floor[j]], inner[inner > floor[j]]]))
+    return tuple(edges)
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """The record of a component that has nothing to learn."""
+
+    def merge(self, other: Self) -> Self:  # noqa: ARG002 - the protocol's
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Atom:
+    """One row, again and again. ``log_mass``: its density where its cells above the floor have a resolution."""
+
+    row: FloatArray
+    floor: FloatArray
+    log_mass: float
+    kind: str = "repeated row"
+    n_parameters: int = 0
+
+    def matches(self, values: Values) -> NDArray[np.bool_]:
+        target = self.row.astype(values.dtype)
+        same = np.maximum(values, self.floor.astype(values.dtype)) == target
+        return np.asarray(np.all(same, axis=1))
+
+    def log_density(self, values: Values) -> FloatArray:
+        return np.where(self.matches(values), self.log_mass, _NOWHERE)
+
+    def record(self, block: Block) -> Nothing:  # noqa: ARG002 - the protocol's
+        return Nothing()
+
+    def refitted(self, record: Nothing) -> Atom:  # noqa: ARG002 - the protocol's
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """Whatever no component explains: an improper density, ``level`` per unit of scale of each cell above the floor.
+
+    With it one far row cannot take a component with it (Coretto and Hennig 2016).
+    """
+
+    level: float
+    log_scale: FloatArray
+    floor: FloatArray
+    kind: str = "unexplained"
+    n_parameters: int = 0
+
+    def log_density(self, values: Values) -> FloatArray:
+        return self.level - seen_sum(values, self.floor, self.log_scale)
+
+    def record(self, block: Block) -> Nothing:  # noqa: ARG002 - the protocol's
+        return Nothing()
+
+    def refitted(self, record: Nothing) -> Noise:  # noqa: ARG002 - the protocol's
+        return self

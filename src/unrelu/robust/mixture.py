@@ -1,0 +1,166 @@
+"""Mixtures of components and their EM: responsibilities from densities, each component refitted to its share.
+
+    E   gamma_ik = p_k f_k(x_i) / sum_l p_l f_l(x_i)          M   p_k = mean gamma_ik,   f_k from rows weighted gamma_ik
+
+One round is one pass over the rows whose record merges, so EM runs wherever the rows live.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from unrelu.contracts import Block, Evidence, FloatArray
+from unrelu.inference.row_scores import Values
+from unrelu.robust.components import Component, Gaussian
+
+_SMALLEST_WEIGHT = 1e-12  # weight 0 would mean an absent row
+_SETTLED = 2e-3  # log-likelihood still to be gained: moves no estimate by more than .06 standard errors
+_SLOWEST = 0.99  # rate of convergence beyond which it is not believed
+_ROUNDS_AT_A_TIME, _MOST_ROUNDS = 10, 300
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Components and their shares of the rows."""
+
+    components: tuple[Component, ...]
+    shares: FloatArray
+
+    @property
+    def n_parameters(self) -> int:
+        return sum(component.n_parameters for component in self.components) + len(self.components) - 1
+
+    @property
+    def gaussians(self) -> list[int]:
+        return [k for k, component in enumerate(self.components) if isinstance(component, Gaussian)]
+
+    @property
+    def main(self) -> int:
+        """The largest of the Gaussian components."""
+        return max(self.gaussians, key=lambda k: float(self.shares[k]))
+
+    @property
+    def main_component(self) -> Gaussian:
+        component = self.components[self.main]
+        assert isinstance(component, Gaussian)
+        return component
+
+    def joint(self, values: Values) -> FloatArray:
+        """n x K: log p_k + log f_k(x_i)."""
+        densities = [component.log_density(values) for component in self.components]
+        return np.stack(densities, axis=1) + np.log(self.shares)
+
+    def posterior(self, values: Values) -> tuple[FloatArray, FloatArray]:
+        """(responsibilities n x K, log density of each row)."""
+        joint = self.joint(values)
+        highest = joint.max(axis=1, keepdims=True)
+        relative = np.exp(joint - highest)
+        total = relative.sum(axis=1, keepdims=True)
+        return relative / total, (highest + np.log(total))[:, 0]
+
+    def with_component(self, component: Component, share: float) -> Mixture:
+        return Mixture((*self.components, component), np.append(self.shares * (1.0 - share), share))
+
+    def without(self, k: int) -> Mixture:
+        kept = [i for i in range(len(self.components)) if i != k]
+        shares = self.shares[kept]
+        return Mixture(tuple(self.components[i] for i in kept), shares / shares.sum())
+
+    def refitted(self, moments: MixtureMoments) -> Mixture:
+        parts = zip(self.components, moments.records, strict=True)
+        components = tuple(component.refitted(record) for component, record in parts)
+        shares = (moments.totals + 1.0 / len(components)) / (moments.weight + 1.0)  # one row, spread evenly
+        return Mixture(components, shares)
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureMoments:
+    """One round's record: what each component learns, its weight, and the log-likelihood."""
+
+    records: tuple[Any, ...]
+    totals: FloatArray
+    weight: float
+    log_likelihood: float
+
+    def merge(self, other: Self) -> Self:
+        return type(self)(
+            tuple(a.merge(b) for a, b in zip(self.records, other.records, strict=True)),
+            self.totals + other.totals,
+            self.weight + other.weight,
+            self.log_likelihood + other.log_likelihood,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureQuestion:
+    """Ask a block for the moments of one round of EM."""
+
+    mixture: Mixture
+
+    def __call__(self, block: Block) -> MixtureMoments:
+        weights = np.ones(len(block.values)) if block.weights is None else block.weights
+        share, density = self.mixture.posterior(block.values)
+        share *= weights[:, None]
+        records = tuple(
+            component.record(Block(block.values, block.first_row, present(share[:, k], weights)))
+            for k, component in enumerate(self.mixture.components)
+        )
+        return MixtureMoments(records, share.sum(axis=0), float(weights.sum()), float(weights @ density))
+
+
+def present(share: FloatArray, weights: FloatArray) -> FloatArray:
+    """Weights of rows that are there, however unlikely: only a row of weight 0 in the table is absent."""
+    return np.ascontiguousarray(np.maximum(share, _SMALLEST_WEIGHT * (weights > 0.0)))
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """Where EM stands. ``rate``: by how much a round shrank the log-likelihood still to be gained, ``to_gain``."""
+
+    mixture: Mixture
+    log_likelihood: float
+    weight: float
+    rounds: int
+    rate: float
+    to_gain: float
+
+    @property
+    def is_settled(self) -> bool:
+        return self.to_gain < _SETTLED or self.rounds >= _MOST_ROUNDS
+
+    @property
+    def bic(self) -> float:
+        return -2.0 * self.log_likelihood + self.mixture.n_parameters * float(np.log(self.weight))
+
+    @property
+    def hoped_bic(self) -> float:
+        """What the BIC would be if EM were run on, by its rate."""
+        return self.bic - 2.0 * self.to_gain
+
+    def run_on(self, evidence: Evidence) -> Settled:
+        """A few rounds more."""
+        further = settle(evidence, self.mixture, _ROUNDS_AT_A_TIME)
+        return replace(further, rounds=self.rounds + further.rounds)
+
+
+def settle(evidence: Evidence, mixture: Mixture, most_rounds: int) -> Settled:
+    """EM until the log-likelihood has no more than _SETTLED to gain, or for ``most_rounds``."""
+    levels: list[float] = []
+    rate, to_gain = _SLOWEST, np.inf
+    moments: MixtureMoments | None = None
+    for _ in range(most_rounds):
+        moments = evidence.collect(MixtureQuestion(mixture), remember=False)
+        mixture = mixture.refitted(moments)
+        levels.append(moments.log_likelihood)
+        if len(levels) > 2:
+            # The fits to pairs are not exactly maximum likelihood, so that a round may also lose a little.
+            last, before = abs(levels[-1] - levels[-2]), abs(levels[-2] - levels[-3])
+            rate = min(last / before, _SLOWEST) if before > 0.0 else 0.0
+            to_gain = last / (1.0 - rate)
+            if to_gain < _SETTLED:
+                break
+    assert moments is not None, "at least one round"
+    return Settled(mixture, moments.log_likelihood, moments.weight, len(levels), rate, to_gain)

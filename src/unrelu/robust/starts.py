@@ -1,0 +1,129 @@
+"""Where to begin: halves of the rows that fit together, found by concentration from many seeds.
+
+Concentration (Rousseeuw and Van Driessen 1999): fit a half of the rows, take the half that the fit finds most likely,
+again. Each step raises the mean log density of the half. Seeds are random rows with their nearest sixth, and the rows
+nearest to the medians; the first steps are those of plain covariances, which are cheap, and the best few go on with
+the rectified Gaussian, whose density prices zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.contracts import Block, FloatArray
+from unrelu.inference.row_scores import Values
+from unrelu.robust.components import Gaussian, Setting, gaussian_from
+
+_SEEDS = 60
+_PLAIN_STEPS = 3
+_PROMISING, _PROMISING_STEPS = 8, 2
+_FINAL, _FINAL_STEPS = 3, 12
+_DISTINCT = 0.98  # halves that share more are the same start
+_RIDGE = 0.05  # of a column's squared spread: keeps columns of zeros from deciding everything
+
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """A half of the rows, its fit, and the mean log density of the half under it."""
+
+    half: Rows
+    component: Gaussian
+    objective: float
+
+    def overlap(self, other: Start) -> float:
+        """The share of rows in common."""
+        return len(np.intersect1d(self.half, other.half, assume_unique=True)) / max(len(self.half), 1)
+
+
+def concentrated_starts(values: Values, setting: Setting, rng: np.random.Generator) -> list[Start]:
+    """Starts from the best down, distinct from each other. ``values`` holds no repeated rows to collapse on."""
+    standard = standardized(values, setting.floor)
+    halves = _plain_halves(standard, rng)
+    promising = [_concentrate(values, half, setting, _PROMISING_STEPS) for half in halves]
+    promising.sort(key=lambda start: -start.objective)
+    final = [_concentrate(values, start.half, setting, _FINAL_STEPS) for start in promising[:_FINAL]]
+    final.sort(key=lambda start: -start.objective)
+    distinct: list[Start] = []
+    for start in final:
+        if all(start.overlap(other) < _DISTINCT for other in distinct):
+            distinct.append(start)
+    return distinct
+
+
+def standardized(values: Values, floor: FloatArray) -> FloatArray:
+    """Columns about their median in units of their spread; a missing cell is at the median."""
+    x = np.maximum(values.astype(np.float64), floor)
+    middle, spread = np.empty(x.shape[1]), np.empty(x.shape[1])
+    for j, column in enumerate(x.T):
+        known = column[~np.isnan(column)]
+        middle[j], spread[j] = _middle_and_spread(known, floor[j])
+    return np.nan_to_num((x - middle) / spread, nan=0.0)
+
+
+def _middle_and_spread(x: FloatArray, floor: float) -> tuple[float, float]:
+    """Median, and a standard deviation from the quantiles near it that lie above the floor.
+
+    Quantiles about the median stay among the genuine rows while these are the majority, and do not collapse where
+    about half of the column is floored, as absolute deviations from the median do.
+    """
+    low, middle, high = np.quantile(x, [0.35, 0.5, 0.65])
+    seen = x[x > floor]
+    spread = (high - low) / 0.7706 if low > floor else (high - middle) / 0.3853
+    if middle <= floor or spread <= 0.0:
+        spread = (np.median(seen) - floor) / 0.6745 if len(seen) else 1.0
+    return float(middle), float(spread)
+
+
+def _plain_halves(z: FloatArray, rng: np.random.Generator) -> list[Rows]:
+    """Distinct halves from plain concentration, by the determinant of their covariance from small to large."""
+    n, d = z.shape
+    half = n // 2
+    ridge = _RIDGE * (0.1 + np.quantile(np.abs(z), 0.75, axis=0)) ** 2
+    seeds = [_nearest(np.sum(z**2, axis=1), half), _nearest(np.sum(np.minimum(np.abs(z), 3.0), axis=1), half)]
+    size = np.sqrt(1.0 + z**2)
+    for row in rng.choice(n, size=min(_SEEDS, n), replace=False):
+        # Differences count relative to the size of the values, lest a heavy tail makes all rows equally far.
+        seeds.append(_nearest(np.sum(((z - z[row]) / np.maximum(size, size[row])) ** 2, axis=1), max(n // 6, d + 1)))
+    found = []
+    for seed in seeds:
+        rows, size_of_half = seed, np.inf
+        for _ in range(_PLAIN_STEPS):
+            rows, size_of_half = _plain_step(z, rows, ridge, half)
+        found.append((size_of_half, rows))
+    kept = [found[0], found[1]]  # the rows nearest to the medians go on in any case
+    for size_of_half, rows in sorted(found[2:], key=lambda pair: pair[0]):
+        if len(kept) == _PROMISING:
+            break
+        if all(len(np.intersect1d(rows, other, assume_unique=True)) < _DISTINCT * half for _, other in kept):
+            kept.append((size_of_half, rows))
+    return [rows for _, rows in kept]
+
+
+def _nearest(distance: FloatArray, count: int) -> Rows:
+    return np.sort(np.argpartition(distance, min(count, len(distance) - 1))[:count])
+
+
+def _plain_step(z: FloatArray, rows: Rows, ridge: FloatArray, half: int) -> tuple[Rows, float]:
+    """One step with mean and covariance; also the log determinant of the covariance used."""
+    centre = z[rows].mean(axis=0)
+    covariance = np.atleast_2d(np.cov(z[rows], rowvar=False)) + np.diag(ridge)
+    root = np.linalg.cholesky(covariance)
+    distance = np.sum(np.linalg.solve(root, (z - centre).T) ** 2, axis=0)
+    return _nearest(distance, half), 2.0 * float(np.log(np.diagonal(root)).sum())
+
+
+def _concentrate(values: Values, half: Rows, setting: Setting, steps: int) -> Start:
+    count = len(values) // 2
+    for _ in range(steps):
+        component = gaussian_from(setting.question(Block(values[half])), setting)
+        density = component.log_density(values)
+        before, half = half, _nearest(-density, count)
+        objective = float(density[half].mean())
+        if np.array_equal(before, half):
+            break
+    return Start(half, component, objective)
