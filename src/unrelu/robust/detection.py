@@ -1,0 +1,73 @@
+"""Which rows are outliers, how surely, and which of their cells.
+
+The score of a row is log f(x) + log P(genuine | x): how likely the genuine model finds it, and, where the table had
+groups of outliers, whether it is rather one of those. p-values compare it with rows simulated from the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.contracts import FloatArray
+from unrelu.distribution import RectifiedGaussian
+from unrelu.inference.calibration import ScoreTail, rows_from_normals
+from unrelu.inference.row_scores import RowScores, Values
+from unrelu.learning import Learned
+from unrelu.robust.learning import RobustLearned
+from unrelu.robust.mixture import Mixture
+from unrelu.robust.reweighting import chosen
+
+_SIMULATED_CELLS, _FEWEST_SIMULATED, _MOST_SIMULATED = 2_000_000, 5_000, 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class OutlierScores:
+    """A model, its groups of outliers if it knows any, and the scores its own rows have."""
+
+    scores: RowScores
+    mixture: Mixture | None
+    columns: NDArray[np.intp]
+    tail: ScoreTail
+
+    @classmethod
+    def of(cls, learned: Learned, floor_tolerance: float = 0.0, seed: int = 0) -> Self:
+        """From a fit; a robust one also knows groups of outliers."""
+        mixture = learned.mixture if isinstance(learned, RobustLearned) else None
+        return cls._calibrated(learned.distribution, mixture, floor_tolerance, seed)
+
+    @classmethod
+    def of_model(cls, model: RectifiedGaussian, floor_tolerance: float = 0.0, seed: int = 0) -> Self:
+        """From a model alone."""
+        return cls._calibrated(model, None, floor_tolerance, seed)
+
+    @classmethod
+    def _calibrated(cls, model: RectifiedGaussian, mixture: Mixture | None, tolerance: float, seed: int) -> Self:
+        scores = RowScores(model.bias, model.row_norms, model.correlation, model.floor + tolerance)
+        columns = np.flatnonzero(model.row_norms > 0.0)
+        uncalibrated = cls(scores, mixture, columns, ScoreTail(np.zeros(1)))
+        size = int(np.clip(_SIMULATED_CELLS // model.n_features, _FEWEST_SIMULATED, _MOST_SIMULATED))
+        normals = np.random.default_rng(seed).standard_normal((size, model.n_features))
+        rows = rows_from_normals(normals, model.bias, model.row_norms, model.correlation, model.floor)
+        return cls(scores, mixture, columns, ScoreTail.of(uncalibrated.score(rows)))
+
+    def score(self, values: Values) -> FloatArray:
+        """One number per row, lower for stranger rows."""
+        score = self.scores.log_density(values)
+        if self.mixture is None or len(self.mixture.components) == 1:
+            return score
+        joint = self.mixture.joint(chosen(values, self.columns))
+        highest = joint.max(axis=1)
+        total = highest + np.log(np.exp(joint - highest[:, None]).sum(axis=1))
+        return np.asarray(score + joint[:, self.mixture.main] - total)
+
+    def p_value(self, score: FloatArray) -> FloatArray:
+        """The share of the model's own rows that score as low."""
+        return self.tail.p_value(score)
+
+    def residuals(self, values: Values) -> FloatArray:
+        """Per cell, its distance from what the row's other cells predict, in standard deviations."""
+        return self.scores.cell_residuals(values)
