@@ -7,6 +7,8 @@
     startup.py       import, --help, first fit of a fresh install, later processes
     methods.py       the papers' learners against the authors' figures; ``python -m benchmarks.methods`` compares all
     planner.py       does the planned number of rows reach the planned error?
+    robust.py        the robust learner in a zoo of outliers, some cells; ``python -m benchmarks.robust`` runs all
+    robust_limits.py many columns with few rows, single cells replaced
 
 Run some of them with ``python -m benchmarks accuracy speed``.
 """

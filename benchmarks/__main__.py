@@ -8,7 +8,7 @@ from importlib import import_module
 
 from benchmarks.table import Claim, render
 
-NAMES = ("accuracy", "calibration", "speed", "memory", "startup", "methods", "planner")
+NAMES = ("accuracy", "calibration", "speed", "memory", "startup", "methods", "planner", "robust", "robust_limits")
 
 
 def main(names: list[str]) -> int:

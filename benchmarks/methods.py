@@ -151,6 +151,7 @@ def compare() -> str:
     """The table of docs/methods.md."""
     rows = [
         Row('`OnePass()`, "one_pass"', methods.OnePass()),
+        Row('`Robust()`, "robust"', methods.Robust()),
         Row('`TruncatedSGD()`, "sgd" (001)', methods.TruncatedSGD()),
         Row('`MedianBias()`, "median" (001, footnote 4)', methods.MedianBias()),
         Row("`FilteredGradient(filter=None)` (000)", methods.FilteredGradient(filter=None)),
@@ -226,8 +227,8 @@ processes and merges the records, as a cluster would.
 
 {compare()}
 
-Only `OnePass` gives standard errors, row weights, partial_fit and merge. No method in this version is robust: filters
-dampen outlier rows, they do not remove their effect.
+Only `OnePass` and `Robust` give standard errors and take row weights; only `OnePass` has partial_fit and merge. Filters
+dampen outlier rows, `Robust` removes their effect: [robust.md](robust.md).
 """
     Path("docs/methods.md").write_text(TEXT)
     print(TEXT)

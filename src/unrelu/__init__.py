@@ -13,11 +13,13 @@ from unrelu._version import __version__
 if TYPE_CHECKING:
     from unrelu import guarantees, methods, metrics, synthetic
     from unrelu.distribution import RectifiedGaussian
-    from unrelu.estimators import RectifiedGaussianLearner, merge
+    from unrelu.estimators import FloorOutlierDetector, RectifiedGaussianLearner, RectifiedGaussianMixture, merge
 
 __all__ = [
+    "FloorOutlierDetector",
     "RectifiedGaussian",
     "RectifiedGaussianLearner",
+    "RectifiedGaussianMixture",
     "__version__",
     "guarantees",
     "merge",
@@ -27,8 +29,10 @@ __all__ = [
 ]
 
 _HOME = {
+    "FloorOutlierDetector": "unrelu.estimators",
     "RectifiedGaussian": "unrelu.distribution",
     "RectifiedGaussianLearner": "unrelu.estimators",
+    "RectifiedGaussianMixture": "unrelu.estimators",
     "merge": "unrelu.estimators",
 }
 _MODULES = {"guarantees", "methods", "metrics", "synthetic"}

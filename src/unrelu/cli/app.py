@@ -18,6 +18,7 @@ from unrelu.cli.info import info
 from unrelu.cli.outcome import command
 from unrelu.cli.reproduce import reproduce
 from unrelu.cli.sample import sample
+from unrelu.cli.score import score
 from unrelu.cli.simulate import simulate
 
 app = typer.Typer(
@@ -28,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # no command ends in a traceback: see outcome.py
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for body in (demo, fit, info, reproduce, sample, simulate):
+for body in (demo, fit, info, reproduce, sample, score, simulate):
     app.command()(command(body))
 
 

@@ -1,5 +1,26 @@
 """The scikit-learn skin: ``fit`` validates, calls the core and stores attributes."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from unrelu.estimators.learner import RectifiedGaussianLearner, merge
 
-__all__ = ["RectifiedGaussianLearner", "merge"]
+if TYPE_CHECKING:
+    from unrelu.estimators.mixture import RectifiedGaussianMixture
+    from unrelu.estimators.outliers import FloorOutlierDetector
+
+__all__ = ["FloorOutlierDetector", "RectifiedGaussianLearner", "RectifiedGaussianMixture", "merge"]
+
+_HOME = {
+    "FloorOutlierDetector": "unrelu.estimators.outliers",
+    "RectifiedGaussianMixture": "unrelu.estimators.mixture",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Whoever only learns does not wait for the other estimators' modules."""
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'unrelu.estimators' has no attribute {name!r}")

@@ -38,13 +38,27 @@ class ScoreTail:
         """The share of the model's rows with a score as low.
 
         >>> tail = ScoreTail.of(np.log(np.arange(1, 1001) / 1000.0))
-        >>> tail.p_value(np.log([0.5, 1e-9])).round(10)
-        array([0.5, 0. ])
+        >>> tail.p_value(np.log([0.5, 0.2])).round(2)
+        array([0.5, 0.2])
+        >>> bool(0.0 < tail.p_value(np.log([1e-6]))[0] < 1e-5)
+        True
         """
         start, excess, beyond = self._tail()
         within = np.searchsorted(self.scores, scores, side="right") / len(self.scores)
         continued = beyond * np.exp(np.minimum(scores - start, 0.0) / excess)
         return np.where(scores < start, continued, np.maximum(within, beyond))
+
+    def highest_p_value(self, scores: FloatArray, errors: float = 3.0) -> FloatArray:
+        """The p-values as large as they may be, so many standard errors of the simulation above.
+
+        The share beyond the start of the tail, and its mean excess, are known to 1 / sqrt(number of scores beyond).
+        """
+        start, excess, beyond = self._tail()
+        p = self.p_value(scores)
+        slack = 1.0 + errors / np.sqrt(beyond * len(self.scores))
+        within = p + errors * np.sqrt(p * (1.0 - p) / len(self.scores))
+        continued = beyond * slack * np.exp(np.minimum(scores - start, 0.0) / (excess * slack))
+        return np.where(scores < start, continued, within)
 
     def _tail(self) -> tuple[float, float, float]:
         """(where the continued tail starts, its mean excess, the share beyond its start)."""

@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.engines.local import available_cores, map_in_threads
 from unrelu.kernels.row_density import cell_residuals, log_densities, seen_totals
 from unrelu.statistics.tiles import as_stored
 
+_LOG_2PI_E = float(np.log(2.0 * np.pi) + 1.0)
 _RIDGE = 1e-8  # on the correlation scale: a singular matrix gets an inverse, a regular one does not notice
 _IMPOSSIBLE = -1e4  # log density of a cell that differs from a column without variance
 _FEWEST_SHARED, _MOST_SHARED = 256, 16_384  # rows worth a thread, and rows worth a copy in C order
@@ -44,13 +46,31 @@ class RowScores:
         """(Q, log det R) of the columns that vary."""
         at = np.flatnonzero(self.varying)
         r = self.correlation[np.ix_(at, at)] + _RIDGE * np.eye(len(at))
-        values, vectors = np.linalg.eigh(r)
-        values = np.maximum(values, _RIDGE)
-        precision = (vectors / values) @ vectors.T
-        return np.ascontiguousarray((precision + precision.T) / 2.0), float(np.log(values).sum())
+        root, failed = dpotrf(r, lower=True)
+        if failed:  # indefinite by more than the ridge: pairs estimated one by one
+            values, vectors = np.linalg.eigh(r)
+            values = np.maximum(values, _RIDGE)
+            return np.ascontiguousarray((vectors / values) @ vectors.T), float(np.log(values).sum())
+        lower, _ = dpotri(root, lower=True)
+        precision = np.tril(lower) + np.tril(lower, -1).T
+        return precision, 2.0 * float(np.log(np.diagonal(root)).sum())
+
+    @cached_property
+    def log_cell_unit(self) -> FloatArray:
+        """Per column: log of sqrt(2 pi e) times the spread it has given all others, in its own scale; 0 if constant.
+
+        The entropy of a normal of that spread, so that a seen cell adds about 0 to a score whatever the correlations.
+        """
+        unit = np.zeros(len(self.scale))
+        unit[self.varying] = 0.5 * (_LOG_2PI_E - np.log(np.diagonal(self._inverse[0])))
+        return unit
+
+    def score(self, values: Values) -> FloatArray:
+        """Log density per cell unit: rows are compared whatever the number of their cells above the floor."""
+        return self.log_density(values) + seen_sum(values, self.floor, self.log_cell_unit)
 
     def log_density(self, values: Values) -> FloatArray:
-        """One number per row of ``values``; missing cells are integrated over."""
+        """Per unit of scale, one number per row of ``values``; missing cells are integrated over."""
         precision, log_det = self._inverse
         out = np.empty(len(values))
         map_in_threads(

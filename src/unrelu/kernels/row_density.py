@@ -45,7 +45,7 @@ def log_probability_and_hazard(a: float) -> tuple[float, float]:
         probability = distribution(a)
         return math.log(probability), math.exp(-0.5 * a * a) / (_SQRT_2PI * probability)
     square = 1.0 / (a * a)
-    series = 1.0 - square * (1.0 - 3.0 * square)
+    series = 1.0 - square * (1.0 - 3.0 * square * (1.0 - 5.0 * square * (1.0 - 7.0 * square)))
     return -0.5 * (a * a + _LOG_2PI) - math.log(-a) + math.log(series), -a / series
 
 

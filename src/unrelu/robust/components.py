@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Assumptions, Block, FloatArray, Record
 from unrelu.correlations.weighted_moments import WeightedMoments
-from unrelu.covariance import assemble
 from unrelu.evidence import RecordedEvidence
 from unrelu.inference.calibration import rows_from_normals
 from unrelu.inference.row_scores import RowScores, Values, seen_sum
 from unrelu.marginals.censored_likelihood import CensoredLikelihood
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 
+_LEAST_EIGENVALUE = 1e-9
 _NOWHERE = -1e300  # log density where a component has none
 
 
@@ -62,13 +62,12 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class Gaussian:
-    """A rectified Gaussian. Its density is that of shrunken correlations, which few rows cannot overfit."""
+    """A rectified Gaussian, with shrunken correlations, which few rows cannot overfit."""
 
     setting: Setting
     bias: FloatArray
     scale: FloatArray
     correlation: FloatArray
-    scoring_correlation: FloatArray
     kind: str = "gaussian"
 
     @property
@@ -78,11 +77,16 @@ class Gaussian:
 
     @cached_property
     def scores(self) -> RowScores:
-        return RowScores(self.bias, self.scale, self.scoring_correlation, self.setting.floor)
+        return RowScores(self.bias, self.scale, self.correlation, self.setting.floor)
 
     @cached_property
     def log_scale(self) -> FloatArray:
         return np.log(self.scale)
+
+    @property
+    def log_unit(self) -> FloatArray:
+        """Of a seen cell, in the units of the table: density times it adds about 0 to a score."""
+        return self.log_scale + self.scores.log_cell_unit
 
     def log_density(self, values: Values) -> FloatArray:
         return self.scores.log_density(values) - seen_sum(values, self.setting.floor, self.log_scale)
@@ -98,8 +102,7 @@ class Gaussian:
 
     def loosened(self) -> Gaussian:
         """The same columns, but independent."""
-        alone = np.eye(len(self.bias))
-        return replace(self, correlation=alone, scoring_correlation=alone)
+        return replace(self, correlation=np.eye(len(self.bias)))
 
     def simulate(self, normals: FloatArray) -> FloatArray:
         """Rows of the model from rows of independent normals: common random numbers for models that move."""
@@ -113,11 +116,24 @@ def gaussian_from(record: PairMoments, setting: Setting) -> Gaussian:
     evidence = RecordedEvidence(setting.question, record.merge(setting.prior))
     rows = CensoredLikelihood(free).estimate(evidence)
     pairs = WeightedMoments(free).estimate(evidence, rows)
-    covariance, _ = assemble(rows.scale, pairs)
-    correlation = covariance / np.outer(rows.scale, rows.scale)
     keep = 1.0 - shrinkage(pairs.correlation, pairs.stderr)
-    scoring = keep * correlation + (1.0 - keep) * np.eye(len(correlation))
-    return Gaussian(setting, rows.bias, rows.scale, correlation, scoring)
+    return Gaussian(setting, rows.bias, rows.scale, shrunken(np.nan_to_num(pairs.correlation), keep))
+
+
+def shrunken(correlation: FloatArray, keep: float) -> FloatArray:
+    """keep R + (1 - keep) I, with less of R where pairs estimated one by one do not fit together.
+
+    Components come and go; only the model at the end is worth a proper assembly.
+    """
+    alone = np.eye(len(correlation))
+    while True:
+        mixed = keep * correlation + (1.0 - keep) * alone
+        try:
+            np.linalg.cholesky(mixed + _LEAST_EIGENVALUE * alone)
+        except np.linalg.LinAlgError:
+            keep *= 0.95
+        else:
+            return mixed
 
 
 def shrinkage(correlation: FloatArray, stderr: FloatArray) -> float:
@@ -240,19 +256,19 @@ class Atom:
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """Whatever no component explains: an improper density, ``level`` per unit of scale of each cell above the floor.
+    """Whatever no component explains: an improper density, ``level`` in cell units of the genuine rows.
 
     With it one far row cannot take a component with it (Coretto and Hennig 2016).
     """
 
     level: float
-    log_scale: FloatArray
+    log_unit: FloatArray
     floor: FloatArray
     kind: str = "unexplained"
     n_parameters: int = 0
 
     def log_density(self, values: Values) -> FloatArray:
-        return self.level - seen_sum(values, self.floor, self.log_scale)
+        return self.level - seen_sum(values, self.floor, self.log_unit)
 
     def record(self, block: Block) -> Nothing:  # noqa: ARG002 - the protocol's
         return Nothing()

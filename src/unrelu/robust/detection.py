@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrelu.contracts import FloatArray
 from unrelu.distribution import RectifiedGaussian
@@ -19,7 +18,7 @@ from unrelu.inference.row_scores import RowScores, Values
 from unrelu.learning import Learned
 from unrelu.robust.learning import RobustLearned
 from unrelu.robust.mixture import Mixture
-from unrelu.robust.reweighting import chosen
+from unrelu.robust.reweighting import Columns, chosen
 
 _SIMULATED_CELLS, _FEWEST_SIMULATED, _MOST_SIMULATED = 2_000_000, 5_000, 100_000
 
@@ -30,24 +29,27 @@ class OutlierScores:
 
     scores: RowScores
     mixture: Mixture | None
-    columns: NDArray[np.intp]
+    columns: Columns
     tail: ScoreTail
 
     @classmethod
     def of(cls, learned: Learned, floor_tolerance: float = 0.0, seed: int = 0) -> Self:
         """From a fit; a robust one also knows groups of outliers."""
-        mixture = learned.mixture if isinstance(learned, RobustLearned) else None
-        return cls._calibrated(learned.distribution, mixture, floor_tolerance, seed)
+        if not isinstance(learned, RobustLearned):
+            return cls.of_model(learned.distribution, floor_tolerance, seed)
+        return cls._calibrated(learned.distribution, learned.mixture, learned.columns, (floor_tolerance, seed))
 
     @classmethod
     def of_model(cls, model: RectifiedGaussian, floor_tolerance: float = 0.0, seed: int = 0) -> Self:
         """From a model alone."""
-        return cls._calibrated(model, None, floor_tolerance, seed)
+        return cls._calibrated(model, None, np.arange(model.n_features), (floor_tolerance, seed))
 
     @classmethod
-    def _calibrated(cls, model: RectifiedGaussian, mixture: Mixture | None, tolerance: float, seed: int) -> Self:
+    def _calibrated(
+        cls, model: RectifiedGaussian, mixture: Mixture | None, columns: Columns, how: tuple[float, int]
+    ) -> Self:
+        tolerance, seed = how
         scores = RowScores(model.bias, model.row_norms, model.correlation, model.floor + tolerance)
-        columns = np.flatnonzero(model.row_norms > 0.0)
         uncalibrated = cls(scores, mixture, columns, ScoreTail(np.zeros(1)))
         size = int(np.clip(_SIMULATED_CELLS // model.n_features, _FEWEST_SIMULATED, _MOST_SIMULATED))
         normals = np.random.default_rng(seed).standard_normal((size, model.n_features))
@@ -56,7 +58,7 @@ class OutlierScores:
 
     def score(self, values: Values) -> FloatArray:
         """One number per row, lower for stranger rows."""
-        score = self.scores.log_density(values)
+        score = self.scores.score(values)
         if self.mixture is None or len(self.mixture.components) == 1:
             return score
         joint = self.mixture.joint(chosen(values, self.columns))

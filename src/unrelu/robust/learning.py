@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
-from unrelu.contracts import Assumptions, Block, Evidence, FloatArray, Question, R, RobustReport, RowGroup
+from unrelu.contracts import Assumptions, Block, BoolArray, Evidence, FloatArray, Question, R, RobustReport, RowGroup
 from unrelu.correlations.weighted_moments import WeightedMoments
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import AmbiguousMajorityWarning, InvalidDataError, UnreluWarning
@@ -19,7 +20,7 @@ from unrelu.marginals.censored_likelihood import CensoredLikelihood
 from unrelu.robust.components import Atom, Gaussian, Noise, Setting
 from unrelu.robust.growth import Rows, grow, run_on
 from unrelu.robust.mixture import Mixture, Settled, settle
-from unrelu.robust.reweighting import Columns, chosen, reweight
+from unrelu.robust.reweighting import Columns, Imitation, chosen, reweight
 from unrelu.robust.starts import Start, concentrated_starts
 from unrelu.robust.table import check_table, find_atoms, prior_record
 from unrelu.samples import ArraySamples
@@ -34,8 +35,9 @@ _CALIBRATION_ROWS = 4000
 _ROUNDS_OF_ONE = 10
 _MOST_FULL_ROUNDS = 30
 _CLOSE = 0.5  # standard errors of all rows, in the one direction that settles slowest
-_CLEAR_MAJORITY = 0.6
+_MAJORITY, _CLEAR_MAJORITY = 0.45, 0.6
 _SAME_START = 0.8  # of the rows in common
+_SAME_ROWS = 0.95  # judged alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +45,7 @@ class RobustLearned(Learned):
     """The model of the genuine rows, and the mixture that tells them from others.
 
     ``row_weights``: one per row of the table, 0 for outliers, without the table's own weights. The mixture speaks of
-    the columns ``columns``, those that vary.
+    the columns ``columns``, those by which rows can be judged.
     """
 
     row_weights: FloatArray
@@ -62,16 +64,22 @@ def learn_robustly(evidence: Evidence, assumptions: Assumptions, most_components
     atoms, values_once = find_atoms(values, inner)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)  # of fits on the way, not of the result
-        setting = Setting(inner, prior_record(values_once, inner, rng))
-        rows = Rows(values, subsample.weights, _evidence_of(values, subsample.weights))
-        starts = concentrated_starts(values_once[: _start_rows(len(columns))], setting, rng)
-        settled = choose_mixture(rows, starts, atoms, setting, most_components, rng)
+        # Many small products and factorizations: BLAS threads would cost more than they give, and on a busy machine
+        # wait for each other. Scoring rows has threads of its own.
+        with threadpool_limits(1, user_api="blas"):
+            setting = Setting(inner, prior_record(values_once, inner, rng))
+            weights = subsample.weights * (subsample.weights.sum() / np.sum(subsample.weights**2))  # sum: Kish's rows
+            rows = Rows(values, weights, _evidence_of(values, weights))
+            some = rng.permutation(len(values_once))[: _start_rows(len(columns))]  # rows come in table order
+            starts = concentrated_starts(values_once[np.sort(some)], setting, rng)
+            settled = choose_mixture(rows, starts, atoms, setting, most_components, rng)
         mixture, rounds = settle_on_all(ColumnEvidence(evidence, columns), settled, subsample)
-        reweighted = reweight(evidence, mixture, assumptions, columns, rng)
-    warn_of_two_groups(mixture, subsample.n_rows)
+        imitation = Imitation(rng, np.isnan(subsample.values))
+        reweighted = reweight(evidence, mixture, assumptions, columns, imitation)
+    warn_of_two_groups(mixture, subsample.n_present)
     stages = solve_kept(reweighted.record, assumptions, evidence.feature_names)
     record = reweighted.record
-    n_cells = subsample.n_rows * record.n_features
+    n_cells = subsample.n_present * record.n_features
     report = RobustReport(
         method="robust",
         n_rows=subsample.n_rows,
@@ -83,7 +91,7 @@ def learn_robustly(evidence: Evidence, assumptions: Assumptions, most_components
         pairs_never_above_together=int(np.count_nonzero(np.triu(record.count < 0.5, 1))),
         assembly=stages.assembly,
         rounds=rounds + reweighted.rounds,
-        share_downweighted=float(np.mean(reweighted.weights < 0.5)),
+        share_downweighted=reweighted.share_downweighted,
         groups=groups_of(mixture),
         cut_p_value=float(reweighted.tail.p_value(np.array([reweighted.cut]))[0]),
         starts_disagreed=any(start.overlap(starts[0]) < _SAME_START for start in starts[1:]),
@@ -123,28 +131,30 @@ def _evidence_of(values: NDArray[Any], weights: FloatArray) -> SampleEvidence:
 def choose_mixture(
     rows: Rows, starts: list[Start], atoms: list[Atom], setting: Setting, most: int, rng: np.random.Generator
 ) -> Settled:
-    """The mixture of lowest BIC, from the best start and any other that differs from it."""
+    """The mixture of lowest BIC, from the best start and any other that leads to other rows."""
     normals = rng.standard_normal((_CALIBRATION_ROWS, rows.values.shape[1]))
     noise = noise_below(starts[0].component, normals)
     found: list[Settled] = []
+    kept_by: list[BoolArray] = []
     for start in starts:
-        if found and start.overlap(starts[0]) > _SAME_START:
-            continue
-        base = _with_side_components(start.component, [*atoms, noise])
-        one = settle(rows.evidence, base, _ROUNDS_OF_ONE)
-        noise = noise if found else noise_below(one.mixture.main_component, normals)
-        base = _with_side_components(start.component, [*atoms, noise])
+        one = settle(rows.evidence, _with_side_components(start.component, [*atoms, noise]), _ROUNDS_OF_ONE)
+        if not found:  # the level of the first goes for all, so that their likelihoods compare
+            noise = noise_below(one.mixture.main_component, normals)
         one = settle(rows.evidence, _replace_noise(one.mixture, noise), _ROUNDS_OF_ONE)
-        one, base = drop_needless_atoms(rows, one, base)
+        kept = one.mixture.posterior(rows.values)[0][:, one.mixture.main] > 0.5
+        if any(np.mean(kept == other) > _SAME_ROWS for other in kept_by):
+            continue
+        kept_by.append(kept)
+        one, base = drop_needless_atoms(rows, one, _with_side_components(start.component, [*atoms, noise]))
         found.append(grow(rows, run_on(rows.evidence, one), base, setting, most, scattered=True))
     return min(found, key=lambda settled: settled.bic)
 
 
 def noise_below(component: Gaussian, normals: FloatArray) -> Noise:
     """Density of the unexplained: that of the genuine rows twice as far out as their lowest percent."""
-    scores = component.scores.log_density(component.simulate(normals))
+    scores = component.scores.score(component.simulate(normals))
     level = 2.0 * float(np.quantile(scores, 0.01)) - float(np.median(scores))
-    return Noise(level, component.log_scale, component.setting.floor)
+    return Noise(level, component.log_unit, component.setting.floor)
 
 
 def _with_side_components(component: Gaussian, others: list[Any]) -> Mixture:
@@ -173,9 +183,9 @@ def settle_on_all(evidence: Evidence, settled: Settled, subsample: Subsample) ->
     is due to the components' overlap by the square root of the log-likelihood's rate.
     """
     mixture = settled.mixture
-    if subsample.n_rows <= len(subsample.rows):
+    if subsample.n_present <= len(subsample.rows):
         return mixture, settled.rounds
-    distance = float(np.sqrt(subsample.n_rows / len(subsample.rows)))
+    distance = float(np.sqrt(subsample.n_present / len(subsample.rows)))
     rate = float(np.sqrt(settled.rate))
     needed = int(np.ceil(np.log(_CLOSE / distance) / np.log(rate))) - 1 if 0.0 < rate < 1.0 else 0
     needed = int(np.clip(needed, 0, _MOST_FULL_ROUNDS))
@@ -217,10 +227,17 @@ def warn_of_two_groups(mixture: Mixture, n_rows: int) -> None:
     share = float(mixture.shares[mixture.main])
     if share >= _CLEAR_MAJORITY:
         return
-    sizes = f"about {round(n_rows * share):,} and {round(n_rows * (1.0 - share)):,} rows"
+    genuine, others = round(n_rows * share), round(n_rows * (1.0 - share))
+    if share >= _MAJORITY:
+        found = (
+            f"The rows fall in groups of about {genuine:,} and {others:,} that explain the table about equally well."
+        )
+    else:
+        found = (
+            f"No single model fits most rows: the largest part that fits one is about {genuine:,}, the rest {others:,}."
+        )
     warn(
-        f"The rows fall in groups of {sizes} that explain the table about equally well. The group of"
-        f" {round(n_rows * share):,} was taken as genuine, being the largest that fits one model, but the table"
-        " cannot say so. Look at row_weights_, or split the table.",
+        f"{found} The {genuine:,} were taken as genuine, but the table cannot say so. Look at the weights of the rows,"
+        " or split the table; where columns are skewed, transform them first (logarithm, cube root).",
         AmbiguousMajorityWarning,
     )

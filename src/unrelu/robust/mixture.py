@@ -16,10 +16,10 @@ from unrelu.contracts import Block, Evidence, FloatArray
 from unrelu.inference.row_scores import Values
 from unrelu.robust.components import Component, Gaussian
 
-_SMALLEST_WEIGHT = 1e-12  # weight 0 would mean an absent row
-_SETTLED = 2e-3  # log-likelihood still to be gained: moves no estimate by more than .06 standard errors
+_SMALLEST_WEIGHT = 1e-8  # of a row in a component
+_SETTLED = 1e-2  # log-likelihood still to be gained: moves no estimate by more than .15 standard errors
 _SLOWEST = 0.99  # rate of convergence beyond which it is not believed
-_ROUNDS_AT_A_TIME, _MOST_ROUNDS = 10, 300
+_ROUNDS_AT_A_TIME, _MOST_ROUNDS = 10, 150
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,15 +105,20 @@ class MixtureQuestion:
         share, density = self.mixture.posterior(block.values)
         share *= weights[:, None]
         records = tuple(
-            component.record(Block(block.values, block.first_row, present(share[:, k], weights)))
+            component.record(weighted_rows(block.values, share[:, k], block.first_row))
             for k, component in enumerate(self.mixture.components)
         )
         return MixtureMoments(records, share.sum(axis=0), float(weights.sum()), float(weights @ density))
 
 
-def present(share: FloatArray, weights: FloatArray) -> FloatArray:
-    """Weights of rows that are there, however unlikely: only a row of weight 0 in the table is absent."""
-    return np.ascontiguousarray(np.maximum(share, _SMALLEST_WEIGHT * (weights > 0.0)))
+def weighted_rows(values: Values, weights: FloatArray, first_row: int = 0) -> Block:
+    """The rows that matter: a far one would be felt even at a weight of 1e-12. Where none does, an absent row."""
+    kept = weights > _SMALLEST_WEIGHT
+    if kept.all():
+        return Block(values, first_row, np.ascontiguousarray(weights))
+    if not kept.any():
+        return Block(values[:1], first_row, np.zeros(1))
+    return Block(values[kept], first_row, weights[kept])
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +164,8 @@ def settle(evidence: Evidence, mixture: Mixture, most_rounds: int) -> Settled:
             # The fits to pairs are not exactly maximum likelihood, so that a round may also lose a little.
             last, before = abs(levels[-1] - levels[-2]), abs(levels[-2] - levels[-3])
             rate = min(last / before, _SLOWEST) if before > 0.0 else 0.0
-            to_gain = last / (1.0 - rate)
+            # Of two gains the larger: one alone may be near 0 only for changing its sign.
+            to_gain = max(last, before) / (1.0 - rate)
             if to_gain < _SETTLED:
                 break
     assert moments is not None, "at least one round"

@@ -20,14 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import poisson
 
-from unrelu.contracts import Assumptions, Block, Evidence, FloatArray, RowParameters
+from unrelu.contracts import Assumptions, Block, BoolArray, Evidence, FloatArray, RowParameters
 from unrelu.correlations.weighted_moments import WeightedMoments
 from unrelu.evidence import RecordedEvidence
 from unrelu.inference.calibration import ScoreTail, rows_from_normals
 from unrelu.inference.row_scores import RowScores, Values, seen_sum
 from unrelu.learning import Stages, learn
 from unrelu.marginals.censored_likelihood import CensoredLikelihood
-from unrelu.robust.mixture import Mixture, present
+from unrelu.robust.mixture import Mixture, weighted_rows
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 
 _WIDEST_TAIL = 0.05  # the share of genuine rows a cut may take
@@ -75,7 +75,7 @@ class VerdictQuestion:
         relative = np.exp(joint - highest)
         genuine = relative[:, main] / relative.sum(axis=1)
         score = joint[:, main] - np.log(self.mixture.shares[main])
-        score += seen_sum(values, component.setting.floor, component.log_scale)
+        score += seen_sum(values, component.setting.floor, component.log_unit)
         return RowVerdicts(((block.first_row, np.stack([genuine, score, weights], axis=1)),))
 
 
@@ -88,8 +88,8 @@ class ReweightedQuestion:
 
     def __call__(self, block: Block) -> PairMoments:
         weights = self.weights[block.first_row : block.first_row + len(block.values)]
-        given = np.ones(len(weights)) if block.weights is None else block.weights
-        return self.question(Block(block.values, block.first_row, present(weights * given, given)))
+        weights = weights if block.weights is None else weights * block.weights
+        return self.question(weighted_rows(block.values, weights, block.first_row))
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +98,7 @@ class Reweighted:
 
     record: PairMoments
     weights: FloatArray
+    share_downweighted: float
     cut: float
     tail: ScoreTail
     rounds: int
@@ -111,16 +112,32 @@ def excess_cut(scores: FloatArray, weights: FloatArray, tail: ScoreTail) -> floa
     low = np.flatnonzero(scores < tail.quantile(_WIDEST_TAIL))
     low = low[np.argsort(scores[low])]
     found = np.cumsum(weights[low])
-    expected = weights.sum() * tail.p_value(scores[low])
-    significant = poisson.sf(np.round(found) - 1.0, expected) < _SIGNIFICANT
+    significant = poisson.sf(np.round(found) - 1.0, weights.sum() * tail.highest_p_value(scores[low])) < _SIGNIFICANT
     if not significant.any():
         return -np.inf
+    expected = weights.sum() * tail.p_value(scores[low])
     excess = np.where(significant, found - expected, -np.inf)
     return float(scores[low[np.argmax(excess)]])
 
 
+@dataclass(frozen=True, eq=False)
+class Imitation:
+    """How rows of a model are made to look like the table's: ``missing`` holds which cells of some rows are missing."""
+
+    rng: np.random.Generator
+    missing: BoolArray
+
+    def normals(self, size: int, n_columns: int) -> FloatArray:
+        return self.rng.standard_normal((size, n_columns))
+
+    def with_holes(self, rows: FloatArray) -> FloatArray:
+        if self.missing.any():
+            rows[self.missing[np.arange(len(rows)) % len(self.missing)]] = np.nan
+        return rows
+
+
 def reweight(
-    evidence: Evidence, mixture: Mixture, assumptions: Assumptions, columns: Columns, rng: np.random.Generator
+    evidence: Evidence, mixture: Mixture, assumptions: Assumptions, columns: Columns, imitation: Imitation
 ) -> Reweighted:
     """The model of the mixture's main component, from all rows.
 
@@ -129,19 +146,26 @@ def reweight(
     """
     verdicts = evidence.collect(VerdictQuestion(mixture, columns), remember=False).table
     genuine, scores, given = verdicts.T
-    fit = _Refit(evidence, assumptions, mixture.main_component.scores, columns)
+    # Rows are judged by what fits them best; a rank or signs that the user assumes are for the result.
+    free = replace(assumptions, n_components=None, nonnegative_bias=False)
+    fit = _Refit(evidence, free, mixture.main_component.scores, columns, imitation)
     data = fit.record(genuine)
     stages = fit.solve(data)
-    normals = rng.standard_normal((_SIMULATED, len(columns)))
+    normals = imitation.normals(_SIMULATED, len(columns))
     tail = ScoreTail.of(fit.simulated_scores(stages, normals))
     cut = excess_cut(scores, genuine * given, tail)
     if cut == -np.inf:
-        return Reweighted(data, genuine, cut, tail, 0)
+        return Reweighted(data, genuine, downweighted(genuine, given), cut, tail, 0)
     weights = np.where(scores > cut, genuine, 0.0)
     data = fit.record(weights)
-    normals = rng.standard_normal((int(np.clip(len(scores), _SIMULATED, _MOST_SIMULATED)), len(columns)))
+    normals = imitation.normals(int(np.clip(len(scores), _SIMULATED, _MOST_SIMULATED)), len(columns))
     record, rounds = fit.complete(data, normals, cut)
-    return Reweighted(record, weights, cut, tail, rounds)
+    return Reweighted(record, weights, downweighted(weights, given), cut, tail, rounds)
+
+
+def downweighted(weights: FloatArray, given: FloatArray) -> float:
+    """The share of the rows, those of weight 0 in the table aside, that count less than half."""
+    return float(np.mean(weights[given > 0.0] < 0.5))
 
 
 @dataclass(frozen=True)
@@ -152,6 +176,7 @@ class _Refit:
     assumptions: Assumptions
     scores: RowScores
     columns: Columns
+    imitation: Imitation
 
     @property
     def question(self) -> PairMomentsQuestion:
@@ -166,14 +191,14 @@ class _Refit:
         return learn(evidence, self.assumptions, marginals, correlations)
 
     def simulated_scores(self, stages: Stages, normals: FloatArray) -> FloatArray:
-        return self.scores.log_density(chosen(self._simulated(stages, normals), self.columns))
+        return self.scores.score(chosen(self._simulated(stages, normals), self.columns))
 
     def complete(self, data: PairMoments, normals: FloatArray, cut: float) -> tuple[PairMoments, int]:
         """The record that agrees with the rows above the cut and with its own model below it, and the rounds taken."""
         record, stages = data, self.solve(data)
         for rounds in range(1, _MOST_ROUNDS + 1):
             rows = self._simulated(stages, normals)
-            below = self.scores.log_density(chosen(rows, self.columns)) <= cut
+            below = self.scores.score(chosen(rows, self.columns)) <= cut
             if not below.any():
                 return record, rounds
             share = float(below.mean())
@@ -195,10 +220,16 @@ class _Refit:
         rows = np.tile(np.maximum(stages.rows.bias, self.assumptions.floor), (len(normals), 1))
         model = stages.distribution.marginal(self.columns.tolist())
         rows[:, self.columns] = rows_from_normals(normals, model.bias, model.row_norms, model.correlation, model.floor)
-        return rows
+        return self.imitation.with_holes(rows)
 
 
 def completed(data: PairMoments, simulated: PairMoments, weight: float) -> PairMoments:
     """Both records, the simulated one at the given weight. Errors stay those of the data: simulation adds no rows."""
     both = data.merge(simulated.scaled(weight / simulated.weight))
-    return replace(both, n_rows=data.n_rows, squared_weight=both.weight**2 / data.effective_rows)
+    observed = both.observed
+    if observed is not None and data.observed is not None:
+        rows = data.observed.count**2 / np.maximum(data.observed.squared_weight, 1e-300)
+        squared = np.divide(observed.count**2, rows, out=np.zeros_like(rows), where=rows > 0.0)
+        observed = replace(observed, squared_weight=squared)
+    squared_weight = both.weight**2 / data.effective_rows
+    return replace(both, n_rows=data.n_rows, squared_weight=squared_weight, observed=observed)

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from unrelu.contracts import Block, FloatArray
 from unrelu.inference.row_scores import Values
 from unrelu.robust.components import Gaussian, Setting, gaussian_from
 
-_SEEDS = 60
+_MOST_SEEDS, _FEWEST_SEEDS, _SEED_COLUMNS = 60, 20, 3000  # so many random rows over the columns
 _PLAIN_STEPS = 3
 _PROMISING, _PROMISING_STEPS = 8, 2
 _FINAL, _FINAL_STEPS = 3, 12
@@ -61,21 +62,24 @@ def standardized(values: Values, floor: FloatArray) -> FloatArray:
     middle, spread = np.empty(x.shape[1]), np.empty(x.shape[1])
     for j, column in enumerate(x.T):
         known = column[~np.isnan(column)]
-        middle[j], spread[j] = _middle_and_spread(known, floor[j])
+        middle[j], spread[j] = middle_and_spread(known, floor[j])
     return np.nan_to_num((x - middle) / spread, nan=0.0)
 
 
-def _middle_and_spread(x: FloatArray, floor: float) -> tuple[float, float]:
+def middle_and_spread(x: FloatArray, floor: float) -> tuple[float, float]:
     """Median, and a standard deviation from the quantiles near it that lie above the floor.
 
     Quantiles about the median stay among the genuine rows while these are the majority, and do not collapse where
-    about half of the column is floored, as absolute deviations from the median do.
+    about half of the column is floored, as absolute deviations from the median do. Of a column that is mostly floored
+    the lower quartile of what is seen, for outliers may be most of the rest.
     """
+    if len(x) == 0:
+        return floor, 1.0
     low, middle, high = np.quantile(x, [0.35, 0.5, 0.65])
     seen = x[x > floor]
     spread = (high - low) / 0.7706 if low > floor else (high - middle) / 0.3853
     if middle <= floor or spread <= 0.0:
-        spread = (np.median(seen) - floor) / 0.6745 if len(seen) else 1.0
+        spread = (np.quantile(seen, 0.25) - floor) / 0.3186 if len(seen) else 1.0
     return float(middle), float(spread)
 
 
@@ -86,7 +90,8 @@ def _plain_halves(z: FloatArray, rng: np.random.Generator) -> list[Rows]:
     ridge = _RIDGE * (0.1 + np.quantile(np.abs(z), 0.75, axis=0)) ** 2
     seeds = [_nearest(np.sum(z**2, axis=1), half), _nearest(np.sum(np.minimum(np.abs(z), 3.0), axis=1), half)]
     size = np.sqrt(1.0 + z**2)
-    for row in rng.choice(n, size=min(_SEEDS, n), replace=False):
+    n_seeds = int(np.clip(_SEED_COLUMNS // d, _FEWEST_SEEDS, _MOST_SEEDS))
+    for row in rng.choice(n, size=min(n_seeds, n), replace=False):
         # Differences count relative to the size of the values, lest a heavy tail makes all rows equally far.
         seeds.append(_nearest(np.sum(((z - z[row]) / np.maximum(size, size[row])) ** 2, axis=1), max(n // 6, d + 1)))
     found = []
@@ -113,7 +118,7 @@ def _plain_step(z: FloatArray, rows: Rows, ridge: FloatArray, half: int) -> tupl
     centre = z[rows].mean(axis=0)
     covariance = np.atleast_2d(np.cov(z[rows], rowvar=False)) + np.diag(ridge)
     root = np.linalg.cholesky(covariance)
-    distance = np.sum(np.linalg.solve(root, (z - centre).T) ** 2, axis=0)
+    distance = np.sum(solve_triangular(root, (z - centre).T, lower=True, check_finite=False) ** 2, axis=0)
     return _nearest(distance, half), 2.0 * float(np.log(np.diagonal(root)).sum())
 
 

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Assumptions, Block, FloatArray
+from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray
 from unrelu.errors import DuplicatedRowsWarning, InvalidDataError
 from unrelu.robust.components import Atom
 from unrelu.robust.reweighting import Columns
+from unrelu.robust.starts import middle_and_spread, standardized
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.statistics.subsample import Subsample
+from unrelu.statistics.tiles import as_stored
 from unrelu.validation import warn
 
-_PRIOR_ROWS = 256
+_PRIOR_ROWS, _PRIOR_REACH = 256, 3.0
+_NEAR = 10.0  # spreads: rows farther out do not say whether columns repeat each other
 _ATOM_SHARE, _ATOM_ROWS, _MOST_ATOMS = 0.004, 5, 8
 _MANY_COPIES = 0.1
 
 
 def check_table(subsample: Subsample, assumptions: Assumptions, names: tuple[str, ...] | None) -> Columns:
-    """The columns that vary, after clear words about a table that cannot be learned from."""
+    """The columns by which rows can be judged, after clear words about a table that cannot be learned from."""
     subsample.screening.check(assumptions.lowest, names)
     n, d = len(subsample.rows), len(assumptions.floor)
     if n < 2 * d:
@@ -30,34 +32,85 @@ def check_table(subsample: Subsample, assumptions: Assumptions, names: tuple[str
             f"Only {n:,} rows for {d:,} columns: telling outlier rows from genuine ones takes at least two rows a"
             " column. Add rows, drop columns, or use method='one_pass'."
         )
-    x = np.maximum(subsample.values, np.array(assumptions.censoring).astype(subsample.values.dtype))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of a column without values, which the learner names
-        varying = np.nanmax(x, axis=0) > np.nanmin(x, axis=0)
-    if not varying.any():
+    floor = np.array(assumptions.censoring).astype(subsample.values.dtype)
+    refuse_identical(at_least(subsample.values, floor), floor, subsample.rows)
+    varying = [spreads(column[~np.isnan(column)], low) for column, low in zip(subsample.values.T, floor, strict=True)]
+    if not any(varying):
         raise InvalidDataError("No column varies: there is nothing to learn.")
-    return np.flatnonzero(varying)
+    columns = np.flatnonzero(varying)
+    return columns[~linear_image(np.ascontiguousarray(subsample.values[:, columns]), floor[columns])]
+
+
+def linear_image(values: NDArray[Any], floor: FloatArray) -> BoolArray:
+    """True for a column that repeats an earlier one, in whatever units: it says nothing more about a row.
+
+    Two columns are judged by the rows above both floors, as :mod:`unrelu.statistics.pair_moments` sums them.
+    """
+    levels = tuple(floor.astype(np.float64).tolist())
+    near = (np.abs(standardized(values, floor)) < _NEAR).all(axis=1)
+    if not near.any():
+        return np.zeros(values.shape[1], dtype=np.bool_)
+    record = PairMomentsQuestion(levels, levels)(Block(values[near]))
+    count = np.where(record.count > 2.0, record.count, np.nan)
+    mean = record.masked_sum / count
+    variance = record.masked_square / count - mean**2
+    covariance = record.cross / count - mean * mean.T
+    with np.errstate(invalid="ignore"):
+        same = covariance**2 >= (1.0 - 1e-10) * variance * variance.T
+        same &= variance * variance.T > 0.0
+    return np.asarray(np.triu(same, 1).any(axis=0))
+
+
+def spreads(column: NDArray[Any], floor: float) -> bool:
+    """Whether rows can be judged by a column: not where most of its values are one and the same above the floor."""
+    values, counts = np.unique(np.maximum(column, floor), return_counts=True)
+    if len(values) < 2:
+        return False
+    most = int(np.argmax(counts))
+    return bool(values[most] <= floor or counts[most] <= len(column) / 2)
+
+
+def refuse_identical(x: NDArray[Any], floor: FloatArray, rows: NDArray[np.int64]) -> None:
+    """Raise where more than half of the rows are one and the same. All at the floor they may be: models have those."""
+    first, _, counts = distinct_rows(x)
+    most = int(np.argmax(counts))
+    row = x[first[most]]
+    if counts[most] > len(x) / 2 and not np.isnan(row).any() and (row > floor).any():
+        raise InvalidDataError(
+            f"{counts[most] / len(x):.0%} of the rows are identical (row {rows[first[most]]:,} is the first): no method"
+            " can tell genuine rows from those. Drop the copies if they are an artefact, or use method='one_pass'."
+        )
+
+
+def at_least(values: NDArray[Any], floor: FloatArray) -> NDArray[Any]:
+    """Cells below the floor raised to it; 0.0 and -0.0 made the same."""
+    return np.asarray(np.maximum(values, floor.astype(values.dtype)) + values.dtype.type(0.0))
+
+
+def distinct_rows(x: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """(where each distinct row first is, which of them each row is, how often each is)."""
+    keys = np.ascontiguousarray(x).view(np.dtype((np.void, x.dtype.itemsize * x.shape[1]))).ravel()
+    _, first, which, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    return first, which.ravel(), counts
 
 
 def find_atoms(values: NDArray[Any], assumptions: Assumptions) -> tuple[list[Atom], NDArray[Any]]:
     """Rows repeated so often that they may be atoms, and the rows without them."""
-    floor = np.array(assumptions.censoring)
-    x = np.maximum(values, floor.astype(values.dtype))
+    floor = as_stored(np.array(assumptions.censoring), values)
+    x = at_least(values, floor)
     complete = ~np.isnan(x).any(axis=1)
-    keys = np.ascontiguousarray(x).view(np.dtype((np.void, x.dtype.itemsize * x.shape[1]))).ravel()
-    _, first, which, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    first, which, counts = distinct_rows(x)
     n = len(x)
-    if counts.max() > n / 2 and complete[first[np.argmax(counts)]]:
-        share = counts.max() / n
-        raise InvalidDataError(
-            f"{share:.0%} of the rows are identical, row {int(first[np.argmax(counts)])} of the sample looked at:"
-            " no method can tell genuine rows from that. Drop the copies if they are an artefact."
-        )
     often = [k for k in np.argsort(-counts, kind="stable") if counts[k] >= max(_ATOM_ROWS, _ATOM_SHARE * n)]
     often = [k for k in often if complete[first[k]]][:_MOST_ATOMS]
     resolution = column_resolution(x, floor)
     atoms = [Atom(x[first[k]].astype(np.float64), floor, _log_mass(x[first[k]], floor, resolution)) for k in often]
-    repeated = np.isin(which.ravel(), often)
+    repeated = np.isin(which, often)
+    if n - np.count_nonzero(repeated) < 2 * x.shape[1]:
+        raise InvalidDataError(
+            f"Nearly all rows are copies of {len(often)} rows: too few others are left to learn from. Drop the copies"
+            " if they are an artefact, or use method='one_pass'."
+        )
     copies = int(np.sum(counts[(counts > 1) & (np.count_nonzero(x[first] > floor, axis=1) > 1)] - 1))
     copies -= sum(int(counts[k]) - 1 for k in often if np.count_nonzero(x[first[k]] > floor) > 1)
     if copies > _MANY_COPIES * n:
@@ -83,13 +136,13 @@ def _log_mass(row: FloatArray, floor: FloatArray, resolution: FloatArray) -> flo
 
 
 def prior_record(values: NDArray[Any], assumptions: Assumptions, rng: np.random.Generator) -> PairMoments:
-    """A record worth one row: columns shuffled against each other, and cut at their upper quartile's double."""
+    """A record worth one row: columns shuffled against each other, and cut where outliers may begin."""
     floor = np.array(assumptions.censoring)
     drawn = np.empty((_PRIOR_ROWS, values.shape[1]))
     for j in range(values.shape[1]):
         x = values[~np.isnan(values[:, j]), j].astype(np.float64)
-        most = floor[j] + 2.0 * (np.quantile(x[x > floor[j]], 0.75) - floor[j]) if (x > floor[j]).any() else 1.0
-        drawn[:, j] = np.minimum(rng.choice(x, _PRIOR_ROWS), most)
-        drawn[0, j] = np.median(x[x > floor[j]]) if (x > floor[j]).any() else floor[j] + 1.0
+        middle, spread = middle_and_spread(x, floor[j])
+        drawn[:, j] = np.minimum(rng.choice(x, _PRIOR_ROWS), middle + _PRIOR_REACH * spread)
+        drawn[0, j] = max(middle, floor[j]) + spread  # seen at least once
     record = PairMomentsQuestion.under(assumptions)(Block(drawn))
     return record.scaled(1.0 / record.weight)

@@ -23,8 +23,8 @@ Keys = NDArray[np.uint64]
 class Subsample:
     """``values`` (m x d) and ``weights`` of the sampled rows in table order, and what all rows were like.
 
-    Rows of weight 0 are not sampled and count for nothing in ``above`` and ``observed``: per column, the rows above
-    the floor and the rows not missing.
+    Rows of weight 0 are not sampled and count only in ``n_rows``, not in ``n_present``, ``above`` and ``observed``: per
+    column, the rows above the floor and the rows not missing.
     """
 
     size: int
@@ -33,7 +33,7 @@ class Subsample:
     values: NDArray[np.floating[Any]]
     weights: FloatArray
     n_rows: int
-    weight: float
+    n_present: int
     above: NDArray[np.int64]
     observed: NDArray[np.int64]
     screening: Screening
@@ -49,7 +49,7 @@ class Subsample:
             values=np.concatenate([self.values, other.values])[chosen],
             weights=np.concatenate([self.weights, other.weights])[chosen],
             n_rows=self.n_rows + other.n_rows,
-            weight=self.weight + other.weight,
+            n_present=self.n_present + other.n_present,
             above=self.above + other.above,
             observed=self.observed + other.observed,
             screening=self.screening.merge(other.screening),
@@ -91,7 +91,7 @@ class SubsampleQuestion:
             values=np.array(block.values[chosen], order="C"),
             weights=weights[chosen],
             n_rows=n,
-            weight=float(weights.sum()),
+            n_present=len(present),
             above=above,
             observed=observed,
             screening=screening,

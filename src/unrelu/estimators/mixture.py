@@ -1,0 +1,248 @@
+"""RectifiedGaussianMixture: groups of rows, each a Gaussian cut off at the floor, the way scikit-learn's mixtures work.
+
+The mathematics is in :mod:`unrelu.robust.clustering`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from unrelu.contracts import Assumptions, Block, FloatArray
+from unrelu.distribution import RectifiedGaussian, generator
+from unrelu.engines.local import LocalEngine
+from unrelu.errors import InvalidParameterError
+from unrelu.estimators.learner import RectifiedGaussianLearner, _numeric
+from unrelu.evidence import SampleEvidence
+from unrelu.robust.clustering import FittedMixture, fit_mixture
+from unrelu.robust.scoring import ScreeningQuestion
+from unrelu.samples import ArraySamples
+from unrelu.samples.blocks import as_floats
+from unrelu.validation import check_count
+
+Labels = NDArray[np.int64]
+
+
+class RectifiedGaussianMixture(DensityMixin, BaseEstimator):
+    """Rows from several groups: x = max(y, floor), y ~ N(bias_k, covariance_k) with probability weight_k.
+
+    Where many values are at the floor, the raw table has spikes and edges that a mixture of ordinary Gaussians takes
+    for groups; here they are what a floor does to a Gaussian.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of groups. :meth:`bic` helps to choose it.
+    n_init : int, default=3
+        Random starts, beside one that adds a group at a time. The most likely is kept.
+    max_iter : int, default=300
+        Most rounds of EM, each one pass over the rows.
+    floor : float or one per column, default=0.0
+        Values at the floor are cut off there; values below it are an error. NaN means not observed.
+    floor_tolerance : float, default=0.0
+        Noise after the floor: values within it of the floor, above or below, count as floored.
+    random_state : int, Generator or None, default=None
+        Seeds the starts, and :meth:`sample`.
+
+    Attributes
+    ----------
+    weights_ : array of shape (n_components,)
+        Shares of the groups, from the largest down.
+    distributions_ : tuple of RectifiedGaussian
+        The groups: sample from them, save them.
+    means_, covariances_ : arrays of shape (n_components, d) and (n_components, d, d)
+        Biases and covariances of the latent Gaussians.
+    converged_, n_iter_ : bool, int
+        Whether EM settled, and the rounds it took, those of its start included.
+    lower_bound_ : float
+        Mean log-likelihood of the rows learned from, weighted as they were.
+    n_features_in_, feature_names_in_ : int, array
+        The columns seen by :meth:`fit`, and their names where they have any.
+
+    Notes
+    -----
+    A group that is (almost) never above the floor in some column says no more about that column than this: its bias
+    and norm there rest on a prior worth one row. Correlations are shrunken by the share of them that is sampling error.
+    ``sample_weight`` acts as repeated rows do, as far as starts on a sample of the rows allow; weights with a mean
+    below 1 are scaled to a mean of 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import unrelu
+    >>> one = unrelu.RectifiedGaussian([0.0, 2.0], [[1.0, 0.6], [0.6, 1.0]])
+    >>> other = unrelu.RectifiedGaussian([3.0, 0.0], [[1.0, -0.5], [-0.5, 1.0]])
+    >>> X = np.vstack([one.sample(1400, random_state=0), other.sample(600, random_state=1)])
+    >>> mixture = unrelu.RectifiedGaussianMixture(2, random_state=0).fit(X)
+    >>> bool(np.abs(mixture.means_ - [[0.0, 2.0], [3.0, 0.0]]).max() < 0.2)
+    True
+    >>> mixture.predict([[0.0, 2.5], [3.0, 0.0]])
+    array([0, 1])
+    """
+
+    weights_: FloatArray
+    distributions_: tuple[RectifiedGaussian, ...]
+    means_: FloatArray
+    covariances_: FloatArray
+    converged_: bool
+    n_iter_: int
+    lower_bound_: float
+    _fitted: FittedMixture | None
+    _lowest: tuple[float, ...]
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        n_init: int = 3,
+        max_iter: int = 300,
+        floor: ArrayLike = 0.0,
+        floor_tolerance: float = 0.0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.floor = floor
+        self.floor_tolerance = floor_tolerance
+        self.random_state = random_state
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
+        """Learn the groups of the rows of X."""
+        self._fitted = None
+        for name in ("n_components", "n_init", "max_iter"):
+            check_count(name, getattr(self, name))
+        values = _numeric(self, X, reset=True, smallest=2)
+        if self.n_components > len(values):
+            raise InvalidParameterError(
+                f"n_components={self.n_components} is more than the {len(values):,} rows (n_samples): lower it or add"
+                " rows."
+            )
+        samples, assumptions = self._samples(X, values, sample_weight)
+        seed = int(generator(self.random_state).integers(2**31))
+        evidence = SampleEvidence(samples, LocalEngine())
+        fitted = fit_mixture(evidence, assumptions, self.n_components, self.n_init, seed, self.max_iter)
+        self._store(fitted, fitted.distributions(assumptions.floor, samples.feature_names))
+        self._lowest = assumptions.lowest
+        if not self.converged_:
+            warnings.warn(
+                f"EM had not settled after max_iter={self.max_iter} rounds: raise max_iter, or take fewer components.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _samples(
+        self, X: ArrayLike, values: NDArray[Any], sample_weight: ArrayLike | None
+    ) -> tuple[ArraySamples, Assumptions]:
+        """The rows and what is assumed of them, as the learner checks both."""
+        learner = RectifiedGaussianLearner(floor=self.floor, floor_tolerance=self.floor_tolerance)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, values, dtype=np.float64, ensure_non_negative=True)
+            weights = at_least_one_on_average(weights)
+        samples = learner._samples(X, weights, reset=True)
+        if weights is not None and not weights.all():  # rows of weight 0 may hold anything
+            shown = np.where(weights[:, None] > 0.0, as_floats(values), np.nan)
+            samples = ArraySamples(shown, weights, samples.feature_names, block_rows=len(shown))
+        return samples, learner._assumptions()
+
+    def _store(self, fitted: FittedMixture, distributions: tuple[RectifiedGaussian, ...]) -> None:
+        self.weights_ = fitted.mixture.shares.copy()
+        self.distributions_ = distributions
+        self.means_ = np.stack([model.bias for model in distributions])
+        self.covariances_ = np.stack([model.covariance for model in distributions])
+        self.converged_, self.n_iter_ = fitted.converged, fitted.rounds
+        self.lower_bound_ = fitted.log_likelihood / fitted.weight
+        self._fitted = fitted
+
+    def fit_predict(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Labels:
+        """Learn the groups, and say to which of them each row most likely belongs."""
+        return self.fit(X, y, sample_weight).predict(X)
+
+    # --- what the groups say of rows --------------------------------------------------------------
+
+    def predict(self, X: ArrayLike) -> Labels:
+        """The most likely group of each row: 0 is the largest group."""
+        return np.asarray(np.argmax(self.predict_proba(X), axis=1))
+
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
+        """Probability of each group, n x n_components."""
+        return self._posterior(X)[0]
+
+    def score_samples(self, X: ArrayLike) -> FloatArray:
+        """Log density of each row: density of the values above the floor, probability of the others to be at it.
+
+        NaN cells are integrated over.
+        """
+        return self._posterior(X)[1]
+
+    def score(self, X: ArrayLike, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
+        """Mean log density of the rows."""
+        return float(np.mean(self.score_samples(X)))
+
+    def bic(self, X: ArrayLike) -> float:
+        """Bayesian information criterion on X: the lower the better.
+
+        >>> import unrelu
+        >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
+        >>> one, two = (unrelu.RectifiedGaussianMixture(k, random_state=0).fit(X) for k in (1, 2))
+        >>> one.bic(X) < two.bic(X)
+        True
+        """
+        densities = self.score_samples(X)
+        return float(-2.0 * densities.sum() + self._result().n_parameters * np.log(len(densities)))
+
+    def aic(self, X: ArrayLike) -> float:
+        """Akaike information criterion on X: the lower the better."""
+        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self._result().n_parameters)
+
+    def sample(self, n_samples: int = 1) -> tuple[FloatArray, Labels]:
+        """Draw rows from the learned groups, group after group, and say which group each is from."""
+        self._result()
+        check_count("n_samples", n_samples)
+        rng = generator(self.random_state)
+        counts = rng.multinomial(n_samples, self.weights_)
+        rows = [model.sample(int(count), rng) for model, count in zip(self.distributions_, counts, strict=True)]
+        return np.concatenate(rows), np.repeat(np.arange(len(counts)), counts)
+
+    def _posterior(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        fitted = self._result()
+        values = as_floats(_numeric(self, X, reset=False, smallest=1))
+        names = getattr(self, "feature_names_in_", None)
+        ScreeningQuestion(self._lowest)(Block(values)).check(self._lowest, None if names is None else names.tolist())
+        return fitted.posterior(values)
+
+    def _result(self) -> FittedMixture:
+        check_is_fitted(self)
+        assert self._fitted is not None
+        return self._fitted
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return getattr(self, "_fitted", None) is not None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.positive_only = RectifiedGaussianLearner(floor=self.floor)._floor_is_nonnegative()
+        return tags
+
+
+def at_least_one_on_average(weights: FloatArray) -> FloatArray:
+    """Weights that say how much to trust a row, such as shares that sum to one, scaled so that a row counts as a row.
+
+    Larger ones stay, since they may be numbers of rows.
+
+    >>> at_least_one_on_average(np.array([0.25, 0.0, 0.75])), at_least_one_on_average(np.array([1.0, 3.0]))
+    (array([0.5, 0. , 1.5]), array([1., 3.]))
+    """
+    mean = weights.sum() / max(np.count_nonzero(weights), 1)
+    return weights / mean if 0.0 < mean < 1.0 else weights

@@ -1,0 +1,270 @@
+"""score: outlier rows of a table, with and without a model, on the terminal, in files and as JSON."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+import unrelu
+from unrelu.robust.detection import OutlierScores
+from unrelu.samples import write_table
+
+NAMES = ["As", "Pb", "Fe"]
+PLANTED = 150
+
+
+@pytest.fixture
+def dirty(rows, truth):
+    """The rows, in the first 150 of them Pb too high by 8 standard deviations."""
+    changed = rows.copy()
+    changed[:PLANTED, 1] += 8.0 * truth.row_norms[1]
+    return changed
+
+
+@pytest.fixture
+def dirty_table(folder, dirty):
+    path = folder / "dirty.csv"
+    write_table(path, dirty, NAMES)
+    return path
+
+
+def _lines(path, delimiter=","):
+    with open(path, newline="") as stream:
+        return list(csv.DictReader(stream, delimiter=delimiter))
+
+
+def _numbers(lines, name):
+    return np.array([float(line[name]) for line in lines])
+
+
+# --- without a model ------------------------------------------------------------------------------
+
+
+def test_the_table_of_scores_is_what_the_detector_finds(run, folder, dirty, dirty_table):
+    result = run("score", dirty_table, "-o", "scores.csv")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == ""
+    lines = _lines(folder / "scores.csv")
+    assert list(lines[0]) == ["row", "score", "p_value", "outlier", "weight", "drivers"]
+    detector = unrelu.FloorOutlierDetector().fit(dirty)
+    np.testing.assert_array_equal(_numbers(lines, "row"), np.arange(len(dirty)))
+    np.testing.assert_allclose(_numbers(lines, "score"), detector.score_samples(dirty), rtol=1e-8)
+    np.testing.assert_allclose(_numbers(lines, "p_value"), detector.p_values(dirty), rtol=1e-6)
+    np.testing.assert_array_equal(_numbers(lines, "outlier"), detector.predict(dirty) == -1)
+    np.testing.assert_allclose(_numbers(lines, "weight"), detector.row_weights_, rtol=1e-6, atol=1e-12)
+    # 8 standard deviations: none of 150 rows is missed, and no other cell comes near.
+    assert all(line["outlier"] == "1" and line["drivers"].startswith("Pb +") for line in lines[:PLANTED])
+    assert all((line["drivers"] == "") == (line["outlier"] == "0") for line in lines)
+
+
+def test_the_terminal_tells_how_many_and_which(run, dirty_table):
+    result = run("score", dirty_table, "--top", 4)
+    assert result.exit_code == 0
+    for words in ("3,000 rows of 3 columns", "a clean table of that size would have about 30", "p-value", "Pb +"):
+        assert words in result.stdout
+    assert sum(" yes " in line for line in result.stdout.splitlines()) == 4
+
+
+def test_json_has_the_same_facts(run, folder, dirty_table):
+    result = run("score", dirty_table, "-o", "scores.csv", "--top", 3, "--false-alarm-rate", 0.05, "--json")
+    answer = json.loads(result.stdout)
+    lines = _lines(folder / "scores.csv")
+    assert answer["rows"] == 3000
+    assert answer["expected_if_clean"] == pytest.approx(150.0)
+    assert answer["flagged"] == sum(line["outlier"] == "1" for line in lines)
+    assert (answer["output"], answer["picture"], answer["model"]) == ("scores.csv", None, None)
+    assert answer["report"]["method"] == "robust"
+    scores = _numbers(lines, "score")
+    assert [row["row"] for row in answer["strangest"]] == np.argsort(scores)[:3].tolist()
+    for row in answer["strangest"]:
+        text = ", ".join(f"{driver['column']} {driver['residual']:+.1f}" for driver in row["drivers"])
+        assert text == lines[row["row"]]["drivers"]
+        assert row["outlier"] is True
+    flagged = _numbers(lines, "outlier") == 1
+    assert scores[flagged].max() < answer["threshold"] <= scores[~flagged].min()
+    assert _numbers(lines, "p_value")[flagged].max() < 0.05 <= _numbers(lines, "p_value")[~flagged].min()
+
+
+@pytest.mark.parametrize("name", ["scores.parquet", "scores.feather", "scores.tsv", "scores.csv.gz"])
+def test_the_kind_of_output_does_not_change_the_scores(run, folder, dirty_table, model, name):
+    arguments = ("score", dirty_table, "--model", model, "--top", 0)
+    assert run(*arguments, "-o", "scores.csv").exit_code == 0
+    assert run(*arguments, "-o", name).exit_code == 0
+    expected = _lines(folder / "scores.csv")
+    if name.endswith((".parquet", ".feather")):
+        read = pa.parquet.read_table if name.endswith(".parquet") else pa.feather.read_table
+        table = read(folder / name)
+        assert table.column("drivers").to_pylist() == [line["drivers"] or None for line in expected]
+        found = table.column("score").to_numpy()
+    elif name.endswith(".tsv"):
+        found = _numbers(_lines(folder / name, "\t"), "score")
+    else:
+        import gzip
+
+        (folder / "unpacked.csv").write_bytes(gzip.decompress((folder / name).read_bytes()))
+        found = _numbers(_lines(folder / "unpacked.csv"), "score")
+    np.testing.assert_allclose(found, _numbers(expected, "score"), rtol=1e-14)
+
+
+def test_several_files_and_blocks_are_one_table(run, folder, dirty, dirty_table):
+    """Rows are counted on from file to file; the fit, which reads block by block, is the same to rounding."""
+    for part, some in enumerate((dirty[:1000], dirty[1000:])):
+        write_table(folder / f"part-{part}.parquet", some, NAMES)
+    run("score", dirty_table, "-o", "one.csv")
+    assert run("score", "part-*.parquet", "-o", "two.csv").exit_code == 0
+    one, two = _lines(folder / "one.csv"), _lines(folder / "two.csv")
+    np.testing.assert_allclose(_numbers(two, "score"), _numbers(one, "score"), rtol=1e-7)
+    assert [line["drivers"] for line in two] == [line["drivers"] for line in one]
+
+
+def test_floors_tolerance_and_columns_reach_the_fit(run, folder, dirty):
+    shifted = dirty + np.array([1.0, 0.0, -2.0])
+    shifted[dirty == 0.0] += np.random.default_rng(0).uniform(-0.01, 0.01, int(np.sum(dirty == 0.0)))
+    write_table(folder / "rows.csv", np.column_stack([np.arange(3000.0), shifted]), ["id", *NAMES])
+    options = ("--drop", "id", "--floor", "As=1,Fe=-2", "--floor-tolerance", 0.01, "-o", "scores.csv")
+    assert run("score", "rows.csv", *options).exit_code == 0
+    detector = unrelu.FloorOutlierDetector(floor=[1.0, 0.0, -2.0], floor_tolerance=0.01).fit(shifted)
+    found = _numbers(_lines(folder / "scores.csv"), "score")
+    np.testing.assert_allclose(found, detector.score_samples(shifted), rtol=1e-8)
+
+
+def test_the_same_seed_gives_the_same_bytes(run, folder, dirty_table):
+    for name in ("one.csv", "two.csv"):
+        run("score", dirty_table, "-o", name, "--seed", 5)
+    assert (folder / "one.csv").read_bytes() == (folder / "two.csv").read_bytes()
+
+
+def test_top_zero_and_one_row_and_standard_input(program, run, dirty_table, model):
+    result = run("score", dirty_table, "--model", model, "--top", 0)
+    assert result.exit_code == 0
+    assert "p-value" not in result.stdout
+    assert json.loads(run("score", dirty_table, "--model", model, "--top", 0, "--json").stdout)["strangest"] == []
+    result = program("score", "-", "--model", model.name, "--json", input="As,Pb,Fe\n0,99,0\n")
+    answer = json.loads(result.stdout)
+    assert (answer["rows"], answer["flagged"], answer["strangest"][0]["row"]) == (1, 1, 0)
+    assert result.stderr == ""
+
+
+# --- with a model ---------------------------------------------------------------------------------
+
+
+def test_columns_are_matched_to_the_model_by_name(run, folder, dirty, truth, model):
+    order = [2, 0, 1]
+    header = "site," + ",".join(NAMES[j] for j in order)
+    body = [f"lake {i}," + ",".join(repr(float(x)) for x in row[order]) for i, row in enumerate(dirty[:500])]
+    (folder / "other.csv").write_text("\n".join([header, *body]) + "\n")
+    assert run("score", "other.csv", "--model", model, "-o", "scores.csv").exit_code == 0
+    lines = _lines(folder / "scores.csv")
+    assert "weight" not in lines[0]
+    scorer = OutlierScores.of_model(truth)
+    np.testing.assert_allclose(_numbers(lines, "score"), scorer.score(dirty[:500]), rtol=1e-12)
+    assert all(line["drivers"].startswith("Pb +") for line in lines[:PLANTED])
+
+
+def test_some_of_the_models_columns_are_judged_by_their_own_law(run, folder, dirty, dirty_table, truth, model):
+    for options, wanted in ((("--drop", "Pb"), ["As", "Fe"]), (("--columns", "Fe,Pb"), ["Fe", "Pb"])):
+        assert run("score", dirty_table, "--model", model, *options, "-o", "scores.csv").exit_code == 0
+        scorer = OutlierScores.of_model(truth.marginal(wanted))
+        expected = scorer.score(np.ascontiguousarray(dirty[:, [NAMES.index(name) for name in wanted]]))
+        np.testing.assert_allclose(_numbers(_lines(folder / "scores.csv"), "score"), expected, rtol=1e-12)
+
+
+def test_a_model_without_names_goes_by_position(run, refused, folder, dirty, truth):
+    unrelu.RectifiedGaussian(truth.bias, truth.covariance).save(folder / "bare.npz")
+    write_table(folder / "rows.npy", dirty)
+    answer = json.loads(run("score", "rows.npy", "--model", "bare.npz", "--json").stdout)
+    assert answer["strangest"][0]["drivers"][0]["column"] == "x1"
+    line = refused(run("score", "rows.npy", "--drop", "0", "--model", "bare.npz"))
+    assert "bare.npz has 3 columns without names, the table 2" in line
+
+
+def test_a_cell_off_a_constant_column_is_named(run, folder):
+    unrelu.RectifiedGaussian([1.0, 5.0], np.diag([1.0, 0.0]), feature_names=["As", "pH"]).save(folder / "model.npz")
+    write_table(folder / "rows.csv", np.array([[1.0, 5.0], [1.0, 6.0]]), ["As", "pH"])
+    assert run("score", "rows.csv", "--model", "model.npz", "-o", "scores.csv").exit_code == 0
+    lines = _lines(folder / "scores.csv")
+    assert [(line["outlier"], line["drivers"]) for line in lines] == [("0", ""), ("1", "pH +inf")]
+
+
+def test_pictures(run, folder, dirty_table, model):
+    for top in (5, 0):
+        result = run("score", dirty_table, "--model", model, "--picture", "scores.png", "--top", top)
+        assert "Picture written to scores.png" in result.stdout
+        assert (folder / "scores.png").read_bytes().startswith(b"\x89PNG")
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere.csv"], "no such file"),
+        (["rows.csv", "--false-alarm-rate", "0"], "--false-alarm-rate must be a number between 0 and 1"),
+        (["rows.csv", "--false-alarm-rate", "1"], "--false-alarm-rate must be a number between 0 and 1"),
+        (["rows.csv", "--false-alarm-rate", "nan"], "--false-alarm-rate must be a number between 0 and 1"),
+        (["rows.csv", "--columns", "As,Zn"], "no column 'Zn'"),
+        (["rows.csv", "--floor", "Zn=1"], "no column 'Zn'"),
+        (["rows.csv", "--model", "nowhere.npz"], "There is no model file nowhere.npz"),
+        (["rows.csv", "--model", "truth.npz", "--floor", "0"], "--floor belongs to a fit"),
+        (["rows.csv", "--model", "truth.npz", "--columns", "Zn"], "truth.npz has no column 'Zn': it speaks of As, Pb"),
+        (["rows.csv", "--model", "truth.npz", "--drop", "As,Pb,Fe"], "No column of truth.npz is left"),
+        (["rows.csv", "--picture", "picture.doc"], "unknown kind of picture"),
+    ],
+)
+def test_unusable_arguments_are_refused(run, refused, folder, table, model, arguments, words):
+    assert words in refused(run("score", *arguments, "-o", "scores.csv"), allowed=set())
+    assert sorted(os.listdir(folder)) == ["rows.csv", "truth.npz"]
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("scores.npy", "unknown kind of file for scores"),
+        ("rows.csv", "also an input"),
+        ("truth.npz", "also an input"),
+        ("nowhere/scores.csv", "does not exist"),
+    ],
+)
+def test_unusable_outputs_are_refused_before_anything_is_read(run, refused, table, model, monkeypatch, output, words):
+    monkeypatch.setattr("unrelu.samples.open_samples", lambda *_, **__: pytest.fail("read before checking"))
+    before = table.read_bytes(), model.read_bytes()
+    assert words in refused(run("score", table, "--model", model, "-o", output))
+    assert (table.read_bytes(), model.read_bytes()) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda x: x[:5], "Only 5 rows for 3 columns"),
+        (lambda x: np.where(np.arange(len(x))[:, None] < 1800, x[0], x), "60% of the rows are identical"),
+        (lambda x: np.where(np.arange(len(x))[:, None] == 7, -1.0, x), "first in row 7"),
+    ],
+    ids=["few rows", "identical rows", "negative"],
+)
+def test_tables_that_cannot_be_judged_are_refused(run, refused, folder, rows, change, words):
+    write_table(folder / "bad.csv", change(rows), NAMES)
+    (folder / "scores.csv").write_text("old")
+    line = refused(run("score", "bad.csv", "-o", "scores.csv", "--picture", "scores.png"))
+    assert words in line
+    assert "method=" not in line  # advice is in words of the command line
+    assert (folder / "scores.csv").read_text() == "old"
+    assert not (folder / "scores.png").exists()
+
+
+def test_rows_that_the_model_cannot_have_are_refused(run, refused, folder, table, model):
+    (folder / "bad.csv").write_text("As,Pb,Fe\n1,2,3\n1,inf,3\n")
+    line = refused(run("score", "bad.csv", "--model", model, "-o", "scores.csv"))
+    assert "column 1 ('Pb') (1, first in row 1)" in line
+    (folder / "bad.csv").write_text("As,Fe\n1,2\n")
+    line = refused(run("score", "bad.csv", "--model", model, "-o", "scores.csv"))
+    assert "no column 'Pb'" in line
+    assert "speaks of As, Pb, Fe" in line
+    assert not (folder / "scores.csv").exists()

@@ -1,0 +1,324 @@
+"""The mixture estimator: scikit-learn's conventions, what it recovers, and what it does with bad tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import linear_sum_assignment
+from scipy.stats import norm
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics import adjusted_rand_score
+from sklearn.mixture import GaussianMixture
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tests.references.mixture import mixture_log_density
+from unrelu import RectifiedGaussian, RectifiedGaussianLearner, RectifiedGaussianMixture, synthetic
+from unrelu.errors import ConstantColumnWarning, InvalidDataError, InvalidParameterError
+
+A = RectifiedGaussian([0.3, 2.5, 1.0], [[1.0, 0.5, 0.2], [0.5, 1.0, -0.3], [0.2, -0.3, 1.0]])
+B = RectifiedGaussian([4.5, -0.5, 0.2], [[1.2, -0.4, 0.0], [-0.4, 0.8, 0.3], [0.0, 0.3, 1.0]])
+C = RectifiedGaussian([0.5, 0.3, 5.5], [[0.8, 0.3, 0.3], [0.3, 1.0, 0.1], [0.3, 0.1, 1.5]])
+TWO, THREE = ((A, B), (0.6, 0.4)), ((A, B, C), (0.5, 0.3, 0.2))
+
+
+@parametrize_with_checks([RectifiedGaussianMixture(n_init=1), RectifiedGaussianMixture(1, floor=-1e6)])
+@pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def draw(models, shares, n, seed):
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(len(models), n, p=shares)
+    rows = np.stack([model.sample(n, rng) for model in models])
+    return rows[labels, np.arange(n)], labels
+
+
+def fit(x, n_components=2, sample_weight=None, **options):
+    mixture = RectifiedGaussianMixture(n_components, random_state=0, **options)
+    return mixture.fit(x, sample_weight=sample_weight)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return draw(*TWO, 800, 1)[0]
+
+
+@pytest.fixture(scope="module")
+def fitted(table):
+    return fit(table)
+
+
+def same(one, other, tolerance):
+    np.testing.assert_allclose(one.weights_, other.weights_, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(one.means_, other.means_, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(one.covariances_, other.covariances_, rtol=tolerance, atol=tolerance)
+
+
+def numbers(model):
+    return np.concatenate([model.bias, model.row_norms, model.correlation[np.triu_indices(model.n_features, 1)]])
+
+
+def standard_errors(learner):
+    upper = np.triu_indices(learner.n_features_in_, 1)
+    return np.concatenate([learner.bias_stderr_, learner.row_norms_stderr_, learner.correlation_stderr_[upper]])
+
+
+# --- accuracy -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("models", "shares"), [TWO, THREE], ids=["two", "three"])
+def test_separated_groups_are_learned_as_if_their_labels_were_known(models, shares):
+    x, labels = draw(models, shares, 3000, 0)
+    mixture = fit(x, len(models))
+    known, true = [], []
+    for k, model in enumerate(models):
+        learner = RectifiedGaussianLearner().fit(x[labels == k])
+        found, error = numbers(mixture.distributions_[k]), standard_errors(learner)
+        known.append((found - numbers(learner.distribution_)) / error)
+        true.append((found - numbers(model)) / error)
+    assert np.abs(true).max() < 4.0  # up to 27 z-scores: one beyond 4 has probability .002
+    # Labels of all but 1 % of the rows are clear, so not knowing them costs a fraction of the sampling error.
+    assert np.sqrt(np.mean(np.square(known))) < 0.6
+    assert np.abs(known).max() < 4.0
+    assert np.all(np.abs(mixture.weights_ - shares) < 4 * np.sqrt(np.array(shares) / 3000))
+    assert adjusted_rand_score(labels, mixture.predict(x)) > 0.95
+    assert mixture.converged_
+
+
+def overlapping_groups(seed):
+    """Two groups of four columns, 30 to 60 % of the values at the floor, neither of them hidden below it."""
+    rng = np.random.default_rng(seed)
+    models = [
+        RectifiedGaussian(
+            rng.uniform(-0.8, 1.2, 4), synthetic.random_model(4, condition_number=5.0, random_state=rng).covariance
+        )
+        for _ in range(2)
+    ]
+    return models, *draw(models, (0.6, 0.4), 3000, seed)
+
+
+def latent_errors(means, covariances, models):
+    """Root mean squared error of the means and of the covariances, groups matched by their means."""
+    true = np.stack([model.bias for model in models])
+    _, order = linear_sum_assignment(np.sum((means[:, None] - true) ** 2, axis=2))
+    gap = covariances - np.stack([models[k].covariance for k in order])
+    return np.sqrt(np.mean((means - true[order]) ** 2)), np.sqrt(np.mean(gap**2))
+
+
+def test_overlapping_groups_are_closer_to_the_truth_than_those_of_ordinary_gaussians():
+    ours, theirs, agreement = [], [], []
+    for seed in range(3):
+        models, x, labels = overlapping_groups(seed)
+        assert 0.3 < np.mean(x == 0.0) < 0.6
+        mixture = fit(x)
+        plain = GaussianMixture(2, n_init=3, random_state=0).fit(x)
+        ours.append(latent_errors(mixture.means_, mixture.covariances_, models))
+        theirs.append(latent_errors(plain.means_, plain.covariances_, models))
+        agreement.append([adjusted_rand_score(labels, found.predict(x)) for found in (mixture, plain)])
+    # An ordinary Gaussian has no parameters that fit: its error does not fall with the rows, ours does.
+    assert np.all(np.mean(ours, axis=0) < 0.5 * np.mean(theirs, axis=0))
+    assert np.mean(agreement, axis=0)[0] > np.mean(agreement, axis=0)[1] + 0.1
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3])
+def test_bic_prefers_the_true_number_of_groups(groups):
+    models, shares = THREE[0][:groups], np.array(THREE[1][:groups])
+    x, _ = draw(models, shares / shares.sum(), 1000, 3)
+    found = [fit(x, k, n_init=1).bic(x) for k in range(1, 5)]
+    assert np.argmin(found) == groups - 1
+
+
+# --- what is said of rows -------------------------------------------------------------------------
+
+
+def test_probabilities_and_densities_are_those_of_the_model(table, fitted):
+    x = table[:200]
+    density, posterior = mixture_log_density(x, fitted.weights_, fitted.means_, fitted.covariances_)
+    proba = fitted.predict_proba(x)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-12)
+    # Approximate probabilities of several floored cells are the only difference (tests/robust/test_clustering.py).
+    np.testing.assert_allclose(proba, posterior, atol=0.05)
+    exact = np.count_nonzero(x == 0.0, axis=1) < 2
+    np.testing.assert_allclose(fitted.score_samples(x)[exact], density[exact], atol=1e-6)
+    np.testing.assert_array_equal(fitted.predict(x), proba.argmax(axis=1))
+
+
+def test_scores_and_criteria(table, fitted):
+    total = fitted.score_samples(table).sum()
+    assert fitted.score(table) == pytest.approx(total / len(table))
+    assert fitted.lower_bound_ == pytest.approx(fitted.score(table))
+    parameters = 2 * (3 + 6) + 1
+    assert fitted.bic(table) == pytest.approx(-2.0 * total + parameters * np.log(len(table)))
+    assert fitted.aic(table) == pytest.approx(-2.0 * total + 2.0 * parameters)
+
+
+def test_attributes_agree_with_each_other(table, fitted):
+    assert fitted.weights_.sum() == pytest.approx(1.0)
+    assert fitted.weights_[0] > fitted.weights_[1]
+    assert fitted.n_features_in_ == 3
+    for k, model in enumerate(fitted.distributions_):
+        np.testing.assert_array_equal(fitted.means_[k], model.bias)
+        np.testing.assert_array_equal(fitted.covariances_[k], model.covariance)
+
+
+def test_sample_has_the_moments_of_the_model(fitted):
+    n = 20_000
+    x, labels = fitted.sample(n)
+    share = fitted.weights_
+    assert np.all(np.diff(labels) >= 0)
+    assert np.all(np.abs(np.bincount(labels) / n - share) < 4 * np.sqrt(share * (1 - share) / n))
+    for k, model in enumerate(fitted.distributions_):
+        rows = x[labels == k]
+        g = model.bias / model.row_norms
+        mean = model.bias * norm.cdf(g) + model.row_norms * norm.pdf(g)  # of max(y, 0)
+        assert np.all(np.abs(rows.mean(axis=0) - mean) < 4 * rows.std(axis=0) / np.sqrt(len(rows)))
+        floored = norm.cdf(-g)
+        error = np.sqrt(floored * (1.0 - floored) / len(rows))
+        assert np.all(np.abs(np.mean(rows == 0.0, axis=0) - floored) < 4 * error + 1e-12)
+    assert len(fitted.sample()[0]) == 1
+    np.testing.assert_array_equal(fitted.sample(10)[0], fitted.sample(10)[0])  # random_state is a number
+
+
+def test_rows_with_missing_cells_are_judged_by_the_others(fitted):
+    rows = np.array([[4.5, np.nan, np.nan], [np.nan, 3.0, np.nan], [np.nan, np.nan, np.nan]])
+    proba = fitted.predict_proba(rows)
+    assert proba[0, 1] > 0.95
+    assert proba[1, 0] > 0.95
+    np.testing.assert_allclose(proba[2], fitted.weights_)
+    assert fitted.score_samples(rows)[2] == pytest.approx(0.0)
+
+
+# --- ways to bring the rows -----------------------------------------------------------------------
+
+
+def test_fit_predict_and_seeds(table, fitted):
+    again = RectifiedGaussianMixture(2, random_state=0)
+    np.testing.assert_array_equal(again.fit_predict(table), fitted.predict(table))
+    np.testing.assert_array_equal(again.means_, fitted.means_)
+    other = RectifiedGaussianMixture(2, random_state=np.random.default_rng(5)).fit(table)
+    # Other starts settle in the same place, to about .1 standard errors (1/sqrt(300) each) and a prior drawn anew.
+    np.testing.assert_allclose(other.means_, fitted.means_, atol=0.02)
+
+
+def test_missing_cells_are_not_zeros():
+    x, labels = draw(*TWO, 3000, 5)
+    x[np.random.default_rng(0).random(x.shape) < 0.2] = np.nan
+    mixture = fit(x)
+    for k, model in enumerate(TWO[0]):
+        error = RectifiedGaussianLearner().fit(x[labels == k]).bias_stderr_
+        # Rows that miss the column that tells the groups apart say less: twice the error where labels are known.
+        assert np.all(np.abs(mixture.means_[k] - model.bias) < 4 * 2 * error)
+
+
+def test_weights_are_repeated_rows(table, fitted):
+    weights = np.random.default_rng(0).integers(0, 3, len(table))
+    assert weights.min() == 0
+    same(fit(table, sample_weight=weights), fit(np.repeat(table, weights, axis=0)), 1e-6)
+    same(fit(table, sample_weight=np.full(len(table), 1.0 / len(table))), fitted, 1e-8)
+
+
+def test_rows_of_weight_zero_may_hold_anything(table, fitted):
+    spoiled = np.vstack([table, [[np.inf, -1.0, np.nan]]])
+    same(fit(spoiled, sample_weight=np.append(np.ones(len(table)), 0.0)), fitted, 1e-8)
+
+
+def test_float32_and_integers(table):
+    single = table.astype(np.float32)
+    same(fit(single), fit(single.astype(np.float64)), 1e-6)
+    counts = np.round(10 * table).astype(np.int64)
+    same(fit(counts), fit(counts.astype(np.float64)), 1e-10)
+
+
+def test_floors_and_units_carry_through(table, fitted):
+    shift, units = np.array([1.0, -2.0, 10.0]), np.array([1e-3, 1.0, 40.0])
+    moved = fit(table * units + shift, floor=shift)
+    np.testing.assert_allclose((moved.means_ - shift) / units, fitted.means_, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(moved.covariances_ / np.outer(units, units), fitted.covariances_, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(moved.distributions_[0].floor, shift)
+    gap = moved.score_samples(table * units + shift) - fitted.score_samples(table)
+    np.testing.assert_allclose(gap, -np.sum((table > 0) * np.log(units), axis=1), atol=1e-3)
+
+
+def test_tolerance_takes_jitter_at_the_floor_for_the_floor(table, fitted):
+    jitter = np.random.default_rng(0).uniform(-0.05, 0.05, table.shape)
+    noisy = table + np.where(table == 0.0, jitter, 0.0)
+    with pytest.raises(InvalidDataError, match="below the floor"):
+        fit(noisy)
+    tolerant = fit(noisy, floor_tolerance=0.05)
+    # Values up to .05 count as floored: little is lost, and no bias is added (errors are about 1/sqrt(300)).
+    np.testing.assert_allclose(tolerant.means_, fitted.means_, atol=4 / np.sqrt(300))
+    assert tolerant.score(noisy) == pytest.approx(tolerant.lower_bound_)
+
+
+def test_frames_give_names(table, fitted):
+    frame = pd.DataFrame(table, columns=["As", "Pb", "Cd"])
+    named = fit(frame)
+    assert named.distributions_[0].feature_names == ("As", "Pb", "Cd")
+    np.testing.assert_array_equal(named.predict(frame), fitted.predict(table))
+    frame.loc[3, "Pb"] = -1.0
+    with pytest.raises(InvalidDataError, match=r"column 1 \('Pb'\)"):
+        named.predict(frame)
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+def test_a_constant_column_is_named_and_kept(table, fitted):
+    with pytest.warns(ConstantColumnWarning, match="column 3"):
+        mixture = fit(np.c_[table, np.full(len(table), 2.5)])
+    np.testing.assert_array_equal(mixture.means_[:, 3], 2.5)
+    np.testing.assert_array_equal(mixture.covariances_[:, 3, 3], 0.0)
+    np.testing.assert_allclose(mixture.means_[:, :3], fitted.means_, rtol=1e-10)
+    np.testing.assert_array_equal(mixture.sample(5)[0][:, 3], 2.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_components": 0}, "n_components must be a whole number"),
+        ({"n_components": 1.5}, "n_components must be a whole number"),
+        ({"n_components": 900}, "more than the 800 rows"),
+        ({"n_init": 0}, "n_init must be"),
+        ({"max_iter": 0}, "max_iter must be"),
+        ({"floor": [0.0, 1.0]}, "3 columns"),
+        ({"floor_tolerance": -1.0}, "floor_tolerance must be"),
+        ({"random_state": "chance"}, "random_state must be"),
+    ],
+)
+def test_parameters_out_of_range(table, options, message):
+    with pytest.raises(InvalidParameterError, match=message):
+        RectifiedGaussianMixture(**options).fit(table)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x: x[:1], "1 sample"),
+        (lambda x: x[:3], "Only 3 rows"),
+        (lambda x: np.tile(x[:1], (50, 1)), "identical"),
+        (lambda x: np.where(np.arange(len(x))[:, None] == 5, np.inf, x), "infinite"),
+        (lambda x: x - 1.0, "below the floor"),
+        (lambda x: np.where([True, True, False], x, np.nan), "No value at all in column 2"),
+    ],
+    ids=["one row", "three rows", "identical", "infinite", "below", "all NaN"],
+)
+def test_tables_that_cannot_be_learned(table, change, message):
+    with pytest.raises(ValueError, match=message):
+        fit(change(table))
+
+
+def test_rows_to_judge_are_checked_too(fitted):
+    with pytest.raises(InvalidDataError, match="infinite"):
+        fitted.predict([[1.0, np.inf, 1.0]])
+    with pytest.raises(ValueError, match="2 features"):
+        fitted.score_samples([[1.0, 1.0]])
+    with pytest.raises(InvalidParameterError, match="n_samples"):
+        fitted.sample(0)
+    with pytest.raises(NotFittedError):
+        RectifiedGaussianMixture().sample(3)
+
+
+def test_em_that_has_not_settled_says_so(table):
+    with pytest.warns(ConvergenceWarning, match="max_iter=2"):
+        mixture = fit(table, 4, max_iter=2)
+    assert not mixture.converged_

@@ -1,0 +1,96 @@
+"""The picture of outliers: every row counted, every cell in its place, readable whatever the scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unrelu.report.outlier_picture import OutlierResult, outlier_picture, score_edges, shown_columns
+from unrelu.report.pictures import rendered
+
+
+def result_of(d: int = 4, rows: int = 6, lowest: float = -50.0) -> OutlierResult:
+    rng = np.random.default_rng(0)
+    simulated = np.sort(-rng.chisquare(d, 5000) / 2.0)
+    scores = np.concatenate([np.linspace(lowest, -20.0, 30), -rng.chisquare(d, 970) / 2.0])
+    cells = rng.normal(0.0, 4.0, (rows, d))
+    if rows:
+        cells[0, 0] = np.nan
+    names = tuple(f"column {j}" for j in range(d))
+    return OutlierResult(scores, simulated, float(np.quantile(simulated, 0.01)), 0.01, np.arange(rows), cells, names)
+
+
+@pytest.mark.parametrize(("kind", "start"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])
+def test_kinds_of_pictures(kind, start):
+    one, two = (rendered(outlier_picture(result_of()), kind) for _ in range(2))
+    assert one.startswith(start)
+    assert one == two
+
+
+@pytest.mark.parametrize("lowest", [-21.0, -50.0, -1e9])
+def test_every_row_is_counted_and_far_ones_do_not_hide_the_others(lowest):
+    result = result_of(lowest=lowest)
+    scores = outlier_picture(result).axes[0]
+    table, model = (patch.get_data() for patch in scores.patches)
+    assert table.values.sum() == len(result.scores)
+    assert model.values.sum() == pytest.approx(len(result.scores))  # as many clean rows
+    assert scores.lines[0].get_xdata()[0] == result.threshold
+    # The rows of the model keep at least a fifth of the width.
+    genuine = np.ptp(result.simulated) / np.ptp(score_edges(result))
+    assert genuine > 0.2
+    beyond = int(np.sum(result.scores < table.edges[0]))
+    assert [text.get_text().startswith(f"← {beyond:,} row") for text in scores.texts] == [True] * (beyond > 0)
+
+
+def test_the_cells_are_those_of_the_strangest_rows():
+    result = result_of()
+    cells = outlier_picture(result).axes[1]
+    shown = cells.collections[0].get_array().reshape(result.strangeness.shape)
+    np.testing.assert_array_equal(np.ma.getmaskarray(shown), np.isnan(result.strangeness))
+    np.testing.assert_array_equal(shown.compressed(), result.strangeness[~np.isnan(result.strangeness)])
+    norm = cells.collections[0].norm
+    assert norm(0.0) == pytest.approx(0.5)  # neither red nor blue
+    assert norm.vmax >= np.nanmax(np.abs(result.strangeness))
+    assert [label.get_text() for label in cells.get_xticklabels()] == list(result.names)
+    assert [label.get_text() for label in cells.get_yticklabels()] == ["0", "1", "2", "3", "4", "5"]
+    assert cells.yaxis_inverted()  # the strangest row on top
+
+
+def test_infinite_cells_and_a_single_row_can_be_drawn():
+    result = OutlierResult(
+        np.array([-3.0]), np.linspace(-9.0, 0.0, 50), -8.0, 0.01, np.array([0]), np.array([[np.inf, 0.0]]), ("a", "$b")
+    )
+    figure = outlier_picture(result)
+    assert rendered(figure).startswith(b"\x89PNG")
+    assert [label.get_text() for label in figure.axes[1].get_xticklabels()] == ["a", r"\$b"]
+    assert [text.get_text() for text in figure.axes[1].texts] == ["+inf"]
+
+
+def test_without_rows_there_is_one_panel():
+    figure = outlier_picture(result_of(rows=0))
+    assert len(figure.axes) == 1
+    assert rendered(figure).startswith(b"\x89PNG")
+
+
+def test_of_many_columns_and_rows_the_strangest_are_shown():
+    result = result_of(d=100, rows=60)
+    cells = outlier_picture(result).axes[1]
+    shown = cells.collections[0].get_array().reshape(25, 30)
+    kept = shown_columns(result.strangeness[:25])
+    np.testing.assert_array_equal(kept, np.sort(kept))
+    others = np.setdiff1d(np.arange(100), kept)
+    strongest = np.nanmax(np.abs(result.strangeness[:25]), axis=0)
+    assert strongest[kept].min() >= strongest[others].max()
+    assert "70 calmer columns left out" in cells.get_title(loc="left")
+    np.testing.assert_array_equal(shown[1], result.strangeness[1, kept])
+
+
+@pytest.mark.parametrize(("d", "rows"), [(4, 6), (40, 25), (2, 1)])
+def test_nothing_overlaps_the_edge(d, rows):
+    figure = outlier_picture(result_of(d, rows))
+    figure.canvas.draw()
+    for axes in figure.axes:
+        box = axes.get_tightbbox()  # the layout settles to within a pixel
+        assert box.x0 >= -1.0
+        assert box.y0 >= -1.0
+        assert box.x1 <= figure.bbox.x1 + 1.0
