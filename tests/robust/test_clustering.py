@@ -9,7 +9,8 @@ from unrelu.contracts import Assumptions, Block
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import ConstantColumnWarning, DuplicatedRowsWarning, InvalidDataError
 from unrelu.evidence import SampleEvidence
-from unrelu.robust.clustering import Trial, fit_mixture, k_means, moving_prior, varying_columns, weighted_shrinkage
+from unrelu.robust.clustering import Trial, fit_mixture, k_means, shuffled_prior, varying_columns
+from unrelu.robust.components import shrinkage
 from unrelu.samples import ArraySamples, open_samples, write_table
 from unrelu.statistics.subsample import SubsampleQuestion
 
@@ -113,13 +114,13 @@ def test_blocks_and_files_give_the_same_fit(tmp_path):
 def test_a_table_larger_than_the_sample_settles_on_all_rows():
     """Seeds choose other samples and starts; what they settle on differs by less than its own error.
 
-    EM stops where .002 of log-likelihood are still to be gained, .06 standard errors; two such stops and the priors,
-    drawn anew, make .2.
+    EM stops where .01 of log-likelihood are still to be gained, sqrt(2 * .01) = .14 standard errors in some direction;
+    two such stops and the priors, drawn anew, make .4.
     """
     x, labels = draw(12_000, 3)
     (one, _), (other, _) = (parameters(fit(x, seed=seed), 3) for seed in (0, 1))
     error = np.stack([RectifiedGaussianLearner().fit(x[labels == k]).bias_stderr_ for k in (0, 1)])
-    assert np.abs((one - other) / error).max() < 0.2
+    assert np.abs((one - other) / error).max() < 0.4
     assert not np.array_equal(one, other)
 
 
@@ -209,11 +210,11 @@ def test_a_spike_that_cannot_be_avoided_is_named():
 
 def test_one_uncertain_pair_does_not_shrink_the_others():
     r, se = np.full((4, 4), 0.5), np.full((4, 4), 0.05)
-    certain = weighted_shrinkage(r, se)
+    certain = shrinkage(r, se)
     assert certain == pytest.approx(0.01)
     se[0, 1] = se[1, 0] = 1.0
-    assert weighted_shrinkage(r, se) == pytest.approx(certain, rel=0.25)
-    assert weighted_shrinkage(0.01 * r, se) == 1.0
+    assert shrinkage(r, se) == pytest.approx(certain, rel=0.25)
+    assert shrinkage(0.01 * r, se) == 1.0
 
 
 def test_correlations_survive_a_column_that_a_component_hardly_sees():
@@ -226,12 +227,24 @@ def test_correlations_survive_a_column_that_a_component_hardly_sees():
     assert correlation == pytest.approx(0.7, abs=4 * 0.51 / np.sqrt(500))  # (1 - r^2)/sqrt(n), some rows floored
 
 
-def test_the_prior_varies_in_a_column_that_hardly_does():
-    x = np.c_[draw(2000, 10)[0], np.where(np.arange(2000) == 77, 4.0, 3.0)]
-    prior = moving_prior(x, Assumptions((0.0,) * 4), np.random.default_rng(0))
-    _, _, spread = prior.positive_moments()
-    assert np.all(spread > 0.0)
-    assert prior.weight == pytest.approx(1.0, abs=0.02)
+def test_the_prior_is_one_row_that_varies_in_every_column():
+    stray = np.where(np.arange(2000) == 77, 4.0, 3.0)
+    x = np.c_[draw(2000, 10)[0], stray, np.where(np.arange(2000) == 78, 2.0, 0.0)]
+    x[:15, 0] = 1e9  # outliers are not what a component should expect; some of 256 draws would be among them
+    prior = shuffled_prior(x, Assumptions((0.0,) * 5), np.random.default_rng(0))
+    seen, _, spread = prior.positive_moments()
+    assert prior.weight == pytest.approx(1.0)
+    assert np.all((spread > 0.0) | (seen < 1.0))
+    assert np.all(seen > 0.0)
+    assert spread[0] < 2.0 * np.var(x[x[:, 0] < 1e9, 0])
+
+
+def test_values_that_repeat_far_above_the_floor_are_no_hint_of_a_huge_norm():
+    """Ratings from 1 to 5, with a floor that only says that there is none."""
+    rng = np.random.default_rng(0)
+    x = np.c_[np.clip(np.round(rng.normal(3.0, 0.7, 500)), 1, 5), rng.normal(5.0, 1.0, 500)]
+    fitted = fit(x, 1, floor=-1e6)
+    assert fitted.mixture.main_component.scale[0] == pytest.approx(x[:, 0].std(), rel=0.01)  # one row in 500
 
 
 # --- columns that hardly vary ---------------------------------------------------------------------

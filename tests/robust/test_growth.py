@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from unrelu import synthetic
+from unrelu import RectifiedGaussian, synthetic
 from unrelu.contracts import Assumptions, Block
 from unrelu.engines.local import LocalEngine
 from unrelu.evidence import SampleEvidence
@@ -116,7 +116,7 @@ class TestSplitColumn:
         np.testing.assert_array_equal(split_column(x, np.zeros(D)), planted)
 
     def test_the_rarer_side_even_where_it_is_the_lower_one(self):
-        x = GENUINE.sample(N, random_state=1) + 20.0
+        x = RectifiedGaussian(GENUINE.bias + 20.0, GENUINE.covariance).sample(N, random_state=1)
         planted = np.arange(N) < 300
         x[planted, 1] = 5.0 + np.random.default_rng(0).random(300)
         np.testing.assert_array_equal(split_column(x, np.zeros(D)), planted)

@@ -212,7 +212,7 @@ def test_rows_at_a_point_are_a_group_of_their_own():
 def test_two_groups_of_about_the_same_size(clean):
     x = clean.copy()
     x[: N // 2] = np.maximum(np.random.default_rng(0).normal(5.0, 1.0, (N // 2, D)), 0.0)
-    with pytest.warns(AmbiguousMajorityWarning, match=r"groups of about 1,(49|50)\d and 1,(49|50)\d rows"):
+    with pytest.warns(AmbiguousMajorityWarning, match=r"groups of about 1,(49|50)\d and 1,(49|50)\d that"):
         fit(x)
 
 

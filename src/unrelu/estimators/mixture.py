@@ -192,10 +192,12 @@ class RectifiedGaussianMixture(DensityMixin, BaseEstimator):
     def bic(self, X: ArrayLike) -> float:
         """Bayesian information criterion on X: the lower the better.
 
+        >>> import numpy as np
         >>> import unrelu
         >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
+        >>> X = np.vstack([X, X[:400] + 3.0])
         >>> one, two = (unrelu.RectifiedGaussianMixture(k, random_state=0).fit(X) for k in (1, 2))
-        >>> one.bic(X) < two.bic(X)
+        >>> two.bic(X) < one.bic(X)
         True
         """
         densities = self.score_samples(X)

@@ -45,6 +45,8 @@ class RowScores:
     def _inverse(self) -> tuple[FloatArray, float]:
         """(Q, log det R) of the columns that vary."""
         at = np.flatnonzero(self.varying)
+        if len(at) == 0:
+            return np.empty((0, 0)), 0.0
         r = self.correlation[np.ix_(at, at)] + _RIDGE * np.eye(len(at))
         root, failed = dpotrf(r, lower=True)
         if failed:  # indefinite by more than the ridge: pairs estimated one by one

@@ -27,13 +27,12 @@ from unrelu.errors import DuplicatedRowsWarning, InvalidDataError, UnreluWarning
 from unrelu.evidence import RecordedEvidence, SampleEvidence
 from unrelu.inference.row_scores import Values
 from unrelu.marginals.censored_likelihood import CensoredLikelihood
-from unrelu.robust.components import Component, Gaussian, Setting
+from unrelu.robust.components import Component, Gaussian, Setting, shrinkage
 from unrelu.robust.growth import Rows, candidates
 from unrelu.robust.learning import ColumnEvidence
 from unrelu.robust.mixture import Mixture, MixtureMoments, Settled, settle, weighted_rows
 from unrelu.robust.reweighting import Columns, chosen
 from unrelu.robust.starts import standardized
-from unrelu.robust.table import prior_record
 from unrelu.samples import ArraySamples
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.statistics.subsample import Subsample, SubsampleQuestion
@@ -50,16 +49,12 @@ _ONE_ROW = 0.9  # of a component's weight on the copies of one row: it has colla
 _EMPTY = 1.0  # rows
 _RARELY = 0.01  # of the rows differ
 _SAME, _IMPOSSIBLE = 1e-6, -1e4  # relative distance from a constant that is none, and log density beyond it
-_SMALLEST_ERROR = 1e-8  # of a correlation, that of a perfect one
+_PRIOR_DRAWS = 256
 
 
 @dataclass(frozen=True, eq=False)
 class Cluster(Gaussian):
-    """A Gaussian whose correlations are shrunken as far as they are uncertain on the whole.
-
-    The robust method's shrinkage compares plain sums of squares, so that one column that a component hardly ever sees
-    above the floor takes the correlations of all others with it. Clusters often have such columns.
-    """
+    """A Gaussian that is a result, not a means: its weights are numbers of rows, its correlations are assembled."""
 
     def refitted(self, record: PairMoments) -> Cluster:
         return cluster_from(record, self.setting)
@@ -72,7 +67,7 @@ def cluster_from(record: PairMoments, setting: Setting) -> Cluster:
     pairs = WeightedMoments(setting.assumptions).estimate(evidence, rows)
     covariance, _ = assemble(rows.scale, pairs)
     correlation = covariance / np.outer(rows.scale, rows.scale)
-    keep = 1.0 - weighted_shrinkage(pairs.correlation, pairs.stderr)
+    keep = 1.0 - shrinkage(pairs.correlation, pairs.stderr)
     shrunken = keep * correlation + (1.0 - keep) * np.eye(len(correlation))
     return Cluster(setting, rows.bias, rows.scale, shrunken)
 
@@ -82,17 +77,6 @@ def as_counts(record: PairMoments) -> PairMoments:
     o = record.observed
     observed = None if o is None else replace(o, squared_weight=np.minimum(o.count, o.count**2 / 2.0))
     return replace(record, squared_weight=min(record.weight, record.weight**2 / 2.0), observed=observed)
-
-
-def weighted_shrinkage(correlation: FloatArray, stderr: FloatArray) -> float:
-    """The share of the correlations' squares that is sampling error, squares weighted by 1/stderr^2.
-
-    >>> round(weighted_shrinkage(np.array([[1.0, 0.4], [0.4, 1.0]]), np.full((2, 2), 0.1)), 4)
-    0.0625
-    """
-    at = np.triu_indices(len(correlation), 1)
-    certain = float(np.sum((correlation[at] / np.maximum(stderr[at], _SMALLEST_ERROR)) ** 2))
-    return min(1.0, len(at[0]) / certain) if certain > 0.0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,21 +229,20 @@ def fit_shared(evidence: Evidence, assumptions: Assumptions, columns: Columns) -
     return SharedColumns(others, rows.bias[others], rows.scale[others], rows.floor[others])
 
 
-def moving_prior(values: Values, assumptions: Assumptions, rng: np.random.Generator) -> PairMoments:
-    """The prior worth one row, in which every column varies.
+def shuffled_prior(values: Values, assumptions: Assumptions, rng: np.random.Generator) -> PairMoments:
+    """A record worth one row: columns shuffled against each other, without their outer percents.
 
-    A column that hardly ever leaves one value above its floor may not do so among the values drawn. Without spread in
-    the prior, the scale of a component without such rows would be 0; so the extremes count as two more draws.
+    Of every column it holds a low and a high value, so that a component always has values above the floor, and spread.
     """
-    prior = prior_record(values, assumptions, rng)
-    above, _, spread = prior.positive_moments()
-    still = (above >= prior.weight * (1.0 - 1e-12)) & (spread <= 0.0)
-    if not still.any():
-        return prior
-    extremes = np.stack([np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)]).astype(np.float64)
-    extremes[:, ~still] = np.nan
-    more = PairMomentsQuestion.under(assumptions)(Block(extremes))
-    return prior.merge(more.scaled(1.0 / prior.n_rows))
+    drawn = np.empty((_PRIOR_DRAWS, values.shape[1]))
+    for j in range(values.shape[1]):
+        x = values[~np.isnan(values[:, j]), j].astype(np.float64)
+        low, high = np.quantile(x, [0.01, 0.99])
+        if low == high:
+            low, high = x.min(), x.max()
+        drawn[:, j] = np.clip(rng.choice(x, _PRIOR_DRAWS), low, high)
+        drawn[:2, j] = low, high
+    return PairMomentsQuestion.under(assumptions)(Block(drawn)).scaled(1.0 / _PRIOR_DRAWS)
 
 
 # --- starts ---------------------------------------------------------------------------------------
@@ -288,7 +271,7 @@ class Trial:
         values = x[first]
         weights = np.asarray(np.bincount(copy_of.ravel(), weights=subsample.weights), dtype=np.float64)
         samples = ArraySamples(values, weights=weights, block_rows=len(values))
-        setting = Setting(inner, moving_prior(values, inner, rng))
+        setting = Setting(inner, shuffled_prior(values, inner, rng))
         z = np.clip(standardized(values, setting.floor), -_FAR, _FAR)
         rows = Rows(values, weights, SampleEvidence(samples, LocalEngine()))
         return cls(rows, setting, np.any(values > floor, axis=1), z)
@@ -323,9 +306,6 @@ class Trial:
         once = replace(self.rows, weights=np.ones(len(self.z)))  # copies make no better place for a component
         for k in range(2, n_components + 1):
             mixture = settled.mixture
-            share, _ = mixture.posterior(self.rows.values)
-            if np.count_nonzero(share[:, mixture.main] > 0.5) < 2:  # candidates come from the rows of the main one
-                return None
             more = [
                 self.settled(mixture.with_component(_as_cluster(component), 1.0 / k), _GROWTH_ROUNDS)
                 for component in candidates(once, mixture, self.setting, scattered=False)

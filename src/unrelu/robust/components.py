@@ -23,6 +23,7 @@ from unrelu.marginals.censored_likelihood import CensoredLikelihood
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 
 _LEAST_EIGENVALUE = 1e-9
+_SMALLEST_ERROR = 1e-8  # of a correlation, that of a perfect one
 _NOWHERE = -1e300  # log density where a component has none
 
 
@@ -138,10 +139,14 @@ def shrunken(correlation: FloatArray, keep: float) -> FloatArray:
 
 def shrinkage(correlation: FloatArray, stderr: FloatArray) -> float:
     """The share of the correlations' squares that is sampling error, the best weight of the identity (Schaefer and
-    Strimmer 2005, target D)."""
-    off = ~np.eye(len(correlation), dtype=bool)
-    total = float(np.sum(correlation[off] ** 2))
-    return min(1.0, float(np.sum(stderr[off] ** 2)) / total) if total > 0.0 else 0.0
+    Strimmer 2005, target D), squares weighted by 1/stderr^2, lest one uncertain pair takes all others with it.
+
+    >>> round(shrinkage(np.array([[1.0, 0.4], [0.4, 1.0]]), np.full((2, 2), 0.1)), 4)
+    0.0625
+    """
+    at = np.triu_indices(len(correlation), 1)
+    certain = float(np.sum((correlation[at] / np.maximum(stderr[at], _SMALLEST_ERROR)) ** 2))
+    return min(1.0, len(at[0]) / certain) if certain > 0.0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,7 +34,7 @@ _FEWEST_ROWS, _MOST_ROWS, _CELLS = 4_000, 20_000, 200_000  # of the sample on wh
 _CALIBRATION_ROWS = 4000
 _ROUNDS_OF_ONE = 10
 _MOST_FULL_ROUNDS = 30
-_CLOSE = 0.5  # standard errors of all rows, in the one direction that settles slowest
+_CLOSE, _CLOSE_PER_RATIO = 0.5, 0.05  # standard errors of all rows, in the one direction that settles slowest
 _MAJORITY, _CLEAR_MAJORITY = 0.45, 0.6
 _SAME_START = 0.8  # of the rows in common
 _SAME_ROWS = 0.95  # judged alike
@@ -187,7 +187,8 @@ def settle_on_all(evidence: Evidence, settled: Settled, subsample: Subsample) ->
         return mixture, settled.rounds
     distance = float(np.sqrt(subsample.n_present / len(subsample.rows)))
     rate = float(np.sqrt(settled.rate))
-    needed = int(np.ceil(np.log(_CLOSE / distance) / np.log(rate))) - 1 if 0.0 < rate < 1.0 else 0
+    close = min(_CLOSE, _CLOSE_PER_RATIO * distance**2)  # the fewer rows beyond the sample, the cheaper a round
+    needed = int(np.ceil(np.log(close / distance) / np.log(rate))) - 1 if 0.0 < rate < 1.0 else 0
     needed = int(np.clip(needed, 0, _MOST_FULL_ROUNDS))
     if needed == 0 or len(mixture.components) == 1:
         return mixture, settled.rounds

@@ -123,7 +123,8 @@ def weighted_rows(values: Values, weights: FloatArray, first_row: int = 0) -> Bl
 
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """Where EM stands. ``rate``: by how much a round shrank the log-likelihood still to be gained, ``to_gain``."""
+    """Where EM stands. ``rate``: by how much a round shrank the log-likelihood still to be gained, ``to_gain``;
+    ``quiet``: two rounds in a row gained next to nothing."""
 
     mixture: Mixture
     log_likelihood: float
@@ -131,10 +132,11 @@ class Settled:
     rounds: int
     rate: float
     to_gain: float
+    quiet: bool
 
     @property
     def is_settled(self) -> bool:
-        return self.to_gain < _SETTLED or self.rounds >= _MOST_ROUNDS
+        return self.quiet or self.rounds >= _MOST_ROUNDS
 
     @property
     def bic(self) -> float:
@@ -164,9 +166,9 @@ def settle(evidence: Evidence, mixture: Mixture, most_rounds: int) -> Settled:
             # The fits to pairs are not exactly maximum likelihood, so that a round may also lose a little.
             last, before = abs(levels[-1] - levels[-2]), abs(levels[-2] - levels[-3])
             rate = min(last / before, _SLOWEST) if before > 0.0 else 0.0
+            to_gain = last / (1.0 - rate)
             # Of two gains the larger: one alone may be near 0 only for changing its sign.
-            to_gain = max(last, before) / (1.0 - rate)
-            if to_gain < _SETTLED:
-                break
+            if max(last, before) / (1.0 - rate) < _SETTLED:
+                return Settled(mixture, levels[-1], moments.weight, len(levels), rate, to_gain, True)
     assert moments is not None, "at least one round"
-    return Settled(mixture, moments.log_likelihood, moments.weight, len(levels), rate, to_gain)
+    return Settled(mixture, levels[-1], moments.weight, len(levels), rate, to_gain, False)

@@ -75,12 +75,15 @@ def middle_and_spread(x: FloatArray, floor: float) -> tuple[float, float]:
     """
     if len(x) == 0:
         return floor, 1.0
-    low, middle, high = np.quantile(x, [0.35, 0.5, 0.65])
+    middle = float(np.median(x))
+    if middle > floor:
+        for tail, deviations in ((0.35, 0.3853), (0.2, 0.8416), (0.05, 1.6449)):  # wider where values repeat
+            low, high = np.quantile(x, [tail, 1.0 - tail])
+            spread = (high - low) / (2.0 * deviations) if low > floor else (high - middle) / deviations
+            if spread > 0.0:
+                return middle, float(spread)
     seen = x[x > floor]
-    spread = (high - low) / 0.7706 if low > floor else (high - middle) / 0.3853
-    if middle <= floor or spread <= 0.0:
-        spread = (np.quantile(seen, 0.25) - floor) / 0.3186 if len(seen) else 1.0
-    return float(middle), float(spread)
+    return middle, float((np.quantile(seen, 0.25) - floor) / 0.3186) if len(seen) else 1.0
 
 
 def _plain_halves(z: FloatArray, rng: np.random.Generator) -> list[Rows]:
