@@ -1,7 +1,7 @@
 """The robust learner against its rivals in the zoo of outliers (benchmarks/zoo.py).
 
     python -m benchmarks.robust             everything, about an hour; writes docs/robust.md, robust.csv and robust.png
-    python -m benchmarks.robust --redraw    docs/robust.png anew, from docs/robust.csv
+    python -m benchmarks.robust --redraw    docs/robust.md and robust.png anew from robust.csv; measures only the speed
     python -m benchmarks.robust --repetitions 1 --kinds "N(5,1),all zeros" --d 5     a trial; writes nothing
 
 ``make bench`` takes two repetitions of the cells with one outlier in five rows.
@@ -31,6 +31,7 @@ from benchmarks.zoo import (
     CLEAN,
     DIMENSIONS,
     KINDS,
+    MCD_SEEDS,
     METHODS,
     ROBUST,
     SHARES,
@@ -256,8 +257,9 @@ Written by `python -m benchmarks.robust`: {N:,} rows of a random model (conditio
 columns, of which the share p is genuine and the others are replaced by outliers, rectified at 0. The error is the mean
 of the bias and the weight error; figures are means over {REPETITIONS} data sets, divided by the mean error of the
 oracle, `RectifiedGaussianLearner()` on the genuine rows alone. Rivals: `one_pass` (the same on all rows; at p = 1 it is
-the oracle and no rival), `MinCovDet` of scikit-learn, and paper 000's `FilteredGradient` with its median filter and its
-trimmed filter (trim={TRIM:g}), both told that biases are non-negative. Without outliers all kinds are the same data.
+the oracle and no rival), `MinCovDet` of scikit-learn (on the first {MCD_SEEDS} data sets), and paper 000's
+`FilteredGradient` with its median and its trimmed filter (trim={TRIM:g}), both told that biases are non-negative.
+Without outliers all kinds are the same data.
 {failures(cells)} Raw errors: [robust.csv](robust.csv).
 
 ![Error over the oracle's error, every method](robust.png)"""
@@ -329,7 +331,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--repetitions", type=int, default=REPETITIONS)
     parser.add_argument("--kinds", type=kinds_named, default=tuple(KINDS), help=f"some of: {', '.join(KINDS)}")
     parser.add_argument("--d", type=int, choices=DIMENSIONS, help="only that many columns")
-    parser.add_argument("--redraw", action="store_true", help="only the picture, from docs/robust.csv")
+    parser.add_argument("--redraw", action="store_true", help="only write docs/robust.md and .png anew from .csv")
     return parser.parse_args(arguments)
 
 
@@ -348,11 +350,11 @@ def kinds_named(text: str) -> tuple[str, ...]:
 def main(arguments: Sequence[str]) -> int:
     given = options(arguments)
     if given.redraw:
-        draw()
-        return 0
-    dimensions = DIMENSIONS if given.d is None else (given.d,)
-    cells = measure_all(places(given.kinds, dimensions), range(given.repetitions))
-    everything = (given.kinds, dimensions, given.repetitions) == (tuple(KINDS), DIMENSIONS, REPETITIONS)
+        everything, cells = True, read_trials(DOCS / "robust.csv")
+    else:
+        dimensions = DIMENSIONS if given.d is None else (given.d,)
+        everything = (given.kinds, dimensions, given.repetitions) == (tuple(KINDS), DIMENSIONS, REPETITIONS)
+        cells = measure_all(places(given.kinds, dimensions), range(given.repetitions))
     if everything:  # at once: what follows must not cost the hour before it
         write_trials(DOCS / "robust.csv", cells)
         draw()

@@ -151,3 +151,15 @@ def test_a_picture_without_matplotlib_is_refused_before_the_work(run, refused, t
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     line = refused(run("fit", table, "-o", "out.npz", "--picture", "fit.png"))
     assert 'pip install "unrelu[plot]"' in line
+
+
+def test_a_robust_fit_tells_what_became_of_the_rows(run, folder, rows):
+    dirty = rows.copy()
+    dirty[:600] = rows[:600] + 9.0  # one row in five
+    write_table(folder / "dirty.csv", dirty, ["As", "Pb", "Fe"])
+    result = run("fit", "dirty.csv", "--method", "robust", "-o", "out.npz")
+    assert result.exit_code == 0
+    assert "Outliers: 20.0% of the rows count less than half; other groups of rows:" in result.stdout
+    learned = unrelu.RectifiedGaussian.load(folder / "out.npz")
+    oracle = unrelu.RectifiedGaussianLearner().fit(rows[600:])
+    assert np.abs((learned.bias - oracle.bias_) / oracle.bias_stderr_).max() < 0.5

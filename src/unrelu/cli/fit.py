@@ -16,7 +16,7 @@ from unrelu.errors import InvalidParameterError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from unrelu.contracts import Assumptions, FloatArray, Samples
+    from unrelu.contracts import Assumptions, FloatArray, LearningReport, Samples
     from unrelu.learning import Learned
 
 
@@ -149,9 +149,21 @@ def _answer(learned: Learned, shares: FloatArray, output: Path, picture: Path | 
     shown: list[str | Table] = [
         f"Learned {counted(report.n_features, 'column')} from {report.n_rows:,} rows in {seconds:.2f} s"
         f" ({report.share_floored:.1%} of the values at the floor{missing}).",
+        *_kept_rows(report),
         column_table(columns),
         *([correlation_table(strongest)] if strongest else []),
         f"Model written to {output}",
         *([f"Picture written to {picture}"] if picture is not None else []),
     ]
     return Answer(facts, shown)
+
+
+def _kept_rows(report: LearningReport) -> list[str]:
+    """What a robust fit did with the rows."""
+    from unrelu.contracts import RobustReport
+
+    if not isinstance(report, RobustReport):
+        return []
+    others = [f"{group.share:.1%} {group.kind}" for group in report.groups[1:] if group.share >= 0.001]
+    found = f"; other groups of rows: {', '.join(others)}" if others else ""
+    return [f"Outliers: {report.share_downweighted:.1%} of the rows count less than half{found}."]
