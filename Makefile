@@ -9,7 +9,7 @@ help:
 	@echo "make demo      learn a network layer from its activations, write a model and a picture"
 	@echo "make test      linters, types, layers, tests (a few minutes)"
 	@echo "make test-all  the same, with the slow studies"
-	@echo "make bench     accuracy, calibration, speed, memory and start-up, as one table"
+	@echo "make bench     accuracy, calibration, speed, memory, start-up and robustness, as one table"
 	@echo "make clean     remove .venv and caches"
 
 setup: $(READY)
