@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrelu.cli.options import JsonOption, floors, listed_items
+from unrelu.cli.options import DropOption, JsonOption, ToleranceOption, floors, listed_items
 from unrelu.cli.outcome import Answer, counted
 from unrelu.errors import InvalidParameterError
 
@@ -44,17 +44,12 @@ def fit(
         int | None,
         typer.Option("--components", min=1, help="Number of latent inputs: the rank of the covariance."),
     ] = None,
-    floor_tolerance: Annotated[
-        float,
-        typer.Option("--floor-tolerance", min=0.0, help="Values this close to the floor count as floored."),
-    ] = 0.0,
+    floor_tolerance: ToleranceOption = 0.0,
     columns: Annotated[
         list[str] | None,
         typer.Option("--columns", metavar="NAMES", help="Columns to use, as a,b,c; all by default."),
     ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option("--drop", metavar="NAMES", help="Columns to leave out, as a,b,c.")
-    ] = None,
+    drop: DropOption = None,
     method: Annotated[str, typer.Option("--method", help="How to learn.")] = "one_pass",
     picture: Annotated[
         Path | None, typer.Option("--picture", help="Also draw the model: a png, svg or pdf file.")

@@ -17,6 +17,13 @@ SeedOption = Annotated[
     int | None, typer.Option("--seed", min=0, help="Whole number that makes the random draws repeatable.")
 ]
 
+ToleranceOption = Annotated[
+    float, typer.Option("--floor-tolerance", min=0.0, help="Values this close to the floor count as floored.")
+]
+DropOption = Annotated[
+    list[str] | None, typer.Option("--drop", metavar="NAMES", help="Columns to leave out, as a,b,c.")
+]
+
 
 def listed_items(texts: Sequence[str] | None) -> list[str]:
     """The items of comma-separated lists; an item with a comma in it stands in double quotes.

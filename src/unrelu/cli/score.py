@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from unrelu.cli.options import JsonOption, floors, listed_items
+from unrelu.cli.options import DropOption, JsonOption, ToleranceOption, floors, listed_items
 from unrelu.cli.outcome import Answer, counted
 from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError, OutputError
 
@@ -57,17 +57,12 @@ def score(
             help="The floor: a number (0 by default), or floors of single columns such as As=0.5,Pb=1.",
         ),
     ] = None,
-    floor_tolerance: Annotated[
-        float,
-        typer.Option("--floor-tolerance", min=0.0, help="Values this close to the floor count as floored."),
-    ] = 0.0,
+    floor_tolerance: ToleranceOption = 0.0,
     columns: Annotated[
         list[str] | None,
         typer.Option("--columns", metavar="NAMES", help="Columns to use, as a,b,c; all (or the model's) by default."),
     ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option("--drop", metavar="NAMES", help="Columns to leave out, as a,b,c.")
-    ] = None,
+    drop: DropOption = None,
     picture: Annotated[
         Path | None, typer.Option("--picture", help="Also draw the scores: a png, svg or pdf file.")
     ] = None,
