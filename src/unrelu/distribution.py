@@ -7,30 +7,25 @@ what is kept is the covariance, and :meth:`RectifiedGaussian.weights` picks one 
 
 from __future__ import annotations
 
-import json
 import operator
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from unrelu._version import __version__
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidParameterError, ModelFileError
-from unrelu.storage import atomic_write
+from unrelu.storage import ArchiveFormat, FilePath
 
-T = TypeVar("T")
 Names: TypeAlias = Iterable[str] | None
-FilePath: TypeAlias = str | os.PathLike[str]
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 
-FORMAT = "unrelu.RectifiedGaussian"
-FORMAT_VERSION = 1
+FORMAT = ArchiveFormat("unrelu.RectifiedGaussian", 1)
 
 # On the correlation scale, where rounding is about 1e-16 times the number of features.
 _TOLERANCE = 1e-8
@@ -219,25 +214,17 @@ class RectifiedGaussian:
         (RectifiedGaussian(n_features=1, bias=[1.], row_norms=[1.4142], floor=0), {'n_rows': 500})
         """
         facts = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "unrelu_version": __version__,
             "n_features": self.n_features,
             "feature_names": self.feature_names,
             "details": dict(details or {}),
         }
-        try:
-            header = np.frombuffer(json.dumps(facts, default=_plain).encode(), dtype=np.uint8)
-        except (TypeError, ValueError) as error:
-            raise InvalidParameterError(f"details must be plain JSON values: {error}.") from error
-        with atomic_write(path) as stream:
-            np.savez(stream, header=header, bias=self.bias, covariance=self.covariance, floor=self.floor)
+        FORMAT.write(path, facts, bias=self.bias, covariance=self.covariance, floor=self.floor)
 
     @classmethod
     def load(cls, path: FilePath) -> RectifiedGaussian:
         """Read a model that :meth:`save` wrote; the example is there."""
         header = read_header(path)
-        bias, covariance, floor = _read(path, lambda file: (file["bias"], file["covariance"], file["floor"]))
+        bias, covariance, floor = FORMAT.arrays(path, "bias", "covariance", "floor")
         d = header.get("n_features")
         if (bias.shape, covariance.shape, floor.shape) != ((d,), (d, d), (d,)):
             raise ModelFileError(f"{os.fspath(path)} is damaged: its arrays do not fit its {d} features.")
@@ -256,34 +243,7 @@ def read_header(path: FilePath) -> dict[str, Any]:
     >>> read_header(path)["feature_names"]
     ['As']
     """
-    header = _read(path, lambda file: json.loads(file["header"].tobytes().decode()))
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ModelFileError(f"{os.fspath(path)} is not an unrelu model file.")
-    version = header.get("format_version")
-    if not isinstance(version, int) or version < 1:
-        raise ModelFileError(f"{os.fspath(path)} is damaged: it states no format version.")
-    if version > FORMAT_VERSION:
-        raise ModelFileError(
-            f"{os.fspath(path)} was written by a newer unrelu (format {version}); "
-            f"this one reads up to {FORMAT_VERSION}: upgrade unrelu."
-        )
-    return header
-
-
-def _read(path: FilePath, pick: Callable[[Any], T]) -> T:
-    """What ``pick`` takes from the archive at ``path``; every way this can fail has its one line."""
-    name = os.fspath(path)
-    try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            return pick(archive)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise ModelFileError(f"There is no model file {name}.") from error
-    except IsADirectoryError as error:
-        raise ModelFileError(f"{name} is a folder, not a model file.") from error
-    except PermissionError as error:
-        raise ModelFileError(f"{name} may not be read: {error.strerror}.") from error
-    except Exception as error:  # the zip and array readers meet foreign bytes with a dozen exception types
-        raise ModelFileError(f"{name} is not an unrelu model file, or is damaged.") from error
+    return FORMAT.header(path)
 
 
 def generator(random_state: RandomState) -> np.random.Generator:
@@ -388,9 +348,3 @@ def _short(a: FloatArray) -> str:
 
 def _few(names: tuple[str, ...]) -> str:
     return ", ".join(map(repr, names[:4])) + (f", ... ({len(names)} in all)" if len(names) > 4 else "")
-
-
-def _plain(value: object) -> Any:
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} is not one")
