@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING, Any
 from unrelu._version import __version__
 
 if TYPE_CHECKING:
-    from unrelu import guarantees, methods, metrics, synthetic
+    from unrelu import guarantees, methods, metrics, recovery, synthetic
     from unrelu.distribution import RectifiedGaussian
-    from unrelu.estimators import FloorOutlierDetector, RectifiedGaussianLearner, RectifiedGaussianMixture, merge
+    from unrelu.estimators import (
+        FloorOutlierDetector,
+        RectifiedGaussianLearner,
+        RectifiedGaussianMixture,
+        ReLUMatrixRecovery,
+        merge,
+    )
 
 __all__ = [
     "FloorOutlierDetector",
+    "ReLUMatrixRecovery",
     "RectifiedGaussian",
     "RectifiedGaussianLearner",
     "RectifiedGaussianMixture",
@@ -25,17 +32,19 @@ __all__ = [
     "merge",
     "methods",
     "metrics",
+    "recovery",
     "synthetic",
 ]
 
 _HOME = {
     "FloorOutlierDetector": "unrelu.estimators",
+    "ReLUMatrixRecovery": "unrelu.estimators",
     "RectifiedGaussian": "unrelu.distribution",
     "RectifiedGaussianLearner": "unrelu.estimators",
     "RectifiedGaussianMixture": "unrelu.estimators",
     "merge": "unrelu.estimators",
 }
-_MODULES = {"guarantees", "methods", "metrics", "synthetic"}
+_MODULES = {"guarantees", "methods", "metrics", "recovery", "synthetic"}
 
 
 def __getattr__(name: str) -> Any:

@@ -65,3 +65,15 @@ class AmbiguousMajorityWarning(UnreluWarning):
 
 class DuplicatedRowsWarning(UnreluWarning):
     """Many rows are exact copies of others: standard errors take them for independent."""
+
+
+class WeakColumnsWarning(UnreluWarning):
+    """Columns whose values above the floor do not determine their components and bias: those were filled in."""
+
+
+class WeakRowsWarning(UnreluWarning):
+    """Rows whose values above the floor do not determine their latent vector: it was filled in."""
+
+
+class RankDeficientWarning(UnreluWarning):
+    """The table has a lower rank than asked for: some components are zero."""

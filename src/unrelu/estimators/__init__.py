@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING, Any
 from unrelu.estimators.learner import RectifiedGaussianLearner, merge
 
 if TYPE_CHECKING:
+    from unrelu.estimators.matrix import ReLUMatrixRecovery
     from unrelu.estimators.mixture import RectifiedGaussianMixture
     from unrelu.estimators.outliers import FloorOutlierDetector
 
-__all__ = ["FloorOutlierDetector", "RectifiedGaussianLearner", "RectifiedGaussianMixture", "merge"]
+__all__ = [
+    "FloorOutlierDetector",
+    "ReLUMatrixRecovery",
+    "RectifiedGaussianLearner",
+    "RectifiedGaussianMixture",
+    "merge",
+]
 
 _HOME = {
     "FloorOutlierDetector": "unrelu.estimators.outliers",
+    "ReLUMatrixRecovery": "unrelu.estimators.matrix",
     "RectifiedGaussianMixture": "unrelu.estimators.mixture",
 }
 

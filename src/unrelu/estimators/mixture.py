@@ -21,9 +21,9 @@ from unrelu.errors import InvalidParameterError
 from unrelu.estimators.learner import RectifiedGaussianLearner, _numeric
 from unrelu.evidence import SampleEvidence
 from unrelu.robust.clustering import FittedMixture, fit_mixture
-from unrelu.robust.scoring import ScreeningQuestion
 from unrelu.samples import ArraySamples
 from unrelu.samples.blocks import as_floats
+from unrelu.statistics.screening import ScreeningQuestion
 from unrelu.validation import check_count
 
 Labels = NDArray[np.int64]

@@ -20,8 +20,9 @@ from unrelu.errors import InvalidParameterError
 from unrelu.estimators.learner import RectifiedGaussianLearner, _numeric
 from unrelu.methods import Method, Robust
 from unrelu.robust.detection import OutlierScores
-from unrelu.robust.scoring import ScoreQuestion, ScreeningQuestion, score_threshold
+from unrelu.robust.scoring import ScoreQuestion, score_threshold
 from unrelu.samples import ArraySamples
+from unrelu.statistics.screening import ScreeningQuestion
 
 
 class FloorOutlierDetector(OutlierMixin, BaseEstimator):

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from unrelu.contracts import Block, FloatArray
 from unrelu.distribution import RectifiedGaussian
 from unrelu.robust.detection import OutlierScores
-from unrelu.statistics.screening import Screening, survey
-from unrelu.statistics.tiles import as_stored, tiles
+from unrelu.statistics.screening import Screening, ScreeningQuestion
+from unrelu.statistics.tiles import as_stored
 
 _MOST_DRIVERS = 3
 _NOTABLE = 2.0  # standard deviations from which a cell is named beside a stranger one
@@ -42,21 +42,6 @@ def score_threshold(scores: OutlierScores, false_alarm_rate: float) -> float:
         else:
             genuine = middle
     return genuine
-
-
-@dataclass(frozen=True)
-class ScreeningQuestion:
-    """Ask which cells are infinite, too large, or below ``lowest``."""
-
-    lowest: tuple[float, ...]
-
-    def __call__(self, block: Block) -> Screening:
-        whole: Screening | None = None
-        for tile in tiles(block):
-            part = survey(tile, as_stored(np.array(self.lowest), tile.values)).screening
-            whole = part if whole is None else whole.merge(part)
-        assert whole is not None, "a block has at least one row"
-        return whole
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from unrelu.contracts import Block, FloatArray
 from unrelu.errors import InvalidDataError
 from unrelu.kernels.row_block import LARGEST, scan_block
+from unrelu.statistics.tiles import as_stored, tiles
 from unrelu.validation import column_label, listed
 
 Counts = NDArray[np.int64]
@@ -96,3 +97,18 @@ def _earlier(first: Counts, second: Counts) -> Counts:
     none = np.iinfo(np.int64).max
     found = np.minimum(np.where(first < 0, none, first), np.where(second < 0, none, second))
     return np.where(found == none, -1, found)
+
+
+@dataclass(frozen=True)
+class ScreeningQuestion:
+    """Ask which cells are infinite, too large, or below ``lowest``."""
+
+    lowest: tuple[float, ...]
+
+    def __call__(self, block: Block) -> Screening:
+        whole: Screening | None = None
+        for tile in tiles(block):
+            part = survey(tile, as_stored(np.array(self.lowest), tile.values)).screening
+            whole = part if whole is None else whole.merge(part)
+        assert whole is not None, "a block has at least one row"
+        return whole

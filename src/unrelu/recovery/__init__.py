@@ -1,0 +1,11 @@
+"""What a rectifier hid: the low-rank matrix behind a table (:mod:`unrelu.recovery.matrix`), and its methods by name.
+
+From X = ReLU(C A' + 1 b') alone, only T = C A' + 1 b' and the column space of A are determined (Mazumdar and Rawat,
+"Representation learning and recovery in the ReLU model", section 3). :class:`unrelu.ReLUMatrixRecovery` is the skin;
+the classes here are methods with parameters of their own.
+"""
+
+from unrelu.recovery.matrix.descent import CensoredALS
+from unrelu.recovery.matrix.tobit import TobitEM
+
+__all__ = ["CensoredALS", "TobitEM"]

@@ -1,0 +1,125 @@
+"""The table as tiles of rows, each a small dense array, whatever holds it; NaN marks a cell that was not observed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from unrelu.contracts import BoolArray, FloatArray
+from unrelu.engines.local import map_in_threads
+from unrelu.statistics.subsample import row_keys
+
+_TILE_CELLS = 1 << 17  # a tile, its residuals and its weights stay in a core's cache
+
+
+class Cells(Protocol):
+    """Values above the floor as their height over it, 0 at the floor, NaN where nothing was observed."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        """Rows ``start`` to ``stop`` as a dense array, which the caller does not write to."""
+        ...
+
+    def part(self, rows: BoolArray, columns: BoolArray) -> Cells:
+        """The table of the rows and columns marked True."""
+        ...
+
+    def scaled(self, factor: float) -> Cells:
+        """The table with every value multiplied by ``factor``."""
+        ...
+
+
+@dataclass(frozen=True)
+class DenseCells:
+    """An array in memory."""
+
+    values: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.values.shape[0], self.values.shape[1]
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        return self.values[start:stop]
+
+    def part(self, rows: BoolArray, columns: BoolArray) -> DenseCells:
+        return DenseCells(self.values[np.ix_(rows, columns)])
+
+    def scaled(self, factor: float) -> DenseCells:
+        return DenseCells(self.values * factor)
+
+
+@dataclass(frozen=True)
+class SparseCells:
+    """A scipy matrix in CSR form: what is not stored is at the floor."""
+
+    values: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.values.shape[0], self.values.shape[1]
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        dense: FloatArray = self.values[start:stop].toarray()
+        return dense
+
+    def part(self, rows: BoolArray, columns: BoolArray) -> SparseCells:
+        return SparseCells(self.values[np.flatnonzero(rows)][:, np.flatnonzero(columns)])
+
+    def scaled(self, factor: float) -> SparseCells:
+        return SparseCells(self.values * factor)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Another table with a share of its observed cells hidden, chosen by a hash of their positions and the seed."""
+
+    table: Cells
+    share: float
+    seed: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.table.shape
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        return np.where(self.hidden(start, stop), np.nan, self.table.rows(start, stop))
+
+    def hidden(self, start: int, stop: int) -> BoolArray:
+        """Which cells of rows ``start`` to ``stop`` are hidden."""
+        width = self.shape[1]
+        keys = row_keys(self.seed, np.arange(start * width, stop * width)).reshape(stop - start, width)
+        chosen: BoolArray = keys < np.uint64(self.share * float(2**63)) * np.uint64(2)
+        return chosen
+
+    def part(self, rows: BoolArray, columns: BoolArray) -> DenseCells:
+        return DenseCells(self.rows(0, self.shape[0])[np.ix_(rows, columns)])
+
+    def scaled(self, factor: float) -> HeldOut:
+        return HeldOut(self.table.scaled(factor), self.share, self.seed)
+
+
+def tiles(shape: tuple[int, int]) -> list[slice]:
+    """Row ranges of at most about a hundred thousand cells; they depend on the table's shape alone.
+
+    >>> tiles((1000, 300))
+    [slice(0, 334, None), slice(334, 668, None), slice(668, 1000, None)]
+    """
+    n_rows, n_columns = shape
+    most = max(1, _TILE_CELLS // max(n_columns, 1))
+    count = -(-n_rows // most)
+    size = -(-n_rows // max(count, 1))
+    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
+
+
+def observed(cells: Cells) -> float:
+    """Number of cells that are not missing."""
+
+    def count(rows: slice) -> float:
+        return float(np.count_nonzero(~np.isnan(cells.rows(rows.start, rows.stop))))
+
+    return sum(map_in_threads(count, tiles(cells.shape)))

@@ -1,0 +1,138 @@
+"""From a start to the end: alternating steps while they are fast, joint ones after, until nothing is left to gain."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from unrelu.engines.local import map_in_threads
+from unrelu.recovery.matrix.cells import Cells, tiles
+from unrelu.recovery.matrix.contracts import Recovered, Task
+from unrelu.recovery.matrix.factors import Factors
+from unrelu.recovery.matrix.losses import LeastSquares, Loss
+from unrelu.recovery.matrix.newton import Descent, State
+from unrelu.recovery.matrix.starts import singular_start
+
+_SLOW = 0.6  # alternation that leaves more than this share of the residual a round has become slow
+_FIRST_ROUNDS = 4
+_SLOWED = 1e-3  # share of the objective gained by a round that shows an exact fit out of reach
+_STALLED = 1e-9  # share of the objective below which a round has gained nothing
+_PRIOR_SHARE = 0.5  # the table's singular values are about half of those of T
+_REBALANCE = 10  # rounds of alternation after which the factors' scales may have drifted apart
+_CG_ACCURACY, _CG_ROUNDS = 3e-2, 40
+
+
+@dataclass(frozen=True)
+class CensoredALS:
+    """The default: least squares on F(T) = 1/2 sum_{X>0} (X - T)^2 + 1/2 sum_{X=0} max(0, T)^2.
+
+    Censored alternating least squares, finished by joint Gauss-Newton steps (:mod:`unrelu.recovery.matrix.newton`):
+    exact where X = ReLU(C A' + 1 b') exactly, from about half of the cells. Noise inside the rectifier biases it:
+    use :class:`TobitEM` there.
+
+    >>> import numpy as np
+    >>> import unrelu
+    >>> rng = np.random.default_rng(0)
+    >>> T = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 40)) + 0.3 * rng.standard_normal(40)
+    >>> recovery = unrelu.ReLUMatrixRecovery(3, method=unrelu.recovery.CensoredALS()).fit(np.maximum(T, 0.0))
+    >>> bool(np.abs(recovery.hidden() - T).max() < 1e-6)
+    True
+    """
+
+    def recover(self, task: Task) -> Recovered:
+        return descend(task, LeastSquares(np.zeros(task.cells.shape[1])))
+
+
+def descend(task: Task, loss: Loss) -> Recovered:
+    """Lower F from ``task.start``, or from the table's singular vectors, until it is done.
+
+    Where T fits exactly no penalty is needed, and none is used. Where it does not, rows and columns that few positive
+    cells determine would fit their noise and predict wild values; so once the descent slows down short of an exact
+    fit, F gets the penalty of :func:`prior_ridge` for the noise seen, again until that noise no longer changes.
+    """
+    with threadpool_limits(1, user_api="blas"):  # tiles run on all cores; each one's products are small
+        scale = table_norm(task.cells)
+        start = start_factors(task)
+        walk = Walk(Descent(task.cells, loss), start)
+        residual, done, settled = math.inf, False, False
+        for iteration in range(1, task.max_iterations + 1):
+            gain = walk.step()
+            residual = math.sqrt(max(walk.state.sums.squares, 0.0)) / scale
+            task.watch(iteration, residual, walk.state.factors)
+            if residual <= task.tolerance or (settled and gain <= _STALLED):
+                done = True
+                break
+            if not settled and gain <= _SLOWED:
+                wanted = prior_ridge(start, noise_left(walk.state))
+                settled = 0.5 * wanted <= walk.descent.ridge <= 2.0 * wanted
+                if not settled:
+                    walk = Walk(replace(walk.descent, ridge=wanted), walk.state.factors.balanced(), warm=True)
+        return Recovered(walk.state.factors, iteration, residual, done, ridge=walk.descent.ridge)
+
+
+def prior_ridge(start: Factors, noise: float) -> float:
+    """n sigma^2 / S on (|C|^2 + |A|^2)/2: what a standard normal c_i would cost, S the mean singular value of C A'.
+
+    S is that of the start, the table's own: that of the fit would shrink under the penalty, which would then grow.
+    """
+    singular = float((start.balanced().latent ** 2).sum()) / start.rank
+    return _PRIOR_SHARE * len(start.latent) * noise * noise / singular if singular > 0.0 else 0.0
+
+
+def noise_left(state: State) -> float:
+    """Root mean square of what is left in the cells that count, after the free parameters."""
+    left = max(state.sums.weight - free_parameters(state.factors), 0.05 * state.sums.weight, 1.0)
+    return math.sqrt(state.sums.squares / left)
+
+
+def free_parameters(factors: Factors) -> int:
+    """Entries of C, A and b less those that the gauge takes up."""
+    (n, k), d, extra = factors.latent.shape, len(factors.loadings), int(factors.bias is not None)
+    return int(n * k + (d - k) * (k + extra))
+
+
+def start_factors(task: Task) -> Factors:
+    start = task.start if task.start is not None else singular_start(task.cells, task.rank, task.free_bias)
+    return start.balanced()
+
+
+def table_norm(cells: Cells) -> float:
+    """|X|, or 1 for a table of zeros."""
+
+    def square(rows: slice) -> float:
+        values = cells.rows(rows.start, rows.stop)
+        return float(np.nansum(values * values))
+
+    return math.sqrt(sum(map_in_threads(square, tiles(cells.shape)))) or 1.0
+
+
+class Walk:
+    """The state and which kind of step comes next."""
+
+    def __init__(self, descent: Descent, factors: Factors, warm: bool = False) -> None:
+        self.descent = descent
+        self.state: State = descent.start(factors)
+        self._rounds = 0
+        self._joint = warm
+
+    def step(self) -> float:
+        """Take one step; the share of the objective that it gained, which is small only when no kind of step gains."""
+        before = self.state.objective
+        if self._joint:
+            self.state, fell = self.descent.join(self.state, _CG_ACCURACY, _CG_ROUNDS)
+            if fell:
+                return self._gain(before)
+            self._joint = False
+        self._rounds += 1
+        if self._rounds % _REBALANCE == 0:
+            self.state = self.descent.start(self.state.factors.balanced())
+        self.state = self.descent.alternate(self.state)
+        gain = self._gain(before)
+        self._joint = self._rounds >= _FIRST_ROUNDS and gain < 1.0 - _SLOW**2
+        return gain
+
+    def _gain(self, before: float) -> float:
+        return 1.0 - self.state.objective / before if before > 0.0 else 0.0

@@ -1,0 +1,106 @@
+"""T = C A' + 1 b': the factors, and the conventions that split one T into them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from unrelu.contracts import FloatArray
+
+GAUGES = ("centered", "orthogonal", "bayes", "zero")
+
+
+@dataclass(frozen=True)
+class Factors:
+    """``latent`` C (n x k), ``loadings`` A (d x k) and ``bias`` b (d), or None for a model without one."""
+
+    latent: FloatArray
+    loadings: FloatArray
+    bias: FloatArray | None
+
+    @property
+    def rank(self) -> int:
+        return int(self.latent.shape[1])
+
+    @property
+    def extended(self) -> FloatArray:
+        """[A b], or A: what a column owns."""
+        return self.loadings if self.bias is None else np.column_stack([self.loadings, self.bias])
+
+    def extend(self, latent: FloatArray) -> FloatArray:
+        """[C 1], or C: what rows contribute to a column's equations."""
+        return latent if self.bias is None else np.column_stack([latent, np.ones(len(latent))])
+
+    def with_extended(self, extended: FloatArray) -> Factors:
+        k = self.rank
+        bias = None if self.bias is None else np.ascontiguousarray(extended[:, k])
+        return replace(self, loadings=np.ascontiguousarray(extended[:, :k]), bias=bias)
+
+    def matrix(self) -> FloatArray:
+        """T."""
+        low_rank: FloatArray = self.latent @ self.loadings.T
+        return low_rank if self.bias is None else low_rank + self.bias
+
+    def balanced(self) -> Factors:
+        """The same T with C centred (where there is a bias) and C'C = A'A, diagonal and descending."""
+        latent, bias = self.latent, self.bias
+        if bias is not None:
+            mean = latent.mean(axis=0)
+            latent, bias = latent - mean, bias + self.loadings @ mean
+        left, right, singular = _singular_factors(latent, self.loadings)
+        root = np.sqrt(singular)
+        return Factors(left * root, right * root, bias)
+
+    def standard(self) -> Factors:
+        """The same T with C centred (where there is a bias), C'C/n = I, and A'A diagonal and descending."""
+        centred = self.balanced()
+        scale = np.sqrt((centred.latent**2).mean(axis=0))
+        scale[scale == 0.0] = 1.0
+        return Factors(centred.latent / scale, centred.loadings * scale, centred.bias)
+
+    def scaled(self, factor: float) -> Factors:
+        """The factors of ``factor`` T."""
+        return replace(self, loadings=self.loadings * factor, bias=None if self.bias is None else self.bias * factor)
+
+    def shifted(self, shift: FloatArray) -> Factors:
+        """The same T with C - 1 v' in place of C, and b + A v in place of b; without a bias, itself."""
+        if self.bias is None:
+            return self
+        return replace(self, latent=self.latent - shift, bias=self.bias + self.loadings @ shift)
+
+
+def in_gauge(factors: Factors, gauge: str) -> Factors:
+    """The factors of the same T under a convention for b, in standard form but for C's mean.
+
+    "centered": C has mean 0, b is the column mean of T. "orthogonal": b is orthogonal to the columns of A. "bayes":
+    between the two, as the mean of C and the part of b along A are both taken for random, of unit variance and of the
+    variance of the rest of b: |v|^2 n + |b + A v|^2 / s^2 is least. "kept": b stays what it is.
+    """
+    standard = factors.standard()
+    if standard.bias is None or gauge == "centered":
+        return standard
+    loadings, bias = standard.loadings, standard.bias
+    if gauge == "kept" and factors.bias is not None:
+        return replace(standard.shifted(_coefficients(loadings, factors.bias - bias)), bias=factors.bias)
+    towards = _coefficients(loadings, bias)
+    if gauge == "orthogonal":
+        return standard.shifted(-towards)
+    n, (d, k) = len(standard.latent), loadings.shape
+    spread = float(((bias - loadings @ towards) ** 2).sum()) / max(d - k, 1)
+    return standard.shifted(-np.linalg.solve(n * spread * np.eye(k) + loadings.T @ loadings, loadings.T @ bias))
+
+
+def _coefficients(loadings: FloatArray, target: FloatArray) -> FloatArray:
+    """Of the combination of A's columns nearest to the target."""
+    return np.asarray(np.linalg.lstsq(loadings, target)[0], dtype=np.float64)
+
+
+def _singular_factors(latent: FloatArray, loadings: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """U, V and the singular values of C A', from two thin QRs; each column of V has its largest entry positive."""
+    q_latent, r_latent = np.linalg.qr(latent)
+    q_loadings, r_loadings = np.linalg.qr(loadings)
+    u, singular, vt = np.linalg.svd(r_latent @ r_loadings.T)
+    left, right = q_latent @ u, q_loadings @ vt.T
+    sign = np.where(np.take_along_axis(right, np.abs(right).argmax(axis=0)[None], axis=0)[0] < 0.0, -1.0, 1.0)
+    return left * sign, right * sign, singular

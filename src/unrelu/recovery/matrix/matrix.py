@@ -1,0 +1,122 @@
+"""From a table to factors, on one screen: the core, a method, a gauge, what the core leaves out, what is identified."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from unrelu.contracts import BoolArray, FloatArray
+from unrelu.recovery.matrix.cells import Cells, observed
+from unrelu.recovery.matrix.contracts import MatrixMethod, MatrixReport, Recovered, Task
+from unrelu.recovery.matrix.descent import table_norm
+from unrelu.recovery.matrix.factors import Factors, in_gauge
+from unrelu.recovery.matrix.filling import Filling
+from unrelu.recovery.matrix.identifiability import Conditions, Core, conditions, find_core
+from unrelu.recovery.matrix.rank import RankChoice
+from unrelu.recovery.matrix.uncertainty import StandardErrors, standard_errors
+
+_USUAL = 1e6  # root mean squares between this and its inverse need no change of units
+
+
+@dataclass(frozen=True)
+class MatrixFit:
+    """Factors of the whole table in their gauge, and how they came about."""
+
+    factors: Factors
+    latent_mean: FloatArray  # of the core's rows
+    core: Core
+    conditions: Conditions
+    recovered: Recovered
+    filling: Filling
+    errors: StandardErrors | None
+
+    def report(self, cells: Cells, method: str, gauge: str, choice: RankChoice) -> MatrixReport:
+        (n, d), seen = cells.shape, observed(cells)
+        return MatrixReport(
+            method=method,
+            gauge=gauge,
+            n_rows=n,
+            n_features=d,
+            rank=self.factors.rank,
+            iterations=self.recovered.iterations,
+            residual=self.recovered.residual,
+            converged=self.recovered.converged,
+            share_floored=1.0 - float(self.core.row_positives.sum()) / max(seen, 1.0),
+            share_missing=1.0 - seen / (n * d),
+            weak_columns=tuple(np.flatnonzero(~self.conditions.column_identifiable).tolist()),
+            weak_rows=int(np.count_nonzero(~self.conditions.row_identifiable)),
+            noise=self.recovered.noise,
+            rank_errors=choice.errors,
+        )
+
+
+def recover_matrix(task: Task, method: MatrixMethod, gauge: str) -> MatrixFit:
+    """Fit the core, put it into its gauge, fill in the other rows and columns, and say what is identified."""
+    core = find_core(task.cells, task.rank, task.free_bias)
+    table = task.cells if core.is_everything else task.cells.part(core.rows, core.columns)
+    recovered = _in_usual_units(replace(task, cells=table, start=_on_core(task.start, core)), method)
+    standard = recovered.factors.standard()
+    filling = Filling.after(standard, recovered.noise, recovered.ridge)
+    whole = _whole(task.cells, standard, core, filling)
+    found = conditions(task.cells, whole)
+    weak = core.columns & ~found.column_identifiable
+    if weak.any():
+        whole = _refilled(task.cells, whole, weak, filling)
+    errors = None if recovered.noise is None else standard_errors(task.cells, whole, recovered.noise)
+    shift = _shift_to(recovered, standard, gauge)
+    return MatrixFit(whole.shifted(shift), -shift, core, found, recovered, filling, errors)
+
+
+def _shift_to(recovered: Recovered, standard: Factors, gauge: str) -> FloatArray:
+    """v that takes centred factors to the gauge."""
+    placed = in_gauge(recovered.factors, "kept" if recovered.fixed_bias else gauge)
+    shift: FloatArray = (standard.latent - placed.latent)[0]
+    return shift
+
+
+def _in_usual_units(task: Task, method: MatrixMethod) -> Recovered:
+    """Recover in units in which the table's values are neither huge nor tiny, as some sums are in single precision."""
+    size = table_norm(task.cells) / math.sqrt(observed(task.cells))
+    if 1.0 / _USUAL < size < _USUAL:
+        return method.recover(task)
+    unit = 2.0 ** round(math.log2(size))
+    start = None if task.start is None else task.start.scaled(1.0 / unit)
+    found = method.recover(replace(task, cells=task.cells.scaled(1.0 / unit), start=start))
+    noise = None if found.noise is None else found.noise * unit
+    return replace(found, factors=found.factors.scaled(unit), noise=noise, ridge=found.ridge * unit)
+
+
+def _on_core(start: Factors | None, core: Core) -> Factors | None:
+    if start is None:
+        return None
+    bias = None if start.bias is None else start.bias[core.columns]
+    return Factors(start.latent[core.rows], start.loadings[core.columns], bias)
+
+
+def _whole(cells: Cells, factors: Factors, core: Core, filling: Filling) -> Factors:
+    """Factors of the whole table from those of its core."""
+    if core.is_everything:
+        return factors
+    latent = np.empty((cells.shape[0], factors.rank))
+    latent[core.rows] = factors.latent
+    if not core.rows.all():
+        latent[~core.rows] = filling.latent_of(cells.part(~core.rows, core.columns), factors)
+    bias = None if factors.bias is None else _spread(factors.bias, core.columns)
+    whole = Factors(latent, _spread(factors.loadings, core.columns), bias)
+    return whole if core.columns.all() else _refilled(cells, whole, ~core.columns, filling)
+
+
+def _spread(values: FloatArray, where: BoolArray) -> FloatArray:
+    full = np.zeros((len(where), *values.shape[1:]))
+    full[where] = values
+    return full
+
+
+def _refilled(cells: Cells, factors: Factors, columns: BoolArray, filling: Filling) -> Factors:
+    """The same with the marked columns set anew from the latent vectors."""
+    every_row = np.ones(len(factors.latent), dtype=bool)
+    extended = factors.extended.copy()
+    extended[columns] = filling.columns_of(cells.part(every_row, columns), factors)
+    return factors.with_extended(extended)

@@ -1,0 +1,370 @@
+"""Descent on F(C, A, b) + ridge/2 (|C|^2 + |A|^2): alternating Newton steps far out, joint ones near the end.
+
+Given A and b, F is convex and piecewise quadratic in every row of C, and likewise in every column's (a_j, b_j) given
+C: one Newton step for each, all Grams from one matrix product, is a round of censored alternating least squares. It
+is robust and converges linearly. A joint step in all factors, the Gauss-Newton system solved by conjugate gradients
+with those Grams as preconditioner, converges quadratically where T fits exactly, and much faster than alternation
+where it does not; it is taken once alternation slows down, and kept while it lowers F.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from unrelu.contracts import FloatArray
+from unrelu.engines.local import map_in_threads
+from unrelu.kernels.floor_cells import factor_grams, packed_products, solve_grams, weigh
+from unrelu.recovery.matrix.cells import Cells, tiles
+from unrelu.recovery.matrix.factors import Factors
+from unrelu.recovery.matrix.losses import Loss
+
+_HALVINGS = 8
+_STILL = 1e-13  # relative movement of rows that have arrived
+_ROUNDING = 1e-13  # a loss that rose by less has not risen
+_SINGLE_DAMPING, _DOUBLE_DAMPING = 1e-6, 1e-13  # what Grams in that precision do not resolve, relative to a diagonal
+_DAMPING_SHARES = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
+_PATIENT_ROUNDS = 5
+_MUCH_BETTER = 0.25
+_HARD = 1e-3  # relative pivot below which a row's Gram is formed anew in double precision
+
+
+@dataclass(frozen=True)
+class ColumnSums:
+    """What the columns' equations need, summed over rows: losses, gradients, packed Grams; and the noise's squares."""
+
+    loss: FloatArray
+    gradient: FloatArray
+    gram: FloatArray
+    squares: float
+    weight: float
+
+    def __add__(self, other: ColumnSums) -> ColumnSums:
+        return ColumnSums(
+            self.loss + other.loss,
+            self.gradient + other.gradient,
+            self.gram + other.gram,
+            self.squares + other.squares,
+            self.weight + other.weight,
+        )
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """A tile after its rows took their step."""
+
+    latent: FloatArray
+    loss_before: FloatArray
+    sums: ColumnSums
+
+
+@dataclass(frozen=True)
+class _Jump:
+    """Where a joint step leads the rows, and the objective each of them had before it."""
+
+    to: FloatArray
+    objective: FloatArray
+
+
+@dataclass(frozen=True)
+class State:
+    """Factors, the columns' sums there, and F with its penalty."""
+
+    factors: Factors
+    sums: ColumnSums
+    objective: float
+
+
+@dataclass(frozen=True)
+class _Point:
+    """All that a joint step needs at one set of factors."""
+
+    factors: Factors
+    sums: ColumnSums
+    objective: float
+    row_objective: FloatArray
+    row_gradient: FloatArray
+    row_factor: FloatArray
+    weights: list[Any]
+
+
+@dataclass(frozen=True)
+class Descent:
+    """The table, what a cell costs and the penalty: everything that stays while factors move."""
+
+    cells: Cells
+    loss: Loss
+    ridge: float = 0.0
+    row_ridge: FloatArray | None = None  # for rows alone, in place of ``ridge``: one per component
+
+    # --- alternating steps ------------------------------------------------------------------------
+
+    def alternate(self, state: State) -> State:
+        """The columns' step from the sums at ``state``, then every row's; columns that lose by it step back."""
+        k = state.factors.rank
+        extended = state.factors.extended
+        step = self._column_step(state)
+        share = np.ones(len(extended))
+        for _ in range(_HALVINGS):
+            moved = state.factors.with_extended(extended + share[:, None] * step)
+            results = map_in_threads(lambda rows, f=moved: self._row_step(f, rows), self._tiles())  # type: ignore[misc]
+            penalty = 0.5 * self.ridge * ((moved.loadings**2).sum(axis=1) - (extended[:, :k] ** 2).sum(axis=1))
+            rise = sum(result.loss_before for result in results) + penalty - state.sums.loss
+            if rise.sum() <= _ROUNDING * state.objective:
+                break
+            share = np.where(rise > 0.0, 0.5 * share, share)
+        else:
+            moved = state.factors
+            results = map_in_threads(lambda rows: self._row_step(state.factors, rows), self._tiles())
+        latent = np.concatenate([result.latent for result in results])
+        return self._state(replace(moved, latent=latent), _total([result.sums for result in results]))
+
+    def start(self, factors: Factors) -> State:
+        """The sums at given factors."""
+        point = self._evaluate(factors)
+        return State(factors, point.sums, point.objective)
+
+    def settle_rows(self, factors: Factors, rounds: int = 100) -> Factors:
+        """Rows alone, until they stand still: the latent vectors of a table whose columns are known."""
+        for _ in range(rounds):
+            results = map_in_threads(lambda rows, f=factors: self._row_step(f, rows), self._tiles())  # type: ignore[misc]
+            latent = np.concatenate([result.latent for result in results])
+            moved = float(np.abs(latent - factors.latent).max(initial=0.0))
+            factors = replace(factors, latent=latent)
+            if moved <= _STILL * float(np.abs(latent).max(initial=0.0)):
+                break
+        return factors
+
+    def _state(self, factors: Factors, sums: ColumnSums) -> State:
+        return State(factors, sums, float(sums.loss.sum()) + self._penalty(factors))
+
+    def _penalty(self, factors: Factors) -> float:
+        if self.ridge == 0.0:
+            return 0.0
+        return 0.5 * self.ridge * float((factors.latent**2).sum() + (factors.loadings**2).sum())
+
+    def _column_step(self, state: State) -> FloatArray:
+        step = state.sums.gradient.copy()
+        step[:, : state.factors.rank] -= self.ridge * state.factors.loadings
+        solve_grams(self._column_factor(state.factors, state.sums), step)
+        return step
+
+    def _column_factor(self, factors: Factors, sums: ColumnSums) -> FloatArray:
+        ridge = np.full(factors.extended.shape[1], self.ridge)
+        ridge[factors.rank :] = 0.0
+        factor, pivot = np.empty_like(sums.gram), np.empty(len(sums.gram))
+
+        def at(part: slice) -> None:
+            factor_grams(sums.gram[part], ridge, _SINGLE_DAMPING, factor[part], pivot[part])
+
+        map_in_threads(at, [slice(start, start + 64) for start in range(0, len(factor), 64)])
+        return factor
+
+    def _row_step(self, factors: Factors, rows: slice, jump: _Jump | None = None) -> _Tile:
+        """A Newton step for every row of a tile; after a ``jump``, only where that has not done all rows much good."""
+        values = self.cells.rows(rows.start, rows.stop)
+        tile = _TileFit(self, factors, values, factors.latent[rows] if jump is None else jump.to[rows])
+        loss_before = tile.column_loss
+        if jump is not None:
+            if (tile.row_objective <= _MUCH_BETTER * jump.objective[rows]).all():
+                return _Tile(tile.latent, loss_before, tile.column_sums())
+            worse = np.flatnonzero(tile.row_objective > jump.objective[rows])
+            latent = tile.latent.copy()
+            stayed = _TileFit(self, factors, values[worse], factors.latent[rows][worse])
+            better = stayed.row_objective < tile.row_objective[worse]
+            latent[worse[better]] = stayed.latent[better]
+            tile = _TileFit(self, factors, values, latent)
+        step = tile.row_gradient()
+        solve_grams(tile.row_factor(), step)
+        moved = _TileFit(self, factors, values, tile.latent + step)
+        rose = np.flatnonzero(moved.row_objective > tile.row_objective * (1.0 + _ROUNDING))
+        if len(rose):
+            latent = moved.latent.copy()
+            latent[rose] = self._patient(factors, values[rose], tile.latent[rose])
+            moved = _TileFit(self, factors, values, latent)
+        return _Tile(moved.latent, loss_before, moved.column_sums())
+
+    def _patient(self, factors: Factors, values: FloatArray, latent: FloatArray) -> FloatArray:
+        """Several careful steps for rows that a full one made worse, as it carried cells across the floor.
+
+        Ever more of A'A is added to the Gram. As no cell weighs more than 1, A'A bounds the curvature everywhere: with
+        all of it the objective cannot rise.
+        """
+        for _ in range(_PATIENT_ROUNDS):
+            tile = _TileFit(self, factors, values, latent)
+            reached = tile.latent.copy()
+            open_rows = np.arange(len(latent))
+            for share in _DAMPING_SHARES:
+                here = tile if len(open_rows) == len(latent) else tile.only(open_rows)
+                step = here.row_gradient()
+                solve_grams(here.damped_factor(share), step)
+                moved = _TileFit(self, factors, values[open_rows], here.latent + step)
+                fell = moved.row_objective <= here.row_objective
+                reached[open_rows[fell]] = moved.latent[fell]
+                open_rows = open_rows[~fell]
+                if not len(open_rows):
+                    break
+            latent = reached
+        return latent
+
+    # --- joint steps ------------------------------------------------------------------------------
+
+    def join(self, state: State, accuracy: float, rounds: int) -> tuple[State, bool]:
+        """One Gauss-Newton step in all factors; (the state it led to, whether the objective fell)."""
+        point = self._evaluate(state.factors)
+        rows, columns = self._direction(point, accuracy, rounds)
+        for halving in range(3):
+            share = 0.5**halving
+            moved = state.factors.with_extended(state.factors.extended + share * columns)
+            jump = _Jump(state.factors.latent + share * rows, point.row_objective)
+            results = map_in_threads(lambda part, f=moved, j=jump: self._row_step(f, part, j), self._tiles())  # type: ignore[misc]
+            latent = np.concatenate([result.latent for result in results])
+            tried = self._state(replace(moved, latent=latent), _total([result.sums for result in results]))
+            if tried.objective < state.objective:
+                return tried, True
+        return state, False
+
+    def _evaluate(self, factors: Factors) -> _Point:
+        def at(rows: slice) -> tuple[ColumnSums, FloatArray, FloatArray, FloatArray, Any]:
+            tile = _TileFit(self, factors, self.cells.rows(rows.start, rows.stop), factors.latent[rows])
+            gradient = tile.row_gradient()
+            kept = np.round(tile.weight * 255.0).astype(np.uint8)
+            return tile.column_sums(), tile.row_objective, gradient, tile.row_factor(), kept
+
+        results = map_in_threads(at, self._tiles())
+        sums = _total([result[0] for result in results])
+        objective, gradient, factor = (np.concatenate([result[i] for result in results]) for i in (1, 2, 3))
+        weights = [result[4] for result in results]
+        total = float(sums.loss.sum()) + self._penalty(factors)
+        return _Point(factors, sums, total, objective, gradient, factor, weights)
+
+    def _direction(self, point: _Point, accuracy: float, rounds: int) -> tuple[FloatArray, FloatArray]:
+        """Preconditioned conjugate gradients on the Gauss-Newton system in (rows of C, columns' [A b])."""
+        factors = point.factors
+        column_gradient = point.sums.gradient.copy()
+        column_gradient[:, : factors.rank] -= self.ridge * factors.loadings
+        column_factor = self._column_factor(factors, point.sums)
+        parts = self._tiles()
+
+        def precondition(rows: FloatArray, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
+            rows, columns = rows.copy(), columns.copy()
+            map_in_threads(lambda part: solve_grams(point.row_factor[part], rows[part]), parts)
+            solve_grams(column_factor, columns)
+            return rows, columns
+
+        residual = [point.row_gradient, column_gradient]
+        solution = [np.zeros_like(residual[0]), np.zeros_like(residual[1])]
+        z = precondition(*residual)
+        direction = [z[0].copy(), z[1].copy()]
+        rho = first = _dot(residual, z)
+        for _ in range(rounds):
+            if not rho > accuracy * accuracy * first:
+                break
+            image = self._hessian(point, direction, parts)
+            curvature = _dot(direction, image)
+            if not curvature > 0.0:
+                break
+            alpha = rho / curvature
+            for s, r, p, q in zip(solution, residual, direction, image, strict=True):
+                s += alpha * p
+                r -= alpha * q
+            z = precondition(*residual)
+            rho, before = _dot(residual, z), rho
+            direction = [z_part + (rho / before) * p for z_part, p in zip(z, direction, strict=True)]
+        return solution[0], solution[1]
+
+    def _hessian(self, point: _Point, direction: list[FloatArray], parts: list[slice]) -> list[FloatArray]:
+        factors = point.factors
+        both = np.concatenate([factors.loadings, direction[1]], axis=1)
+
+        def at(item: tuple[slice, Any]) -> tuple[FloatArray, FloatArray]:
+            rows, weight = item
+            extended = factors.extend(factors.latent[rows])
+            product = np.concatenate([direction[0][rows], extended], axis=1) @ both.T
+            weigh(product, weight)
+            return product @ factors.loadings, product.T @ extended
+
+        results = map_in_threads(at, list(zip(parts, point.weights, strict=True)))
+        rows = np.concatenate([result[0] for result in results]) / 255.0 + self.ridge * direction[0]
+        columns = _ordered_sum([result[1] for result in results]) / 255.0
+        columns[:, : factors.rank] += self.ridge * direction[1][:, : factors.rank]
+        return [rows, columns]
+
+    def _tiles(self) -> list[slice]:
+        return tiles(self.cells.shape)
+
+
+class _TileFit:
+    """Residuals, weights and losses of some rows at given factors."""
+
+    def __init__(self, descent: Descent, factors: Factors, values: FloatArray, latent: FloatArray) -> None:
+        self._descent, self._factors, self._values = descent, factors, values
+        self.latent = latent
+        self._extended = factors.extend(latent)
+        self.residual = self._extended @ factors.extended.T
+        self.weight = np.empty(self.residual.shape, np.float32)
+        self.row_loss, self.column_loss = np.zeros(len(values)), np.zeros(values.shape[1])
+        self._squares = descent.loss.cells(values, self.residual, self.weight, self.row_loss, self.column_loss)
+        row_ridge = np.full(factors.rank, descent.ridge) if descent.row_ridge is None else descent.row_ridge
+        self._row_ridge: FloatArray = row_ridge
+        self.row_objective = self.row_loss + 0.5 * (latent**2 @ row_ridge)
+
+    def only(self, rows: Any) -> _TileFit:
+        return _TileFit(self._descent, self._factors, self._values[rows], self.latent[rows])
+
+    def row_gradient(self) -> FloatArray:
+        """Minus the gradient of the objective in each row's latent vector."""
+        gradient: FloatArray = self.residual @ self._factors.loadings - self._row_ridge * self.latent
+        return gradient
+
+    def damped_factor(self, share: float) -> FloatArray:
+        """Factored Grams of the rows with ``share`` of A'A added, in double precision."""
+        products = packed_products(self._factors.loadings)
+        gram = (self.weight + share).astype(np.float64) @ products
+        factor = np.empty(gram.shape)
+        factor_grams(gram, self._row_ridge, _DOUBLE_DAMPING, factor, np.empty(len(gram)))
+        return factor
+
+    def row_factor(self) -> FloatArray:
+        """Factored Grams of the rows: single precision, but double where a row is nearly singular."""
+        products = packed_products(self._factors.loadings)
+        gram = self.weight @ products.astype(np.float32)
+        factor, pivot = np.empty(gram.shape), np.empty(len(gram))
+        factor_grams(gram, self._row_ridge, _SINGLE_DAMPING, factor, pivot)
+        hard = np.flatnonzero(pivot < _HARD)
+        if len(hard):
+            exact = np.empty((len(hard), gram.shape[1]))
+            doubles = self.weight[hard].astype(np.float64) @ products
+            factor_grams(doubles, self._row_ridge, _DOUBLE_DAMPING, exact, pivot)
+            factor[hard] = exact
+        return factor
+
+    def column_sums(self) -> ColumnSums:
+        gram = self.weight.T @ packed_products(self._extended.astype(np.float32))
+        return ColumnSums(
+            self.column_loss,
+            self.residual.T @ self._extended,
+            gram.astype(np.float64),
+            self._squares,
+            float(self.weight.sum(dtype=np.float64)),
+        )
+
+
+def _total(parts: list[ColumnSums]) -> ColumnSums:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def _ordered_sum(parts: list[FloatArray]) -> FloatArray:
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+def _dot(one: Any, other: Any) -> float:
+    return float(sum(np.vdot(a, b) for a, b in zip(one, other, strict=True)))

@@ -1,0 +1,95 @@
+"""The rank by held-out cells: the smallest whose error on cells it has not seen is as good as the best one's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from unrelu.contracts import FloatArray
+from unrelu.engines.local import map_in_threads
+from unrelu.errors import InvalidDataError
+from unrelu.recovery.matrix.cells import Cells, DenseCells, HeldOut, tiles
+from unrelu.recovery.matrix.contracts import Task, WatchRank, unwatched
+from unrelu.recovery.matrix.factors import Factors
+
+_SHARE = 0.1
+_PATIENCE = 3  # ranks beyond the best one that must be worse before the search ends
+_EXACT = 1e-12  # of the squares of the cells: such an error is rounding
+_MOST_ITERATIONS = 60  # a rank is judged long before the last digits
+
+
+@dataclass(frozen=True)
+class RankChoice:
+    """The rank, and per rank tried the relative error |X - ReLU(T)|/|X| over the held-out cells."""
+
+    rank: int
+    errors: tuple[tuple[int, float], ...]
+
+
+def choose_rank(
+    task: Task,
+    fit: Callable[[Task], Factors],
+    seed: int,
+    watch: WatchRank = unwatched,
+) -> RankChoice:
+    """Fit ranks 1, 2, ... to 90 % of the cells; each row's squared errors on the rest say which ranks differ.
+
+    The best rank has the lowest error; the smallest whose rows are worse by at most one standard error of that
+    difference is chosen, so that noise does not buy rank.
+    """
+    table = HeldOut(task.cells, _SHARE, seed)
+    shown: Cells = DenseCells(table.rows(0, table.shape[0])) if isinstance(task.cells, DenseCells) else table
+    losses: list[FloatArray] = []
+    errors: list[tuple[int, float]] = []
+    norm = _held_out_squares(table)
+    most = max(1, min(task.cells.shape) // 2)
+    for rank in range(1, most + 1):
+        rounds = min(_MOST_ITERATIONS, task.max_iterations)
+        quiet = replace(task, cells=shown, rank=rank, max_iterations=rounds, start=None, watch=unwatched)
+        try:
+            factors = fit(quiet)
+        except InvalidDataError:
+            break
+        losses.append(_row_losses(table, factors))
+        errors.append((rank, float(np.sqrt(losses[-1].sum() / norm))))
+        watch(*errors[-1])
+        best = int(np.argmin([loss.sum() for loss in losses]))
+        if losses[-1].sum() <= _EXACT * norm or rank - (best + 1) >= _PATIENCE:
+            break
+    if not losses:
+        raise InvalidDataError("No rank can be fitted: too few values above the floor.")
+    return RankChoice(_smallest_as_good(losses, norm), tuple(errors))
+
+
+def _smallest_as_good(losses: list[FloatArray], norm: float) -> int:
+    totals = np.array([loss.sum() for loss in losses])
+    best = int(np.argmin(totals))
+    for index, loss in enumerate(losses):
+        difference = loss - losses[best]
+        error = float(difference.std(ddof=1)) * np.sqrt(len(difference)) if len(difference) > 1 else 0.0
+        if difference.sum() <= max(error, _EXACT * norm):
+            return index + 1
+    return best + 1
+
+
+def _held_out_squares(table: HeldOut) -> float:
+    def at(rows: slice) -> float:
+        values = table.table.rows(rows.start, rows.stop)
+        return float(np.nansum(np.where(table.hidden(rows.start, rows.stop), values * values, 0.0)))
+
+    return sum(map_in_threads(at, tiles(table.shape))) or 1.0
+
+
+def _row_losses(table: HeldOut, factors: Factors) -> FloatArray:
+    """Per row, the squared errors of ReLU(T) over its held-out cells."""
+
+    def at(rows: slice) -> FloatArray:
+        values = table.table.rows(rows.start, rows.stop)
+        fitted = factors.extend(factors.latent[rows]) @ factors.extended.T
+        misses = np.where(table.hidden(rows.start, rows.stop), values - np.maximum(fitted, 0.0), 0.0)
+        squares: FloatArray = np.nansum(misses**2, axis=1)
+        return squares
+
+    return np.concatenate(map_in_threads(at, tiles(table.shape)))

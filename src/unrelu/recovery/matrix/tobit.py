@@ -1,0 +1,75 @@
+"""Noise inside the rectifier, X = ReLU(T + sigma E): the likelihood in place of least squares.
+
+A zero then says only that T plus noise was not positive, so T may well be above 0 there; least squares, which forbids
+that, is biased. Each zero contributes -log Phi(-T/sigma) (Tobit). Expectation-maximization would fill the zeros with
+truncated-normal means, fit rank k, and update sigma from their variances; the Newton steps of
+:mod:`unrelu.recovery.matrix.newton` climb the same likelihood faster, and sigma is updated as EM does.
+
+The ridge of :func:`prior_ridge` keeps rows and columns that are almost always at the floor from running off to minus
+infinity.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from unrelu.recovery.matrix.cells import observed
+from unrelu.recovery.matrix.contracts import Recovered, Task, unwatched
+from unrelu.recovery.matrix.descent import Walk, descend, free_parameters, prior_ridge, start_factors, table_norm
+from unrelu.recovery.matrix.factors import Factors
+from unrelu.recovery.matrix.losses import LeastSquares, Tobit
+from unrelu.recovery.matrix.newton import Descent
+
+_FIRST_ROUNDS = 10  # least squares need not converge to be a start
+_ALTERNATING = 3  # iterations before the first joint step
+_SETTLED = 1e-6  # relative change of sigma, and share of the objective gained, that end the iterations
+_LEAST_NOISE = 1e-6  # of the root mean square of X: below it the noise is as good as none
+
+
+@dataclass(frozen=True)
+class TobitEM:
+    """Maximum likelihood for X = ReLU(C A' + 1 b' + sigma E), E normal, sigma learned too; gives standard errors.
+
+    >>> import numpy as np
+    >>> import unrelu
+    >>> rng = np.random.default_rng(0)
+    >>> T = rng.standard_normal((500, 2)) @ rng.standard_normal((2, 40))
+    >>> X = np.maximum(T + 0.5 * rng.standard_normal(T.shape), 0.0)
+    >>> recovery = unrelu.ReLUMatrixRecovery(2, method=unrelu.recovery.TobitEM()).fit(X)
+    >>> bool(abs(recovery.noise_ - 0.5) < 0.02)
+    True
+    """
+
+    def recover(self, task: Task) -> Recovered:
+        plain = LeastSquares(np.zeros(task.cells.shape[1]))
+        start = start_factors(task)
+        quiet = replace(task, start=start, max_iterations=min(_FIRST_ROUNDS, task.max_iterations), watch=unwatched)
+        factors = task.start if task.start is not None else descend(quiet, plain).factors
+        with threadpool_limits(1, user_api="blas"):
+            return _climb(task, start, factors.balanced())
+
+
+def _climb(task: Task, start: Factors, factors: Factors) -> Recovered:
+    scale, seen = table_norm(task.cells), observed(task.cells)
+    least = _LEAST_NOISE * scale / math.sqrt(seen)
+    sums = Descent(task.cells, LeastSquares(np.zeros(task.cells.shape[1]))).start(factors).sums
+    noise, done, residual = max(math.sqrt(sums.squares / sums.weight), least), False, math.inf
+    for iteration in range(1, task.max_iterations + 1):
+        walk = Walk(
+            Descent(task.cells, Tobit(noise), prior_ridge(start, noise)), factors.balanced(), warm=iteration > 3
+        )
+        gain = walk.step()
+        factors, sums = walk.state.factors, walk.state.sums
+        residual = math.sqrt(sums.squares) / scale
+        task.watch(iteration, residual, factors)
+        # EM's update, with the noise that the free parameters have fitted put back.
+        before, squares = noise, sums.squares + free_parameters(factors) * noise * noise
+        noise = max(math.sqrt(squares / seen), least)
+        if (abs(noise / before - 1.0) <= _SETTLED and gain <= _SETTLED) or residual <= task.tolerance:
+            done = True
+            break
+    return Recovered(factors, iteration, residual, done, noise=noise, ridge=walk.descent.ridge)
