@@ -1,18 +1,20 @@
-"""The errors of a learned model against formulas written another way, and against quadrature."""
+"""Errors of a learned model and angles of spaces, against formulas written another way, quadrature and scipy."""
 
 from __future__ import annotations
 
 import doctest
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import integrate, stats
+from scipy.linalg import subspace_angles
 
 import unrelu.metrics
 from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidParameterError
-from unrelu.metrics import parameter_errors
+from unrelu.metrics import parameter_errors, subspace_distance
 
 
 def _random_pair(d: int, seed: int) -> tuple[RectifiedGaussian, RectifiedGaussian]:
@@ -161,3 +163,73 @@ def test_models_must_be_comparable() -> None:
     assert parameter_errors(two, ab)["bias"] == 0.0
     with pytest.raises(InvalidParameterError, match="true model is constant"):
         parameter_errors(one, RectifiedGaussian([1.0], [[0.0]]))
+
+
+# --- the angle of two spaces --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("d", "k", "m"), [(5, 2, 2), (40, 7, 7), (6, 1, 3), (9, 4, 2), (3, 3, 3), (4, 4, 1), (8, 7, 7)]
+)
+def test_subspace_distance_is_the_sine_of_the_largest_principal_angle(d: int, k: int, m: int) -> None:
+    rng = np.random.default_rng(d * k + m)
+    first = rng.standard_normal((d, k)) * 10.0 ** rng.integers(-3, 4, k)
+    second = rng.standard_normal((d, m))
+    expected = math.sin(subspace_angles(first, second).max())
+    assert subspace_distance(first, second) == pytest.approx(expected, rel=1e-10, abs=1e-14)
+    assert subspace_distance(second, first) == pytest.approx(expected, rel=1e-10, abs=1e-14)
+
+
+def test_subspace_distance_is_that_of_the_projections() -> None:
+    rng = np.random.default_rng(8)
+    first, second = rng.standard_normal((2, 10, 3))
+    projections = [a @ np.linalg.inv(a.T @ a) @ a.T for a in (first, second)]
+    expected = np.linalg.norm(projections[0] - projections[1], ord=2)
+    assert subspace_distance(first, second) == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("angle", [1e-13, 1e-12, 1e-9, 1e-5, 0.7, math.pi / 2 - 1e-6])
+def test_small_angles_keep_their_digits(angle: float) -> None:
+    rng = np.random.default_rng(9)
+    basis = np.linalg.qr(rng.standard_normal((30, 4)))[0]
+    turned = basis[:, :3].copy()
+    turned[:, 2] = math.cos(angle) * basis[:, 2] + math.sin(angle) * basis[:, 3]
+    mixed = turned @ (np.eye(3) + 0.3 * rng.standard_normal((3, 3)))
+    assert subspace_distance(basis[:, :3], mixed) == pytest.approx(math.sin(angle), rel=1e-8, abs=3e-15)
+
+
+def test_subspace_distance_depends_on_the_spaces_alone() -> None:
+    rng = np.random.default_rng(10)
+    first, second = rng.standard_normal((2, 12, 4))
+    expected = subspace_distance(first, second)
+    assert type(expected) is float
+    mixed = first @ rng.standard_normal((4, 4))
+    assert subspace_distance(mixed, second) == pytest.approx(expected, rel=1e-12)
+    assert subspace_distance(first * [1e-200, 1.0, -1e200, 1e300], second) == pytest.approx(expected, rel=1e-12)
+    assert subspace_distance(first, mixed) < 1e-14
+    assert subspace_distance(first[:, :2], mixed) < 1e-14  # contained
+    assert subspace_distance(np.eye(4)[:, :2], np.eye(4)[:, :3]) == 0.0
+    assert subspace_distance(np.eye(4)[:, :2], np.eye(4)[:, 1:3]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [
+        ([1.0, 2.0, 3.0], r"first must be a matrix with at least one row and column, got shape \(3,\).*v\[:, None\]"),
+        (np.empty((3, 0)), "at least one row and column"),
+        (np.ones((3, 1, 1)), "at least one row and column"),
+        ([[1.0], [math.nan], [0.0]], "first has nan in row 1, column 0"),
+        ([[1.0], [0.0], [-math.inf]], "first has -inf in row 2, column 0"),
+        ([[1.0, 2.0], [3.0], [4.0]], "first must be a matrix of real numbers"),
+        ([["a"], ["b"], ["c"]], "first must be a matrix of real numbers"),
+        (np.ones((3, 2)), "The 2 columns of first span a space of 1 dimensions only"),
+        (np.zeros((3, 1)), "The 1 columns of first span a space of 0 dimensions"),
+        (np.random.default_rng(0).standard_normal((3, 4)), "The 4 columns of first span a space of 3"),
+        (np.ones((4, 1)), "first has 4 rows and second 3"),
+    ],
+)
+def test_what_subspace_distance_refuses(first: Any, words: str) -> None:
+    with pytest.raises(InvalidParameterError, match=words):
+        subspace_distance(first, [[1.0], [2.0], [4.0]])
+    with pytest.raises(InvalidParameterError, match="second"):
+        subspace_distance([[1.0], [2.0], [4.0]], first)

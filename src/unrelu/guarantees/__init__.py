@@ -3,6 +3,8 @@
 - :mod:`unrelu.guarantees.clean`: Wu, Dimakis and Sanghavi (2019), rows without outliers. Upper and lower bounds up to
   constants that the paper does not give, the samples for an angle, what a negative bias costs.
 - :mod:`unrelu.guarantees.outliers`: the paper on arbitrary outliers, errors of its filtered gradient descent.
+- :mod:`unrelu.guarantees.matrix`: Mazumdar and Rawat (2018), errors of the matrix behind a rectifier with random biases
+  and of its column space.
 - :mod:`unrelu.guarantees.planner`: how many rows our learner needs for a given model, from the rows' influences. This
   is the one to plan with: right to a few per cent where the theorems hold up to a constant.
 """
@@ -24,6 +26,15 @@ from unrelu.guarantees.clean import (
     parameter_samples_lower_bound,
     probability_shift,
 )
+from unrelu.guarantees.matrix import (
+    ColumnSpaceBound,
+    MatrixRecoveryBound,
+    column_space_bound,
+    flatness,
+    least_probability,
+    matrix_recovery_bound,
+    steepness,
+)
 from unrelu.guarantees.outliers import (
     ErrorBound,
     deviation_range,
@@ -38,11 +49,14 @@ from unrelu.guarantees.planner import RowsNeeded, expected_errors, rows_needed
 
 __all__ = [
     "AngleSamples",
+    "ColumnSpaceBound",
     "Complexity",
     "ErrorBound",
+    "MatrixRecoveryBound",
     "RowsNeeded",
     "angle_samples",
     "both_positive_probability",
+    "column_space_bound",
     "deviation_range",
     "distribution_complexity",
     "distribution_samples",
@@ -53,12 +67,16 @@ __all__ = [
     "filtered_parameter_samples",
     "filtered_samples",
     "filtered_weight_error",
+    "flatness",
     "gradient_error",
     "gradient_steps",
+    "least_probability",
+    "matrix_recovery_bound",
     "negative_bias_samples",
     "parameter_complexity",
     "parameter_samples",
     "parameter_samples_lower_bound",
     "probability_shift",
     "rows_needed",
+    "steepness",
 ]

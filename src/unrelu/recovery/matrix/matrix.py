@@ -56,7 +56,7 @@ def recover_matrix(task: Task, method: MatrixMethod, gauge: str) -> MatrixFit:
     """Fit the core, put it into its gauge, fill in the other rows and columns, and say what is identified."""
     core = find_core(task.cells, task.rank, task.free_bias)
     table = task.cells if core.is_everything else task.cells.part(core.rows, core.columns)
-    recovered = _in_usual_units(replace(task, cells=table, start=_on_core(task.start, core)), method)
+    recovered = _in_usual_units(_core_task(task, table, core), method)
     standard = recovered.factors.standard()
     filling = Filling.after(standard, recovered.noise, recovered.ridge)
     whole = _whole(task.cells, standard, core, filling)
@@ -83,28 +83,43 @@ def _in_usual_units(task: Task, method: MatrixMethod) -> Recovered:
         return method.recover(task)
     unit = 2.0 ** round(math.log2(size))
     start = None if task.start is None else task.start.scaled(1.0 / unit)
-    found = method.recover(replace(task, cells=task.cells.scaled(1.0 / unit), start=start))
+
+    def watch(iteration: int, residual: float, factors: Factors) -> None:
+        task.watch(iteration, residual, factors.scaled(unit))
+
+    found = method.recover(replace(task, cells=task.cells.scaled(1.0 / unit), start=start, watch=watch))
     noise = None if found.noise is None else found.noise * unit
     return replace(found, factors=found.factors.scaled(unit), noise=noise, ridge=found.ridge * unit)
 
 
-def _on_core(start: Factors | None, core: Core) -> Factors | None:
-    if start is None:
-        return None
-    bias = None if start.bias is None else start.bias[core.columns]
-    return Factors(start.latent[core.rows], start.loadings[core.columns], bias)
+def _core_task(task: Task, table: Cells, core: Core) -> Task:
+    """The task of the core's table: a start is cut to it, and whoever watches sees factors of the whole table, with
+    zeros outside the core."""
+    if core.is_everything:
+        return task
+    start = task.start
+    if start is not None:
+        bias = None if start.bias is None else start.bias[core.columns]
+        start = Factors(start.latent[core.rows], start.loadings[core.columns], bias)
+
+    def watch(iteration: int, residual: float, factors: Factors) -> None:
+        task.watch(iteration, residual, _placed(factors, core))
+
+    return replace(task, cells=table, start=start, watch=watch)
+
+
+def _placed(factors: Factors, core: Core) -> Factors:
+    bias = None if factors.bias is None else _spread(factors.bias, core.columns)
+    return Factors(_spread(factors.latent, core.rows), _spread(factors.loadings, core.columns), bias)
 
 
 def _whole(cells: Cells, factors: Factors, core: Core, filling: Filling) -> Factors:
     """Factors of the whole table from those of its core."""
     if core.is_everything:
         return factors
-    latent = np.empty((cells.shape[0], factors.rank))
-    latent[core.rows] = factors.latent
+    whole = _placed(factors, core)
     if not core.rows.all():
-        latent[~core.rows] = filling.latent_of(cells.part(~core.rows, core.columns), factors)
-    bias = None if factors.bias is None else _spread(factors.bias, core.columns)
-    whole = Factors(latent, _spread(factors.loadings, core.columns), bias)
+        whole.latent[~core.rows] = filling.latent_of(cells.part(~core.rows, core.columns), factors)
     return whole if core.columns.all() else _refilled(cells, whole, ~core.columns, filling)
 
 
