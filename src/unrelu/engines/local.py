@@ -6,8 +6,11 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController
 
 from unrelu.contracts import Block, Progress, Question, R
 from unrelu.errors import InvalidDataError
@@ -50,6 +53,18 @@ def map_in_threads(task: Callable[[T], U], items: Sequence[T]) -> list[U]:
     if min(available_cores(), len(items)) <= 1 or getattr(_worker, "busy", False):
         return [task(item) for item in items]
     return list(_pool(os.getpid()).map(task, items))
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Matrix products on one thread each: for many small ones, or where :func:`map_in_threads` shares them out."""
+    limited: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return limited
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """Looking for the libraries takes longer than many a fit."""
+    return ThreadpoolController()
 
 
 _worker = threading.local()

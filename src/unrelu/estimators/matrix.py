@@ -381,6 +381,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             "gauge": self.gauge,
             "floor_tolerance": float(self.floor_tolerance),
             "feature_names": names,
+            "exact": self._filling.exact,
             "report": asdict(self.report_),
         }
         arrays: dict[str, Any] = {
@@ -411,7 +412,8 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 for name, values in zip(_NOISE_ARRAYS, noisy, strict=True):
                     setattr(recovery, f"{name}_", values)
             row_ridge, column_ridge, mean = FORMAT.arrays(path, "row_ridge", "column_ridge", "latent_mean")
-            recovery._filling, recovery._latent_mean = Filling(report.noise, row_ridge, column_ridge), mean
+            recovery._filling = Filling(report.noise, row_ridge, column_ridge, header["exact"])
+            recovery._latent_mean = mean
             bias = None if header["gauge"] == "zero" else recovery.bias_ - floor
             recovery._factors = Factors(recovery.latent_, np.ascontiguousarray(recovery.components_.T), bias)
         except (KeyError, TypeError, AttributeError, IndexError) as error:

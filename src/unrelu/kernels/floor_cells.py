@@ -82,7 +82,7 @@ def tobit_cells(
 
 
 @njit(cache=True, nogil=True)
-def weigh(product: FloatArray, weight: Any) -> None:
+def weigh(product: Any, weight: Any) -> None:
     """``product *= weight``, whatever the weights' precision."""
     for i in range(product.shape[0]):
         for j in range(product.shape[1]):

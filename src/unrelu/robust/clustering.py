@@ -16,13 +16,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
-from threadpoolctl import threadpool_limits
 
 from unrelu.contracts import Assumptions, Block, BoolArray, Evidence, FloatArray
 from unrelu.correlations.weighted_moments import WeightedMoments
 from unrelu.covariance import assemble
 from unrelu.distribution import RectifiedGaussian
-from unrelu.engines.local import LocalEngine
+from unrelu.engines.local import LocalEngine, one_blas_thread
 from unrelu.errors import DuplicatedRowsWarning, InvalidDataError, UnreluWarning
 from unrelu.evidence import RecordedEvidence, SampleEvidence
 from unrelu.inference.row_scores import Values
@@ -159,7 +158,7 @@ def fit_mixture(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)  # of fits on the way, not of the result
         trial = Trial.of(subsample, columns, assumptions, rng)
-        with threadpool_limits(1, user_api="blas"):  # for many small products threads cost more than they give
+        with one_blas_thread():  # for many small products threads cost more than they give
             start = trial.best_start(n_components, n_init, rng)
         settled = settle(ColumnEvidence(evidence, columns), start.mixture, most_rounds)
     warn_of_collapse(trial, settled.mixture)

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from unrelu.contracts import Assumptions, Block, BoolArray, Evidence, FloatArray, Question, R, RobustReport, RowGroup
 from unrelu.correlations.weighted_moments import WeightedMoments
-from unrelu.engines.local import LocalEngine
+from unrelu.engines.local import LocalEngine, one_blas_thread
 from unrelu.errors import AmbiguousMajorityWarning, InvalidDataError, UnreluWarning
 from unrelu.evidence import RecordedEvidence, SampleEvidence
 from unrelu.learning import Learned, Stages, learn, warn_of_doubts
@@ -66,7 +65,7 @@ def learn_robustly(evidence: Evidence, assumptions: Assumptions, most_components
         warnings.simplefilter("ignore", UnreluWarning)  # of fits on the way, not of the result
         # Many small products and factorizations: BLAS threads would cost more than they give, and on a busy machine
         # wait for each other. Scoring rows has threads of its own.
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             setting = Setting(inner, prior_record(values_once, inner, rng))
             weights = subsample.weights * (subsample.weights.sum() / np.sum(subsample.weights**2))  # sum: Kish's rows
             rows = Rows(values, weights, _evidence_of(values, weights))

@@ -11,7 +11,8 @@ from unrelu.contracts import BoolArray, FloatArray
 from unrelu.engines.local import map_in_threads
 from unrelu.statistics.subsample import row_keys
 
-_TILE_CELLS = 1 << 17  # a tile, its residuals and its weights stay in a core's cache
+_LEAST_CELLS, _MOST_CELLS = 1 << 14, 1 << 18  # per tile: worth a call, and small enough for a core's cache
+_FEWEST_TILES = 4
 
 
 class Cells(Protocol):
@@ -104,16 +105,17 @@ class HeldOut:
 
 
 def tiles(shape: tuple[int, int]) -> list[slice]:
-    """Row ranges of at most about a hundred thousand cells; they depend on the table's shape alone.
+    """Row ranges, which depend on the table's shape alone: a few even for a small table, so that cores share them.
 
     >>> tiles((1000, 300))
-    [slice(0, 334, None), slice(334, 668, None), slice(668, 1000, None)]
+    [slice(0, 250, None), slice(250, 500, None), slice(500, 750, None), slice(750, 1000, None)]
     """
     n_rows, n_columns = shape
-    most = max(1, _TILE_CELLS // max(n_columns, 1))
-    count = -(-n_rows // most)
-    size = -(-n_rows // max(count, 1))
-    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
+    cells = min(max(n_rows * n_columns // _FEWEST_TILES, _LEAST_CELLS), _MOST_CELLS)
+    height = max(1, cells // max(n_columns, 1))
+    count = -(-n_rows // height)
+    height = -(-n_rows // max(count, 1))
+    return [slice(start, min(start + height, n_rows)) for start in range(0, n_rows, height)]
 
 
 def observed(cells: Cells) -> float:

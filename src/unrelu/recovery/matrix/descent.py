@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from unrelu.engines.local import map_in_threads
+from unrelu.engines.local import map_in_threads, one_blas_thread
 from unrelu.recovery.matrix.cells import Cells, tiles
 from unrelu.recovery.matrix.contracts import Recovered, Task
 from unrelu.recovery.matrix.factors import Factors
@@ -53,7 +52,7 @@ def descend(task: Task, loss: Loss) -> Recovered:
     cells determine would fit their noise and predict wild values; so once the descent slows down short of an exact
     fit, F gets the penalty of :func:`prior_ridge` for the noise seen, again until that noise no longer changes.
     """
-    with threadpool_limits(1, user_api="blas"):  # tiles run on all cores; each one's products are small
+    with one_blas_thread():  # tiles run on all cores; each one's products are small
         scale = table_norm(task.cells)
         start = start_factors(task)
         walk = Walk(Descent(task.cells, loss), start)

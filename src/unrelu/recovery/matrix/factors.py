@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unrelu.contracts import FloatArray
+from unrelu.kernels.floor_cells import packed_products
 
 GAUGES = ("centered", "orthogonal", "bayes", "zero")
 
@@ -23,10 +26,20 @@ class Factors:
     def rank(self) -> int:
         return int(self.latent.shape[1])
 
-    @property
+    @cached_property
     def extended(self) -> FloatArray:
         """[A b], or A: what a column owns."""
         return self.loadings if self.bias is None else np.column_stack([self.loadings, self.bias])
+
+    @cached_property
+    def loading_products(self) -> FloatArray:
+        """Per column a_j, the upper triangle of a_j a_j', packed: what rows' Grams are sums of."""
+        return packed_products(self.loadings)
+
+    @cached_property
+    def single_loading_products(self) -> NDArray[np.float32]:
+        """The same in single precision."""
+        return self.loading_products.astype(np.float32)
 
     def extend(self, latent: FloatArray) -> FloatArray:
         """[C 1], or C: what rows contribute to a column's equations."""

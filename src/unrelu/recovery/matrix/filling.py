@@ -1,8 +1,8 @@
 """One side given the other: latent vectors of rows under known columns, and columns under known latent vectors.
 
 Both are convex. Where the fit had noise, its penalty ridge/2 (|C|^2 + |A|^2), for C'C = A'A, holds here as well: with C
-of unit variance, component m of a row pays ridge |A_m|/sqrt(n), that of a column ridge sqrt(n)/|A_m|. Without noise the
-penalty is so small that it matters only where nothing else speaks.
+of unit variance, component m of a row pays ridge |A_m|/sqrt(n), that of a column ridge sqrt(n)/|A_m|. Without noise a
+faint penalty settles what the cells leave open, and is then taken off: what they do determine they determine exactly.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from unrelu.contracts import FloatArray
+from unrelu.engines.local import one_blas_thread
 from unrelu.recovery.matrix.cells import Cells, DenseCells
 from unrelu.recovery.matrix.factors import Factors
 from unrelu.recovery.matrix.losses import LeastSquares, Loss, Tobit
@@ -28,6 +28,7 @@ class Filling:
     noise: float | None
     row_ridge: FloatArray
     column_ridge: FloatArray
+    exact: bool
 
     @classmethod
     def after(cls, standard: Factors, noise: float | None, ridge: float) -> Filling:
@@ -40,7 +41,7 @@ class Filling:
         per_column = np.maximum(ridge * np.sqrt(n) / size, _FAINT * n)
         if standard.bias is not None:
             per_column = np.append(per_column, per_column.mean())
-        return cls(noise, per_row, per_column)
+        return cls(noise, per_row, per_column, exact=ridge == 0.0)
 
     def latent_of(self, cells: Cells, factors: Factors) -> FloatArray:
         """c_i for every row of a table, given A and b."""
@@ -56,5 +57,8 @@ class Filling:
 
     def _settled(self, cells: Cells, start: Factors, ridge: FloatArray) -> FloatArray:
         loss: Loss = LeastSquares(np.zeros(cells.shape[1])) if self.noise is None else Tobit(self.noise)
-        with threadpool_limits(1, user_api="blas"):
-            return Descent(cells, loss, row_ridge=ridge).settle_rows(start).latent
+        with one_blas_thread():
+            settled = Descent(cells, loss, row_ridge=ridge).settle_rows(start)
+            if self.exact:
+                settled = Descent(cells, loss).settle_rows(settled)
+            return settled.latent

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from unrelu.contracts import BoolArray, FloatArray
+from unrelu.engines.local import one_blas_thread
 from unrelu.recovery.matrix.cells import Cells, observed
 from unrelu.recovery.matrix.contracts import MatrixMethod, MatrixReport, Recovered, Task
 from unrelu.recovery.matrix.descent import table_norm
@@ -54,17 +55,24 @@ class MatrixFit:
 
 def recover_matrix(task: Task, method: MatrixMethod, gauge: str) -> MatrixFit:
     """Fit the core, put it into its gauge, fill in the other rows and columns, and say what is identified."""
-    core = find_core(task.cells, task.rank, task.free_bias)
+    with one_blas_thread():
+        core = find_core(task.cells, task.rank, task.free_bias)
     table = task.cells if core.is_everything else task.cells.part(core.rows, core.columns)
     recovered = _in_usual_units(_core_task(task, table, core), method)
+    with one_blas_thread():
+        return _completed(task.cells, recovered, core, gauge)
+
+
+def _completed(cells: Cells, recovered: Recovered, core: Core, gauge: str) -> MatrixFit:
+    """The whole table from the factors of its core."""
     standard = recovered.factors.standard()
     filling = Filling.after(standard, recovered.noise, recovered.ridge)
-    whole = _whole(task.cells, standard, core, filling)
-    found = conditions(task.cells, whole)
+    whole = _whole(cells, standard, core, filling)
+    found = conditions(cells, whole)
     weak = core.columns & ~found.column_identifiable
     if weak.any():
-        whole = _refilled(task.cells, whole, weak, filling)
-    errors = None if recovered.noise is None else standard_errors(task.cells, whole, recovered.noise)
+        whole = _refilled(cells, whole, weak, filling)
+    errors = None if recovered.noise is None else standard_errors(cells, whole, recovered.noise)
     shift = _shift_to(recovered, standard, gauge)
     return MatrixFit(whole.shifted(shift), -shift, core, found, recovered, filling, errors)
 

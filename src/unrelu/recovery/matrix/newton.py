@@ -276,19 +276,22 @@ class Descent:
         return solution[0], solution[1]
 
     def _hessian(self, point: _Point, direction: list[FloatArray], parts: list[slice]) -> list[FloatArray]:
+        """The Gauss-Newton matrix times a direction, in single precision: directions need few digits."""
         factors = point.factors
-        both = np.concatenate([factors.loadings, direction[1]], axis=1)
+        both = np.concatenate([factors.loadings, direction[1]], axis=1).astype(np.float32)
+        loadings = np.ascontiguousarray(both[:, : factors.rank])
 
-        def at(item: tuple[slice, Any]) -> tuple[FloatArray, FloatArray]:
+        def at(item: tuple[slice, Any]) -> tuple[Any, Any]:
             rows, weight = item
-            extended = factors.extend(factors.latent[rows])
-            product = np.concatenate([direction[0][rows], extended], axis=1) @ both.T
+            extended = factors.extend(factors.latent[rows]).astype(np.float32)
+            product = np.concatenate([direction[0][rows].astype(np.float32), extended], axis=1) @ both.T
             weigh(product, weight)
-            return product @ factors.loadings, product.T @ extended
+            return product @ loadings, product.T @ extended
 
         results = map_in_threads(at, list(zip(parts, point.weights, strict=True)))
-        rows = np.concatenate([result[0] for result in results]) / 255.0 + self.ridge * direction[0]
-        columns = _ordered_sum([result[1] for result in results]) / 255.0
+        rows = np.concatenate([result[0] for result in results]).astype(np.float64)
+        rows = rows / 255.0 + self.ridge * direction[0]
+        columns = _ordered_sum([result[1].astype(np.float64) for result in results]) / 255.0
         columns[:, : factors.rank] += self.ridge * direction[1][:, : factors.rank]
         return [rows, columns]
 
@@ -321,22 +324,20 @@ class _TileFit:
 
     def damped_factor(self, share: float) -> FloatArray:
         """Factored Grams of the rows with ``share`` of A'A added, in double precision."""
-        products = packed_products(self._factors.loadings)
-        gram = (self.weight + share).astype(np.float64) @ products
+        gram = (self.weight + share).astype(np.float64) @ self._factors.loading_products
         factor = np.empty(gram.shape)
         factor_grams(gram, self._row_ridge, _DOUBLE_DAMPING, factor, np.empty(len(gram)))
         return factor
 
     def row_factor(self) -> FloatArray:
         """Factored Grams of the rows: single precision, but double where a row is nearly singular."""
-        products = packed_products(self._factors.loadings)
-        gram = self.weight @ products.astype(np.float32)
+        gram = self.weight @ self._factors.single_loading_products
         factor, pivot = np.empty(gram.shape), np.empty(len(gram))
         factor_grams(gram, self._row_ridge, _SINGLE_DAMPING, factor, pivot)
         hard = np.flatnonzero(pivot < _HARD)
         if len(hard):
             exact = np.empty((len(hard), gram.shape[1]))
-            doubles = self.weight[hard].astype(np.float64) @ products
+            doubles = self.weight[hard].astype(np.float64) @ self._factors.loading_products
             factor_grams(doubles, self._row_ridge, _DOUBLE_DAMPING, exact, pivot)
             factor[hard] = exact
         return factor

@@ -15,8 +15,8 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from unrelu.engines.local import one_blas_thread
 from unrelu.recovery.matrix.cells import observed
 from unrelu.recovery.matrix.contracts import Recovered, Task, unwatched
 from unrelu.recovery.matrix.descent import Walk, descend, free_parameters, prior_ridge, start_factors, table_norm
@@ -49,7 +49,7 @@ class TobitEM:
         start = start_factors(task)
         quiet = replace(task, start=start, max_iterations=min(_FIRST_ROUNDS, task.max_iterations), watch=unwatched)
         factors = task.start if task.start is not None else descend(quiet, plain).factors
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             return _climb(task, start, factors.balanced())
 
 
