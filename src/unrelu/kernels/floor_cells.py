@@ -25,24 +25,20 @@ from unrelu.contracts import FloatArray
 from unrelu.kernels.row_density import log_probability_and_hazard
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def floor_cells(
     values: Any, fitted: FloatArray, caps: FloatArray, weight: Any, row_loss: FloatArray, column_loss: FloatArray
 ) -> None:
     """Least squares: ``fitted`` becomes the residuals; losses are added to, weights written."""
     for i in range(values.shape[0]):
         total = 0.0
-        for j in range(values.shape[1]):
+        for j in range(values.shape[1]):  # without branches, so that it runs in vectors
             x = values[i, j]
-            r = x - fitted[i, j]
-            w = 1.0
-            if not x > 0.0:
-                r += caps[j]
-                if not r < 0.0:  # a zero with t <= cap, or NaN
-                    r = 0.0
-                    w = 0.0
+            r = x - fitted[i, j] + (0.0 if x > 0.0 else caps[j])
+            counts = (x > 0.0) | (r < 0.0)  # neither a zero with t <= cap, nor NaN
+            r = r if counts else 0.0
             fitted[i, j] = r
-            weight[i, j] = w
+            weight[i, j] = 1.0 if counts else 0.0
             loss = 0.5 * r * r
             total += loss
             column_loss[j] += loss
