@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unrelu.contracts import BoolArray, FloatArray
-from unrelu.errors import InvalidParameterError, UnreluWarning
+from unrelu.errors import InvalidParameterError
 
 _PACKAGE = str(Path(__file__).parent)
 
@@ -70,7 +70,7 @@ def floor_per_column(floor: ArrayLike, n_features: int) -> FloatArray:
     return np.array(np.broadcast_to(values, (n_features,)))
 
 
-def warn(message: str, category: type[UnreluWarning]) -> None:
+def warn(message: str, category: type[Warning]) -> None:
     """Issue a warning that points at the caller's line, outside this package."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):

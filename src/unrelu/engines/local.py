@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
@@ -55,10 +55,32 @@ def map_in_threads(task: Callable[[T], U], items: Sequence[T]) -> list[U]:
     return list(_pool(os.getpid()).map(task, items))
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """Matrix products on one thread each: for many small ones, or where :func:`map_in_threads` shares them out."""
-    limited: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
-    return limited
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Matrix products on one thread each: for many small ones, or where :func:`map_in_threads` shares them out.
+
+    The limit is the process's. Whoever enters first sets it and whoever leaves last lifts it, in whatever thread.
+    """
+    with _limit.lock:
+        _limit.users += 1
+        if _limit.users == 1:
+            _limit.limiter = _controller().limit(limits=1, user_api="blas")
+    try:
+        yield
+    finally:
+        with _limit.lock:
+            _limit.users -= 1
+            if _limit.users == 0:
+                _limit.limiter.restore_original_limits()
+
+
+class _Limit:
+    lock = threading.Lock()
+    users = 0
+    limiter: Any = None
+
+
+_limit = _Limit()
 
 
 @cache

@@ -5,9 +5,7 @@ The mathematics is in :mod:`unrelu.recovery`.
 
 from __future__ import annotations
 
-import os
-import warnings
-from dataclasses import asdict, replace
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -24,14 +22,15 @@ from unrelu.engines.local import LocalEngine
 from unrelu.errors import (
     InvalidDataError,
     InvalidParameterError,
-    ModelFileError,
     RankDeficientWarning,
     WeakColumnsWarning,
     WeakRowsWarning,
 )
 from unrelu.estimators.learner import RectifiedGaussianLearner, _numeric
+from unrelu.estimators.matrix_file import read, write
+from unrelu.kernels.row_block import LARGEST
 from unrelu.recovery.matrix.cells import Cells, DenseCells, SparseCells
-from unrelu.recovery.matrix.contracts import MatrixMethod, MatrixReport, Task, Watch, WatchRank, unwatched
+from unrelu.recovery.matrix.contracts import MatrixMethod, Task, Watch, WatchRank, unwatched
 from unrelu.recovery.matrix.factors import GAUGES, Factors
 from unrelu.recovery.matrix.filling import Filling
 from unrelu.recovery.matrix.identifiability import effective_components
@@ -42,10 +41,8 @@ from unrelu.samples import ArraySamples
 from unrelu.samples.blocks import as_floats
 from unrelu.statistics.screening import ScreeningQuestion
 from unrelu.statistics.tiles import as_stored
-from unrelu.storage import ArchiveFormat, FilePath
+from unrelu.storage import FilePath
 from unrelu.validation import check_choice, check_count, check_positive, floor_per_column, label_columns, warn
-
-FORMAT = ArchiveFormat("unrelu.ReLUMatrixRecovery", 1)
 
 
 class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -297,12 +294,11 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 RankDeficientWarning,
             )
         if not fit.recovered.converged:
-            warnings.warn(
+            warn(
                 f"Not converged after max_iter={self.max_iter} iterations: relative residual"
                 f" {fit.recovered.residual:.3g}, still falling. The best state is kept: raise max_iter, or go on"
                 " from it with warm_start=True.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     # --- using it ---------------------------------------------------------------------------------
@@ -376,50 +372,12 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         True
         """
         self._fitted()
-        names = self._names()
-        facts = {
-            "gauge": self.gauge,
-            "floor_tolerance": float(self.floor_tolerance),
-            "feature_names": names,
-            "exact": self._filling.exact,
-            "report": asdict(self.report_),
-        }
-        arrays: dict[str, Any] = {
-            "row_ridge": self._filling.row_ridge,
-            "column_ridge": self._filling.column_ridge,
-            "latent_mean": self._latent_mean,
-        }
-        arrays |= {name: getattr(self, f"{name}_") for name in (*_ARRAYS, *_NOISE_ARRAYS) if hasattr(self, f"{name}_")}
-        FORMAT.write(path, facts, floor=np.array(self._assumptions().floor), **arrays)
+        write(self, path)
 
     @classmethod
     def load(cls, path: FilePath) -> Self:
         """Read what :meth:`save` wrote; the example is there."""
-        header = FORMAT.header(path)
-        floor, *arrays = FORMAT.arrays(path, "floor", *_ARRAYS)
-        try:
-            report = MatrixReport.of(header["report"])
-            recovery = cls(report.rank, report.method, header["gauge"], floor=floor)
-            recovery.floor_tolerance = header["floor_tolerance"]
-            recovery.n_features_in_ = len(floor)
-            if header["feature_names"] is not None:
-                recovery.feature_names_in_ = np.array(header["feature_names"], dtype=object)
-            for name, values in zip(_ARRAYS, arrays, strict=True):
-                setattr(recovery, f"{name}_", values)
-            if report.noise is not None:
-                noisy = FORMAT.arrays(path, *_NOISE_ARRAYS)
-                recovery.noise_ = report.noise
-                for name, values in zip(_NOISE_ARRAYS, noisy, strict=True):
-                    setattr(recovery, f"{name}_", values)
-            row_ridge, column_ridge, mean = FORMAT.arrays(path, "row_ridge", "column_ridge", "latent_mean")
-            recovery._filling = Filling(report.noise, row_ridge, column_ridge, header["exact"])
-            recovery._latent_mean = mean
-            bias = None if header["gauge"] == "zero" else recovery.bias_ - floor
-            recovery._factors = Factors(recovery.latent_, np.ascontiguousarray(recovery.components_.T), bias)
-        except (KeyError, TypeError, AttributeError, IndexError) as error:
-            raise ModelFileError(f"{os.fspath(path)} is damaged: it lacks {error}.") from error
-        recovery.report_, recovery.rank_, recovery.n_iter_ = report, report.rank, report.iterations
-        return recovery
+        return read(cls, path)
 
     # --- for scikit-learn ---------------------------------------------------------------------------
 
@@ -451,18 +409,6 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return tags
 
 
-_ARRAYS = (
-    "components",
-    "bias",
-    "latent",
-    "column_identifiable",
-    "row_identifiable",
-    "column_condition",
-    "row_condition",
-)
-_NOISE_ARRAYS = ("components_stderr", "bias_stderr", "latent_stderr")
-
-
 def _shapes(factors: Factors) -> tuple[int, int, int, bool]:
     return len(factors.latent), len(factors.loadings), factors.rank, factors.bias is not None
 
@@ -475,7 +421,11 @@ def _check_stored(table: Any, tolerance: float) -> None:
     """No stored value of a sparse table is infinite or below the floor."""
     data: NDArray[np.float64] = table.data
     for wrong, what, advice in (
-        (np.isinf(data), "infinite", "Replace infinite values or mark them as missing with NaN"),
+        (
+            np.abs(data) > LARGEST,
+            f"infinite or beyond {LARGEST:g},",
+            "Replace infinite values or mark them as missing with NaN; divide huge numbers by a constant",
+        ),
         (data < -tolerance, "negative, below the floor of 0,", "Set them to 0 if they are noise around it"),
     ):
         if wrong.any():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
+from unrelu.contracts import FloatArray
 from unrelu.engines.local import map_in_threads, one_blas_thread
 from unrelu.recovery.matrix.cells import Cells, tiles
 from unrelu.recovery.matrix.contracts import Recovered, Task
@@ -18,6 +20,7 @@ from unrelu.recovery.matrix.starts import singular_start
 _SLOW = 0.6  # alternation that leaves more than this share of the residual a round has become slow
 _FIRST_ROUNDS = 4
 _SLOWED = 1e-3  # share of the objective gained by a round that shows an exact fit out of reach
+_COLUMN_TOLERANCE = 1e3  # times the table's, for each column by itself
 _STALLED = 1e-9  # share of the objective below which a round has gained nothing
 _PRIOR_SHARE = 0.5  # the table's singular values are about half of those of T
 _REBALANCE = 10  # rounds of alternation after which the factors' scales may have drifted apart
@@ -50,35 +53,50 @@ def descend(task: Task, loss: Loss) -> Recovered:
 
     Where T fits exactly no penalty is needed, and none is used. Where it does not, rows and columns that few positive
     cells determine would fit their noise and predict wild values; so once the descent slows down short of an exact
-    fit, F gets the penalty of :func:`prior_ridge` for the noise seen, again until that noise no longer changes.
+    fit, F gets the penalty of :class:`Prior` for the noise seen, again until that noise no longer changes.
     """
     with one_blas_thread():  # tiles run on all cores; each one's products are small
-        scale = table_norm(task.cells)
-        start = start_factors(task)
-        walk = Walk(Descent(task.cells, loss), start)
+        sizes = column_norms(task.cells)
+        scale = float(np.linalg.norm(sizes)) or 1.0
+        prior = Prior(task)
+        walk = Walk(Descent(task.cells, loss), prior.start)
         residual, done, settled = math.inf, False, False
         for iteration in range(1, task.max_iterations + 1):
             gain = walk.step()
             residual = math.sqrt(max(walk.state.sums.squares, 0.0)) / scale
             task.watch(iteration, residual, walk.state.factors)
-            if residual <= task.tolerance or (settled and gain <= _STALLED):
+            exact = residual <= task.tolerance and worst_column(walk.state, sizes) <= _COLUMN_TOLERANCE * task.tolerance
+            if exact or (gain <= _STALLED and (settled or residual <= task.tolerance)):
                 done = True
                 break
-            if not settled and gain <= _SLOWED:
-                wanted = prior_ridge(start, noise_left(walk.state))
+            if not settled and gain <= _SLOWED and residual > task.tolerance:
+                wanted = prior.ridge(noise_left(walk.state))
                 settled = 0.5 * wanted <= walk.descent.ridge <= 2.0 * wanted
                 if not settled:
                     walk = Walk(replace(walk.descent, ridge=wanted), walk.state.factors.balanced(), warm=True)
         return Recovered(walk.state.factors, iteration, residual, done, ridge=walk.descent.ridge)
 
 
-def prior_ridge(start: Factors, noise: float) -> float:
-    """n sigma^2 / S on (|C|^2 + |A|^2)/2: what a standard normal c_i would cost, S the mean singular value of C A'.
+class Prior:
+    """Where a fit begins, and the penalty that noise calls for.
 
-    S is that of the start, the table's own: that of the fit would shrink under the penalty, which would then grow.
+    n sigma^2 / S on (|C|^2 + |A|^2)/2 is what a standard normal c_i would cost, S the mean singular value of C A'. S is
+    that of the table's own singular vectors, also if the fit goes on from factors given: that of the fit would shrink
+    under the penalty, which would then grow.
     """
-    singular = float((start.balanced().latent ** 2).sum()) / start.rank
-    return _PRIOR_SHARE * len(start.latent) * noise * noise / singular if singular > 0.0 else 0.0
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self.start = self._own_start if task.start is None else task.start.balanced()
+
+    @cached_property
+    def _own_start(self) -> Factors:
+        return singular_start(self._task.cells, self._task.rank, self._task.free_bias).balanced()
+
+    def ridge(self, noise: float) -> float:
+        n, k = self._own_start.latent.shape
+        singular = float((self._own_start.latent**2).sum()) / k
+        return _PRIOR_SHARE * n * noise * noise / singular if singular > 0.0 else 0.0
 
 
 def noise_left(state: State) -> float:
@@ -93,19 +111,21 @@ def free_parameters(factors: Factors) -> int:
     return int(n * k + (d - k) * (k + extra))
 
 
-def start_factors(task: Task) -> Factors:
-    start = task.start if task.start is not None else singular_start(task.cells, task.rank, task.free_bias)
-    return start.balanced()
+def column_norms(cells: Cells) -> FloatArray:
+    """|X_j| of every column."""
 
-
-def table_norm(cells: Cells) -> float:
-    """|X|, or 1 for a table of zeros."""
-
-    def square(rows: slice) -> float:
+    def squares(rows: slice) -> FloatArray:
         values = cells.rows(rows.start, rows.stop)
-        return float(np.nansum(values * values))
+        total: FloatArray = np.nansum(values * values, axis=0)
+        return total
 
-    return math.sqrt(sum(map_in_threads(square, tiles(cells.shape)))) or 1.0
+    norms: FloatArray = np.sqrt(np.add.reduce(map_in_threads(squares, tiles(cells.shape))))
+    return norms
+
+
+def worst_column(state: State, sizes: FloatArray) -> float:
+    """Largest relative residual of a column: a column of large values must not hide what is left in the others."""
+    return float(np.sqrt(2.0 * state.sums.loss / np.where(sizes > 0.0, sizes, 1.0) ** 2).max())
 
 
 class Walk:

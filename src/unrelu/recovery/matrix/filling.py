@@ -29,6 +29,7 @@ class Filling:
     row_ridge: FloatArray
     column_ridge: FloatArray
     exact: bool
+    unit: float = 1.0  # of the table, in which the fit was made
 
     @classmethod
     def after(cls, standard: Factors, noise: float | None, ridge: float) -> Filling:
@@ -46,6 +47,8 @@ class Filling:
     def latent_of(self, cells: Cells, factors: Factors) -> FloatArray:
         """c_i for every row of a table, given A and b."""
         start = replace(factors, latent=np.zeros((cells.shape[0], factors.rank)))
+        if self.unit != 1.0:
+            cells, start = cells.scaled(1.0 / self.unit), start.scaled(1.0 / self.unit)
         return self._settled(cells, start, self.row_ridge)
 
     def columns_of(self, cells: Cells, factors: Factors) -> FloatArray:

@@ -57,6 +57,9 @@ class Conditions:
 def find_core(cells: Cells, rank: int, free_bias: bool) -> Core:
     """Peel off rows with at most k and columns with at most k + 1 positive cells among the others, until none is left.
 
+    Of parts of the rest that no positive cell links, only the one with the fullest column is kept: their latent spaces
+    have nothing to do with each other.
+
     >>> from unrelu.recovery.matrix.cells import DenseCells
     >>> X = np.ones((5, 4)); X[0, 1:] = 0.0; X[1:, 3] = 0.0
     >>> core = find_core(DenseCells(X), 1, free_bias=True)
@@ -74,6 +77,7 @@ def find_core(cells: Cells, rank: int, free_bias: bool) -> Core:
         if (kept_rows == rows).all() and (kept_columns == columns).all():
             break
         rows, columns = kept_rows, kept_columns
+    rows, columns = _linked(cells, rows, columns)
     if min(rows.sum(), columns.sum()) <= rank:
         raise InvalidDataError(
             f"Too few values above the floor for rank {rank}: after leaving out rows with at most {rank} of them and"
@@ -83,24 +87,32 @@ def find_core(cells: Cells, rank: int, free_bias: bool) -> Core:
     return Core(rows, columns, *first)
 
 
-def conditions(cells: Cells, factors: Factors) -> Conditions:
-    """Condition numbers of every column's and row's equations, with C and A scaled to unit variances.
+def conditions(cells: Cells, factors: Factors, core: Core | None = None) -> Conditions:
+    """Condition numbers of every column's and row's equations, with C and A scaled to unit sizes.
 
+    Only what is itself determined counts: for rows the columns of the core, for columns the rows that those determine.
     Components that are zero, where the rank is more than T needs, are left out.
     """
     used = effective_components(factors)
-    latent, loadings = _unit_variance(factors.latent[:, used]), _unit_variance(factors.loadings[:, used])
-    products = packed_products(loadings)
-    column_width = int(used.sum()) + int(factors.bias is not None)
+    latent, loadings = _unit_size(factors.latent[:, used]), _unit_size(factors.loadings[:, used])
+    if core is not None:
+        loadings = np.where(core.columns[:, None], loadings, 0.0)
+    products, width = packed_products(loadings), int(used.sum())
+    parts = tiles(cells.shape)
 
-    def at(rows: slice) -> tuple[FloatArray, FloatArray]:
-        positive = (cells.rows(rows.start, rows.stop) > 0.0).astype(np.float64)
-        extended = factors.extend(latent[rows])
-        return positive.T @ packed_products(extended), _condition(positive @ products, int(used.sum()))
+    def positive(rows: slice) -> FloatArray:
+        return (cells.rows(rows.start, rows.stop) > 0.0).astype(np.float64)
 
-    results = map_in_threads(at, tiles(cells.shape))
-    gram = np.add.reduce([result[0] for result in results])
-    return Conditions(_condition(gram, column_width), np.concatenate([result[1] for result in results]))
+    rows = np.concatenate(map_in_threads(lambda part: _condition(positive(part) @ products, width), parts))
+    known = (rows <= WORST_CONDITION).astype(np.float64)
+
+    def column_gram(part: slice) -> FloatArray:
+        extended = factors.extend(latent[part]) * known[part, None]
+        gram: FloatArray = positive(part).T @ packed_products(extended)
+        return gram
+
+    gram = np.add.reduce(map_in_threads(column_gram, parts))
+    return Conditions(_condition(gram, width + int(factors.bias is not None)), rows)
 
 
 def effective_components(factors: Factors) -> BoolArray:
@@ -110,8 +122,8 @@ def effective_components(factors: Factors) -> BoolArray:
     return effective
 
 
-def _unit_variance(vectors: FloatArray) -> FloatArray:
-    scale = vectors.std(axis=0)
+def _unit_size(vectors: FloatArray) -> FloatArray:
+    scale = np.sqrt((vectors**2).mean(axis=0))
     return vectors / np.where(scale > 0.0, scale, 1.0)
 
 
@@ -129,6 +141,20 @@ def _condition(packed: FloatArray, width: int) -> FloatArray:
     ratio = np.full(len(packed), np.inf)
     ratio[resolved] = np.sqrt(largest[resolved] / smallest[resolved])
     return ratio
+
+
+def _linked(cells: Cells, rows: BoolArray, columns: BoolArray) -> tuple[BoolArray, BoolArray]:
+    """The marked rows and columns that positive cells link to the column with most of them."""
+    counts = np.where(columns, _positives(cells, rows, columns)[1], -1.0)
+    reached = np.zeros(len(columns), dtype=bool)
+    reached[int(np.argmax(counts))] = True
+    reached &= columns
+    while True:
+        reached_rows = rows & (_positives(cells, rows, reached)[0] > 0.0)
+        further = columns & (_positives(cells, reached_rows, columns)[1] > 0.0)
+        if (further == reached).all():
+            return reached_rows, reached
+        reached = further
 
 
 def _positives(cells: Cells, rows: BoolArray, columns: BoolArray) -> tuple[FloatArray, FloatArray]:

@@ -8,17 +8,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from unrelu.contracts import BoolArray, FloatArray
-from unrelu.engines.local import one_blas_thread
-from unrelu.recovery.matrix.cells import Cells, observed
+from unrelu.engines.local import map_in_threads, one_blas_thread
+from unrelu.recovery.matrix.cells import Cells, observed, tiles
 from unrelu.recovery.matrix.contracts import MatrixMethod, MatrixReport, Recovered, Task
-from unrelu.recovery.matrix.descent import table_norm
 from unrelu.recovery.matrix.factors import Factors, in_gauge
 from unrelu.recovery.matrix.filling import Filling
 from unrelu.recovery.matrix.identifiability import Conditions, Core, conditions, find_core
 from unrelu.recovery.matrix.rank import RankChoice
 from unrelu.recovery.matrix.uncertainty import StandardErrors, standard_errors
 
-_USUAL = 1e6  # root mean squares between this and its inverse need no change of units
+_USUAL = 1e6  # largest values between this and its inverse need no change of units
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,22 @@ class MatrixFit:
     recovered: Recovered
     filling: Filling
     errors: StandardErrors | None
+
+    def in_units(self, unit: float) -> MatrixFit:
+        """The same fit of a table ``unit`` times as large."""
+        noise, errors = self.recovered.noise, self.errors
+        recovered = replace(
+            self.recovered,
+            factors=self.recovered.factors.scaled(unit),
+            noise=None if noise is None else noise * unit,
+        )
+        return replace(
+            self,
+            factors=self.factors.scaled(unit),
+            recovered=recovered,
+            filling=replace(self.filling, unit=unit),
+            errors=None if errors is None else errors.scaled(unit),
+        )
 
     def report(self, cells: Cells, method: str, gauge: str, choice: RankChoice) -> MatrixReport:
         (n, d), seen = cells.shape, observed(cells)
@@ -54,11 +69,27 @@ class MatrixFit:
 
 
 def recover_matrix(task: Task, method: MatrixMethod, gauge: str) -> MatrixFit:
-    """Fit the core, put it into its gauge, fill in the other rows and columns, and say what is identified."""
+    """Fit the core, fill in the other rows and columns, choose the gauge, and say what is identified.
+
+    All in units in which the largest value is neither huge nor tiny: squares are summed, some in single precision.
+    """
+    unit = _unit(task.cells)
+    if unit == 1.0:
+        return _recovered(task, method, gauge)
+
+    def watch(iteration: int, residual: float, factors: Factors) -> None:
+        task.watch(iteration, residual, factors.scaled(unit))
+
+    start = None if task.start is None else task.start.scaled(1.0 / unit)
+    scaled = replace(task, cells=task.cells.scaled(1.0 / unit), start=start, watch=watch)
+    return _recovered(scaled, method, gauge).in_units(unit)
+
+
+def _recovered(task: Task, method: MatrixMethod, gauge: str) -> MatrixFit:
     with one_blas_thread():
         core = find_core(task.cells, task.rank, task.free_bias)
     table = task.cells if core.is_everything else task.cells.part(core.rows, core.columns)
-    recovered = _in_usual_units(_core_task(task, table, core), method)
+    recovered = method.recover(_core_task(task, table, core))
     with one_blas_thread():
         return _completed(task.cells, recovered, core, gauge)
 
@@ -67,37 +98,28 @@ def _completed(cells: Cells, recovered: Recovered, core: Core, gauge: str) -> Ma
     """The whole table from the factors of its core."""
     standard = recovered.factors.standard()
     filling = Filling.after(standard, recovered.noise, recovered.ridge)
-    whole = _whole(cells, standard, core, filling)
-    found = conditions(cells, whole)
-    weak = core.columns & ~found.column_identifiable
-    if weak.any():
-        whole = _refilled(cells, whole, weak, filling)
-    errors = None if recovered.noise is None else standard_errors(cells, whole, recovered.noise)
-    shift = _shift_to(recovered, standard, gauge)
-    return MatrixFit(whole.shifted(shift), -shift, core, found, recovered, filling, errors)
-
-
-def _shift_to(recovered: Recovered, standard: Factors, gauge: str) -> FloatArray:
-    """v that takes centred factors to the gauge."""
+    whole = _placed(standard, core)
+    if not core.rows.all():
+        whole.latent[~core.rows] = filling.latent_of(cells.part(~core.rows, core.columns), standard)
+    found = conditions(cells, whole, core)
+    guessed = ~(core.columns & found.column_identifiable)
+    if guessed.any():
+        whole = _refilled(cells, whole, guessed, found.row_identifiable, filling)
     placed = in_gauge(recovered.factors, "kept" if recovered.fixed_bias else gauge)
-    shift: FloatArray = (standard.latent - placed.latent)[0]
-    return shift
+    mean: FloatArray = (placed.latent - standard.latent)[0]  # of the core's rows
+    whole = whole.shifted(-mean)
+    errors = None if recovered.noise is None else standard_errors(cells, whole, recovered.noise)
+    return MatrixFit(whole, mean, core, found, recovered, filling, errors)
 
 
-def _in_usual_units(task: Task, method: MatrixMethod) -> Recovered:
-    """Recover in units in which the table's values are neither huge nor tiny, as some sums are in single precision."""
-    size = table_norm(task.cells) / math.sqrt(observed(task.cells))
-    if 1.0 / _USUAL < size < _USUAL:
-        return method.recover(task)
-    unit = 2.0 ** round(math.log2(size))
-    start = None if task.start is None else task.start.scaled(1.0 / unit)
+def _unit(cells: Cells) -> float:
+    """A power of two near the largest value, or 1 where that is of a usual size."""
 
-    def watch(iteration: int, residual: float, factors: Factors) -> None:
-        task.watch(iteration, residual, factors.scaled(unit))
+    def largest(rows: slice) -> float:
+        return float(np.nanmax(cells.rows(rows.start, rows.stop), initial=0.0))
 
-    found = method.recover(replace(task, cells=task.cells.scaled(1.0 / unit), start=start, watch=watch))
-    noise = None if found.noise is None else found.noise * unit
-    return replace(found, factors=found.factors.scaled(unit), noise=noise, ridge=found.ridge * unit)
+    size = max(map_in_threads(largest, tiles(cells.shape)))
+    return 1.0 if size == 0.0 or 1.0 / _USUAL < size < _USUAL else 2.0 ** round(math.log2(size))
 
 
 def _core_task(task: Task, table: Cells, core: Core) -> Task:
@@ -121,25 +143,15 @@ def _placed(factors: Factors, core: Core) -> Factors:
     return Factors(_spread(factors.latent, core.rows), _spread(factors.loadings, core.columns), bias)
 
 
-def _whole(cells: Cells, factors: Factors, core: Core, filling: Filling) -> Factors:
-    """Factors of the whole table from those of its core."""
-    if core.is_everything:
-        return factors
-    whole = _placed(factors, core)
-    if not core.rows.all():
-        whole.latent[~core.rows] = filling.latent_of(cells.part(~core.rows, core.columns), factors)
-    return whole if core.columns.all() else _refilled(cells, whole, ~core.columns, filling)
-
-
 def _spread(values: FloatArray, where: BoolArray) -> FloatArray:
     full = np.zeros((len(where), *values.shape[1:]))
     full[where] = values
     return full
 
 
-def _refilled(cells: Cells, factors: Factors, columns: BoolArray, filling: Filling) -> Factors:
-    """The same with the marked columns set anew from the latent vectors."""
-    every_row = np.ones(len(factors.latent), dtype=bool)
+def _refilled(cells: Cells, factors: Factors, columns: BoolArray, known_rows: BoolArray, filling: Filling) -> Factors:
+    """The same with the marked columns set anew from the latent vectors that are known, or from all if none is."""
+    rows = known_rows if known_rows.any() else np.ones(len(known_rows), dtype=bool)
     extended = factors.extended.copy()
-    extended[columns] = filling.columns_of(cells.part(every_row, columns), factors)
+    extended[columns] = filling.columns_of(cells.part(rows, columns), replace(factors, latent=factors.latent[rows]))
     return factors.with_extended(extended)

@@ -5,7 +5,7 @@ that, is biased. Each zero contributes -log Phi(-T/sigma) (Tobit). Expectation-m
 truncated-normal means, fit rank k, and update sigma from their variances; the Newton steps of
 :mod:`unrelu.recovery.matrix.newton` climb the same likelihood faster, and sigma is updated as EM does.
 
-The ridge of :func:`prior_ridge` keeps rows and columns that are almost always at the floor from running off to minus
+The ridge of :class:`Prior` keeps rows and columns that are almost always at the floor from running off to minus
 infinity.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from unrelu.engines.local import one_blas_thread
 from unrelu.recovery.matrix.cells import observed
 from unrelu.recovery.matrix.contracts import Recovered, Task, unwatched
-from unrelu.recovery.matrix.descent import Walk, descend, free_parameters, prior_ridge, start_factors, table_norm
+from unrelu.recovery.matrix.descent import Prior, Walk, column_norms, descend, free_parameters
 from unrelu.recovery.matrix.factors import Factors
 from unrelu.recovery.matrix.losses import LeastSquares, Tobit
 from unrelu.recovery.matrix.newton import Descent
@@ -27,6 +27,7 @@ from unrelu.recovery.matrix.newton import Descent
 _FIRST_ROUNDS = 10  # least squares need not converge to be a start
 _ALTERNATING = 3  # iterations before the first joint step
 _SETTLED = 1e-6  # relative change of sigma, and share of the objective gained, that end the iterations
+_MOST_FITTED = 0.5  # of the information in the cells: with fewer cells than parameters sigma could not be told
 _LEAST_NOISE = 1e-6  # of the root mean square of X: below it the noise is as good as none
 
 
@@ -46,28 +47,29 @@ class TobitEM:
 
     def recover(self, task: Task) -> Recovered:
         plain = LeastSquares(np.zeros(task.cells.shape[1]))
-        start = start_factors(task)
-        quiet = replace(task, start=start, max_iterations=min(_FIRST_ROUNDS, task.max_iterations), watch=unwatched)
+        prior = Prior(task)
+        quiet = replace(
+            task, start=prior.start, max_iterations=min(_FIRST_ROUNDS, task.max_iterations), watch=unwatched
+        )
         factors = task.start if task.start is not None else descend(quiet, plain).factors
         with one_blas_thread():
-            return _climb(task, start, factors.balanced())
+            return _climb(task, prior, factors.balanced())
 
 
-def _climb(task: Task, start: Factors, factors: Factors) -> Recovered:
-    scale, seen = table_norm(task.cells), observed(task.cells)
+def _climb(task: Task, prior: Prior, factors: Factors) -> Recovered:
+    scale, seen = float(np.linalg.norm(column_norms(task.cells))) or 1.0, observed(task.cells)
     least = _LEAST_NOISE * scale / math.sqrt(seen)
     sums = Descent(task.cells, LeastSquares(np.zeros(task.cells.shape[1]))).start(factors).sums
     noise, done, residual = max(math.sqrt(sums.squares / sums.weight), least), False, math.inf
     for iteration in range(1, task.max_iterations + 1):
-        walk = Walk(
-            Descent(task.cells, Tobit(noise), prior_ridge(start, noise)), factors.balanced(), warm=iteration > 3
-        )
+        walk = Walk(Descent(task.cells, Tobit(noise), prior.ridge(noise)), factors.balanced(), warm=iteration > 3)
         gain = walk.step()
         factors, sums = walk.state.factors, walk.state.sums
         residual = math.sqrt(sums.squares) / scale
         task.watch(iteration, residual, factors)
         # EM's update, with the noise that the free parameters have fitted put back.
-        before, squares = noise, sums.squares + free_parameters(factors) * noise * noise
+        fitted = min(free_parameters(factors), _MOST_FITTED * sums.weight)
+        before, squares = noise, sums.squares + fitted * noise * noise
         noise = max(math.sqrt(squares / seen), least)
         if (abs(noise / before - 1.0) <= _SETTLED and gain <= _SETTLED) or residual <= task.tolerance:
             done = True

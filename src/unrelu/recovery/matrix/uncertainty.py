@@ -29,6 +29,10 @@ class StandardErrors:
     loadings: FloatArray
     bias: FloatArray | None
 
+    def scaled(self, unit: float) -> StandardErrors:
+        """For a table ``unit`` times as large."""
+        return StandardErrors(self.latent, self.loadings * unit, None if self.bias is None else self.bias * unit)
+
 
 def standard_errors(cells: Cells, factors: Factors, noise: float) -> StandardErrors:
     """At factors that maximize the likelihood."""

@@ -1,0 +1,222 @@
+"""Steps of the descent against definitions: they never raise the objective, and they solve what they claim to solve."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.references import matrix as reference
+from unrelu.recovery.matrix import cells as cells_module
+from unrelu.recovery.matrix.cells import DenseCells, SparseCells, tiles
+from unrelu.recovery.matrix.factors import Factors
+from unrelu.recovery.matrix.losses import LeastSquares, Tobit
+from unrelu.recovery.matrix.newton import Descent
+
+
+def problem(seed, n=40, d=10, k=2, noise=0.3, missing=0.1, bias=True):
+    """A noisy table with gaps, and factors that have nothing to do with it."""
+    rng = np.random.default_rng(seed)
+    T = rng.standard_normal((n, k)) @ rng.standard_normal((k, d)) + 0.5 * rng.standard_normal(d)
+    X = np.maximum(T + noise * rng.standard_normal(T.shape), 0.0)
+    X[rng.random(X.shape) < missing] = np.nan
+    return X, Factors(
+        rng.standard_normal((n, k)), rng.standard_normal((d, k)), rng.standard_normal(d) if bias else None
+    )
+
+
+def loss_of(sigma, d):
+    return LeastSquares(np.zeros(d)) if sigma is None else Tobit(sigma)
+
+
+def objective(X, factors, ridge, sigma):
+    return reference.objective(X, factors.latent, factors.loadings, factors.bias, ridge, sigma)
+
+
+LOSSES = pytest.mark.parametrize("sigma", [None, 0.5])
+
+
+# --- sums -----------------------------------------------------------------------------------------
+
+
+@LOSSES
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("ridge", [0.0, 0.7])
+def test_start_knows_the_objective_and_its_gradient(sigma, bias, ridge):
+    X, factors = problem(0, n=15, d=6, bias=bias)
+    descent = Descent(DenseCells(X), loss_of(sigma, 6), ridge)
+    state = descent.start(factors)
+    assert state.objective == pytest.approx(objective(X, factors, ridge, sigma), rel=1e-12)
+
+    def of_columns(extended):
+        return objective(X, factors.with_extended(extended), 0.0, sigma)
+
+    slope = reference.difference_quotient(of_columns, factors.extended)
+    np.testing.assert_allclose(state.sums.gradient, -slope, atol=2e-6)
+    point = descent._evaluate(factors)
+
+    def of_rows(latent):
+        return objective(X, Factors(latent, factors.loadings, factors.bias), ridge, sigma)
+
+    np.testing.assert_allclose(point.row_gradient, -reference.difference_quotient(of_rows, factors.latent), atol=2e-6)
+    assert point.row_objective.sum() + 0.5 * ridge * np.sum(factors.loadings**2) == pytest.approx(state.objective)
+
+
+@LOSSES
+def test_sums_of_squares_and_weights(sigma):
+    X, factors = problem(1, n=15, d=6)
+    sums = Descent(DenseCells(X), loss_of(sigma, 6)).start(factors).sums
+    cells = [reference.cell(x, t, sigma) for x, t in zip(X.ravel(), factors.matrix().ravel(), strict=True)]
+    assert sums.squares == pytest.approx(sum(c[3] for c in cells), rel=1e-12)
+    assert sums.weight == pytest.approx(sum(c[1] for c in cells), rel=1e-6)
+    extended = factors.extend(factors.latent)
+    weights = np.reshape([c[1] for c in cells], X.shape)
+    first, second = np.triu_indices(3)
+    gram = weights.T @ (extended[:, first] * extended[:, second])
+    np.testing.assert_allclose(sums.gram, gram, rtol=2e-5, atol=1e-4)
+
+
+# --- alternation ----------------------------------------------------------------------------------
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([None, 0.05, 1.0]),
+    st.sampled_from([0.0, 0.1, 5.0]),
+    st.sampled_from([1e-2, 1.0, 30.0]),
+    st.booleans(),
+)
+@settings(max_examples=30, deadline=None)
+def test_alternation_and_joint_steps_never_raise_the_objective(seed, sigma, ridge, far, bias):
+    X, factors = problem(seed % 1000, n=25, d=8, bias=bias)
+    factors = Factors(factors.latent * far, factors.loadings, factors.bias)
+    descent = Descent(DenseCells(X), loss_of(sigma, 8), ridge)
+    state = descent.start(factors)
+    for step in range(6):
+        if step % 3 == 2:
+            after, fell = descent.join(state, 0.03, 40)
+            assert fell == (after.objective < state.objective)
+        else:
+            after = descent.alternate(state)
+        assert after.objective <= state.objective * (1.0 + 1e-12)
+        state = after
+    assert state.objective == pytest.approx(objective(X, state.factors, ridge, sigma), rel=1e-10, abs=1e-20)
+
+
+@LOSSES
+def test_rows_settle_at_their_optimum(sigma):
+    X, factors = problem(3, n=12, d=9, k=2)
+    ridge = np.array([0.05, 0.2])
+    descent = Descent(DenseCells(X), loss_of(sigma, 9), row_ridge=ridge)
+    settled = descent.settle_rows(factors)
+    np.testing.assert_array_equal(settled.loadings, factors.loadings)
+    for i, x in enumerate(X):
+        wanted = reference.row_optimum(x, factors.loadings, factors.bias, ridge, sigma)
+        np.testing.assert_allclose(settled.latent[i], wanted, atol=1e-10 if sigma is None else 1e-7)
+
+
+def test_rows_settle_from_far_away():
+    X, factors = problem(4, n=30, d=9, k=2)
+    descent = Descent(DenseCells(X), Tobit(0.2), ridge=0.1)
+    near, far = descent.settle_rows(factors), descent.settle_rows(Factors(factors.latent * 1e3, *list_of(factors)))
+    np.testing.assert_allclose(near.latent, far.latent, atol=1e-9)
+
+
+def list_of(factors):
+    return [factors.loadings, factors.bias]
+
+
+def test_a_row_without_cells_stays_where_its_penalty_is_least():
+    X, factors = problem(5, n=6, d=5)
+    X[2] = np.nan
+    settled = Descent(DenseCells(X), LeastSquares(np.zeros(5)), ridge=0.1).settle_rows(factors)
+    np.testing.assert_allclose(settled.latent[2], 0.0, atol=1e-12)
+    free = Descent(DenseCells(X), LeastSquares(np.zeros(5))).settle_rows(factors)
+    np.testing.assert_array_equal(free.latent[2], factors.latent[2])
+
+
+# --- joint steps ----------------------------------------------------------------------------------
+
+
+@LOSSES
+@pytest.mark.parametrize("bias", [True, False])
+def test_products_with_the_gauss_newton_matrix(sigma, bias):
+    """J' W J v + ridge v, J the Jacobian of T by differences, W the cells' weights (kept to 1/255)."""
+    X, factors = problem(6, n=9, d=5, bias=bias)
+    ridge, k = 0.3, 2
+    width = k + int(bias)
+    descent = Descent(DenseCells(X), loss_of(sigma, 5), ridge)
+    point = descent._evaluate(factors)
+    at = np.concatenate([factors.latent.ravel(), factors.extended.ravel()])
+
+    def matrix_of(parameters):
+        latent = parameters[: 9 * k].reshape(9, k)
+        return Factors(latent, *list_of(factors)).with_extended(parameters[9 * k :].reshape(5, width)).matrix().ravel()
+
+    jacobian = np.stack([(matrix_of(at + e) - matrix_of(at - e)) / 2e-6 for e in 1e-6 * np.eye(len(at))], axis=1)
+    pairs = zip(X.ravel(), factors.matrix().ravel(), strict=True)
+    weights = np.round(255.0 * np.array([reference.cell(x, t, sigma)[1] for x, t in pairs])) / 255.0
+    penalty = np.concatenate([np.full(9 * k, ridge), np.tile([ridge] * k + [0.0] * int(bias), 5)])
+    direction = np.random.default_rng(0).standard_normal(len(at))
+    wanted = jacobian.T @ (weights * (jacobian @ direction)) + penalty * direction
+    parts = [direction[: 9 * k].reshape(9, k), direction[9 * k :].reshape(5, width)]
+    got = descent._hessian(point, parts, descent._tiles())
+    np.testing.assert_allclose(np.concatenate([part.ravel() for part in got]), wanted, atol=1e-6)
+
+
+def test_the_direction_solves_the_gauss_newton_system():
+    X, factors = problem(7, n=30, d=8)
+    descent = Descent(DenseCells(X), LeastSquares(np.zeros(8)), ridge=0.5)
+    point = descent._evaluate(factors)
+    rows, columns = descent._direction(point, 1e-10, 500)
+    fresh = descent._evaluate(factors)  # conjugate gradients use up the gradient
+    image = descent._hessian(fresh, [rows, columns], descent._tiles())
+    np.testing.assert_allclose(image[0], fresh.row_gradient, atol=1e-4)
+    gradient = fresh.sums.gradient.copy()
+    gradient[:, :2] -= 0.5 * factors.loadings
+    np.testing.assert_allclose(image[1], gradient, atol=1e-4)
+    assert np.abs(gradient).min() > 1e-2
+
+
+def test_joint_steps_are_fast_where_the_fit_is_exact():
+    """Digits double, where alternation gains a constant share a round."""
+    rng = np.random.default_rng(8)
+    true = Factors(rng.standard_normal((80, 2)), rng.standard_normal((20, 2)), 0.5 * rng.standard_normal(20))
+    near = true.with_extended(true.extended + 1e-2 * rng.standard_normal((20, 3)))
+    descent = Descent(DenseCells(np.maximum(true.matrix(), 0.0)), LeastSquares(np.zeros(20)))
+    joint = alternating = descent.start(near)
+    for _ in range(4):
+        joint, fell = descent.join(joint, 1e-4, 100)
+        assert fell
+        alternating = descent.alternate(alternating)
+    assert np.sqrt(joint.objective) < 1e-11
+    assert np.sqrt(alternating.objective) > 1e-6
+
+
+# --- how the table is held and cut ----------------------------------------------------------------
+
+
+@LOSSES
+def test_tiles_and_storage_do_not_matter(monkeypatch, sigma):
+    X, factors = problem(9, n=70, d=10)
+    filled = np.where(np.isnan(X), 0.0, X)
+
+    def walk(cells):
+        descent = Descent(cells, loss_of(sigma, 10), 0.2)
+        state = descent.start(factors)
+        for _ in range(3):
+            state = descent.join(descent.alternate(state), 0.03, 40)[0]
+        return state
+
+    whole, sparse = walk(DenseCells(filled)), walk(SparseCells(scipy.sparse.csr_array(filled)))
+    assert whole.objective == sparse.objective
+    np.testing.assert_array_equal(whole.factors.latent, sparse.factors.latent)
+    monkeypatch.setattr(cells_module, "_LEAST_CELLS", 200)
+    assert len(tiles(X.shape)) > 1
+    cut = walk(DenseCells(filled))
+    assert cut.objective == pytest.approx(whole.objective, rel=1e-6)
+    np.testing.assert_allclose(cut.factors.matrix(), whole.factors.matrix(), atol=1e-3)
+    settled = Descent(DenseCells(X), loss_of(sigma, 10), 0.2).settle_rows(factors).latent
+    monkeypatch.undo()
+    again = Descent(DenseCells(X), loss_of(sigma, 10), 0.2).settle_rows(factors).latent
+    np.testing.assert_allclose(settled, again, atol=1e-11)

@@ -1,0 +1,84 @@
+"""The rank by held-out cells."""
+
+import numpy as np
+import pytest
+
+from unrelu.errors import InvalidDataError
+from unrelu.recovery.matrix.cells import DenseCells, HeldOut
+from unrelu.recovery.matrix.contracts import Task
+from unrelu.recovery.matrix.descent import CensoredALS
+from unrelu.recovery.matrix.matrix import recover_matrix
+from unrelu.recovery.matrix.rank import _SHARE, _smallest_as_good, choose_rank
+
+
+def draw(seed, k, noise, n=200, d=40):
+    rng = np.random.default_rng(seed)
+    T = rng.standard_normal((n, k)) @ rng.standard_normal((k, d)) + 0.5 * rng.standard_normal(d)
+    return np.maximum(T + noise * rng.standard_normal(T.shape), 0.0)
+
+
+def choose(X, seed=0, **options):
+    task = Task(DenseCells(X), 1, **options)
+    return choose_rank(task, lambda trial: recover_matrix(trial, CensoredALS(), "centered").factors, seed)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+@pytest.mark.parametrize(("seed", "k"), [(0, 1), (1, 2), (2, 3), (3, 4)])
+def test_the_true_rank_is_found(seed, k, noise):
+    assert choose(draw(seed, k, noise), seed).rank == k
+
+
+def test_errors_are_those_of_cells_that_were_not_shown():
+    X, seen = draw(5, 2, 0.3), []
+
+    def fit(task):
+        fitted = recover_matrix(task, CensoredALS(), "centered").factors
+        seen.append((task, fitted))
+        return fitted
+
+    choice = choose_rank(Task(DenseCells(X), 1), fit, 9)
+    hidden = HeldOut(DenseCells(X), _SHARE, 9).hidden(0, len(X))
+    for (task, fitted), (rank, error) in zip(seen, choice.errors, strict=True):
+        assert task.rank == rank
+        np.testing.assert_array_equal(np.isnan(task.cells.rows(0, len(X))), hidden)
+        misses = (X - np.maximum(fitted.matrix(), 0.0))[hidden]
+        assert error == pytest.approx(np.linalg.norm(misses) / np.linalg.norm(X[hidden]), rel=1e-12)
+    assert [rank for rank, _ in choice.errors] == list(range(1, len(choice.errors) + 1))
+
+
+def test_the_search_ends_at_an_exact_fit_and_watchers_hear_of_it():
+    heard = []
+    task = Task(DenseCells(draw(6, 3, 0.0)), 1)
+    fit = lambda trial: recover_matrix(trial, CensoredALS(), "centered").factors  # noqa: E731
+    choice = choose_rank(task, fit, 0, lambda rank, error: heard.append((rank, error)))
+    assert tuple(heard) == choice.errors
+    assert len(choice.errors) == 3
+    assert choice.errors[-1][1] < 1e-6
+
+
+def test_noise_does_not_buy_rank():
+    """The smallest rank within a standard error of the best, from the rows' differences."""
+    rng = np.random.default_rng(0)
+    good = rng.random(400)
+    as_good = good + 0.1 * rng.standard_normal(400)
+    worse = good + 0.05 + 0.1 * rng.standard_normal(400)
+    assert _smallest_as_good([worse, as_good - as_good.mean() + good.mean() + 1e-4, good], 400.0) == 2
+    assert _smallest_as_good([worse, worse, good], 400.0) == 3
+    assert _smallest_as_good([good, good], 400.0) == 1
+
+
+def test_seeds_choose_other_cells():
+    X = draw(7, 2, 0.3)
+    assert choose(X, 0).errors != choose(X, 1).errors
+    assert choose(X, 0) == choose(X, 0)
+
+
+def test_missing_cells_are_not_judged():
+    X = draw(8, 2, 0.0)
+    X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
+    assert choose(X).rank == 2
+
+
+def test_a_table_no_rank_fits_is_refused():
+    with pytest.raises(InvalidDataError, match="No rank can be fitted: too few values above the floor"):
+        choose(np.zeros((20, 5)))
