@@ -5,7 +5,11 @@ From X = ReLU(C A' + 1 b') alone, only T = C A' + 1 b' and the column space of A
 the classes here are methods with parameters of their own.
 """
 
+from unrelu.recovery.matrix.a_nmd import ANMD
 from unrelu.recovery.matrix.descent import CensoredALS
+from unrelu.recovery.matrix.ebcd import EBCD
+from unrelu.recovery.matrix.likelihood import Likelihood
+from unrelu.recovery.matrix.three_block import ThreeBlock
 from unrelu.recovery.matrix.tobit import TobitEM
 
-__all__ = ["CensoredALS", "TobitEM"]
+__all__ = ["ANMD", "EBCD", "CensoredALS", "Likelihood", "ThreeBlock", "TobitEM"]

@@ -33,6 +33,7 @@ class Task:
     max_iterations: int = 500
     start: Factors | None = None
     watch: Watch = unwatched
+    unit: float = 1.0  # of the cells: a method whose parameters have the data's units multiplies by it first
 
 
 @dataclass(frozen=True)

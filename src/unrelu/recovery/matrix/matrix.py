@@ -81,7 +81,7 @@ def recover_matrix(task: Task, method: MatrixMethod, gauge: str) -> MatrixFit:
         task.watch(iteration, residual, factors.scaled(unit))
 
     start = None if task.start is None else task.start.scaled(1.0 / unit)
-    scaled = replace(task, cells=task.cells.scaled(1.0 / unit), start=start, watch=watch)
+    scaled = replace(task, cells=task.cells.scaled(1.0 / unit), start=start, watch=watch, unit=unit)
     return _recovered(scaled, method, gauge).in_units(unit)
 
 
