@@ -5,7 +5,8 @@
     options.py        texts of the command line turned into columns and floors
     outputs.py        outputs checked before the long work
     progress.py       progress on a terminal, silence in a pipe
-    fit.py  info.py  sample.py  simulate.py  demo.py  reproduce.py
+    factor_table.py   tables for `factor`, sparse ones too
+    fit.py  info.py  sample.py  score.py  factor.py  simulate.py  demo.py  reproduce.py
 
 Only typer and rich are imported at the start; everything heavier waits for the command that needs it, so that
 ``unrelu --help`` answers at once.

@@ -1,4 +1,4 @@
-"""``unrelu info``: what is in a model file."""
+"""``unrelu info``: what is in a model file, a factors file or a saved state."""
 
 from __future__ import annotations
 
@@ -17,10 +17,22 @@ if TYPE_CHECKING:
 
 
 def info(
-    model: Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")],
+    model: Annotated[
+        Path, typer.Argument(help="A model file, or what unrelu factor wrote: factors or a state.", metavar="FILE")
+    ],
     as_json: JsonOption = False,  # noqa: ARG001 - read where the command ends
 ) -> Answer:
-    """Show what is in a model file: columns, bias, norms, correlations, and how it was learned."""
+    """Show what is in a model file: columns, bias, norms, correlations, and how it was learned.
+
+    Of a factors file: the components, and how they were recovered. Of a saved state: how far it has come.
+    """
+    from unrelu.storage import stated_format
+
+    kinds = {"unrelu.ReLUMatrixRecovery": _info_of_factors, "unrelu.MatrixState": _info_of_state}
+    return kinds.get(stated_format(model) or "", _info_of_model)(model)
+
+
+def _info_of_model(model: Path) -> Answer:
     from unrelu.distribution import RectifiedGaussian, read_header
     from unrelu.report.summaries import column_summaries, strongest_correlations, variance_shares
     from unrelu.report.tables import column_table, correlation_table, fact_table
@@ -34,9 +46,7 @@ def info(
     components = variance_shares(learned)
     facts = {
         "model": model,
-        "format": header["format"],
-        "format_version": header["format_version"],
-        "unrelu_version": header.get("unrelu_version"),
+        **_stated(header),
         "n_features": learned.n_features,
         "variance_shares": components,
         "columns": [asdict(column) for column in columns],
@@ -49,6 +59,76 @@ def info(
         *([correlation_table(strongest)] if strongest else []),
     ]
     return Answer(facts, shown)
+
+
+def _info_of_factors(path: Path) -> Answer:
+    import numpy as np
+
+    from unrelu.estimators.matrix import ReLUMatrixRecovery
+    from unrelu.estimators.matrix_file import FORMAT
+    from unrelu.report.factor_summary import (
+        column_labels,
+        component_summaries,
+        component_table,
+        rank_table,
+        recovery_facts,
+    )
+    from unrelu.report.tables import fact_table
+
+    header, recovery = FORMAT.header(path), ReLUMatrixRecovery.load(path)
+    report, names = recovery.report_, column_labels(recovery)
+    components, floor = component_summaries(recovery), np.asarray(recovery.floor)
+    facts = {
+        "factors": path,
+        **_stated(header),
+        "floor": floor,
+        "floor_tolerance": recovery.floor_tolerance,
+        "report": asdict(report),
+        "weak_columns": [names[j] for j in report.weak_columns],
+        "components": [asdict(component) for component in components],
+    }
+    described = {**_written(header), "floor": _range(floor.min(), floor.max()), **recovery_facts(report, names)}
+    shown = [
+        fact_table(described),
+        *([rank_table(report)] if report.rank_errors else []),
+        component_table(components),
+    ]
+    return Answer(facts, shown)
+
+
+def _info_of_state(path: Path) -> Answer:
+    from unrelu.recovery.matrix.state import FORMAT, SavedState
+    from unrelu.report.tables import fact_table
+
+    header, state = FORMAT.header(path), SavedState.load(path)
+    run = {name: value for name, value in state.facts.items() if name not in ("shape", "cells", "floor")}
+    facts = {
+        "state": path,
+        **_stated(header),
+        "iterations": state.iterations,
+        "residual": state.residual,
+        "shape": state.facts["shape"],
+        **run,
+    }
+    n, d = state.facts["shape"]
+    described = {
+        **_written(header),
+        "table": f"{n:,} x {d:,}",
+        "iterations": f"{state.iterations:,}",
+        "relative residual": f"{state.residual:.3g}",
+        **{name.replace("_", " "): _in_words(plain(value)) for name, value in run.items()},
+        "to go on": f"unrelu factor --state {path}, with the same table and options",
+    }
+    return Answer(facts, [fact_table(described)])
+
+
+def _stated(header: dict[str, Any]) -> dict[str, Any]:
+    return {name: header.get(name) for name in ("format", "format_version", "unrelu_version")}
+
+
+def _written(header: dict[str, Any]) -> dict[str, str]:
+    version = header.get("unrelu_version", "of unknown version")
+    return {"format": f"{header['format']} {header['format_version']}, written by unrelu {version}"}
 
 
 def _known_per_column(details: dict[str, Any], n_features: int) -> dict[str, list[float]]:
@@ -72,8 +152,7 @@ def _known_stderr(details: dict[str, Any], pair: CorrelationSummary) -> float | 
 def _described(learned: RectifiedGaussian, header: dict[str, Any], components: list[float]) -> dict[str, str]:
     named = "" if learned.feature_names is not None else " (without names)"
     return {
-        "format": f"{header['format']} {header['format_version']}, written by unrelu"
-        f" {header.get('unrelu_version', 'of unknown version')}",
+        **_written(header),
         "columns": f"{learned.n_features:,}{named}",
         "floor": _range(learned.floor.min(), learned.floor.max()),
         "bias": _range(learned.bias.min(), learned.bias.max()),

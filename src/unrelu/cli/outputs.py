@@ -18,8 +18,10 @@ class _Tried(Exception):
 def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path] = ()) -> None:
     """Raise OutputError unless every output (None: not wanted) can be written and is no input."""
     chosen = [output for output in outputs if output is not None]
-    if len({os.path.abspath(output) for output in chosen}) < len(chosen):
-        raise OutputError(f"The same file {chosen[0]} is named for two outputs: choose different names.")
+    places = [os.path.abspath(output) for output in chosen]
+    for output, place in zip(chosen, places, strict=True):
+        if places.count(place) > 1:
+            raise OutputError(f"The same file {output} is named for two outputs: choose different names.")
     inputs = list(inputs)
     for output in chosen:
         if str(output) == "-":

@@ -30,6 +30,10 @@ class Meter:
         self._rows += rows
         self._progress.update(self._task, advance=rows, counted=f"{self._rows:,} rows")
 
+    def tell(self, words: str) -> None:
+        """How far a stage is that does not count rows."""
+        self._progress.update(self._task, counted=words)
+
 
 @contextmanager
 def meter(*, hidden: bool = False) -> Iterator[Meter]:

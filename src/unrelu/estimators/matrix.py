@@ -296,8 +296,8 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if not fit.recovered.converged:
             warn(
                 f"Not converged after max_iter={self.max_iter} iterations: relative residual"
-                f" {fit.recovered.residual:.3g}, still falling. The best state is kept: raise max_iter, or go on"
-                " from it with warm_start=True.",
+                f" {fit.recovered.residual:.3g}. The best state is kept: raise max_iter, or go on from it with"
+                " warm_start=True.",
                 ConvergenceWarning,
             )
 
@@ -432,6 +432,6 @@ def _check_stored(table: Any, tolerance: float) -> None:
             at = int(np.flatnonzero(wrong)[0])
             row = int(np.searchsorted(table.indptr, at, side="right")) - 1
             raise InvalidDataError(
-                f"{int(wrong.sum()):,} stored values of the sparse table are {what} the first {data[at]:g} in row"
+                f"Stored values of the sparse table ({int(wrong.sum()):,}) are {what} the first {data[at]:g} in row"
                 f" {row}, column {table.indices[at]}. {advice}."
             )

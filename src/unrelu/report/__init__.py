@@ -6,6 +6,8 @@
     pictures.py       the picture of a learned model; drawing without pyplot's global state
     layer_picture.py  the picture of a network layer, learned against true
     outlier_picture.py  the picture of a table's outliers: scores, and the strangest cells
+    factor_summary.py  recovered components in plain numbers and tables
+    factor_picture.py  a table beside the matrix recovered behind it, and its components
     reproduction_picture.py  a reproduced figure or table, laid out like the paper's
 
 Every function takes results and gives a value; nothing here computes an estimate or prints.

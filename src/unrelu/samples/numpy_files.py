@@ -102,6 +102,11 @@ class NpzTable:
             self.column_names = self._read_names(archive)
 
     def _find_table(self, archive: zipfile.ZipFile) -> tuple[str, Layout]:
+        if _is_sparse(archive.namelist()):
+            raise InputFileError(
+                f"{self.name}: holds a sparse matrix of scipy, which only unrelu factor reads. Save it as a dense"
+                " array: np.save(..., matrix.toarray())."
+            )
         layouts: dict[str, Layout] = {}
         for member in archive.namelist():
             if member.endswith(".npy") and member != f"{NAMES_KEY}.npy":
@@ -149,6 +154,19 @@ class NpzTable:
         if len(raw) < rows * self._layout.row_bytes:
             raise EOFError("rows are missing at the end")
         return np.frombuffer(raw, self._layout.dtype).reshape(rows, self.n_columns)
+
+
+def holds_sparse_table(path: str) -> bool:
+    """Whether an archive was written by scipy.sparse.save_npz; False for what is no archive."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _is_sparse(archive.namelist())
+    except (OSError, ValueError, zipfile.BadZipFile):
+        return False
+
+
+def _is_sparse(members: Sequence[str]) -> bool:
+    return {"format.npy", "shape.npy", "data.npy"} <= set(members) and f"{TABLE_KEY}.npy" not in members
 
 
 def _pieces_of(table: NDArray[Any], wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:

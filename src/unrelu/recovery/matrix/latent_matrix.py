@@ -18,7 +18,7 @@ import numpy as np
 from unrelu.contracts import FloatArray
 from unrelu.kernels.latent_matrix import gap_cells, projected_cells
 from unrelu.recovery.matrix.cells import Cells
-from unrelu.recovery.matrix.contracts import Recovered, Task
+from unrelu.recovery.matrix.contracts import Recovered, Task, unwatched
 from unrelu.recovery.matrix.factors import Factors
 
 _OVERSAMPLED = 10  # directions beyond the rank, and steps, of the subspace iteration that starts a fit
@@ -114,7 +114,10 @@ class Course:
     def hear(self, left: FloatArray, right: FloatArray, residual: float) -> None:
         """The factors W, H after one more iteration and their relative residual."""
         factors = Factors(left, right.T, None)
-        self._task.watch(len(self._residuals), residual, factors)
+        if self._task.watch is not unwatched:
+            finished = self._finished(factors)
+            shown = self._residual(finished) if self._task.free_bias else residual
+            self._task.watch(len(self._residuals), shown, finished)
         self._residuals.append(residual)
         reached = self._within_tolerance(factors, residual)
         if reached or residual < self._lowest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from unrelu.recovery.matrix.identifiability import Conditions, Core, conditions,
 from unrelu.recovery.matrix.rank import RankChoice
 from unrelu.recovery.matrix.uncertainty import StandardErrors, standard_errors
 
+_SMALL = 200_000  # cells: threads cost more than they give to products of such tables
 _USUAL = 1e6  # largest values between this and its inverse need no change of units
 
 
@@ -89,7 +91,8 @@ def _recovered(task: Task, method: MatrixMethod, gauge: str) -> MatrixFit:
     with one_blas_thread():
         core = find_core(task.cells, task.rank, task.free_bias)
     table = task.cells if core.is_everything else task.cells.part(core.rows, core.columns)
-    recovered = method.recover(_core_task(task, table, core))
+    with one_blas_thread() if math.prod(table.shape) < _SMALL else nullcontext():
+        recovered = method.recover(_core_task(task, table, core))
     with one_blas_thread():
         return _completed(task.cells, recovered, core, gauge)
 

@@ -46,8 +46,7 @@ def choose_rank(
     norm = _held_out_squares(table)
     most = max(1, min(task.cells.shape) // 2)
     for rank in range(1, most + 1):
-        rounds = min(_MOST_ITERATIONS, task.max_iterations)
-        quiet = replace(task, cells=shown, rank=rank, max_iterations=rounds, start=None, watch=unwatched)
+        quiet = replace(task, cells=shown, rank=rank, max_iterations=_MOST_ITERATIONS, start=None, watch=unwatched)
         try:
             factors = fit(quiet)
         except InvalidDataError:

@@ -1,0 +1,244 @@
+"""The picture of a recovered matrix: the table as seen, T as recovered, its components, and how the rank was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.contracts import BoolArray, FloatArray
+from unrelu.estimators.matrix import ReLUMatrixRecovery
+from unrelu.recovery.matrix.contracts import MatrixReport
+from unrelu.report.factor_summary import column_labels, component_names, variance_shares
+from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, tidy
+from unrelu.validation import floor_per_column
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+_MOST_CELLS = 240  # rows and columns of an image; more would not be told apart
+_MOST_BARS, _MOST_BAR_PANELS = 60, 5
+_MOST_NAMES = 30
+_LONGEST_NAME = 14
+_BRIGHTEST = 98.0  # percentile of the heights from which on colours are full
+_COLOURS = "RdBu_r"
+_COMPONENTS = "Components: loadings of the columns, and share of the variance"
+
+Numbers = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class FactorResult:
+    """What the picture shows: cells of the table and of T, and the components of all columns.
+
+    ``table`` and ``hidden`` are heights over the floor, NaN where missing, with rows and columns in the order of the
+    first component and evenly thinned out if there are many; ``order`` are all columns in that order. ``floored`` marks
+    the cells of the table that are at the floor.
+    """
+
+    table: FloatArray
+    hidden: FloatArray
+    floored: BoolArray
+    order: Numbers
+    components: FloatArray
+    shares: FloatArray
+    names: tuple[str, ...]
+    report: MatrixReport
+
+    @classmethod
+    def of(
+        cls, recovery: ReLUMatrixRecovery, part: Callable[[Numbers, Numbers], FloatArray], most: int = _MOST_CELLS
+    ) -> FactorResult:
+        """From what was recovered; ``part`` gives the table's values in some rows and columns."""
+        row_order, order = component_order(recovery)
+        rows, columns = row_order[_evenly(len(row_order), most)], order[_evenly(len(order), most)]
+        floor = floor_per_column(recovery.floor, recovery.n_features_in_)[columns]
+        heights = part(rows, columns) - floor
+        hidden = recovery.latent_[rows] @ recovery.components_[:, columns] + recovery.bias_[columns] - floor
+        return cls(
+            heights,
+            hidden,
+            heights <= float(recovery.floor_tolerance),
+            order,
+            recovery.components_,
+            variance_shares(recovery),
+            column_labels(recovery),
+            recovery.report_,
+        )
+
+
+def component_order(recovery: ReLUMatrixRecovery) -> tuple[Numbers, Numbers]:
+    """Rows by their part in the first component, columns by its share in them: so sorted, T changes smoothly."""
+    height = recovery.bias_ - floor_per_column(recovery.floor, recovery.n_features_in_)
+    size = np.sqrt((recovery.components_**2).sum(axis=0) + height**2)
+    share = recovery.components_[0] / np.where(size > 0.0, size, 1.0)
+    return np.argsort(recovery.latent_[:, 0], kind="stable"), np.argsort(share, kind="stable")
+
+
+def _evenly(count: int, most: int) -> Numbers:
+    """At most so many of the numbers from 0 to count - 1, evenly spread.
+
+    >>> _evenly(9, 3), _evenly(2, 3)
+    (array([0, 4, 8]), array([0, 1]))
+    """
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.intp))
+
+
+def factor_picture(result: FactorResult) -> Figure:
+    """The table beside T, and below them the components and, where it was chosen, the rank."""
+    report = result.report
+    panels = _bar_panels(result)
+    figure = new_figure((11.5, 6.2 + max(1.9, 0.75 * panels)))
+    figure.suptitle(
+        f"Rank {report.rank:,} behind {report.n_rows:,} x {report.n_features:,} values,"
+        f" {report.share_floored:.0%} of them hidden at the floor",
+        fontsize=14,
+        color=INK,
+    )
+    above, below = cast("list[SubFigure]", figure.subfigures(2, 1, height_ratios=[4.6, max(1.9, 0.75 * panels)]))
+    _draw_tables(above, result)
+    if not report.rank_errors:
+        _draw_components(below, result)
+        return figure
+    left, right = cast("list[SubFigure]", below.subfigures(1, 2, width_ratios=[2.2, 1.0]))
+    _draw_components(left, result)
+    _draw_ranks(right.subplots(), report)
+    return figure
+
+
+# --- the table and T ------------------------------------------------------------------------------
+
+
+def _draw_tables(figure: SubFigure, result: FactorResult) -> None:
+    import matplotlib
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    spread = np.sqrt((result.hidden**2).mean(axis=0))
+    spread[spread == 0.0] = 1.0
+    heights = result.hidden / spread
+    limit = float(np.percentile(np.abs(heights), _BRIGHTEST)) or 1.0
+    norm, colours = Normalize(-limit, limit), matplotlib.colormaps[_COLOURS]
+    seen = colours(norm(result.table / spread))
+    seen[result.floored] = matplotlib.colors.to_rgba(HIDDEN)
+    seen[np.isnan(result.table)] = 1.0
+    left, right = figure.subplots(1, 2)
+    missing = ", white: missing" if np.isnan(result.table).any() else ""
+    _draw_image(left, seen, result, f"Seen: the table (grey: at the floor{missing})")
+    _draw_image(right, colours(norm(heights)), result, "Recovered: T (blue: what the floor hid)")
+    left.set_ylabel("rows, by component c0")
+    _mark_weak(right, result)
+    bar = figure.colorbar(ScalarMappable(norm, colours), ax=[left, right], shrink=0.85, extend="both", pad=0.02)
+    bar.set_label("height over the floor,\nin units of the column's root mean square", fontsize=9)
+
+
+def _draw_image(axes: Axes, image: Any, result: FactorResult, title: str) -> None:
+    d = len(result.order)
+    # The axis counts all columns, also where not all of them are shown.
+    axes.imshow(image, aspect="auto", interpolation="nearest", extent=(-0.5, d - 0.5, len(image), 0.0))
+    tidy(axes, title, "columns, by component c0", "")
+    axes.set_title(title, loc="left", fontsize=11, color=INK, pad=14 if result.report.weak_columns else None)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set_visible(False)
+    _name_columns(axes, tuple(result.names[j] for j in result.order.tolist()))
+
+
+def _name_columns(axes: Axes, names: tuple[str, ...]) -> None:
+    if len(names) > _MOST_NAMES:
+        return
+    short = [_short(name) for name in names]
+    flat = len(short) * max(map(len, short)) <= 45
+    axes.set_xticks(range(len(short)), short, rotation=0 if flat else 90, fontsize=8)
+    axes.tick_params(axis="x", length=0)
+
+
+def _mark_weak(axes: Axes, result: FactorResult) -> None:
+    """Arrows over the columns that the table does not determine, and what they mean."""
+    at = np.flatnonzero(np.isin(result.order, result.report.weak_columns))
+    if len(at):
+        axes.plot(at, np.zeros(len(at)), "v", color=NAIVE, markersize=7, clip_on=False, zorder=3)
+        words = "1 column" if len(at) == 1 else f"{len(at):,} columns"
+        axes.set_xlabel(f"▼ {words} that the table does not determine: filled in", color=NAIVE)
+
+
+# --- components and ranks -------------------------------------------------------------------------
+
+
+def _bar_panels(result: FactorResult) -> int:
+    """Panels of bars; 0 where there are too many columns or components for bars."""
+    rank, d = result.components.shape
+    return rank if d <= _MOST_BARS and rank <= _MOST_BAR_PANELS else 0
+
+
+def _draw_components(figure: SubFigure, result: FactorResult) -> None:
+    panels = _bar_panels(result)
+    if not panels:
+        _draw_component_image(figure, result)
+        return
+    every = figure.subplots(panels, 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    d = len(result.names)
+    colour = [NAIVE if j in result.report.weak_columns else LEARNED for j in range(d)]
+    for axes, row, label in zip(every, result.components, _component_labels(result), strict=True):
+        axes.bar(range(d), row, color=colour, width=0.8)
+        axes.axhline(0.0, color=INK, linewidth=0.8)
+        tidy(axes, "", "", "")
+        axes.spines["bottom"].set_visible(False)
+        axes.set_ylabel(label, rotation=0, ha="right", va="center")
+        axes.tick_params(axis="x", length=0)
+    weak = np.array(result.report.weak_columns)
+    every[0].plot(weak, np.zeros(len(weak)), "v", color=NAIVE, markersize=6)
+    every[0].set_title(_COMPONENTS, loc="left", fontsize=11, color=INK)
+    every[-1].set_xlim(-0.6, d - 0.4)
+    _name_columns(every[-1], result.names)
+    if d > _MOST_NAMES:
+        every[-1].set_xlabel("column")
+
+
+def _draw_component_image(figure: SubFigure, result: FactorResult) -> None:
+    axes = figure.subplots()
+    limit = float(np.percentile(np.abs(result.components), 99.5)) or 1.0
+    image = axes.imshow(
+        result.components, cmap=_COLOURS, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest"
+    )
+    labels = _component_labels(result)
+    step = max(1, -(-len(labels) // 12))
+    tidy(axes, _COMPONENTS, "column" if len(result.names) > _MOST_NAMES else "", "")
+    axes.set_yticks(range(0, len(labels), step), labels[::step], fontsize=8)
+    axes.spines[:].set_visible(False)
+    _name_columns(axes, result.names)
+    weak = np.array(result.report.weak_columns)
+    axes.plot(weak, np.full(len(weak), -0.5), "v", color=NAIVE, markersize=6, clip_on=False)
+    figure.colorbar(image, ax=axes, pad=0.02, extend="both")
+
+
+def _component_labels(result: FactorResult) -> list[str]:
+    names = component_names(len(result.components))
+    return [f"{name} ({share:.0%})" for name, share in zip(names, result.shares, strict=True)]
+
+
+def _draw_ranks(axes: Axes, report: MatrixReport) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    ranks, errors = np.array(report.rank_errors).T
+    axes.plot(ranks, errors, "o-", color=HIDDEN, markerfacecolor=INK, markeredgecolor=INK, markersize=5)
+    chosen = ranks == report.rank
+    axes.plot(ranks[chosen], errors[chosen], "o", color=LEARNED, markersize=11)
+    axes.annotate(
+        f"chosen: {report.rank}", (ranks[chosen][0], errors[chosen][0]), (8, 8), textcoords="offset points",
+        color=LEARNED, fontsize=10,
+    )  # fmt: skip
+    if errors.min() > 0.0 and errors.max() > 10.0 * errors.min():
+        axes.set_yscale("log")
+    axes.margins(0.15)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    tidy(axes, "Choice of the rank", "rank", "relative error\non held-out cells")
+
+
+def _short(name: str) -> str:
+    cut = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+    return cut.replace("$", r"\$")  # a dollar sign would start a formula

@@ -1,0 +1,117 @@
+"""A recovered matrix in plain numbers and tables: its components, the ranks tried, how the recovery went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from unrelu.contracts import FloatArray
+from unrelu.estimators.matrix import ReLUMatrixRecovery
+from unrelu.recovery.matrix.contracts import MatrixReport
+from unrelu.validation import listed
+
+_MOST_COMPONENTS = 20
+
+
+@dataclass(frozen=True)
+class Loading:
+    """A column's part in a component."""
+
+    column: str
+    loading: float
+
+
+@dataclass(frozen=True)
+class ComponentSummary:
+    """One component: the share of the variance of T that is its own, and the columns it moves most."""
+
+    name: str
+    share: float
+    strongest: tuple[Loading, ...]
+
+
+def column_labels(recovery: ReLUMatrixRecovery) -> tuple[str, ...]:
+    """The columns' names; x0, x1, ... where they have none, as in tables written."""
+    names = getattr(recovery, "feature_names_in_", None)
+    if names is None:
+        return tuple(f"x{index}" for index in range(recovery.n_features_in_))
+    return tuple(map(str, names))
+
+
+def component_names(rank: int) -> tuple[str, ...]:
+    """What tables call the components.
+
+    >>> component_names(2)
+    ('c0', 'c1')
+    """
+    return tuple(f"c{index}" for index in range(rank))
+
+
+def variance_shares(recovery: ReLUMatrixRecovery) -> FloatArray:
+    """Per component, the share of the variance of T's columns: as A'A is diagonal, they add up to 1."""
+    variance = recovery.latent_.var(axis=0) * (recovery.components_**2).sum(axis=1)
+    total = float(variance.sum())
+    shares: FloatArray = variance / total if total > 0.0 else np.zeros(len(variance))
+    return shares
+
+
+def component_summaries(recovery: ReLUMatrixRecovery, most: int = 3) -> list[ComponentSummary]:
+    """One summary per component, the strongest first."""
+    names = column_labels(recovery)
+    found = []
+    for name, share, row in zip(
+        component_names(recovery.rank_), variance_shares(recovery), recovery.components_, strict=True
+    ):
+        strongest = np.argsort(-np.abs(row), kind="stable")[:most]
+        loadings = tuple(Loading(names[j], float(row[j])) for j in strongest.tolist())
+        found.append(ComponentSummary(name, float(share), loadings))
+    return found
+
+
+def component_table(components: Sequence[ComponentSummary], most: int = _MOST_COMPONENTS) -> Table:
+    """Share and strongest columns of the first components."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("component", no_wrap=True)
+    table.add_column("variance", justify="right", no_wrap=True)
+    table.add_column("strongest columns, and their loadings", overflow="fold")
+    for component in components[:most]:
+        strongest = ", ".join(f"{item.column} {item.loading:+.3g}" for item in component.strongest)
+        table.add_row(component.name, f"{component.share:.1%}", Text(strongest))
+    if len(components) > most:
+        table.add_row(Text(f"... and {len(components) - most:,} more"))
+    return table
+
+
+def rank_table(report: MatrixReport) -> Table:
+    """Every rank tried and its relative error on the cells it had not seen."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("rank", justify="right", no_wrap=True)
+    table.add_column("error on held-out cells", justify="right", no_wrap=True)
+    table.add_column("")
+    for rank, error in report.rank_errors:
+        table.add_row(f"{rank}", f"{error:.3g}", "chosen" if rank == report.rank else "")
+    return table
+
+
+def recovery_facts(report: MatrixReport, names: Sequence[str]) -> dict[str, str]:
+    """How the recovery went, name by name."""
+    chosen = f", chosen of {len(report.rank_errors)} by held-out cells" if report.rank_errors else ""
+    missing = f"; {report.share_missing:.1%} of the cells missing" if report.share_missing else ""
+    ended = "" if report.converged else ", not converged"
+    weak = [names[j] for j in report.weak_columns]
+    return {
+        "table": f"{report.n_rows:,} x {report.n_features:,}",
+        "rank": f"{report.rank:,}{chosen}",
+        "method": f"{report.method}, gauge {report.gauge}",
+        "iterations": f"{report.iterations:,}",
+        "relative residual": f"{report.residual:.3g}{ended}",
+        "at the floor": f"{report.share_floored:.1%} of the values{missing}",
+        **({} if report.noise is None else {"noise": f"{report.noise:.4g} (standard deviation inside the rectifier)"}),
+        **({"weak columns": listed(weak, most=8)} if weak else {}),
+        **({"weak rows": f"{report.weak_rows:,}"} if report.weak_rows else {}),
+    }
