@@ -8,7 +8,18 @@ from importlib import import_module
 
 from benchmarks.table import Claim, render
 
-NAMES = ("accuracy", "calibration", "speed", "memory", "startup", "methods", "planner", "robust", "robust_limits")
+NAMES = (
+    "accuracy",
+    "calibration",
+    "speed",
+    "memory",
+    "startup",
+    "methods",
+    "planner",
+    "robust",
+    "robust_limits",
+    "matrix",
+)
 
 
 def main(names: list[str]) -> int:

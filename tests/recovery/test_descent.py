@@ -74,6 +74,17 @@ def test_with_noise_the_end_is_a_minimum_of_the_penalized_objective(seed):
         assert slope**2 / (2.0 * bend) < 1e-7 * least
 
 
+def test_nothing_is_left_to_gain_at_the_end():
+    X = noisy(1, 0.5)
+    found = recover(X)
+    descent = Descent(DenseCells(X), LeastSquares(np.zeros(30)), found.ridge)
+    state = first = descent.start(found.factors)
+    for _ in range(20):
+        state = descent.join(descent.alternate(state), 1e-3, 100)[0]
+    assert first.objective - state.objective < 1e-6 * first.objective
+    np.testing.assert_allclose(state.factors.matrix(), first.factors.matrix(), atol=1e-2)
+
+
 def test_the_penalty_is_that_of_the_noise_left():
     X = noisy(1, 0.3)
     found = recover(X)

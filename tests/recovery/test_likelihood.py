@@ -673,7 +673,9 @@ class TestBadInput:
             Likelihood(NORMAL, gamma=0.55 * self.X.max()).recover(task_of(self.X))
         least = float(str(error.value).split("at least ")[1].split(". Raise")[0])
         found = Likelihood(NORMAL, gamma=least * (1.0 + 1e-5)).recover(task_of(self.X)).factors
-        assert np.abs(low_rank(found)).max() <= least * (1.0 + 1e-5)
+        assert np.abs(low_rank(found)).max() <= least * (1.0 + 1e-5) * (
+            1.0 + 1e-9
+        )  # the optimiser meets a bound to rounding
 
     def test_support_that_no_gauge_meets(self):
         with pytest.raises(InvalidParameterError, match=r"biases in \[0, 0.1\] only, and no way .* misses by") as error:

@@ -53,7 +53,7 @@ def test_start_knows_the_objective_and_its_gradient(sigma, bias, ridge):
 
     slope = reference.difference_quotient(of_columns, factors.extended)
     np.testing.assert_allclose(state.sums.gradient, -slope, atol=2e-6)
-    point = descent._evaluate(factors)
+    point = descent._evaluate(descent.start(factors))
 
     def of_rows(latent):
         return objective(X, Factors(latent, factors.loadings, factors.bias), ridge, sigma)
@@ -103,6 +103,20 @@ def test_alternation_and_joint_steps_never_raise_the_objective(seed, sigma, ridg
     assert state.objective == pytest.approx(objective(X, state.factors, ridge, sigma), rel=1e-10, abs=1e-20)
 
 
+@pytest.mark.parametrize(("seed", "sigma"), [(12, None), (12, 0.05)])
+def test_columns_that_would_lose_by_their_step_step_back(seed, sigma):
+    """A full step carries so many cells across the floor that the objective would be several times as large."""
+    X, factors = problem(seed, n=25, d=8)
+    factors = Factors(factors.latent * 0.01, factors.loadings, factors.bias)
+    descent = Descent(DenseCells(X), loss_of(sigma, 8))
+    state = descent.start(factors)
+    full = factors.with_extended(factors.extended + descent._column_step(state))
+    assert descent.start(full).objective > 2.0 * state.objective
+    after = descent.alternate(state)
+    assert after.objective < state.objective
+    assert not np.array_equal(after.factors.loadings, factors.loadings)
+
+
 @LOSSES
 def test_rows_settle_at_their_optimum(sigma):
     X, factors = problem(3, n=12, d=9, k=2)
@@ -146,7 +160,7 @@ def test_products_with_the_gauss_newton_matrix(sigma, bias):
     ridge, k = 0.3, 2
     width = k + int(bias)
     descent = Descent(DenseCells(X), loss_of(sigma, 5), ridge)
-    point = descent._evaluate(factors)
+    point = descent._evaluate(descent.start(factors))
     at = np.concatenate([factors.latent.ravel(), factors.extended.ravel()])
 
     def matrix_of(parameters):
@@ -167,9 +181,9 @@ def test_products_with_the_gauss_newton_matrix(sigma, bias):
 def test_the_direction_solves_the_gauss_newton_system():
     X, factors = problem(7, n=30, d=8)
     descent = Descent(DenseCells(X), LeastSquares(np.zeros(8)), ridge=0.5)
-    point = descent._evaluate(factors)
+    point = descent._evaluate(descent.start(factors))
     rows, columns = descent._direction(point, 1e-10, 500)
-    fresh = descent._evaluate(factors)  # conjugate gradients use up the gradient
+    fresh = descent._evaluate(descent.start(factors))  # conjugate gradients use up the gradient
     image = descent._hessian(fresh, [rows, columns], descent._tiles())
     np.testing.assert_allclose(image[0], fresh.row_gradient, atol=1e-4)
     gradient = fresh.sums.gradient.copy()

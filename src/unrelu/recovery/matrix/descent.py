@@ -17,7 +17,7 @@ from unrelu.recovery.matrix.losses import LeastSquares, Loss
 from unrelu.recovery.matrix.newton import Descent, State
 from unrelu.recovery.matrix.starts import singular_start
 
-_SLOW = 0.6  # alternation that leaves more than this share of the residual a round has become slow
+_SLOW = 0.3  # alternation that leaves more than this share of the residual a round has become slow
 _FIRST_ROUNDS = 4
 _SLOWED = 1e-3  # share of the objective gained by a round that shows an exact fit out of reach
 _COLUMN_TOLERANCE = 1e3  # times the table's, for each column by itself

@@ -83,7 +83,6 @@ class _Point:
 
     factors: Factors
     sums: ColumnSums
-    objective: float
     row_objective: FloatArray
     row_gradient: FloatArray
     row_factor: FloatArray
@@ -123,8 +122,11 @@ class Descent:
 
     def start(self, factors: Factors) -> State:
         """The sums at given factors."""
-        point = self._evaluate(factors)
-        return State(factors, point.sums, point.objective)
+
+        def at(rows: slice) -> ColumnSums:
+            return _TileFit(self, factors, self.cells.rows(rows.start, rows.stop), factors.latent[rows]).column_sums()
+
+        return self._state(factors, _total(map_in_threads(at, self._tiles())))
 
     def settle_rows(self, factors: Factors, rounds: int = 100) -> Factors:
         """Rows alone, until they stand still: the latent vectors of a table whose columns are known."""
@@ -213,7 +215,7 @@ class Descent:
 
     def join(self, state: State, accuracy: float, rounds: int) -> tuple[State, bool]:
         """One Gauss-Newton step in all factors; (the state it led to, whether the objective fell)."""
-        point = self._evaluate(state.factors)
+        point = self._evaluate(state)
         rows, columns = self._direction(point, accuracy, rounds)
         for halving in range(3):
             share = 0.5**halving
@@ -226,19 +228,18 @@ class Descent:
                 return tried, True
         return state, False
 
-    def _evaluate(self, factors: Factors) -> _Point:
-        def at(rows: slice) -> tuple[ColumnSums, FloatArray, FloatArray, FloatArray, Any]:
+    def _evaluate(self, state: State) -> _Point:
+        factors = state.factors
+
+        def at(rows: slice) -> tuple[FloatArray, FloatArray, FloatArray, Any]:
             tile = _TileFit(self, factors, self.cells.rows(rows.start, rows.stop), factors.latent[rows])
             gradient = tile.row_gradient()
             kept = np.round(tile.weight * 255.0).astype(np.uint8)
-            return tile.column_sums(), tile.row_objective, gradient, tile.row_factor(), kept
+            return tile.row_objective, gradient, tile.row_factor(), kept
 
         results = map_in_threads(at, self._tiles())
-        sums = _total([result[0] for result in results])
-        objective, gradient, factor = (np.concatenate([result[i] for result in results]) for i in (1, 2, 3))
-        weights = [result[4] for result in results]
-        total = float(sums.loss.sum()) + self._penalty(factors)
-        return _Point(factors, sums, total, objective, gradient, factor, weights)
+        objective, gradient, factor = (np.concatenate([result[i] for result in results]) for i in (0, 1, 2))
+        return _Point(factors, state.sums, objective, gradient, factor, [result[3] for result in results])
 
     def _direction(self, point: _Point, accuracy: float, rounds: int) -> tuple[FloatArray, FloatArray]:
         """Preconditioned conjugate gradients on the Gauss-Newton system in (rows of C, columns' [A b])."""
