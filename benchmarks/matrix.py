@@ -54,7 +54,16 @@ class Instance:
 
 def run() -> list[Claim]:
     _fitted(unrelu.ReLUMatrixRecovery(3), Instance.draw(300, 40, 3, 99).table)  # compiles
-    return [*exactness(5, 0.5), *exactness(20, 1.5), *gauges(), *noise(), *speed(), *scale(), *digits()]
+    return [
+        *exactness(5, 0.5),
+        *exactness(20, 1.5),
+        *gauges(),
+        *noise(),
+        *standard_errors(),
+        *speed(),
+        *scale(),
+        *digits(),
+    ]
 
 
 def _fitted(recovery: unrelu.ReLUMatrixRecovery, table: np.ndarray) -> tuple[unrelu.ReLUMatrixRecovery, float]:
@@ -151,6 +160,32 @@ def noise() -> list[Claim]:
         Claim("  oracle: PCA of T + noise, unrectified", float(np.mean(oracle))),
         Claim("  learned noise", float(np.mean(spread)), least=0.98, most=1.02),
     ]
+
+
+def standard_errors() -> list[Claim]:
+    """Mean squared z of components and biases, the axes aligned with the true ones, where d is large against sqrt(n)
+    and where it is not."""
+    claims = []
+    for n, d, k, spread, bound in ((400, 150, 5, 0.5, (0.9, 1.1)), (1500, 40, 3, 1.0, (None, None))):
+        components, biases = [], []
+        for seed in range(8):
+            instance = Instance.draw(n, d, k, 0, noise=spread)
+            inside = spread * np.random.default_rng(seed + 1).standard_normal((n, d))
+            table = np.maximum(instance.hidden + inside, 0.0)
+            recovery, _ = _fitted(unrelu.ReLUMatrixRecovery(k, "tobit_em"), table)
+            known = recovery.column_identifiable_
+            axes = np.linalg.lstsq(instance.loadings[known], recovery.components_.T[known])[0]
+            shift = np.linalg.lstsq(instance.loadings[known], (recovery.bias_ - instance.bias)[known])[0]
+            left = recovery.components_.T - instance.loadings @ axes
+            components.append((left / recovery.components_stderr_.T)[known])
+            moved = recovery.bias_ - instance.bias - instance.loadings @ shift
+            biases.append((moved / recovery.bias_stderr_)[known])
+        correction = d / (d - k)  # for the axes that were fitted
+        what = f"n={n}, d={d}, k={k}, noise {spread:g}"
+        for name, z in (("components", components), ("biases", biases)):
+            figure = correction * float(np.mean(np.concatenate(z) ** 2))
+            claims.append(Claim(f"mean squared z, {name}, {what}", figure, least=bound[0], most=bound[1]))
+    return claims
 
 
 def speed() -> list[Claim]:

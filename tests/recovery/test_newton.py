@@ -182,7 +182,7 @@ def test_the_direction_solves_the_gauss_newton_system():
     X, factors = problem(7, n=30, d=8)
     descent = Descent(DenseCells(X), LeastSquares(np.zeros(8)), ridge=0.5)
     point = descent._evaluate(descent.start(factors))
-    rows, columns = descent._direction(point, 1e-10, 500)
+    rows, columns = descent._direction(point, 1e-10, 40)
     fresh = descent._evaluate(descent.start(factors))  # conjugate gradients use up the gradient
     image = descent._hessian(fresh, [rows, columns], descent._tiles())
     np.testing.assert_allclose(image[0], fresh.row_gradient, atol=1e-4)
