@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrelu.cli.options import DropOption, JsonOption, ToleranceOption, floors, listed_items
+from unrelu.cli.options import ColumnsOption, DropOption, FloorOption, JsonOption, ToleranceOption, floors, listed_items
 from unrelu.cli.outcome import Answer
 from unrelu.errors import InvalidParameterError, OutputError, UnreluWarning, WeakColumnsWarning, WeakRowsWarning
 
@@ -46,19 +46,9 @@ def factor(
     gauge: Annotated[
         str, typer.Option("--gauge", help="How T is split: centered, orthogonal, bayes, or zero (no bias).")
     ] = "centered",
-    floor: Annotated[
-        list[str],
-        typer.Option(
-            "--floor",
-            metavar="FLOOR",
-            help="The floor: a number, or floors of single columns such as As=0.5,Pb=1.",
-        ),
-    ] = ["0.0"],  # noqa: B006 - typer copies it
+    floor: FloorOption = ["0.0"],  # noqa: B006 - typer copies it
     floor_tolerance: ToleranceOption = 0.0,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option("--columns", metavar="NAMES", help="Columns to use, as a,b,c; all by default."),
-    ] = None,
+    columns: ColumnsOption = None,
     drop: DropOption = None,
     hidden: Annotated[
         Path | None,

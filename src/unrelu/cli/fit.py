@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrelu.cli.options import DropOption, JsonOption, ToleranceOption, floors, listed_items
+from unrelu.cli.options import ColumnsOption, DropOption, FloorOption, JsonOption, ToleranceOption, floors, listed_items
 from unrelu.cli.outcome import Answer, counted
 from unrelu.errors import InvalidParameterError
 
@@ -29,14 +29,7 @@ def fit(
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")] = Path("model.npz"),
-    floor: Annotated[
-        list[str],
-        typer.Option(
-            "--floor",
-            metavar="FLOOR",
-            help="The floor: a number, or floors of single columns such as As=0.5,Pb=1.",
-        ),
-    ] = ["0.0"],  # noqa: B006 - typer copies it
+    floor: FloorOption = ["0.0"],  # noqa: B006 - typer copies it
     nonnegative_bias: Annotated[
         bool, typer.Option("--nonnegative-bias", help="Assume that no bias is below its floor.")
     ] = False,
@@ -45,10 +38,7 @@ def fit(
         typer.Option("--components", min=1, help="Number of latent inputs: the rank of the covariance."),
     ] = None,
     floor_tolerance: ToleranceOption = 0.0,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option("--columns", metavar="NAMES", help="Columns to use, as a,b,c; all by default."),
-    ] = None,
+    columns: ColumnsOption = None,
     drop: DropOption = None,
     method: Annotated[str, typer.Option("--method", help="How to learn.")] = "one_pass",
     picture: Annotated[

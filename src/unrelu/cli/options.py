@@ -17,6 +17,15 @@ SeedOption = Annotated[
     int | None, typer.Option("--seed", min=0, help="Whole number that makes the random draws repeatable.")
 ]
 
+FloorOption = Annotated[
+    list[str],
+    typer.Option(
+        "--floor", metavar="FLOOR", help="The floor: a number, or floors of single columns such as As=0.5,Pb=1."
+    ),
+]
+ColumnsOption = Annotated[
+    list[str] | None, typer.Option("--columns", metavar="NAMES", help="Columns to use, as a,b,c; all by default.")
+]
 ToleranceOption = Annotated[
     float, typer.Option("--floor-tolerance", min=0.0, help="Values this close to the floor count as floored.")
 ]
