@@ -1,5 +1,7 @@
 """What positive cells determine: condition numbers by dense algebra, the core by peeling one line at a time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -114,6 +116,22 @@ def test_tiles_and_storage_do_not_matter(table, monkeypatch, bias):
     fine = whole.columns < 1e4
     np.testing.assert_allclose(cut.columns[fine], whole.columns[fine], rtol=1e-8)
     np.testing.assert_allclose(cut.rows[whole.rows < 1e4], whole.rows[whole.rows < 1e4], rtol=1e-8)
+
+
+def test_only_columns_of_the_core_determine_rows():
+    """What stands for the others is a guess, whatever their values are."""
+    rng = np.random.default_rng(5)
+    factors = Factors(rng.standard_normal((50, 2)), rng.standard_normal((6, 2)), rng.random(6)).standard()
+    X = np.maximum(factors.matrix(), 0.0) + 0.1
+    X[3, 2:] = 0.0  # two values: in columns 0 and 1
+    assert conditions(DenseCells(X), factors).row_identifiable[3]
+    core = replace(find_core(DenseCells(X), 2, True), columns=np.arange(6) > 0)
+    found = conditions(DenseCells(X), factors, core)
+    assert np.flatnonzero(~found.row_identifiable).tolist() == [3]
+    # And columns are determined by the rows that are: a column with three values, one of them in row 3, is not.
+    X[:, 5], X[[3, 4, 5], 5] = 0.0, 1.0
+    assert conditions(DenseCells(X), factors).column_identifiable[5]
+    assert not conditions(DenseCells(X), factors, replace(core, columns=np.arange(6) % 5 > 0)).column_identifiable[5]
 
 
 def test_the_scale_of_a_component_does_not_matter():

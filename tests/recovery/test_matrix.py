@@ -294,14 +294,7 @@ def test_columns_of_different_scales():
     [
         (10.0, 0),
         (10.0, 1),
-        pytest.param(
-            30.0,
-            1,
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="small components are not in the start, and a stationary point that is no fit is kept",
-            ),
-        ),
+        (30.0, 1),
     ],
 )
 def test_components_of_different_sizes(spread, seed):

@@ -64,6 +64,7 @@ def one_blas_thread() -> Iterator[None]:
     with _limit.lock:
         _limit.users += 1
         if _limit.users == 1:
+            _take_control()
             _limit.limiter = _controller().limit(limits=1, user_api="blas")
     try:
         yield
@@ -71,7 +72,17 @@ def one_blas_thread() -> Iterator[None]:
         with _limit.lock:
             _limit.users -= 1
             if _limit.users == 0:
+                _take_control()
                 _limit.limiter.restore_original_limits()
+                _take_control()
+
+
+def _take_control() -> None:
+    """Let this thread set OpenBLAS's limit: from 3.8 on threadpoolctl obeys only the thread that did so first."""
+    for library in _controller().lib_controllers:
+        clear = getattr(library, "clear_controlling_thread", None)
+        if clear is not None:
+            clear(force=True)
 
 
 class _Limit:

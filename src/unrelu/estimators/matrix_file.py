@@ -63,11 +63,12 @@ def read(kind: type[R], path: FilePath) -> R:
         names, tolerance = header["feature_names"], float(header["floor_tolerance"])
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(path, f"its header lacks {error}") from error
+    _check_facts(path, report, unit, tolerance, names)
     shapes = _ARRAYS | _INTERNAL | ({} if report.noise is None else _NOISE_ARRAYS)
     arrays = dict(zip(shapes, FORMAT.arrays(path, *shapes), strict=True))
     _check(path, arrays, shapes, report)
     if gauge not in GAUGES:
-        raise _damaged(path, f"it knows no gauge {gauge!r}")
+        raise _damaged(path, f"there is no gauge {gauge!r}")
     recovery = kind(report.rank, report.method, gauge, floor=arrays["floor"], floor_tolerance=tolerance)
     recovery.n_features_in_ = report.n_features
     if names is not None:
@@ -86,6 +87,20 @@ def read(kind: type[R], path: FilePath) -> R:
     return recovery
 
 
+def _check_facts(path: FilePath, report: MatrixReport, unit: float, tolerance: float, names: Any) -> None:
+    counts = (report.n_rows, report.n_features, report.rank)
+    if not all(type(count) is int and count >= 1 for count in counts):
+        raise _damaged(path, "its numbers of rows, columns and components are no counts")
+    if not (0.0 < unit < np.inf and 0.0 <= tolerance < np.inf):
+        raise _damaged(path, "its unit or floor tolerance is out of range")
+    if report.noise is not None and not (isinstance(report.noise, float) and 0.0 < report.noise < np.inf):
+        raise _damaged(path, "its noise is out of range")
+    if names is not None and not (
+        isinstance(names, list) and len(names) == report.n_features and all(isinstance(name, str) for name in names)
+    ):
+        raise _damaged(path, f"it does not name its {report.n_features} columns")
+
+
 def _check(path: FilePath, arrays: dict[str, Any], shapes: dict[str, str], report: MatrixReport) -> None:
     sizes = {"n": report.n_rows, "d": report.n_features, "k": report.rank}
     width = report.rank + int(report.gauge != "zero")
@@ -94,6 +109,8 @@ def _check(path: FilePath, arrays: dict[str, Any], shapes: dict[str, str], repor
         values = arrays[name]
         if values.shape != expected:
             raise _damaged(path, f"{name} has shape {values.shape} instead of {expected}")
+        if values.dtype.kind != ("b" if name.endswith("identifiable") else "f"):
+            raise _damaged(path, f"{name} holds {values.dtype.name} values")
         if np.isnan(values).any() or (name not in _MAY_BE_INFINITE and np.isinf(values).any()):
             raise _damaged(path, f"{name} holds values that are not numbers")
 

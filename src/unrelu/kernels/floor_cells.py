@@ -146,6 +146,20 @@ def solve_grams(factor: FloatArray, vectors: FloatArray) -> None:
             v[i] = total * row[at]
 
 
+def unpacked(packed: NDArray[Any], width: int) -> NDArray[Any]:
+    """Packed symmetric matrices in full.
+
+    >>> unpacked(np.array([[1.0, 2.0, 3.0]]), 2)
+    array([[[1., 2.],
+            [2., 3.]]])
+    """
+    first, second = np.triu_indices(width)
+    full = np.empty((len(packed), width, width), packed.dtype)
+    full[:, first, second] = packed
+    full[:, second, first] = packed
+    return full
+
+
 def packed_products(vectors: NDArray[Any]) -> NDArray[Any]:
     """Per vector v, the upper triangle of v v', row by row.
 

@@ -11,7 +11,7 @@ import numpy as np
 from unrelu.contracts import FloatArray
 from unrelu.engines.local import map_in_threads, one_blas_thread
 from unrelu.recovery.matrix.cells import Cells, tiles
-from unrelu.recovery.matrix.contracts import Recovered, Task
+from unrelu.recovery.matrix.contracts import Recovered, Task, unwatched
 from unrelu.recovery.matrix.factors import Factors
 from unrelu.recovery.matrix.losses import LeastSquares, Loss
 from unrelu.recovery.matrix.newton import Descent, State
@@ -21,7 +21,10 @@ _SLOW = 0.3  # alternation that leaves more than this share of the residual a ro
 _FIRST_ROUNDS = 4
 _SLOWED = 1e-3  # share of the objective gained by a round that shows an exact fit out of reach
 _COLUMN_TOLERANCE = 1e3  # times the table's, for each column by itself
-_STALLED = 1e-9  # share of the objective below which a round has gained nothing
+_STALLED = 1e-7  # share of the objective below which a round has gained nothing
+_STAGE = 10  # rounds for each rank on the way up
+_TRIAL = 30  # rounds after which a second start shows whether it is better
+_CLEARLY = 0.98  # of the first one's residual
 _PRIOR_SHARE = 0.5  # the table's singular values are about half of those of T
 _REBALANCE = 10  # rounds of alternation after which the factors' scales may have drifted apart
 _CG_ACCURACY, _CG_ROUNDS = 3e-2, 40
@@ -51,30 +54,64 @@ class CensoredALS:
 def descend(task: Task, loss: Loss) -> Recovered:
     """Lower F from ``task.start``, or from the table's singular vectors, until it is done.
 
+    Those of a rectified table mislead where true components are smaller than what the rectifier adds. So a fit that is
+    not exact is begun again from components found one after the other, and the better one kept.
+    """
+    with one_blas_thread():  # tiles run on all cores; each one's products are small
+        found = _descent(task, loss, Prior(task))
+        if task.start is not None or found.residual <= task.tolerance or task.rank == 1:
+            return found
+        other = replace(task, start=built_up(task, loss), watch=unwatched)
+        short = _descent(replace(other, max_iterations=min(_TRIAL, task.max_iterations)), loss, Prior(other))
+        if short.residual >= _CLEARLY * found.residual:
+            return found
+        again = _descent(replace(other, start=short.factors, watch=task.watch), loss, Prior(other))
+        return again if again.residual < found.residual else found
+
+
+def built_up(task: Task, loss: Loss) -> Factors:
+    """Factors of rank 1, then of rank 2, ...: each time the leading singular pair of what is left joins them."""
+    descent = Descent(task.cells, loss)
+    factors = singular_start(task.cells, 1, task.free_bias)
+    for _ in range(1, task.rank):
+        walk = Walk(descent, factors.balanced())
+        for _ in range(_STAGE):
+            walk.step()
+        factors = walk.state.factors.balanced()
+        left, right = descent.leading_residual(factors)
+        factors = replace(
+            factors,
+            latent=np.column_stack([factors.latent, left]),
+            loadings=np.column_stack([factors.loadings, right]),
+        )
+    return factors
+
+
+def _descent(task: Task, loss: Loss, prior: Prior) -> Recovered:
+    """One descent from ``prior.start``.
+
     Where T fits exactly no penalty is needed, and none is used. Where it does not, rows and columns that few positive
     cells determine would fit their noise and predict wild values; so once the descent slows down short of an exact
     fit, F gets the penalty of :class:`Prior` for the noise seen, again until that noise no longer changes.
     """
-    with one_blas_thread():  # tiles run on all cores; each one's products are small
-        sizes = column_norms(task.cells)
-        scale = float(np.linalg.norm(sizes)) or 1.0
-        prior = Prior(task)
-        walk = Walk(Descent(task.cells, loss), prior.start)
-        residual, done, settled = math.inf, False, False
-        for iteration in range(1, task.max_iterations + 1):
-            gain = walk.step()
-            residual = math.sqrt(max(walk.state.sums.squares, 0.0)) / scale
-            task.watch(iteration, residual, walk.state.factors)
-            exact = residual <= task.tolerance and worst_column(walk.state, sizes) <= _COLUMN_TOLERANCE * task.tolerance
-            if exact or (gain <= _STALLED and (settled or residual <= task.tolerance)):
-                done = True
-                break
-            if not settled and gain <= _SLOWED and residual > task.tolerance:
-                wanted = prior.ridge(noise_left(walk.state))
-                settled = 0.5 * wanted <= walk.descent.ridge <= 2.0 * wanted
-                if not settled:
-                    walk = Walk(replace(walk.descent, ridge=wanted), walk.state.factors.balanced(), warm=True)
-        return Recovered(walk.state.factors, iteration, residual, done, ridge=walk.descent.ridge)
+    sizes = column_norms(task.cells)
+    scale = float(np.linalg.norm(sizes)) or 1.0
+    walk = Walk(Descent(task.cells, loss), prior.start)
+    residual, done, settled = math.inf, False, False
+    for iteration in range(1, task.max_iterations + 1):
+        gain = walk.step()
+        residual = math.sqrt(max(walk.state.sums.squares, 0.0)) / scale
+        task.watch(iteration, residual, walk.state.factors)
+        exact = residual <= task.tolerance and worst_column(walk.state, sizes) <= _COLUMN_TOLERANCE * task.tolerance
+        if exact or (gain <= _STALLED and (settled or residual <= task.tolerance)):
+            done = True
+            break
+        if not settled and gain <= _SLOWED and residual > task.tolerance:
+            wanted = prior.ridge(noise_left(walk.state))
+            settled = 0.5 * wanted <= walk.descent.ridge <= 2.0 * wanted
+            if not settled:
+                walk = Walk(replace(walk.descent, ridge=wanted), walk.state.factors.balanced(), warm=True)
+    return Recovered(walk.state.factors, iteration, residual, done, ridge=walk.descent.ridge)
 
 
 class Prior:

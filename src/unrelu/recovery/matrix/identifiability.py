@@ -15,7 +15,7 @@ import numpy as np
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.engines.local import map_in_threads
 from unrelu.errors import InvalidDataError
-from unrelu.kernels.floor_cells import packed_products
+from unrelu.kernels.floor_cells import packed_products, unpacked
 from unrelu.recovery.matrix.cells import Cells, tiles
 from unrelu.recovery.matrix.factors import Factors
 
@@ -129,13 +129,9 @@ def _unit_size(vectors: FloatArray) -> FloatArray:
 
 def _condition(packed: FloatArray, width: int) -> FloatArray:
     """Square root of the ratio of the extreme eigenvalues of each packed Gram."""
-    gram = np.empty((len(packed), width, width))
-    first, second = np.triu_indices(width)
-    gram[:, first, second] = packed
-    gram[:, second, first] = packed
     if width == 0:
         return np.ones(len(packed))
-    eigenvalues = np.linalg.eigvalsh(gram)
+    eigenvalues = np.linalg.eigvalsh(unpacked(packed, width))
     smallest, largest = eigenvalues[:, 0], eigenvalues[:, -1]
     resolved = smallest > 1e-14 * largest
     ratio = np.full(len(packed), np.inf)

@@ -16,7 +16,7 @@ import numpy as np
 
 from unrelu.contracts import FloatArray
 from unrelu.engines.local import map_in_threads
-from unrelu.kernels.floor_cells import factor_grams, packed_products, solve_grams, weigh
+from unrelu.kernels.floor_cells import factor_grams, packed_products, solve_grams, unpacked, weigh
 from unrelu.recovery.matrix.cells import Cells, tiles
 from unrelu.recovery.matrix.factors import Factors
 from unrelu.recovery.matrix.losses import Loss
@@ -138,6 +138,36 @@ class Descent:
             if moved <= _STILL * float(np.abs(latent).max(initial=0.0)):
                 break
         return factors
+
+    def leading_residual(self, factors: Factors, rounds: int = 8) -> tuple[FloatArray, FloatArray]:
+        """u and v with u v' the best rank-1 fit of the residuals, by power iteration from the largest column's."""
+        parts = self._tiles()
+
+        def residual(rows: slice) -> FloatArray:
+            return _TileFit(self, factors, self.cells.rows(rows.start, rows.stop), factors.latent[rows]).residual
+
+        pieces = map_in_threads(residual, parts)
+        right = np.sqrt(np.add.reduce([(piece**2).sum(axis=0) for piece in pieces]))
+        left = np.zeros(len(factors.latent))
+        for _ in range(rounds):
+            right = right / max(float(np.linalg.norm(right)), 1e-300)
+            left = np.concatenate([piece @ right for piece in pieces])
+            right = np.add.reduce([left[part] @ piece for part, piece in zip(parts, pieces, strict=True)])
+            size = float(left @ left)
+            right = right / size if size > 0.0 else right
+        return left, right
+
+    def fitted_by_rows(self, factors: Factors) -> float:
+        """sum_i tr((G_i + ridge)^-1 G_i): the numbers that the rows' cells determine of their n k."""
+        k = factors.rank
+
+        def at(rows: slice) -> float:
+            tile = _TileFit(self, factors, self.cells.rows(rows.start, rows.stop), factors.latent[rows])
+            gram = unpacked(tile.weight.astype(np.float64) @ factors.loading_products, k)
+            eigenvalues = np.maximum(np.linalg.eigvalsh(gram), 0.0)
+            return float((eigenvalues / np.maximum(eigenvalues + self.ridge, 1e-300)).sum())
+
+        return sum(map_in_threads(at, self._tiles()))
 
     def _state(self, factors: Factors, sums: ColumnSums) -> State:
         return State(factors, sums, float(sums.loss.sum()) + self._penalty(factors))

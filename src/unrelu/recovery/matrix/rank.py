@@ -9,7 +9,7 @@ import numpy as np
 
 from unrelu.contracts import FloatArray
 from unrelu.engines.local import map_in_threads
-from unrelu.errors import InvalidDataError
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.recovery.matrix.cells import Cells, DenseCells, HeldOut, tiles
 from unrelu.recovery.matrix.contracts import Task, WatchRank, unwatched
 from unrelu.recovery.matrix.factors import Factors
@@ -39,6 +39,11 @@ def choose_rank(
     The best rank has the lowest error; the smallest whose rows are worse by at most one standard error of that
     difference is chosen, so that noise does not buy rank.
     """
+    n, d = task.cells.shape
+    if min(n, d) < 2:
+        raise InvalidParameterError(
+            f"No rank is below both n_samples = {n} and n_features = {d}: at least two rows and two columns are needed."
+        )
     table = HeldOut(task.cells, _SHARE, seed)
     shown: Cells = DenseCells(table.rows(0, table.shape[0])) if isinstance(task.cells, DenseCells) else table
     losses: list[FloatArray] = []

@@ -19,7 +19,7 @@ import numpy as np
 from unrelu.engines.local import one_blas_thread
 from unrelu.recovery.matrix.cells import observed
 from unrelu.recovery.matrix.contracts import Recovered, Task, unwatched
-from unrelu.recovery.matrix.descent import Prior, Walk, column_norms, descend, free_parameters
+from unrelu.recovery.matrix.descent import Prior, Walk, column_norms, descend
 from unrelu.recovery.matrix.factors import Factors
 from unrelu.recovery.matrix.losses import LeastSquares, Tobit
 from unrelu.recovery.matrix.newton import Descent
@@ -27,7 +27,6 @@ from unrelu.recovery.matrix.newton import Descent
 _FIRST_ROUNDS = 10  # least squares need not converge to be a start
 _ALTERNATING = 3  # iterations before the first joint step
 _SETTLED = 1e-6  # relative change of sigma, and share of the objective gained, that end the iterations
-_MOST_FITTED = 0.5  # of the information in the cells: with fewer cells than parameters sigma could not be told
 _LEAST_NOISE = 1e-6  # of the root mean square of X: below it the noise is as good as none
 
 
@@ -48,9 +47,7 @@ class TobitEM:
     def recover(self, task: Task) -> Recovered:
         plain = LeastSquares(np.zeros(task.cells.shape[1]))
         prior = Prior(task)
-        quiet = replace(
-            task, start=prior.start, max_iterations=min(_FIRST_ROUNDS, task.max_iterations), watch=unwatched
-        )
+        quiet = replace(task, max_iterations=min(_FIRST_ROUNDS, task.max_iterations), watch=unwatched)
         factors = task.start if task.start is not None else descend(quiet, plain).factors
         with one_blas_thread():
             return _climb(task, prior, factors.balanced())
@@ -62,16 +59,25 @@ def _climb(task: Task, prior: Prior, factors: Factors) -> Recovered:
     sums = Descent(task.cells, LeastSquares(np.zeros(task.cells.shape[1]))).start(factors).sums
     noise, done, residual = max(math.sqrt(sums.squares / sums.weight), least), False, math.inf
     for iteration in range(1, task.max_iterations + 1):
-        walk = Walk(Descent(task.cells, Tobit(noise), prior.ridge(noise)), factors.balanced(), warm=iteration > 3)
+        walk = Walk(
+            Descent(task.cells, Tobit(noise), prior.ridge(noise)), factors.balanced(), warm=iteration > _ALTERNATING
+        )
         gain = walk.step()
         factors, sums = walk.state.factors, walk.state.sums
         residual = math.sqrt(sums.squares) / scale
         task.watch(iteration, residual, factors)
         # EM's update, with the noise that the free parameters have fitted put back.
-        fitted = min(free_parameters(factors), _MOST_FITTED * sums.weight)
-        before, squares = noise, sums.squares + fitted * noise * noise
+        before, squares = noise, sums.squares + _fitted(walk) * noise * noise
         noise = max(math.sqrt(squares / seen), least)
         if (abs(noise / before - 1.0) <= _SETTLED and gain <= _SETTLED) or residual <= task.tolerance:
             done = True
             break
     return Recovered(factors, iteration, residual, done, noise=noise, ridge=walk.descent.ridge)
+
+
+def _fitted(walk: Walk) -> float:
+    """How many parameters the cells have fitted: of the rows' sum_i tr((G_i + ridge)^-1 G_i), which the ridge and rows
+    with few cells keep below n k; of the columns' all but those of the gauge."""
+    factors = walk.state.factors
+    (d, k), extra = factors.loadings.shape, int(factors.bias is not None)
+    return float(walk.descent.fitted_by_rows(factors) + (d - k) * (k + extra))

@@ -15,7 +15,7 @@ import numpy as np
 
 from unrelu.contracts import FloatArray
 from unrelu.engines.local import map_in_threads
-from unrelu.kernels.floor_cells import packed_products
+from unrelu.kernels.floor_cells import packed_products, unpacked
 from unrelu.recovery.matrix.cells import Cells, tiles
 from unrelu.recovery.matrix.factors import Factors
 from unrelu.recovery.matrix.losses import Tobit
@@ -70,17 +70,9 @@ def standard_errors(cells: Cells, factors: Factors, noise: float) -> StandardErr
     return StandardErrors(latent, columns[:, :k], None if factors.bias is None else columns[:, k])
 
 
-def _unpacked(packed: FloatArray, width: int) -> FloatArray:
-    first, second = np.triu_indices(width)
-    full = np.empty((len(packed), width, width))
-    full[:, first, second] = packed
-    full[:, second, first] = packed
-    return full
-
-
 def _inverse(packed: FloatArray, width: int) -> FloatArray:
     """Packed inverses; of a singular matrix, the inverse on what it resolves."""
-    inverse = np.asarray(np.linalg.pinv(_unpacked(packed, width), rcond=1e-12, hermitian=True), dtype=np.float64)
+    inverse = np.asarray(np.linalg.pinv(unpacked(packed, width), rcond=1e-12, hermitian=True), dtype=np.float64)
     first, second = np.triu_indices(width)
     chosen: FloatArray = inverse[:, first, second]
     return chosen
@@ -94,7 +86,7 @@ def _doubled(packed: FloatArray, width: int) -> FloatArray:
 
 def _deviations(packed: FloatArray, width: int, noise: float) -> FloatArray:
     """Square roots of the diagonals of sigma^2 times the inverses; inf where a matrix is singular."""
-    full = _unpacked(packed, width)
+    full = unpacked(packed, width)
     eigenvalues, vectors = np.linalg.eigh(full)
     resolved = eigenvalues[:, :1] > 1e-12 * eigenvalues[:, -1:]
     with np.errstate(divide="ignore", invalid="ignore"):
