@@ -5,6 +5,7 @@
 - :mod:`unrelu.guarantees.outliers`: the paper on arbitrary outliers, errors of its filtered gradient descent.
 - :mod:`unrelu.guarantees.matrix`: Mazumdar and Rawat (2018), errors of the matrix behind a rectifier with random biases
   and of its column space.
+- :mod:`unrelu.guarantees.latent`: the same paper, error of the latent vector behind one corrupted output of a layer.
 - :mod:`unrelu.guarantees.planner`: how many rows our learner needs for a given model, from the rows' influences. This
   is the one to plan with: right to a few per cent where the theorems hold up to a constant.
 """
@@ -25,6 +26,13 @@ from unrelu.guarantees.clean import (
     parameter_samples,
     parameter_samples_lower_bound,
     probability_shift,
+)
+from unrelu.guarantees.latent import (
+    LatentRecoveryBound,
+    LinearImage,
+    latent_recovery_bound,
+    latent_recovery_rate,
+    linear_image,
 )
 from unrelu.guarantees.matrix import (
     ColumnSpaceBound,
@@ -52,6 +60,8 @@ __all__ = [
     "ColumnSpaceBound",
     "Complexity",
     "ErrorBound",
+    "LatentRecoveryBound",
+    "LinearImage",
     "MatrixRecoveryBound",
     "RowsNeeded",
     "angle_samples",
@@ -70,7 +80,10 @@ __all__ = [
     "flatness",
     "gradient_error",
     "gradient_steps",
+    "latent_recovery_bound",
+    "latent_recovery_rate",
     "least_probability",
+    "linear_image",
     "matrix_recovery_bound",
     "negative_bias_samples",
     "parameter_complexity",
