@@ -17,12 +17,16 @@ if TYPE_CHECKING:
         FloorOutlierDetector,
         RectifiedGaussianLearner,
         RectifiedGaussianMixture,
+        ReLULatentRecovery,
         ReLUMatrixRecovery,
         merge,
+        recall,
+        recover_latent,
     )
 
 __all__ = [
     "FloorOutlierDetector",
+    "ReLULatentRecovery",
     "ReLUMatrixRecovery",
     "RectifiedGaussian",
     "RectifiedGaussianLearner",
@@ -32,17 +36,22 @@ __all__ = [
     "merge",
     "methods",
     "metrics",
+    "recall",
+    "recover_latent",
     "recovery",
     "synthetic",
 ]
 
 _HOME = {
     "FloorOutlierDetector": "unrelu.estimators",
+    "ReLULatentRecovery": "unrelu.estimators",
     "ReLUMatrixRecovery": "unrelu.estimators",
     "RectifiedGaussian": "unrelu.distribution",
     "RectifiedGaussianLearner": "unrelu.estimators",
     "RectifiedGaussianMixture": "unrelu.estimators",
     "merge": "unrelu.estimators",
+    "recall": "unrelu.estimators",
+    "recover_latent": "unrelu.estimators",
 }
 _MODULES = {"guarantees", "methods", "metrics", "recovery", "synthetic"}
 

@@ -77,3 +77,7 @@ class WeakRowsWarning(UnreluWarning):
 
 class RankDeficientWarning(UnreluWarning):
     """The table has a lower rank than asked for: some components are zero."""
+
+
+class AmbiguousOptimumWarning(UnreluWarning):
+    """Two latent vectors explain an output about equally well."""

@@ -8,22 +8,29 @@ from typing import TYPE_CHECKING, Any
 from unrelu.estimators.learner import RectifiedGaussianLearner, merge
 
 if TYPE_CHECKING:
+    from unrelu.estimators.latent import ReLULatentRecovery, recall, recover_latent
     from unrelu.estimators.matrix import ReLUMatrixRecovery
     from unrelu.estimators.mixture import RectifiedGaussianMixture
     from unrelu.estimators.outliers import FloorOutlierDetector
 
 __all__ = [
     "FloorOutlierDetector",
+    "ReLULatentRecovery",
     "ReLUMatrixRecovery",
     "RectifiedGaussianLearner",
     "RectifiedGaussianMixture",
     "merge",
+    "recall",
+    "recover_latent",
 ]
 
 _HOME = {
     "FloorOutlierDetector": "unrelu.estimators.outliers",
+    "ReLULatentRecovery": "unrelu.estimators.latent",
     "ReLUMatrixRecovery": "unrelu.estimators.matrix",
     "RectifiedGaussianMixture": "unrelu.estimators.mixture",
+    "recall": "unrelu.estimators.latent",
+    "recover_latent": "unrelu.estimators.latent",
 }
 
 

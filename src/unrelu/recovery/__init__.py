@@ -1,10 +1,13 @@
-"""What a rectifier hid: the low-rank matrix behind a table (:mod:`unrelu.recovery.matrix`), and its methods by name.
+"""What a rectifier hid: the low-rank matrix behind a table, and the latent vector behind an output of a known layer.
 
 From X = ReLU(C A' + 1 b') alone, only T = C A' + 1 b' and the column space of A are determined (Mazumdar and Rawat,
 "Representation learning and recovery in the ReLU model", section 3). :class:`unrelu.ReLUMatrixRecovery` is the skin;
-the classes here are methods with parameters of their own.
+the classes here are methods with parameters of their own (:mod:`unrelu.recovery.matrix`). Given the layer, outliers and
+noise, :class:`unrelu.ReLULatentRecovery` finds latent vectors (section 4; :mod:`unrelu.recovery.latent`).
 """
 
+from unrelu.recovery.latent.priors import Gaussian, Nonnegative, Sparse
+from unrelu.recovery.latent.recover import LatentLasso, LatentResult, RobustLatent
 from unrelu.recovery.matrix.a_nmd import ANMD
 from unrelu.recovery.matrix.descent import CensoredALS
 from unrelu.recovery.matrix.ebcd import EBCD
@@ -12,4 +15,17 @@ from unrelu.recovery.matrix.likelihood import Likelihood
 from unrelu.recovery.matrix.three_block import ThreeBlock
 from unrelu.recovery.matrix.tobit import TobitEM
 
-__all__ = ["ANMD", "EBCD", "CensoredALS", "Likelihood", "ThreeBlock", "TobitEM"]
+__all__ = [
+    "ANMD",
+    "EBCD",
+    "CensoredALS",
+    "Gaussian",
+    "LatentLasso",
+    "LatentResult",
+    "Likelihood",
+    "Nonnegative",
+    "RobustLatent",
+    "Sparse",
+    "ThreeBlock",
+    "TobitEM",
+]

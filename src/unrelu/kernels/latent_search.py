@@ -1,0 +1,373 @@
+"""One corrupted output of a known layer, v = ReLU(A c + b) + e + w: starts for c, and descent from each of them.
+
+With r_i = v_i - ReLU(a_i'c + b_i), s the noise's scale and m = 4.685 (Tukey's biweight), the objective is
+
+    J(c) = sum_i rho(r_i / s) + ridge/2 |c|^2 + sparsity |c|_1        (c >= 0 where asked for)
+    rho(u) = m^2/6 (1 - (1 - (u/m)^2)^3) for |u| < m, else m^2/6      (u^2/2 near 0; an outlier costs m^2/6, no more)
+
+J is not convex. Descent from a start reweights, w_i = (1 - (r_i/(m s))^2)^2 on the entries that the layer has switched
+on, and solves the k equations; a step that does not lower J is halved. The scale is annealed from 8 s down to s.
+
+Starts: least absolute deviations, one-sided where v is at the floor (min sum_{v > tau} |v - b - A c| + sum_{|v| <= tau}
+(A c + b)_+, which is convex; entries below -tau can only be outliers), on all entries and on random parts of them: a
+part often leaves out the outliers that mislead the whole. And exact solves of k random entries above tau.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from unrelu.contracts import FloatArray
+
+CUT = 4.685
+_LAD_ROUNDS = 15
+_COORDINATE_ROUNDS = 5000
+_MAJORITY, _SECOND_LOOK = 0.7, 7
+_SAME = 1e-3  # relative difference of objectives that belong to one optimum
+
+
+@njit(cache=True, nogil=True)
+def _solve(gram: FloatArray, right: FloatArray, solution: FloatArray) -> bool:
+    """Solve a positive definite system by Cholesky, in place; False where it is singular."""
+    k = len(right)
+    for i in range(k):
+        pivot = gram[i, i]
+        for h in range(i):
+            pivot -= gram[i, h] * gram[i, h]
+        if not pivot > 1e-13 * gram[i, i]:
+            return False
+        gram[i, i] = math.sqrt(pivot)
+        for j in range(i + 1, k):
+            entry = gram[j, i]
+            for h in range(i):
+                entry -= gram[j, h] * gram[i, h]
+            gram[j, i] = entry / gram[i, i]
+    for i in range(k):
+        entry = right[i]
+        for h in range(i):
+            entry -= gram[i, h] * solution[h]
+        solution[i] = entry / gram[i, i]
+    for back in range(k):
+        i = k - 1 - back
+        entry = solution[i]
+        for h in range(i + 1, k):
+            entry -= gram[h, i] * solution[h]
+        solution[i] = entry / gram[i, i]
+    return True
+
+
+@njit(cache=True, nogil=True)
+def penalized_minimum(
+    gram: FloatArray, right: FloatArray, sparsity: float, nonnegative: bool, solution: FloatArray
+) -> None:
+    """Minimize x'G x/2 - g'x + sparsity |x|_1 (x >= 0 where asked for) by coordinate descent from ``solution``."""
+    k = len(right)
+    for _ in range(_COORDINATE_ROUNDS):
+        moved, size = 0.0, 0.0
+        for i in range(k):
+            if not gram[i, i] > 0.0:  # nothing determines it: 0 where that is cheapest
+                if sparsity > 0.0:
+                    solution[i] = 0.0
+                continue
+            rest = right[i]
+            for j in range(k):
+                if j != i:
+                    rest -= (gram[i, j] if j < i else gram[j, i]) * solution[j]
+            entry = 0.0
+            if rest > sparsity:
+                entry = (rest - sparsity) / gram[i, i]
+            elif rest < -sparsity and not nonnegative:
+                entry = (rest + sparsity) / gram[i, i]
+            moved = max(moved, abs(entry - solution[i]))
+            size = max(size, abs(entry))
+            solution[i] = entry
+        if moved <= 1e-12 * size:
+            return
+
+
+@njit(cache=True, nogil=True)
+def objective(A: FloatArray, b: FloatArray, v: FloatArray, c: FloatArray, scale: float, penalty: FloatArray) -> float:
+    """J(c); ``penalty`` is (ridge, sparsity, 1 if nonnegative)."""
+    total = 0.0
+    for i in range(len(v)):
+        t = b[i]
+        for j in range(len(c)):
+            t += A[i, j] * c[j]
+        u = (v[i] - max(t, 0.0)) / (CUT * scale)
+        rest = 1.0 - u * u
+        total += 1.0 if rest <= 0.0 else 1.0 - rest * rest * rest
+    total *= CUT * CUT / 6.0
+    for j in range(len(c)):
+        total += 0.5 * penalty[0] * c[j] * c[j] + penalty[1] * abs(c[j])
+    return total
+
+
+@njit(cache=True, nogil=True)
+def descend(
+    A: FloatArray, b: FloatArray, v: FloatArray, c: FloatArray, scale: float, penalty: FloatArray, rounds: int
+) -> float:
+    """Lower J from c, in place; J at the end."""
+    d, k = A.shape
+    gram, right, step, tried = np.empty((k, k)), np.empty(k), np.empty(k), np.empty(k)
+    last = objective(A, b, v, c, scale, penalty)
+    plain = penalty[1] == 0.0 and penalty[2] == 0.0
+    for _ in range(rounds):
+        gram[:] = 0.0
+        right[:] = 0.0
+        for i in range(d):
+            t = b[i]
+            for j in range(k):
+                t += A[i, j] * c[j]
+            u = (v[i] - t) / (CUT * scale)
+            rest = 1.0 - u * u
+            if t <= 0.0 or rest <= 0.0:
+                continue
+            w = rest * rest / (scale * scale)
+            target = w * (v[i] - b[i])
+            for j in range(k):
+                right[j] += A[i, j] * target
+                for h in range(j + 1):
+                    gram[j, h] += w * A[i, j] * A[i, h]
+        for j in range(k):
+            gram[j, j] += penalty[0]
+        if plain:
+            for j in range(k):
+                gram[j, j] *= 1.0 + 1e-12
+            if not _solve(gram, right, tried):
+                return last
+        else:
+            tried[:] = c
+            penalized_minimum(gram, right, penalty[1], penalty[2] > 0.0, tried)
+        step[:] = tried - c
+        share, now = 1.0, last
+        for _ in range(8):
+            tried[:] = c + share * step
+            now = objective(A, b, v, tried, scale, penalty)
+            if now <= last:
+                break
+            share *= 0.5
+        if now > last:
+            return last
+        c[:] = tried
+        gained, last = last - now, now
+        if gained <= 1e-12 * last:
+            break
+    return last
+
+
+@njit(cache=True, nogil=True)
+def least_deviations(
+    A: FloatArray, b: FloatArray, v: FloatArray, c: FloatArray, tau: float, part: Any, ridge: float, typical: float
+) -> None:
+    """One-sided least absolute deviations on the entries of ``part``, by reweighting from c, in place."""
+    d, k = A.shape
+    gram, right, step = np.empty((k, k)), np.empty(k), np.empty(k)
+    smooth = typical
+    for _ in range(_LAD_ROUNDS):
+        gram[:] = 0.0
+        right[:] = 0.0
+        for i in range(d):
+            if v[i] < -tau or not part[i]:
+                continue
+            t = b[i]
+            for j in range(k):
+                t += A[i, j] * c[j]
+            r = v[i] - t
+            if v[i] <= tau:
+                if t <= 0.0:
+                    continue
+                r = -t
+            w = 1.0 / max(abs(r), smooth)
+            for j in range(k):
+                right[j] += w * r * A[i, j]
+                for h in range(j + 1):
+                    gram[j, h] += w * A[i, j] * A[i, h]
+        for j in range(k):
+            right[j] -= ridge * c[j]
+            gram[j, j] = gram[j, j] * (1.0 + 1e-9) + ridge + 1e-9 / typical
+        if not _solve(gram, right, step):
+            return
+        c += step
+        smooth = max(0.7 * smooth, 1e-4 * typical)
+
+
+@njit(cache=True, nogil=True)
+def _uniform(state: Any) -> float:
+    """The next number in [0, 1) of SplitMix64 (Steele, Lea and Flood 2014)."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return float(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@njit(cache=True, nogil=True)
+def subset_solution(
+    A: FloatArray, b: FloatArray, v: FloatArray, entries: Any, count: int, state: Any, work: FloatArray, c: FloatArray
+) -> bool:
+    """c from k of the first ``count`` entries, drawn at random; False where they are dependent."""
+    k = A.shape[1]
+    gram, right = work[:, :k], work[:, k]
+    for j in range(k):
+        q = j + int(_uniform(state) * (count - j))
+        entries[j], entries[q] = entries[q], entries[j]
+        gram[j] = A[entries[j]]
+        right[j] = v[entries[j]] - b[entries[j]]
+    for j in range(k):
+        p = j
+        for h in range(j + 1, k):
+            if abs(gram[h, j]) > abs(gram[p, j]):
+                p = h
+        if abs(gram[p, j]) < 1e-10:
+            return False
+        if p != j:
+            for h in range(k):
+                gram[j, h], gram[p, h] = gram[p, h], gram[j, h]
+            right[j], right[p] = right[p], right[j]
+        for h in range(j + 1, k):
+            f = gram[h, j] / gram[j, j]
+            for q in range(j, k):
+                gram[h, q] -= f * gram[j, q]
+            right[h] -= f * right[j]
+    for back in range(k):
+        j = k - 1 - back
+        entry = right[j]
+        for h in range(j + 1, k):
+            entry -= gram[j, h] * c[h]
+        c[j] = entry / gram[j, j]
+    return True
+
+
+@njit(cache=True, nogil=True)
+def half_normal_scale(sizes: FloatArray, start: float, least: float, top: float) -> float:
+    """Scale of the half-normal part of sizes |x|, which are noise or else spread evenly up to ``top`` (EM)."""
+    if sizes.max() <= least:
+        return least
+    scale, share, n = max(start, least), 0.5, len(sizes)
+    for _ in range(100):
+        weights, squares = 0.0, 0.0
+        for size in sizes:
+            u = size / scale
+            noise = share * 0.7978845608028654 * math.exp(-0.5 * u * u) / scale if u < 38.0 else 0.0
+            w = noise / (noise + (1.0 - share) / top)
+            weights += w
+            squares += w * size * size
+        new = math.sqrt(squares / max(weights, 1e-300))
+        share = min(max(weights / n, 0.02), 0.98)
+        if new <= least:
+            return least
+        if abs(new / scale - 1.0) < 1e-6:
+            return new
+        scale = new
+    return scale
+
+
+@njit(cache=True, nogil=True)
+def residual_sizes(A: FloatArray, b: FloatArray, v: FloatArray, c: FloatArray) -> FloatArray:
+    """|v - ReLU(A c + b)|."""
+    sizes = np.empty(len(v))
+    for i in range(len(v)):
+        t = b[i]
+        for j in range(len(c)):
+            t += A[i, j] * c[j]
+        sizes[i] = abs(v[i] - max(t, 0.0))
+    return sizes
+
+
+@njit(cache=True, nogil=True)
+def _inlier_share(A: FloatArray, b: FloatArray, v: FloatArray, c: FloatArray, scale: float) -> float:
+    """Of the entries that are on, in v or by c: those that agree."""
+    agree, on = 0, 0
+    for i in range(len(v)):
+        t = b[i]
+        for j in range(len(c)):
+            t += A[i, j] * c[j]
+        if t > 0.0 or v[i] > 3.0 * scale:
+            on += 1
+            agree += abs(v[i] - max(t, 0.0)) < CUT * scale
+    return agree / max(on, 1)
+
+
+@njit(cache=True, nogil=True)
+def _near(one: FloatArray, other: FloatArray) -> bool:
+    distance, size = 0.0, 0.0
+    for j in range(len(one)):
+        distance += (one[j] - other[j]) ** 2
+        size += other[j] ** 2
+    return distance <= 1e-4 * size
+
+
+@njit(cache=True, nogil=True)
+def search(
+    A: FloatArray, b: FloatArray, v: FloatArray, scale: float, penalty: FloatArray, rounds: int, agreed: int, seed: int
+) -> tuple[FloatArray, float, FloatArray, float, int]:
+    """The lowest optimum of J found, and the lowest one that is another: (c, J, other c, its J, rounds).
+
+    Rounds of starts go on until ``agreed`` of them have led to the lowest optimum, and for a while longer where fewer
+    than 70 % of the entries that are on fit it.
+    """
+    d, k = A.shape
+    state = np.array([seed], np.uint64)
+    tau, typical = 3.0 * scale, np.median(np.abs(v)) + 1e-300
+    entries, count = np.empty(d, np.int64), 0
+    for i in range(d):
+        if v[i] > tau:
+            entries[count] = i
+            count += 1
+    work, drawn, part = np.empty((k, k + 1)), np.empty(k), np.ones(d, np.bool_)
+    deviations, kept, subsets = 12, 8, 300
+    starts, values = np.zeros((deviations + kept, k)), np.empty(deviations + kept)
+    best, other = np.zeros(k), np.zeros(k)
+    lowest, next_lowest, hits, used = math.inf, math.inf, 0, 0
+    for turn in range(rounds):
+        used += 1
+        values[:] = math.inf
+        for a in range(deviations):
+            starts[a] = 0.0
+            values[a] = 0.0
+            if turn > 0 or a > 1:
+                share = 0.35 + 0.4 * _uniform(state)
+                for i in range(d):
+                    part[i] = _uniform(state) < share
+            if turn > 0 or a != 1:  # the second start is 0 itself
+                least_deviations(A, b, v, starts[a], tau, part, penalty[0] * scale, typical)
+        for _ in range(subsets if count >= k else 0):
+            if subset_solution(A, b, v, entries, count, state, work, drawn):
+                value = objective(A, b, v, drawn, max(4.0 * scale, 0.1 * typical), penalty)
+                worst = deviations + np.argmax(values[deviations:])
+                if value < values[worst]:
+                    values[worst] = value
+                    starts[worst] = drawn
+        for a in range(deviations + kept):
+            if values[a] == math.inf:
+                continue
+            c = starts[a]
+            if penalty[2] > 0.0:
+                for j in range(k):
+                    c[j] = max(c[j], 0.0)
+            wide = max(8.0, 2.0 * typical / scale) if turn == 0 and a < 2 else 8.0
+            while wide > 1.0:
+                descend(A, b, v, c, wide * scale, penalty, 4)
+                wide *= 0.5
+            value = descend(A, b, v, c, scale, penalty, 30)
+            if abs(value - lowest) <= _SAME * abs(lowest) and _near(c, best):
+                hits += 1
+                if value < lowest:
+                    lowest = value
+                    best[:] = c
+            elif value < lowest:
+                next_lowest, lowest, hits = lowest, value, 1
+                other[:] = best
+                best[:] = c
+            elif value < next_lowest:
+                next_lowest = value
+                other[:] = c
+        # Few inliers may follow another c than the true one: then a second look is cheap against being wrong.
+        if hits >= agreed and (turn >= _SECOND_LOOK or _inlier_share(A, b, v, best, scale) >= _MAJORITY):
+            break
+    return best, lowest, other, next_lowest, used

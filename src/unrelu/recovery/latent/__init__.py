@@ -1,0 +1,5 @@
+"""The latent vector behind one output of a known layer, corrupted or not: v = ReLU(A c + b) + e + w.
+
+``robust.py`` finds c at the accuracy of someone who knows which entries are corrupted; ``lasso.py`` is program (47) of
+Mazumdar and Rawat (2018), section 4, as written; ``priors.py`` says what is known of c beforehand.
+"""

@@ -1,0 +1,119 @@
+"""What is known of c beforehand, as a penalty on it: nothing, normal, sparse, nonnegative."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from unrelu.contracts import FloatArray
+from unrelu.errors import InvalidParameterError
+from unrelu.validation import check_choice, check_positive
+
+
+class Prior(Protocol):
+    """``penalty`` is (ridge, sparsity, 1 if nonnegative) of :mod:`unrelu.kernels.latent_search`."""
+
+    @property
+    def penalty(self) -> FloatArray: ...
+
+    @property
+    def proper(self) -> bool:
+        """Whether it determines c even where v does not."""
+        ...
+
+
+@dataclass(frozen=True)
+class NoPrior:
+    """Nothing is known of c."""
+
+    @property
+    def penalty(self) -> FloatArray:
+        return np.zeros(3)
+
+    @property
+    def proper(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """c ~ N(0, scale^2 I): with scale 1 the z of the layers that RectifiedGaussianLearner learns.
+
+    >>> Gaussian(2.0).penalty
+    array([0.25, 0.  , 0.  ])
+    """
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive("scale", self.scale)
+
+    @property
+    def penalty(self) -> FloatArray:
+        return np.array([self.scale**-2, 0.0, 0.0])
+
+    @property
+    def proper(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """Few entries of c differ from 0: a Laplace law of that scale, whose mode is penalized by |c|_1 / scale.
+
+    >>> Sparse(0.5).penalty
+    array([0., 2., 0.])
+    """
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive("scale", self.scale)
+
+    @property
+    def penalty(self) -> FloatArray:
+        return np.array([0.0, 1.0 / self.scale, 0.0])
+
+    @property
+    def proper(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Nonnegative:
+    """c >= 0, as for the output of another rectified layer.
+
+    >>> Nonnegative().penalty
+    array([0., 0., 1.])
+    """
+
+    @property
+    def penalty(self) -> FloatArray:
+        return np.array([0.0, 0.0, 1.0])
+
+    @property
+    def proper(self) -> bool:
+        return False
+
+
+_BY_NAME: dict[str, type[Gaussian] | type[Sparse] | type[Nonnegative]] = {
+    "gaussian": Gaussian,
+    "sparse": Sparse,
+    "nonnegative": Nonnegative,
+}
+
+
+def prior_named(prior: str | Prior | None) -> Prior:
+    """The prior of that name, none for None, or the object itself."""
+    if prior is None:
+        return NoPrior()
+    if isinstance(prior, str):
+        check_choice("prior", prior, list(_BY_NAME))
+        return _BY_NAME[prior]()
+    if isinstance(prior, type) or not hasattr(prior, "penalty"):
+        raise InvalidParameterError(
+            f"prior must be None, a name or an object of unrelu.recovery, got {prior!r}. Names: {', '.join(_BY_NAME)}."
+        )
+    return prior

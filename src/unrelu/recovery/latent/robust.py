@@ -1,0 +1,149 @@
+"""Robust recovery of c from v = ReLU(A c + b) + e + w, e sparse and large, w small (paper 003, section 4).
+
+The noise's scale first: where the layer is off, v is noise, so negative entries are noise or outliers; a half-normal
+part and an even one are told apart by EM. Then a search for the lowest optimum of Tukey's loss of v - ReLU(A c + b)
+(:mod:`unrelu.kernels.latent_search`), at a scale somewhat below: a narrow loss tells two candidate vectors apart, a
+wide one averages them. Then the scale again from all residuals, descent at it, and least squares on the entries that
+are on and agree: as accurate as if somebody had pointed out the outliers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from unrelu.contracts import BoolArray, FloatArray
+from unrelu.errors import InvalidDataError
+from unrelu.kernels.latent_search import (
+    descend,
+    half_normal_scale,
+    penalized_minimum,
+    residual_sizes,
+    search,
+)
+from unrelu.recovery.latent.priors import Prior
+
+_NARROW = 0.65
+_ROUNDS, _AGREED = 40, 6
+_AGREES = 3.0  # standard deviations
+_POLISH = 50
+_LEAST = 1e-9  # of the largest entry: below it noise is as good as none
+_UNSURE = 3.0  # difference of log-likelihoods below which two optima cannot be told apart
+_QUARTILE = 0.3186393639643752  # of a half-normal law
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """c, what it rests on, and the next best optimum where that is nearly as good."""
+
+    latent: FloatArray
+    inliers: BoolArray
+    noise_scale: float
+    covariance: FloatArray
+    objective: float
+    rival: FloatArray | None
+    rival_objective: float
+
+
+def recover_robustly(
+    A: FloatArray, b: FloatArray, v: FloatArray, prior: Prior, noise_scale: float | None, seed: int
+) -> Recovery:
+    """One vector; missing entries are left out."""
+    seen = ~np.isnan(v)
+    A, b, v = np.ascontiguousarray(A[seen]), b[seen], v[seen]
+    d, k = A.shape
+    sizes = np.abs(v)
+    largest, least = float(sizes.max(initial=0.0)), _LEAST * _typical(v)
+    first = initial_scale(v) if noise_scale is None else max(noise_scale, least)
+    above = int(np.count_nonzero(v > 0.0))
+    if above < k and not prior.proper:
+        raise InvalidDataError(
+            f"Only {above} entries of an output are above the floor; {k} latent numbers need at least as many. Give a"
+            " prior, such as prior='gaussian', or leave the output out."
+        )
+    penalty = prior.penalty
+    best, _, other, _, _ = search(A, b, v, _NARROW * first, penalty, _ROUNDS, _AGREED, seed)
+    scale = first
+    if noise_scale is None:
+        fitted = half_normal_scale(residual_sizes(A, b, v, best), first, least, largest)
+        scale = fitted * math.sqrt(d / max(d - k, 1.0))
+    candidates = []
+    for start in (best, other):
+        c = start.copy()
+        candidates.append((descend(A, b, v, c, scale, penalty, _POLISH), c))
+    candidates.sort(key=lambda candidate: candidate[0])
+    (objective, c), (rival_objective, rival) = candidates
+    c, agree, scale, covariance = _least_squares(A, b, v, c, scale, prior, known=noise_scale is not None)
+    inliers = np.zeros(len(seen), dtype=bool)
+    inliers[seen] = agree
+    close = rival_objective - objective < _UNSURE and _apart(rival, c, covariance)
+    return Recovery(c, inliers, scale, covariance, objective, rival if close else None, rival_objective)
+
+
+def initial_scale(v: FloatArray) -> float:
+    """The noise's scale from the negative entries, or a thousandth of a typical entry where there are hardly any."""
+    negative = -v[v < 0.0]
+    largest, typical = float(np.abs(v).max(initial=0.0)), _typical(v)
+    if len(negative) < 4:
+        return 1e-3 * typical
+    start = float(np.quantile(negative, 0.25)) / _QUARTILE
+    return half_normal_scale(negative, start, _LEAST * typical, largest)
+
+
+def _typical(v: FloatArray) -> float:
+    """The median size of entries that are not 0."""
+    sizes = np.abs(v[v != 0.0])
+    return float(np.median(sizes)) if len(sizes) else 1.0
+
+
+def _least_squares(
+    A: FloatArray, b: FloatArray, v: FloatArray, c: FloatArray, scale: float, prior: Prior, known: bool
+) -> tuple[FloatArray, BoolArray, float, FloatArray]:
+    """The last word: least squares on entries that are on and agree, while these change.
+
+    (c, which agree, scale, covariance)
+    """
+    k = A.shape[1]
+    agree = np.zeros(len(v), dtype=bool)
+    used = agree
+    for _ in range(10):
+        t = A @ c + b
+        agree = np.abs(v - np.maximum(t, 0.0)) <= _AGREES * scale
+        before, used = used, agree & (t > 0.0)
+        if (used == before).all() or (used.sum() < k and not prior.proper):
+            break
+        gram = A[used].T @ A[used] / scale**2 + prior.penalty[0] * np.eye(k)
+        c = c.copy()
+        penalized_minimum(
+            np.tril(gram), A[used].T @ (v - b)[used] / scale**2, prior.penalty[1], bool(prior.penalty[2]), c
+        )
+    if not known and used.sum() > k:
+        residuals = (v - np.maximum(A @ c + b, 0.0))[agree]
+        scale = max(float(np.sqrt((residuals**2).sum() / max(agree.sum() - k, 1))), _LEAST * _typical(v))
+    if not prior.proper and np.linalg.matrix_rank(A[used]) < k:
+        raise InvalidDataError(
+            f"The {used.sum()} entries of an output that are on and agree do not determine {k} latent numbers. Give a"
+            " prior, such as prior='gaussian', or leave the output out."
+        )
+    covariance = np.linalg.pinv(A[used].T @ A[used] / scale**2 + prior.penalty[0] * np.eye(k), hermitian=True)
+    return c, agree, scale, np.asarray(covariance)
+
+
+def _penalized(A: FloatArray, target: FloatArray, gram: FloatArray, prior: Prior, c: FloatArray) -> FloatArray:
+    """The minimum of |A x - target|^2/2 and the prior's penalty, from c."""
+    ridge, sparsity, nonnegative = prior.penalty
+    if sparsity == 0.0 and not nonnegative:
+        root = np.sqrt(ridge) * np.eye(A.shape[1])
+        padded = np.concatenate([target, np.zeros(A.shape[1])])
+        return np.asarray(np.linalg.lstsq(np.concatenate([A, root]), padded)[0], dtype=np.float64)
+    solution = c.copy()
+    penalized_minimum(np.tril(gram), A.T @ target, float(sparsity), bool(nonnegative), solution)
+    return solution
+
+
+def _apart(one: FloatArray, other: FloatArray, covariance: FloatArray) -> bool:
+    """Whether two vectors differ by more than the errors of one."""
+    difference = one - other
+    return bool(difference @ np.linalg.pinv(covariance, hermitian=True) @ difference > 9.0 * len(one))

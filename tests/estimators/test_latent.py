@@ -1,0 +1,218 @@
+"""recover_latent, ReLULatentRecovery and recall: batches, floors, models, memory, and every bad input."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import unrelu
+from tests.references import latent as reference
+from unrelu import ReLULatentRecovery, recall, recover_latent
+from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, InvalidParameterError
+from unrelu.recovery import Gaussian, LatentLasso, RobustLatent
+
+METHODS = pytest.mark.parametrize("method", ["robust", "lasso"])
+
+
+def table(seed=0, n=6, d=60, k=3, noise=0.02, share=0.2):
+    """(A, b, C, X, V): outputs X of latent vectors C, and V with outliers and noise."""
+    rng = np.random.default_rng(seed)
+    A, b, C = rng.standard_normal((d, k)), rng.standard_normal(d), rng.standard_normal((n, k))
+    X = np.maximum(C @ A.T + b, 0.0)
+    V = X + noise * rng.standard_normal(X.shape)
+    return A, b, C, X, np.where(rng.random(X.shape) < share, 9.0, V)
+
+
+@METHODS
+def test_a_batch_is_its_rows(method):
+    A, b, _, _, V = table()
+    V[2, :9] = np.nan
+    recovery = ReLULatentRecovery(A, b, method)
+    together = recovery.transform(V)
+    for i, v in enumerate(V):
+        alone = recover_latent(A, b, v, method)
+        assert np.array_equal(alone.latent, together[i])
+        assert np.array_equal(alone.inliers, recovery.results_[i].inliers)
+        assert np.array_equal(~alone.inliers & ~np.isnan(v), recovery.outliers_[i])
+        assert np.array_equal(alone.covariance, recovery.results_[i].covariance)
+    assert np.array_equal(recovery.transform(V), together)
+    assert np.array_equal(recovery.transform(V[::-1])[::-1], together)
+
+
+def test_latent_vectors_and_clean_outputs():
+    A, b, C, X, V = table()
+    recovery = ReLULatentRecovery(A, b).fit()
+    assert np.abs(recovery.transform(V) - C).max() < 0.05
+    assert np.abs(recovery.denoise(V) - X).max() < 0.1
+    assert np.allclose(recovery.inverse_transform(C), X)
+    assert recovery.outliers_[np.abs(V - X) > 1.0].all()
+    assert recovery.outliers_[np.abs(V - X) < 0.04].mean() < 0.01
+
+
+@pytest.mark.parametrize("floor", [1.5, -2.0, "each"])
+def test_other_floors(floor):
+    A, b, C, X, V = table(noise=0.0)
+    floor = np.linspace(-1.0, 1.0, 60) if floor == "each" else floor
+    recovery = ReLULatentRecovery(A, b + floor, floor=floor)
+    assert np.abs(recovery.transform(V + floor) - C).max() < 1e-6
+    assert np.abs(recovery.denoise(V + floor) - (X + floor)).max() < 1e-6
+    assert np.allclose(recovery.inverse_transform(C), X + floor)
+    assert np.abs(recover_latent(A, b + floor, (V + floor)[0], floor=floor).latent - C[0]).max() < 1e-6
+
+
+def test_clean_signals_stand_on_their_floor():
+    A, b, _, X, V = table(noise=0.0)
+    result = recover_latent(A, b + 1.5, V[0] + 1.5, floor=1.5)
+    assert np.abs(result.clean - (X[0] + 1.5)).max() < 1e-6
+    assert np.abs(result.clean + result.outliers - (V[0] + 1.5)).max() < 1e-6
+
+
+def test_from_a_rectified_gaussian():
+    rng = np.random.default_rng(1)
+    W, bias = rng.standard_normal((30, 3)), 0.5 + 0.2 * rng.standard_normal(30)
+    model = unrelu.RectifiedGaussian.from_weights(W, bias)
+    X = np.maximum(rng.standard_normal((5, 3)) @ W.T + bias, 0.0)
+    V = X.copy()
+    V[:, :5] = 7.0
+    recovery = ReLULatentRecovery.from_model(model, rank=3)
+    assert recovery.weights.shape == (30, 3)
+    assert np.abs(recovery.denoise(V) - X).max() < 0.01
+    assert np.abs(recall(model, V, rank=3) - X).max() < 0.01
+    V[:, :5] = np.nan
+    assert np.abs(recall(model, V, rank=3) - X).max() < 0.01
+
+
+def test_from_a_fitted_learner():
+    rng = np.random.default_rng(2)
+    W, bias = rng.standard_normal((20, 2)), 0.5 + 0.2 * rng.standard_normal(20)
+    X = np.maximum(rng.standard_normal((4000, 2)) @ W.T + bias, 0.0)
+    learner = unrelu.RectifiedGaussianLearner().fit(X)
+    V = X[:20].copy()
+    V[:, :3] = 9.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AmbiguousOptimumWarning)
+        repaired = recall(learner, V, rank=2)
+    assert ReLULatentRecovery.from_model(learner, rank=2).weights.shape == (20, 2)
+    assert np.median(np.abs(repaired - X[:20])) < 0.05
+    assert np.median(np.abs(repaired - X[:20])[:, :3]) < 0.15
+
+
+@pytest.mark.parametrize("floor", [0.0, 1.5])
+def test_memory_of_a_matrix(floor):
+    rng = np.random.default_rng(3)
+    A, b = rng.standard_normal((3, 40)), 0.3 * rng.standard_normal(40)
+    X = np.maximum(rng.standard_normal((200, 3)) @ A + b, 0.0) + floor
+    memory = unrelu.ReLUMatrixRecovery(3, floor=floor).fit(X[:190])
+    V = np.where(rng.random((10, 40)) < 0.2, 8.0, X[190:])
+    V[0, :8] = np.nan
+    assert np.abs(recall(memory, V) - X[190:]).max() < 0.01
+    recovery = ReLULatentRecovery.from_model(memory)
+    assert np.allclose(recovery.inverse_transform(recovery.transform(V)), recovery.denoise(V))
+
+
+def test_doubtful_rows_are_named():
+    rng = np.random.default_rng(0)
+    A, b, c = rng.standard_normal((40, 3)), rng.standard_normal(40), np.array([0.6, -0.4, -0.7])
+    v = np.concatenate([np.maximum(A @ c + b, 0.0), np.maximum(b - A @ c, 0.0)]) + 0.02 * rng.standard_normal(80)
+    sure = np.tile(np.maximum(A @ c + b, 0.0), 2)
+    recovery = ReLULatentRecovery(np.vstack([A, A]), np.tile(b, 2))
+    with pytest.warns(AmbiguousOptimumWarning, match="rows 1 ") as caught:
+        recovery.recover(np.stack([sure, v, sure]))
+    assert caught[0].filename == __file__
+    assert [result.unambiguous for result in recovery.results_] == [True, False, True]
+    assert recovery.results_[1].rival is not None
+
+
+def test_scikit_learn_manners():
+    A, b, C, _, V = table()
+    recovery = ReLULatentRecovery(A, b, RobustLatent(Gaussian(2.0)), random_state=3)
+    copy = pickle.loads(pickle.dumps(clone(recovery)))
+    assert np.array_equal(copy.fit_transform(V), recovery.transform(V))
+    assert np.array_equal(recovery.transform(pd.DataFrame(V)), recovery.transform(V))
+    assert np.array_equal(recovery.transform(V.tolist()), recovery.transform(V))
+    before = V.copy()
+    recovery.denoise(V)
+    assert np.array_equal(V, before)
+    assert np.abs(ReLULatentRecovery(A, b, random_state=np.random.default_rng(0)).transform(V) - C).max() < 0.05
+
+
+A, B, _, _, TABLE = table()
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "call"),
+    [
+        (InvalidDataError, "60 entries", lambda: recover_latent(A, B, TABLE[0, :-1])),
+        (InvalidDataError, "one vector", lambda: recover_latent(A, B, TABLE)),
+        (InvalidDataError, "60 entries", lambda: ReLULatentRecovery(A, B).transform(TABLE[0])),
+        (InvalidDataError, "v must be an array of numbers", lambda: recover_latent(A, B, ["a"] * 60)),
+        (
+            InvalidDataError,
+            "Row 1 is missing",
+            lambda: ReLULatentRecovery(A, B).transform([TABLE[0], np.full(60, np.nan)]),
+        ),
+        (InvalidDataError, "Row 0 has no positive", lambda: ReLULatentRecovery(A, B).transform(-np.ones((2, 60)))),
+        (InvalidDataError, "no positive", lambda: recover_latent(A, B, np.ones(60), floor=1.0)),
+        (InvalidParameterError, "d x k", lambda: recover_latent(A[:, 0], B, TABLE[0])),
+        (InvalidParameterError, "d x k", lambda: recover_latent(A[:, :0], B, TABLE[0])),
+        (InvalidParameterError, "one number per row", lambda: recover_latent(A, B[:-1], TABLE[0])),
+        (InvalidParameterError, "one number per row", lambda: recover_latent(A, 0.0, TABLE[0])),
+        (
+            InvalidParameterError,
+            "weights must be finite",
+            lambda: recover_latent(np.where(A > 2, np.nan, A), B, TABLE[0]),
+        ),
+        (InvalidParameterError, "bias must be finite", lambda: recover_latent(A, np.full(60, np.inf), TABLE[0])),
+        (InvalidParameterError, "floor", lambda: recover_latent(A, B, TABLE[0], floor=np.nan)),
+        (InvalidParameterError, "floor", lambda: recover_latent(A, B, TABLE[0], floor=[0.0, 1.0])),
+        (InvalidParameterError, "Did you mean 'lasso'", lambda: recover_latent(A, B, TABLE[0], "laso")),
+        (InvalidParameterError, "method", lambda: recover_latent(A, B, TABLE[0], None)),
+        (InvalidParameterError, "random_state", lambda: recover_latent(A, B, TABLE[0], random_state="x")),
+        (InvalidParameterError, "No layer in int", lambda: ReLULatentRecovery.from_model(3)),
+        (InvalidParameterError, "fitted", lambda: recall(unrelu.RectifiedGaussianLearner(), TABLE)),
+        (Exception, "not fitted", lambda: recall(unrelu.ReLUMatrixRecovery(), TABLE)),
+        (InvalidParameterError, "Unknown method", lambda: ReLULatentRecovery(A, B, "none").fit()),
+    ],
+)
+def test_bad_input(error, message, call):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_a_table_without_rows():
+    try:
+        assert ReLULatentRecovery(A, B).transform(np.empty((0, 60))).shape == (0, 3)
+    except InvalidDataError:
+        return
+
+
+@pytest.mark.parametrize("method", [RobustLatent(), LatentLasso()])
+def test_a_prior_beside_a_method_object(method):
+    with pytest.raises(InvalidParameterError, match="prior"):
+        recover_latent(A, B, TABLE[0], method, prior="gaussian")
+
+
+def test_a_class_is_no_method():
+    with pytest.raises(InvalidParameterError, match="method"):
+        recover_latent(A, B, TABLE[0], RobustLatent)
+
+
+def test_fit_checks_the_layer():
+    with pytest.raises(InvalidParameterError, match="rank"):
+        ReLULatentRecovery(np.ones((5, 3)), np.ones(5)).fit()
+
+
+def test_inverse_transform_of_wrong_lengths():
+    try:
+        ReLULatentRecovery(A, B).inverse_transform(np.ones((2, 5)))
+    except InvalidDataError:
+        return
+
+
+def test_reference_draws_are_not_the_code_under_test():
+    A_, b_, c_, v_, bad = reference.draw(np.random.default_rng(0), 50, 2, share=0.2)
+    assert bad.sum() == 10
+    assert np.array_equal(v_[~bad], np.maximum(A_ @ c_ + b_, 0.0)[~bad])
