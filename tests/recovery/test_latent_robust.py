@@ -208,9 +208,6 @@ def test_entries_that_do_not_determine_c(hidden):
     assert (np.diag(result.covariance)[2:] > 1.0).all()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the last set of entries is not settled where columns nearly depend on each other"
-)
 def test_nearly_dependent_columns():
     rng = np.random.default_rng(2)
     A = rng.standard_normal((200, 1)) + 0.01 * rng.standard_normal((200, 6))

@@ -341,3 +341,14 @@ def test_the_bias_is_read_off_without_loss():
     np.testing.assert_allclose(factors.matrix(), theta, atol=1e-12)
     np.testing.assert_allclose(factors.bias, theta.mean(axis=0), atol=1e-12)
     np.testing.assert_allclose(factors.latent.mean(axis=0), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", [ANMD(), ThreeBlock(), EBCD()])
+def test_whoever_watches_sees_factors_that_a_fit_can_go_on_from(method):
+    """Not those of rank k + 1 that hold the bias as one more component."""
+    seen = []
+    values = table(latent_matrix(5, 60, 30, 3, bias=True))
+    task = Task(DenseCells(values), rank=3, max_iterations=4, watch=lambda i, residual, factors: seen.append(factors))
+    method.recover(task)
+    assert len(seen) == 4
+    assert all(factors.rank == 3 and factors.bias is not None for factors in seen)

@@ -230,20 +230,6 @@ def test_the_keeper_keeps_a_copy(tmp_path, facts):
     np.testing.assert_array_equal(SavedState.load(tmp_path / "state.npz").factors.matrix(), wanted)
 
 
-def test_a_bias_within_the_components_is_taken_out(tmp_path, facts):
-    """Methods without a bias fit one more component: T = C A' + 1 b' has rank k + 1."""
-    factors = _factors()
-    more = Factors(factors.extend(factors.latent), factors.extended, None)
-    with Keeper(tmp_path / "state.npz", facts) as keeper:
-        keeper(1, 0.5, more)
-    back = SavedState.load(tmp_path / "state.npz").factors
-    assert back.rank == K
-    np.testing.assert_allclose(back.matrix(), factors.matrix(), atol=1e-12)
-    with Keeper(tmp_path / "zero.npz", {**facts, "gauge": "zero"}) as keeper:
-        keeper(1, 0.5, more)
-    assert SavedState.load(tmp_path / "zero.npz").factors.rank == K + 1
-
-
 def test_going_on_counts_on_and_keeps_the_ranks_tried(tmp_path, facts):
     before = SavedState(_factors(), 20, 0.1, facts, ((1, 0.5), (2, 0.1)))
     with Keeper(tmp_path / "state.npz", facts, before) as keeper:

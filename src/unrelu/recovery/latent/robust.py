@@ -115,10 +115,7 @@ def _least_squares(
         if (used == before).all() or (used.sum() < k and not prior.proper):
             break
         gram = A[used].T @ A[used] / scale**2 + prior.penalty[0] * np.eye(k)
-        c = c.copy()
-        penalized_minimum(
-            np.tril(gram), A[used].T @ (v - b)[used] / scale**2, prior.penalty[1], bool(prior.penalty[2]), c
-        )
+        c = _penalized(A[used] / scale, (v - b)[used] / scale, gram, prior, c)
     if not known and used.sum() > k:
         residuals = (v - np.maximum(A @ c + b, 0.0))[agree]
         scale = max(float(np.sqrt((residuals**2).sum() / max(agree.sum() - k, 1))), _LEAST * _typical(v))

@@ -6,13 +6,12 @@ import hashlib
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
-from unrelu.contracts import FloatArray
 from unrelu.engines.local import map_in_threads
 from unrelu.errors import InvalidParameterError, ModelFileError, OutputError, UnreluWarning
 from unrelu.recovery.matrix.cells import Cells, tiles
@@ -179,8 +178,8 @@ class Keeper:
         self._rank_errors = (*self._rank_errors, (rank, error))
 
     def __call__(self, iteration: int, residual: float, factors: Factors) -> None:
-        # A copy: methods may use their arrays again.
-        own = _own(factors, free_bias=self._facts.get("gauge") != "zero")
+        bias = None if factors.bias is None else factors.bias.copy()
+        own = Factors(factors.latent.copy(), factors.loadings.copy(), bias)  # methods may use their arrays again
         self.latest = SavedState(own, self._before + iteration, residual, self._facts, self._rank_errors)
         if time.monotonic() >= self._due:
             try:
@@ -211,18 +210,3 @@ class Keeper:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._write()
-
-
-def _own(factors: Factors, free_bias: bool) -> Factors:
-    """A copy that a fit can go on from: where a method has put the bias into one more component, it is taken out."""
-    if not free_bias:
-        return Factors(factors.latent.copy(), factors.loadings.copy(), None)
-    if factors.bias is not None:
-        return Factors(factors.latent.copy(), factors.loadings.copy(), factors.bias.copy())
-    centred = replace(factors, bias=np.zeros(len(factors.loadings))).balanced()
-    return _first_components(centred, factors.rank - 1)
-
-
-def _first_components(factors: Factors, count: int) -> Factors:
-    latent: FloatArray = np.ascontiguousarray(factors.latent[:, :count])
-    return Factors(latent, np.ascontiguousarray(factors.loadings[:, :count]), factors.bias)
