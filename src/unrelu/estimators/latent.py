@@ -120,8 +120,18 @@ class ReLULatentRecovery(TransformerMixin, BaseEstimator):
         self.random_state = random_state
 
     @classmethod
-    def from_model(cls, model: Any, *, rank: int | None = None, prior: str | Prior | None = "gaussian") -> Self:
+    def from_model(
+        cls,
+        model: Any,
+        method: str | LatentMethod = "robust",
+        *,
+        rank: int | None = None,
+        prior: str | Prior | None = "gaussian",
+        random_state: Any = 0,
+    ) -> Self:
         """The layer that a model describes: a RectifiedGaussian, a fitted learner of one, or a ReLUMatrixRecovery.
+
+        ``rank`` cuts the former to that many latent dimensions; ``prior`` is for method="robust" only.
 
         >>> import numpy as np
         >>> import unrelu
@@ -129,16 +139,18 @@ class ReLULatentRecovery(TransformerMixin, BaseEstimator):
         >>> unrelu.ReLULatentRecovery.from_model(model).weights.shape
         (3, 3)
         """
+        known = prior if method == "robust" else None
         if isinstance(model, ReLUMatrixRecovery):
             check_is_fitted(model)
-            return cls(model.components_.T.copy(), model.bias_, prior=prior, floor=np.array(model._assumptions().floor))
+            floor, weights = np.array(model._assumptions().floor), model.components_.T.copy()
+            return cls(weights, model.bias_, method, prior=known, floor=floor, random_state=random_state)
         law = getattr(model, "distribution_", model)
         if not isinstance(law, RectifiedGaussian):
             raise InvalidParameterError(
                 f"No layer in {type(model).__name__}: give a RectifiedGaussian, a fitted RectifiedGaussianLearner or a"
                 " fitted ReLUMatrixRecovery."
             )
-        return cls(law.weights(rank), law.bias, prior=prior, floor=law.floor)
+        return cls(law.weights(rank), law.bias, method, prior=known, floor=law.floor, random_state=random_state)
 
     def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: ARG002 - nothing is learned
         """Check the parameters; nothing is learned from X."""
@@ -220,7 +232,15 @@ class ReLULatentRecovery(TransformerMixin, BaseEstimator):
         return RobustLatent(prior)
 
 
-def recall(model: Any, V: ArrayLike, *, rank: int | None = None, prior: str | Prior | None = "gaussian") -> FloatArray:
+def recall(
+    model: Any,
+    V: ArrayLike,
+    method: str | LatentMethod = "robust",
+    *,
+    rank: int | None = None,
+    prior: str | Prior | None = "gaussian",
+    random_state: Any = 0,
+) -> FloatArray:
     """Associative memory: the rows of V as the model would have them, corrupted entries corrected, missing ones filled.
 
     ``model`` is what was learned from clean or slightly dirty rows: a RectifiedGaussian, a fitted learner of one, or a
@@ -236,7 +256,8 @@ def recall(model: Any, V: ArrayLike, *, rank: int | None = None, prior: str | Pr
     >>> bool(np.abs(unrelu.recall(memory, V) - X[290:]).max() < 0.01)
     True
     """
-    return ReLULatentRecovery.from_model(model, rank=rank, prior=prior).denoise(V)
+    memory = ReLULatentRecovery.from_model(model, method, rank=rank, prior=prior, random_state=random_state)
+    return memory.denoise(V)
 
 
 def _numbers(name: str, values: ArrayLike) -> FloatArray:
@@ -251,6 +272,6 @@ def _warn(results: list[LatentResult]) -> None:
     if unsure:
         rows = "v" if len(results) == 1 else f"rows {listed([str(i) for i in unsure])}"
         warn(
-            f"Two latent vectors explain {rows} about equally well: results_ have both, as latent and rival.",
+            f"Two latent vectors explain {rows} about equally well: the result has both, as latent and rival.",
             AmbiguousOptimumWarning,
         )

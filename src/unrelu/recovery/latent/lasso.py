@@ -96,26 +96,41 @@ def solve_lasso(A: FloatArray, v: FloatArray, penalty: float, intercept: bool) -
 
 
 def _newton(design: FloatArray, v: FloatArray, solution: FloatArray, threshold: float) -> FloatArray:
-    """The minimizer of Huber's loss, from a point near it."""
+    """The minimizer of Huber's loss, from a point near it.
+
+    Where Newton's step, from the few entries within the threshold, does not lower the loss, a step of reweighted least
+    squares from all entries does.
+    """
     value = _huber(v - design @ solution, threshold)
     damping = 1e-13 * max(float((design**2).sum()), 1e-300) / design.shape[1] * np.eye(design.shape[1])
     for _ in range(_ROUNDS):
         residual = v - design @ solution
-        inner = np.abs(residual) <= threshold
         gradient = design.T @ np.clip(residual, -threshold, threshold)
-        step = np.linalg.solve(design[inner].T @ design[inner] + damping, gradient)
-        share, moved = 1.0, solution + step
-        tried = _huber(v - design @ moved, threshold)
-        for _ in range(_SHRINKS):
-            if tried <= value:
+        newton = (np.abs(residual) <= threshold).astype(np.float64)
+        moved, tried = solution, value
+        for weights in (newton, threshold / np.maximum(np.abs(residual), threshold)):
+            step = np.linalg.solve(design.T @ (weights[:, None] * design) + damping, gradient)
+            moved, tried = _shortened(design, v, solution, step, threshold, value)
+            if tried < value:
                 break
-            share *= 0.5
-            moved = solution + share * step
-            tried = _huber(v - design @ moved, threshold)
-        if tried > value or np.abs(moved - solution).max() <= 1e-15 * max(float(np.abs(solution).max()), 1e-300):
+        if not tried < value or np.abs(moved - solution).max() <= 1e-15 * max(float(np.abs(solution).max()), 1e-300):
             break
         solution, value = moved, tried
     return solution
+
+
+def _shortened(
+    design: FloatArray, v: FloatArray, solution: FloatArray, step: FloatArray, threshold: float, value: float
+) -> tuple[FloatArray, float]:
+    """(point, loss) after the longest of the steps 1, 1/2, 1/4, ... that does not raise the loss."""
+    moved, tried = solution, value
+    for _ in range(_SHRINKS):
+        moved = solution + step
+        tried = _huber(v - design @ moved, threshold)
+        if tried <= value:
+            break
+        step = 0.5 * step
+    return moved, tried
 
 
 def _huber(residual: FloatArray, threshold: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Protocol
 
 import numpy as np
@@ -142,7 +143,7 @@ class LatentLasso:
         check_positive("norm", self.norm)
         if self.penalty is not None:
             check_positive("penalty", self.penalty)
-        if not (isinstance(self.noise_bound, int | float) and 0.0 <= self.noise_bound < math.inf):
+        if not (isinstance(self.noise_bound, Real) and 0.0 <= float(self.noise_bound) < math.inf):
             raise InvalidParameterError(f"noise_bound must be a finite number of 0 or more, got {self.noise_bound!r}.")
 
     def check(self, layer: Layer) -> None:

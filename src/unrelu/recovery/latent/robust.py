@@ -1,10 +1,13 @@
 """Robust recovery of c from v = ReLU(A c + b) + e + w, e sparse and large, w small (paper 003, section 4).
 
 The noise's scale first: where the layer is off, v is noise, so negative entries are noise or outliers; a half-normal
-part and an even one are told apart by EM. Then a search for the lowest optimum of Tukey's loss of v - ReLU(A c + b)
-(:mod:`unrelu.kernels.latent_search`), at a scale somewhat below: a narrow loss tells two candidate vectors apart, a
-wide one averages them. Then the scale again from all residuals, descent at it, and least squares on the entries that
-are on and agree: as accurate as if somebody had pointed out the outliers.
+part and an even one are told apart by EM. Without negative entries (noise before the rectifier, a model that fits only
+roughly) a ladder of scales is searched, and the likelihood of the residuals chooses.
+
+Then a search for the lowest optimum of Tukey's loss of v - ReLU(A c + b) (:mod:`unrelu.kernels.latent_search`), at a
+scale somewhat below: a narrow loss tells two candidate vectors apart, a wide one averages them. Then the scale again
+from all residuals, descent at it, and least squares on the entries that are on and agree: as accurate as if somebody
+had pointed out the outliers.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ _NARROW = 0.65
 _ROUNDS, _AGREED = 40, 6
 _AGREES = 3.0  # standard deviations
 _POLISH = 50
+_LADDER = (1e-3, 4e-3, 0.016, 0.064, 0.256)  # of the median entry
+_MOST = 0.5  # share of the entries that agree at a scale so small that chance cannot explain it
 _LEAST = 1e-9  # of the largest entry: below it noise is as good as none
 _UNSURE = 3.0  # difference of log-likelihoods below which two optima cannot be told apart
 _QUARTILE = 0.3186393639643752  # of a half-normal law
@@ -53,10 +58,8 @@ def recover_robustly(
     """One vector; missing entries are left out."""
     seen = ~np.isnan(v)
     A, b, v = np.ascontiguousarray(A[seen]), b[seen], v[seen]
-    d, k = A.shape
-    sizes = np.abs(v)
-    largest, least = float(sizes.max(initial=0.0)), _LEAST * _typical(v)
-    first = initial_scale(v) if noise_scale is None else max(noise_scale, least)
+    k = A.shape[1]
+    least = _LEAST * _typical(v)
     above = int(np.count_nonzero(v > 0.0))
     if above < k and not prior.proper:
         raise InvalidDataError(
@@ -64,11 +67,11 @@ def recover_robustly(
             " prior, such as prior='gaussian', or leave the output out."
         )
     penalty = prior.penalty
-    best, _, other, _, _ = search(A, b, v, _NARROW * first, penalty, _ROUNDS, _AGREED, seed)
-    scale = first
-    if noise_scale is None:
-        fitted = half_normal_scale(residual_sizes(A, b, v, best), first, least, largest)
-        scale = fitted * math.sqrt(d / max(d - k, 1.0))
+    if noise_scale is not None:
+        scale = max(noise_scale, least)
+        best, _, other, _, _ = search(A, b, v, _NARROW * scale, penalty, _ROUNDS, _AGREED, seed)
+    else:
+        scale, best, other = _found_with_scale(A, b, v, penalty, seed)
     candidates = []
     for start in (best, other):
         c = start.copy()
@@ -82,12 +85,44 @@ def recover_robustly(
     return Recovery(c, inliers, scale, covariance, objective, rival if close else None, rival_objective)
 
 
-def initial_scale(v: FloatArray) -> float:
-    """The noise's scale from the negative entries, or a thousandth of a typical entry where there are hardly any."""
+def _found_with_scale(
+    A: FloatArray, b: FloatArray, v: FloatArray, penalty: FloatArray, seed: int
+) -> tuple[float, FloatArray, FloatArray]:
+    """(scale, c, next best c): the search, where the noise's scale is to be found too."""
+    d, k = A.shape
+    typical, largest = _typical(v), float(np.abs(v).max(initial=0.0))
+    first = initial_scale(v)
+    chosen, highest = (math.nan, np.zeros(k), np.zeros(k)), -math.inf
+    for level in [first] if first is not None else [rung * typical for rung in _LADDER]:
+        best, _, other, _, _ = search(A, b, v, _NARROW * level, penalty, _ROUNDS, _AGREED, seed)
+        sizes = residual_sizes(A, b, v, best)
+        if first is None:  # where v is 0 and c agrees, noise was cut off
+            sizes = sizes[(v != 0.0) | (sizes > 0.0)]
+        scale = half_normal_scale(sizes, level, _LEAST * typical, largest)
+        value = _log_likelihood(np.sort(sizes)[k:], max(scale, 1e-6 * typical), largest)
+        if value > highest:
+            chosen, highest = (scale * math.sqrt(d / max(d - k, 1.0)), best, other), value
+        if np.count_nonzero(sizes <= _AGREES * level) - k > _MOST * (len(sizes) - k):
+            break
+    return chosen
+
+
+def _log_likelihood(sizes: FloatArray, scale: float, top: float) -> float:
+    """Of residual sizes under half-normal noise of this scale, or else even up to ``top``, in the best shares."""
+    noise = math.sqrt(2.0 / math.pi) / scale * np.exp(-0.5 * np.minimum(sizes / scale, 38.0) ** 2)
+    share = 0.5
+    for _ in range(30):
+        density = share * noise + (1.0 - share) / top
+        share = min(max(float((share * noise / density).mean()), 0.02), 0.98) if len(sizes) else 0.5
+    return float(np.log(share * noise + (1.0 - share) / top).sum())
+
+
+def initial_scale(v: FloatArray) -> float | None:
+    """The noise's scale from the negative entries; None where there are hardly any."""
     negative = -v[v < 0.0]
     largest, typical = float(np.abs(v).max(initial=0.0)), _typical(v)
     if len(negative) < 4:
-        return 1e-3 * typical
+        return None
     start = float(np.quantile(negative, 0.25)) / _QUARTILE
     return half_normal_scale(negative, start, _LEAST * typical, largest)
 
@@ -117,15 +152,28 @@ def _least_squares(
         gram = A[used].T @ A[used] / scale**2 + prior.penalty[0] * np.eye(k)
         c = _penalized(A[used] / scale, (v - b)[used] / scale, gram, prior, c)
     if not known and used.sum() > k:
-        residuals = (v - np.maximum(A @ c + b, 0.0))[agree]
-        scale = max(float(np.sqrt((residuals**2).sum() / max(agree.sum() - k, 1))), _LEAST * _typical(v))
-    if not prior.proper and np.linalg.matrix_rank(A[used]) < k:
+        clean = np.maximum(A @ c + b, 0.0)
+        noisy = agree & ((v != 0.0) | (clean > 0.0))  # elsewhere noise was cut off
+        squares = ((v - clean)[noisy] ** 2).sum()
+        scale = max(float(np.sqrt(squares / max(noisy.sum() - k, 1))), _LEAST * _typical(v))
+    if not prior.proper and not _determined(A[used], v[used] > _AGREES * scale):
         raise InvalidDataError(
             f"The {used.sum()} entries of an output that are on and agree do not determine {k} latent numbers. Give a"
             " prior, such as prior='gaussian', or leave the output out."
         )
     covariance = np.linalg.pinv(A[used].T @ A[used] / scale**2 + prior.penalty[0] * np.eye(k), hermitian=True)
     return c, agree, scale, np.asarray(covariance)
+
+
+def _determined(A: FloatArray, clear: BoolArray) -> bool:
+    """Whether entries determine c: those that are clearly on, or many that may be.
+
+    A small entry agrees with being off as well, and c can always be made to switch a few of them on.
+    """
+    k = A.shape[1]
+    lacking = k - int(np.linalg.matrix_rank(A[clear]))
+    few = np.count_nonzero(~clear) <= 2 * lacking
+    return lacking == 0 or (not few and int(np.linalg.matrix_rank(A)) == k)
 
 
 def _penalized(A: FloatArray, target: FloatArray, gram: FloatArray, prior: Prior, c: FloatArray) -> FloatArray:
