@@ -97,13 +97,26 @@ def test_penalized_minimum_against_scipy(sparsity, nonnegative):
             assert np.abs(found - np.linalg.solve(gram, right)).max() < 1e-10
 
 
-@pytest.mark.xfail(strict=True, reason="coordinate descent is far from the minimum after thousands of rounds")
 def test_penalized_minimum_of_nearly_dependent_columns():
     rng = np.random.default_rng(5)
     B = rng.standard_normal((60, 1)) + 0.01 * rng.standard_normal((60, 4))
     gram, right, found = B.T @ B, B.T @ rng.standard_normal(60), np.zeros(4)
     penalized_minimum(np.tril(gram), right, 0.0, False, found)
     assert np.allclose(found, np.linalg.solve(gram, right), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("sparsity", "nonnegative"), [(0.03, False), (0.0, True), (0.03, True)])
+def test_optimality_for_nearly_dependent_columns(sparsity, nonnegative):
+    """Where an entry is not 0 its gradient balances the penalty; where it is 0 the penalty holds it there."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        B = rng.standard_normal((60, 1)) + 0.01 * rng.standard_normal((60, 5))
+        gram, right, found = B.T @ B, B.T @ rng.standard_normal(60), np.zeros(5)
+        penalized_minimum(np.tril(gram), right, sparsity, nonnegative, found)
+        slope, on = right - gram @ found, found != 0.0
+        assert np.abs(slope - sparsity * np.sign(found))[on].max(initial=0.0) < 1e-7
+        assert (slope if nonnegative else np.abs(slope))[~on].max(initial=0.0) < sparsity + 1e-7
+        assert not nonnegative or found.min() >= 0.0
 
 
 def test_a_sparse_coordinate_without_data_is_zero():

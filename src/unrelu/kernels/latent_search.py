@@ -25,7 +25,7 @@ from unrelu.contracts import FloatArray
 
 CUT = 4.685
 _LAD_ROUNDS = 15
-_COORDINATE_ROUNDS = 5000
+_COORDINATE_ROUNDS, _SUPPORT_EVERY = 5000, 25
 _MAJORITY, _SECOND_LOOK = 0.7, 7
 _SAME = 1e-3  # relative difference of objectives that belong to one optimum
 
@@ -64,9 +64,13 @@ def _solve(gram: FloatArray, right: FloatArray, solution: FloatArray) -> bool:
 def penalized_minimum(
     gram: FloatArray, right: FloatArray, sparsity: float, nonnegative: bool, solution: FloatArray
 ) -> None:
-    """Minimize x'G x/2 - g'x + sparsity |x|_1 (x >= 0 where asked for) by coordinate descent from ``solution``."""
+    """Minimize x'G x/2 - g'x + sparsity |x|_1 (x >= 0 where asked for) by coordinate descent from ``solution``.
+
+    Coordinate descent finds out soon which entries are 0, but may need very long to find the others where columns are
+    nearly dependent: now and then these are solved for, as far as signs allow.
+    """
     k = len(right)
-    for _ in range(_COORDINATE_ROUNDS):
+    for turn in range(_COORDINATE_ROUNDS):
         moved, size = 0.0, 0.0
         for i in range(k):
             if not gram[i, i] > 0.0:  # nothing determines it: 0 where that is cheapest
@@ -87,6 +91,41 @@ def penalized_minimum(
             solution[i] = entry
         if moved <= 1e-12 * size:
             return
+        if turn % _SUPPORT_EVERY == _SUPPORT_EVERY - 1:
+            for _ in range(k):
+                if _solve_support(gram, right, sparsity, nonnegative, solution):
+                    break
+
+
+@njit(cache=True, nogil=True)
+def _solve_support(
+    gram: FloatArray, right: FloatArray, sparsity: float, nonnegative: bool, solution: FloatArray
+) -> bool:
+    """Move the entries that are not 0 to their minimum, the others held; False where one turned 0 on the way."""
+    k = len(right)
+    support, count = np.empty(k, np.int64), 0
+    for i in range(k):
+        if solution[i] != 0.0 and gram[i, i] > 0.0:
+            support[count] = i
+            count += 1
+    part, aim, wanted = np.empty((count, count)), np.empty(count), np.empty(count)
+    for p in range(count):
+        aim[p] = right[support[p]] - math.copysign(sparsity, solution[support[p]])
+        for q in range(p + 1):
+            part[p, q] = gram[support[p], support[q]]
+    if not _solve(part, aim, wanted):
+        return True
+    share, first = 1.0, -1
+    if sparsity > 0.0 or nonnegative:
+        for p in range(count):
+            now = solution[support[p]]
+            if wanted[p] * now < 0.0 and now / (now - wanted[p]) < share:
+                share, first = now / (now - wanted[p]), support[p]
+    for p in range(count):
+        solution[support[p]] += share * (wanted[p] - solution[support[p]])
+    if first >= 0:
+        solution[first] = 0.0
+    return first < 0
 
 
 @njit(cache=True, nogil=True)
