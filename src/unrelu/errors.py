@@ -19,6 +19,15 @@ class InvalidParameterError(UnreluError, ValueError):
     """A parameter is outside its domain."""
 
 
+class CannotPeelError(InvalidDataError):
+    """A layer cannot be peeled off; ``peeled`` holds the layers above it, and ``report`` what was found of it."""
+
+    def __init__(self, message: str, peeled: object = None, report: object = None) -> None:
+        super().__init__(message)
+        self.peeled = peeled
+        self.report = report
+
+
 class ModelFileError(UnreluError, ValueError):
     """A model file is missing, damaged, or written by a newer version."""
 
@@ -77,6 +86,14 @@ class WeakRowsWarning(UnreluWarning):
 
 class RankDeficientWarning(UnreluWarning):
     """The table has a lower rank than asked for: some components are zero."""
+
+
+class DoubtfulUnitsWarning(UnreluWarning):
+    """Some hidden units found do not follow the law that units have: they may be coincidences of several."""
+
+
+class UnitsNotFoundWarning(UnreluWarning):
+    """Some hidden units of a layer were not found: its output weights are not determined."""
 
 
 class AmbiguousOptimumWarning(UnreluWarning):
