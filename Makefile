@@ -2,6 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || command -v python)
 BIN := .venv/bin
 READY := .venv/.ready
+BENCH_READY := .venv/.ready-benchmark
 
 .PHONY: help setup demo test test-all lint bench clean
 
@@ -9,7 +10,7 @@ help:
 	@echo "make demo      learn a network layer from its activations, write a model and a picture"
 	@echo "make test      linters, types, layers, tests (a few minutes)"
 	@echo "make test-all  the same, with the slow studies"
-	@echo "make bench     accuracy, calibration, speed, memory, start-up and robustness, as one table"
+	@echo "make bench     accuracy, calibration, speed, memory, start-up, robustness and recovery, as one table"
 	@echo "make clean     remove .venv and caches"
 
 setup: $(READY)
@@ -19,6 +20,10 @@ $(READY): pyproject.toml
 	"$(PYTHON)" -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $(READY)
+
+$(BENCH_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,benchmark]"
+	@touch $(BENCH_READY)
 
 demo: setup
 	$(BIN)/unrelu demo
@@ -35,7 +40,7 @@ test: lint
 test-all: lint
 	$(BIN)/python -m pytest
 
-bench: setup
+bench: $(BENCH_READY)
 	$(BIN)/python -m benchmarks
 
 clean:

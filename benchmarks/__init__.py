@@ -9,6 +9,7 @@
     planner.py       does the planned number of rows reach the planned error?
     robust.py        the robust learner in a zoo of outliers, some cells; ``python -m benchmarks.robust`` runs all
     robust_limits.py many columns with few rows, single cells replaced
+    latent.py        latent vectors against rivals, oracle and Theorem 4; needs ``pip install "unrelu[benchmark]"``
 
 Run some of them with ``python -m benchmarks accuracy speed``.
 """

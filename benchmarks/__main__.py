@@ -19,6 +19,7 @@ NAMES = (
     "robust",
     "robust_limits",
     "matrix",
+    "latent",
 )
 
 

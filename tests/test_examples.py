@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from examples import digits_held_out
+from examples import digits_held_out, digits_memory
 
 
 @pytest.fixture(scope="module")
@@ -29,3 +29,34 @@ def test_errors_are_over_hidden_pixels_only(comparison):
 def test_the_picture_is_drawn(comparison, tmp_path):
     digits_held_out.draw(comparison, str(tmp_path / "digits.png"), digits=3)
     assert (tmp_path / "digits.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.fixture(scope="module")
+def memory():
+    return digits_memory.main(["--rows", "40", "--learned", "500"])
+
+
+def test_corrupted_images_are_recalled(memory):
+    errors, replaced = memory.images.errors(), memory.images.errors_where_replaced()
+    rivals = ("nearest row learned", "PCA", "least squares", "median filter")
+    for recalled in ("recalled", digits_memory.BY_DIGIT):
+        assert errors[recalled] < 0.7 * errors["corrupted"]
+        assert errors[recalled] < min(errors[name] for name in rivals)
+    assert replaced[digits_memory.BY_DIGIT] < 0.9 * min(replaced[name] for name in rivals)
+    assert memory.images.share_right > 0.85
+
+
+def test_a_network_reads_from_recalled_activations_as_from_clean_ones(memory):
+    errors, accuracy = memory.activations.errors(), memory.accuracy
+    assert errors["recalled"] < 0.2 * errors["corrupted"]
+    assert errors["recalled"] < 0.4 * min(errors["PCA"], errors["least squares"], errors["nearest row learned"])
+    assert errors["recalled"] < 1.2 * errors["told which"]
+    assert memory.activations.share_found > 0.75
+    assert memory.activations.share_right > 0.9
+    assert accuracy["corrupted"] < accuracy["clean"] - 0.05
+    assert accuracy["recalled"] > accuracy["clean"] - 0.05
+
+
+def test_the_memory_picture_is_drawn(memory, tmp_path):
+    digits_memory.draw(memory, str(tmp_path / "memory.png"), digits=3)
+    assert (tmp_path / "memory.png").read_bytes().startswith(b"\x89PNG")

@@ -10,7 +10,7 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,7 +111,7 @@ class ArchiveFormat:
 
     def header(self, path: FilePath) -> dict[str, Any]:
         """The facts the file states about itself."""
-        header = self._read(path, lambda file: json.loads(file["header"].tobytes().decode()))
+        header = self._picked(path, lambda file: json.loads(file["header"].tobytes().decode()))
         name = os.fspath(path)
         if not isinstance(header, dict) or header.get("format") != self.name:
             raise ModelFileError(f"{name} is not an unrelu {self.called}.")
@@ -127,22 +127,31 @@ class ArchiveFormat:
 
     def arrays(self, path: FilePath, *names: str) -> list[Any]:
         """The named arrays."""
-        return self._read(path, lambda file: [file[name] for name in names])
+        return self._picked(path, lambda file: [file[name] for name in names])
 
-    def _read(self, path: FilePath, pick: Callable[[Any], T]) -> T:
-        """What ``pick`` takes from the archive at ``path``; every way this can fail has its one line."""
-        name = os.fspath(path)
-        try:
-            with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-                return pick(archive)
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise ModelFileError(f"There is no {self.called} {name}.") from error
-        except IsADirectoryError as error:
-            raise ModelFileError(f"{name} is a folder, not a {self.called}.") from error
-        except PermissionError as error:
-            raise ModelFileError(f"{name} may not be read: {error.strerror}.") from error
-        except Exception as error:  # the zip and array readers meet foreign bytes with a dozen exception types
-            raise ModelFileError(f"{name} is not an unrelu {self.called}, or is damaged.") from error
+    def _picked(self, path: FilePath, pick: Callable[[Any], T]) -> T:
+        return _picked(path, pick, self.called, f"an unrelu {self.called}")
+
+
+def foreign_arrays(path: FilePath, names: Sequence[str], called: str) -> dict[str, Any]:
+    """Those of the named arrays that are in an archive of somebody's own, which messages call a ``called``."""
+    return _picked(path, lambda file: {name: file[name] for name in names if name in file.files}, called, f"a {called}")
+
+
+def _picked(path: FilePath, pick: Callable[[Any], T], called: str, expected: str) -> T:
+    """What ``pick`` takes from the archive at ``path``; every way this can fail has its one line."""
+    name = os.fspath(path)
+    try:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            return pick(archive)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ModelFileError(f"There is no {called} {name}.") from error
+    except IsADirectoryError as error:
+        raise ModelFileError(f"{name} is a folder, not a {called}.") from error
+    except PermissionError as error:
+        raise ModelFileError(f"{name} may not be read: {error.strerror}.") from error
+    except Exception as error:  # the zip and array readers meet foreign bytes with a dozen exception types
+        raise ModelFileError(f"{name} is not {expected}, or is damaged.") from error
 
 
 def stated_format(path: FilePath) -> str | None:

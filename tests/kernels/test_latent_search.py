@@ -13,7 +13,6 @@ from unrelu.kernels.latent_search import (
     penalized_minimum,
     residual_sizes,
     search,
-    subset_solution,
 )
 
 NO_PENALTY = np.zeros(3)
@@ -123,21 +122,6 @@ def test_a_sparse_coordinate_without_data_is_zero():
     found = np.array([5.0, 5.0])
     penalized_minimum(np.diag([1.0, 0.0]), np.array([3.0, 0.0]), 1.0, False, found)
     assert found == pytest.approx([2.0, 0.0])
-
-
-def test_subset_solution_fits_its_entries_and_refuses_dependent_ones():
-    rng = np.random.default_rng(6)
-    A, b, v = rng.standard_normal((9, 4)), rng.standard_normal(9), rng.standard_normal(9)
-    entries, c, state = np.arange(9), np.empty(4), np.array([1], np.uint64)
-    seen = set()
-    for _ in range(300):
-        assert subset_solution(A, b, v, entries, 7, state, np.empty((4, 5)), c)
-        assert np.abs((A @ c + b - v)[entries[:4]]).max() < 1e-8
-        assert entries[:7].max() < 7
-        seen.add(tuple(sorted(entries[:4])))
-    assert len(seen) == 35
-    assert sorted(entries) == list(range(9))
-    assert not subset_solution(np.ones((9, 4)), b, v, entries, 9, state, np.empty((4, 5)), c)
 
 
 def test_least_deviations_shrug_off_outliers():

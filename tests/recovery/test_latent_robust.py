@@ -188,6 +188,15 @@ def test_a_majority_is_no_tie():
     assert np.abs(result.latent - c).max() < 0.05
 
 
+@pytest.mark.parametrize("share", [0.2, 0.4])
+def test_negative_outliers_are_not_taken_for_noise(share):
+    for seed in range(10):
+        A, b, c, v, corrupted = reference.draw(np.random.default_rng(seed), 100, 10, share=share)
+        result = unrelu.recover_latent(A, b, v)
+        assert np.abs(result.latent - c).max() < 1e-6
+        assert not result.inliers[corrupted].any()
+
+
 @pytest.mark.parametrize("share", [0.2, 0.35])
 def test_outliers_beside_noise_without_negative_entries(share):
     errors, best = [], []

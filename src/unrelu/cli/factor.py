@@ -14,7 +14,7 @@ import typer
 
 from unrelu.cli.options import ColumnsOption, DropOption, FloorOption, JsonOption, ToleranceOption, floors, listed_items
 from unrelu.cli.outcome import Answer
-from unrelu.errors import InvalidParameterError, OutputError, UnreluWarning, WeakColumnsWarning, WeakRowsWarning
+from unrelu.errors import InvalidParameterError, UnreluWarning, WeakColumnsWarning, WeakRowsWarning
 
 if TYPE_CHECKING:
     from rich.table import Table as ShownTable
@@ -108,17 +108,10 @@ class _Files:
 
     def check(self, inputs: list[str]) -> None:
         """Everything about outputs that can be refused before the long work."""
-        from unrelu.cli.outputs import check_outputs
-        from unrelu.samples.tables import WRITERS
+        from unrelu.cli.outputs import check_kinds, check_outputs
 
         check_outputs([self.output, self.hidden, self.latent, self.picture, self.state], inputs)
-        for table in (self.hidden, self.latent):
-            if table is not None and not table.name.lower().endswith(tuple(WRITERS)):
-                raise OutputError(f"{table}: unknown kind of file. Known are {', '.join(WRITERS)}.")
-        if self.picture is not None:
-            from unrelu.report.pictures import check_picture
-
-            check_picture(self.picture)
+        check_kinds((self.hidden, self.latent), self.picture)
 
     def write(self, recovery: ReLUMatrixRecovery, table: Table) -> None:
         """Each file whole or not at all; the state goes last, and only if there is nothing to go on with."""

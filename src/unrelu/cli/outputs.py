@@ -36,6 +36,18 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path] =
                 raise _Tried
 
 
+def check_kinds(tables: Iterable[Path | None], picture: Path | None) -> None:
+    """Raise unless tables and a picture of these names (None: not wanted) can be written."""
+    from unrelu.report.pictures import check_picture
+    from unrelu.samples.tables import WRITERS
+
+    for table in tables:
+        if table is not None and not table.name.lower().endswith(tuple(WRITERS)):
+            raise OutputError(f"{table}: unknown kind of file. Known are {', '.join(WRITERS)}.")
+    if picture is not None:
+        check_picture(picture)
+
+
 @contextmanager
 def output_folder(folder: Path) -> Iterator[None]:
     """A folder to write into, created if missing, and removed again if the work fails with it still empty."""

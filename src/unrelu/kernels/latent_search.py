@@ -10,7 +10,7 @@ on, and solves the k equations; a step that does not lower J is halved. The scal
 
 Starts: least absolute deviations, one-sided where v is at the floor (min sum_{v > tau} |v - b - A c| + sum_{|v| <= tau}
 (A c + b)_+, which is convex; entries below -tau can only be outliers), on all entries and on random parts of them: a
-part often leaves out the outliers that mislead the whole. And exact solves of k random entries above tau.
+part often leaves out the outliers that mislead the whole.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from unrelu.contracts import FloatArray
 CUT = 4.685
 _LAD_ROUNDS = 15
 _COORDINATE_ROUNDS, _SUPPORT_EVERY = 5000, 25
+_TOGETHER = 12  # starts of one round
 _MAJORITY, _SECOND_LOOK = 0.7, 7
 _SAME = 1e-3  # relative difference of objectives that belong to one optimum
 
@@ -246,43 +247,6 @@ def _uniform(state: Any) -> float:
 
 
 @njit(cache=True, nogil=True)
-def subset_solution(
-    A: FloatArray, b: FloatArray, v: FloatArray, entries: Any, count: int, state: Any, work: FloatArray, c: FloatArray
-) -> bool:
-    """c from k of the first ``count`` entries, drawn at random; False where they are dependent."""
-    k = A.shape[1]
-    gram, right = work[:, :k], work[:, k]
-    for j in range(k):
-        q = j + int(_uniform(state) * (count - j))
-        entries[j], entries[q] = entries[q], entries[j]
-        gram[j] = A[entries[j]]
-        right[j] = v[entries[j]] - b[entries[j]]
-    for j in range(k):
-        p = j
-        for h in range(j + 1, k):
-            if abs(gram[h, j]) > abs(gram[p, j]):
-                p = h
-        if abs(gram[p, j]) < 1e-10:
-            return False
-        if p != j:
-            for h in range(k):
-                gram[j, h], gram[p, h] = gram[p, h], gram[j, h]
-            right[j], right[p] = right[p], right[j]
-        for h in range(j + 1, k):
-            f = gram[h, j] / gram[j, j]
-            for q in range(j, k):
-                gram[h, q] -= f * gram[j, q]
-            right[h] -= f * right[j]
-    for back in range(k):
-        j = k - 1 - back
-        entry = right[j]
-        for h in range(j + 1, k):
-            entry -= gram[j, h] * c[h]
-        c[j] = entry / gram[j, j]
-    return True
-
-
-@njit(cache=True, nogil=True)
 def half_normal_scale(sizes: FloatArray, start: float, least: float, top: float) -> float:
     """Scale of the half-normal part of sizes |x|, which are noise or else spread evenly up to ``top`` (EM)."""
     if sizes.max() <= least:
@@ -352,44 +316,24 @@ def search(
     """
     d, k = A.shape
     state = np.array([seed], np.uint64)
-    tau, typical = 3.0 * scale, np.median(np.abs(v)) + 1e-300
-    entries, count = np.empty(d, np.int64), 0
-    for i in range(d):
-        if v[i] > tau:
-            entries[count] = i
-            count += 1
-    work, drawn, part = np.empty((k, k + 1)), np.empty(k), np.ones(d, np.bool_)
-    deviations, kept, subsets = 12, 8, 300
-    starts, values = np.zeros((deviations + kept, k)), np.empty(deviations + kept)
+    tau, typical = 3.0 * scale, np.median(np.abs(v[v != 0.0])) if np.any(v != 0.0) else 1.0
+    part, c = np.ones(d, np.bool_), np.empty(k)
     best, other = np.zeros(k), np.zeros(k)
     lowest, next_lowest, hits, used = math.inf, math.inf, 0, 0
     for turn in range(rounds):
         used += 1
-        values[:] = math.inf
-        for a in range(deviations):
-            starts[a] = 0.0
-            values[a] = 0.0
+        for a in range(_TOGETHER):
+            c[:] = 0.0
             if turn > 0 or a > 1:
-                share = 0.35 + 0.4 * _uniform(state)
+                share = 0.35 + 0.4 * _uniform(state) if a % 3 else min(3.0 * k / d, 0.75)
                 for i in range(d):
                     part[i] = _uniform(state) < share
             if turn > 0 or a != 1:  # the second start is 0 itself
-                least_deviations(A, b, v, starts[a], tau, part, penalty[0] * scale, typical)
-        for _ in range(subsets if count >= k else 0):
-            if subset_solution(A, b, v, entries, count, state, work, drawn):
-                value = objective(A, b, v, drawn, max(4.0 * scale, 0.1 * typical), penalty)
-                worst = deviations + np.argmax(values[deviations:])
-                if value < values[worst]:
-                    values[worst] = value
-                    starts[worst] = drawn
-        for a in range(deviations + kept):
-            if values[a] == math.inf:
-                continue
-            c = starts[a]
+                least_deviations(A, b, v, c, tau, part, penalty[0] * scale, typical)
             if penalty[2] > 0.0:
                 for j in range(k):
                     c[j] = max(c[j], 0.0)
-            wide = max(8.0, 2.0 * typical / scale) if turn == 0 and a < 2 else 8.0
+            wide = max(8.0, 2.0 * typical / scale) if turn == 0 and a < 2 else max(8.0, 0.1 * typical / scale)
             while wide > 1.0:
                 descend(A, b, v, c, wide * scale, penalty, 4)
                 wide *= 0.5

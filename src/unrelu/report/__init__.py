@@ -8,6 +8,9 @@
     outlier_picture.py  the picture of a table's outliers: scores, and the strangest cells
     factor_summary.py  recovered components in plain numbers and tables
     factor_picture.py  a table beside the matrix recovered behind it, and its components
+    recover_summary.py  recovered rows in plain numbers and tables
+    recover_picture.py  a table beside the clean one, its outliers and residuals
+    table_image.py    what pictures of whole tables share
     reproduction_picture.py  a reproduced figure or table, laid out like the paper's
 
 Every function takes results and gives a value; nothing here computes an estimate or prints.

@@ -7,28 +7,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.estimators.matrix import ReLUMatrixRecovery
 from unrelu.recovery.matrix.contracts import MatrixReport
 from unrelu.report.factor_summary import column_labels, component_names, variance_shares
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, tidy
+from unrelu.report.table_image import MOST_CELLS, MOST_NAMES, Numbers, evenly, name_columns
 from unrelu.validation import floor_per_column
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-_MOST_CELLS = 240  # rows and columns of an image; more would not be told apart
 _MOST_BARS, _MOST_BAR_PANELS = 60, 5
-_MOST_NAMES = 30
-_LONGEST_NAME = 14
 _BRIGHTEST = 98.0  # percentile of the heights from which on colours are full
 _COLOURS = "RdBu_r"
 _COMPONENTS = "Components: loadings of the columns, and share of the variance"
-
-Numbers = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +46,11 @@ class FactorResult:
 
     @classmethod
     def of(
-        cls, recovery: ReLUMatrixRecovery, part: Callable[[Numbers, Numbers], FloatArray], most: int = _MOST_CELLS
+        cls, recovery: ReLUMatrixRecovery, part: Callable[[Numbers, Numbers], FloatArray], most: int = MOST_CELLS
     ) -> FactorResult:
         """From what was recovered; ``part`` gives the table's values in some rows and columns."""
         row_order, order = component_order(recovery)
-        rows, columns = row_order[_evenly(len(row_order), most)], order[_evenly(len(order), most)]
+        rows, columns = row_order[evenly(len(row_order), most)], order[evenly(len(order), most)]
         floor = floor_per_column(recovery.floor, recovery.n_features_in_)[columns]
         heights = part(rows, columns) - floor
         hidden = recovery.latent_[rows] @ recovery.components_[:, columns] + recovery.bias_[columns] - floor
@@ -77,15 +72,6 @@ def component_order(recovery: ReLUMatrixRecovery) -> tuple[Numbers, Numbers]:
     size = np.sqrt((recovery.components_**2).sum(axis=0) + height**2)
     share = recovery.components_[0] / np.where(size > 0.0, size, 1.0)
     return np.argsort(recovery.latent_[:, 0], kind="stable"), np.argsort(share, kind="stable")
-
-
-def _evenly(count: int, most: int) -> Numbers:
-    """At most so many of the numbers from 0 to count - 1, evenly spread.
-
-    >>> _evenly(9, 3), _evenly(2, 3)
-    (array([0, 4, 8]), array([0, 1]))
-    """
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.intp))
 
 
 def factor_picture(result: FactorResult) -> Figure:
@@ -145,16 +131,7 @@ def _draw_image(axes: Axes, image: Any, result: FactorResult, title: str) -> Non
     axes.set_xticks([])
     axes.set_yticks([])
     axes.spines[:].set_visible(False)
-    _name_columns(axes, tuple(result.names[j] for j in result.order.tolist()))
-
-
-def _name_columns(axes: Axes, names: tuple[str, ...]) -> None:
-    if len(names) > _MOST_NAMES:
-        return
-    short = [_short(name) for name in names]
-    flat = len(short) * max(map(len, short)) <= 45
-    axes.set_xticks(range(len(short)), short, rotation=0 if flat else 90, fontsize=8)
-    axes.tick_params(axis="x", length=0)
+    name_columns(axes, tuple(result.names[j] for j in result.order.tolist()))
 
 
 def _mark_weak(axes: Axes, result: FactorResult) -> None:
@@ -194,8 +171,8 @@ def _draw_components(figure: SubFigure, result: FactorResult) -> None:
     every[0].plot(weak, np.zeros(len(weak)), "v", color=NAIVE, markersize=6)
     every[0].set_title(_COMPONENTS, loc="left", fontsize=11, color=INK)
     every[-1].set_xlim(-0.6, d - 0.4)
-    _name_columns(every[-1], result.names)
-    if d > _MOST_NAMES:
+    name_columns(every[-1], result.names)
+    if d > MOST_NAMES:
         every[-1].set_xlabel("column")
 
 
@@ -207,10 +184,10 @@ def _draw_component_image(figure: SubFigure, result: FactorResult) -> None:
     )
     labels = _component_labels(result)
     step = max(1, -(-len(labels) // 12))
-    tidy(axes, _COMPONENTS, "column" if len(result.names) > _MOST_NAMES else "", "")
+    tidy(axes, _COMPONENTS, "column" if len(result.names) > MOST_NAMES else "", "")
     axes.set_yticks(range(0, len(labels), step), labels[::step], fontsize=8)
     axes.spines[:].set_visible(False)
-    _name_columns(axes, result.names)
+    name_columns(axes, result.names)
     weak = np.array(result.report.weak_columns)
     axes.plot(weak, np.full(len(weak), -0.5), "v", color=NAIVE, markersize=6, clip_on=False)
     figure.colorbar(image, ax=axes, pad=0.02, extend="both")
@@ -237,8 +214,3 @@ def _draw_ranks(axes: Axes, report: MatrixReport) -> None:
     axes.margins(0.15)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     tidy(axes, "Choice of the rank", "rank", "relative error\non held-out cells")
-
-
-def _short(name: str) -> str:
-    cut = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-    return cut.replace("$", r"\$")  # a dollar sign would start a formula

@@ -13,6 +13,7 @@ from rich.text import Text
 from unrelu.contracts import FloatArray
 from unrelu.estimators.matrix import ReLUMatrixRecovery
 from unrelu.recovery.matrix.contracts import MatrixReport
+from unrelu.report.summaries import names_or_numbers
 from unrelu.validation import listed
 
 _MOST_COMPONENTS = 20
@@ -37,10 +38,7 @@ class ComponentSummary:
 
 def column_labels(recovery: ReLUMatrixRecovery) -> tuple[str, ...]:
     """The columns' names; x0, x1, ... where they have none, as in tables written."""
-    names = getattr(recovery, "feature_names_in_", None)
-    if names is None:
-        return tuple(f"x{index}" for index in range(recovery.n_features_in_))
-    return tuple(map(str, names))
+    return names_or_numbers(getattr(recovery, "feature_names_in_", None), recovery.n_features_in_)
 
 
 def component_names(rank: int) -> tuple[str, ...]:

@@ -45,7 +45,16 @@ def labels(model: RectifiedGaussian) -> tuple[str, ...]:
     >>> labels(RectifiedGaussian([0.0, 1.0], [[1.0, 0.0], [0.0, 1.0]]))
     ('x0', 'x1')
     """
-    return model.feature_names or tuple(f"x{index}" for index in range(model.n_features))
+    return names_or_numbers(model.feature_names, model.n_features)
+
+
+def names_or_numbers(names: Sequence[str] | None, d: int) -> tuple[str, ...]:
+    """The columns' names; x0, x1, ... where they have none, as in tables written.
+
+    >>> names_or_numbers(None, 2), names_or_numbers(["As"], 1)
+    (('x0', 'x1'), ('As',))
+    """
+    return tuple(f"x{index}" for index in range(d)) if names is None else tuple(map(str, names))
 
 
 def column_summaries(

@@ -30,10 +30,11 @@ from unrelu.recovery.latent.priors import Prior
 
 _NARROW = 0.65
 _ROUNDS, _AGREED = 40, 6
-_AGREES = 3.0  # standard deviations
+_AGREES = 3.5  # standard deviations: rejecting from 3 on would cost 1.5 % of accuracy, this costs .3 %
 _POLISH = 50
 _LADDER = (1e-3, 4e-3, 0.016, 0.064, 0.256)  # of the median entry
-_MOST = 0.5  # share of the entries that agree at a scale so small that chance cannot explain it
+_MOST, _SOME = 0.5, 0.2  # share of the entries that agree which chance cannot explain; where they agree exactly
+_EXACT = 0.02  # of the scale that was searched at: less is exact
 _LEAST = 1e-9  # of the largest entry: below it noise is as good as none
 _UNSURE = 3.0  # difference of log-likelihoods below which two optima cannot be told apart
 _QUARTILE = 0.3186393639643752  # of a half-normal law
@@ -102,7 +103,8 @@ def _found_with_scale(
         value = _log_likelihood(np.sort(sizes)[k:], max(scale, 1e-6 * typical), largest)
         if value > highest:
             chosen, highest = (scale * math.sqrt(d / max(d - k, 1.0)), best, other), value
-        if np.count_nonzero(sizes <= _AGREES * level) - k > _MOST * (len(sizes) - k):
+        agree = np.count_nonzero(sizes <= _AGREES * level) - k
+        if agree > (_SOME if scale < _EXACT * level else _MOST) * (len(sizes) - k):
             break
     return chosen
 
@@ -118,10 +120,13 @@ def _log_likelihood(sizes: FloatArray, scale: float, top: float) -> float:
 
 
 def initial_scale(v: FloatArray) -> float | None:
-    """The noise's scale from the negative entries; None where there are hardly any."""
+    """The noise's scale from the negative entries; None where there are hardly any, or where they are outliers.
+
+    Noise leaves nothing at 0 exactly: where many entries are, what is negative is not noise.
+    """
     negative = -v[v < 0.0]
     largest, typical = float(np.abs(v).max(initial=0.0)), _typical(v)
-    if len(negative) < 4:
+    if len(negative) < 4 or 2 * np.count_nonzero(v == 0.0) >= len(negative):
         return None
     start = float(np.quantile(negative, 0.25)) / _QUARTILE
     return half_normal_scale(negative, start, _LEAST * typical, largest)

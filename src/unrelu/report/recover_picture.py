@@ -1,0 +1,168 @@
+"""The picture of recovered rows: the table as given and clean, outliers by column, and how large residuals are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from unrelu.contracts import BoolArray, FloatArray
+from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, new_figure, tidy
+from unrelu.report.recover_summary import RecoveredRows, column_shares
+from unrelu.report.summaries import names_or_numbers
+from unrelu.report.table_image import MOST_CELLS, MOST_NAMES, Numbers, evenly, name_columns
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+_BRIGHTEST = 98.0  # percentile of the clean heights from which on colours are full
+_COLOURS = "Blues"
+_WIDEST, _BINS = 10.0, 40  # noise scales that the histogram shows; what is beyond stands in its outer bins
+
+
+@dataclass(frozen=True, eq=False)
+class RecoverResult:
+    """What the picture shows.
+
+    ``given`` and ``clean`` are heights over the floor in the rows and columns shown, evenly thinned out if there are
+    many, NaN where missing; ``flagged`` marks the outliers among them. ``shares`` are those of outliers in all columns,
+    ``sizes`` all residuals in noise scales, but for values at the floor that are clean there as well.
+    """
+
+    given: FloatArray
+    clean: FloatArray
+    flagged: BoolArray
+    shares: FloatArray
+    sizes: FloatArray
+    names: tuple[str, ...]
+    n_rows: int
+    n_bad: int
+    share_outliers: float
+
+    @classmethod
+    def of(
+        cls,
+        rows: RecoveredRows,
+        part: Callable[[Numbers, Numbers], FloatArray],
+        floor: FloatArray,
+        names: Sequence[str] | None,
+        most: int = MOST_CELLS,
+    ) -> RecoverResult:
+        """From what was recovered; ``part`` gives the table's values in some rows and columns."""
+        n, d = rows.clean.shape
+        table = part(np.arange(n), np.arange(d))
+        differences = table - rows.clean
+        with np.errstate(divide="ignore", invalid="ignore"):
+            sizes = differences / rows.noise_scale[:, None]
+        told = ~np.isnan(sizes) & ((rows.clean > floor) | (differences != 0.0))
+        shown = np.ix_(evenly(n, most), evenly(d, most))
+        seen = max(int((~np.isnan(rows.outliers)).sum()), 1)
+        return cls(
+            (table - floor)[shown],
+            (rows.clean - floor)[shown],
+            rows.flagged[shown],
+            column_shares(rows),
+            sizes[told],
+            names_or_numbers(names, d),
+            n,
+            len(rows.failed),
+            float(rows.flagged.sum() / seen),
+        )
+
+
+def recover_picture(result: RecoverResult) -> Figure:
+    """The table beside the clean one, and below them the outliers by column and the sizes of the residuals."""
+    figure = new_figure((11.5, 8.2))
+    skipped = f" ({result.n_bad:,} skipped)" if result.n_bad else ""
+    size = f"{result.n_rows:,} rows{skipped} of {len(result.names):,} values"
+    figure.suptitle(f"{size}, {result.share_outliers:.1%} of them outliers", fontsize=14, color=INK)
+    above, below = cast("list[SubFigure]", figure.subfigures(2, 1, height_ratios=[4.6, 3.0]))
+    _draw_tables(above, result)
+    left, right = below.subplots(1, 2)
+    _draw_shares(left, result)
+    _draw_sizes(right, result)
+    return figure
+
+
+# --- the table, given and clean -------------------------------------------------------------------
+
+
+def _draw_tables(figure: SubFigure, result: RecoverResult) -> None:
+    import matplotlib
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize, to_rgba
+
+    spread = _spread(result.clean)
+    heights = result.clean / spread
+    known = heights[~np.isnan(heights)]
+    limit = (float(np.percentile(known, _BRIGHTEST)) if len(known) else 0.0) or 1.0
+    norm, colours = Normalize(0.0, limit), matplotlib.colormaps[_COLOURS]
+
+    def image(values: FloatArray) -> Any:
+        coloured = colours(norm(values))
+        coloured[np.isnan(values)] = to_rgba(HIDDEN)
+        return coloured
+
+    given = image(result.given / spread)
+    given[result.flagged] = to_rgba(NAIVE)
+    left, right = figure.subplots(1, 2)
+    missing = ", grey: missing" if np.isnan(result.given).any() else ""
+    skipped = " (grey: skipped rows)" if result.n_bad else ""
+    _draw_image(left, given, result, f"Given: the table (orange: outliers{missing})")
+    _draw_image(right, image(heights), result, f"Clean: as recovered{skipped}")
+    left.set_ylabel("rows, in the order of the table")
+    bar = figure.colorbar(ScalarMappable(norm, colours), ax=[left, right], shrink=0.85, extend="max", pad=0.02)
+    bar.set_label("height over the floor,\nin units of the column's root mean square", fontsize=9)
+
+
+def _spread(clean: FloatArray) -> FloatArray:
+    """Root mean square of every column's clean heights, 1 where they are 0."""
+    known = ~np.isnan(clean)
+    squares = np.where(known, clean, 0.0) ** 2
+    spread: FloatArray = np.sqrt(squares.sum(axis=0) / np.maximum(known.sum(axis=0), 1))
+    spread[spread == 0.0] = 1.0
+    return spread
+
+
+def _draw_image(axes: Axes, image: Any, result: RecoverResult, title: str) -> None:
+    d = len(result.names)
+    # The axes count all rows and columns, also where not all of them are shown.
+    axes.imshow(image, aspect="auto", interpolation="nearest", extent=(-0.5, d - 0.5, result.n_rows - 0.5, -0.5))
+    tidy(axes, title, "" if d <= MOST_NAMES else "column", "")
+    axes.spines[:].set_visible(False)
+    name_columns(axes, result.names)
+
+
+# --- outliers and residuals -----------------------------------------------------------------------
+
+
+def _draw_shares(axes: Axes, result: RecoverResult) -> None:
+    d = len(result.names)
+    axes.bar(range(d), 100.0 * result.shares, color=NAIVE, width=0.8 if d <= 2 * MOST_NAMES else 1.0)
+    axes.axhline(100.0 * result.share_outliers, color=INK, linestyle="--", linewidth=1.0, label="all columns")
+    axes.set_xlim(-0.6, d - 0.4)
+    axes.set_ylim(0.0, max(1.15 * 100.0 * float(result.shares.max()), 1.0))
+    tidy(axes, "Outliers by column", "" if d <= MOST_NAMES else "column", "% of its values")
+    name_columns(axes, result.names)
+    axes.legend(frameon=False, fontsize=9, loc="upper right")
+
+
+def _draw_sizes(axes: Axes, result: RecoverResult) -> None:
+    edges = np.linspace(-_WIDEST, _WIDEST, _BINS + 1)
+    sizes = np.clip(result.sizes, -_WIDEST, _WIDEST)
+    counts = np.histogram(sizes, edges)[0]
+    genuine = int((np.abs(result.sizes) <= 3.0).sum())
+    centers = 0.5 * (edges[1:] + edges[:-1])
+    expected = genuine * (edges[1] - edges[0]) * np.exp(-0.5 * centers**2) / np.sqrt(2.0 * np.pi)
+    axes.stairs(counts, edges, fill=True, color=SEEN, label="values")
+    near = np.abs(centers) < 4.0
+    axes.plot(centers[near], expected[near], color=LEARNED, linewidth=2, label="normal noise")
+    axes.set_yscale("log")
+    axes.set_ylim(0.5, 10.0 * max(float(counts.max(initial=0)), float(expected.max(initial=0.0)), 1.0))
+    beyond = int((np.abs(result.sizes) > _WIDEST).sum())
+    words = f" ({beyond:,} beyond ±{_WIDEST:g}, in the outer bins)" if beyond else ""
+    tidy(axes, f"Given minus clean{words}", "in units of the row's noise scale", "values")
+    axes.legend(frameon=False, fontsize=9, loc="upper right")

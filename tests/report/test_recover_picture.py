@@ -1,0 +1,119 @@
+"""The picture of recovered rows: every cell in its place and colour, outliers counted, residuals to scale."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgba
+
+import unrelu
+from unrelu.report.pictures import HIDDEN, NAIVE, rendered
+from unrelu.report.recover_picture import RecoverResult, recover_picture
+from unrelu.report.recover_summary import RecoveredRows
+
+pytestmark = pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
+
+
+def recovered(n=30, d=16, k=2, floor=0.0, bad=(), noise=0.05):
+    """(rows, table, clean) of a random layer, with 10 % outliers and a few missing values."""
+    rng = np.random.default_rng(0)
+    weights, bias = rng.standard_normal((d, k)), 0.5 + 0.3 * rng.standard_normal(d) + floor
+    clean = np.maximum(rng.standard_normal((n, k)) @ weights.T + bias, floor)
+    table = clean + noise * rng.standard_normal((n, d))
+    table[rng.random((n, d)) < 0.1] += 5.0
+    table[rng.random((n, d)) < 0.02] = np.nan
+    rows = RecoveredRows.empty(n, d, k)
+    rows.failed.update(dict.fromkeys(bad, "is bad."))
+    for row, result in enumerate(unrelu.ReLULatentRecovery(weights, bias, floor=floor).recover(table)):
+        if row not in bad:
+            rows.keep(row, result)
+    return rows, table, clean
+
+
+def result_of(names=None, floor=0.0, most=240, **options):
+    rows, table, _ = recovered(floor=floor, **options)
+    d = table.shape[1]
+    return RecoverResult.of(rows, lambda r, c: table[np.ix_(r, c)], np.full(d, floor), names, most)
+
+
+def panels(figure):
+    """Axes by the first words of their title."""
+    return {axes.get_title(loc="left").split(":")[0].split(" (")[0]: axes for axes in figure.axes}
+
+
+@pytest.mark.parametrize(("kind", "start"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])
+def test_kinds_of_pictures(kind, start):
+    result = result_of(n=6, d=4)
+    one = rendered(recover_picture(result), kind)
+    assert one.startswith(start)
+    assert kind != ".svg" or one == rendered(recover_picture(result), kind)
+
+
+def test_the_cells_are_those_of_the_table():
+    rows, table, clean = recovered(floor=0.5, bad=(4,))
+    result = RecoverResult.of(rows, lambda r, c: table[np.ix_(r, c)], np.full(16, 0.5), None)
+    np.testing.assert_array_equal(result.given, table - 0.5)
+    good = np.delete(np.arange(30), 4)
+    assert np.median(np.abs(result.clean + 0.5 - clean)[good]) < 0.05
+    figure = recover_picture(result)
+    shown = panels(figure)
+    given, cleaned = (shown[name].images[0].get_array() for name in ("Given", "Clean"))
+    np.testing.assert_array_equal((given == to_rgba(NAIVE)).all(axis=2), rows.flagged)
+    np.testing.assert_array_equal((given == to_rgba(HIDDEN)).all(axis=2), np.isnan(table))
+    grey = (cleaned == to_rgba(HIDDEN)).all(axis=2)
+    assert grey[4].all()
+    assert not grey[good].any()
+    # Darker is higher.
+    assert np.corrcoef(cleaned[good][..., 0].ravel(), result.clean[good].ravel())[0, 1] < -0.7
+    assert figure.get_suptitle().startswith("30 rows (1 skipped) of 16 values, ")
+
+
+def test_outliers_are_counted_by_column():
+    rows, table, _ = recovered()
+    result = result_of(names=["As", "$x$", *"cdefghijklmnop"])
+    axes = panels(recover_picture(result))["Outliers by column"]
+    seen = (~np.isnan(table)).sum(axis=0)
+    heights = [bar.get_height() for bar in axes.containers[0]]
+    np.testing.assert_allclose(heights, 100.0 * rows.flagged.sum(axis=0) / seen)
+    assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["As", r"\$x\$"]
+    assert axes.lines[0].get_ydata()[0] == pytest.approx(100.0 * rows.flagged.sum() / seen.sum())
+
+
+def test_residuals_are_in_noise_scales():
+    rows, table, _ = recovered()
+    result = result_of()
+    scaled = ((table - rows.clean) / rows.noise_scale[:, None])[~np.isnan(table)]
+    np.testing.assert_allclose(np.sort(result.sizes), np.sort(scaled))
+    figure = recover_picture(result)
+    axes = panels(figure)["Given minus clean"]
+    counts = axes.patches[0].get_data().values
+    assert counts.sum() == len(scaled)
+    beyond = int((np.abs(scaled) > 10.0).sum())
+    assert beyond > 10
+    assert f"({beyond} beyond" in axes.get_title(loc="left")
+    # What is clean has unit noise, and its curve fits.
+    centers, expected = axes.lines[0].get_data()
+    middle = np.abs(centers) < 1.0
+    assert counts[18:22].sum() == pytest.approx(expected[middle].sum(), rel=0.2)
+
+
+def test_values_at_the_floor_say_nothing_of_the_noise():
+    rows, table, _ = recovered(noise=0.0)
+    result = result_of(noise=0.0)
+    silent = (rows.clean == 0.0) & (table == 0.0)
+    assert silent.sum() > 20
+    assert len(result.sizes) == (~np.isnan(table)).sum() - silent.sum()
+
+
+def test_large_tables_are_thinned_out_and_odd_ones_drawn():
+    result = result_of(n=50, d=40, most=20)
+    assert result.given.shape == result.clean.shape == result.flagged.shape == (20, 20)
+    assert len(result.shares) == 40
+    figure = recover_picture(result)
+    assert panels(figure)["Given"].get_xlim() == (-0.5, 39.5)
+    assert panels(figure)["Given"].get_ylim() == (49.5, -0.5)
+    assert rendered(figure)
+    rows = RecoveredRows.empty(1, 2, 1)
+    rows.keep(0, unrelu.recover_latent([[1.0], [2.0]], [0.0, 0.0], [1.0, 2.0]))
+    one = RecoverResult.of(rows, lambda r, c: np.array([[1.0, 2.0]])[np.ix_(r, c)], np.zeros(2), ["a" * 40, "µg/l"])
+    assert rendered(recover_picture(one)).startswith(b"\x89PNG")
