@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from examples import digits_held_out, digits_memory
+from examples import digits_held_out, digits_memory, peel_network
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +60,21 @@ def test_a_network_reads_from_recalled_activations_as_from_clean_ones(memory):
 def test_the_memory_picture_is_drawn(memory, tmp_path):
     digits_memory.draw(memory, str(tmp_path / "memory.png"), digits=3)
     assert (tmp_path / "memory.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.fixture(scope="module")
+def peeled():
+    return peel_network.compare(widths=(8, 40))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_trained_networks_weights_are_found_from_its_outputs(peeled):
+    errors = peeled.errors()
+    assert peeled.identified.mean() > 0.9
+    assert max(errors["weights"], errors["biases"], errors["hidden units"]) < 1e-6
+    assert errors["correlations"] < 0.3
+
+
+def test_the_picture_of_weights_is_drawn(peeled, tmp_path):
+    peel_network.draw(peeled, str(tmp_path / "peeled.png"))
+    assert (tmp_path / "peeled.png").read_bytes().startswith(b"\x89PNG")

@@ -8,7 +8,7 @@
     factor_table.py   tables for `factor` and `recover`, sparse ones too
     recover_layer.py  the layer that `recover` is given, and its columns in a table
     recover_rows.py   the rows of `recover`, some at a time, and why some cannot be recovered
-    fit.py  info.py  sample.py  score.py  factor.py  recover.py   simulate.py  demo.py  reproduce.py
+    fit.py  info.py  sample.py  score.py  factor.py  recover.py  peel.py  simulate.py  demo.py  reproduce.py
 
 Only typer and rich are imported at the start; everything heavier waits for the command that needs it, so that
 ``unrelu --help`` answers at once.

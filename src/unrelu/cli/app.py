@@ -17,6 +17,7 @@ from unrelu.cli.factor import factor
 from unrelu.cli.fit import fit
 from unrelu.cli.info import info
 from unrelu.cli.outcome import command
+from unrelu.cli.peel import peel
 from unrelu.cli.recover import recover
 from unrelu.cli.reproduce import reproduce
 from unrelu.cli.sample import sample
@@ -31,7 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # no command ends in a traceback: see outcome.py
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for body in (demo, factor, fit, info, recover, reproduce, sample, score, simulate):
+for body in (demo, factor, fit, info, peel, recover, reproduce, sample, score, simulate):
     app.command()(command(body))
 
 

@@ -1,4 +1,4 @@
-"""``unrelu info``: what is in a model file, a factors file or a saved state."""
+"""``unrelu info``: what is in a model file, a factors file, a file of layers or a saved state."""
 
 from __future__ import annotations
 
@@ -13,22 +13,32 @@ from unrelu.cli.outcome import Answer, plain
 
 if TYPE_CHECKING:
     from unrelu.distribution import RectifiedGaussian
+    from unrelu.report.peel_summary import Network
     from unrelu.report.summaries import CorrelationSummary
 
 
 def info(
     model: Annotated[
-        Path, typer.Argument(help="A model file, or what unrelu factor wrote: factors or a state.", metavar="FILE")
+        Path,
+        typer.Argument(
+            help="A model file, or what unrelu factor (factors or a state) or unrelu peel wrote.", metavar="FILE"
+        ),
     ],
     as_json: JsonOption = False,  # noqa: ARG001 - read where the command ends
 ) -> Answer:
     """Show what is in a model file: columns, bias, norms, correlations, and how it was learned.
 
-    Of a factors file: the components, and how they were recovered. Of a saved state: how far it has come.
+    Of a factors file: the components, and how they were recovered. Of a saved state: how far it has come. Of a file of
+    layers: how each was found, and the innermost units.
     """
     from unrelu.storage import stated_format
 
-    kinds = {"unrelu.ReLUMatrixRecovery": _info_of_factors, "unrelu.MatrixState": _info_of_state}
+    kinds = {
+        "unrelu.ReLUMatrixRecovery": _info_of_factors,
+        "unrelu.MatrixState": _info_of_state,
+        "unrelu.Peeled": _info_of_peeled,
+        "unrelu.TwoLayerReLULearner": _info_of_two_layers,
+    }
     return kinds.get(stated_format(model) or "", _info_of_model)(model)
 
 
@@ -120,6 +130,40 @@ def _info_of_state(path: Path) -> Answer:
         "to go on": f"unrelu factor --state {path}, with the same table and options",
     }
     return Answer(facts, [fact_table(described)])
+
+
+def _info_of_peeled(path: Path) -> Answer:
+    from unrelu.estimators.peeled_file import FORMAT
+    from unrelu.estimators.peeling import Peeled
+    from unrelu.report.peel_summary import Network
+
+    header, peeled = FORMAT.header(path), Peeled.load(path)
+    details = header.get("details")
+    names = details.get("feature_names") if isinstance(details, dict) else None
+    named = isinstance(names, list) and len(names) == len(peeled.layers[0].bias)  # details are the writer's own
+    network = Network.of_peeled(peeled, names if named else None)
+    used = f"{int(peeled.rows.sum()):,} of {len(peeled.rows):,}"
+    law = {} if peeled.hidden_distribution is not None else {"innermost units": "their law was not learned"}
+    return _info_of_network(path, header, network, {"rows explained": used, **law})
+
+
+def _info_of_two_layers(path: Path) -> Answer:
+    from unrelu.estimators.two_layer import TwoLayerReLULearner
+    from unrelu.estimators.two_layer_file import FORMAT
+    from unrelu.report.peel_summary import Network
+
+    learner = TwoLayerReLULearner.load(path)
+    model = "x = A h + a" if learner.output_bias else "x = A h"
+    described = {"outputs": f"{model}, not rectified", "method": learner.method}
+    return _info_of_network(path, FORMAT.header(path), Network.of_learner(learner), described)
+
+
+def _info_of_network(path: Path, header: dict[str, Any], network: Network, described: dict[str, str]) -> Answer:
+    from unrelu.report.peel_summary import network_facts, network_tables
+    from unrelu.report.tables import fact_table
+
+    facts = {"layers_file": path, **_stated(header), **network_facts(network)}
+    return Answer(facts, [fact_table({**_written(header), **described}), *network_tables(network)])
 
 
 def _stated(header: dict[str, Any]) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,22 +22,30 @@ from unrelu.contracts import BoolArray, FloatArray
 from unrelu.distribution import RectifiedGaussian, generator
 from unrelu.errors import (
     CannotPeelError,
+    DoubtfulUnitsWarning,
     InvalidDataError,
     InvalidParameterError,
     WeakColumnsWarning,
     WeakRowsWarning,
 )
+from unrelu.estimators import peeled_file
 from unrelu.estimators.matrix import ReLUMatrixRecovery
 from unrelu.estimators.two_layer import hidden_law
 from unrelu.methods import Method
 from unrelu.recovery.layers.decoding import LayerReport, decode_by_facets
-from unrelu.recovery.layers.facets import Told
 from unrelu.recovery.layers.subspace import Subspace
 from unrelu.recovery.matrix.contracts import MatrixReport
+from unrelu.storage import FilePath
+from unrelu.validation import listed, warn
+
+# Hears of a layer's number, counted from the outermost, 1, of the units found in it so far (None while its rectifier is
+# being undone), and of how many there are to find (0 while that is not known).
+PeelTold: TypeAlias = Callable[[int, int | None, int], None]
 
 _ROWS_PER_UNIT = 6
 _TOLERANCE, _ITERATIONS = 1e-11, 2000  # of matrix recovery: facets need exact zeros
 _LEAST = 1e-8  # of the root mean square of T: errors of T below this are rounding
+_FLAT = 1e-7  # of the largest entry of T: directions that vary less are not there
 _DETERMINED = 1e6  # largest condition number of a row whose part of T is to be relied on
 
 
@@ -84,6 +92,32 @@ class Peeled:
             hidden = layer.output(hidden)
         return hidden
 
+    def save(self, path: FilePath, details: Mapping[str, Any] | None = None) -> None:
+        """Write layers, their reports, ``rows`` and the law of the innermost units: a NumPy .npz without pickle.
+
+        ``hidden`` is not written, as it may be as large as the table: it is empty (0 rows) in what :meth:`load` gives.
+        ``details`` are facts for the file's header.
+
+        >>> import pathlib, tempfile
+        >>> import numpy as np
+        >>> import unrelu
+        >>> from unrelu.estimators import Peeled
+        >>> rng = np.random.default_rng(0)
+        >>> h = np.maximum(rng.standard_normal((500, 2)), 0.0)
+        >>> peeled = unrelu.peel(np.maximum(h @ rng.standard_normal((2, 12)) + 0.3, 0.0), widths=[2])
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "layers.unrelu"
+        >>> peeled.save(path)
+        >>> again = Peeled.load(path)
+        >>> bool((again.sample(3, 0) == peeled.sample(3, 0)).all()), again.hidden.shape
+        (True, (0, 2))
+        """
+        peeled_file.write(self, path, details or {})
+
+    @classmethod
+    def load(cls, path: FilePath) -> Self:
+        """Read what :meth:`save` wrote, with ``hidden`` empty; the example is there."""
+        return peeled_file.read(cls, path)
+
 
 def peel(
     X: ArrayLike,
@@ -99,22 +133,23 @@ def peel(
 
     >>> import numpy as np
     >>> import unrelu
-    >>> rng = np.random.default_rng(0)
+    >>> rng = np.random.default_rng(1)
     >>> A2, A1 = rng.standard_normal((30, 4)), rng.standard_normal((4, 4))
     >>> h = np.maximum(rng.standard_normal((1500, 4)) @ A1.T + 0.2, 0.0)
-    >>> X = np.maximum(h @ A2.T + 0.5 * rng.standard_normal(30), 0.0)
+    >>> X = np.maximum(h @ A2.T + 0.5, 0.0)
     >>> peeled = unrelu.peel(X, widths=[4])
-    >>> cosines = np.abs(peeled.layers[0].weights.T @ (A2 / np.linalg.norm(A2, axis=0)))
-    >>> bool(np.allclose(cosines.max(axis=0), 1.0)), peeled.layers[0].report.units_found
-    (True, 4)
+    >>> layer = peeled.layers[0]
+    >>> cosines = np.abs(layer.weights.T @ (A2 / np.linalg.norm(A2, axis=0)))
+    >>> bool(layer.column_identifiable.all()), bool(np.allclose(cosines.max(axis=0), 1.0))
+    (True, True)
     """
     return peel_told(X, widths, hidden_method, random_state, None)
 
 
 def peel_told(
-    X: ArrayLike, widths: Sequence[int | str], hidden_method: str | Method, random_state: Any, told: Told | None
+    X: ArrayLike, widths: Sequence[int | str], hidden_method: str | Method, random_state: Any, told: PeelTold | None
 ) -> Peeled:
-    """:func:`peel`, with someone who hears of facets found and starts used."""
+    """:func:`peel`, with someone who hears of the layers and the units found."""
     hidden, plan = _checked(X), _checked_widths(widths)
     rng = generator(random_state)
     rows, layers = np.ones(len(hidden), dtype=bool), list[PeeledLayer]()
@@ -125,27 +160,45 @@ def peel_told(
         layers.append(layer)
         rows = rows.copy()
         rows[rows] = genuine
-    return Peeled(tuple(layers), hidden, rows, hidden_law(hidden, threshold, hidden_method))
+    try:
+        law = hidden_law(hidden, threshold, hidden_method)
+    except InvalidDataError as error:
+        so_far = Peeled(tuple(layers), hidden, rows, None)
+        raise CannotPeelError(f"The law of the innermost units cannot be learned: {error}", so_far) from error
+    return Peeled(tuple(layers), hidden, rows, law)
 
 
 def _peel_one(
-    so_far: Peeled, width: int | str, innermost: bool, rng: np.random.Generator, told: Told | None
+    so_far: Peeled, width: int | str, innermost: bool, rng: np.random.Generator, told: PeelTold | None
 ) -> tuple[PeeledLayer, FloatArray, BoolArray, FloatArray]:
     """(layer, its units in the rows it explains, these rows, thresholds of the units) of the next layer."""
     depth, X = len(so_far.layers) + 1, so_far.hidden
+    if told is not None:
+        told(depth, None, 0 if isinstance(width, str) else width)
     recovery = _unrectified(X, width, so_far)
     determined = recovery.row_identifiable_ & (recovery.row_condition_ < _DETERMINED)
     p = recovery.rank_
     if np.count_nonzero(determined) < _ROWS_PER_UNIT * p:
         raise CannotPeelError(
-            f"Layer {depth}: only {np.count_nonzero(determined):,} of {len(X):,} rows have enough outputs above 0 to"
-            f" determine {p} hidden units. Lower the width, or add rows.",
+            f"Layer {depth}: {np.count_nonzero(determined):,} of {len(X):,} rows have enough outputs above 0 to"
+            f" determine {p} hidden units; {_ROWS_PER_UNIT * p} such rows are needed. Lower the width, or add rows.",
             so_far,
             recovery.report_,
         )
     known = recovery.column_identifiable_
     T = recovery.hidden()[:, known]
-    decoded = decode_by_facets(T, _space(recovery, T, determined), True, innermost, rng, told)
+    rank = int(
+        np.linalg.matrix_rank(T[determined] - T[determined].mean(axis=0), tol=_FLAT * np.abs(T).max(initial=0.0))
+    )
+    if rank < p:
+        raise CannotPeelError(
+            f"Layer {depth}: what is behind the outputs varies in {rank} dimensions, fewer than the {p} hidden units"
+            " asked for. Columns of its weights are dependent, or units are never on: lower the width.",
+            so_far,
+            recovery.report_,
+        )
+    found = None if told is None else lambda units, _: told(depth, units, p)
+    decoded = decode_by_facets(T, _space(recovery, T, determined), True, innermost, rng, found)
     if not decoded.report.complete:
         raise CannotPeelError(
             f"Layer {depth}: {decoded.report.units_found} of {p} hidden units were found. The others are hardly ever"
@@ -154,11 +207,28 @@ def _peel_one(
             so_far,
             decoded.report,
         )
+    _warn(decoded.report, depth, innermost)
     layer = decoded.layer
     weights, bias = np.full((X.shape[1], p), np.nan), np.full(X.shape[1], np.nan)
     weights[known], bias[known] = layer.weights, layer.bias
     peeled = PeeledLayer(weights, bias, known, decoded.report, recovery.report_)
     return peeled, layer.hidden(T[decoded.genuine]), decoded.genuine, layer.threshold
+
+
+def _warn(report: LayerReport, depth: int, innermost: bool) -> None:
+    if report.doubtful_units:
+        warn(
+            f"Layer {depth}: hidden units {listed(str(unit) for unit in report.doubtful_units)} do not look like"
+            " rectified Gaussians. If the inputs are Gaussian they are not units but coincidences of several.",
+            DoubtfulUnitsWarning,
+        )
+    if not innermost and report.local_dimension < report.n_hidden:
+        warn(
+            f"Layer {depth}: rows vary locally in {report.local_dimension} dimensions, fewer than its"
+            f" {report.n_hidden} hidden units. Planes can then hold many rows by coincidence, and what was found may"
+            " not be the layer's units.",
+            DoubtfulUnitsWarning,
+        )
 
 
 def _unrectified(X: FloatArray, width: int | str, so_far: Peeled) -> ReLUMatrixRecovery:

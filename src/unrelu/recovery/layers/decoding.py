@@ -7,6 +7,7 @@ With y = B'(x - m) the coordinates of x in its subspace and r = N y + o the heig
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -18,6 +19,7 @@ from unrelu.recovery.layers.separable import pure_rows
 from unrelu.recovery.layers.subspace import Subspace
 
 _OFF = 4.0  # standard deviations of noise below which a hidden unit is taken to be off
+_LOOKED_AT = 51  # rows whose neighbours are looked at
 _TINY = 10.0  # rows of so many standard deviations in length have every unit off
 
 
@@ -59,7 +61,8 @@ class LayerReport:
 
     ``units_found`` of ``n_hidden``; ``rows_off`` counts the rows in which each unit found is off; ``noise`` is the
     standard deviation of noise in x; ``residual`` the part of x that the layer leaves, relative; ``outlier_rows`` were
-    left out; ``doubtful_units`` do not look like rectified Gaussians, so may not be units; ``starts`` is how many
+    left out; ``doubtful_units`` do not look like rectified Gaussians, so may not be units; ``local_dimension`` is that
+    of a row's neighbourhood: where it is below p, planes can hold many rows by coincidence; ``starts`` is how many
     searches for facets it took.
     """
 
@@ -73,6 +76,7 @@ class LayerReport:
     residual: float
     outlier_rows: int
     doubtful_units: tuple[int, ...]
+    local_dimension: int
     starts: int
 
     @property
@@ -103,7 +107,9 @@ def decode_by_facets(
     """The layer whose facets rows of X show; incomplete where fewer than p are found."""
     p = space.basis.shape[1]
     points = space.coordinates(X)
-    used = space.genuine if lifted else space.genuine & (np.linalg.norm(points, axis=1) > _TINY * space.noise)
+    used = space.genuine & _distinct(points, space.noise)
+    if not lifted:
+        used &= np.linalg.norm(points, axis=1) > _TINY * space.noise
     found = find_facets(Cloud(points[used], space.noise, lifted, gaussian), p, rng, told)
     layer = _layer_of(found, space)
     genuine = space.genuine.copy()
@@ -132,6 +138,7 @@ def decode_by_facets(
             _residual(X[genuine], layer, hidden) if complete else float("nan"),
             int(np.count_nonzero(~genuine)),
             tuple(int(i) for i in np.flatnonzero([found.candidates[i].doubtful for i in order])),
+            _local_dimension(points[used], space.noise),
             found.starts,
         ),
         genuine,
@@ -149,8 +156,30 @@ def decode_separably(X: FloatArray, space: Subspace) -> DecodedLayer:
     hidden = layer.hidden(X)
     off = tuple(int(count) for count in (hidden == 0.0).sum(axis=0))
     residual = _residual(X, layer, hidden)
-    report = LayerReport("separable", len(X), X.shape[1], p, p, off, float(space.noise), residual, 0, (), 0)
+    report = LayerReport("separable", len(X), X.shape[1], p, p, off, float(space.noise), residual, 0, (), p, 0)
     return DecodedLayer(layer, report, np.ones(len(X), dtype=bool))
+
+
+def _distinct(points: FloatArray, noise: float) -> BoolArray:
+    """One of each group of equal rows: copies lie on any facet through one of them and prove nothing."""
+    first = np.unique(np.round(points / (_TINY * noise)), axis=0, return_index=True)[1]
+    distinct = np.zeros(len(points), dtype=bool)
+    distinct[first] = True
+    return distinct
+
+
+def _local_dimension(points: FloatArray, noise: float) -> int:
+    """Dimensions that a row's nearest rows vary in, by the median over some rows."""
+    n, p = points.shape
+    near = min(p + 4, n)
+    ranks = []
+    for i in np.linspace(0, n - 1, min(_LOOKED_AT, n)).astype(int):
+        distance = ((points - points[i]) ** 2).sum(axis=1)
+        around = points[np.argpartition(distance, near - 1)[:near]]
+        values = np.linalg.svd(around - around.mean(axis=0), compute_uv=False)
+        floor = max(3.0 * noise * math.sqrt(near), 1e-7 * float(values[0]))
+        ranks.append(int(np.count_nonzero(values > floor)))
+    return int(np.median(ranks)) if ranks else 0
 
 
 def _layer_of(found: FoundFacets, space: Subspace) -> OutputLayer:

@@ -1,0 +1,107 @@
+"""The picture of learned layers: weights in their places, units off to scale, the learned law over the rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from scipy.stats import norm
+
+import unrelu
+from unrelu.report.peel_picture import peel_picture
+from unrelu.report.peel_summary import LayerSummary, Network, layer_table, unit_table
+from unrelu.report.pictures import LEARNED, NAIVE, rendered
+
+D, P, Q, N = 6, 4, 2, 500
+LAYER = LayerSummary(N, D, P, P, (0.25, 0.5, 0.75, 0.1), 1e-8, 1e-12, 0, ("x5",), ())
+INNER = LayerSummary(N, P, Q, Q, (0.5, 0.4), 1e-8, 1e-12, 100, (), (1,))
+
+
+def network(law=True, layers=(LAYER, INNER)):
+    rng = np.random.default_rng(0)
+    weights = [rng.standard_normal((layer.n_outputs, layer.n_hidden)) for layer in layers]
+    weights[0][-1] = np.nan
+    p = layers[-1].units_found
+    learned = unrelu.RectifiedGaussian(np.full(p, 0.3), 4.0 * np.eye(p)) if law else None
+    return Network(tuple(layers), tuple(weights), tuple("abcdef"[:D]), learned)
+
+
+def units_of(count=Q):
+    units = np.maximum(2.0 * np.random.default_rng(1).standard_normal((N, count)) + 0.3, 0.0)
+    units[::5] = np.nan
+    return units
+
+
+def panels(figure):
+    return {axes.get_title(loc="left").split(":")[0]: axes for axes in figure.axes if axes.get_title(loc="left")}
+
+
+def test_weights_are_shown_unit_by_unit():
+    shown = network()
+    figure = peel_picture(shown, units_of())
+    assert figure.get_suptitle() == "2 layers learned from 500 x 6 outputs"
+    for number, weights in enumerate(shown.weights, start=1):
+        axes = panels(figure)[f"Layer {number}"]
+        image = np.ma.filled(axes.images[0].get_array(), np.nan)
+        np.testing.assert_array_equal(image, weights.T)
+        low, high = axes.images[0].get_clim()
+        assert high == -low > 0.0  # white is 0
+        assert [label.get_text() for label in axes.get_yticklabels()] == [f"h{i}" for i in range(weights.shape[1])]
+    first, second = (panels(figure)[f"Layer {number}"] for number in (1, 2))
+    assert [label.get_text() for label in first.get_xticklabels()] == list("abcdef")
+    assert [label.get_text() for label in second.get_xticklabels()] == ["h0", "h1", "h2", "h3"]
+    assert "grey: not determined" in first.get_title(loc="left")
+    assert "grey" not in second.get_title(loc="left")
+
+
+def test_bars_are_shares_of_rows_off_and_doubtful_units_are_marked():
+    figure = peel_picture(network(), units_of())
+    bars = [axes for axes in figure.axes if axes.get_title(loc="left").startswith("Units off")]
+    for axes, layer in zip(bars, (LAYER, INNER), strict=True):
+        np.testing.assert_allclose([bar.get_width() for bar in axes.patches], 100.0 * np.array(layer.share_off))
+    assert [to_hex(bar.get_facecolor()).upper() for bar in bars[1].patches] == [LEARNED, NAIVE]
+    assert "doubtful" in bars[1].get_title(loc="left")
+    assert "doubtful" not in bars[0].get_title(loc="left")
+    assert "Innermost h1 (doubtful)" in panels(figure)
+
+
+def test_histograms_have_the_mass_of_the_rows_in_which_a_unit_is_on():
+    units = units_of()
+    figure = peel_picture(network(), units)
+    axes = panels(figure)["Innermost h0"]
+    values = units[~np.isnan(units[:, 0]), 0]
+    density, edges, _ = axes.patches[0].get_data()
+    assert (density * np.diff(edges)).sum() == pytest.approx((values > 0.0).mean())
+    at, curve = axes.lines[0].get_data()
+    np.testing.assert_allclose(curve, norm.pdf(at, 0.3, 2.0))
+    assert axes.get_xlabel() == f"off in {(values == 0.0).mean():.0%}, learned {norm.cdf(-0.15):.0%}"
+    without = peel_picture(network(law=False), units)
+    assert not panels(without)["Innermost h0"].lines
+
+
+def test_odd_networks_are_drawn():
+    incomplete = replace(LAYER, units_found=1, share_off=(0.3,), residual=float("nan"))
+    none = network(layers=(incomplete,))
+    none = replace(none, weights=(np.full((D, P), np.nan),))
+    figure = peel_picture(none, units_of(1))
+    assert "1 of 4 units found" in panels(figure)["Layer 1"].texts[0].get_text()
+    assert rendered(figure).startswith(b"\x89PNG")
+    wide = replace(LAYER, n_outputs=300, n_hidden=90, units_found=90, share_off=(0.5,) * 90)
+    law = unrelu.RectifiedGaussian(np.zeros(90), np.eye(90))
+    weights = np.random.default_rng(0).standard_normal((300, 90))
+    many = Network((wide,), (weights,), tuple(f"x{j}" for j in range(300)), law)
+    assert rendered(peel_picture(many, np.full((N, 90), np.nan))).startswith(b"\x89PNG")
+    constant = replace(network(), law=unrelu.RectifiedGaussian([0.0, 1.0], np.zeros((2, 2))))
+    assert not panels(peel_picture(constant, np.zeros((N, 2))))["Innermost h0"].lines[0].get_ydata().any()
+
+
+def test_tables_leave_out_what_there_is_nothing_to_say_of():
+    lines = [str(cell) for cell in layer_table((LAYER, INNER)).columns[0].cells]
+    assert lines[-2:] == ["outputs not determined", "doubtful units"]
+    plain = replace(LAYER, undetermined=())
+    assert [str(cell) for cell in layer_table((plain,)).columns[0].cells][-1] == "outlier rows"
+    law = unrelu.RectifiedGaussian(np.zeros(P), np.eye(P))
+    units = Network((LAYER,), (np.ones((D, P)),), tuple("abcdef"), law).units
+    assert str(list(unit_table(units, most=3).columns[0].cells)[-1]) == "... and 1 more"
