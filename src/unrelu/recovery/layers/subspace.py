@@ -13,11 +13,15 @@ import numpy as np
 from scipy.stats import chi2
 
 from unrelu.contracts import BoolArray, FloatArray
+from unrelu.engines.local import one_blas_thread
 
 _ROUNDS = 30
 _STARTS = 30
 _KEPT = 0.75  # share of the rows that the trimmed search tries to fit
 _SEARCHED = 2000  # rows it looks at
+_ABOVE_NOISE = 3.0  # times the noise's singular values: a direction that rows vary in
+_DIRECTIONS = 50  # rows outside whose directions are tried
+_REACH = 2.0  # root mean squares of noise that a row may have across such a direction
 _RARE = 1e-5  # chance that a genuine row is taken for an outlier, before it is divided by their number
 _LEAST = 1e-9  # of the rows' root mean square: noise below this is rounding
 
@@ -47,7 +51,8 @@ def find_subspace(X: FloatArray, p: int, centered: bool, rng: np.random.Generato
     if p == d:
         return Subspace(center, basis, least, genuine)
     if not _inside(X, center, basis, least).all():
-        center, basis = _trimmed(X, p, centered, rng)
+        with one_blas_thread():
+            center, basis = _trimmed(X, p, centered, least, rng)
     for _ in range(_ROUNDS):
         before, genuine = genuine, _inside(X, center, basis, least)
         center, basis = _principal(X[genuine], p, centered)
@@ -77,12 +82,19 @@ def _inside(X: FloatArray, center: FloatArray, basis: FloatArray, least: float) 
     return inside
 
 
-def _trimmed(X: FloatArray, p: int, centered: bool, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """The space of least trimmed squares: from few random rows, then again and again from the rows nearest to it."""
+def _trimmed(
+    X: FloatArray, p: int, centered: bool, least: float, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """The space of least trimmed squares: from few random rows, then again and again from the rows nearest to it.
+
+    Rows that nearly all have a unit off leave its direction open: of what is found, the space with the most rows in it
+    counts, completed by the directions in which most of the rows outside lie.
+    """
+    X = np.unique(X, axis=0)  # copies of one outlier are no direction that many rows share
     if len(X) > _SEARCHED:
         X = X[rng.choice(len(X), _SEARCHED, replace=False)]
     kept = int(_KEPT * len(X))
-    best, lowest = _principal(X, p, centered), np.inf
+    best, most = _principal(X, p, centered), -1
     for _ in range(_STARTS):
         rows = rng.choice(len(X), min(p + 2, len(X)), replace=False)
         value = np.inf
@@ -93,9 +105,36 @@ def _trimmed(X: FloatArray, p: int, centered: bool, rng: np.random.Generator) ->
             before, value = value, float((distance[rows] ** 2).sum())
             if value > 0.999 * before:
                 break
-        if value < lowest:
-            best, lowest = space, value
+        space = _completed(X, X[rows], p, centered, least, rng)
+        inside = int(np.count_nonzero(_inside(X, *space, least)))
+        if inside > most:
+            best, most = space, inside
     return best
+
+
+def _completed(
+    X: FloatArray, core: FloatArray, p: int, centered: bool, least: float, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """The p-dimensional space of core rows; directions that these leave to noise are taken from the rows outside."""
+    center = core.mean(axis=0) if centered else np.zeros(X.shape[1])
+    _, values, directions = np.linalg.svd(core - center, full_matrices=False)
+    noise = max(float(np.sqrt((values[p:] ** 2).mean())), least * np.sqrt(len(core)))
+    basis = directions[: int(np.count_nonzero(values[:p] > _ABOVE_NOISE * noise))].T
+    while basis.shape[1] < p:
+        left = (X - center) - ((X - center) @ basis) @ basis.T
+        outside = np.flatnonzero(~_inside(X, center, basis, least))
+        if len(outside) == 0:
+            return center, directions[:p].T
+        left = left[outside]
+        units = left / np.linalg.norm(left, axis=1, keepdims=True)
+        tried = units[rng.choice(len(units), min(_DIRECTIONS, len(units)), replace=False)]
+        across = np.sqrt(np.maximum((left**2).sum(axis=1) - (tried @ left.T) ** 2, 0.0))
+        reach = _REACH * noise / np.sqrt(len(core)) * np.sqrt(X.shape[1])
+        together = left[across[(across < reach).sum(axis=1).argmax()] < reach]
+        new = np.linalg.svd(together, full_matrices=False)[2][:1].T
+        basis = np.column_stack([basis, new - basis @ (basis.T @ new)])
+        basis[:, -1] /= np.linalg.norm(basis[:, -1])
+    return center, basis
 
 
 def _principal(X: FloatArray, p: int, centered: bool) -> tuple[FloatArray, FloatArray]:
