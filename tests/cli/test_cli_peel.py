@@ -218,7 +218,7 @@ def test_an_incomplete_linear_layer_is_written_with_a_warning(run, folder):
 
 
 def test_doubtful_units_are_named(run, linear, monkeypatch):
-    monkeypatch.setattr("unrelu.recovery.layers.facets._MISFIT", 0.0)  # now every unit is
+    monkeypatch.setattr("unrelu.recovery.layers.decoding.MISFIT", 0.0)  # now every unit is
     result = run("peel", linear, "--linear", "--widths", 3, "-o", "out.npz")
     (line,) = result.stderr.splitlines()
     assert line.startswith("Warning: Units that do not look like rectified Gaussians: h0, h1, h2.")

@@ -30,20 +30,22 @@ from unrelu.errors import (
 )
 from unrelu.estimators import peeled_file
 from unrelu.estimators.matrix import ReLUMatrixRecovery
-from unrelu.estimators.two_layer import hidden_law
+from unrelu.estimators.two_layer import hidden_law, warn_of
 from unrelu.methods import Method
 from unrelu.recovery.layers.decoding import LayerReport, decode_by_facets
 from unrelu.recovery.layers.subspace import Subspace
 from unrelu.recovery.matrix.contracts import MatrixReport
 from unrelu.storage import FilePath
-from unrelu.validation import listed, warn
+from unrelu.validation import warn
 
 # Hears of a layer's number, counted from the outermost, 1, of the units found in it so far (None while its rectifier is
 # being undone), and of how many there are to find (0 while that is not known).
 PeelTold: TypeAlias = Callable[[int, int | None, int], None]
 
 _ROWS_PER_UNIT = 6
-_TOLERANCE, _ITERATIONS = 1e-11, 2000  # of matrix recovery: facets need exact zeros
+_ON_PER_UNIT = 20  # rows in which an output must be on, where there is noise
+_INEXACT = 1e-6  # relative residual of matrix recovery from where on there is noise
+_TOLERANCE, _ITERATIONS = 1e-11, 100  # of matrix recovery: facets need exact zeros
 _LEAST = 1e-8  # of the root mean square of T: errors of T below this are rounding
 _FLAT = 1e-7  # of the largest entry of T: directions that vary less are not there
 _DETERMINED = 1e6  # largest condition number of a row whose part of T is to be relied on
@@ -186,6 +188,8 @@ def _peel_one(
             recovery.report_,
         )
     known = recovery.column_identifiable_
+    if recovery.report_.residual > _INEXACT:  # with noise, outputs that are rarely on are not known well enough
+        known = known & (np.count_nonzero(X > 0.0, axis=0) >= _ON_PER_UNIT * (p + 1))
     T = recovery.hidden()[:, known]
     rank = int(
         np.linalg.matrix_rank(T[determined] - T[determined].mean(axis=0), tol=_FLAT * np.abs(T).max(initial=0.0))
@@ -207,7 +211,7 @@ def _peel_one(
             so_far,
             decoded.report,
         )
-    _warn(decoded.report, depth, innermost)
+    _warn(decoded.report, recovery.report_, depth, innermost)
     layer = decoded.layer
     weights, bias = np.full((X.shape[1], p), np.nan), np.full(X.shape[1], np.nan)
     weights[known], bias[known] = layer.weights, layer.bias
@@ -215,18 +219,19 @@ def _peel_one(
     return peeled, layer.hidden(T[decoded.genuine]), decoded.genuine, layer.threshold
 
 
-def _warn(report: LayerReport, depth: int, innermost: bool) -> None:
-    if report.doubtful_units:
+def _warn(report: LayerReport, matrix: MatrixReport, depth: int, innermost: bool) -> None:
+    where = f"Layer {depth}: "
+    warn_of(report, where)
+    if not innermost and report.thin:
         warn(
-            f"Layer {depth}: hidden units {listed(str(unit) for unit in report.doubtful_units)} do not look like"
-            " rectified Gaussians. If the inputs are Gaussian they are not units but coincidences of several.",
+            f"{where}rows vary locally in fewer dimensions than units are on. Planes can then hold many rows by"
+            " coincidence, and what was found may not be the layer's units.",
             DoubtfulUnitsWarning,
         )
-    if not innermost and report.local_dimension < report.n_hidden:
+    if matrix.residual > _INEXACT:
         warn(
-            f"Layer {depth}: rows vary locally in {report.local_dimension} dimensions, fewer than its"
-            f" {report.n_hidden} hidden units. Planes can then hold many rows by coincidence, and what was found may"
-            " not be the layer's units.",
+            f"{where}the rectifier could be undone only up to a relative residual of {matrix.residual:.1g}: the outputs"
+            " have noise, or another number of units, and weights are no more exact than that.",
             DoubtfulUnitsWarning,
         )
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unrelu.contracts import BoolArray, FloatArray
@@ -21,16 +21,20 @@ from unrelu.estimators.learner import RectifiedGaussianLearner
 from unrelu.methods import Method
 from unrelu.recovery.layers.decoding import DecodedLayer, LayerReport, OutputLayer, decode_by_facets, decode_separably
 from unrelu.recovery.layers.facets import Told
-from unrelu.recovery.layers.subspace import find_subspace, rank_of
+from unrelu.recovery.layers.subspace import ROUNDING, find_subspace, rank_of
 from unrelu.storage import FilePath
 from unrelu.validation import check_choice, listed, warn
 
 _NAMES = ("facets", "separable")
 _ROWS_PER_UNIT = 6  # a facet needs three times as many rows as there are units, and about half of the rows are on it
 _DEPENDENT = 1e-10  # of the largest singular value
+_SINGLE = 1e-6  # relative size of rounding in single precision
+_ROWS_PER_THIN_UNIT = 150
+_MANY = 0.15  # share of the rows from where on outliers are no longer a few
+_RANGE = 1e100  # of values whose squares and products are safe
 
 
-class TwoLayerReLULearner(TransformerMixin, BaseEstimator):
+class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Learn x = A h + a, h = ReLU(W z + b), z ~ N(0, I), from rows of x.
 
     Parameters
@@ -102,9 +106,10 @@ class TwoLayerReLULearner(TransformerMixin, BaseEstimator):
 
     def _fit_told(self, X: Any, told: Told | None) -> Self:
         """:meth:`fit`, with someone who hears of facets found and starts used."""
+        single = getattr(X, "dtype", None) in (np.float32, np.float16)
         table = validate_data(self, X, dtype=np.float64, ensure_min_samples=2, reset=True)
         self._check_parameters(table)
-        decoded = self._decode(table, self._units(table), told)
+        decoded = self._decode(table, self._units(table), _SINGLE if single else ROUNDING, told)
         self._store(decoded, table)
         return self
 
@@ -124,7 +129,12 @@ class TwoLayerReLULearner(TransformerMixin, BaseEstimator):
     def _units(self, table: FloatArray) -> int:
         n, d = table.shape
         centered = bool(self.output_bias)
-        p = rank_of(table, centered) if isinstance(self.n_hidden, str) and self.n_hidden == "auto" else self.n_hidden
+        largest = float(np.abs(table).max())
+        if largest == 0.0 or (centered and np.ptp(table, axis=0).max() <= 1e-12 * largest):
+            raise InvalidDataError("The table does not vary: there is nothing to learn.")
+        if not 1.0 / _RANGE < largest < _RANGE:
+            raise InvalidDataError(f"Values as large as {largest:.0e} leave the range of squares: rescale the table.")
+        p = rank_of(table) if isinstance(self.n_hidden, str) and self.n_hidden == "auto" else self.n_hidden
         if isinstance(p, bool) or not isinstance(p, Integral) or p < 1:
             raise InvalidParameterError(f"n_hidden must be a whole number of 1 or more, or 'auto', got {p!r}.")
         if p > d:
@@ -142,15 +152,13 @@ class TwoLayerReLULearner(TransformerMixin, BaseEstimator):
             raise InvalidDataError(
                 f"The rows vary in {rank} dimensions, fewer than the {p} hidden units asked for: columns of the output"
                 f" weights are dependent, or units are never on. Ask for n_hidden={rank}."
-                if rank
-                else "The table does not vary: there is nothing to learn."
             )
         return int(p)
 
-    def _decode(self, table: FloatArray, p: int, told: Told | None) -> DecodedLayer:
+    def _decode(self, table: FloatArray, p: int, rounding: float, told: Told | None) -> DecodedLayer:
         rng = generator(self.random_state)
         lifted = bool(self.output_bias)
-        space = find_subspace(table, p, lifted, rng)
+        space = find_subspace(table, p, lifted, rng, rounding)
         if self.method == "separable":
             return decode_separably(table, space)
         return decode_by_facets(table, space, lifted, True, rng, told)
@@ -166,20 +174,13 @@ class TwoLayerReLULearner(TransformerMixin, BaseEstimator):
             raise InvalidDataError(
                 f"None of {report.n_hidden} hidden units was found: no facet of the rows holds more of them than chance"
                 " explains. Perhaps no unit is ever off, the number of units is wrong, there is an output bias"
-                " (output_bias=True), or too much noise."
+                " (output_bias=True), or too much noise; with as many units as columns noise is not allowed for."
             )
-        if not report.complete:
+        warn_of(report)
+        if report.thin and report.n_rows < _ROWS_PER_THIN_UNIT * report.n_hidden:
             warn(
-                f"{report.units_found} of {report.n_hidden} hidden units were found; the others are hardly ever off, or"
-                " hardly ever on, or one is off only where another is. Hidden units found can be used, but the output"
-                " weights are not determined and are NaN. Add rows, or lower n_hidden.",
-                UnitsNotFoundWarning,
-            )
-        if report.doubtful_units:
-            warn(
-                f"Hidden units {listed(str(unit) for unit in report.doubtful_units)} do not look like rectified"
-                " Gaussians. If z is Gaussian they are not units but coincidences of several, and columns of the output"
-                " weights are wrong. Add rows, or lower n_hidden.",
+                f"There are fewer inputs than {report.n_hidden} hidden units. Planes can then hold many rows by"
+                f" coincidence, and {report.n_rows:,} rows may be too few to tell: perhaps these are not the units.",
                 DoubtfulUnitsWarning,
             )
         hidden = layer.hidden(table[decoded.genuine])
@@ -197,6 +198,8 @@ class TwoLayerReLULearner(TransformerMixin, BaseEstimator):
         hidden = np.asarray(H, dtype=np.float64)
         if hidden.ndim != 2 or hidden.shape[1] != self.n_hidden_:
             raise InvalidDataError(f"There are {self.n_hidden_} hidden units; got an array of shape {hidden.shape}.")
+        if not np.isfinite(hidden).all():
+            raise InvalidDataError("Hidden units must be finite, but some are NaN or infinite.")
         return self._layer.output(hidden)
 
     def sample(self, n_samples: int = 1) -> FloatArray:
@@ -239,6 +242,30 @@ class TwoLayerReLULearner(TransformerMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return "hidden_distribution_" in self.__dict__
+
+
+def warn_of(report: LayerReport, where: str = "") -> None:
+    """Say what is not to be relied on in a layer."""
+    if not report.complete:
+        warn(
+            f"{where}{report.units_found} of {report.n_hidden} hidden units were found; the others are hardly ever off,"
+            " or hardly ever on, or one is off only where another is. Hidden units found can be used, but the output"
+            " weights are not determined and are NaN. Add rows, or lower the number of units.",
+            UnitsNotFoundWarning,
+        )
+    if report.doubtful_units:
+        warn(
+            f"{where}hidden units {listed(str(unit) for unit in report.doubtful_units)} do not look like rectified"
+            " Gaussians. If the inputs are Gaussian they are not units but coincidences of several, and columns of the"
+            " weights are wrong. Add rows, or lower the number of units.",
+            DoubtfulUnitsWarning,
+        )
+    if report.outlier_rows > _MANY * report.n_rows:
+        warn(
+            f"{where}{report.outlier_rows:,} of {report.n_rows:,} rows do not fit {report.n_hidden} hidden units and"
+            " were left out. Perhaps there are more units than that, or a bias.",
+            DoubtfulUnitsWarning,
+        )
 
 
 def hidden_law(hidden: FloatArray, threshold: FloatArray, method: str | Method) -> RectifiedGaussian:

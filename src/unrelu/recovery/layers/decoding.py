@@ -14,12 +14,15 @@ from typing import Any, Self
 import numpy as np
 
 from unrelu.contracts import BoolArray, FloatArray
-from unrelu.recovery.layers.facets import Cloud, FoundFacets, Told, find_facets
+from unrelu.recovery.layers.facets import MISFIT, Candidate, Cloud, FoundFacets, Told, find_facets
 from unrelu.recovery.layers.separable import pure_rows
 from unrelu.recovery.layers.subspace import Subspace
 
 _OFF = 4.0  # standard deviations of noise below which a hidden unit is taken to be off
+_SOME = 0.1  # share of them that makes a layer thin
 _LOOKED_AT = 51  # rows whose neighbours are looked at
+_BELOW = 6.0  # standard deviations of noise below 0 from where on a row is an outlier
+_THIN_MISFIT = 1.0  # a doubtful unit's distance where coincidences are to be feared
 _TINY = 10.0  # rows of so many standard deviations in length have every unit off
 
 
@@ -61,9 +64,9 @@ class LayerReport:
 
     ``units_found`` of ``n_hidden``; ``rows_off`` counts the rows in which each unit found is off; ``noise`` is the
     standard deviation of noise in x; ``residual`` the part of x that the layer leaves, relative; ``outlier_rows`` were
-    left out; ``doubtful_units`` do not look like rectified Gaussians, so may not be units; ``local_dimension`` is that
-    of a row's neighbourhood: where it is below p, planes can hold many rows by coincidence; ``starts`` is how many
-    searches for facets it took.
+    left out; ``doubtful_units`` do not look like rectified Gaussians, so may not be units; ``thin`` layers have fewer
+    inputs than units, so that planes can hold many rows by coincidence; ``starts`` is how many searches for facets it
+    took.
     """
 
     method: str
@@ -76,7 +79,7 @@ class LayerReport:
     residual: float
     outlier_rows: int
     doubtful_units: tuple[int, ...]
-    local_dimension: int
+    thin: bool
     starts: int
 
     @property
@@ -105,43 +108,61 @@ def decode_by_facets(
     X: FloatArray, space: Subspace, lifted: bool, gaussian: bool, rng: np.random.Generator, told: Told | None = None
 ) -> DecodedLayer:
     """The layer whose facets rows of X show; incomplete where fewer than p are found."""
-    p = space.basis.shape[1]
     points = space.coordinates(X)
-    used = space.genuine & _distinct(points, space.noise)
-    if not lifted:
-        used &= np.linalg.norm(points, axis=1) > _TINY * space.noise
-    found = find_facets(Cloud(points[used], space.noise, lifted, gaussian), p, rng, told)
-    layer = _layer_of(found, space)
-    genuine = space.genuine.copy()
-    genuine[used] &= found.genuine
-    hidden = layer.hidden(X[genuine])
-    order = np.argsort(-hidden.var(axis=0), kind="stable")
-    complete = len(order) == p
-    layer = OutputLayer(
-        layer.weights[:, order] if complete else layer.weights,
-        layer.bias,
-        layer.encoder[order],
-        layer.offset[order],
-        layer.noise[order],
-    )
-    hidden = hidden[:, order]
-    return DecodedLayer(
-        layer,
-        LayerReport(
-            "facets",
-            len(X),
-            X.shape[1],
-            p,
-            len(order),
-            tuple(int(count) for count in (hidden == 0.0).sum(axis=0)),
-            float(space.noise),
-            _residual(X[genuine], layer, hidden) if complete else float("nan"),
-            int(np.count_nonzero(~genuine)),
-            tuple(int(i) for i in np.flatnonzero([found.candidates[i].doubtful for i in order])),
-            _local_dimension(points[used], space.noise),
-            found.starts,
-        ),
-        genuine,
+    all_off = (not lifted) & (np.linalg.norm(points, axis=1) <= _TINY * space.noise)
+    used = space.genuine & ~all_off
+    if points.shape[1] > 1:
+        used &= _distinct(points, space.noise)
+    off = int(np.count_nonzero(space.genuine & all_off))
+    found = _facets(Cloud(points[used], space.noise, lifted, gaussian, off), rng, told)
+    layer, candidates = _in_order(_layer_of(found, space), found, X[space.genuine])
+    heights = X @ layer.encoder.T + layer.offset
+    genuine = space.genuine & ~(heights < -_BELOW * layer.noise).any(axis=1)
+    thin = _is_thin(points[used], heights[used] > layer.threshold, space.noise)
+    bound = _THIN_MISFIT if thin else MISFIT
+    doubtful = tuple(i for i, candidate in enumerate(candidates) if candidate.misfit > bound)
+    return DecodedLayer(layer, _report(X, layer, genuine, space, doubtful, thin, found.starts), genuine)
+
+
+def _facets(cloud: Cloud, rng: np.random.Generator, told: Told | None) -> FoundFacets:
+    n, p = cloud.points.shape
+    if n < p:
+        return FoundFacets((), np.ones(n, dtype=bool), 0)
+    return find_facets(cloud, p, rng, told)
+
+
+def _in_order(layer: OutputLayer, found: FoundFacets, rows: FloatArray) -> tuple[OutputLayer, list[Candidate]]:
+    """Units by falling variance."""
+    order = np.argsort(-layer.hidden(rows).var(axis=0), kind="stable")
+    complete = len(order) == layer.weights.shape[1]
+    weights = layer.weights[:, order] if complete else layer.weights
+    moved = OutputLayer(weights, layer.bias, layer.encoder[order], layer.offset[order], layer.noise[order])
+    return moved, [found.candidates[i] for i in order]
+
+
+def _report(
+    X: FloatArray,
+    layer: OutputLayer,
+    genuine: BoolArray,
+    space: Subspace,
+    doubtful: tuple[int, ...],
+    thin: bool,
+    starts: int,
+) -> LayerReport:
+    hidden, p = layer.hidden(X[genuine]), space.basis.shape[1]
+    return LayerReport(
+        method="facets",
+        n_rows=len(X),
+        n_features=X.shape[1],
+        n_hidden=p,
+        units_found=hidden.shape[1],
+        rows_off=tuple(int(count) for count in (hidden == 0.0).sum(axis=0)),
+        noise=float(space.noise),
+        residual=_residual(X[genuine], layer, hidden) if hidden.shape[1] == p else math.nan,
+        outlier_rows=int(np.count_nonzero(~genuine)),
+        doubtful_units=doubtful,
+        thin=thin,
+        starts=starts,
     )
 
 
@@ -156,7 +177,7 @@ def decode_separably(X: FloatArray, space: Subspace) -> DecodedLayer:
     hidden = layer.hidden(X)
     off = tuple(int(count) for count in (hidden == 0.0).sum(axis=0))
     residual = _residual(X, layer, hidden)
-    report = LayerReport("separable", len(X), X.shape[1], p, p, off, float(space.noise), residual, 0, (), p, 0)
+    report = LayerReport("separable", len(X), X.shape[1], p, p, off, float(space.noise), residual, 0, (), False, 0)
     return DecodedLayer(layer, report, np.ones(len(X), dtype=bool))
 
 
@@ -168,18 +189,20 @@ def _distinct(points: FloatArray, noise: float) -> BoolArray:
     return distinct
 
 
-def _local_dimension(points: FloatArray, noise: float) -> int:
-    """Dimensions that a row's nearest rows vary in, by the median over some rows."""
+def _is_thin(points: FloatArray, on: BoolArray, noise: float) -> bool:
+    """Whether rows vary, near more than a few rows, in fewer dimensions than units are on there.
+
+    Then there are fewer inputs than units, whole regions lie in one plane, and planes hold many rows by coincidence.
+    """
     n, p = points.shape
-    near = min(p + 4, n)
-    ranks = []
+    near, fewer = min(p + 4, n), []
     for i in np.linspace(0, n - 1, min(_LOOKED_AT, n)).astype(int):
         distance = ((points - points[i]) ** 2).sum(axis=1)
         around = points[np.argpartition(distance, near - 1)[:near]]
         values = np.linalg.svd(around - around.mean(axis=0), compute_uv=False)
         floor = max(3.0 * noise * math.sqrt(near), 1e-7 * float(values[0]))
-        ranks.append(int(np.count_nonzero(values > floor)))
-    return int(np.median(ranks)) if ranks else 0
+        fewer.append(np.count_nonzero(values > floor) < np.count_nonzero(on[i]))
+    return bool(np.mean(fewer) > _SOME) if fewer else False
 
 
 def _layer_of(found: FoundFacets, space: Subspace) -> OutputLayer:

@@ -48,11 +48,13 @@ class Facet:
 
 @dataclass(frozen=True)
 class Support:
-    """What points say of a facet: how many lie on it, how dense they are just above (per s), how many lie below."""
+    """What points say of a facet: how many lie on it, how dense they are just above (per s), how many lie below, and
+    how many clearly above."""
 
     on: float
     density: float
     below: int
+    above: int
 
 
 def support(facet: Facet, points: FloatArray) -> Support:
@@ -60,7 +62,7 @@ def support(facet: Facet, points: FloatArray) -> Support:
     t = facet.height(points) / facet.noise
     density = np.count_nonzero((t > _CLEAR) & (t < _REACH)) / (_REACH - _CLEAR)
     on = (np.count_nonzero(np.abs(t) < 2.0) - 2.0 * density) / 0.9545
-    return Support(on, density, int(np.count_nonzero(t < -_CLEAR)))
+    return Support(on, density, int(np.count_nonzero(t < -_CLEAR)), int(np.count_nonzero(t > _REACH)))
 
 
 def through(points: FloatArray, lifted: bool) -> tuple[FloatArray, float]:
@@ -146,7 +148,7 @@ def _log_likelihood(t: FloatArray, share: float, slope: float) -> float:
 
 
 def _derivatives(t: FloatArray, share: float, slope: float) -> tuple[FloatArray, FloatArray]:
-    """Of the log density: its derivative, and EM's curvature (a lower bound of minus the second one)."""
+    """Of the log density: its derivative, and EM's curvature (an upper bound of minus the second one)."""
     bell = np.exp(-0.5 * t * t) / _ROOT
     on, above = share * bell, slope * ndtr(t)
     density = on + above + _LOST
@@ -212,25 +214,26 @@ def pencil(facet: Facet, points: FloatArray, lifted: bool, wary: bool = False) -
     return one, other
 
 
-def misfit(heights: FloatArray) -> float:
+def misfit(heights: FloatArray, threshold: float = 0.0, off: int = 0) -> float:
     """How little heights above a facet look like a unit max(0, b + s g), g standard normal: Kolmogorov's distance.
 
-    Times the root of their number; b and s are fitted to the quantiles. Units stay below 1, sums of units soon do not.
+    Times the root of their number; b and s are fitted to the quantiles above ``threshold``. ``off`` counts further
+    heights of 0. Units stay below 1, sums of units soon do not.
 
     >>> g = np.random.default_rng(0).standard_normal(1000)
     >>> misfit(np.maximum(g, 0.0)) < 1.0 < misfit(np.maximum(g, 0.0) ** 2)
     True
     """
-    n = len(heights)
+    n = len(heights) + off
     ordered = np.sort(heights)
-    shares = (np.arange(n) + 0.5) / n
-    above = ordered > 1e-6 * ordered[-1]
+    above = ordered > max(threshold, 1e-6 * float(ordered[-1]))
     if np.count_nonzero(above) < _FIT_FROM:
         return 0.0
-    q, h = ndtri(shares[above]), ordered[above]
-    scale, bias = np.polyfit(q, h, 1)
+    shares = (off + np.flatnonzero(above) + 0.5) / n
+    h = ordered[above]
+    scale, bias = np.polyfit(ndtri(shares), h, 1)
     if not scale > 0.0:
         return float(np.sqrt(n))
-    apart = np.abs(ndtr((h - bias) / scale) - shares[above]).max()
-    atom = abs(float(ndtr(-bias / scale)) - np.count_nonzero(~above) / n)
+    apart = np.abs(ndtr((h - bias) / scale) - shares).max()
+    atom = abs(float(ndtr((threshold - bias) / scale)) - (n - len(h)) / n)
     return float(np.sqrt(n) * max(apart, atom))

@@ -30,19 +30,21 @@ _TARGETS = 30  # rows that a start chooses from
 _TOGETHER = 8  # starts between two looks at what was found
 _STARTS = 30  # per unit, before the search gives up
 _SEARCHED, _SEARCHED_PER_UNIT = 3000, 60  # rows a search uses
-_ROUNDS, _NARROWING = 28, 0.7
+_ROUNDS, _NARROWING, _STILL = 60, 0.7, 1e-9
 _STEEP = (200.0, 1000.0)
 _NEAR = (0.1, 0.3)
 _FAR = 0.01  # first weight of rows that are not near the second row
 _ALIKE, _SAME = 1e-4, 0.14  # of a height, what others must leave of it: without noise, and with most noise
 _LEVELS = (0.0, 0.03, 0.1)  # share of the rows that may lie below a facet, first and later on
 _CHANCE = 0.002  # share that may in any case
+_STRAY = 2  # rows that may lie below in any case
 _CLEAN = 5  # times as many points on a facet as below it
 _LOW = 6.0  # standard deviations below a facet from where on a row is an outlier
 _NEAR_IT, _FAR_FROM_IT = 4.0, 12.0  # standard deviations: on a facet, and clearly not
 _FEW, _SHARE = 3.0, 0.02  # rows in which one unit is off and another on: a number, and a share of the latter's
-_MISFIT = 1.3  # Kolmogorov distance, times the root of the rows, from where on a unit is doubtful
+MISFIT = 1.3  # Kolmogorov distance, times the root of the rows, from where on a unit is doubtful
 _PATIENCE = 0.67  # share of the starts before doubtful facets may end the search
+_EVER_ON = 5  # rows clearly above a facet: less than that is no unit
 _SPIKE = 2.0  # points on a facet against those within one standard deviation just above it
 
 Told = Callable[[int, int], None]
@@ -52,22 +54,29 @@ Told = Callable[[int, int], None]
 class Cloud:
     """Points y (n x p), the standard deviation of noise in each coordinate, and whether facets may miss the origin.
 
-    ``gaussian`` says that units are known to be rectified Gaussians: those that do not look so are doubtful.
+    ``gaussian`` says that units are known to be rectified Gaussians: those that do not look so are doubtful. ``off``
+    counts rows with every unit off that are not among the points.
     """
 
     points: FloatArray
     noise: float
     lifted: bool
     gaussian: bool = False
+    off: int = 0
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A facet, its support, and whether its heights are unlike those of a unit."""
+    """A facet, its support, and how unlike those of a unit its heights are (0 where that is not known)."""
 
     facet: Facet
     support: Support
-    doubtful: bool
+    misfit: float
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether this is hardly a unit."""
+        return self.misfit > MISFIT
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,9 @@ def find_facets(cloud: Cloud, count: int, rng: np.random.Generator, told: Told |
     the search begins again. Doubtful facets do not end the search before most of its starts are used.
     """
     genuine = np.ones(len(cloud.points), dtype=bool)
+    if cloud.points.shape[1] == 1:
+        ends = [end for end in [_end_of_line(cloud)] if end.support.on + cloud.off >= _FEW]
+        return FoundFacets(tuple(ends), genuine & ~_outside(ends, cloud.points, genuine), 0)
     found: list[Candidate] = []
     starts, since, limit = 0, 0, _STARTS * max(count, 10)
     search = _Search.of(cloud, count, rng)
@@ -116,6 +128,22 @@ def find_facets(cloud: Cloud, count: int, rng: np.random.Generator, told: Told |
                 break
     best = found[:count]
     return FoundFacets(tuple(best), genuine & ~_outside(best, cloud.points, genuine), starts)
+
+
+def _end_of_line(cloud: Cloud) -> Candidate:
+    """The facet of points on a line: the origin, or where lifted the place where most points are."""
+    line = cloud.points[:, 0]
+    place = 0.0
+    if cloud.lifted:
+        ordered = np.sort(line)
+        together = np.searchsorted(ordered, ordered + _NEAR_IT * cloud.noise, side="right") - np.arange(len(ordered))
+        most = int(together.argmax())
+        place = float(ordered[most : most + together[most]].mean())
+    sign = 1.0 if (line - place).sum() > 0.0 else -1.0
+    facet = Facet(np.array([sign]), -sign * place, cloud.noise)
+    seen = support(facet, cloud.points)
+    unlike = misfit(facet.height(cloud.points), _NEAR_IT * cloud.noise, cloud.off) if cloud.gaussian else 0.0
+    return Candidate(facet, seen, unlike)
 
 
 @dataclass(frozen=True)
@@ -187,12 +215,14 @@ class _Search:
             best = most_likely(near, cloud.points, cloud.lifted)
             seen = support(best, cloud.points)
             if self._many(seen):
-                found.append(Candidate(best, seen, self._doubtful(best)))
+                found.append(Candidate(best, seen, self._misfit(best)))
         return found
 
-    def _doubtful(self, facet: Facet) -> bool:
-        heights = facet.height(self.cloud.points)
-        return self.cloud.gaussian and misfit(np.where(heights > _NEAR_IT * facet.noise, heights, 0.0)) > _MISFIT
+    def _misfit(self, facet: Facet) -> float:
+        cloud = self.cloud
+        if not cloud.gaussian:
+            return 0.0
+        return misfit(facet.height(cloud.points), _NEAR_IT * facet.noise, cloud.off)
 
     def _descend(self, start: _Start) -> FloatArray:
         rows, scale, weights, reference = self.rows, self.scale, start.weights, start.reference
@@ -203,8 +233,10 @@ class _Search:
         for _ in range(_ROUNDS):
             gram = (rows * (weights * squares)[:, None]).T @ rows
             gram[np.diag_indices(len(gram))] += 1e-12 * np.trace(gram)
-            q = np.asarray(np.linalg.solve(gram, reference), dtype=np.float64)
+            before, q = q, np.asarray(np.linalg.solve(gram, reference), dtype=np.float64)
             q = q / (q @ reference)
+            if np.abs(q - before).max() <= _STILL * np.abs(q).max():
+                break
             height = (rows @ q) * scale
             size = np.abs(height)
             width = float(np.median(size)) if math.isnan(width) else max(_NARROWING * width, 1e-9)
@@ -224,7 +256,8 @@ class _Search:
 
     def _many(self, seen: Support, slack: float = 1.0) -> bool:
         """Whether more points lie there than on a plane through some p of them, or than the density above explains."""
-        return slack * seen.on >= self.least and slack * seen.on > _SPIKE * seen.density
+        enough = slack * seen.on >= self.least and slack * seen.on > _SPIKE * seen.density
+        return enough and seen.above >= _EVER_ON
 
 
 def _admit(candidate: Candidate, found: list[Candidate], cloud: Cloud, allowed: float) -> None:
@@ -234,7 +267,7 @@ def _admit(candidate: Candidate, found: list[Candidate], cloud: Cloud, allowed: 
     true ones have the most points.
     """
     seen = candidate.support
-    if seen.below > allowed * len(cloud.points) or _CLEAN * seen.below > seen.on:
+    if seen.below > max(allowed * len(cloud.points), _STRAY) or _CLEAN * seen.below > seen.on:
         return
     ranked = sorted([*found, candidate], key=lambda entry: (entry.doubtful, -entry.support.on))
     heights = _heights(ranked, cloud.points)

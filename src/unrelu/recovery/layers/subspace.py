@@ -23,7 +23,7 @@ _ABOVE_NOISE = 3.0  # times the noise's singular values: a direction that rows v
 _DIRECTIONS = 50  # rows outside whose directions are tried
 _REACH = 2.0  # root mean squares of noise that a row may have across such a direction
 _RARE = 1e-5  # chance that a genuine row is taken for an outlier, before it is divided by their number
-_LEAST = 1e-9  # of the rows' root mean square: noise below this is rounding
+ROUNDING = 1e-9  # of the rows' root mean square
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,16 @@ class Subspace:
         return inside
 
 
-def find_subspace(X: FloatArray, p: int, centered: bool, rng: np.random.Generator) -> Subspace:
-    """The p-dimensional space (affine where ``centered``) that most rows lie in."""
+def find_subspace(
+    X: FloatArray, p: int, centered: bool, rng: np.random.Generator, rounding: float = ROUNDING
+) -> Subspace:
+    """The p-dimensional space (affine where ``centered``) that most rows lie in.
+
+    Noise below ``rounding``, relative to the rows' size, is not told from none.
+    """
     n, d = X.shape
     size = float(np.sqrt(np.median((X**2).sum(axis=1)) / d)) or float(np.sqrt((X**2).mean()))
-    least = _LEAST * size
+    least = rounding * size
     genuine = np.ones(n, dtype=bool)
     center, basis = _principal(X, p, centered)
     if p == d:
@@ -63,14 +68,11 @@ def find_subspace(X: FloatArray, p: int, centered: bool, rng: np.random.Generato
     return Subspace(center, basis, max(noise, least), genuine)
 
 
-def rank_of(X: FloatArray, centered: bool) -> int:
-    """The number of dimensions before the largest fall of the variance from one to the next."""
-    values = np.linalg.svd(X - X.mean(axis=0) if centered else X, compute_uv=False) ** 2
+def rank_of(X: FloatArray) -> int:
+    """The number of dimensions, about the rows' mean, before the largest fall of the variance from one to the next."""
+    values = np.linalg.svd(X - X.mean(axis=0), compute_uv=False) ** 2
     values = np.maximum(values, 1e-24 * values[0])
-    # The first direction of uncentred rows is their mean: its fall says nothing of the number of units.
-    first = 0 if centered else 1
-    falls = values[first:-1] / values[first + 1 :]
-    return first + 1 + int(np.argmax(falls)) if len(falls) else len(values)
+    return 1 + int(np.argmax(values[:-1] / values[1:])) if len(values) > 1 else 1
 
 
 def _inside(X: FloatArray, center: FloatArray, basis: FloatArray, least: float) -> BoolArray:
