@@ -10,6 +10,7 @@
     robust.py        the robust learner in a zoo of outliers, some cells; ``python -m benchmarks.robust`` runs all
     robust_limits.py many columns with few rows, single cells replaced
     latent.py        latent vectors against rivals, oracle and Theorem 4; needs ``pip install "unrelu[benchmark]"``
+    layers.py        two layers and more: exactness, noise, outlier rows, peeling; ``python -m benchmarks.layers noise``
 
 Run some of them with ``python -m benchmarks accuracy speed``.
 """

@@ -20,6 +20,7 @@ NAMES = (
     "robust_limits",
     "matrix",
     "latent",
+    "layers",
 )
 
 

@@ -10,6 +10,8 @@
     factor_picture.py  a table beside the matrix recovered behind it, and its components
     recover_summary.py  recovered rows in plain numbers and tables
     recover_picture.py  a table beside the clean one, its outliers and residuals
+    peel_summary.py   layers in plain numbers
+    peel_picture.py   weights, shares of rows off, and laws of hidden units
     table_image.py    what pictures of whole tables share
     reproduction_picture.py  a reproduced figure or table, laid out like the paper's
 

@@ -127,7 +127,7 @@ def _ascend(facet: Facet, points: FloatArray, share: float, slope: float, lifted
         smallest = np.linalg.eigvalsh(turned)[0]
         if not smallest > 1e-12 * np.trace(matrix):
             turned = matrix + 1e-12 * np.trace(matrix) * np.eye(len(matrix))
-        step = np.linalg.solve(turned, slope_at)
+        step = np.linalg.lstsq(turned, slope_at)[0]  # directions without points on the facet stay as they are
         moved, shifted, tried = normal, offset, value
         for _ in range(12):
             moved = normal + tangent @ step[: tangent.shape[1]]
