@@ -9,6 +9,7 @@
     planner.py       does the planned number of rows reach the planned error?
     robust.py        the robust learner in a zoo of outliers, some cells; ``python -m benchmarks.robust`` runs all
     robust_limits.py many columns with few rows, single cells replaced
+    studies.py       what benchmarks of several studies share
     latent.py        latent vectors against rivals, oracle and Theorem 4; needs ``pip install "unrelu[benchmark]"``
     layers.py        two layers and more: exactness, noise, outlier rows, peeling; ``python -m benchmarks.layers noise``
 

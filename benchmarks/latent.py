@@ -10,7 +10,6 @@ standard normal, w is normal with standard deviation .05. The oracle knows which
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 import time
@@ -38,6 +37,7 @@ from benchmarks.latent_rivals import (
     tuned_lasso,
     unit,
 )
+from benchmarks.studies import command, show, told
 from benchmarks.table import Claim
 from unrelu.errors import UnreluWarning
 from unrelu.guarantees import latent_recovery_bound, latent_recovery_rate, linear_image
@@ -89,13 +89,13 @@ def accuracy(most: int) -> list[Claim]:
         ]
         for name in methods
     ]
-    _show(
+    show(
         f"d=200, 20 % gaussian, {len(problems)} draws",
         ["", "median error", "largest", "/ oracle", "/ best rival", "ms"],
         rows,
     )
     note = ", ".join(f"{name} {medians[name]:.4f}" for name in ("oracle", best))
-    return _told(
+    return told(
         Claim("median |c^ - c|, d=200, 20 % gaussian, robust", medians["unrelu robust"], most=0.018, note=note),
         Claim(
             "  / oracle's median",
@@ -146,8 +146,8 @@ def success(most: int) -> list[Claim]:
             Claim(f"success, d={d}, 40 % {kind}, robust", shares["unrelu robust"], least=least, note=note),
         )
     header = ["", "", "success", "by the median", "median error", "/ oracle", "success / best rival's"]
-    _show(f"k={K}, 40 % outliers, {min(100, most)} draws each", header, rows)
-    return _told(*claims)
+    show(f"k={K}, 40 % outliers, {min(100, most)} draws each", header, rows)
+    return told(*claims)
 
 
 def exact(most: int) -> list[Claim]:
@@ -159,8 +159,8 @@ def exact(most: int) -> list[Claim]:
             errors = _measured({"": robust}, problems)[0][""]
             shares.append(float((errors < 1e-6).mean()))
             rows.append([f"{d}", f"{100 * share:.0f} %", f"{shares[-1]:.2f}", f"{errors.max():.1e}"])
-    _show(f"no noise, one-sided, {min(50, most)} draws each", ["d", "outliers", "exact", "largest error"], rows)
-    return _told(Claim("share with error < 1e-6, no noise, least of d=100, 200 x 10 to 40 %", min(shares), least=1.0))
+    show(f"no noise, one-sided, {min(50, most)} draws each", ["d", "outliers", "exact", "largest error"], rows)
+    return told(Claim("share with error < 1e-6, no noise, least of d=100, 200 x 10 to 40 %", min(shares), least=1.0))
 
 
 def _measured(
@@ -206,8 +206,8 @@ def program(most: int) -> list[Claim]:
                 ]
             )
     header = ["", "lambda", "intercept", "nonzero e", "difference of c", "of e"]
-    _show("program (47), unrelu against cvxpy with CLARABEL", header, rows)
-    return _told(
+    show("program (47), unrelu against cvxpy with CLARABEL", header, rows)
+    return told(
         Claim("program (47), largest difference of c from cvxpy's", max(latent), most=1e-6),
         Claim("  of e", max(outliers), most=1e-6),
     )
@@ -252,9 +252,9 @@ def rate(most: int) -> list[Claim]:
                 ]
             )
         header = ["d", "k", "s", "|c^ - mu c|", "|e^ - e|/sqrt(d)", "sum", "rate", "sum / rate", "leading"]
-        _show(f"Theorem 4, {what} grows (mu = {mu:.3f})", [*header, "bound / sum", "robust |c^ - c|"], rows)
+        show(f"Theorem 4, {what} grows (mu = {mu:.3f})", [*header, "bound / sum", "robust |c^ - c|"], rows)
         claims += _slopes(what, errors, rates, bounds, robusts)
-    return _told(*claims)
+    return told(*claims)
 
 
 def _parts(problem: Problem, penalty: float, mu: float) -> tuple[float, float]:
@@ -312,8 +312,8 @@ def batch(most: int) -> list[Claim]:
         ["median error / oracle's", f"{np.median(errors) / typical:.3f}"],
         ["share of errors < 3 x the oracle's median", f"{(errors < 3.0 * typical).mean():.3f}"],
     ]
-    _show(f"{n} vectors, d={d}, 20 % gaussian", ["", "robust"], rows)
-    return _told(
+    show(f"{n} vectors, d={d}, 20 % gaussian", ["", "robust"], rows)
+    return told(
         Claim(
             f"seconds, {n} vectors, d={d}, k={K}, 20 % outliers",
             seconds,
@@ -352,8 +352,8 @@ def priors(most: int) -> list[Claim]:
             told = prior == "gaussian" and level == 0.5
             claims.append(Claim(name, ratio, most=None if told else 0.9999))
     header = ["c", "error", "without", "with", "oracle without", "with / without"]
-    _show(f"priors that are true, d=30, 20 % gaussian, {min(100, most)} draws each", header, rows)
-    return _told(*claims)
+    show(f"priors that are true, d=30, 20 % gaussian, {min(100, most)} draws each", header, rows)
+    return told(*claims)
 
 
 # --- printing ---------------------------------------------------------------------------------------
@@ -370,36 +370,5 @@ STUDIES: dict[str, Callable[[int], list[Claim]]] = {
 }
 
 
-def _show(title: str, header: list[str], rows: list[list[str]]) -> None:
-    widths = [max(len(row[j]) for row in [header, *rows]) for j in range(len(header))]
-    print(f"\n{title}")
-    for row in [header, *rows]:
-        print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def _told(*claims: Claim) -> list[Claim]:
-    """A line for each claim that has a bound."""
-    above = ""
-    for claim in claims:
-        indented = claim.name.startswith("  ")
-        above = above if indented else claim.name
-        name = f"{above}, {claim.name.strip()}" if indented else claim.name
-        if claim.holds is not None:
-            verdict = "met" if claim.holds else "not met"
-            print(f"  must show: {name} {claim.bound} -> seen {claim.figure:.4g}, {verdict}", flush=True)
-    return list(claims)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.latent")
-    parser.add_argument("studies", nargs="*", metavar="STUDY", help=f"of {', '.join(STUDIES)}; all without any")
-    parser.add_argument("--seeds", type=int, default=10**9, help="at most so many draws of each problem")
-    given = parser.parse_args()
-    unknown = [name for name in given.studies if name not in STUDIES]
-    if unknown:
-        parser.error(f"Unknown study {', '.join(unknown)}. There are: {', '.join(STUDIES)}.")
-    return 1 if any(claim.holds is False for claim in run(given.studies, given.seeds)) else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command("latent", STUDIES, run))

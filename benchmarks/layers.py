@@ -11,7 +11,6 @@ every unit was found. Linear algebra runs on one thread.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -36,6 +35,7 @@ from benchmarks.layers_rivals import (
     untrimmed,
     worst_sine,
 )
+from benchmarks.studies import command, show, told
 from benchmarks.table import Claim
 from unrelu.errors import CannotPeelError
 
@@ -86,8 +86,8 @@ def exact(most: int) -> list[Claim]:
                 Claim("  median / best rival's", float(np.median(errors)) / best),
                 Claim("  seconds, slowest", max(seconds), most=3.0, note=f"median {np.median(seconds):.2f}"),
             ]
-    _show("d=40, n=2000, k=p, no noise", ["", "", "draws", "median sine", "largest", "<= 1e-7", "s", "slowest"], rows)
-    return _told(*claims)
+    show("d=40, n=2000, k=p, no noise", ["", "", "draws", "median sine", "largest", "<= 1e-7", "s", "slowest"], rows)
+    return told(*claims)
 
 
 def _figures(errors: Sequence[float], seconds: Sequence[float]) -> list[str]:
@@ -119,8 +119,8 @@ def programs(most: int) -> list[Claim]:
             [f"seed {seed}", "facets", f"{ours}", "", f"{worst_sine(fit.weights, layers.A):.1e}", f"{fit.seconds:.2f}"],
             ["", "programs", f"{solved.found}", f"{solved.right}", f"{solved.worst:.1e}", f"{solved.seconds:.2f}"],
         ]
-    _show(f"p=20, {LP_ROWS} linear programs (HiGHS)", ["", "", "facets", "true", "worst sine", "s"], rows)
-    return _told(Claim(f"seconds of {LP_ROWS} linear programs / facet search, p=20", float(np.median(ratios))))
+    show(f"p=20, {LP_ROWS} linear programs (HiGHS)", ["", "", "facets", "true", "worst sine", "s"], rows)
+    return told(Claim(f"seconds of {LP_ROWS} linear programs / facet search, p=20", float(np.median(ratios))))
 
 
 def large(most: int) -> list[Claim]:
@@ -132,8 +132,8 @@ def large(most: int) -> list[Claim]:
         [f"{seed}", f"{error:.1e}", f"{fit.seconds:.1f}"]
         for seed, (fit, error) in enumerate(zip(fits, errors, strict=True))
     ]
-    _show("p=k=40, d=100, n=10,000", ["seed", "worst sine", "s"], rows)
-    return _told(
+    show("p=k=40, d=100, n=10,000", ["seed", "worst sine", "s"], rows)
+    return told(
         Claim(
             f"worst column's sine, p=40, n=10,000, d=100, {len(draws)} draws",
             max(errors),
@@ -184,8 +184,8 @@ def few_latents(most: int) -> list[Claim]:
             Claim("  wrong units not named doubtful", unnamed, most=0, note=f"of {wrong_all} wrong ones"),
         ]
     header = ["k", "seed", "found", "right", "wrong and named", "right but named", "warned of", "s"]
-    _show("p=20, fewer latents than units (k=10: draws with something to tell)", header, rows)
-    return _told(*claims)
+    show("p=20, fewer latents than units (k=10: draws with something to tell)", header, rows)
+    return told(*claims)
 
 
 # --- noise and outliers -----------------------------------------------------------------------------
@@ -228,8 +228,8 @@ def noise(most: int) -> list[Claim]:
                     Claim("  median of sine / oracle's", float(np.median(ratios))),
                 ]
     header = ["", "noise", "draws", "median sine", "largest", "in bound", "oracle", "largest", "in bound"]
-    _show("noise, d=40, n=2000, k=p", [*header, "sine / oracle's", "s"], rows)
-    return _told(*claims)
+    show("noise, d=40, n=2000, k=p", [*header, "sine / oracle's", "s"], rows)
+    return told(*claims)
 
 
 def outliers(most: int) -> list[Claim]:
@@ -269,8 +269,8 @@ def outliers(most: int) -> list[Claim]:
                 note = f"{ratio:.2g} x that without outliers; {misses(fits, draws, errors, 0.1)}".rstrip("; ")
                 claims.append(Claim(name, max(errors), note=note))
     header = ["noise", "outliers", "rows", "worst sine", "/ without", "untrimmed", "NMF, A >= 0", "failed", "s"]
-    _show(f"outlier rows, p=k=10, {min(2, most)} draws; rivals in the first", header, rows)
-    return _told(*claims)
+    show(f"outlier rows, p=k=10, {min(2, most)} draws; rivals in the first", header, rows)
+    return told(*claims)
 
 
 # --- peeling ----------------------------------------------------------------------------------------
@@ -309,8 +309,8 @@ def peeling(most: int) -> list[Claim]:
             Claim("  seconds", max(seconds)),
         ]
     header = ["p", "seed", "outputs unknown", "worst sine", "b2 off by", "law: bias", "law: weights"]
-    _show("peeling one layer (law: peeled / learned from the true units)", [*header, "largest ratio", "s"], rows)
-    return _told(*claims)
+    show("peeling one layer (law: peeled / learned from the true units)", [*header, "largest ratio", "s"], rows)
+    return told(*claims)
 
 
 def deep(most: int) -> list[Claim]:
@@ -341,7 +341,7 @@ def deep(most: int) -> list[Claim]:
                 Claim(f"worst column's sine of A2, three layers {d} <- {p2} <- {p1}, n={n}", outer, note=note),
                 Claim("  of A1", inmost, note=f"{took:.0f} s"),
             ]
-    _show("peeling two layers", ["widths", "n", "A2 worst sine", "A1 worst sine", "s", ""], rows)
+    show("peeling two layers", ["widths", "n", "A2 worst sine", "A1 worst sine", "s", ""], rows)
     return claims
 
 
@@ -364,36 +364,5 @@ def _sign(positive: bool) -> str:
     return "A >= 0" if positive else "signed A"
 
 
-def _show(title: str, header: list[str], rows: list[list[str]]) -> None:
-    widths = [max(len(row[j]) for row in [header, *rows]) for j in range(len(header))]
-    print(f"\n{title}")
-    for row in [header, *rows]:
-        print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def _told(*claims: Claim) -> list[Claim]:
-    """A line for each claim that has a bound."""
-    above = ""
-    for claim in claims:
-        indented = claim.name.startswith("  ")
-        above = above if indented else claim.name
-        name = f"{above}, {claim.name.strip()}" if indented else claim.name
-        if claim.holds is not None:
-            verdict = "met" if claim.holds else f"MISSED ({claim.note})" if claim.note else "MISSED"
-            print(f"  must show: {name} {claim.bound} -> seen {claim.figure:.4g}, {verdict}", flush=True)
-    return list(claims)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.layers")
-    parser.add_argument("studies", nargs="*", metavar="STUDY", help=f"of {', '.join(STUDIES)}; all without any")
-    parser.add_argument("--seeds", type=int, default=10**9, help="at most so many draws of each problem")
-    given = parser.parse_args()
-    unknown = [name for name in given.studies if name not in STUDIES]
-    if unknown:
-        parser.error(f"Unknown study {', '.join(unknown)}. There are: {', '.join(STUDIES)}.")
-    return 1 if any(claim.holds is False for claim in run(given.studies, given.seeds)) else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command("layers", STUDIES, run))

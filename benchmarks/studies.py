@@ -1,0 +1,42 @@
+"""What benchmarks of several studies share: a table of figures, a line for each claim, and a command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+
+from benchmarks.table import Claim
+
+
+def show(title: str, header: list[str], rows: list[list[str]]) -> None:
+    """Print a table of text."""
+    widths = [max(len(row[j]) for row in [header, *rows]) for j in range(len(header))]
+    print(f"\n{title}")
+    for row in [header, *rows]:
+        print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def told(*claims: Claim) -> list[Claim]:
+    """Print a line for each claim that has a bound; an indented name goes on from the one above."""
+    above = ""
+    for claim in claims:
+        indented = claim.name.startswith("  ")
+        above = above if indented else claim.name
+        name = f"{above}, {claim.name.strip()}" if indented else claim.name
+        if claim.holds is not None:
+            verdict = "met" if claim.holds else f"MISSED ({claim.note})" if claim.note else "MISSED"
+            print(f"  must show: {name} {claim.bound} -> seen {claim.figure:.4g}, {verdict}", flush=True)
+    return list(claims)
+
+
+def command(name: str, studies: Iterable[str], run: Callable[[Sequence[str], int], list[Claim]]) -> int:
+    """Run the studies named on the command line, or all; 1 where a claim is missed."""
+    known = list(studies)
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}")
+    parser.add_argument("studies", nargs="*", metavar="STUDY", help=f"of {', '.join(known)}; all without any")
+    parser.add_argument("--seeds", type=int, default=10**9, help="at most so many draws of each problem")
+    given = parser.parse_args()
+    unknown = [study for study in given.studies if study not in known]
+    if unknown:
+        parser.error(f"Unknown study {', '.join(unknown)}. There are: {', '.join(known)}.")
+    return 1 if any(claim.holds is False for claim in run(given.studies, given.seeds)) else 0
