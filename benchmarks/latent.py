@@ -349,8 +349,8 @@ def priors(most: int) -> list[Claim]:
             rows.append([prior, what, *(f"{found[name]:.4f}" for name in methods), f"{ratio:.3f}"])
             name = f"{what} of errors with / without the prior, d=30, {prior}"
             # Where c's error is far below 1, N(0, I) hardly says anything: it helps in the bad draws.
-            told = prior == "gaussian" and level == 0.5
-            claims.append(Claim(name, ratio, most=None if told else 0.9999))
+            informs = prior == "gaussian" and level == 0.5
+            claims.append(Claim(name, ratio, most=None if informs else 0.9999))
     header = ["c", "error", "without", "with", "oracle without", "with / without"]
     show(f"priors that are true, d=30, 20 % gaussian, {min(100, most)} draws each", header, rows)
     return told(*claims)
