@@ -1,9 +1,10 @@
-"""What a rectifier hid: the low-rank matrix behind a table, and the latent vector behind an output of a known layer.
+"""What a rectifier hid: the low-rank matrix behind a table, the latent vector of a known layer, the layers below.
 
 From X = ReLU(C A' + 1 b') alone, only T = C A' + 1 b' and the column space of A are determined (Mazumdar and Rawat,
 "Representation learning and recovery in the ReLU model", section 3). :class:`unrelu.ReLUMatrixRecovery` is the skin;
 the classes here are methods with parameters of their own (:mod:`unrelu.recovery.matrix`). Given the layer, outliers and
-noise, :class:`unrelu.ReLULatentRecovery` finds latent vectors (section 4; :mod:`unrelu.recovery.latent`).
+noise, :class:`unrelu.ReLULatentRecovery` finds latent vectors (section 4; :mod:`unrelu.recovery.latent`). Layers below
+the last one are found by facets (:mod:`unrelu.recovery.layers`; :class:`unrelu.TwoLayerReLULearner`, ``unrelu.peel``).
 """
 
 from unrelu.recovery.latent.priors import Gaussian, Nonnegative, Sparse
