@@ -254,3 +254,19 @@ def test_single_precision():
 
 def test_as_many_inputs_as_units_are_seen(peeled):
     assert not peeled.layers[0].report.thin
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_outer_layers_come_with_a_warning(net):
+    with (
+        pytest.warns(DoubtfulUnitsWarning, match="Layer 1: it has more units than inputs"),
+        pytest.raises(CannotPeelError, match="Layer 2") as refusal,
+    ):
+        unrelu.peel(net[0], [4, 2])
+    assert len(refusal.value.peeled.layers) == 1
+
+
+def test_a_single_layer_comes_without_one(net):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DoubtfulUnitsWarning)
+        assert unrelu.peel(net[0], [4]).layers[0].report.complete

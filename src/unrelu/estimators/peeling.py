@@ -222,9 +222,10 @@ def _peel_one(
 def _warn(report: LayerReport, matrix: MatrixReport, depth: int, innermost: bool) -> None:
     where = f"Layer {depth}: "
     warn_of(report, where)
-    if not innermost and report.thin:
+    if not innermost:
+        # The units of the next layer are this one's inputs, and undoing its rectifier takes more outputs than units.
         warn(
-            f"{where}rows vary locally in fewer dimensions than units are on. Planes can then hold many rows by"
+            f"{where}it has more units than inputs, since the next layer has fewer. Planes can then hold many rows by"
             " coincidence, and what was found may not be the layer's units.",
             DoubtfulUnitsWarning,
         )
