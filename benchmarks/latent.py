@@ -21,7 +21,6 @@ from typing import TypeAlias
 
 import numpy as np
 from scipy import stats
-from threadpoolctl import threadpool_limits
 
 import unrelu
 from benchmarks.latent_rivals import (
@@ -37,7 +36,7 @@ from benchmarks.latent_rivals import (
     tuned_lasso,
     unit,
 )
-from benchmarks.studies import command, show, told
+from benchmarks.studies import command, run_each, show, told
 from benchmarks.table import Claim
 from unrelu.errors import UnreluWarning
 from unrelu.guarantees import latent_recovery_bound, latent_recovery_rate, linear_image
@@ -53,13 +52,7 @@ Method: TypeAlias = Callable[[Problem], np.ndarray]
 def run(names: Sequence[str] = (), most: int = 10**9) -> list[Claim]:
     """The studies of these names, all without any; ``most`` draws of each problem."""
     robust(draw(100, K, "gaussian", 10, 0))  # compiles
-    claims: list[Claim] = []
-    with threadpool_limits(1):  # one vector at a time, one core; only batch() uses more
-        for name in names or STUDIES:
-            start = time.perf_counter()
-            claims += STUDIES[name](most)
-            print(f"[latent {name}: {time.perf_counter() - start:.0f} s]", file=sys.stderr, flush=True)
-    return claims
+    return run_each("latent", STUDIES, names, most)
 
 
 # --- how well ---------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from benchmarks.layers_rivals import (
     LP_ROWS,
@@ -35,7 +34,7 @@ from benchmarks.layers_rivals import (
     untrimmed,
     worst_sine,
 )
-from benchmarks.studies import command, show, told
+from benchmarks.studies import command, run_each, show, told
 from benchmarks.table import Claim
 from unrelu.errors import CannotPeelError
 
@@ -45,13 +44,7 @@ RIGHT = 1e-6  # sine between a found unit's heights and the true ones
 def run(names: Sequence[str] = (), most: int = 10**9) -> list[Claim]:
     """The studies of these names, all without any; ``most`` draws of each problem."""
     learned(Layers.draw(3, 3, 0, n=300).X, 3)  # compiles
-    claims: list[Claim] = []
-    with threadpool_limits(1):
-        for name in names or STUDIES:
-            start = time.perf_counter()
-            claims += STUDIES[name](most)
-            print(f"[layers {name}: {time.perf_counter() - start:.0f} s]", file=sys.stderr, flush=True)
-    return claims
+    return run_each("layers", STUDIES, names, most)
 
 
 # --- without noise ----------------------------------------------------------------------------------

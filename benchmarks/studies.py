@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from threadpoolctl import threadpool_limits
 
 from benchmarks.table import Claim
 
@@ -27,6 +31,19 @@ def told(*claims: Claim) -> list[Claim]:
             verdict = "met" if claim.holds else f"MISSED ({claim.note})" if claim.note else "MISSED"
             print(f"  must show: {name} {claim.bound} -> seen {claim.figure:.4g}, {verdict}", flush=True)
     return list(claims)
+
+
+def run_each(
+    name: str, studies: Mapping[str, Callable[[int], list[Claim]]], chosen: Sequence[str], most: int
+) -> list[Claim]:
+    """The chosen studies, all without any, on one thread of linear algebra; ``most`` draws of each problem."""
+    claims: list[Claim] = []
+    with threadpool_limits(1):
+        for study in chosen or studies:
+            start = time.perf_counter()
+            claims += studies[study](most)
+            print(f"[{name} {study}: {time.perf_counter() - start:.0f} s]", file=sys.stderr, flush=True)
+    return claims
 
 
 def command(name: str, studies: Iterable[str], run: Callable[[Sequence[str], int], list[Claim]]) -> int:

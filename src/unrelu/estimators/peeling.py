@@ -30,7 +30,7 @@ from unrelu.errors import (
 )
 from unrelu.estimators import peeled_file
 from unrelu.estimators.matrix import ReLUMatrixRecovery
-from unrelu.estimators.two_layer import hidden_law, warn_of
+from unrelu.estimators.two_layer import ROWS_PER_UNIT, hidden_law, warn_of
 from unrelu.methods import Method
 from unrelu.recovery.layers.decoding import LayerReport, decode_by_facets
 from unrelu.recovery.layers.subspace import Subspace
@@ -42,7 +42,6 @@ from unrelu.validation import warn
 # being undone), and of how many there are to find (0 while that is not known).
 PeelTold: TypeAlias = Callable[[int, int | None, int], None]
 
-_ROWS_PER_UNIT = 6
 _ON_PER_UNIT = 20  # rows in which an output must be on, where there is noise
 _INEXACT = 1e-6  # relative residual of matrix recovery from where on there is noise
 _TOLERANCE, _ITERATIONS = 1e-11, 100  # of matrix recovery: facets need exact zeros
@@ -180,10 +179,10 @@ def _peel_one(
     recovery = _unrectified(X, width, so_far)
     determined = recovery.row_identifiable_ & (recovery.row_condition_ < _DETERMINED)
     p = recovery.rank_
-    if np.count_nonzero(determined) < _ROWS_PER_UNIT * p:
+    if np.count_nonzero(determined) < ROWS_PER_UNIT * p:
         raise CannotPeelError(
             f"Layer {depth}: {np.count_nonzero(determined):,} of {len(X):,} rows have enough outputs above 0 to"
-            f" determine {p} hidden units; {_ROWS_PER_UNIT * p} such rows are needed. Lower the width, or add rows.",
+            f" determine {p} hidden units; {ROWS_PER_UNIT * p} such rows are needed. Lower the width, or add rows.",
             so_far,
             recovery.report_,
         )

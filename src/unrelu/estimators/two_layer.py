@@ -26,7 +26,7 @@ from unrelu.storage import FilePath
 from unrelu.validation import check_choice, listed, warn
 
 _NAMES = ("facets", "separable")
-_ROWS_PER_UNIT = 6  # a facet needs three times as many rows as there are units, and about half of the rows are on it
+ROWS_PER_UNIT = 6  # a facet needs three times as many rows as there are units, and about half of the rows are on it
 _DEPENDENT = 1e-10  # of the largest singular value
 _SINGLE = 1e-6  # relative size of rounding in single precision
 _ROWS_PER_THIN_UNIT = 150
@@ -141,9 +141,9 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             raise InvalidParameterError(
                 f"n_hidden is {p}, but rows have {d} columns: more units than columns cannot be told apart."
             )
-        if n < _ROWS_PER_UNIT * p:
+        if n < ROWS_PER_UNIT * p:
             raise InvalidDataError(
-                f"{n} rows are too few for {p} hidden units: at least {_ROWS_PER_UNIT * p} are needed, and hundreds are"
+                f"{n} rows are too few for {p} hidden units: at least {ROWS_PER_UNIT * p} are needed, and hundreds are"
                 " better."
             )
         values = np.linalg.svd(table - table.mean(axis=0) if centered else table, compute_uv=False)

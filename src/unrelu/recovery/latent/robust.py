@@ -48,9 +48,7 @@ class Recovery:
     inliers: BoolArray
     noise_scale: float
     covariance: FloatArray
-    objective: float
     rival: FloatArray | None
-    rival_objective: float
 
 
 def recover_robustly(
@@ -83,7 +81,7 @@ def recover_robustly(
     inliers = np.zeros(len(seen), dtype=bool)
     inliers[seen] = agree
     close = rival_objective - objective < _UNSURE and _apart(rival, c, covariance)
-    return Recovery(c, inliers, scale, covariance, objective, rival if close else None, rival_objective)
+    return Recovery(c, inliers, scale, covariance, rival if close else None)
 
 
 def _found_with_scale(

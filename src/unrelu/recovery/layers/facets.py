@@ -159,7 +159,10 @@ class _Start:
 
 @dataclass(frozen=True)
 class _Search:
-    """Rows to search in, scaled to one length where the cloud is round; ``size`` is the constant's unit."""
+    """Rows to search in, and the ``scale`` that gives each of them one length where the cloud is made round.
+
+    A facet needs ``least`` points on it.
+    """
 
     cloud: Cloud
     rows: FloatArray  # lifted ones have the constant as their last column
