@@ -23,7 +23,7 @@ import numpy as np
 from scipy import stats
 
 import unrelu
-from benchmarks.latent_rivals import (
+from benchmarks.rivals.latent import (
     KINDS,
     NOISE,
     RIVALS,
@@ -39,7 +39,7 @@ from benchmarks.latent_rivals import (
 from benchmarks.studies import command, run_each, show, told
 from benchmarks.table import Claim
 from unrelu.errors import UnreluWarning
-from unrelu.guarantees import latent_recovery_bound, latent_recovery_rate, linear_image
+from unrelu.papers.guarantees import latent_recovery_bound, latent_recovery_rate, linear_image
 from unrelu.recovery.latent.lasso import penalty_rule, solve_lasso
 
 K = 10

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from benchmarks.layers_rivals import (
+from benchmarks.rivals.layers import (
     LP_ROWS,
     OUTLIERS,
     Layers,

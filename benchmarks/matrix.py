@@ -13,6 +13,9 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 import unrelu
+from benchmarks.rivals.a_nmd import ANMD
+from benchmarks.rivals.ebcd import EBCD
+from benchmarks.rivals.three_block import ThreeBlock
 from benchmarks.table import Claim
 from examples.digits_held_out import compare
 from unrelu.errors import UnreluWarning
@@ -20,7 +23,7 @@ from unrelu.metrics import subspace_distance
 
 SEEDS = range(20)
 GAUGES = {"centered": 0.032, "orthogonal": 0.072, "bayes": 0.027}
-PORTS = ("a_nmd", "three_block", "ebcd")
+PORTS = {"a_nmd": ANMD(), "three_block": ThreeBlock(), "ebcd": EBCD()}
 
 
 @dataclass(frozen=True)
@@ -105,9 +108,9 @@ def _others(k: int) -> list[Claim]:
     """What a user would take instead, on the first seed."""
     instance = Instance.draw(1000, 200, k, 0)
     pca = PCA(k).fit(instance.table)
-    port, took = _fitted(unrelu.ReLUMatrixRecovery(k, "a_nmd", max_iter=1000), instance.table)
+    port, took = _fitted(unrelu.ReLUMatrixRecovery(k, ANMD(), max_iter=1000), instance.table)
     part = np.ix_(port.row_identifiable_, port.column_identifiable_)
-    biasless, _ = _fitted(unrelu.ReLUMatrixRecovery(k, "a_nmd", "zero", max_iter=1000), instance.table)
+    biasless, _ = _fitted(unrelu.ReLUMatrixRecovery(k, ANMD(), "zero", max_iter=1000), instance.table)
     return [
         Claim("  sine by PCA of X", subspace_distance(pca.components_.T, instance.loadings)),
         Claim(

@@ -83,7 +83,7 @@ def filtered_times() -> list[Claim]:
                 f"FilteredGradient {name}, s, d=5, n=20,000",
                 seconds(lambda learner=learner: learner.fit(x), repeat=5),
                 most=0.05,
-                note=f"paper 000, Table 1: {paper} s",
+                note=f"Bulusu et al. 2022, Table 1: {paper} s",
             )
         )
     return claims
@@ -152,12 +152,15 @@ def compare() -> str:
     rows = [
         Row('`OnePass()`, "one_pass"', methods.OnePass()),
         Row('`Robust()`, "robust"', methods.Robust()),
-        Row('`TruncatedSGD()`, "sgd" (001)', methods.TruncatedSGD()),
-        Row('`MedianBias()`, "median" (001, footnote 4)', methods.MedianBias()),
-        Row("`FilteredGradient(filter=None)` (000)", methods.FilteredGradient(filter=None)),
-        Row('`FilteredGradient()`, "filtered_gradient" (000)', methods.FilteredGradient()),
-        Row('`FilteredGradient(filter="trimmed_mean")` (000)', methods.FilteredGradient(filter="trimmed_mean")),
-        Row("`FilteredGradient(stochastic=True)` (000)", methods.FilteredGradient(stochastic=True)),
+        Row('`TruncatedSGD()`, "sgd" (Wu et al. 2019)', methods.TruncatedSGD()),
+        Row('`MedianBias()`, "median" (Wu et al. 2019, footnote 4)', methods.MedianBias()),
+        Row("`FilteredGradient(filter=None)` (Bulusu et al. 2022)", methods.FilteredGradient(filter=None)),
+        Row('`FilteredGradient()`, "filtered_gradient" (Bulusu et al. 2022)', methods.FilteredGradient()),
+        Row(
+            '`FilteredGradient(filter="trimmed_mean")` (Bulusu et al. 2022)',
+            methods.FilteredGradient(filter="trimmed_mean"),
+        ),
+        Row("`FilteredGradient(stochastic=True)` (Bulusu et al. 2022)", methods.FilteredGradient(stochastic=True)),
     ]
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for row in rows:

@@ -13,8 +13,8 @@ import numpy as np
 
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner
-from unrelu.guarantees import expected_errors, rows_needed
 from unrelu.metrics import parameter_errors
+from unrelu.papers.guarantees import expected_errors, rows_needed
 from unrelu.synthetic import random_model
 
 REPETITIONS = 600  # the quantile is then known to about 2 %

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from unrelu._version import __version__
 
 if TYPE_CHECKING:
-    from unrelu import guarantees, methods, metrics, recovery, synthetic
+    from unrelu import methods, metrics, papers, recovery, synthetic
     from unrelu.distribution import RectifiedGaussian
     from unrelu.estimators import (
         FloorOutlierDetector,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         recall,
         recover_latent,
     )
+    from unrelu.papers import guarantees
 
 __all__ = [
     "FloorOutlierDetector",
@@ -39,6 +40,7 @@ __all__ = [
     "merge",
     "methods",
     "metrics",
+    "papers",
     "peel",
     "recall",
     "recover_latent",
@@ -59,12 +61,15 @@ _HOME = {
     "recall": "unrelu.estimators",
     "recover_latent": "unrelu.estimators",
 }
-_MODULES = {"guarantees", "methods", "metrics", "recovery", "synthetic"}
+_MODULES = {
+    "guarantees": "unrelu.papers.guarantees",
+    **{name: f"unrelu.{name}" for name in ("methods", "metrics", "papers", "recovery", "synthetic")},
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return import_module(f"unrelu.{name}")
+        return import_module(_MODULES[name])
     if name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
         globals()[name] = value

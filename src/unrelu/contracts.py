@@ -98,10 +98,10 @@ Progress = Callable[[int], None]
 class Assumptions:
     """What the user says about the model, whatever the method.
 
-    ``floor``: one number per column. ``nonnegative_bias``: every bias is at or above its floor, as papers 000 and
-    001 assume. ``n_components``: the number k of latent inputs z, so that S = W W' has rank k (None: any rank).
-    ``floor_tolerance``: noise after the floor; values within it of the floor count as floored, so that a value is
-    only taken for what it is from floor + tolerance on.
+    ``floor``: one number per column. ``nonnegative_bias``: every bias is at or above its floor, as Wu et al. 2019
+    and Bulusu et al. 2022 assume. ``n_components``: the number k of latent inputs z, so that S = W W' has rank k
+    (None: any rank). ``floor_tolerance``: noise after the floor; values within it of the floor count as floored, so
+    that a value is only taken for what it is from floor + tolerance on.
     """
 
     floor: tuple[float, ...]

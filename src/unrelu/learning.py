@@ -1,7 +1,7 @@
 """The whole method on one screen.
 
-A Gaussian y ~ N(b, S) cut off at a floor is learned in three steps (papers 000 and 001, Algorithm 1): bias and
-norm of every coordinate by itself, the angle of every pair, and one semidefinite matrix from both.
+A Gaussian y ~ N(b, S) cut off at a floor is learned in three steps (Wu et al. 2019 and Bulusu et al. 2022, Algorithm
+1): bias and norm of every coordinate by itself, the angle of every pair, and one semidefinite matrix from both.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class Robust(_SeveralPasses):
 
 @dataclass(frozen=True)
 class TruncatedSGD(_SeveralPasses):
-    """Paper 001, Algorithms 1 to 3, as written: truncated fits by projected SGD, angles by counts.
+    """Wu et al. 2019, Algorithms 1 to 3, as written: truncated fits by projected SGD, angles by counts.
 
     ``radius`` r and ``step`` lambda are the paper's; ``batches`` is B of Algorithm 2; ``minibatch`` is the number of
     values a step, 10 in the authors' code; ``draws`` is the number of z drawn for each, 1 in equation (6), where more
@@ -138,7 +138,7 @@ class TruncatedSGD(_SeveralPasses):
 
 @dataclass(frozen=True)
 class FilteredGradient(_SeveralPasses):
-    """Paper 000, Algorithms 1 and 2, as written: gradient descent on filtered batch means, angles by counts.
+    """Bulusu et al. 2022, Algorithms 1 and 2, as written: gradient descent on filtered batch means, angles by counts.
 
     ``filter`` is "median", "trimmed_mean" (which cuts the share ``trim`` at each end) or None; ``batches`` is n_b
     (None: batches of ten values, the paper does not say); ``steps`` is T (None: the paper's positives/100). Values are
@@ -180,7 +180,7 @@ class FilteredGradient(_SeveralPasses):
 
 @dataclass(frozen=True)
 class MedianBias(_SeveralPasses):
-    """Paper 001, footnote 4: the bias is the median of the samples; norms from the spread above it, angles by counts.
+    """Wu et al. 2019, footnote 4: the bias is the samples' median; norms from the spread above it, angles by counts.
 
     >>> import unrelu
     >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(20_000, random_state=1)
@@ -199,7 +199,7 @@ class MedianBias(_SeveralPasses):
 def _learn_by_angles(
     name: str, evidence: Evidence, assumptions: Assumptions, marginals: MarginalEstimator, allow_partial: bool
 ) -> Learned:
-    """Algorithm 1 of papers 000 and 001, whatever fits the marginals."""
+    """Algorithm 1 of Wu et al. 2019 and Bulusu et al. 2022, whatever fits the marginals."""
     from unrelu.correlations.exceedance_angles import ExceedanceAngles
     from unrelu.statistics.column_tally import ColumnTallyQuestion
     from unrelu.statistics.exceedances import ExceedancesQuestion

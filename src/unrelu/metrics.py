@@ -60,7 +60,8 @@ def subspace_distance(first: ArrayLike, second: ArrayLike) -> float:
     0 for equal spaces, 1 where a direction of one is at right angles to the other. Columns need neither be orthogonal
     nor of length 1, but independent. With k and m <= k columns there are m angles, and the sine is the largest distance
     of a unit vector of the smaller space from the larger: 0 if that contains it. Orders do not matter. For spaces of
-    the same dimension it is the spectral norm of the difference of the projections, and of sin Theta in paper 003 (70).
+    the same dimension it is the spectral norm of the difference of the projections, and of sin Theta in Mazumdar and
+    Rawat 2018 (70).
 
     With orthonormal bases U of the smaller space and Q of the larger it is |(I - Q Q') U|: small angles keep their
     digits, which a cosine of 1 - 1e-24 has lost.

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from unrelu.cli.reproduce import NAMES
-from unrelu.reproduce import catalogue, runner
-from unrelu.reproduce.design import Plan
+from unrelu.papers.experiments import catalogue, runner
+from unrelu.papers.experiments.design import Plan
 
 
 @pytest.fixture

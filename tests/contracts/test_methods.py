@@ -18,7 +18,7 @@ NAMES = sorted(methods._BY_NAME)
 
 @pytest.fixture(scope="module")
 def table():
-    # Norms near 1, as paper 000's domain wants them, and biases that are clearly positive.
+    # Norms near 1, as Bulusu et al. 2022's domain wants them, and biases that are clearly positive.
     model = synthetic.random_model(4, condition_number=2.0, random_state=1)
     return unrelu.RectifiedGaussian(model.bias + 0.3, model.covariance).sample(2000, random_state=2)
 
@@ -27,7 +27,8 @@ def fit(name, x, **options):
     return RectifiedGaussianLearner(method=name, random_state=0, **options).fit(x)
 
 
-# What a method promises beyond the laws of all: paper 000 does not rescale and its filter is biased on skewed batches;
+# What a method promises beyond the laws of all: Bulusu et al. 2022 do not rescale, and their filter is biased on skewed
+# batches;
 # the gradient methods draw a stream per column.
 ANY_COLUMN_ORDER = ("one_pass", "median")
 ANY_UNITS = ("one_pass", "robust", "median", "sgd")
@@ -94,7 +95,7 @@ class TestEveryMethod:
             fit(name, bad)
 
     def test_a_constant_column_is_a_zero_row_of_weights(self, name, table):
-        """Paper 001, footnote 3."""
+        """Wu et al. 2019, footnote 3."""
         constant = table.copy()
         constant[:, 1] = 2.5
         with pytest.warns(ConstantColumnWarning):

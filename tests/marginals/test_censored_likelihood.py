@@ -114,7 +114,7 @@ def test_never_above_the_floor():
     with pytest.raises(InvalidDataError, match="Never above its floor in 20 rows: column 0"):
         estimate(np.zeros(20))
     with pytest.warns(ConstantColumnWarning):
-        rows = estimate(np.zeros(20), nonnegative_bias=True)  # paper 001, footnote 3: W(i,:) = 0 and b = 0
+        rows = estimate(np.zeros(20), nonnegative_bias=True)  # Wu et al. 2019, footnote 3: W(i,:) = 0 and b = 0
     assert (rows.bias[0], rows.scale[0]) == (0.0, 0.0)
 
 

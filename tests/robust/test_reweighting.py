@@ -7,8 +7,8 @@ from unrelu import RectifiedGaussian, RectifiedGaussianLearner
 from unrelu.contracts import Assumptions, Block
 from unrelu.engines.local import LocalEngine
 from unrelu.evidence import SampleEvidence
-from unrelu.inference.calibration import ScoreTail
-from unrelu.inference.row_scores import RowScores
+from unrelu.posterior.calibration import ScoreTail
+from unrelu.posterior.row_scores import RowScores
 from unrelu.robust.components import Setting, gaussian_from
 from unrelu.robust.mixture import Mixture
 from unrelu.robust.reweighting import (

@@ -40,9 +40,7 @@ def factor(
     rank: Annotated[
         str, typer.Option("--rank", metavar="auto|INTEGER", help="Components; auto chooses by held-out cells.")
     ] = "auto",
-    method: Annotated[
-        str, typer.Option("--method", help="censored_als, tobit_em (with noise), a_nmd, three_block or ebcd.")
-    ] = "censored_als",
+    method: Annotated[str, typer.Option("--method", help="censored_als, or tobit_em (with noise).")] = "censored_als",
     gauge: Annotated[
         str, typer.Option("--gauge", help="How T is split: centered, orthogonal, bayes, or zero (no bias).")
     ] = "centered",
@@ -155,7 +153,7 @@ def _recovery(
     if method == "likelihood":
         raise InvalidParameterError(
             "--method likelihood needs the density of the biases, which is a Python object: in Python, use"
-            " unrelu.ReLUMatrixRecovery with method=unrelu.recovery.Likelihood(scipy.stats.norm(0, 1)), say."
+            " unrelu.ReLUMatrixRecovery with method=unrelu.papers.Likelihood(scipy.stats.norm(0, 1)), say."
         )
     matrix_method(method)
     check_choice("gauge", gauge, GAUGES)

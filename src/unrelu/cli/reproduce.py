@@ -18,10 +18,10 @@ from unrelu.errors import MissingDependencyError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from unrelu.reproduce.claims import Verdict
-    from unrelu.reproduce.experiment import Study
-    from unrelu.reproduce.journal import Journal
-    from unrelu.reproduce.runner import Reproduction, Watch
+    from unrelu.papers.experiments.claims import Verdict
+    from unrelu.papers.experiments.experiment import Study
+    from unrelu.papers.experiments.journal import Journal
+    from unrelu.papers.experiments.runner import Reproduction, Watch
 
 # Written out here as well, so that --help need not load the experiments.
 NAMES = "wu2019-figure1, outliers-figure1, outliers-figure2, outliers-table1"
@@ -44,9 +44,9 @@ def reproduce(
     paper's claims, each held or not held. If interrupted, the same command goes on where it stopped.
     """
     from unrelu.cli.outputs import check_outputs, output_folder
-    from unrelu.reproduce.catalogue import experiment_named
-    from unrelu.reproduce.experiment import Study
-    from unrelu.reproduce.journal import Journal
+    from unrelu.papers.experiments.catalogue import experiment_named
+    from unrelu.papers.experiments.experiment import Study
+    from unrelu.papers.experiments.journal import Journal
 
     study = Study(experiment_named(name), quick, seed)
     picture_path = out / f"{study.stem}.png"
@@ -65,7 +65,7 @@ def reproduce(
 
 def _run(study: Study, journal: Journal, out: Path) -> Reproduction:
     """Run with progress; an interruption says how to go on."""
-    from unrelu.reproduce.runner import reproduce as run
+    from unrelu.papers.experiments.runner import reproduce as run
 
     try:
         with _progress(study) as watch:
@@ -90,7 +90,7 @@ def _progress(study: Study) -> Iterator[Watch]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    from unrelu.reproduce.runner import Step
+    from unrelu.papers.experiments.runner import Step
 
     progress = Progress(
         SpinnerColumn(),

@@ -1,6 +1,6 @@
-"""The angle rule of papers 001 (14) and 000 (11): how often two coordinates exceed their biases together.
+"""The angle rule of Wu et al. 2019, (14), and Bulusu et al. 2022, (11): how often two coordinates exceed both biases.
 
-For b >= floor, x_i > b_i exactly when W(i,:) z > 0, so that (001, Fact 1 and Lemma 2)
+For b >= floor, x_i > b_i exactly when W(i,:) z > 0, so that (Wu et al. 2019, Fact 1 and Lemma 2)
 
     P[x_i > b_i and x_j > b_j] = (pi - theta_ij)/(2 pi),   theta_ij = pi - 2 pi count/n,   r_ij = cos(theta_ij).
 
@@ -63,7 +63,7 @@ class ExceedanceAngles:
         what = f"Above the floor in less than half of the rows: {where}. Its bias is clearly negative"
         if not self.allow_partial:
             raise InvalidDataError(
-                f"{what}, and the angle rule of papers 000 and 001 needs non-negative biases. Use method='one_pass',"
+                f"{what}, and the papers' angle rule needs non-negative biases. Use method='one_pass',"
                 " which handles any sign, or allow_partial=True for the other pairs."
             )
         warn(f"{what}: its correlations are not recovered (NaN, taken as 0 in the model).", PartialRecoveryWarning)

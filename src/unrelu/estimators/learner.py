@@ -35,7 +35,7 @@ class RectifiedGaussianLearner(BaseEstimator):
     floor : float or one per column, default=0.0
         Values at the floor are cut off there; values below it are an error. NaN means not observed.
     nonnegative_bias : bool, default=False
-        Assume every bias at or above its floor, as papers 000 and 001 do.
+        Assume every bias at or above its floor, as Wu et al. 2019 and Bulusu et al. 2022 do.
     n_components : int or None, default=None
         Number k of latent inputs: the covariance W W' then has rank at most k.
     floor_tolerance : float, default=0.0

@@ -59,8 +59,8 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         others as well as the best one does.
     method : str or object from :mod:`unrelu.recovery`, default="censored_als"
         "censored_als": least squares, exact without noise. "tobit_em": likelihood under normal noise inside the
-        rectifier, with standard errors. "a_nmd", "three_block", "ebcd": published algorithms for a model without bias.
-        ``unrelu.recovery.Likelihood(density, ...)``: program (34) of Mazumdar and Rawat, given the biases' density.
+        rectifier, with standard errors.
+        ``unrelu.papers.Likelihood(density, ...)``: program (34) of Mazumdar and Rawat, given the biases' density.
     gauge : {"centered", "orthogonal", "bayes", "zero"}, default="centered"
         "centered": C has mean 0 and unit covariance, so that b is the column mean of T. "orthogonal": b is orthogonal
         to the columns of A. "bayes": a compromise of both, the most accurate where C and b are random. "zero": the
@@ -110,7 +110,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     against the number of columns, and the noise not small against T (docs/benchmarks.md has figures).
 
     1-bit matrix completion (Davenport et al. 2014) is the relative that sees only whether T is above a random
-    threshold; :mod:`unrelu.guarantees.matrix` says what the two share.
+    threshold; :mod:`unrelu.papers.guarantees.matrix` says what the two share.
 
     Examples
     --------

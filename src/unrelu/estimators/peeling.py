@@ -1,9 +1,9 @@
 """peel: a network x = ReLU(A_L ... ReLU(A_1 c + b_1) ... + b_L), from samples of x alone, layer by layer.
 
-Paper 002 proposes this peeling decoder and leaves it as future work. A layer x = ReLU(A h + b) comes off in two steps:
-matrix recovery undoes the rectifier, T = A h + b (section 3 of paper 003), and the facets {h_i = 0} of T's rows, which
-need not meet in the origin because of b, give A, b and h (:mod:`unrelu.recovery.layers`). Then h is the next x. The
-innermost units are rectified Gaussian: their law is learned.
+Mazumdar and Rawat 2019 propose this peeling decoder and leave it as future work. A layer x = ReLU(A h + b) comes off in
+two steps: matrix recovery undoes the rectifier, T = A h + b (Mazumdar and Rawat 2018, section 3), and the facets
+{h_i = 0} of T's rows, which need not meet in the origin because of b, give A, b and h (:mod:`unrelu.recovery.layers`).
+Then h is the next x. The innermost units are rectified Gaussian: their law is learned.
 """
 
 from __future__ import annotations

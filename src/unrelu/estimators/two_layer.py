@@ -43,7 +43,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Number p of hidden units. "auto" is the dimension of the space that the rows vary in.
     method : {"facets", "separable"}, default="facets"
         "facets": A of any sign, found from the facets {h_i = 0} of the cone of all rows. "separable": A >= 0, from rows
-        that show one unit alone, as paper 001 suggests; needs such rows, so few units.
+        that show one unit alone, as Wu et al. 2019 suggests; needs such rows, so few units.
     output_bias : bool, default=False
         Whether there is an a to be found too ("facets" only).
     hidden_method : str or object from :mod:`unrelu.methods`, default="one_pass"

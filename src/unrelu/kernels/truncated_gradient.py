@@ -1,10 +1,11 @@
 """Projected gradient steps for a normal truncated from below, in v = (1/sigma^2, mu/sigma^2).
 
-The negative log-likelihood of a truncated normal is convex in v, with gradient (paper 001, (6); paper 000, (4))
+The negative log-likelihood of a truncated normal is convex in v, with gradient (Wu et al. 2019, (6); Bulusu et al.
+2022, (4))
 
     g = ( E[x^2/2], -E[x] ) + ( -E[z^2/2], E[z] ),   z ~ N(mu, sigma^2) truncated, at the current v.
 
-Paper 001 draws z; paper 000 uses the closed form of its moments, (5) and (6).
+Wu et al. 2019 draws z; Bulusu et al. 2022 uses the closed form of its moments, (5) and (6).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def draw_above(rng: np.random.Generator, low: float, mean: float, sd: float) -> 
 
 @njit(cache=True, nogil=True)
 def truncated_moments(mu: float, sigma: float) -> tuple[float, float]:
-    """Mean and mean square of N(mu, sigma^2) above 0 (paper 000, (5) and (6))."""
+    """Mean and mean square of N(mu, sigma^2) above 0 (Bulusu et al. 2022, (5) and (6))."""
     a = mu / sigma
     tail = distribution(a)
     # phi(a)/Phi(a), by its expansion where both vanish
@@ -47,7 +48,7 @@ def truncated_moments(mu: float, sigma: float) -> tuple[float, float]:
 
 @njit(cache=True, nogil=True)
 def project(v: np.ndarray, radius: float) -> None:
-    """Onto D_r = {1/r <= v(1) <= r, |v(2)| <= r} (paper 001, (8); paper 000, (10))."""
+    """Onto D_r = {1/r <= v(1) <= r, |v(2)| <= r} (Wu et al. 2019, (8); Bulusu et al. 2022, (10))."""
     v[0] = min(max(v[0], 1.0 / radius), radius)
     v[1] = min(max(v[1], -radius), radius)
 
@@ -62,7 +63,7 @@ def sampled_descent(
     rng: np.random.Generator,
     average: np.ndarray,
 ) -> None:
-    """Paper 001, Algorithm 3 (ProjSGD): one step a mini-batch, with ``draws`` fresh z a value; average of iterates.
+    """Wu et al. 2019, Algorithm 3 (ProjSGD): a step a mini-batch, with ``draws`` fresh z a value; average of iterates.
 
     ``sums`` (T x 3) = (count, sum x, sum x^2/2) of the mini-batches; truncation at ``low``; steps 1/(step t).
     """
@@ -92,7 +93,7 @@ def sampled_descent(
 
 @njit(cache=True, nogil=True)
 def closed_descent(gradients: np.ndarray, steps: int, step: float, radius: float, v: np.ndarray) -> None:
-    """Paper 000, Algorithm 2 (ProjGD): v <- P(v - g/(step t)), g = filtered part + closed form; v_T is left in v.
+    """Bulusu et al. 2022, Algorithm 2 (ProjGD): v <- P(v - g/(step t)), g = filtered part + closed form; v becomes v_T.
 
     ``gradients`` (1 or T x 2) hold the filtered means of (x^2/2, -x): one for gradient descent, one a step for its
     stochastic version. The paper starts at v = (0, 0), outside the domain; we start at its projection.

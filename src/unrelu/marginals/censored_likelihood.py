@@ -5,8 +5,8 @@ the floor) and variance v, and n0 = n - n+ at the floor. With t = 1/s and g = (b
 
     log L = n0 log Phi(-g) + n+ ( log t - ((t m - g)^2 + t^2 v)/2 )
 
-is concave in (t, g). Unlike the truncated fits of papers 000 and 001 (equation 3 there) it uses the zeros, and
-needs no assumption on the sign of the bias. Given g the best t is the positive root of
+is concave in (t, g). Unlike the truncated fits of Wu et al. 2019 and Bulusu et al. 2022, (3), it uses the zeros,
+and needs no assumption on the sign of the bias. Given g the best t is the positive root of
 (m^2 + v) t^2 - m g t - 1 = 0, so one dimension remains:
 
     f(g) = -n0 kappa(g) + n+ (t(g) m - g) = 0,   kappa = phi(g)/Phi(-g),   f decreasing.

@@ -11,7 +11,7 @@ from unrelu.validation import column_label, label_columns, listed, warn
 
 
 def warn_of_constants(constant: BoolArray, names: tuple[str, ...] | None) -> None:
-    """A zero row of W (paper 001, footnote 3): always the same value, the bias itself."""
+    """A zero row of W (Wu et al. 2019, footnote 3): always the same value, the bias itself."""
     if constant.any():
         warn(
             f"Constant: {label_columns(constant, names)}. The learned row norm is 0 and the correlations with other"

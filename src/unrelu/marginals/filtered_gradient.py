@@ -1,4 +1,4 @@
-"""Bias and norm by gradient descent on filtered batch means: paper 000, Algorithm 2 and equations (4) to (10).
+"""Bias and norm by gradient descent on filtered batch means: Bulusu et al. 2022, Algorithm 2 and equations (4) to (10).
 
 The values above the floor are split at random into n_b batches; each gives the mean of (x^2/2, -x) (7). A filter over
 the batches stands for the expectation under the genuine rows (8); the other half of the gradient is known in closed
@@ -25,7 +25,7 @@ _VALUES_PER_BATCH = 10  # where the number of batches is not given: the paper do
 
 @dataclass(frozen=True)
 class FilteredGradientDescent:
-    """Paper 000's ProjGD. ``step`` 0.1 gives the paper's gamma_t = 1/(0.1 t); ``steps`` None its T = positives/100."""
+    """ProjGD of Bulusu et al. 2022. ``step`` 0.1 is gamma_t = 1/(0.1 t); ``steps`` None is T = positives/100."""
 
     assumptions: Assumptions
     filter: Filter = Median()  # noqa: RUF009 - frozen

@@ -1,4 +1,4 @@
-"""Filters: one robust mean of many batch vectors (paper 000, section 3). Each works coordinate by coordinate."""
+"""Filters: one robust mean of many batch vectors, coordinate by coordinate (Bulusu et al. 2022, section 3)."""
 
 from __future__ import annotations
 

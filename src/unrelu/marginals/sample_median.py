@@ -1,4 +1,4 @@
-"""Bias by the median of the samples, zeros included: the alternative of paper 001, footnote 4.
+"""Bias by the median of the samples, zeros included: the alternative of Wu et al. 2019, footnote 4.
 
 For b >= floor the floor cuts off at most half of y, so the median of x is the median of y, which is b. Given b, half of
 the rows lie above it and E[(x - b)^2 1{x > b}] = s^2/2.

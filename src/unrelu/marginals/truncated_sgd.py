@@ -1,4 +1,4 @@
-"""Bias and norm from the values above the floor alone, by stochastic gradient descent: paper 001, Algorithms 2 and 3.
+"""Bias and norm from the values above the floor alone, by stochastic gradients: Wu et al. 2019, Algorithms 2 and 3.
 
 The values above the floor of a column with b >= floor follow a normal truncated at the floor, of which at least half is
 seen. Shifted and rescaled by their own mean and deviation (7), they are fitted in v = (1/sigma^2, mu/sigma^2) by
@@ -22,7 +22,7 @@ from unrelu.validation import check_count, check_positive
 
 @dataclass(frozen=True)
 class TruncatedLikelihoodSGD:
-    """Paper 001's NormBiasEst: ``step`` is lambda, ``radius`` is r, ``batches`` is B.
+    """Wu et al. 2019's NormBiasEst: ``step`` is lambda, ``radius`` is r, ``batches`` is B.
 
     ``minibatch`` values make a step, 10 in the authors' code. (6) draws one z a value, which doubles the variance of
     the truncated likelihood; ``draws`` takes the mean of several.

@@ -9,24 +9,16 @@ the last one are found by facets (:mod:`unrelu.recovery.layers`; :class:`unrelu.
 
 from unrelu.recovery.latent.priors import Gaussian, Nonnegative, Sparse
 from unrelu.recovery.latent.recover import LatentLasso, LatentResult, RobustLatent
-from unrelu.recovery.matrix.a_nmd import ANMD
 from unrelu.recovery.matrix.descent import CensoredALS
-from unrelu.recovery.matrix.ebcd import EBCD
-from unrelu.recovery.matrix.likelihood import Likelihood
-from unrelu.recovery.matrix.three_block import ThreeBlock
 from unrelu.recovery.matrix.tobit import TobitEM
 
 __all__ = [
-    "ANMD",
-    "EBCD",
     "CensoredALS",
     "Gaussian",
     "LatentLasso",
     "LatentResult",
-    "Likelihood",
     "Nonnegative",
     "RobustLatent",
     "Sparse",
-    "ThreeBlock",
     "TobitEM",
 ]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unrelu.papers.experiments.design import Axis, Curve, Measure, Panel, PanelLayout, TableLayout, TableRow
+from unrelu.papers.experiments.experiment import Study
+from unrelu.papers.experiments.results import Results, Series
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, tidy
-from unrelu.reproduce.design import Axis, Curve, Measure, Panel, PanelLayout, TableLayout, TableRow
-from unrelu.reproduce.experiment import Study
-from unrelu.reproduce.results import Results, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -24,8 +24,8 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine, one_blas_thread
 from unrelu.errors import DuplicatedRowsWarning, InvalidDataError, UnreluWarning
 from unrelu.evidence import RecordedEvidence, SampleEvidence
-from unrelu.inference.row_scores import Values
 from unrelu.marginals.censored_likelihood import CensoredLikelihood
+from unrelu.posterior.row_scores import Values
 from unrelu.robust.components import Component, Gaussian, Setting, shrinkage
 from unrelu.robust.growth import Rows, candidates
 from unrelu.robust.learning import ColumnEvidence

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from unrelu.contracts import Assumptions, Block, FloatArray, Record
 from unrelu.correlations.weighted_moments import WeightedMoments
 from unrelu.evidence import RecordedEvidence
-from unrelu.inference.calibration import rows_from_normals
-from unrelu.inference.row_scores import RowScores, Values, seen_sum
 from unrelu.marginals.censored_likelihood import CensoredLikelihood
+from unrelu.posterior.calibration import rows_from_normals
+from unrelu.posterior.row_scores import RowScores, Values, seen_sum
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 
 _LEAST_EIGENVALUE = 1e-9

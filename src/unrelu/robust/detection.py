@@ -13,9 +13,9 @@ import numpy as np
 
 from unrelu.contracts import FloatArray
 from unrelu.distribution import RectifiedGaussian
-from unrelu.inference.calibration import ScoreTail, rows_from_normals
-from unrelu.inference.row_scores import RowScores, Values
 from unrelu.learning import Learned
+from unrelu.posterior.calibration import ScoreTail, rows_from_normals
+from unrelu.posterior.row_scores import RowScores, Values
 from unrelu.robust.learning import RobustLearned
 from unrelu.robust.mixture import Mixture
 from unrelu.robust.reweighting import Columns, chosen

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unrelu.contracts import Block, BoolArray, Evidence, FloatArray
-from unrelu.inference.row_scores import Values
+from unrelu.posterior.row_scores import Values
 from unrelu.robust.components import (
     Component,
     Gaussian,

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from unrelu.contracts import Block, Evidence, FloatArray
-from unrelu.inference.row_scores import Values
+from unrelu.posterior.row_scores import Values
 from unrelu.robust.components import Component, Gaussian
 
 _SMALLEST_WEIGHT = 1e-8  # of a row in a component

@@ -23,10 +23,10 @@ from scipy.stats import poisson
 from unrelu.contracts import Assumptions, Block, BoolArray, Evidence, FloatArray, RowParameters
 from unrelu.correlations.weighted_moments import WeightedMoments
 from unrelu.evidence import RecordedEvidence
-from unrelu.inference.calibration import ScoreTail, rows_from_normals
-from unrelu.inference.row_scores import RowScores, Values, seen_sum
 from unrelu.learning import Stages, learn
 from unrelu.marginals.censored_likelihood import CensoredLikelihood
+from unrelu.posterior.calibration import ScoreTail, rows_from_normals
+from unrelu.posterior.row_scores import RowScores, Values, seen_sum
 from unrelu.robust.mixture import Mixture, weighted_rows
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from unrelu.contracts import Block, FloatArray
-from unrelu.inference.row_scores import Values
+from unrelu.posterior.row_scores import Values
 from unrelu.robust.components import Gaussian, Setting, gaussian_from
 
 _MOST_SEEDS, _FEWEST_SEEDS, _SEED_COLUMNS = 60, 20, 3000  # so many random rows over the columns

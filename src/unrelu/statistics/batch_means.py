@@ -1,8 +1,8 @@
 """Means over batches of the values above the floor: what the papers' gradient methods know of the data.
 
-Paper 000, (7): the values above the floor of a column are split into n_b batches S_j, and each batch gives the vector
-x_j = mean of (x^2/2, -x). Paper 001 takes mini-batches in the order of the rows. A value's batch depends on its rank
-among the column's values above the floor, never on the blocks, so records add.
+Bulusu et al. 2022, (7): the values above the floor of a column are split into n_b batches S_j, and each batch gives the
+vector x_j = mean of (x^2/2, -x). Wu et al. 2019 takes mini-batches in the order of the rows. A value's batch depends on
+its rank among the column's values above the floor, never on the blocks, so records add.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What is above the floor, column by column: how often, mean and spread, and how many before each block.
 
-The papers' methods ask this first: paper 001 rescales by mean and deviation (7), and batches of values above the floor
-need every value's rank among them, whatever the blocks.
+The papers' methods ask this first: Wu et al. 2019 rescales by mean and deviation (7), and batches of values above the
+floor need every value's rank among them, whatever the blocks.
 """
 
 from __future__ import annotations

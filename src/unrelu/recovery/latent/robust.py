@@ -1,4 +1,4 @@
-"""Robust recovery of c from v = ReLU(A c + b) + e + w, e sparse and large, w small (paper 003, section 4).
+"""Robust recovery of c from v = ReLU(A c + b) + e + w, e sparse, w small (Mazumdar and Rawat 2018, section 4).
 
 The noise's scale first: where the layer is off, v is noise, so negative entries are noise or outliers; a half-normal
 part and an even one are told apart by EM. Without negative entries (noise before the rectifier, a model that fits only

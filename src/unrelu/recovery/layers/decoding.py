@@ -167,7 +167,7 @@ def _report(
 
 
 def decode_separably(X: FloatArray, space: Subspace) -> DecodedLayer:
-    """Paper 001's way: rows with one unit on are the columns of A; h = A^+ x."""
+    """Wu et al. 2019's way: rows with one unit on are the columns of A; h = A^+ x."""
     p = space.basis.shape[1]
     weights = X[pure_rows(X, p)].T
     weights = weights / np.linalg.norm(weights, axis=0)

@@ -1,4 +1,4 @@
-"""Separable non-negative factorization by successive projection, as paper 001 suggests for two layers.
+"""Separable non-negative factorization by successive projection, as Wu et al. 2019 suggests for two layers.
 
 If for every hidden unit some row has that unit on and all others off, these rows are the columns of A, up to scale, and
 the extreme ones among rows scaled to sum 1. Successive projection (Araujo et al. 2001; Gillis and Vavasis 2014) takes

@@ -1,6 +1,5 @@
 """Recovery of T = C A' + 1 b' from X = ReLU(T): rows are samples, X is n x d, C n x k, A d x k.
 
 Where to start reading: ``matrix.py`` is the whole method on one screen, ``newton.py`` the descent, ``factors.py`` the
-gauges, ``identifiability.py`` what positive cells determine. Methods: ``descent.py`` (default), ``tobit.py`` (noise),
-``likelihood.py`` (program (34) of Mazumdar and Rawat), ``a_nmd.py``, ``three_block.py``, ``ebcd.py``.
+gauges, ``identifiability.py`` what positive cells determine. Methods: ``descent.py`` (default), ``tobit.py`` (noise).
 """

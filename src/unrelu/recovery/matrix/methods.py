@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from unrelu.errors import InvalidParameterError
-from unrelu.recovery.matrix.a_nmd import ANMD
 from unrelu.recovery.matrix.contracts import MatrixMethod
 from unrelu.recovery.matrix.descent import CensoredALS
-from unrelu.recovery.matrix.ebcd import EBCD
-from unrelu.recovery.matrix.three_block import ThreeBlock
 from unrelu.recovery.matrix.tobit import TobitEM
 from unrelu.validation import check_choice
 
 _BY_NAME: dict[str, type[MatrixMethod]] = {
     "censored_als": CensoredALS,
     "tobit_em": TobitEM,
-    "a_nmd": ANMD,
-    "three_block": ThreeBlock,
-    "ebcd": EBCD,
 }
 
 
@@ -32,7 +26,7 @@ def matrix_method(method: str | MatrixMethod) -> MatrixMethod:
     if method == "likelihood":
         raise InvalidParameterError(
             "method='likelihood' needs the bias's density: give"
-            " unrelu.recovery.Likelihood(scipy.stats.norm(0, 1)), or whatever distribution the biases have."
+            " unrelu.papers.Likelihood(scipy.stats.norm(0, 1)), or whatever distribution the biases have."
         )
     return _BY_NAME[method]()
 

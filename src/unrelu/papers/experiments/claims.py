@@ -1,0 +1,259 @@
+"""A paper's sentence about its figure as a function of results: held or not held, and why.
+
+A claim is data: what it says in our words, where the paper says it, and a check. A check applies one test to every
+curve (or pair of curves), measure and panel it speaks of, and holds where all of these hold. Tests allow for chance by
+two standard errors of means over runs; where curves are compared, of differences run by run, as all curves of a run
+learn from the same rows. The rule of a test is fixed in advance and printed beside its verdict: "not held" is a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Protocol
+
+import numpy as np
+
+from unrelu.contracts import FloatArray
+from unrelu.papers.experiments.design import Axis, Curve, Measure, Setting
+from unrelu.papers.experiments.results import Results, Series
+
+
+@dataclass(frozen=True)
+class Part:
+    """One comparison: what was compared, in numbers, and whether it came out as the claim says."""
+
+    held: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """All comparisons of a check."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def held(self) -> bool:
+        return all(part.held for part in self.parts)
+
+    @property
+    def failed(self) -> tuple[Part, ...]:
+        return tuple(part for part in self.parts if not part.held)
+
+
+class Check(Protocol):
+    """Finds out whether something holds; ``rule`` says what counts as holding."""
+
+    @property
+    def rule(self) -> str: ...
+
+    def __call__(self, results: Results) -> Finding: ...
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim judged."""
+
+    claim: Claim
+    finding: Finding
+
+    @property
+    def held(self) -> bool:
+        return self.finding.held
+
+    @property
+    def word(self) -> str:
+        return "held" if self.held else "not held"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says of its figure, in our words, and the check of it."""
+
+    says: str
+    where: str
+    check: Check
+
+    def judge(self, results: Results) -> Verdict:
+        """Held or not held, computed from the results."""
+        return Verdict(self, self.check(results))
+
+
+# --- tests of one curve -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CurveTest:
+    """A property of one curve along its axis."""
+
+    rule: str
+    holds: Callable[[Series], bool]
+
+
+def _changes(series: Series, later: slice | int, earlier: slice | int) -> tuple[FloatArray, FloatArray]:
+    """Later means minus earlier ones, and two standard errors of each.
+
+    An infinite mean is larger than any number, and its error counts as 0; between two infinite ones nothing holds.
+    """
+    with np.errstate(invalid="ignore"):
+        change = np.asarray(series.mean[later] - series.mean[earlier])
+    return change, 2.0 * np.hypot(series.stderr[later], series.stderr[earlier])
+
+
+def _steps(series: Series) -> tuple[FloatArray, FloatArray]:
+    """From point to point."""
+    return _changes(series, slice(1, None), slice(None, -1))
+
+
+def _rise(series: Series) -> tuple[float, float]:
+    """From the first point to the last."""
+    change, error = _changes(series, -1, 0)
+    return float(change), float(error)
+
+
+def _falls(series: Series) -> bool:
+    steps, noise = _steps(series)
+    rise, error = _rise(series)
+    return bool((steps <= noise).all()) and rise < -error
+
+
+def _grows(series: Series) -> bool:
+    steps, noise = _steps(series)
+    rise, error = _rise(series)
+    return bool((steps >= -noise).all()) and rise > error
+
+
+def _flat(series: Series) -> bool:
+    mean, error = series.mean, 2.0 * series.stderr
+    high, low = int(mean.argmax()), int(mean.argmin())
+    return bool(mean[high] - error[high] <= 1.5 * (mean[low] + error[low]))
+
+
+def _grows_slowly(series: Series) -> bool:
+    rise, error = _rise(series)
+    return error < rise and bool(series.mean[-1] * series.x[0] <= series.mean[0] * series.x[-1])
+
+
+def _rises_somewhere(series: Series) -> bool:
+    steps, noise = _steps(series)
+    return bool((steps > noise).any())
+
+
+FALLS = CurveTest("no step up by more than 2 standard errors; the last point below the first by more than 2", _falls)
+GROWS = CurveTest("no step down by more than 2 standard errors; the last point above the first by more than 2", _grows)
+FLAT = CurveTest("the largest mean at most 1.5 times the smallest, each allowed 2 standard errors", _flat)
+GROWS_SLOWLY = CurveTest(
+    "the last point above the first by more than 2 standard errors, but by no larger factor than the axis grows",
+    _grows_slowly,
+)
+RISES_SOMEWHERE = CurveTest("at least one step up by more than 2 standard errors", _rises_somewhere)
+
+
+@dataclass(frozen=True)
+class Along:
+    """A test of every curve and measure, in the panels along the axes."""
+
+    axes: tuple[Axis, ...]
+    curves: tuple[Curve, ...]
+    measures: tuple[Measure, ...]
+    test: CurveTest
+
+    @property
+    def rule(self) -> str:
+        return self.test.rule
+
+    def __call__(self, results: Results) -> Finding:
+        return Finding(tuple(self._parts(results)))
+
+    def _parts(self, results: Results) -> Iterator[Part]:
+        for axis, curve, measure in product(self.axes, self.curves, self.measures):
+            series = results.series(axis, curve, measure)
+            means = ", ".join(f"{mean:.3g}" for mean in series.mean)
+            yield Part(self.test.holds(series), f"{curve.name}, {measure.short} along {axis.symbol}: {means}")
+
+
+# --- tests of two curves ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PairTest:
+    """A relation of a first curve to a second, which speaks of the settings that ``about`` picks."""
+
+    rule: str
+    holds: Callable[[Series, Series], bool]
+    about: Callable[[Setting], bool] = lambda setting: True  # noqa: ARG005 - all of them
+
+
+def _has_outliers(setting: Setting) -> bool:
+    return setting.genuine < 1.0
+
+
+def _is_clean(setting: Setting) -> bool:
+    return setting.genuine == 1.0
+
+
+def _below(first: Series, second: Series) -> bool:
+    difference = first.minus(second)
+    everywhere = bool((difference.mean <= 2.0 * difference.stderr).all())
+    overall = float(difference.mean.mean())
+    error = float(np.linalg.norm(difference.stderr)) / len(difference.x)
+    return everywhere and overall < -2.0 * error
+
+
+def _below_with_outliers(first: Series, second: Series) -> bool:
+    return _below(first.where(_has_outliers), second.where(_has_outliers))
+
+
+def _no_worse(first: Series, second: Series) -> bool:
+    difference = first.minus(second)
+    allowed = np.maximum(2.0 * difference.stderr, 0.05 * second.mean)
+    return bool((difference.mean <= allowed).all())
+
+
+def _clearly_above(first: Series, second: Series) -> bool:
+    return bool((first.mean >= 1.2 * second.mean).all()) and _below(second, first)
+
+
+def _meets(first: Series, second: Series) -> bool:
+    difference = first.where(_is_clean).minus(second.where(_is_clean))
+    allowed = np.maximum(2.0 * difference.stderr, 0.05 * first.mean.max())
+    return bool((np.abs(difference.mean) <= allowed).all())
+
+
+_BELOW_RULE = "nowhere above by more than 2 standard errors, and below by more than 2 on average over the points"
+BELOW = PairTest(_BELOW_RULE, _below)
+BELOW_WITH_OUTLIERS = PairTest(f"where p < 1: {_BELOW_RULE}", _below_with_outliers, _has_outliers)
+NO_WORSE = PairTest("nowhere above by more than both 2 standard errors and 5 %", _no_worse)
+CLEARLY_ABOVE = PairTest("at least 1.2 times as much, and by more than 2 standard errors", _clearly_above)
+MEETS = PairTest(
+    "at p = 1 the same within 2 standard errors, or within 5 % of the curve's own largest error in the panel",
+    _meets,
+    _is_clean,
+)
+
+
+@dataclass(frozen=True)
+class Between:
+    """A test of every pair (first, second) of curves, measure and panel."""
+
+    axes: tuple[Axis, ...]
+    pairs: tuple[tuple[Curve, Curve], ...]
+    measures: tuple[Measure, ...]
+    test: PairTest
+
+    @property
+    def rule(self) -> str:
+        return self.test.rule
+
+    def __call__(self, results: Results) -> Finding:
+        return Finding(tuple(self._parts(results)))
+
+    def _parts(self, results: Results) -> Iterator[Part]:
+        for axis, (first, second), measure in product(self.axes, self.pairs, self.measures):
+            one, two = (results.series(axis, curve, measure) for curve in (first, second))
+            shown = zip(one.where(self.test.about).mean, two.where(self.test.about).mean, strict=True)
+            means = ", ".join(f"{a:.3g}/{b:.3g}" for a, b in shown)
+            held = self.test.holds(one, two)
+            yield Part(held, f"{first.name} / {second.name}, {measure.short} along {axis.symbol}: {means}")

@@ -1,0 +1,98 @@
+"""The whole reproduction on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from unrelu.papers.experiments.checklist import checklist_page
+from unrelu.papers.experiments.claims import Verdict
+from unrelu.papers.experiments.design import SECONDS, Curve, Setting
+from unrelu.papers.experiments.experiment import Study
+from unrelu.papers.experiments.journal import Journal, write_text
+from unrelu.papers.experiments.results import Outcomes, Results
+from unrelu.papers.experiments.trial import Trial, draw, measured
+
+_WARM_UP = Setting(rows=500, columns=3)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is about to be learned, and the share of the work that is done."""
+
+    trial: Trial
+    curve: Curve
+    share_done: float
+
+
+Watch = Callable[[Step], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Reproduction:
+    """A finished study: its results, the verdicts on the paper's claims, and where they were written."""
+
+    study: Study
+    results: Results
+    verdicts: tuple[Verdict, ...]
+    csv_path: Path
+    checklist_path: Path
+
+
+def unwatched(step: Step) -> None:
+    """Nobody is told."""
+
+
+def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> Reproduction:
+    """Run the trials that are not finished, judge the claims, write the checklist.
+
+    ``watch`` hears of every fit before it starts; what it raises stops the run. Finished trials stay in the journal.
+
+    >>> import tempfile, pathlib
+    >>> from dataclasses import replace
+    >>> from unrelu.papers.experiments.catalogue import experiment_named
+    >>> from unrelu.papers.experiments.design import ROWS, Panel, Plan
+    >>> tiny = Plan((Panel(ROWS, (Setting(200, 2), Setting(800, 2)), "d = 2"),), runs=2)
+    >>> study = Study(replace(experiment_named("wu2019-figure1"), quick=tiny, claims=()), quick=True)
+    >>> done = reproduce(study, Journal(study, pathlib.Path(tempfile.mkdtemp())))
+    >>> done.csv_path.name, len(done.results.outcomes)
+    ('wu2019-figure1-quick.csv', 4)
+    """
+    work = sum(trial.setting.cells for trial in study.trials())
+    passed = 0
+    if len(journal) < sum(1 for _ in study.trials()):
+        _warm_up(study)
+    with journal:
+        for trial in study.trials():
+            if trial not in journal:
+                journal.add(trial, _attempt(study, trial, partial(_tell, watch, trial, passed / work)))
+            passed += trial.setting.cells
+    results = journal.results()
+    verdicts = tuple(claim.judge(results) for claim in study.experiment.claims)
+    checklist_path = journal.csv_path.with_name(f"{study.stem}-checklist.md")
+    write_text(checklist_path, checklist_page(study, results, verdicts))
+    return Reproduction(study, results, verdicts, journal.csv_path, checklist_path)
+
+
+def _tell(watch: Watch, trial: Trial, share_done: float, curve: Curve) -> None:
+    watch(Step(trial, curve, share_done))
+
+
+def _attempt(study: Study, trial: Trial, about_to_fit: Callable[[Curve], None]) -> Outcomes:
+    """Every curve learns from the same rows."""
+    drawn = draw(trial.setting, study.entropy(trial))
+    outcomes = {}
+    for curve in study.experiment.curves:
+        about_to_fit(curve)
+        outcomes[curve.name] = measured(curve, drawn, study.experiment.repeats)
+    return outcomes
+
+
+def _warm_up(study: Study) -> None:
+    """Loads (the first time: compiles) the kernels, which must not count as a method's time."""
+    if SECONDS in study.experiment.measures:
+        drawn = draw(_WARM_UP, (study.seed,))
+        for curve in study.experiment.curves:
+            measured(curve, drawn)

@@ -1,0 +1,86 @@
+"""One trial: a true model and rows are drawn, and every curve learns from the same rows.
+
+The streams of a trial derive from (seed, panel, point, run) alone, so that a run that was stopped and started again
+gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from unrelu.contracts import Assumptions, BoolArray, FloatArray
+from unrelu.distribution import RectifiedGaussian
+from unrelu.engines.local import LocalEngine
+from unrelu.evidence import SampleEvidence
+from unrelu.methods import Method
+from unrelu.metrics import parameter_errors
+from unrelu.papers.experiments.design import SECONDS, Axis, Curve, Setting
+from unrelu.samples import ArraySamples
+from unrelu.synthetic import random_model
+
+_OUTLIER_MEAN, _OUTLIER_SD = 5.0, 1.0  # Bulusu et al. 2022, section 5
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of one point; ``key`` is (panel, point, run), counted from 0."""
+
+    axis: Axis
+    setting: Setting
+    key: tuple[int, int, int]
+
+    @property
+    def run(self) -> int:
+        return self.key[2]
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """What a trial's curves learn from, and the truth they are measured against."""
+
+    truth: RectifiedGaussian
+    rows: FloatArray
+    is_genuine: BoolArray
+    method_seed: int
+
+
+def draw(setting: Setting, entropy: tuple[int, ...]) -> Draw:
+    """The true model and the rows of a setting.
+
+    W has uniformly random orthonormal singular vectors, b is the positive part of a normal vector, and every row is
+    replaced with probability 1 - p by independent N(5, 1) cells. A cell of an outlier below 0 (one in three million)
+    becomes 0: the rows stay possible values of a ReLU.
+
+    >>> drawn = draw(Setting(rows=1000, columns=3, genuine=0.9), (0, 0, 0, 0))
+    >>> drawn.rows.shape, bool(0.85 < drawn.is_genuine.mean() < 0.95), bool((drawn.rows >= 0.0).all())
+    ((1000, 3), True, True)
+    """
+    streams = np.random.SeedSequence(entropy).spawn(4)
+    model_rng, rows_rng, outlier_rng, method_rng = (np.random.default_rng(stream) for stream in streams)
+    truth = random_model(setting.columns, condition_number=setting.condition_number, random_state=model_rng)
+    rows = truth.sample(setting.rows, rows_rng)
+    is_genuine = outlier_rng.random(setting.rows) < setting.genuine
+    replaced = (int(np.count_nonzero(~is_genuine)), setting.columns)
+    rows[~is_genuine] = np.maximum(outlier_rng.normal(_OUTLIER_MEAN, _OUTLIER_SD, replaced), 0.0)
+    return Draw(truth, rows, is_genuine, int(method_rng.integers(2**31)))
+
+
+def measured(curve: Curve, drawn: Draw, repeats: int = 1) -> dict[str, float]:
+    """The errors and the seconds (of the fastest repeat) of one curve, by the names of the measures."""
+    rows = drawn.rows[drawn.is_genuine] if curve.oracle else drawn.rows
+    method = curve.method(drawn.method_seed)
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        learned = _learned(method, rows)
+        seconds.append(time.perf_counter() - start)
+    return {**parameter_errors(learned, drawn.truth), SECONDS.name: min(seconds)}
+
+
+def _learned(method: Method, rows: FloatArray) -> RectifiedGaussian:
+    evidence = SampleEvidence(ArraySamples(rows, block_rows=len(rows)), LocalEngine())
+    assumptions = Assumptions(floor=(0.0,) * rows.shape[1], nonnegative_bias=True)
+    return method.learn(evidence, assumptions).distribution

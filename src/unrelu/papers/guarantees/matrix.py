@@ -1,0 +1,270 @@
+"""Mazumdar and Rawat (2018): how well the matrix M behind Y = ReLU(M + b 1') can be learned, and its column space.
+
+The paper writes samples as columns: M = A C is d x n, and every coordinate i has one random bias b_i with density p,
+the same for all samples. (In our tables, where rows are samples, the bias is shared along a column.) Theorem 3 bounds
+the error of the constrained maximum likelihood (34) by three numbers of the density on [-gamma, gamma], which holds
+the entries of M: beta (:func:`flatness`), L (:func:`steepness`) and omega (:func:`least_probability`). Theorem 5, of
+Yu, Wang and Samworth (2015), turns an error of M into an error of its column space.
+
+Relation to 1-bit matrix completion (Davenport, Plan, van den Berg and Wootters 2014; (18) to (22) in the paper). The
+same: a random threshold stands between a low-rank matrix and what is seen, so that the entries' likelihood is known up
+to M; it is maximised over matrices with entries within gamma; a bound on the nuclear norm may stand in for the rank;
+the error depends on how flat and how steep the threshold's law is. What differs: there every entry is compared with a
+threshold of its own and only the sign is told, of a random part of the entries; here all samples of a coordinate share
+one threshold, and whatever exceeds it is seen exactly. So differences of positive entries are known without error, one
+coordinate teaches about b but once however many samples there are, and the sums that concentrate have d terms, not d n.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from scipy import stats
+
+from unrelu.contracts import FloatArray
+from unrelu.errors import InvalidParameterError
+from unrelu.papers.guarantees.checks import number, positive, whole
+from unrelu.papers.guarantees.piecewise import (
+    Density,
+    breaks_of,
+    extremes,
+    flattest_place,
+    interval_probability,
+    log_density,
+)
+from unrelu.validation import listed
+
+_PROOF_CONSTANT = 8.0 * math.e  # see matrix_recovery_bound
+_BELOW_0 = math.nextafter(0.0, -1.0)
+
+
+# --- the density's three numbers ----------------------------------------------------------------
+
+
+def flatness(p: Density, gamma: float) -> float:
+    """(7), for Theorem 3: beta_gamma(p) = inf over |x| <= gamma of p'(x)^2 / (4 p(x)), the square of sqrt(p)'.
+
+    ``p`` is a frozen continuous distribution of scipy.stats, of the bias. Exactly 0 where p has a mode or another
+    stationary point in [-gamma, gamma] (a normal density with |mean| <= gamma, say), where it is 0, and where its slope
+    cannot be told from 0 in double precision. A peak with a kink counts as a mode, although (7) leaves its one point
+    out: the theorem asks for a derivative, and its proof for a density that rises or falls throughout.
+
+    >>> from scipy import stats
+    >>> round(flatness(stats.norm(2.0, 1.0), 1.0), 6)  # at x = -1: (9/4) phi(3)
+    0.009972
+    >>> flatness(stats.norm(0.5, 1.0), 1.0)
+    0.0
+    """
+    return flattest_place(_density(p), positive("gamma", gamma)).value
+
+
+def steepness(p: Density, gamma: float) -> float:
+    """(8), for Theorem 3: L_gamma(p), the larger of sup p(x) / P(B <= x) and sup |p'(x)| / p(x) over |x| <= gamma.
+
+    The paper prints p'(x) / p(x); its proof needs a Lipschitz constant of log p, hence the modulus, which makes a
+    difference for a falling density. Infinite if p vanishes, begins, ends or jumps in [-gamma, gamma], or if log P(B <=
+    -gamma) is beyond double precision. For a log-concave density that rises it is p / P at x = -gamma.
+
+    >>> from scipy import stats
+    >>> round(steepness(stats.norm(2.0, 1.0), 1.0), 4)  # phi(3) / Phi(-3)
+    3.2831
+    """
+    p, gamma = _density(p), positive("gamma", gamma)
+    with np.errstate(all="ignore"):
+        if np.isneginf(p.logcdf(-gamma)):
+            return math.inf
+    pieces = log_density(p, gamma)
+    if any(piece.jumps for piece in pieces):
+        return math.inf
+    steepest = max(float(np.max(np.abs(piece.slopes(piece.extremes(order=2))), initial=0.0)) for piece in pieces)
+
+    def log_ratio(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        density, below = p.logpdf(x), p.logcdf(x)
+        return density - below, 1.0 + np.abs(density)
+
+    x = extremes(log_ratio, breaks_of(p, -gamma, gamma))
+    with np.errstate(all="ignore"):
+        return max(steepest, float(np.exp(np.max(log_ratio(x)[0]))))
+
+
+def least_probability(p: Density, gamma: float, nu: float) -> float:
+    """omega_{p,gamma,nu} of Theorem 3: the least probability of an interval of length nu within [-gamma, gamma].
+
+    The paper asks for F(x, y) = P(-x <= B <= -y) >= omega for all x, y in [-gamma, gamma] with |x - y| > nu; we read x
+    > y, as F is 0 otherwise. A longer interval is no less probable, so that the infimum is
+
+        omega = min over -gamma <= u <= gamma - nu of P(u <= B <= u + nu),
+
+    for a density with one mode taken at one of the ends. It is 0 for nu = 0, and P(|B| <= gamma) for nu = 2 gamma.
+
+    >>> from scipy import stats
+    >>> round(least_probability(stats.norm(0.0, 1.0), 1.0, 0.5), 6)  # Phi(1) - Phi(1/2)
+    0.149882
+    >>> round(least_probability(stats.norm(0.0, 1.0), 1.0, 2.0), 6)
+    0.682689
+    """
+    p, gamma = _density(p), positive("gamma", gamma)
+    nu = _separation(nu, gamma)
+    if nu == 0.0:
+        return 0.0
+
+    def probability(u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        below, above = p.cdf(u + nu), p.sf(u)
+        return np.where(below < above, below - p.cdf(u), above - p.sf(u + nu)), np.minimum(below, above)
+
+    last = max(gamma - nu, -gamma)
+    places = extremes(probability, breaks_of(p, -gamma, last, shift=nu))
+    with np.errstate(all="ignore"):
+        least = float(places[np.argmin(probability(places)[0])])
+    return min(interval_probability(p, u, nu) for u in (-gamma, least, last))
+
+
+# --- Theorem 3 ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MatrixRecoveryBound:
+    """Theorem 3: ``bound_squared`` on |M - M^|_F^2, what it is made of, and the trivial bound that needs no data.
+
+    ``says_nothing`` where the bound is no better than the trivial one; ``reason`` then says why, else it is empty.
+    """
+
+    bound_squared: float
+    flatness: float
+    steepness: float
+    least_probability: float
+    trivial_squared: float
+    says_nothing: bool
+    reason: str
+
+
+def matrix_recovery_bound(
+    p: Density, gamma: float, nu: float, n_features: int, *, constant: float = _PROOF_CONSTANT
+) -> MatrixRecoveryBound:
+    """Theorem 3 (35): |M - M^|_F^2 <= C_0 L gamma d / (beta omega), with probability at least 1 - 1/(d + n).
+
+    M is d x n with entries within ``gamma``, d = ``n_features``; in each of its rows the entries are at least ``nu``
+    apart, as the proof takes them to be. M^ solves (34). Infinite where beta or omega is 0.
+
+    The constant. The paper leaves C_0 open, and the end of its proof, "C_0 >= 4/e and t = log(d + n)", does not close:
+    (4/C)^t <= 1/(d + n) for that t is C >= 4 e, while 4/e gives d + n. The supremum is then at most 4 e L gamma d, and
+    (38) doubles it: C_0 = 8 e = 21.7, the default. Less will do. (41) holds for every t, which makes the supremum at
+    most 4 L gamma d almost surely: C_0 = 8. And its terms are at most L gamma each, so that no sum strays further than
+    2 L gamma d from its mean, without any probability: C_0 = 4.
+
+    The least probability. Step (iii) of (80) replaces an integral over an interval by omega, its probability; what it
+    has is its length, nu or more. Where p <= 1, as (7) supposes, omega <= nu and the step holds. Where omega > nu we
+    take nu, as the proof then needs. (It uses beta, L and omega beyond gamma too, where p must fall; we follow (35).)
+
+    What it says. Entries within gamma give |M - M^|_F^2 <= 4 gamma^2 d n without any data: ``trivial_squared``, for
+    the most samples with entries nu apart, n = 1 + 2 gamma/nu. (35) is never below that: sqrt(p) changes at a rate of
+    at least sqrt(beta), p at a rate of at most L p, so that 1 >= P(|B| <= gamma) >= 8/3 beta ((1/L + gamma)^3 - 1/L^3),
+    and (35) is at least 1.07 C_0 times the trivial bound, for any density. The theorem tells what the error depends
+    on, not how large it is: ``says_nothing`` can be False only for a ``constant`` below .93.
+
+    >>> from scipy import stats
+    >>> bound = matrix_recovery_bound(stats.norm(2.0, 1.0), 1.0, 0.5, n_features=10)
+    >>> round(bound.bound_squared), bound.trivial_squared
+    (14732807, 200.0)
+    >>> matrix_recovery_bound(stats.norm(0.0, 1.0), 1.0, 0.5, n_features=10).reason
+    'beta is 0: the density is flat or turns at x = 0, within [-gamma, gamma].'
+    """
+    p, gamma = _density(p), positive("gamma", gamma)
+    nu, d, constant = _separation(nu, gamma), whole("n_features", n_features), positive("constant", constant)
+    flattest, steep, least = flattest_place(p, gamma), steepness(p, gamma), least_probability(p, gamma, nu)
+    trivial = 4.0 * gamma * gamma * d * (1.0 + (2.0 * gamma / nu * (1.0 + 1e-12)) // 1.0) if nu > 0.0 else math.inf
+    beta, omega = flattest.value, min(least, nu)
+    bound = constant * steep * gamma * d / beta / omega if beta > 0.0 and omega > 0.0 else math.inf
+    if beta == 0.0:
+        reason = f"beta is 0: {flattest.why}, within [-gamma, gamma]."
+    elif omega == 0.0:
+        reason = f"omega is 0: the bias has probability 0 on an interval of length nu = {nu:g} within [-gamma, gamma]."
+    elif steep == math.inf:
+        reason = "L is infinite: the density begins, ends or jumps within [-gamma, gamma]."
+    elif bound >= trivial:
+        reason = f"The bound is {bound / trivial:.3g} times the one that entries within gamma give without any data."
+    else:
+        reason = ""
+    return MatrixRecoveryBound(bound, beta, steep, least, trivial, says_nothing=reason != "", reason=reason)
+
+
+# --- Theorem 5 ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ColumnSpaceBound:
+    """Theorem 5: bounds on ``sine``, |sin Theta|_F, and on ``basis``, |U - U^ O|_F for the best orthogonal O.
+
+    ``says_nothing`` from sine = sqrt(rank), which no r angles exceed.
+    """
+
+    sine: float
+    basis: float
+    says_nothing: bool
+
+
+def column_space_bound(
+    largest_singular: float, gap: float, error_spectral: float, error_frobenius: float, rank: int
+) -> ColumnSpaceBound:
+    """Theorem 5 (71), (72): how far an error E turns the space of the r leading left singular vectors of M.
+
+        |sin Theta(U, U^)|_F <= 2 (2 sigma_1 + |E|) min( sqrt(r) |E|, |E|_F ) / (sigma_r^2 - sigma_{r+1}^2),
+
+    and sqrt(2) times that bounds |U - U^ O|_F. sigma_1 = ``largest_singular``; ``gap`` is the denominator, a
+    difference of squares (sigma_k^2 for M of rank k = r); ``error_spectral`` and ``error_frobenius`` are |E| and |E|_F,
+    r = ``rank``. Infinite without a gap. Theorem 3 bounds |E|_F, and so |E|: with it for both this is (45).
+
+    >>> bound = column_space_bound(10.0, 25.0, error_spectral=0.1, error_frobenius=0.15, rank=2)
+    >>> round(bound.sine, 4), round(bound.basis, 4), bound.says_nothing
+    (0.2274, 0.3216, False)
+    """
+    sigma, r = positive("largest_singular", largest_singular), whole("rank", rank)
+    gap, spectral = _not_negative("gap", gap), _not_negative("error_spectral", error_spectral)
+    frobenius = _not_negative("error_frobenius", error_frobenius)
+    rounding = 1.0 + 1e-9
+    if gap > sigma * sigma * rounding:
+        raise InvalidParameterError(
+            f"gap is sigma_r^2 - sigma_{{r+1}}^2 and cannot exceed largest_singular^2 = {sigma * sigma:g}, got {gap:g}."
+            " Check that both are of the same matrix."
+        )
+    if spectral > frobenius * rounding:
+        raise InvalidParameterError(
+            f"error_spectral, {spectral:g}, exceeds error_frobenius, {frobenius:g}; the spectral norm of a matrix is"
+            " never the larger. If only one of them is known, give it for both."
+        )
+    error = min(math.sqrt(r) * spectral, frobenius)
+    sine = 0.0 if error == 0.0 else 2.0 * (2.0 * sigma + spectral) * error / gap if gap > 0.0 else math.inf
+    return ColumnSpaceBound(sine, math.sqrt(2.0) * sine, says_nothing=sine >= math.sqrt(r))
+
+
+# --- checks -------------------------------------------------------------------------------------
+
+
+def _density(p: Any) -> Density:
+    """``p`` if it is one distribution with a density, all its parameters given and valid."""
+    example = "Give a frozen continuous distribution of scipy.stats, such as scipy.stats.norm(2.0, 1.0)."
+    if isinstance(p, stats.rv_continuous):
+        raise InvalidParameterError(f"p is the family {p.name!r} without parameters. {example}")
+    if isinstance(getattr(p, "dist", None), stats.rv_discrete):
+        raise InvalidParameterError(f"p is discrete ({p.dist.name}) and has no density. {example}")
+    if not isinstance(getattr(p, "dist", None), stats.rv_continuous):
+        raise InvalidParameterError(f"p must be a distribution with a density, got {type(p).__name__}. {example}")
+    ends = np.asarray(p.support(), dtype=np.float64)
+    if ends.shape != (2,):
+        raise InvalidParameterError(f"p stands for {ends[0].size} distributions; take one of them. {example}")
+    if not ends[0] < ends[1]:
+        words = listed([f"{value!r}" for value in p.args] + [f"{name}={value!r}" for name, value in p.kwds.items()])
+        raise InvalidParameterError(f"p, {p.dist.name}({words}), has parameters outside their domain. {example}")
+    return cast(Density, p)
+
+
+def _separation(nu: float, gamma: float) -> float:
+    words = f"at least 0 and at most 2 gamma = {2.0 * gamma:g}, the length of [-gamma, gamma]"
+    return number("nu", nu, words, above=_BELOW_0, below=2.0 * gamma, closed=True)
+
+
+def _not_negative(name: str, value: float) -> float:
+    return number(name, value, "at least 0 and finite", above=_BELOW_0)

@@ -1,0 +1,117 @@
+"""Claims: each test holds on made-up results that show it, and does not on those that do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unrelu.methods import OnePass
+from unrelu.papers.experiments import claims
+from unrelu.papers.experiments.catalogue import EXPERIMENTS
+from unrelu.papers.experiments.claims import Along, Between, Claim
+from unrelu.papers.experiments.design import BIAS, GENUINE, KL, ROWS, WEIGHTS, Curve, Setting
+
+FIRST, SECOND = (Curve(name, lambda seed: OnePass()) for name in ("first", "second"))
+SETTINGS = tuple(Setting(n, 2) for n in (100, 200, 400))
+NOISE = np.array([-1.0, 0.0, 1.0, 0.0])  # four runs: a standard error of 0.41 times the spread
+
+
+def around(means: list[float], spread: float = 0.01) -> np.ndarray:
+    return np.array(means)[:, None] + spread * NOISE
+
+
+def judged(made_up, test, means, spread=0.01):
+    results = made_up(ROWS, SETTINGS, {(FIRST, BIAS): around(means, spread)})
+    return Along((ROWS,), (FIRST,), (BIAS,), test)(results).held
+
+
+@pytest.mark.parametrize(
+    ("test", "holds", "fails"),
+    [
+        (claims.FALLS, [3.0, 2.0, 1.0], [3.0, 3.5, 1.0]),
+        (claims.FALLS, [3.0, 1.0, 1.001], [3.0, 2.0, 3.0]),
+        (claims.FALLS, [np.inf, 2.0, 1.0], [1.0, 2.0, np.inf]),
+        (claims.FALLS, [np.inf, 2.0, 1.0], [np.inf, np.inf, 1.0]),
+        (claims.GROWS, [1.0, 2.0, 3.0], [1.0, 3.5, 3.0]),
+        (claims.GROWS, [1.0, 2.0, np.inf], [3.0, 2.0, 3.0]),
+        (claims.FLAT, [1.0, 1.4, 1.2], [1.0, 1.6, 1.2]),
+        (claims.FLAT, [1.0, 1.0, 1.0], [1.0, 1.0, np.inf]),
+        (claims.GROWS_SLOWLY, [1.0, 2.0, 3.9], [1.0, 2.0, 4.1]),
+        (claims.GROWS_SLOWLY, [1.0, 0.5, 1.2], [1.0, 1.0, 1.0]),
+        (claims.RISES_SOMEWHERE, [3.0, 1.0, 1.5], [3.0, 2.0, 1.0]),
+    ],
+)
+def test_of_one_curve(made_up, test, holds, fails):
+    assert judged(made_up, test, holds)
+    assert not judged(made_up, test, fails)
+
+
+@pytest.mark.parametrize(("test", "means"), [(claims.FALLS, [3.0, 3.2, 1.0]), (claims.FLAT, [1.0, 1.6, 1.2])])
+def test_chance_is_allowed_for(made_up, test, means):
+    assert not judged(made_up, test, means, spread=0.01)
+    assert judged(made_up, test, means, spread=0.5)
+
+
+def compared(made_up, test, first, second, shares=(0.8, 0.9, 1.0)):
+    settings = tuple(Setting(100, 2, genuine=p) for p in shares)
+    results = made_up(GENUINE, settings, {(FIRST, BIAS): first, (SECOND, BIAS): second})
+    return Between((GENUINE,), ((FIRST, SECOND),), (BIAS,), test)(results).held
+
+
+@pytest.mark.parametrize(
+    ("test", "first", "second", "held"),
+    [
+        (claims.BELOW, [1.0, 1.0, 1.0], [2.0, 1.5, 1.1], True),
+        (claims.BELOW, [1.0, 1.0, 1.2], [2.0, 1.5, 1.1], False),
+        (claims.BELOW, [1.0, 1.0, 1.0], [1.0, 1.0, 1.0], False),
+        (claims.BELOW_WITH_OUTLIERS, [1.0, 1.0, 1.2], [2.0, 1.5, 1.1], True),
+        (claims.BELOW_WITH_OUTLIERS, [1.0, 1.6, 1.0], [2.0, 1.5, 1.1], False),
+        (claims.NO_WORSE, [1.0, 1.04, 0.5], [1.0, 1.0, 1.0], True),
+        (claims.NO_WORSE, [1.0, 1.06, 0.5], [1.0, 1.0, 1.0], False),
+        (claims.CLEARLY_ABOVE, [1.3, 1.3, 1.3], [1.0, 1.0, 1.0], True),
+        (claims.CLEARLY_ABOVE, [1.3, 1.1, 1.3], [1.0, 1.0, 1.0], False),
+        (claims.MEETS, [2.0, 1.5, 0.19], [0.1, 0.1, 0.1], True),
+        (claims.MEETS, [2.0, 1.5, 0.21], [0.1, 0.1, 0.1], False),
+        (claims.MEETS, [2.0, 1.5, 0.0], [0.2, 0.2, 0.2], False),
+    ],
+)
+def test_of_two_curves(made_up, test, first, second, held):
+    assert compared(made_up, test, around(first), around(second)) is held
+
+
+def test_curves_are_compared_run_by_run(made_up):
+    """Spread that both share does not hide a difference; spread of their own does."""
+    first, second = around([1.0, 1.0, 1.0], spread=1.0), around([1.1, 1.1, 1.1], spread=1.0)
+    assert compared(made_up, claims.BELOW, first, second)
+    assert not compared(made_up, claims.BELOW, first, second[:, ::-1])
+
+
+def test_a_claim_holds_where_all_its_parts_hold(made_up):
+    values = {
+        (FIRST, BIAS): around([3.0, 2.0, 1.0]),
+        (FIRST, WEIGHTS): around([3.0, 2.0, 1.0]),
+        (FIRST, KL): around([1.0, 2.0, 3.0]),
+    }
+    results = made_up(ROWS, SETTINGS, values)
+    two = Claim("falls", "here", Along((ROWS,), (FIRST,), (BIAS, WEIGHTS), claims.FALLS)).judge(results)
+    three = Claim("falls", "here", Along((ROWS,), (FIRST,), (BIAS, WEIGHTS, KL), claims.FALLS)).judge(results)
+    assert (two.word, three.word) == ("held", "not held")
+    assert [part.text for part in three.finding.failed] == ["first, KL along n: 1, 2, 3"]
+
+
+def test_no_run_can_hold_every_claim_by_default(made_up):
+    """Results that show nothing (all values equal) do not pass the claims that say something moves."""
+    for experiment in EXPERIMENTS.values():
+        for claim in experiment.claims:
+            check = claim.check
+            curves = check.curves if isinstance(check, Along) else {c for pair in check.pairs for c in pair}
+            for axis in check.axes:
+                settings = experiment.quick.panel(axis).settings
+                values = {(c, m): np.ones((len(settings), 3)) for c in curves for m in check.measures}
+                narrowed = (
+                    Along((axis,), check.curves, check.measures, check.test)
+                    if isinstance(check, Along)
+                    else Between((axis,), check.pairs, check.measures, check.test)
+                )
+                still = check.test in (claims.FLAT, claims.NO_WORSE, claims.MEETS)
+                assert narrowed(made_up(axis, settings, values)).held is still, claim.says

@@ -1,0 +1,96 @@
+"""Pictures of reproductions: laid out like the paper's, complete, nothing over anything else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unrelu.methods import OnePass
+from unrelu.papers.experiments.catalogue import EXPERIMENTS
+from unrelu.papers.experiments.design import BIAS, KL, Curve
+from unrelu.papers.experiments.experiment import Study
+from unrelu.papers.experiments.results import Results
+from unrelu.report.pictures import LEARNED, rendered
+from unrelu.report.reproduction_picture import reproduction_picture, strokes
+
+
+def made_up(name: str) -> tuple[Study, Results]:
+    """The quick plan with values that differ by panel, point, run and curve; one mean is infinite."""
+    study = Study(EXPERIMENTS[name], quick=True)
+    rng = np.random.default_rng(0)
+    outcomes = {
+        trial.key: {
+            curve.name: {m.name: float(rng.lognormal(-3.0, 1.5)) for m in study.experiment.measures}
+            for curve in study.experiment.curves
+        }
+        for trial in study.trials()
+    }
+    first = study.experiment.curves[0].name
+    if KL in study.experiment.measures:
+        outcomes[0, 0, 0][first]["kl"] = float("inf")
+    return study, Results(study.plan, outcomes)
+
+
+@pytest.mark.parametrize(("name", "rows"), [("wu2019-figure1", 1), ("outliers-figure1", 2), ("outliers-figure2", 2)])
+def test_panels_show_the_means_of_every_curve(name, rows):
+    study, results = made_up(name)
+    figure = reproduction_picture(study, results)
+    panels, groups = study.plan.panels, study.experiment.layout.groups
+    assert len(groups) == rows
+    assert len(figure.axes) == rows * len(panels)
+    for axes, (group, panel) in zip(figure.axes, ((g, p) for g in groups for p in panels), strict=True):
+        drawn = [container.lines[0].get_xydata() for container in axes.containers]
+        wanted = [results.series(panel.axis, curve, m) for curve in study.experiment.curves for m in group]
+        assert len(drawn) == len(wanted)
+        for points, series in zip(drawn, wanted, strict=True):
+            np.testing.assert_array_equal(points[:, 0], series.x)
+            np.testing.assert_array_equal(points[:, 1], np.where(np.isfinite(series.mean), series.mean, np.nan))
+    assert [axes.get_title(loc="left") for axes in figure.axes[: len(panels)]] == [p.fixed for p in panels]
+
+
+def test_an_infinite_mean_is_shown_as_such():
+    study, results = made_up("wu2019-figure1")
+    left, *others = reproduction_picture(study, results).axes
+    signs = [
+        [line for line in axes.lines if line.get_marker() == r"$\infty$" and len(line.get_xdata())]
+        for axes in (left, *others)
+    ]
+    assert [len(found) for found in signs] == [1, 0, 0]
+    assert signs[0][0].get_xdata() == [study.plan.panels[0].settings[0].rows]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_nothing_overlaps(name):
+    study, results = made_up(name)
+    figure = reproduction_picture(study, results)
+    assert rendered(figure).startswith(b"\x89PNG")
+    figure.canvas.draw()
+    boxes = [axes.get_tightbbox() for axes in figure.axes] + [legend.get_window_extent() for legend in figure.legends]
+    boxes.append(figure._suptitle.get_window_extent())
+    for i, one in enumerate(boxes):
+        assert one.x0 >= 0.0
+        assert one.y0 >= 0.0
+        assert one.x1 <= figure.bbox.x1
+        assert one.y1 <= figure.bbox.y1
+        assert not any(one.overlaps(other) for other in boxes[i + 1 :])
+
+
+def test_the_table_shows_our_times_and_the_papers():
+    study, results = made_up("outliers-table1")
+    (axes,) = reproduction_picture(study, results).axes
+    texts = [text.get_text() for text in axes.texts]
+    for printed in ("16.95 s", "17.73 s", "34.44 s", "60.78 s", "1.24 s", "1.60 s", "2.11 s", "3.62 s"):
+        assert texts.count(printed) == 1
+    assert sum("±" in text for text in texts) == len(study.experiment.curves) + 1  # and the note below
+
+
+def test_strokes_tell_all_curves_apart():
+    for name in ("wu2019-figure1", "outliers-figure1", "outliers-figure2"):
+        experiment = EXPERIMENTS[name]
+        for measures in experiment.layout.groups:
+            drawn = strokes(experiment.curves, measures)
+            looks = {(s.colour, s.line, s.marker) for s in drawn}
+            assert len(looks) == len({s.label for s in drawn}) == len(drawn)
+            assert all((s.colour == LEARNED) == s.curve.ours for s in drawn)
+    oracle = Curve("o", lambda seed: OnePass(), oracle=True)
+    assert strokes((oracle,), (BIAS,))[0].line == "--"

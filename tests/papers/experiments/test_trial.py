@@ -1,0 +1,75 @@
+"""One trial: what is drawn, from which streams, and what an oracle sees."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unrelu.contracts import Assumptions
+from unrelu.methods import OnePass
+from unrelu.papers.experiments import trial
+from unrelu.papers.experiments.design import Curve, Setting
+from unrelu.papers.experiments.trial import draw, measured
+
+
+def test_a_draw_depends_on_its_entropy_alone():
+    setting = Setting(200, 3, genuine=0.9)
+    one, same, other = draw(setting, (0, 1, 2, 3)), draw(setting, (0, 1, 2, 3)), draw(setting, (0, 1, 2, 4))
+    np.testing.assert_array_equal(one.rows, same.rows)
+    assert one.method_seed == same.method_seed != other.method_seed
+    assert not np.array_equal(one.truth.bias, other.truth.bias)
+
+
+def test_outliers_replace_rows_and_change_nothing_else():
+    clean = draw(Setting(5000, 4), (7,))
+    mixed = draw(Setting(5000, 4, genuine=0.8), (7,))
+    assert clean.is_genuine.all()
+    np.testing.assert_array_equal(mixed.rows[mixed.is_genuine], clean.rows[mixed.is_genuine])
+    outliers = mixed.rows[~mixed.is_genuine]
+    assert abs(len(outliers) / 5000 - 0.2) < 4 * np.sqrt(0.16 / 5000)
+    assert abs(outliers.mean() - 5.0) < 4 / np.sqrt(outliers.size)
+    assert abs(outliers.std() - 1.0) < 4 / np.sqrt(outliers.size)
+
+
+def test_the_model_is_as_the_papers_say():
+    drawn = draw(Setting(10, 6, condition_number=25.0), (0,))
+    np.testing.assert_allclose(np.linalg.cond(drawn.truth.covariance), 25.0)
+    assert (drawn.truth.bias >= 0.0).all()
+    np.testing.assert_allclose(draw(Setting(10, 6), (0,)).truth.covariance, np.eye(6), atol=1e-12)
+
+
+class Recording:
+    """Learns as OnePass does, and remembers what it was given."""
+
+    def __init__(self) -> None:
+        self.given: list[tuple[int, Assumptions]] = []
+
+    def learn(self, evidence, assumptions):
+        learned = OnePass().learn(evidence, assumptions)
+        self.given.append((learned.report.n_rows, assumptions))
+        return learned
+
+
+def test_an_oracle_learns_from_the_genuine_rows():
+    drawn = draw(Setting(3000, 3, genuine=0.8), (1,))
+    method = Recording()
+    everything, oracle = (measured(Curve("c", lambda seed: method, oracle=o), drawn) for o in (False, True))
+    (all_rows, assumed), (genuine_rows, _) = method.given
+    assert all_rows == 3000
+    assert genuine_rows == drawn.is_genuine.sum() < 3000
+    assert assumed == Assumptions(floor=(0.0,) * 3, nonnegative_bias=True)
+    assert oracle["weights"] < 0.1 * everything["weights"]
+
+
+def test_a_repeated_fit_counts_its_shortest_time(monkeypatch):
+    method, clock = Recording(), iter([0.0, 3.0, 10.0, 11.0, 20.0, 22.0])
+    drawn = draw(Setting(100, 2), (1,))
+    monkeypatch.setattr(trial.time, "perf_counter", lambda: next(clock))
+    assert measured(Curve("c", lambda seed: method), drawn, repeats=3)["seconds"] == 1.0
+    assert len(method.given) == 3
+
+
+def test_the_seed_of_a_run_reaches_the_method():
+    seen = []
+    drawn = draw(Setting(100, 2), (1,))
+    measured(Curve("c", lambda seed: seen.append(seed) or OnePass()), drawn)
+    assert seen == [drawn.method_seed]
