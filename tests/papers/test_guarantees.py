@@ -31,7 +31,7 @@ def test_every_function_has_an_example_and_cites_its_source() -> None:
         item = getattr(guarantees, name)
         if not isinstance(item, type):
             assert ">>>" in item.__doc__, name
-            if item.__module__ != "unrelu.guarantees.planner":
+            if item.__module__ != "unrelu.papers.guarantees.planner":
                 cited = ("Theorem", "Proposition", "Corollary", "Lemma", "Claim", "Fact", "Psi")
                 assert any(word in item.__doc__ for word in cited), name
 

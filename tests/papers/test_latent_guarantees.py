@@ -44,7 +44,7 @@ def _as_tuple(image: guarantees.LinearImage) -> tuple[float, float, float]:
 
 
 def test_the_examples_in_the_documentation_hold() -> None:
-    assert doctest.testmod(unrelu.guarantees.latent).failed == 0
+    assert doctest.testmod(unrelu.papers.guarantees.latent).failed == 0
 
 
 # --- mu, sigma, eta, (58) -----------------------------------------------------------------------
