@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, methods, metrics, synthetic
-from unrelu.contracts import Assumptions, Block, Question, R
+from unrelu.contracts import Assumptions, Question, R, Samples
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import UnreluError
 from unrelu.evidence import SampleEvidence
@@ -52,7 +52,7 @@ def against_authors(d: int, n: int, kappa: float) -> list[Claim]:
     for repetition in range(repetitions):
         truth = synthetic.random_model(d, condition_number=kappa, random_state=repetition)
         x = truth.sample(n, random_state=100 + repetition)
-        learner = RectifiedGaussianLearner(method=methods.TruncatedSGD(seed=repetition))
+        learner = RectifiedGaussianLearner(method=methods.TruncatedSGD(), random_state=repetition)
         times.append(seconds(lambda learner=learner, x=x: learner.fit(x), repeat=1))
         error = metrics.parameter_errors(learner.distribution_, truth)
         errors.append((error["bias"], error["weights"]))
@@ -119,9 +119,9 @@ class CountingEngine(LocalEngine):
         super().__init__()
         self.passes = 0
 
-    def collect(self, blocks: Iterable[Block], question: Question[R]) -> R:
+    def collect(self, samples: Samples, question: Question[R]) -> R:
         self.passes += 1
-        return super().collect(blocks, question)
+        return super().collect(samples, question)
 
 
 class ProcessEngine:

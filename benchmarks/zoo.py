@@ -134,8 +134,8 @@ RIVALS = (MCD, MEDIAN, TRIMMED)
 
 
 def fit_filtered(kind: str, rows: Rows, seed: int) -> RectifiedGaussian:
-    method = methods.FilteredGradient(filter=kind, trim=TRIM, seed=seed, allow_partial=True)
-    return RectifiedGaussianLearner(method=method, nonnegative_bias=True).fit(rows).distribution_
+    method = methods.FilteredGradient(filter=kind, trim=TRIM, allow_partial=True)
+    return RectifiedGaussianLearner(method, nonnegative_bias=True, random_state=seed).fit(rows).distribution_
 
 
 def fit_determinant(rows: Rows, seed: int) -> RectifiedGaussian:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         recover_latent,
     )
     from unrelu.papers import guarantees
+    from unrelu.storage import load
 
 __all__ = [
     "FloorOutlierDetector",
@@ -37,6 +38,7 @@ __all__ = [
     "TwoLayerReLULearner",
     "__version__",
     "guarantees",
+    "load",
     "merge",
     "methods",
     "metrics",
@@ -56,6 +58,7 @@ _HOME = {
     "RectifiedGaussianLearner": "unrelu.estimators",
     "RectifiedGaussianMixture": "unrelu.estimators",
     "TwoLayerReLULearner": "unrelu.estimators",
+    "load": "unrelu.storage",
     "merge": "unrelu.estimators",
     "peel": "unrelu.estimators",
     "recall": "unrelu.estimators",

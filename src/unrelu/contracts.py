@@ -8,7 +8,7 @@ therefore never know where the rows live.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
@@ -73,7 +73,7 @@ class Question(Protocol[R_co]):
 class Engine(Protocol):
     """Runs one pass: asks ``question`` of every block and merges the records in block order."""
 
-    def collect(self, blocks: Iterable[Block], question: Question[R]) -> R: ...
+    def collect(self, samples: Samples, question: Question[R]) -> R: ...
 
 
 class Evidence(Protocol):
@@ -87,8 +87,29 @@ class Evidence(Protocol):
         ...
 
 
-Progress = Callable[[int], None]
-"""Called with the number of rows just read."""
+# --- long work ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far long work has come: the stage, how much of it is done, and words on what was found.
+
+    ``total`` is None where it is not known. ``state`` is what could be kept to go on from here, if anything.
+    """
+
+    stage: str
+    done: int = 0
+    total: int | None = None
+    words: str = ""
+    state: Any = None
+
+
+Watch = Callable[[Step], None]
+"""Hears of every step. What it raises ends the work, with nothing half done."""
+
+
+def unwatched(step: Step) -> None:
+    """Nobody watches."""
 
 
 # --- what the stages hand on --------------------------------------------------------------------
@@ -171,6 +192,19 @@ class Assembly:
 
 
 @dataclass(frozen=True)
+class Census:
+    """How many cells there were: per column those observed and those above the floor, of ``rows`` rows.
+
+    Numbers of cells, or their weights. ``apart`` is d x d: pairs of columns that are never above both floors.
+    """
+
+    rows: float
+    observed: NDArray[Any]
+    above: NDArray[Any]
+    apart: BoolArray
+
+
+@dataclass(frozen=True)
 class LearningReport:
     """How the learning went, in plain numbers."""
 
@@ -183,6 +217,30 @@ class LearningReport:
     share_missing: float
     pairs_never_above_together: int
     assembly: Assembly
+
+    @property
+    def converged(self) -> bool:
+        """Whether the pairs became one semidefinite matrix as exactly as asked for."""
+        return self.assembly.converged
+
+    @classmethod
+    def of(
+        cls, method: str, n_rows: int, effective_rows: float, census: Census, assembly: Assembly, **more: Any
+    ) -> Self:
+        """The report of a fit to rows with that census; ``more`` are the fields that a subclass adds."""
+        observed, above = census.observed, census.above
+        return cls(
+            method=method,
+            n_rows=n_rows,
+            n_features=len(observed),
+            effective_rows=effective_rows,
+            share_floored=1.0 - float(above.sum() / observed.sum()),
+            share_floored_by_column=tuple((1.0 - above / observed).tolist()),
+            share_missing=1.0 - float(observed.sum()) / (census.rows * len(observed)),
+            pairs_never_above_together=int(np.count_nonzero(np.triu(census.apart, 1))),
+            assembly=assembly,
+            **more,
+        )
 
 
 @dataclass(frozen=True)

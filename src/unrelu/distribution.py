@@ -8,7 +8,6 @@ what is kept is the covariance, and :meth:`RectifiedGaussian.weights` picks one 
 from __future__ import annotations
 
 import operator
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,8 +18,8 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from unrelu.contracts import FloatArray
-from unrelu.errors import InvalidParameterError, ModelFileError
-from unrelu.storage import ArchiveFormat, FilePath
+from unrelu.errors import InvalidParameterError
+from unrelu.storage import ArchiveFormat, FilePath, damaged
 
 Names: TypeAlias = Iterable[str] | None
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
@@ -113,16 +112,16 @@ class RectifiedGaussian:
         largest = w[np.argmax(np.abs(w), axis=0), np.arange(k)]
         return np.where(largest < 0.0, -w, w) + 0.0  # + 0.0 turns -0.0 into 0.0
 
-    def sample(self, n: int, random_state: RandomState = None) -> FloatArray:
-        """Draw ``n`` rows, n x d; a floored cell holds exactly its floor.
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
+        """Draw rows, n_samples x d; a floored cell holds exactly its floor.
 
         >>> X = RectifiedGaussian([0.0, 0.0], [[1.0, -1.0], [-1.0, 1.0]]).sample(100, random_state=0)
         >>> X.shape, bool(((X == 0).sum(axis=1) == 1).all())  # y_2 = -y_1: always one of them floored
         ((100, 2), True)
         """
-        n = _integer("n", n)
+        n = _integer("n_samples", n_samples)
         if n < 0:
-            raise InvalidParameterError(f"n, the number of rows to draw, must be 0 or more; got {n}.")
+            raise InvalidParameterError(f"n_samples, the number of rows to draw, must be 0 or more; got {n}.")
         z = generator(random_state).standard_normal((n, self.n_features))
         y = z @ self._correlation_root.T
         y *= self.row_norms
@@ -227,11 +226,11 @@ class RectifiedGaussian:
         bias, covariance, floor = FORMAT.arrays(path, "bias", "covariance", "floor")
         d = header.get("n_features")
         if (bias.shape, covariance.shape, floor.shape) != ((d,), (d, d), (d,)):
-            raise ModelFileError(f"{os.fspath(path)} is damaged: its arrays do not fit its {d} features.")
+            raise damaged(path, f"its arrays do not fit its {d} features")
         try:
             return cls(bias, covariance, floor, header.get("feature_names"))
         except InvalidParameterError as error:
-            raise ModelFileError(f"{os.fspath(path)} is damaged: {error}") from error
+            raise damaged(path, error) from error
 
 
 def read_header(path: FilePath) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class SampleEvidence:
         """The record of all rows. Raises what the question raises; nothing is remembered then."""
         if question in self._answers:
             return self._answers[question]  # type: ignore[return-value]
-        record = self.engine.collect(self.samples.blocks(), question)
+        record = self.engine.collect(self.samples, question)
         if remember:
             self._answers[question] = record
         return record

@@ -1,7 +1,8 @@
 """The whole method on one screen.
 
-A Gaussian y ~ N(b, S) cut off at a floor is learned in three steps (Wu et al. 2019 and Bulusu et al. 2022, Algorithm
-1): bias and norm of every coordinate by itself, the angle of every pair, and one semidefinite matrix from both.
+A Gaussian y ~ N(b, S) cut off at a floor is learned in three steps (Wu et al. 2019 and Bulusu et al. 2022,
+Algorithm 1): bias and norm of every coordinate by itself, the angle of every pair, and one semidefinite matrix from
+both.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Self
 from unrelu.contracts import (
     Assembly,
     Assumptions,
+    Census,
     CorrelationEstimator,
     Evidence,
     LearningReport,
@@ -19,11 +21,16 @@ from unrelu.contracts import (
     PairCorrelations,
     RowParameters,
 )
+from unrelu.correlations.weighted_moments import WeightedMoments
 from unrelu.covariance import assemble
 from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import MoreColumnsThanRowsWarning, PerfectCorrelationWarning
-from unrelu.statistics.pair_moments import PairMoments
+from unrelu.evidence import RecordedEvidence
+from unrelu.marginals.censored_likelihood import CensoredLikelihood
+from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.validation import column_label, listed, warn
+
+Names = tuple[str, ...] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +68,31 @@ def learn(
     return Stages(distribution, rows, pairs, assembly)
 
 
-def warn_of_doubts(record: PairMoments, pairs: PairCorrelations, names: tuple[str, ...] | None) -> None:
+def learn_record(record: PairMoments, assumptions: Assumptions, names: Names = None) -> Stages:
+    """The one-pass fit to a record, with warnings of what is doubtful in it."""
+    marginals, correlations = CensoredLikelihood(assumptions), WeightedMoments(assumptions)
+    stages = learn(_recorded(record, assumptions, names), assumptions, marginals, correlations)
+    warn_of_doubts(record, stages.pairs, names)
+    return stages
+
+
+def fit_record(record: PairMoments, assumptions: Assumptions) -> tuple[RowParameters, PairCorrelations]:
+    """The first two steps of that fit: marginals, and correlations that may not fit together."""
+    evidence = _recorded(record, assumptions, None)
+    rows = CensoredLikelihood(assumptions).estimate(evidence)
+    return rows, WeightedMoments(assumptions).estimate(evidence, rows)
+
+
+def _recorded(record: PairMoments, assumptions: Assumptions, names: Names) -> RecordedEvidence:
+    return RecordedEvidence(PairMomentsQuestion.under(assumptions), record, names)
+
+
+def census_of(record: PairMoments) -> Census:
+    """The cells of the rows that a record is of, by weight."""
+    return Census(record.weight, record.column_weight, record.count.diagonal(), record.count == 0.0)
+
+
+def warn_of_doubts(record: PairMoments, pairs: PairCorrelations, names: Names) -> None:
     """Say what a user should know about pairs and rows of a fit from pair moments."""
     if pairs.perfect_pairs:
         shown = listed(

@@ -12,13 +12,22 @@ from typing import Protocol
 
 import numpy as np
 
-from unrelu.contracts import Assumptions, Evidence, LearningReport, MarginalEstimator
-from unrelu.correlations.weighted_moments import WeightedMoments
+from unrelu.contracts import (
+    Assumptions,
+    Census,
+    Evidence,
+    LearningReport,
+    MarginalEstimator,
+    Step,
+    Watch,
+    unwatched,
+)
 from unrelu.errors import InvalidParameterError
-from unrelu.learning import Learned, learn, warn_of_doubts
-from unrelu.marginals.censored_likelihood import CensoredLikelihood
+from unrelu.learning import Learned, census_of, learn, learn_record
 from unrelu.statistics.pair_moments import PairMomentsQuestion
 from unrelu.validation import check_choice, check_count
+
+LEARNING = "Learning (the first run also compiles)"
 
 __all__ = ["FilteredGradient", "MedianBias", "Method", "OnePass", "Robust", "TruncatedSGD", "method_named"]
 
@@ -30,7 +39,9 @@ class Method(Protocol):
         """The only question it asks, or None where it reads the rows more than once."""
         ...
 
-    def learn(self, evidence: Evidence, assumptions: Assumptions) -> Learned: ...
+    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
+        """The model of the rows behind the evidence; the same ``seed`` gives the same model."""
+        ...
 
 
 class _SeveralPasses:
@@ -56,23 +67,17 @@ class OnePass:
         """The only question this method asks."""
         return PairMomentsQuestion.under(assumptions)
 
-    def learn(self, evidence: Evidence, assumptions: Assumptions) -> Learned:
-        marginals, correlations = CensoredLikelihood(assumptions), WeightedMoments(assumptions)
-        stages = learn(evidence, assumptions, marginals, correlations)
+    def learn(
+        self,
+        evidence: Evidence,
+        assumptions: Assumptions,
+        seed: int = 0,  # noqa: ARG002 - nothing is drawn
+        watch: Watch = unwatched,
+    ) -> Learned:
         record = evidence.collect(self.question(assumptions))
-        warn_of_doubts(record, stages.pairs, evidence.feature_names)
-        observed = record.column_weight
-        report = LearningReport(
-            method="one_pass",
-            n_rows=record.n_rows,
-            n_features=record.n_features,
-            effective_rows=record.effective_rows,
-            share_floored=1.0 - float(record.count.trace() / observed.sum()),
-            share_floored_by_column=tuple((1.0 - record.count.diagonal() / observed).tolist()),
-            share_missing=1.0 - float(observed.sum()) / (record.weight * record.n_features),
-            pairs_never_above_together=int(np.count_nonzero(np.triu(record.count == 0.0, 1))),
-            assembly=stages.assembly,
-        )
+        watch(Step(LEARNING))
+        stages = learn_record(record, assumptions, evidence.feature_names)
+        report = LearningReport.of("one_pass", record.n_rows, record.effective_rows, census_of(record), stages.assembly)
         return Learned.of(stages, report)
 
 
@@ -80,9 +85,9 @@ class OnePass:
 class Robust(_SeveralPasses):
     """Outlier rows, up to nearly half of the table: the fit that the genuine rows alone would give.
 
-    Outliers get components of their own in a mixture, as many as the BIC wants and at most ``components`` with the
-    genuine one; what no component explains loses its weight (docs/decisions/011). ``seed`` draws the sample of rows on
-    which the mixture is chosen and the simulated rows; the same seed gives the same model.
+    Outliers get components of their own in a mixture, as many as the BIC wants and at most ``max_groups`` with the
+    genuine one; what no component explains loses its weight (docs/decisions/011). The sample of rows on which the
+    mixture is chosen and the simulated rows are drawn: the same seed gives the same model.
 
     >>> import unrelu
     >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(2000, random_state=1)
@@ -92,16 +97,13 @@ class Robust(_SeveralPasses):
     (True, 0.15)
     """
 
-    components: int = 4
-    seed: int = 0
+    max_groups: int = 4
 
-    def learn(self, evidence: Evidence, assumptions: Assumptions) -> Learned:
+    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
         from unrelu.robust.learning import learn_robustly
 
-        check_count("components", self.components)
-        if not (isinstance(self.seed, int | np.integer) and self.seed >= 0):
-            raise InvalidParameterError(f"seed must be a whole number of 0 or more, got {self.seed!r}.")
-        return learn_robustly(evidence, assumptions, self.components, int(self.seed))
+        check_count("max_groups", self.max_groups)
+        return learn_robustly(evidence, assumptions, self.max_groups, seed, watch)
 
 
 @dataclass(frozen=True)
@@ -124,16 +126,15 @@ class TruncatedSGD(_SeveralPasses):
     batches: int = 1
     minibatch: int = 10
     draws: int = 3
-    seed: int = 0
     allow_partial: bool = False
 
-    def learn(self, evidence: Evidence, assumptions: Assumptions) -> Learned:
+    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
         from unrelu.marginals.truncated_sgd import TruncatedLikelihoodSGD
 
         marginals = TruncatedLikelihoodSGD(
-            assumptions, self.radius, self.step, self.batches, self.minibatch, self.draws, self.seed
+            assumptions, self.radius, self.step, self.batches, self.minibatch, self.draws, seed
         )
-        return _learn_by_angles("sgd", evidence, assumptions, marginals, self.allow_partial)
+        return _learn_by_angles("sgd", evidence, assumptions, marginals, self.allow_partial, watch)
 
 
 @dataclass(frozen=True)
@@ -158,10 +159,9 @@ class FilteredGradient(_SeveralPasses):
     steps: int | None = None
     radius: float = 3.0
     step: float = 0.1
-    seed: int = 0
     allow_partial: bool = False
 
-    def learn(self, evidence: Evidence, assumptions: Assumptions) -> Learned:
+    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
         from unrelu.marginals.filtered_gradient import FilteredGradientDescent
         from unrelu.marginals.filters import filter_named
 
@@ -173,9 +173,9 @@ class FilteredGradient(_SeveralPasses):
             self.steps,
             self.radius,
             self.step,
-            seed=self.seed,
+            seed=seed,
         )
-        return _learn_by_angles("filtered_gradient", evidence, assumptions, marginals, self.allow_partial)
+        return _learn_by_angles("filtered_gradient", evidence, assumptions, marginals, self.allow_partial, watch)
 
 
 @dataclass(frozen=True)
@@ -190,14 +190,25 @@ class MedianBias(_SeveralPasses):
 
     allow_partial: bool = False
 
-    def learn(self, evidence: Evidence, assumptions: Assumptions) -> Learned:
+    def learn(
+        self,
+        evidence: Evidence,
+        assumptions: Assumptions,
+        seed: int = 0,  # noqa: ARG002 - nothing is drawn
+        watch: Watch = unwatched,
+    ) -> Learned:
         from unrelu.marginals.sample_median import SampleMedian
 
-        return _learn_by_angles("median", evidence, assumptions, SampleMedian(assumptions), self.allow_partial)
+        return _learn_by_angles("median", evidence, assumptions, SampleMedian(assumptions), self.allow_partial, watch)
 
 
 def _learn_by_angles(
-    name: str, evidence: Evidence, assumptions: Assumptions, marginals: MarginalEstimator, allow_partial: bool
+    name: str,
+    evidence: Evidence,
+    assumptions: Assumptions,
+    marginals: MarginalEstimator,
+    allow_partial: bool,
+    watch: Watch,
 ) -> Learned:
     """Algorithm 1 of Wu et al. 2019 and Bulusu et al. 2022, whatever fits the marginals."""
     from unrelu.correlations.exceedance_angles import ExceedanceAngles
@@ -205,23 +216,13 @@ def _learn_by_angles(
     from unrelu.statistics.exceedances import ExceedancesQuestion
 
     correlations = ExceedanceAngles(assumptions, allow_partial)
+    watch(Step(LEARNING))
     stages = learn(evidence, assumptions, marginals, correlations)
     rows = stages.rows
     tally = evidence.collect(ColumnTallyQuestion.under(assumptions))
     together = evidence.collect(ExceedancesQuestion(tuple(np.maximum(rows.bias, rows.floor).tolist()))).both
-    observed = int(tally.observed.sum())
-    report = LearningReport(
-        method=name,
-        n_rows=tally.n_rows,
-        n_features=len(tally.observed),
-        effective_rows=float(tally.n_rows),
-        share_floored=1.0 - float(tally.above.sum()) / observed,
-        share_floored_by_column=tuple((1.0 - tally.above / tally.observed).tolist()),
-        share_missing=1.0 - observed / (tally.n_rows * len(tally.observed)),
-        pairs_never_above_together=int(np.count_nonzero(np.triu(together == 0.0, 1))),
-        assembly=stages.assembly,
-    )
-    return Learned.of(stages, report)
+    census = Census(tally.n_rows, tally.observed, tally.above, together == 0.0)
+    return Learned.of(stages, LearningReport.of(name, tally.n_rows, float(tally.n_rows), census, stages.assembly))
 
 
 _BY_NAME: dict[str, type[Method]] = {

@@ -346,7 +346,7 @@ def test_a_signal_ends_the_program_and_keeps_the_state(run, folder, rectified, n
         assert f"Stopped at iteration {state.iterations:,} " in err
     answer = _answer(run(*options, "--max-iter", 3, "--json"))
     assert answer["resumed"]["iteration"] == state.iterations
-    assert answer["report"]["iterations"] == state.iterations + 3
+    assert state.iterations < answer["report"]["iterations"] <= state.iterations + 3
     scratch = _answer(run(*options[:-4], "--max-iter", 3, "-o", "new.npz", "--json"))
     assert answer["report"]["residual"] < scratch["report"]["residual"]
 

@@ -56,7 +56,7 @@ class Table:
         if self.is_sparse:
             return
         samples = ArraySamples(self.values, feature_names=self.names)
-        LocalEngine().collect(samples.blocks(), ScreeningQuestion(tuple(lowest))).check(lowest, self.names)
+        LocalEngine().collect(samples, ScreeningQuestion(tuple(lowest))).check(lowest, self.names)
 
 
 def read_table(paths: Sequence[str], columns: list[str], drop: list[str], shown: Meter) -> Table:

@@ -227,7 +227,7 @@ def _judged(judge: _Judge, rate: float, top: int, every_flagged: bool, shown: Me
 
     samples, engine = judge.samples, LocalEngine(progress=shown.advance)
     shown.stage("Scoring rows", samples.n_rows)
-    scored = engine.collect(samples.blocks(), ScoreQuestion(judge.scorer, judge.lowest))
+    scored = engine.collect(samples, ScoreQuestion(judge.scorer, judge.lowest))
     scored.screening.check(judge.lowest, samples.feature_names)
     scores, threshold = scored.scores, score_threshold(judge.scorer, rate)
     strangest = np.argsort(scores, kind="stable")[:top].astype(np.int64)
@@ -236,7 +236,7 @@ def _judged(judge: _Judge, rate: float, top: int, every_flagged: bool, shown: Me
     if len(wanted):
         shown.stage("Looking at the cells of the strangest rows", len(scores))
         question = StrangeCellsQuestion(judge.scorer, judge.law, wanted, frozenset(strangest.tolist()))
-        cells = engine.collect(samples.blocks(), question)
+        cells = engine.collect(samples, question)
     return _Verdict(scores, judge.scorer.p_value(scores), threshold, rate, strangest, cells)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-from unrelu.contracts import Block, Progress, Question, R
+from unrelu.contracts import Question, R, Samples, Step, Watch, unwatched
 from unrelu.errors import InvalidDataError
 
 T = TypeVar("T")
@@ -20,18 +20,19 @@ U = TypeVar("U")
 
 
 class LocalEngine:
-    """Reads blocks in order; ``progress`` hears of the rows read."""
+    """Reads blocks in order; ``watch`` hears of the rows read, as steps of ``stage``."""
 
-    def __init__(self, progress: Progress | None = None) -> None:
-        self._progress = progress
+    def __init__(self, watch: Watch = unwatched, stage: str = "Reading rows") -> None:
+        self._watch, self._stage = watch, stage
 
-    def collect(self, blocks: Iterable[Block], question: Question[R]) -> R:
+    def collect(self, samples: Samples, question: Question[R]) -> R:
         merged: R | None = None
-        for block in blocks:
+        self._watch(Step(self._stage, 0, samples.n_rows))
+        for block in samples.blocks():
             record = question(block)
             merged = record if merged is None else merged.merge(record)
-            if self._progress is not None:
-                self._progress(len(block.values))
+            done = block.first_row + len(block.values)
+            self._watch(Step(self._stage, done, samples.n_rows, f"{done:,} rows"))
         if merged is None:
             raise InvalidDataError("There are no rows to learn from.")
         return merged

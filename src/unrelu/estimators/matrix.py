@@ -212,7 +212,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         values = as_floats(_numeric(self, X, reset=reset, smallest=2 if reset else 1))
         assumptions = self._assumptions()
         samples = ArraySamples(values, feature_names=self._names())
-        found = LocalEngine().collect(samples.blocks(), ScreeningQuestion(assumptions.lowest))
+        found = LocalEngine().collect(samples, ScreeningQuestion(assumptions.lowest))
         found.check(assumptions.lowest, self._names())
         heights = values.astype(np.float64) - as_stored(np.array(assumptions.floor), values)
         heights[heights <= float(self.floor_tolerance)] = 0.0

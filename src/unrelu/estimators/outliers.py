@@ -182,7 +182,7 @@ class FloorOutlierDetector(OutlierMixin, BaseEstimator):
         deviations, a positive number that it was to be expected. NaN where missing or in a constant column.
         """
         scores, samples = self._fitted(), self._samples(self._values(X))
-        LocalEngine().collect(samples.blocks(), ScreeningQuestion(self._lowest)).check(self._lowest, self._names())
+        LocalEngine().collect(samples, ScreeningQuestion(self._lowest)).check(self._lowest, self._names())
         return np.concatenate([scores.residuals(block.values) for block in samples.blocks()])
 
     def _fitted(self) -> OutlierScores:
@@ -198,7 +198,7 @@ class FloorOutlierDetector(OutlierMixin, BaseEstimator):
         return ArraySamples(values, feature_names=self._names())
 
     def _scored(self, scores: OutlierScores, values: NDArray[Any]) -> FloatArray:
-        found = LocalEngine().collect(self._samples(values).blocks(), ScoreQuestion(scores, self._lowest))
+        found = LocalEngine().collect(self._samples(values), ScoreQuestion(scores, self._lowest))
         found.screening.check(self._lowest, self._names())
         return found.scores
 

@@ -9,7 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Assumptions, Block, BoolArray, Evidence, FloatArray, Question, R, RobustReport, RowGroup
+from unrelu.contracts import (
+    Assumptions,
+    Block,
+    BoolArray,
+    Evidence,
+    FloatArray,
+    Question,
+    R,
+    RobustReport,
+    RowGroup,
+    Watch,
+    unwatched,
+)
 from unrelu.correlations.weighted_moments import WeightedMoments
 from unrelu.engines.local import LocalEngine, one_blas_thread
 from unrelu.errors import AmbiguousMajorityWarning, InvalidDataError, UnreluWarning
@@ -52,7 +64,9 @@ class RobustLearned(Learned):
     columns: Columns
 
 
-def learn_robustly(evidence: Evidence, assumptions: Assumptions, most_components: int, seed: int) -> RobustLearned:
+def learn_robustly(
+    evidence: Evidence, assumptions: Assumptions, most_components: int, seed: int, watch: Watch = unwatched  # noqa: ARG001
+) -> RobustLearned:
     """The model of the genuine rows."""
     size = int(np.clip(_CELLS // len(assumptions.floor), _FEWEST_ROWS, _MOST_ROWS))
     subsample = evidence.collect(SubsampleQuestion.under(assumptions, size, seed))

@@ -55,7 +55,7 @@ def test_every_experiment_end_to_end(tiny, tmp_path, name):
     for verdict in done.verdicts:
         assert f"| **{verdict.word}** | {verdict.claim.says} |" in page
     for curve in curves:
-        assert f"`{curve.method(0)!r}`" in page
+        assert f"`{curve.method!r}`" in page
 
 
 def test_results_are_those_in_the_file_and_repeat_themselves(tiny, tmp_path):

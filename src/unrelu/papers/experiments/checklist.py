@@ -35,7 +35,7 @@ def checklist_page(study: Study, results: Results, verdicts: Sequence[Verdict]) 
         "## Notes",
         "",
         *(f"- {note}" for note in experiment.notes),
-        *(f"- {curve.name}: `{curve.method(0)!r}`" for curve in experiment.curves),
+        *(f"- {curve.name}: `{curve.method!r}`" for curve in experiment.curves),
         "",
         "## Means ± standard deviations over the runs",
         *(line for panel in plan.panels for line in _means(study, results, panel)),

@@ -70,10 +70,10 @@ class Plan:
 
 @dataclass(frozen=True)
 class Curve:
-    """A learner under test. ``method`` makes it from a seed; an oracle learns from the genuine rows alone."""
+    """A learner under test; an oracle learns from the genuine rows alone."""
 
     name: str
-    method: Callable[[int], Method]
+    method: Method
     oracle: bool = False
     ours: bool = False
 

@@ -70,7 +70,7 @@ class Study:
             "version": __version__,
             "runs": self.plan.runs,
             "panels": {panel.axis.name: [asdict(s) for s in panel.settings] for panel in self.plan.panels},
-            "curves": {curve.name: repr(curve.method(0)) for curve in self.experiment.curves},
+            "curves": {curve.name: repr(curve.method) for curve in self.experiment.curves},
             "repeats": self.experiment.repeats,
             "measures": [measure.name for measure in self.experiment.measures],
         }

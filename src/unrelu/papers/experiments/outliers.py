@@ -37,20 +37,18 @@ from unrelu.papers.experiments.experiment import Experiment
 
 # --- the learners -------------------------------------------------------------------------------
 
-GD = Curve("GD without filter", lambda seed: FilteredGradient(filter=None, seed=seed))
-GD_MEDIAN = Curve("GD with median", lambda seed: FilteredGradient(filter="median", seed=seed))
-GD_TRIMMED = Curve("GD with trimmed mean", lambda seed: FilteredGradient(filter="trimmed_mean", seed=seed))
-GD_ORACLE = Curve("oracle GD", lambda seed: FilteredGradient(filter=None, seed=seed), oracle=True)
+GD = Curve("GD without filter", FilteredGradient(filter=None))
+GD_MEDIAN = Curve("GD with median", FilteredGradient(filter="median"))
+GD_TRIMMED = Curve("GD with trimmed mean", FilteredGradient(filter="trimmed_mean"))
+GD_ORACLE = Curve("oracle GD", FilteredGradient(filter=None), oracle=True)
 
-SGD = Curve("SGD without filter", lambda seed: FilteredGradient(filter=None, stochastic=True, seed=seed))
-SGD_MEDIAN = Curve("SGD with median", lambda seed: FilteredGradient(filter="median", stochastic=True, seed=seed))
-SGD_TRIMMED = Curve(
-    "SGD with trimmed mean", lambda seed: FilteredGradient(filter="trimmed_mean", stochastic=True, seed=seed)
-)
-SGD_ORACLE = Curve("oracle SGD", lambda seed: FilteredGradient(filter=None, stochastic=True, seed=seed), oracle=True)
+SGD = Curve("SGD without filter", FilteredGradient(filter=None, stochastic=True))
+SGD_MEDIAN = Curve("SGD with median", FilteredGradient(filter="median", stochastic=True))
+SGD_TRIMMED = Curve("SGD with trimmed mean", FilteredGradient(filter="trimmed_mean", stochastic=True))
+SGD_ORACLE = Curve("oracle SGD", FilteredGradient(filter=None, stochastic=True), oracle=True)
 
-ONE_PASS = Curve("one pass (ours)", lambda seed: OnePass(), ours=True)  # noqa: ARG005 - nothing in it is random
-ONE_PASS_ORACLE = Curve("oracle one pass (ours)", lambda seed: OnePass(), oracle=True, ours=True)  # noqa: ARG005
+ONE_PASS = Curve("one pass (ours)", OnePass(), ours=True)
+ONE_PASS_ORACLE = Curve("oracle one pass (ours)", OnePass(), oracle=True, ours=True)
 
 ERRORS = (BIAS, WEIGHTS)
 EVERYWHERE = (GENUINE, ROWS, COLUMNS)

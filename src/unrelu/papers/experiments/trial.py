@@ -71,16 +71,15 @@ def draw(setting: Setting, entropy: tuple[int, ...]) -> Draw:
 def measured(curve: Curve, drawn: Draw, repeats: int = 1) -> dict[str, float]:
     """The errors and the seconds (of the fastest repeat) of one curve, by the names of the measures."""
     rows = drawn.rows[drawn.is_genuine] if curve.oracle else drawn.rows
-    method = curve.method(drawn.method_seed)
     seconds = []
     for _ in range(repeats):
         start = time.perf_counter()
-        learned = _learned(method, rows)
+        learned = _learned(curve.method, rows, drawn.method_seed)
         seconds.append(time.perf_counter() - start)
     return {**parameter_errors(learned, drawn.truth), SECONDS.name: min(seconds)}
 
 
-def _learned(method: Method, rows: FloatArray) -> RectifiedGaussian:
+def _learned(method: Method, rows: FloatArray, seed: int) -> RectifiedGaussian:
     evidence = SampleEvidence(ArraySamples(rows, block_rows=len(rows)), LocalEngine())
     assumptions = Assumptions(floor=(0.0,) * rows.shape[1], nonnegative_bias=True)
-    return method.learn(evidence, assumptions).distribution
+    return method.learn(evidence, assumptions, seed).distribution

@@ -19,8 +19,8 @@ from unrelu.papers.experiments.design import (
 )
 from unrelu.papers.experiments.experiment import Experiment
 
-SGD = Curve("truncated SGD (paper)", lambda seed: TruncatedSGD(seed=seed))
-ONE_PASS = Curve("one pass (ours)", lambda seed: OnePass(), ours=True)  # noqa: ARG005 - nothing in it is random
+SGD = Curve("truncated SGD (paper)", TruncatedSGD())
+ONE_PASS = Curve("one pass (ours)", OnePass(), ours=True)
 
 
 def _plan(rows: tuple[int, ...], columns: tuple[int, ...], conditions: tuple[float, ...], n: int, runs: int) -> Plan:

@@ -1,94 +1,24 @@
-"""Files of our own: written aside, then renamed, so that a reader sees the old file or the whole new one.
+"""Archives of our own: NumPy archives without pickle.
 
-Models and saved states are NumPy archives without pickle: named arrays, and ``header``, UTF-8 JSON as bytes that states
-the format, its version, and facts about the content.
+Named arrays, and ``header``, UTF-8 JSON as bytes that states the format, its version, and facts about the content.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from unrelu._version import __version__
-from unrelu.errors import InvalidParameterError, ModelFileError, OutputError
+from unrelu.errors import InvalidParameterError, ModelFileError
+from unrelu.storage.files import FilePath, atomic_write
 
 T = TypeVar("T")
-FilePath: TypeAlias = str | os.PathLike[str]
-
-
-@contextmanager
-def atomic_write(path: FilePath) -> Iterator[IO[bytes]]:
-    """Open a binary file that appears at ``path`` only if the block ends without an exception.
-
-    >>> import tempfile, pathlib
-    >>> target = pathlib.Path(tempfile.mkdtemp()) / "note.txt"
-    >>> with atomic_write(target) as stream:
-    ...     _ = stream.write(b"whole")
-    >>> target.read_text()
-    'whole'
-    """
-    given = Path(path)
-    if not _is_replaceable(given):
-        with _explained(given), open(given, "wb") as stream:
-            yield stream
-        return
-    target = Path(os.path.realpath(given))  # through a link, to the file it stands for
-    aside = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with _explained(target, aside), open(aside, "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-            os.replace(aside, target)
-    finally:
-        with suppress(OSError):
-            aside.unlink(missing_ok=True)
-
-
-def _is_replaceable(target: Path) -> bool:
-    """False for a pipe or device, which must be written to and never renamed over."""
-    try:
-        mode = target.stat().st_mode
-    except OSError:
-        return True  # nothing there yet, or out of reach: opening it will say
-    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
-
-
-@contextmanager
-def _explained(target: Path, *own: Path) -> Iterator[None]:
-    """Turn what goes wrong with writing into one clear line; other files' errors pass through."""
-    try:
-        yield
-    except OutputError:
-        raise
-    except OSError as error:
-        if error.filename is not None and Path(os.fsdecode(error.filename)) not in (target, *own):
-            raise
-        raise OutputError(_reason(error, target)) from error
-
-
-def _reason(error: OSError, target: Path) -> str:
-    folder = target.parent
-    if error.errno is None:  # NumPy's short write
-        return f"Cannot write all of {target} ({error}): is the disk full? Nothing was written there."
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"No space left while writing {target}: nothing was written there. Free some space and run again."
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"Cannot write {target}: the folder {folder} is not writable. Choose another place."
-    if error.errno == errno.ENOENT:
-        return f"Cannot write {target}: the folder {folder} does not exist. Create it first."
-    if error.errno == errno.EISDIR:
-        return f"Cannot write {target}: it is a folder. Give a file name."
-    return f"Cannot write {target}: {error.strerror or error}."
 
 
 @dataclass(frozen=True)
@@ -98,6 +28,7 @@ class ArchiveFormat:
     name: str
     version: int
     called: str = "model file"
+    oldest: int = 1  # version that is still read
 
     def write(self, path: FilePath, facts: Mapping[str, Any], **arrays: Any) -> None:
         """Write arrays and facts to ``path``, exactly that name."""
@@ -118,6 +49,11 @@ class ArchiveFormat:
         version = header.get("format_version")
         if not isinstance(version, int) or version < 1:
             raise ModelFileError(f"{name} is damaged: it states no format version.")
+        if version < self.oldest:
+            raise ModelFileError(
+                f"{name} was written by unrelu {header.get('unrelu_version')} in format {version}, which did not hold"
+                f" all that a {self.called} holds now; this version reads format {self.oldest}: make the file again."
+            )
         if version > self.version:
             raise ModelFileError(
                 f"{name} was written by a newer unrelu (format {version}); "
@@ -128,6 +64,10 @@ class ArchiveFormat:
     def arrays(self, path: FilePath, *names: str) -> list[Any]:
         """The named arrays."""
         return self._picked(path, lambda file: [file[name] for name in names])
+
+    def every_array(self, path: FilePath) -> dict[str, Any]:
+        """All arrays, by name."""
+        return self._picked(path, lambda file: {name: file[name] for name in file.files if name != "header"})
 
     def _picked(self, path: FilePath, pick: Callable[[Any], T]) -> T:
         return _picked(path, pick, self.called, f"an unrelu {self.called}")
@@ -152,6 +92,11 @@ def _picked(path: FilePath, pick: Callable[[Any], T], called: str, expected: str
         raise ModelFileError(f"{name} may not be read: {error.strerror}.") from error
     except Exception as error:  # the zip and array readers meet foreign bytes with a dozen exception types
         raise ModelFileError(f"{name} is not {expected}, or is damaged.") from error
+
+
+def damaged(path: FilePath, why: object) -> ModelFileError:
+    """The error for a file whose content contradicts itself."""
+    return ModelFileError(f"{os.fspath(path)} is damaged: {str(why).rstrip('.')}.")
 
 
 def stated_format(path: FilePath) -> str | None:

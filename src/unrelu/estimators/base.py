@@ -1,0 +1,210 @@
+"""What all estimators share: tables in, floors, names, seeds, files, and what scikit-learn asks for.
+
+An estimator is a skin. ``fit`` turns the table into rows, asks a conductor, and stores what it gives. Whatever is
+stored is a record of :mod:`unrelu.storage.kinds`, so that every fitted estimator can be saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from unrelu import storage
+from unrelu.contracts import Assumptions, FloatArray, Samples, Watch, unwatched
+from unrelu.distribution import generator
+from unrelu.engines.local import LocalEngine
+from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.samples import ArraySamples
+from unrelu.samples.blocks import as_floats
+from unrelu.statistics.screening import ScreeningQuestion
+from unrelu.storage import FilePath
+from unrelu.validation import column_label, floor_per_column, listed
+
+_LARGEST_WEIGHT = 1e100
+
+
+class FloorEstimator(BaseEstimator):
+    """Base of all estimators of data with a floor. Subclasses name their parameters in ``__init__``.
+
+    A table is an array, a data frame, or :class:`unrelu.contracts.Samples`, such as files that are read block by block.
+    """
+
+    _watch: ClassVar[Any] = staticmethod(unwatched)
+    floor: Any = 0.0
+    floor_tolerance: float = 0.0
+    random_state: Any = 0
+
+    def watched_by(self, watch: Watch) -> Self:
+        """Have ``watch`` called with every :class:`unrelu.contracts.Step` of long work; what it raises ends the work.
+
+        >>> import unrelu
+        >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(500, random_state=1)
+        >>> stages = []
+        >>> learner = unrelu.RectifiedGaussianLearner().watched_by(lambda step: stages.append(step.stage)).fit(X)
+        >>> stages[0]
+        'Reading rows'
+        """
+        self.__dict__["_watch"] = watch
+        return self
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def save(self, path: FilePath, details: Mapping[str, Any] | None = None) -> None:
+        """Write parameters and what was learned to ``path``, exactly that name: a NumPy .npz without pickle.
+
+        ``details`` are facts of your own for the file's header. A parameter that no file can hold, such as a generator
+        or an object of your own, is left out: what was learned can be used after loading, but not fitted again.
+        """
+        check_is_fitted(self)
+        storage.write(path, self, details)
+
+    @classmethod
+    def load(cls, path: FilePath) -> Self:
+        """Read what :meth:`save` wrote."""
+        return storage.read(path, cls)
+
+    # --- tables -----------------------------------------------------------------------------------
+
+    def _rows(self, X: Any, sample_weight: ArrayLike | None = None, *, reset: bool, smallest: int = 2) -> Samples:
+        """The table as rows that can be read again and again; columns are learned (``reset``) or checked."""
+        if isinstance(X, Samples):
+            if sample_weight is not None:
+                raise InvalidParameterError("sample_weight goes with a table in memory, not with rows read in blocks.")
+            self._check_columns(X, reset)
+            return X
+        values = self._values(X, reset=reset, smallest=smallest)
+        weights = None if sample_weight is None else self._weights(sample_weight, values)
+        # Questions work through a block in tiles, so an array that needs no conversion can be one block.
+        whole = max(len(values), 1) if values.dtype in (np.float32, np.float64) else None
+        return ArraySamples(values, weights=weights, feature_names=self._names(), block_rows=whole)
+
+    def _values(self, X: Any, *, reset: bool, smallest: int = 2) -> NDArray[Any]:
+        """The table as an array of numbers, no copy where it is one; infinite values are judged while reading."""
+        if isinstance(X, Samples):
+            self._check_columns(X, reset)
+            return np.concatenate([block.values for block in X.blocks()])
+        if isinstance(X, np.ma.MaskedArray):
+            X = np.ma.filled(X.astype(np.float64), np.nan)
+        _refuse_times(X)
+        options = {"dtype": "numeric", "ensure_all_finite": False, "ensure_min_samples": smallest}
+        try:
+            values: NDArray[Any] = validate_data(self, X, reset=reset, **options)
+        except (ValueError, TypeError) as error:
+            cell = _text_cell(X)
+            if cell is None:
+                raise
+            raise InvalidDataError(cell) from error
+        if values.dtype == object:
+            raise InvalidDataError(_text_cell(X) or "The table holds something other than numbers.")
+        return values
+
+    def _floats(self, X: Any, *, reset: bool, smallest: int = 2) -> NDArray[Any]:
+        """The same as floats that were screened: none is infinite, or below its floor."""
+        values = as_floats(self._values(X, reset=reset, smallest=smallest))
+        self._screen(ArraySamples(values, feature_names=self._names()))
+        return values
+
+    def _screen(self, samples: Samples) -> None:
+        """Raise InvalidDataError for cells that are infinite, huge or below their floor."""
+        lowest = self._assumptions().lowest
+        LocalEngine().collect(samples, ScreeningQuestion(lowest)).check(lowest, self._names())
+
+    def _weights(self, sample_weight: ArrayLike, values: NDArray[Any]) -> FloatArray:
+        weights: FloatArray = _check_sample_weight(sample_weight, values, dtype=np.float64, ensure_non_negative=True)
+        if weights.max() > _LARGEST_WEIGHT or weights[weights > 0.0].min() < 1.0 / _LARGEST_WEIGHT:
+            raise InvalidDataError("sample_weight leaves the range of squares: rescale it to a mean near 1.")
+        return weights
+
+    def _check_columns(self, samples: Samples, reset: bool) -> None:
+        """Take number and names of the columns from rows that are no array, or compare them with those learned."""
+        if reset:
+            self.n_features_in_ = samples.n_features
+            self.__dict__.pop("feature_names_in_", None)
+            if samples.feature_names is not None:
+                self.feature_names_in_ = np.array(samples.feature_names, dtype=object)
+            return
+        if samples.n_features != self.n_features_in_:
+            raise InvalidDataError(
+                f"The table has {samples.n_features} columns, but {type(self).__name__} was fitted to"
+                f" {self.n_features_in_}."
+            )
+        if None not in (samples.feature_names, self._names()) and samples.feature_names != self._names():
+            raise InvalidDataError(
+                f"The table's columns ({listed(samples.feature_names or ())}) are not those that"
+                f" {type(self).__name__} was fitted to ({listed(self._names() or ())}), in that order."
+            )
+
+    def _names(self) -> tuple[str, ...] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else tuple(names.tolist())
+
+    # --- parameters -------------------------------------------------------------------------------
+
+    def _assumptions(self) -> Assumptions:
+        """Floors, one for each of the columns seen, and their tolerance."""
+        tolerance = self.floor_tolerance
+        if not (isinstance(tolerance, Real) and 0.0 <= tolerance < np.inf):
+            raise InvalidParameterError(f"floor_tolerance must be a number of 0 or more, got {tolerance!r}.")
+        floor = tuple(floor_per_column(self.floor, self.n_features_in_).tolist())
+        return Assumptions(floor, floor_tolerance=float(tolerance))
+
+    def _seed(self) -> int:
+        """A seed is used as it is, so that it means the same everywhere; a generator moves on."""
+        state = self.random_state
+        if isinstance(state, Integral) and not isinstance(state, bool) and int(state) >= 0:
+            return int(state)
+        return int(generator(state).integers(2**31))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.positive_only = self._floor_is_nonnegative()
+        return tags
+
+    def _floor_is_nonnegative(self) -> bool:
+        try:
+            return bool(np.min(np.asarray(self.floor, dtype=np.float64)) >= 0.0)
+        except (TypeError, ValueError):  # fit will say what is wrong with it
+            return True
+
+
+def _refuse_times(X: Any) -> None:
+    """Dates would pass as huge integers."""
+    dtypes = getattr(X, "dtypes", None)
+    if dtypes is None or not hasattr(X, "columns"):
+        return
+    kinds = [str(kind).lower() for kind in dtypes]
+    times = [f"{name!r}" for name, kind in zip(X.columns, kinds, strict=True) if "date" in kind or "time" in kind]
+    if times:
+        raise InvalidDataError(f"Dates or times, not numbers: column {listed(times)}. Leave it out.")
+
+
+def _text_cell(X: Any) -> str | None:
+    """Which cell is not a number, if one is not."""
+    try:
+        cells = np.asarray(X, dtype=object)
+    except (TypeError, ValueError):
+        return None
+    if cells.ndim != 2:
+        return None
+    names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
+    for i, row in enumerate(cells):
+        for j, cell in enumerate(row):
+            if isinstance(cell, str) and not _reads_as_number(cell):
+                label = column_label(j, names)
+                return f"Row {i}, {label}: {cell!r} is not a number. Correct the cell or leave the column out."
+    return None
+
+
+def _reads_as_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
