@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, methods, metrics, synthetic
-from unrelu.contracts import Assumptions, Question, R, Samples
+from unrelu.contracts import Assumptions, Block, Question, R, Samples
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import UnreluError
 from unrelu.evidence import SampleEvidence
