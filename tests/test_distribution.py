@@ -316,7 +316,7 @@ def test_random_state_must_make_sense(state: Any) -> None:
 def test_sample_checks_n(model: RectifiedGaussian) -> None:
     assert model.sample(0, 0).shape == (0, 3)
     for bad in (-1, 2.0, "3", None, True):
-        with pytest.raises(InvalidParameterError, match=r"^n\b.*must be"):
+        with pytest.raises(InvalidParameterError, match=r"^n_samples\b.*must be"):
             model.sample(bad)  # type: ignore[arg-type]
 
 

@@ -249,9 +249,18 @@ def test_missing_values_are_not_zeros(table):
 # --- skin -----------------------------------------------------------------------------------------
 
 
-def test_sample_uses_the_random_state(table):
-    learner = RectifiedGaussianLearner(random_state=7).fit(table)
-    np.testing.assert_array_equal(learner.sample(5), learner.distribution_.sample(5, random_state=7))
+def test_sample_draws_from_the_learned_model(table):
+    learner = RectifiedGaussianLearner().fit(table)
+    np.testing.assert_array_equal(learner.sample(5, 7), learner.distribution_.sample(5, random_state=7))
+    assert not np.array_equal(learner.sample(5), learner.sample(5))  # fresh draws, whatever seeds the fit
+
+
+def test_the_random_state_reaches_the_methods(table):
+    first, again, other = (
+        RectifiedGaussianLearner("sgd", random_state=seed).fit(np.abs(table) + 0.1).bias_ for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
 
 
 def test_unfitted_learners_say_so():

@@ -42,17 +42,19 @@ class Recording:
 
     def __init__(self) -> None:
         self.given: list[tuple[int, Assumptions]] = []
+        self.seeds: list[int] = []
 
-    def learn(self, evidence, assumptions):
+    def learn(self, evidence, assumptions, seed):
         learned = OnePass().learn(evidence, assumptions)
         self.given.append((learned.report.n_rows, assumptions))
+        self.seeds.append(seed)
         return learned
 
 
 def test_an_oracle_learns_from_the_genuine_rows():
     drawn = draw(Setting(3000, 3, genuine=0.8), (1,))
     method = Recording()
-    everything, oracle = (measured(Curve("c", lambda seed: method, oracle=o), drawn) for o in (False, True))
+    everything, oracle = (measured(Curve("c", method, oracle=o), drawn) for o in (False, True))
     (all_rows, assumed), (genuine_rows, _) = method.given
     assert all_rows == 3000
     assert genuine_rows == drawn.is_genuine.sum() < 3000
@@ -64,12 +66,11 @@ def test_a_repeated_fit_counts_its_shortest_time(monkeypatch):
     method, clock = Recording(), iter([0.0, 3.0, 10.0, 11.0, 20.0, 22.0])
     drawn = draw(Setting(100, 2), (1,))
     monkeypatch.setattr(trial.time, "perf_counter", lambda: next(clock))
-    assert measured(Curve("c", lambda seed: method), drawn, repeats=3)["seconds"] == 1.0
+    assert measured(Curve("c", method), drawn, repeats=3)["seconds"] == 1.0
     assert len(method.given) == 3
 
 
 def test_the_seed_of_a_run_reaches_the_method():
-    seen = []
-    drawn = draw(Setting(100, 2), (1,))
-    measured(Curve("c", lambda seed: seen.append(seed) or OnePass()), drawn)
-    assert seen == [drawn.method_seed]
+    method, drawn = Recording(), draw(Setting(100, 2), (1,))
+    measured(Curve("c", method), drawn)
+    assert method.seeds == [drawn.method_seed]
