@@ -1,0 +1,309 @@
+"""The laws that every estimator obeys (docs/architecture.md, "One interface").
+
+Estimators are found by looking, so that the next one cannot differ: it needs a case below, and passes or fails here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+import unrelu
+import unrelu.estimators
+from unrelu.contracts import Assumptions
+from unrelu.errors import ModelFileError, UnreluError
+from unrelu.estimators.base import FloorEstimator
+from unrelu.samples import open_samples
+from unrelu.storage import Unsaved
+
+rng = np.random.default_rng(0)
+ROWS = unrelu.synthetic.random_model(4, random_state=0).sample(400, random_state=1)
+LOW_RANK = np.maximum(rng.standard_normal((120, 2)) @ rng.standard_normal((2, 10)) + 0.3, 0.0)
+A, B = rng.standard_normal((30, 2)), rng.standard_normal(30)
+OUTPUTS = np.maximum(rng.standard_normal((5, 2)) @ A.T + B, 0.0)
+UNITS = np.maximum(rng.standard_normal((500, 2)) + 0.2, 0.0)
+LINEAR = UNITS @ np.array([[1.0, 2.0, 0.0, 1.0], [0.5, -1.0, 1.0, 0.0]])
+
+
+@dataclass(frozen=True)
+class Case:
+    """How to make an estimator, a table for it, what it says of a table, and where that table lies.
+
+    ``location`` moves by c where table and floor move by c.
+    """
+
+    make: Callable[..., Any]
+    table: np.ndarray
+    use: Callable[[Any, Any], Any]
+    location: Callable[[Any, np.ndarray], np.ndarray]
+
+
+CASES = {
+    "RectifiedGaussianLearner": Case(
+        unrelu.RectifiedGaussianLearner, ROWS, lambda e, X: e.score_samples(X), lambda e, X: e.bias_
+    ),
+    "FloorOutlierDetector": Case(
+        unrelu.FloorOutlierDetector, ROWS, lambda e, X: e.score_samples(X), lambda e, X: e.distribution_.bias
+    ),
+    "RectifiedGaussianMixture": Case(
+        lambda **more: unrelu.RectifiedGaussianMixture(2, n_init=1, **more),
+        ROWS,
+        lambda e, X: e.predict_proba(X),
+        lambda e, X: e.means_,
+    ),
+    "ReLUMatrixRecovery": Case(
+        lambda **more: unrelu.ReLUMatrixRecovery(2, **more), LOW_RANK, lambda e, X: e.transform(X), lambda e, X: e.bias_
+    ),
+    "ReLULatentRecovery": Case(
+        lambda **more: unrelu.ReLULatentRecovery(A, B + np.min(more.get("floor", 0.0)), **more),
+        OUTPUTS,
+        lambda e, X: e.transform(X),
+        lambda e, X: e.denoise(X),
+    ),
+    "TwoLayerReLULearner": Case(
+        lambda **more: unrelu.TwoLayerReLULearner(2, **more),
+        LINEAR,
+        lambda e, X: e.transform(X),
+        lambda e, X: e.inverse_transform(UNITS[:3]),
+    ),
+}
+RECTIFIED = {**CASES, "TwoLayerReLULearner": Case(
+    CASES["TwoLayerReLULearner"].make,
+    np.maximum(UNITS @ np.random.default_rng(3).standard_normal((2, 12)) + 0.3, 0.0),
+    CASES["TwoLayerReLULearner"].use,
+    lambda e, X: e.output_bias_,
+)}  # fmt: skip
+
+
+def every_estimator() -> list[str]:
+    """The names of all classes with scikit-learn's interface in unrelu.estimators."""
+    found = set()
+    for module in pkgutil.iter_modules(unrelu.estimators.__path__):
+        members = vars(import_module(f"unrelu.estimators.{module.name}")).values()
+        found |= {m for m in members if inspect.isclass(m) and issubclass(m, BaseEstimator)}
+    return sorted(
+        kind.__name__ for kind in found if kind.__module__.startswith("unrelu.") and kind is not FloorEstimator
+    )
+
+
+every = pytest.mark.parametrize("name", every_estimator())
+
+
+# --- the laws, as functions of a case, so that the last test can see them fail ----------------------
+
+
+def fitted(case: Case, **more: Any) -> Any:
+    return case.make(**more).fit(case.table)
+
+
+def has_the_base_and_its_parameters(case: Case, tmp_path: Any) -> None:
+    estimator = case.make()
+    assert isinstance(estimator, FloorEstimator)
+    parameters = inspect.signature(type(estimator).__init__).parameters
+    assert parameters["random_state"].default == 0
+    assert "floor" in parameters
+    assert clone(estimator).get_params().keys() == estimator.get_params().keys()
+
+
+def saves_and_loads(case: Case, tmp_path: Any) -> None:
+    estimator, path = fitted(case), tmp_path / "estimator"
+    before = case.use(estimator, case.table)
+    estimator.save(path, details={"site": "north"})
+    for again in (unrelu.load(path), type(estimator).load(path)):
+        assert type(again) is type(estimator)
+        assert repr(again) == repr(estimator)
+        np.testing.assert_array_equal(case.use(again, case.table), before)
+        assert again.report_ == estimator.report_
+
+
+def seeds_settle_everything(case: Case, tmp_path: Any) -> None:
+    first, again = (case.use(fitted(case, random_state=5), case.table) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    assert fitted(case, random_state=np.random.default_rng(1)).random_state is not None
+    with pytest.raises(UnreluError, match="random_state"):
+        fitted(case, random_state="seed")
+
+
+def reports(case: Case, tmp_path: Any) -> None:
+    estimator = fitted(case)
+    case.use(estimator, case.table)
+    report = estimator.report_
+    assert is_dataclass(report)
+    assert report.__dataclass_params__.frozen
+    assert (report.n_rows, report.n_features) == case.table.shape
+    assert isinstance(report.converged, bool)
+
+
+def floors_move_with_the_table(case: Case, tmp_path: Any) -> None:
+    shift = 2.0
+    at_zero, higher = fitted(case, floor=0.0), case.make(floor=shift).fit(case.table + shift)
+    found = case.location(higher, case.table + shift)
+    np.testing.assert_allclose(found, case.location(at_zero, case.table) + shift, rtol=1e-6, atol=1e-6)
+    each = case.make(floor=np.full(case.table.shape[1], shift)).fit(case.table + shift)
+    np.testing.assert_allclose(case.location(each, case.table + shift), found, rtol=1e-9, atol=1e-9)
+    with pytest.raises(UnreluError, match="floor"):
+        fitted(case, floor="low")
+
+
+LAWS = [
+    has_the_base_and_its_parameters,
+    saves_and_loads,
+    seeds_settle_everything,
+    reports,
+    floors_move_with_the_table,
+]
+
+
+@every
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+def test_every_estimator_obeys(name, law, tmp_path):
+    law((RECTIFIED if law is floors_move_with_the_table else CASES)[name], tmp_path)
+
+
+# --- more that holds for all -------------------------------------------------------------------------
+
+
+@every
+def test_names_of_columns_are_kept_also_in_files(name, tmp_path):
+    case = CASES[name]
+    columns = [f"c{j}" for j in range(case.table.shape[1])]
+    estimator = case.make().fit(pd.DataFrame(case.table, columns=columns))
+    estimator.save(tmp_path / "file")
+    for each in (estimator, unrelu.load(tmp_path / "file")):
+        assert each.n_features_in_ == len(columns)
+        assert list(each.feature_names_in_) == columns
+
+
+@every
+def test_an_unfitted_one_cannot_be_saved(name, tmp_path):
+    if name == "ReLULatentRecovery":  # its layer is given, so there is nothing to fit
+        CASES[name].make().save(tmp_path / "file")
+        assert isinstance(unrelu.load(tmp_path / "file"), unrelu.ReLULatentRecovery)
+        return
+    with pytest.raises(NotFittedError):
+        CASES[name].make().save(tmp_path / "file")
+    assert not (tmp_path / "file").exists()
+
+
+@every
+def test_another_kind_of_file_is_refused_by_name(name, tmp_path):
+    unrelu.RectifiedGaussian([1.0], [[2.0]]).save(tmp_path / "file")
+    with pytest.raises(ModelFileError, match="is not an unrelu"):
+        type(CASES[name].make()).load(tmp_path / "file")
+
+
+@every
+def test_a_parameter_that_no_file_holds_is_left_out(name, tmp_path):
+    case = CASES[name]
+    estimator = fitted(case, random_state=np.random.default_rng(3))
+    before = case.use(estimator, case.table) if name != "ReLULatentRecovery" else None
+    estimator.save(tmp_path / "file")
+    again = unrelu.load(tmp_path / "file")
+    assert again.random_state == Unsaved(repr(estimator.random_state))
+    if before is not None:
+        np.testing.assert_array_equal(case.use(again, case.table), before)
+    with pytest.raises(UnreluError, match="random_state"):
+        case.use(again.fit(case.table), case.table)
+
+
+@every
+def test_whoever_watches_hears_of_steps_and_can_end_the_work(name):
+    case, heard = CASES[name], []
+    estimator = case.make().watched_by(heard.append)
+    case.use(estimator.fit(case.table), case.table)
+    assert heard
+    assert all(step.stage for step in heard)
+    assert all(0 <= step.done <= step.total for step in heard if step.total is not None)
+
+    def stop(step):
+        raise KeyboardInterrupt
+
+    stopped = case.make().watched_by(stop)
+    with pytest.raises(KeyboardInterrupt):
+        case.use(stopped.fit(case.table), case.table)
+    if name != "ReLULatentRecovery":
+        with pytest.raises(NotFittedError):
+            check_is_fitted(stopped)
+
+
+@every
+def test_sampling_has_one_signature(name):
+    case = CASES[name]
+    if not hasattr(case.make(), "sample"):
+        assert name in ("FloorOutlierDetector", "ReLUMatrixRecovery", "ReLULatentRecovery")
+        return
+    parameters = inspect.signature(case.make().sample).parameters
+    assert [(p.name, p.default) for p in parameters.values()] == [("n_samples", 1), ("random_state", None)]
+    estimator = fitted(case)
+    first, again, other = (np.ravel(np.asarray(estimator.sample(6, seed)[0])) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+@every
+def test_scikit_learn_shows_it_in_a_notebook(name):
+    page = fitted(CASES[name])._repr_html_()
+    assert name in page
+    assert "fitted" in page
+
+
+@every
+def test_rows_read_in_blocks_are_a_table_too(name, tmp_path):
+    case = CASES[name]
+    np.save(tmp_path / "rows.npy", case.table)
+    samples = open_samples([str(tmp_path / "rows.npy")])
+    in_blocks = case.use(case.make().fit(samples), case.table)
+    np.testing.assert_allclose(in_blocks, case.use(fitted(case), case.table), rtol=1e-8, atol=1e-8)
+
+
+# --- the laws can fail -------------------------------------------------------------------------------
+
+
+class WithoutFiles(unrelu.RectifiedGaussianLearner):
+    save = load = None
+
+
+class WithoutSeed(unrelu.RectifiedGaussianLearner):
+    def __init__(self, *, floor=0.0):
+        super().__init__(floor=floor)
+
+
+class WithoutFloor(unrelu.RectifiedGaussianLearner):
+    def __init__(self, *, random_state=0):
+        super().__init__(random_state=random_state)
+
+
+class DeafToFloor(unrelu.RectifiedGaussianLearner):
+    def _assumptions(self):
+        return Assumptions((0.0,) * self.n_features_in_)
+
+
+class WithoutReport(unrelu.RectifiedGaussianLearner):
+    report_ = None
+
+
+@pytest.mark.parametrize(
+    ("broken", "law"),
+    [
+        (WithoutFiles, saves_and_loads),
+        (WithoutSeed, has_the_base_and_its_parameters),
+        (WithoutFloor, has_the_base_and_its_parameters),
+        (DeafToFloor, floors_move_with_the_table),
+        (WithoutReport, reports),
+    ],
+)
+def test_an_estimator_that_loses_something_is_noticed(broken, law, tmp_path):
+    case = CASES["RectifiedGaussianLearner"]
+    with pytest.raises((AssertionError, KeyError, TypeError)):
+        law(Case(broken, case.table, case.use, case.location), tmp_path)
