@@ -55,4 +55,28 @@ KINDS = {
     "TruncatedSGD": _kind("methods"),
     "FilteredGradient": _kind("methods"),
     "MedianBias": _kind("methods"),
+    # recovery of a matrix behind a rectifier
+    "ReLUMatrixRecovery": _kind("estimators.matrix", floor_="d"),
+    "MatrixFit": _kind("recovery.matrix.matrix", latent_mean="k"),
+    "Factors": _kind("recovery.matrix.factors", latent="nk", loadings="dk", bias="~d"),
+    "Conditions": _kind("recovery.matrix.identifiability", columns="d?", rows="n?"),
+    "StandardErrors": _kind("recovery.matrix.uncertainty", latent="nk?", loadings="dk?", bias="~d?"),
+    "Filling": _kind("recovery.matrix.filling", row_ridge="k", column_ridge="p"),
+    "MatrixReport": _kind("recovery.matrix.contracts"),
+    "MatrixState": _kind("recovery.matrix.state", "saved state"),
+    "CensoredALS": _kind("recovery.matrix.descent"),
+    "TobitEM": _kind("recovery.matrix.tobit"),
+    # latent vectors of corrupted outputs
+    "ReLULatentRecovery": _kind("estimators.latent"),
+    "LatentRows": _kind(
+        "recovery.latent.contracts",
+        latent="nk?", clean="nd?", outliers="nd?", inliers="nd:bool", noise_scale="n?", covariance="nkk?", rivals="nk?",
+    ),
+    "LatentReport": _kind("recovery.latent.contracts"),
+    "RobustLatent": _kind("recovery.latent.methods"),
+    "LatentLasso": _kind("recovery.latent.methods"),
+    "GaussianPrior": _kind("recovery.latent.priors"),
+    "SparsePrior": _kind("recovery.latent.priors"),
+    "NonnegativePrior": _kind("recovery.latent.priors"),
+    "NoPrior": _kind("recovery.latent.priors"),
 }  # fmt: skip
