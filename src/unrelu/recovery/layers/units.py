@@ -22,6 +22,8 @@ _MANY = 0.15  # share of the rows from where on outliers are no longer a few
 
 def as_stage(stage: str, watch: Watch) -> Watch:
     """Tells ``watch`` of another conductor's steps as steps of ``stage``; its states mean nothing outside."""
+    if watch is unwatched:
+        return unwatched
 
     def hear(step: Step) -> None:
         watch(replace(step, stage=stage, state=None))
