@@ -151,6 +151,11 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         assert self._learned is not None
         return self._learned
 
+    def check_loaded(self) -> None:
+        """Raise InvalidDataError if a file's layer is not one of its columns."""
+        if len(self.output_bias_) != self.n_features_in_:
+            raise InvalidDataError(f"its layer has {len(self.output_bias_)} outputs, not {self.n_features_in_}")
+
     def _output_layer(self) -> Any:
         learned = self._result()
         return learned.layers[0] if isinstance(learned, Peeled) else learned.layer
