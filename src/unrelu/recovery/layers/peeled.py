@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from unrelu.distribution import RandomState, RectifiedGaussian
 from unrelu.errors import InvalidDataError
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.matrix.contracts import MatrixReport
-from unrelu.storage import FilePath
+
+if TYPE_CHECKING:
+    from unrelu.storage import FilePath
 
 
 @dataclass(frozen=True, eq=False)
