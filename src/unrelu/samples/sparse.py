@@ -29,7 +29,7 @@ class SparseSamples:
             raise InvalidParameterError(
                 f"{len(feature_names)} feature names for {matrix.shape[1]} columns: give one name per column."
             )
-        self.matrix: Any = scipy.sparse.csr_array(matrix)
+        self.matrix: Any = matrix.tocsr()
         self.feature_names = None if feature_names is None else tuple(map(str, feature_names))
 
     @property

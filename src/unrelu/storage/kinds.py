@@ -66,6 +66,19 @@ KINDS = {
     "MatrixState": _kind("recovery.matrix.state", "saved state"),
     "CensoredALS": _kind("recovery.matrix.descent"),
     "TobitEM": _kind("recovery.matrix.tobit"),
+    # latent vectors of corrupted outputs
+    "ReLULatentRecovery": _kind("estimators.latent"),
+    "LatentRows": _kind(
+        "recovery.latent.contracts",
+        latent="nk?", clean="nd?", outliers="nd?", inliers="nd:bool", noise_scale="n?", covariance="nkk?", rivals="nk?",
+    ),
+    "LatentReport": _kind("recovery.latent.contracts"),
+    "RobustLatent": _kind("recovery.latent.methods"),
+    "LatentLasso": _kind("recovery.latent.methods"),
+    "GaussianPrior": _kind("recovery.latent.priors"),
+    "SparsePrior": _kind("recovery.latent.priors"),
+    "NonnegativePrior": _kind("recovery.latent.priors"),
+    "NoPrior": _kind("recovery.latent.priors"),
     # layers
     "OutputLayer": _kind(
         "recovery.layers.decoding", weights="dp?", bias="d?", encoder="md", offset="m", noise="m"
