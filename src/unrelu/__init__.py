@@ -8,10 +8,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from unrelu._version import __version__
-
 if TYPE_CHECKING:
     from unrelu import methods, metrics, papers, recovery, synthetic
+    from unrelu._version import __version__
     from unrelu.distribution import RectifiedGaussian
     from unrelu.estimators import (
         FloorOutlierDetector,
@@ -26,10 +25,12 @@ if TYPE_CHECKING:
         recover_latent,
     )
     from unrelu.papers import guarantees
+    from unrelu.recovery.layers.peeled import Peeled
     from unrelu.storage import load
 
 __all__ = [
     "FloorOutlierDetector",
+    "Peeled",
     "ReLULatentRecovery",
     "ReLUMatrixRecovery",
     "RectifiedGaussian",
@@ -52,12 +53,14 @@ __all__ = [
 
 _HOME = {
     "FloorOutlierDetector": "unrelu.estimators",
+    "Peeled": "unrelu.recovery.layers.peeled",
     "ReLULatentRecovery": "unrelu.estimators",
     "ReLUMatrixRecovery": "unrelu.estimators",
     "RectifiedGaussian": "unrelu.distribution",
     "RectifiedGaussianLearner": "unrelu.estimators",
     "RectifiedGaussianMixture": "unrelu.estimators",
     "TwoLayerReLULearner": "unrelu.estimators",
+    "__version__": "unrelu._version",
     "load": "unrelu.storage",
     "merge": "unrelu.estimators",
     "peel": "unrelu.estimators",

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import gzip
+
 import numpy as np
 import pandas as pd
+import pyarrow.feather
+import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from unrelu.errors import InvalidParameterError, OutputError
 from unrelu.samples import open_samples, tables, write_table
+from unrelu.samples.tables import check_table, write_columns
 
 EXTENSIONS = ["csv", "csv.gz", "tsv", "tsv.gz", "parquet", "feather", "arrow", "npy", "npz"]
 NAMES = ["As, total", "Pb", 'ß "quoted"']

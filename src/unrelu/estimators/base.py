@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,8 +23,10 @@ from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.samples import ArraySamples
 from unrelu.samples.blocks import as_floats
 from unrelu.statistics.screening import ScreeningQuestion
-from unrelu.storage import FilePath
 from unrelu.validation import column_label, floor_per_column, listed
+
+if TYPE_CHECKING:
+    from unrelu.storage import FilePath
 
 _LARGEST_WEIGHT = 1e100
 
