@@ -19,7 +19,7 @@ from unrelu.samples.blocks import regroup, rows_per_block
 from unrelu.samples.columns import ColumnChoice, ColumnKey, match_columns
 from unrelu.samples.csv_file import CsvFile, standard_input
 from unrelu.samples.numpy_files import NpyTable, NpzTable
-from unrelu.samples.table_file import PathLike, TableFile
+from unrelu.samples.table_file import PathLike, TableFile, extension_of, unknown_kind
 
 KINDS: dict[str, Callable[[str], TableFile]] = {
     ".csv": CsvFile,
@@ -121,11 +121,16 @@ def open_samples(
     >>> [block.values.tolist() for block in samples.blocks()]
     [[[0.5, 0.0], [nan, 1.25]]]
     """
+    tables = [_open(name) for name in files_of(paths)]
+    return FileSamples(tables, ColumnChoice.of(columns, drop), block_rows)
+
+
+def files_of(paths: PathLike | Sequence[PathLike]) -> list[str]:
+    """The files that paths and globs stand for, those of a glob in sorted order; "-" is standard input."""
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not given:
         raise InputFileError("No file given. Name at least one, or - for csv on standard input.")
-    tables = [_open(name) for path in given for name in _matching(os.fspath(path))]
-    return FileSamples(tables, ColumnChoice.of(columns, drop), block_rows)
+    return [name for path in given for name in _matching(os.fspath(path))]
 
 
 def _matching(path: str) -> list[str]:
@@ -145,9 +150,9 @@ def _open(path: str) -> TableFile:
         return standard_input()
     if os.path.isdir(path):
         raise InputFileError(f"{path}: is a folder. Name the files in it, such as {path}/*.parquet.")
-    extension = max((known for known in KINDS if path.lower().endswith(known)), key=len, default=None)
+    extension = extension_of(path, KINDS)
     if extension is None:
-        raise InputFileError(f"{path}: unknown kind of file. Known are {', '.join(KINDS)}.")
+        raise InputFileError(f"{path}: {unknown_kind(path, KINDS)}")
     try:
         size = os.path.getsize(path)
     except OSError as error:  # a link to nowhere, say
