@@ -13,7 +13,7 @@ from rich.text import Text
 from unrelu.contracts import FloatArray
 from unrelu.estimators.matrix import ReLUMatrixRecovery
 from unrelu.recovery.matrix.contracts import MatrixReport
-from unrelu.report.summaries import names_or_numbers
+from unrelu.samples.columns import names_or_numbers
 from unrelu.validation import listed
 
 _MOST_COMPONENTS = 20

@@ -16,7 +16,7 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.estimators.peeling import Peeled
 from unrelu.estimators.two_layer import TwoLayerReLULearner
 from unrelu.recovery.layers.decoding import LayerReport
-from unrelu.report.summaries import names_or_numbers
+from unrelu.samples.columns import names_or_numbers
 from unrelu.validation import listed
 
 _MOST_UNITS = 20

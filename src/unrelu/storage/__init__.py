@@ -6,7 +6,7 @@ kinds.py      everything that can be in one, and the shapes of its arrays: the s
 records.py    records and estimators to archives and back
 """
 
-from unrelu.storage.archives import ArchiveFormat, damaged, foreign_arrays, stated_format
+from unrelu.storage.archives import ArchiveFormat, damaged, foreign_arrays, stated_format, stated_header
 from unrelu.storage.files import FilePath, atomic_write
 from unrelu.storage.records import Unsaved, load, read, write
 
@@ -20,5 +20,6 @@ __all__ = [
     "load",
     "read",
     "stated_format",
+    "stated_header",
     "write",
 ]
