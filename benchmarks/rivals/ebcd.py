@@ -34,7 +34,7 @@ class EBCD:
     >>> draw = np.random.default_rng(0).standard_normal
     >>> theta = draw((90, 3)) @ draw((3, 70))
     >>> cells = DenseCells(np.maximum(theta, 0.0))
-    >>> found = EBCD().recover(Task(cells, rank=3, free_bias=False, tolerance=1e-9))
+    >>> found = EBCD().recover(Task(cells, n_components=3, free_bias=False, tolerance=1e-9))
     >>> bool(np.abs(found.factors.matrix() - theta).max() < 1e-6)
     True
     """

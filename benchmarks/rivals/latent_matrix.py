@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.rivals.latent_cells import gap_cells, projected_cells
-from unrelu.contracts import FloatArray
+from unrelu.contracts import FloatArray, unwatched
 from unrelu.recovery.matrix.cells import Cells
-from unrelu.recovery.matrix.contracts import Recovered, Task, unwatched
+from unrelu.recovery.matrix.contracts import Iterate, Recovered, Task
 from unrelu.recovery.matrix.factors import Factors
 
 _OVERSAMPLED = 10  # directions beyond the rank, and steps, of the subspace iteration that starts a fit
@@ -61,7 +61,7 @@ class LatentMatrix:
     def start(self, task: Task) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Z, W, H: the projection of the factors to go on from, or X itself, and about its best fit of the rank."""
         latent = self._filled() if task.start is None else self.project(task.start.matrix())
-        left, right = low_rank_fit(latent, task.rank + (1 if task.free_bias else 0))
+        left, right = low_rank_fit(latent, task.n_components + (1 if task.free_bias else 0))
         return latent, left, right
 
     def _filled(self) -> FloatArray:
@@ -117,7 +117,7 @@ class Course:
         if self._task.watch is not unwatched:
             finished = self._finished(factors)
             shown = self._residual(finished) if self._task.free_bias else residual
-            self._task.watch(len(self._residuals), shown, finished)
+            self._task.watch(Iterate(len(self._residuals), shown, finished).step())
         self._residuals.append(residual)
         reached = self._within_tolerance(factors, residual)
         if reached or residual < self._lowest:
@@ -144,7 +144,7 @@ class Course:
 
     def _finished(self, factors: Factors) -> Factors:
         if self._task.free_bias:
-            return read_off(factors, self._task.rank)
+            return read_off(factors, self._task.n_components)
         return Factors(factors.latent, np.ascontiguousarray(factors.loadings), None)
 
 

@@ -26,10 +26,12 @@ if TYPE_CHECKING:
         recover_latent,
     )
     from unrelu.papers import guarantees
+    from unrelu.recovery.layers.peeled import Peeled
     from unrelu.storage import load
 
 __all__ = [
     "FloorOutlierDetector",
+    "Peeled",
     "ReLULatentRecovery",
     "ReLUMatrixRecovery",
     "RectifiedGaussian",
@@ -52,6 +54,7 @@ __all__ = [
 
 _HOME = {
     "FloorOutlierDetector": "unrelu.estimators",
+    "Peeled": "unrelu.recovery.layers.peeled",
     "ReLULatentRecovery": "unrelu.estimators",
     "ReLUMatrixRecovery": "unrelu.estimators",
     "RectifiedGaussian": "unrelu.distribution",

@@ -48,14 +48,14 @@ def test_one_layer_exactly(p):
     # Matrix recovery stops at 1e-11 of T; an output that is on in p + 2 rows may lose some digits more.
     assert weights[known].max() < 1e-6
     assert biases[known].max() < 1e-6
-    np.testing.assert_allclose(peeled.hidden[:, order], (h * lengths)[peeled.rows], atol=1e-5)
-    assert layer.report.complete
+    np.testing.assert_allclose(peeled.hidden[:, order], (h * lengths)[~peeled.outlier_rows], atol=1e-5)
+    assert layer.report.converged
 
 
 def test_the_law_of_the_units_is_learned(net, peeled):
     _, A, b, h = net
     *_, order, lengths = compare(peeled.layers[0], A, b)
-    expected = unrelu.RectifiedGaussianLearner().fit((h * lengths)[peeled.rows]).distribution_
+    expected = unrelu.RectifiedGaussianLearner().fit((h * lengths)[~peeled.outlier_rows]).distribution_
     np.testing.assert_allclose(peeled.hidden_distribution.bias[order], expected.bias, atol=1e-5)
     np.testing.assert_allclose(
         peeled.hidden_distribution.covariance[np.ix_(order, order)], expected.covariance, atol=1e-4
@@ -71,7 +71,7 @@ def test_outputs_that_do_not_tell_are_nan(net, peeled):
     assert np.isnan(layer.weights[~known]).all()
     assert np.isnan(layer.bias[~known]).all()
     assert np.isfinite(layer.weights[known]).all()
-    np.testing.assert_allclose(peeled.output(peeled.hidden)[:, known], X[peeled.rows][:, known], atol=1e-6)
+    np.testing.assert_allclose(peeled.output(peeled.hidden)[:, known], X[~peeled.outlier_rows][:, known], atol=1e-6)
 
 
 def test_samples_come_from_the_network(net, peeled):
@@ -102,8 +102,8 @@ def test_rows_and_columns_of_zeros(net):
     peeled = unrelu.peel(X, [4])
     layer = peeled.layers[0]
     assert not layer.column_identifiable[3]
-    assert not peeled.rows[:7].any()
-    assert peeled.rows[7:].all()
+    assert peeled.outlier_rows[:7].all()
+    assert not peeled.outlier_rows[7:].any()
     weights, *_ = compare(layer, A, b)
     assert weights[layer.column_identifiable].max() < 1e-6
 
@@ -249,7 +249,7 @@ def test_outputs_that_noise_hides_are_nan(net):
 @broken("rounding of float32 is relative, its size in T that of the largest")
 def test_single_precision():
     X, *_ = reference.network(seeded(0), [4, 30], n=1000)
-    assert unrelu.peel(X.astype(np.float32), [4]).layers[0].report.complete
+    assert unrelu.peel(X.astype(np.float32), [4]).layers[0].report.converged
 
 
 def test_as_many_inputs_as_units_are_seen(peeled):
@@ -269,4 +269,4 @@ def test_outer_layers_come_with_a_warning(net):
 def test_a_single_layer_comes_without_one(net):
     with warnings.catch_warnings():
         warnings.simplefilter("error", DoubtfulUnitsWarning)
-        assert unrelu.peel(net[0], [4]).layers[0].report.complete
+        assert unrelu.peel(net[0], [4]).layers[0].report.converged

@@ -134,7 +134,7 @@ def test_exact_without_noise(d, p, nonnegative, output_bias):
     np.testing.assert_allclose(learner.transform(X)[:, order], h * np.linalg.norm(A, axis=0), atol=1e-6)
     np.testing.assert_allclose(learner.inverse_transform(learner.transform(X)), X, atol=1e-6)
     assert not learner.outlier_rows_.any()
-    assert learner.report_.complete
+    assert learner.report_.converged
 
 
 def test_the_hidden_law_is_that_of_the_true_units(drawn, fitted):
@@ -240,7 +240,7 @@ def test_outlier_rows_are_left_out(share):
     X[bad] = 20.0 * rng.standard_normal((np.count_nonzero(bad), 12))
     learner = TwoLayerReLULearner(4).fit(X)
     np.testing.assert_array_equal(learner.outlier_rows_, bad)
-    assert learner.report_.outlier_rows == np.count_nonzero(bad)
+    assert learner.report_.n_outlier_rows == np.count_nonzero(bad)
     assert reference.column_error(learner.output_weights_, A) < 0.005
 
 
@@ -454,7 +454,7 @@ def test_one_row_four_standard_deviations_below_a_facet():
 
 def test_exact_with_an_output_bias_from_few_rows():
     X, *_ = reference.draw(seeded(11), 6, 3, 300, output_bias=True)
-    assert TwoLayerReLULearner(3, output_bias=True).fit(X).report_.complete
+    assert TwoLayerReLULearner(3, output_bias=True).fit(X).report_.converged
 
 
 def test_one_unit():
@@ -470,7 +470,7 @@ def test_one_unit_and_a_bias():
 def test_single_precision():
     X, A, *_ = reference.draw(seeded(8), n=1000)
     learner = TwoLayerReLULearner(4).fit(X.astype(np.float32))
-    assert learner.report_.complete
+    assert learner.report_.converged
     assert reference.column_error(learner.output_weights_, A) < 1e-4
 
 

@@ -6,10 +6,10 @@ from scipy.optimize import minimize
 
 from tests.references import layers as reference
 from unrelu.recovery.layers import facet_fit
-from unrelu.recovery.layers.decoding import OutputLayer, decode_by_facets, decode_separably
+from unrelu.recovery.layers.decoding import OutputLayer, decode_by_facets
 from unrelu.recovery.layers.facet_fit import Facet, misfit, most_likely, nearest_facet, pencil, support, through
 from unrelu.recovery.layers.facets import Cloud, find_facets
-from unrelu.recovery.layers.separable import pure_rows
+from unrelu.recovery.layers.separable import decode_separably, pure_rows
 from unrelu.recovery.layers.subspace import find_subspace, rank_of
 
 EXACT = 1e-9  # noise of clouds without any; facets are then exact to rounding, 1e-16 times a condition number below 1e6
@@ -282,9 +282,9 @@ def test_one_unit_through_the_origin():
 def test_someone_hears_of_the_search():
     points, *_ = reference.cone(seeded(9), 3, 200)
     heard = []
-    find_facets(Cloud(points, EXACT, False), 3, seeded(), lambda found, starts: heard.append((found, starts)))
-    assert heard[-1][0] == 3
-    assert [starts for _, starts in heard] == sorted(starts for _, starts in heard)
+    find_facets(Cloud(points, EXACT, False), 3, seeded(), heard.append)
+    assert {step.stage for step in heard} == {"Finding units"}
+    assert (heard[-1].done, heard[-1].total, heard[-1].words) == (3, 3, "3 of 3 units found")
 
 
 # --- the space ------------------------------------------------------------------------------------
@@ -356,7 +356,7 @@ def test_encoder_and_weights_are_inverse(lifted):
     assert decoded.report.rows_off == tuple((scaled[:, np.argsort(order)] == 0.0).sum(axis=0))
     assert (np.diff(layer.hidden(X).var(axis=0)) <= 0.0).all()
     assert decoded.report.residual < 1e-8
-    assert decoded.report.complete
+    assert decoded.report.converged
 
 
 def test_noise_in_a_unit_is_that_of_x_through_the_encoder():
@@ -375,7 +375,7 @@ def test_a_missing_facet_leaves_the_weights_open():
     X = (h + np.eye(3)[0]) @ A.T
     decoded = decode_by_facets(X, find_subspace(X, 3, False, seeded()), False, False, seeded())
     assert decoded.report.units_found == 2
-    assert not decoded.report.complete
+    assert not decoded.report.converged
     assert np.isnan(decoded.layer.weights).all()
     assert np.isnan(decoded.report.residual)
     hidden = decoded.layer.hidden(X)

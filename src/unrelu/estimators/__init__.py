@@ -12,12 +12,11 @@ if TYPE_CHECKING:
     from unrelu.estimators.matrix import ReLUMatrixRecovery
     from unrelu.estimators.mixture import RectifiedGaussianMixture
     from unrelu.estimators.outliers import FloorOutlierDetector
-    from unrelu.estimators.peeling import Peeled, peel
+    from unrelu.estimators.peeling import peel
     from unrelu.estimators.two_layer import TwoLayerReLULearner
 
 __all__ = [
     "FloorOutlierDetector",
-    "Peeled",
     "ReLULatentRecovery",
     "ReLUMatrixRecovery",
     "RectifiedGaussianLearner",
@@ -34,7 +33,6 @@ _HOME = {
     "ReLULatentRecovery": "unrelu.estimators.latent",
     "ReLUMatrixRecovery": "unrelu.estimators.matrix",
     "RectifiedGaussianMixture": "unrelu.estimators.mixture",
-    "Peeled": "unrelu.estimators.peeling",
     "TwoLayerReLULearner": "unrelu.estimators.two_layer",
     "peel": "unrelu.estimators.peeling",
     "recall": "unrelu.estimators.latent",

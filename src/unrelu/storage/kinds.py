@@ -55,4 +55,16 @@ KINDS = {
     "TruncatedSGD": _kind("methods"),
     "FilteredGradient": _kind("methods"),
     "MedianBias": _kind("methods"),
+    # layers
+    "OutputLayer": _kind(
+        "recovery.layers.decoding", weights="dp?", bias="d?", encoder="md", offset="m", noise="m"
+    ),
+    "LayerReport": _kind("recovery.layers.decoding"),
+    "TwoLayers": _kind("recovery.layers.two_layers", outlier_rows="n:bool"),
+    "TwoLayerReLULearner": _kind("estimators.two_layer"),
+    "PeeledLayer": _kind(
+        "recovery.layers.peeled", weights="dp?", bias="d?", floor="d", column_identifiable="d:bool"
+    ),
+    "Peeled": _kind("recovery.layers.peeled", hidden="mp", outlier_rows="n:bool"),
+    "MatrixReport": _kind("recovery.matrix.contracts"),
 }  # fmt: skip

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unrelu.contracts import BoolArray, FloatArray
+from unrelu.contracts import BoolArray, FloatArray, Watch
 from unrelu.papers.likelihood.columns import FeasibleSet, Split, factors_of, relative_residual
 from unrelu.papers.likelihood.density import BiasDensity
-from unrelu.recovery.matrix.contracts import Watch
+from unrelu.recovery.matrix.contracts import Iterate
 
 _RELAXATION = 1.6
 _PULL = 0.1  # |S - Z| beside |M| that rho aims at
@@ -58,7 +58,7 @@ class NuclearProgram:
             z = (left * singular) @ right
             split = side.nearest(2.0 * z - state, rho, split.bias)
             factors = factors_of(left, singular, right, rank, split.bias)
-            watch(iteration, relative_residual(self.values, factors), factors)
+            watch(Iterate(iteration, relative_residual(self.values, factors), factors).step())
             step = split.matrix - z
             gap, size, pull = (float(np.linalg.norm(each)) for each in (step, split.matrix, state - z))
             if gap <= tolerance * min(size, max(pull / _PULL, _LEAST_PULL * size)):

@@ -26,7 +26,7 @@ from unrelu.papers.likelihood.density import BiasDensity, FrozenDistribution
 from unrelu.papers.likelihood.gauge import likeliest_gauge
 from unrelu.papers.likelihood.nuclear import NuclearProgram
 from unrelu.recovery.matrix.cells import Cells, tiles
-from unrelu.recovery.matrix.contracts import Recovered, Task
+from unrelu.recovery.matrix.contracts import Iterate, Recovered, Task
 from unrelu.recovery.matrix.descent import descend
 from unrelu.recovery.matrix.factors import Factors
 from unrelu.recovery.matrix.losses import LeastSquares
@@ -61,7 +61,7 @@ class Likelihood:
     >>> rng = np.random.default_rng(0)
     >>> C, A, b = rng.standard_normal((300, 3)), rng.standard_normal((40, 3)), 0.5 * rng.standard_normal(40)
     >>> T = C @ A.T + b
-    >>> recovered = Likelihood(norm(0, 0.5)).recover(Task(DenseCells(np.maximum(T, 0.0)), rank=3))
+    >>> recovered = Likelihood(norm(0, 0.5)).recover(Task(DenseCells(np.maximum(T, 0.0)), n_components=3))
     >>> bool(np.abs(recovered.factors.matrix() - T).max() < 1e-6)
     True
     >>> bool(np.abs(recovered.factors.loadings.T @ recovered.factors.bias).max() < 1e-4)
@@ -111,9 +111,9 @@ class Likelihood:
             return _rank_program(task, feasible, density)
         values = task.cells.rows(0, task.cells.shape[0])
         if self.constraint == "none":
-            factors = literal_program(values, feasible, density).truncated(task.rank)
+            factors = literal_program(values, feasible, density).truncated(task.n_components)
             residual = relative_residual(values, factors)
-            task.watch(1, residual, factors)
+            task.watch(Iterate(1, residual, factors).step())
             return Recovered(factors, 1, residual, converged=True, fixed_bias=True)
         with one_blas_thread():  # many decompositions of matrices too small for several
             return _nuclear_program(task, NuclearProgram(values, feasible, density, float(self.nuclear_norm or 0.0)))
@@ -122,10 +122,7 @@ class Likelihood:
 def _in_own_units(method: Likelihood, task: Task) -> Recovered:
     """In the data's units, which are those of the density, gamma, nu and the nuclear norm."""
     unit = task.unit
-
-    def watch(iteration: int, residual: float, factors: Factors) -> None:
-        task.watch(iteration, residual, factors.scaled(1.0 / unit))
-
+    watch = task.watched_through(lambda factors: factors.scaled(1.0 / unit))
     start = None if task.start is None else task.start.scaled(unit)
     own = replace(task, cells=task.cells.scaled(unit), start=start, watch=watch, unit=1.0)
     found = method.recover(own)
@@ -148,7 +145,7 @@ def _rank_program(task: Task, feasible: FeasibleSet, density: BiasDensity) -> Re
     # In a gauge with v inside the hull of C's rows no a_j keeps a column lower than a_j = 0 does: max_i M_ij = 0.
     loadings = np.where(silent[:, None], 0.0, recovered.factors.loadings)
     factors = likeliest_gauge(
-        replace(recovered.factors, loadings=loadings), density, feasible.gamma, columns.positives > task.rank
+        replace(recovered.factors, loadings=loadings), density, feasible.gamma, columns.positives > task.n_components
     )
     likeliest = density.argmax(np.full(len(silent), -np.inf), np.where(columns.never, 0.0, np.inf))
     bias = np.where(silent, likeliest, np.asarray(factors.bias))
@@ -179,7 +176,11 @@ def _nuclear_program(task: Task, program: NuclearProgram) -> Recovered:
     """ADMM from the literal solution, or from given factors."""
     values, feasible, density = program.values, program.feasible, program.density
     split, iterations, converged = program.solve(
-        _nuclear_start(task, program), task.rank, max(task.tolerance, _ADMM_TOLERANCE), task.max_iterations, task.watch
+        _nuclear_start(task, program),
+        task.n_components,
+        max(task.tolerance, _ADMM_TOLERANCE),
+        task.max_iterations,
+        task.watch,
     )
     if not converged:
         norm = float(np.linalg.norm(split.matrix, "nuc"))
@@ -191,7 +192,7 @@ def _nuclear_program(task: Task, program: NuclearProgram) -> Recovered:
         )
     never = feasible.columns.never
     bias = density.argmax(np.where(never, -np.inf, split.bias), split.bias)
-    factors = Split(split.matrix, bias).truncated(task.rank)
+    factors = Split(split.matrix, bias).truncated(task.n_components)
     return Recovered(factors, iterations, relative_residual(values, factors), converged, fixed_bias=True)
 
 

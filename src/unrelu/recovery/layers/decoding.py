@@ -8,14 +8,12 @@ With y = B'(x - m) the coordinates of x in its subspace and r = N y + o the heig
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass
 
 import numpy as np
 
-from unrelu.contracts import BoolArray, FloatArray
-from unrelu.recovery.layers.facets import MISFIT, Candidate, Cloud, FoundFacets, Told, find_facets
-from unrelu.recovery.layers.separable import pure_rows
+from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
+from unrelu.recovery.layers.facets import MISFIT, Candidate, Cloud, FoundFacets, find_facets
 from unrelu.recovery.layers.subspace import Subspace
 
 _OFF = 4.0  # standard deviations of noise below which a hidden unit is taken to be off
@@ -63,10 +61,10 @@ class LayerReport:
     """How a layer was found.
 
     ``units_found`` of ``n_hidden``; ``rows_off`` counts the rows in which each unit found is off; ``noise`` is the
-    standard deviation of noise in x; ``residual`` the part of x that the layer leaves, relative; ``outlier_rows`` were
-    left out; ``doubtful_units`` do not look like rectified Gaussians, so may not be units; ``thin`` layers have fewer
-    inputs than units, so that planes can hold many rows by coincidence; ``starts`` is how many searches for facets it
-    took.
+    standard deviation of noise in x; ``residual`` the part of x that the layer leaves, relative; ``n_outlier_rows``
+    were left out; ``doubtful_units`` do not look like rectified Gaussians, so may not be units; ``thin`` layers have
+    fewer inputs than units, so that planes can hold many rows by coincidence; ``starts`` is how many searches for
+    facets it took.
     """
 
     method: str
@@ -77,22 +75,15 @@ class LayerReport:
     rows_off: tuple[int, ...]
     noise: float
     residual: float
-    outlier_rows: int
+    n_outlier_rows: int
     doubtful_units: tuple[int, ...]
     thin: bool
     starts: int
 
     @property
-    def complete(self) -> bool:
+    def converged(self) -> bool:
         """Whether every unit was found."""
         return self.units_found == self.n_hidden
-
-    @classmethod
-    def of(cls, facts: dict[str, Any]) -> Self:
-        """From a file's header."""
-        values = {field.name: facts[field.name] for field in fields(cls)}
-        counts = {name: tuple(int(count) for count in values[name]) for name in ("rows_off", "doubtful_units")}
-        return cls(**values | counts)
 
 
 @dataclass(frozen=True)
@@ -105,7 +96,7 @@ class DecodedLayer:
 
 
 def decode_by_facets(
-    X: FloatArray, space: Subspace, lifted: bool, gaussian: bool, rng: np.random.Generator, told: Told | None = None
+    X: FloatArray, space: Subspace, lifted: bool, gaussian: bool, rng: np.random.Generator, watch: Watch = unwatched
 ) -> DecodedLayer:
     """The layer whose facets rows of X show; incomplete where fewer than p are found."""
     points = space.coordinates(X)
@@ -114,7 +105,7 @@ def decode_by_facets(
     if points.shape[1] > 1:
         used &= _distinct(points, space.noise)
     off = int(np.count_nonzero(space.genuine & all_off))
-    found = _facets(Cloud(points[used], space.noise, lifted, gaussian, off), rng, told)
+    found = _facets(Cloud(points[used], space.noise, lifted, gaussian, off), rng, watch)
     layer, candidates = _in_order(_layer_of(found, space), found, X[space.genuine])
     heights = X @ layer.encoder.T + layer.offset
     genuine = space.genuine & ~(heights < -_BELOW * layer.noise).any(axis=1)
@@ -124,11 +115,11 @@ def decode_by_facets(
     return DecodedLayer(layer, _report(X, layer, genuine, space, doubtful, thin, found.starts), genuine)
 
 
-def _facets(cloud: Cloud, rng: np.random.Generator, told: Told | None) -> FoundFacets:
+def _facets(cloud: Cloud, rng: np.random.Generator, watch: Watch) -> FoundFacets:
     n, p = cloud.points.shape
     if n < p:
         return FoundFacets((), np.ones(n, dtype=bool), 0)
-    return find_facets(cloud, p, rng, told)
+    return find_facets(cloud, p, rng, watch)
 
 
 def _in_order(layer: OutputLayer, found: FoundFacets, rows: FloatArray) -> tuple[OutputLayer, list[Candidate]]:
@@ -158,27 +149,12 @@ def _report(
         units_found=hidden.shape[1],
         rows_off=tuple(int(count) for count in (hidden == 0.0).sum(axis=0)),
         noise=float(space.noise),
-        residual=_residual(X[genuine], layer, hidden) if hidden.shape[1] == p else math.nan,
-        outlier_rows=int(np.count_nonzero(~genuine)),
+        residual=residual_of(X[genuine], layer, hidden) if hidden.shape[1] == p else math.nan,
+        n_outlier_rows=int(np.count_nonzero(~genuine)),
         doubtful_units=doubtful,
         thin=thin,
         starts=starts,
     )
-
-
-def decode_separably(X: FloatArray, space: Subspace) -> DecodedLayer:
-    """Wu et al. 2019's way: rows with one unit on are the columns of A; h = A^+ x."""
-    p = space.basis.shape[1]
-    weights = X[pure_rows(X, p)].T
-    weights = weights / np.linalg.norm(weights, axis=0)
-    encoder = np.linalg.pinv(weights)
-    noise = space.noise * np.linalg.norm(encoder, axis=1)
-    layer = OutputLayer(weights, np.zeros(X.shape[1]), encoder, np.zeros(p), noise)
-    hidden = layer.hidden(X)
-    off = tuple(int(count) for count in (hidden == 0.0).sum(axis=0))
-    residual = _residual(X, layer, hidden)
-    report = LayerReport("separable", len(X), X.shape[1], p, p, off, float(space.noise), residual, 0, (), False, 0)
-    return DecodedLayer(layer, report, np.ones(len(X), dtype=bool))
 
 
 def _distinct(points: FloatArray, noise: float) -> BoolArray:
@@ -220,6 +196,7 @@ def _layer_of(found: FoundFacets, space: Subspace) -> OutputLayer:
     return OutputLayer(raw / lengths, bias, encoder * lengths[:, None], offset * lengths, space.noise * lengths)
 
 
-def _residual(X: FloatArray, layer: OutputLayer, hidden: FloatArray) -> float:
+def residual_of(X: FloatArray, layer: OutputLayer, hidden: FloatArray) -> float:
+    """Root mean square of what a layer leaves of rows, relative to theirs."""
     size = float(np.sqrt((X**2).mean())) if X.size else 0.0
     return float(np.sqrt(((X - layer.output(hidden)) ** 2).mean())) / size if size > 0.0 else 0.0

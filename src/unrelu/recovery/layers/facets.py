@@ -16,13 +16,12 @@ counts as a facet: many more points on it than p, more than the density just abo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import BoolArray, FloatArray
+from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
 from unrelu.engines.local import map_in_threads, one_blas_thread
 from unrelu.recovery.layers.facet_fit import Facet, Support, misfit, most_likely, nearest_facet, pencil, support
 
@@ -46,8 +45,6 @@ MISFIT = 1.3  # Kolmogorov distance, times the root of the rows, from where on a
 _PATIENCE = 0.67  # share of the starts before doubtful facets may end the search
 _EVER_ON = 5  # rows clearly above a facet: less than that is no unit
 _SPIKE = 2.0  # points on a facet against those within one standard deviation just above it
-
-Told = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -93,8 +90,8 @@ class FoundFacets:
         return tuple(candidate.facet for candidate in self.candidates)
 
 
-def find_facets(cloud: Cloud, count: int, rng: np.random.Generator, told: Told | None = None) -> FoundFacets:
-    """Up to ``count`` facets; ``told`` hears of facets found and starts used.
+def find_facets(cloud: Cloud, count: int, rng: np.random.Generator, watch: Watch = unwatched) -> FoundFacets:
+    """Up to ``count`` facets; ``watch`` hears how many were found so far.
 
     Without success, facets may have rows below them that are outliers; once one is found, these rows are left out and
     the search begins again. Doubtful facets do not end the search before most of its starts are used.
@@ -102,6 +99,7 @@ def find_facets(cloud: Cloud, count: int, rng: np.random.Generator, told: Told |
     genuine = np.ones(len(cloud.points), dtype=bool)
     if cloud.points.shape[1] == 1:
         ends = [end for end in [_end_of_line(cloud)] if end.support.on + cloud.off >= _FEW]
+        watch(_step(len(ends), count))
         return FoundFacets(tuple(ends), genuine & ~_outside(ends, cloud.points, genuine), 0)
     found: list[Candidate] = []
     starts, since, limit = 0, 0, _STARTS * max(count, 10)
@@ -122,8 +120,7 @@ def find_facets(cloud: Cloud, count: int, rng: np.random.Generator, told: Told |
                 genuine = genuine & ~below
                 search = _Search.of(replace(cloud, points=cloud.points[genuine]), count, rng)
                 found, since = [], 0
-            if told is not None:
-                told(len(found), starts)
+            watch(_step(len(found), count))
             if len(found) >= count and (since >= _PATIENCE * limit or not any(each.doubtful for each in found)):
                 break
     best = found[:count]
@@ -261,6 +258,11 @@ class _Search:
         """Whether more points lie there than on a plane through some p of them, or than the density above explains."""
         enough = slack * seen.on >= self.least and slack * seen.on > _SPIKE * seen.density
         return enough and seen.above >= _EVER_ON
+
+
+def _step(found: int, count: int) -> Step:
+    found = min(found, count)
+    return Step("Finding units", found, count, f"{found} of {count} units found")
 
 
 def _admit(candidate: Candidate, found: list[Candidate], cloud: Cloud, allowed: float) -> None:

@@ -11,6 +11,23 @@ from __future__ import annotations
 import numpy as np
 
 from unrelu.contracts import FloatArray
+from unrelu.recovery.layers.decoding import DecodedLayer, LayerReport, OutputLayer, residual_of
+from unrelu.recovery.layers.subspace import Subspace
+
+
+def decode_separably(X: FloatArray, space: Subspace) -> DecodedLayer:
+    """The layer whose columns are the rows with one unit on; h = A^+ x."""
+    p = space.basis.shape[1]
+    weights = X[pure_rows(X, p)].T
+    weights = weights / np.linalg.norm(weights, axis=0)
+    encoder = np.linalg.pinv(weights)
+    noise = space.noise * np.linalg.norm(encoder, axis=1)
+    layer = OutputLayer(weights, np.zeros(X.shape[1]), encoder, np.zeros(p), noise)
+    hidden = layer.hidden(X)
+    off = tuple(int(count) for count in (hidden == 0.0).sum(axis=0))
+    residual = residual_of(X, layer, hidden)
+    report = LayerReport("separable", len(X), X.shape[1], p, p, off, float(space.noise), residual, 0, (), False, 0)
+    return DecodedLayer(layer, report, np.ones(len(X), dtype=bool))
 
 
 def pure_rows(X: FloatArray, p: int) -> list[int]:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any, Protocol, Self
+from dataclasses import dataclass, replace
+from typing import Protocol
 
+from unrelu.contracts import Step, Watch, unwatched
 from unrelu.recovery.matrix.cells import Cells
 from unrelu.recovery.matrix.factors import Factors
 
-Watch = Callable[[int, float, Factors], None]  # hears of every iteration: its number, the relative residual, factors
-WatchRank = Callable[[int, float], None]  # hears of every rank tried: the rank, its relative error on held-out cells
+CHOOSING, RECOVERING = "Choosing the number of components", "Recovering"  # stages of the work
 
 
-def unwatched(*_: object) -> None:
-    """Nobody watches."""
+@dataclass(frozen=True)
+class Iterate:
+    """Factors on their way, after how many iterations and with which relative residual."""
+
+    iterations: int
+    residual: float
+    factors: Factors
+
+    def step(self) -> Step:
+        """What whoever watches hears of it."""
+        words = f"iteration {self.iterations:,}, residual {self.residual:.1e}"
+        return Step(RECOVERING, self.iterations, words=words, state=self)
 
 
 @dataclass(frozen=True)
@@ -27,13 +37,24 @@ class Task:
     """
 
     cells: Cells
-    rank: int
+    n_components: int
     free_bias: bool = True
     tolerance: float = 1e-12
     max_iterations: int = 500
     start: Factors | None = None
     watch: Watch = unwatched
     unit: float = 1.0  # of the cells: a method whose parameters have the data's units multiplies by it first
+
+    def watched_through(self, change: Callable[[Factors], Factors]) -> Watch:
+        """A watch for a part of the work, whose factors ``change`` turns into those of this task."""
+        if self.watch is unwatched:
+            return unwatched
+
+        def watch(step: Step) -> None:
+            iterate: Iterate = step.state
+            self.watch(replace(step, state=replace(iterate, factors=change(iterate.factors))))
+
+        return watch
 
 
 @dataclass(frozen=True)
@@ -64,15 +85,16 @@ class MatrixReport:
     """How the recovery went, in plain numbers.
 
     ``residual`` is relative (see :class:`Task`). ``weak_columns`` are not determined by their values above the floor,
-    ``weak_rows`` counts the rows of that kind. ``rank_errors`` are pairs of a rank tried and its relative error on
-    held-out cells, for rank="auto".
+    ``weak_rows`` counts the rows of that kind. ``component_errors`` are pairs of a number of components tried and its
+    relative error on held-out cells, for n_components="auto". ``resumed`` is (iterations, residual) of the state that
+    was gone on from; ``iterations`` counts those as well.
     """
 
     method: str
     gauge: str
     n_rows: int
     n_features: int
-    rank: int
+    n_components: int
     iterations: int
     residual: float
     converged: bool
@@ -81,12 +103,5 @@ class MatrixReport:
     weak_columns: tuple[int, ...]
     weak_rows: int
     noise: float | None
-    rank_errors: tuple[tuple[int, float], ...]
-
-    @classmethod
-    def of(cls, facts: dict[str, Any]) -> Self:
-        """From the plain values of a file."""
-        known = {field.name: facts[field.name] for field in fields(cls)}
-        known["weak_columns"] = tuple(known["weak_columns"])
-        known["rank_errors"] = tuple((int(rank), float(error)) for rank, error in known["rank_errors"])
-        return cls(**known)
+    component_errors: tuple[tuple[int, float], ...] = ()
+    resumed: tuple[int, float] | None = None

@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from unrelu.contracts import FloatArray
+from unrelu.contracts import FloatArray, unwatched
 from unrelu.engines.local import map_in_threads, one_blas_thread
 from unrelu.recovery.matrix.cells import Cells, tiles
-from unrelu.recovery.matrix.contracts import Recovered, Task, unwatched
+from unrelu.recovery.matrix.contracts import Iterate, Recovered, Task
 from unrelu.recovery.matrix.factors import Factors
 from unrelu.recovery.matrix.losses import LeastSquares, Loss
 from unrelu.recovery.matrix.newton import Descent, State
@@ -59,7 +59,7 @@ def descend(task: Task, loss: Loss) -> Recovered:
     """
     with one_blas_thread():  # tiles run on all cores; each one's products are small
         found = _descent(task, loss, Prior(task))
-        if task.start is not None or found.residual <= task.tolerance or task.rank == 1:
+        if task.start is not None or found.residual <= task.tolerance or task.n_components == 1:
             return found
         other = replace(task, start=built_up(task, loss), watch=unwatched)
         short = _descent(replace(other, max_iterations=min(_TRIAL, task.max_iterations)), loss, Prior(other))
@@ -73,7 +73,7 @@ def built_up(task: Task, loss: Loss) -> Factors:
     """Factors of rank 1, then of rank 2, ...: each time the leading singular pair of what is left joins them."""
     descent = Descent(task.cells, loss)
     factors = singular_start(task.cells, 1, task.free_bias)
-    for _ in range(1, task.rank):
+    for _ in range(1, task.n_components):
         walk = Walk(descent, factors.balanced())
         for _ in range(_STAGE):
             walk.step()
@@ -101,7 +101,7 @@ def _descent(task: Task, loss: Loss, prior: Prior) -> Recovered:
     for iteration in range(1, task.max_iterations + 1):
         gain = walk.step()
         residual = math.sqrt(max(walk.state.sums.squares, 0.0)) / scale
-        task.watch(iteration, residual, walk.state.factors)
+        task.watch(Iterate(iteration, residual, walk.state.factors).step())
         exact = residual <= task.tolerance and worst_column(walk.state, sizes) <= _COLUMN_TOLERANCE * task.tolerance
         if exact or (gain <= _STALLED and (settled or residual <= task.tolerance)):
             done = True
@@ -128,7 +128,7 @@ class Prior:
 
     @cached_property
     def _own_start(self) -> Factors:
-        return singular_start(self._task.cells, self._task.rank, self._task.free_bias).balanced()
+        return singular_start(self._task.cells, self._task.n_components, self._task.free_bias).balanced()
 
     def ridge(self, noise: float) -> float:
         n, k = self._own_start.latent.shape

@@ -54,7 +54,7 @@ class Conditions:
         return self.rows <= WORST_CONDITION
 
 
-def find_core(cells: Cells, rank: int, free_bias: bool) -> Core:
+def find_core(cells: Cells, n_components: int, free_bias: bool) -> Core:
     """Peel off rows with at most k and columns with at most k + 1 positive cells among the others, until none is left.
 
     Of parts of the rest that no positive cell links, only the one with the fullest column is kept: their latent spaces
@@ -72,17 +72,18 @@ def find_core(cells: Cells, rank: int, free_bias: bool) -> Core:
     while True:
         row_count, column_count = _positives(cells, rows, columns)
         first = first or (row_count, column_count)
-        kept_rows = rows & (row_count > rank)
-        kept_columns = columns & (column_count > rank + int(free_bias))
+        kept_rows = rows & (row_count > n_components)
+        kept_columns = columns & (column_count > n_components + int(free_bias))
         if (kept_rows == rows).all() and (kept_columns == columns).all():
             break
         rows, columns = kept_rows, kept_columns
     rows, columns = _linked(cells, rows, columns)
-    if min(rows.sum(), columns.sum()) <= rank:
+    if min(rows.sum(), columns.sum()) <= n_components:
         raise InvalidDataError(
-            f"Too few values above the floor for rank {rank}: after leaving out rows with at most {rank} of them and"
-            f" columns with at most {rank + int(free_bias)}, {rows.sum():,} rows and {columns.sum():,} columns are"
-            f" left, and more than {rank} of each are needed. Lower the rank or add rows."
+            f"Too few values above the floor for n_components={n_components}: after leaving out rows with at most"
+            f" {n_components} of them and columns with at most {n_components + int(free_bias)}, {rows.sum():,} rows and"
+            f" {columns.sum():,} columns are left, and more than {n_components} of each are needed. Lower n_components"
+            " or add rows."
         )
     return Core(rows, columns, *first)
 
@@ -91,7 +92,7 @@ def conditions(cells: Cells, factors: Factors, core: Core | None = None) -> Cond
     """Condition numbers of every column's and row's equations, with C and A scaled to unit sizes.
 
     Only what is itself determined counts: for rows the columns of the core, for columns the rows that those determine.
-    Components that are zero, where the rank is more than T needs, are left out.
+    Components that are zero, where there are more than T needs, are left out.
     """
     used = effective_components(factors)
     latent, loadings = _unit_size(factors.latent[:, used]), _unit_size(factors.loadings[:, used])

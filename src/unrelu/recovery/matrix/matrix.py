@@ -1,160 +1,179 @@
-"""From a table to factors, on one screen: the core, a method, a gauge, what the core leaves out, what is identified."""
+"""The conductor of matrix recovery, on one screen: how many components, their factors, what is identified, a report.
+
+It takes heights above the floor (:mod:`unrelu.recovery.matrix.cells`) and gives a record. :func:`warn_of` says what a
+user should know of it.
+"""
 
 from __future__ import annotations
 
-import math
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Integral
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from unrelu.contracts import BoolArray, FloatArray
-from unrelu.engines.local import map_in_threads, one_blas_thread
-from unrelu.recovery.matrix.cells import Cells, observed, tiles
-from unrelu.recovery.matrix.contracts import MatrixMethod, MatrixReport, Recovered, Task
-from unrelu.recovery.matrix.factors import Factors, in_gauge
+from unrelu.contracts import FloatArray, Watch, unwatched
+from unrelu.errors import (
+    InvalidDataError,
+    InvalidParameterError,
+    RankDeficientWarning,
+    WeakColumnsWarning,
+    WeakRowsWarning,
+)
+from unrelu.recovery.matrix.cells import Cells, observed
+from unrelu.recovery.matrix.contracts import MatrixMethod, MatrixReport, Task
+from unrelu.recovery.matrix.descent import CensoredALS
+from unrelu.recovery.matrix.factors import GAUGES, Factors
 from unrelu.recovery.matrix.filling import Filling
-from unrelu.recovery.matrix.identifiability import Conditions, Core, conditions, find_core
-from unrelu.recovery.matrix.rank import RankChoice
-from unrelu.recovery.matrix.uncertainty import StandardErrors, standard_errors
+from unrelu.recovery.matrix.fitting import TaskFit, fit_task
+from unrelu.recovery.matrix.identifiability import Conditions, effective_components
+from unrelu.recovery.matrix.methods import method_name
+from unrelu.recovery.matrix.rank import ComponentChoice, choose_components
+from unrelu.recovery.matrix.uncertainty import StandardErrors
+from unrelu.validation import check_choice, check_count, check_positive, label_columns, warn
 
-_SMALL = 200_000  # cells: threads cost more than they give to products of such tables
-_USUAL = 1e6  # largest values between this and its inverse need no change of units
+
+@dataclass(frozen=True)
+class MatrixRequest:
+    """What is asked of a table; :class:`unrelu.ReLUMatrixRecovery` says what its fields mean."""
+
+    n_components: int | str = "auto"
+    method: MatrixMethod = field(default_factory=CensoredALS)
+    gauge: str = "centered"
+    tolerance: float = 1e-12
+    max_iterations: int = 500
+
+    def __post_init__(self) -> None:
+        check_choice("gauge", self.gauge, GAUGES)
+        check_positive("tol", self.tolerance)
+        check_count("max_iter", self.max_iterations)
+        k = self.n_components
+        if not (isinstance(k, str) and k == "auto") and (isinstance(k, bool) or not isinstance(k, Integral)):
+            raise InvalidParameterError(f"n_components must be a whole number or 'auto', got {k!r}.")
 
 
 @dataclass(frozen=True)
 class MatrixFit:
-    """Factors of the whole table in their gauge, and how they came about."""
+    """Factors of the whole table in their gauge, what is identified, and how they came about.
+
+    ``latent_mean`` is the mean of C over the rows that the fit rests on. ``filling`` finds latent vectors of further
+    rows. ``errors`` are standard errors, where the method has a noise.
+    """
 
     factors: Factors
-    latent_mean: FloatArray  # of the core's rows
-    core: Core
     conditions: Conditions
-    recovered: Recovered
+    report: MatrixReport
+    latent_mean: FloatArray
     filling: Filling
     errors: StandardErrors | None
 
-    def in_units(self, unit: float) -> MatrixFit:
-        """The same fit of a table ``unit`` times as large."""
-        noise, errors = self.recovered.noise, self.errors
-        recovered = replace(
-            self.recovered,
-            factors=self.recovered.factors.scaled(unit),
-            noise=None if noise is None else noise * unit,
-        )
-        return replace(
-            self,
-            factors=self.factors.scaled(unit),
-            recovered=recovered,
-            filling=replace(self.filling, unit=unit),
-            errors=None if errors is None else errors.scaled(unit),
-        )
+    def __post_init__(self) -> None:
+        """Refuse parts that do not belong together, as a damaged file may hold them."""
+        (n, k), d = self.factors.latent.shape, len(self.factors.loadings)
+        found = [self.conditions.rows.shape, self.conditions.columns.shape, self.latent_mean.shape]
+        found += [self.filling.row_ridge.shape, self.filling.column_ridge.shape]
+        expected = [(n,), (d,), (k,), (k,), (self.factors.extended.shape[1],)]
+        if self.errors is not None:
+            found += [self.errors.latent.shape, self.errors.loadings.shape]
+            expected += [(n, k), (d, k)]
+        said = (self.report.n_rows, self.report.n_features, self.report.n_components)
+        if found != expected or said != (n, d, k) or (self.errors is None) != (self.report.noise is None):
+            raise InvalidDataError("its parts do not belong together")
 
-    def report(self, cells: Cells, method: str, gauge: str, choice: RankChoice) -> MatrixReport:
-        (n, d), seen = cells.shape, observed(cells)
-        return MatrixReport(
-            method=method,
-            gauge=gauge,
-            n_rows=n,
-            n_features=d,
-            rank=self.factors.rank,
-            iterations=self.recovered.iterations,
-            residual=self.recovered.residual,
-            converged=self.recovered.converged,
-            share_floored=1.0 - float(self.core.row_positives.sum()) / max(seen, 1.0),
-            share_missing=1.0 - seen / (n * d),
-            weak_columns=tuple(np.flatnonzero(~self.conditions.column_identifiable).tolist()),
-            weak_rows=int(np.count_nonzero(~self.conditions.row_identifiable)),
-            noise=self.recovered.noise,
-            rank_errors=choice.errors,
-        )
+    def hidden(self) -> FloatArray:
+        """T = C A' + 1 b', as heights above the floor."""
+        return self.factors.matrix()
 
 
-def recover_matrix(task: Task, method: MatrixMethod, gauge: str) -> MatrixFit:
-    """Fit the core, fill in the other rows and columns, choose the gauge, and say what is identified.
+def recover_matrix(
+    cells: Cells, request: MatrixRequest, seed: int = 0, start: Factors | None = None, watch: Watch = unwatched
+) -> MatrixFit:
+    """Choose the number of components where that is asked for, fit them, and report.
 
-    All in units in which the largest value is neither huge nor tiny: squares are summed, some in single precision.
+    ``seed`` chooses the cells that are held out for the choice. ``start`` are factors to go on from, used where their
+    shapes are those of the fit.
+
+    >>> from unrelu.recovery.matrix.cells import DenseCells
+    >>> T = np.outer(np.linspace(-1.0, 2.0, 40), [1.0, 2.0, -1.0, 0.5]) + 0.3
+    >>> fit = recover_matrix(DenseCells(np.maximum(T, 0.0)), MatrixRequest(n_components=1))
+    >>> bool(np.abs(fit.hidden() - T).max() < 1e-8), fit.report.converged
+    (True, True)
     """
-    unit = _unit(task.cells)
-    if unit == 1.0:
-        return _recovered(task, method, gauge)
-
-    def watch(iteration: int, residual: float, factors: Factors) -> None:
-        task.watch(iteration, residual, factors.scaled(unit))
-
-    start = None if task.start is None else task.start.scaled(1.0 / unit)
-    scaled = replace(task, cells=task.cells.scaled(1.0 / unit), start=start, watch=watch, unit=unit)
-    return _recovered(scaled, method, gauge).in_units(unit)
+    free_bias = request.gauge != "zero"
+    task = Task(cells, 1, free_bias, float(request.tolerance), int(request.max_iterations), None, watch)
+    choice = _choice(task, request, seed)
+    fits = start is not None and _shapes(start) == (*cells.shape, choice.n_components, free_bias)
+    task = replace(task, n_components=choice.n_components, start=start if fits else None)
+    fitted = fit_task(task, request.method, request.gauge)
+    report = _report(cells, fitted, request, choice)
+    return MatrixFit(fitted.factors, fitted.conditions, report, fitted.latent_mean, fitted.filling, fitted.errors)
 
 
-def _recovered(task: Task, method: MatrixMethod, gauge: str) -> MatrixFit:
-    with one_blas_thread():
-        core = find_core(task.cells, task.rank, task.free_bias)
-    table = task.cells if core.is_everything else task.cells.part(core.rows, core.columns)
-    with one_blas_thread() if math.prod(table.shape) < _SMALL else nullcontext():
-        recovered = method.recover(_core_task(task, table, core))
-    with one_blas_thread():
-        return _completed(task.cells, recovered, core, gauge)
+def _choice(task: Task, request: MatrixRequest, seed: int) -> ComponentChoice:
+    if request.n_components == "auto":
+        return choose_components(task, lambda trial: fit_task(trial, request.method, request.gauge).factors, seed)
+    k, (n, d) = int(request.n_components), task.cells.shape
+    if k < 1:
+        raise InvalidParameterError(f"n_components must be at least 1, got {k}.")
+    if k >= min(n, d):
+        raise InvalidParameterError(
+            f"n_components={k} is not below both n_samples = {n} and n_features = {d}: any table has such a"
+            " factorization. Lower n_components."
+        )
+    return ComponentChoice(k)
 
 
-def _completed(cells: Cells, recovered: Recovered, core: Core, gauge: str) -> MatrixFit:
-    """The whole table from the factors of its core."""
-    standard = recovered.factors.standard()
-    filling = Filling.after(standard, recovered.noise, recovered.ridge)
-    whole = _placed(standard, core)
-    if not core.rows.all():
-        whole.latent[~core.rows] = filling.latent_of(cells.part(~core.rows, core.columns), standard)
-    found = conditions(cells, whole, core)
-    guessed = ~(core.columns & found.column_identifiable)
-    if guessed.any():
-        whole = _refilled(cells, whole, guessed, found.row_identifiable, filling)
-    placed = in_gauge(recovered.factors, "kept" if recovered.fixed_bias else gauge)
-    mean: FloatArray = (placed.latent - standard.latent)[0]  # of the core's rows
-    whole = whole.shifted(-mean)
-    errors = None if recovered.noise is None else standard_errors(cells, whole, recovered.noise)
-    return MatrixFit(whole, mean, core, found, recovered, filling, errors)
+def _shapes(factors: Factors) -> tuple[int, int, int, bool]:
+    return len(factors.latent), len(factors.loadings), factors.rank, factors.bias is not None
 
 
-def _unit(cells: Cells) -> float:
-    """A power of two near the largest value, or 1 where that is of a usual size."""
-
-    def largest(rows: slice) -> float:
-        return float(np.nanmax(cells.rows(rows.start, rows.stop), initial=0.0))
-
-    size = max(map_in_threads(largest, tiles(cells.shape)))
-    return 1.0 if size == 0.0 or 1.0 / _USUAL < size < _USUAL else 2.0 ** round(math.log2(size))
-
-
-def _core_task(task: Task, table: Cells, core: Core) -> Task:
-    """The task of the core's table: a start is cut to it, and whoever watches sees factors of the whole table, with
-    zeros outside the core."""
-    if core.is_everything:
-        return task
-    start = task.start
-    if start is not None:
-        bias = None if start.bias is None else start.bias[core.columns]
-        start = Factors(start.latent[core.rows], start.loadings[core.columns], bias)
-
-    def watch(iteration: int, residual: float, factors: Factors) -> None:
-        task.watch(iteration, residual, _placed(factors, core))
-
-    return replace(task, cells=table, start=start, watch=watch)
+def _report(cells: Cells, fitted: TaskFit, request: MatrixRequest, choice: ComponentChoice) -> MatrixReport:
+    (n, d), seen, recovered = cells.shape, observed(cells), fitted.recovered
+    return MatrixReport(
+        method=method_name(request.method),
+        gauge=request.gauge,
+        n_rows=n,
+        n_features=d,
+        n_components=choice.n_components,
+        iterations=recovered.iterations,
+        residual=recovered.residual,
+        converged=recovered.converged,
+        share_floored=1.0 - float(fitted.core.row_positives.sum()) / max(seen, 1.0),
+        share_missing=1.0 - seen / (n * d),
+        weak_columns=tuple(np.flatnonzero(~fitted.conditions.column_identifiable).tolist()),
+        weak_rows=int(np.count_nonzero(~fitted.conditions.row_identifiable)),
+        noise=recovered.noise,
+        component_errors=choice.errors,
+    )
 
 
-def _placed(factors: Factors, core: Core) -> Factors:
-    bias = None if factors.bias is None else _spread(factors.bias, core.columns)
-    return Factors(_spread(factors.latent, core.rows), _spread(factors.loadings, core.columns), bias)
-
-
-def _spread(values: FloatArray, where: BoolArray) -> FloatArray:
-    full = np.zeros((len(where), *values.shape[1:]))
-    full[where] = values
-    return full
-
-
-def _refilled(cells: Cells, factors: Factors, columns: BoolArray, known_rows: BoolArray, filling: Filling) -> Factors:
-    """The same with the marked columns set anew from the latent vectors that are known, or from all if none is."""
-    rows = known_rows if known_rows.any() else np.ones(len(known_rows), dtype=bool)
-    extended = factors.extended.copy()
-    extended[columns] = filling.columns_of(cells.part(rows, columns), replace(factors, latent=factors.latent[rows]))
-    return factors.with_extended(extended)
+def warn_of(fit: MatrixFit, names: Sequence[str] | None) -> None:
+    """Warn of what is not identified, not needed or not finished; ``names`` are the columns'."""
+    report = fit.report
+    if report.weak_columns:
+        weak = label_columns(~fit.conditions.column_identifiable, names)
+        warn(
+            f"Not determined by their values above the floor: {weak}. What components_, bias_ and hidden() say of them"
+            " is filled in. Lower n_components, add rows or leave them out.",
+            WeakColumnsWarning,
+        )
+    if report.weak_rows:
+        warn(
+            f"{report.weak_rows:,} of {report.n_rows:,} rows have too few values above the floor to determine their"
+            " latent vector: row_identifiable_ marks them, and latent_ holds a guess there.",
+            WeakRowsWarning,
+        )
+    zero = int(np.count_nonzero(~effective_components(fit.factors)))
+    if zero:
+        warn(
+            f"{zero} of {report.n_components} components are zero: the table needs no more than"
+            f" {report.n_components - zero}. Lower n_components.",
+            RankDeficientWarning,
+        )
+    if not report.converged:
+        warn(
+            f"Not converged after {report.iterations:,} iterations: relative residual {report.residual:.3g}. The best"
+            " state is kept: raise max_iter, or go on from it with warm_start=True.",
+            ConvergenceWarning,
+        )

@@ -1,4 +1,4 @@
-"""The rank by held-out cells: the smallest whose error on cells it has not seen is as good as the best one's."""
+"""The number of components by held-out cells: the smallest whose error on cells it has not seen is as good as the best one's."""
 
 from __future__ import annotations
 
@@ -7,64 +7,65 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unrelu.contracts import FloatArray
+from unrelu.contracts import FloatArray, Step, unwatched
 from unrelu.engines.local import map_in_threads
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.recovery.matrix.cells import Cells, DenseCells, HeldOut, tiles
-from unrelu.recovery.matrix.contracts import Task, WatchRank, unwatched
+from unrelu.recovery.matrix.contracts import CHOOSING, Task
 from unrelu.recovery.matrix.factors import Factors
 
 _SHARE = 0.1
-_PATIENCE = 3  # ranks beyond the best one that must be worse before the search ends
+_PATIENCE = 3  # numbers beyond the best one that must be worse before the search ends
 _EXACT = 1e-12  # of the squares of the cells: such an error is rounding
-_MOST_ITERATIONS = 60  # a rank is judged long before the last digits
+_MOST_ITERATIONS = 60  # a number is judged long before the last digits
+_TOLD = 4  # errors that one line tells of
 
 
 @dataclass(frozen=True)
-class RankChoice:
-    """The rank, and per rank tried the relative error |X - ReLU(T)|/|X| over the held-out cells."""
+class ComponentChoice:
+    """The number chosen, and per number tried the relative error |X - ReLU(T)|/|X| over the held-out cells."""
 
-    rank: int
-    errors: tuple[tuple[int, float], ...]
+    n_components: int
+    errors: tuple[tuple[int, float], ...] = ()
 
 
-def choose_rank(
-    task: Task,
-    fit: Callable[[Task], Factors],
-    seed: int,
-    watch: WatchRank = unwatched,
-) -> RankChoice:
-    """Fit ranks 1, 2, ... to 90 % of the cells; each row's squared errors on the rest say which ranks differ.
+def choose_components(task: Task, fit: Callable[[Task], Factors], seed: int) -> ComponentChoice:
+    """Fit 1, 2, ... components to 90 % of the cells; each row's squared errors on the rest say which numbers differ.
 
-    The best rank has the lowest error; the smallest whose rows are worse by at most one standard error of that
-    difference is chosen, so that noise does not buy rank.
+    The best number has the lowest error; the smallest whose rows are worse by at most one standard error of that
+    difference is chosen, so that noise does not buy components. ``task.watch`` hears of every number tried.
     """
     n, d = task.cells.shape
     if min(n, d) < 2:
         raise InvalidParameterError(
-            f"No rank is below both n_samples = {n} and n_features = {d}: at least two rows and two columns are needed."
+            f"No n_components is below both n_samples = {n} and n_features = {d}: at least two rows and two columns are"
+            " needed."
         )
     table = HeldOut(task.cells, _SHARE, seed)
-    shown: Cells = DenseCells(table.rows(0, table.shape[0])) if isinstance(task.cells, DenseCells) else table
+    shown: Cells = DenseCells(table.rows(0, n)) if isinstance(task.cells, DenseCells) else table
+    quiet = replace(task, cells=shown, max_iterations=_MOST_ITERATIONS, start=None, watch=unwatched)
     losses: list[FloatArray] = []
     errors: list[tuple[int, float]] = []
     norm = _held_out_squares(table)
-    most = max(1, min(task.cells.shape) // 2)
-    for rank in range(1, most + 1):
-        quiet = replace(task, cells=shown, rank=rank, max_iterations=_MOST_ITERATIONS, start=None, watch=unwatched)
+    for number in range(1, max(1, min(n, d) // 2) + 1):
         try:
-            factors = fit(quiet)
+            factors = fit(replace(quiet, n_components=number))
         except InvalidDataError:
             break
         losses.append(_row_losses(table, factors))
-        errors.append((rank, float(np.sqrt(losses[-1].sum() / norm))))
-        watch(*errors[-1])
+        errors.append((number, float(np.sqrt(losses[-1].sum() / norm))))
+        task.watch(_step(errors))
         best = int(np.argmin([loss.sum() for loss in losses]))
-        if losses[-1].sum() <= _EXACT * norm or rank - (best + 1) >= _PATIENCE:
+        if losses[-1].sum() <= _EXACT * norm or number - (best + 1) >= _PATIENCE:
             break
     if not losses:
-        raise InvalidDataError("No rank can be fitted: too few values above the floor.")
-    return RankChoice(_smallest_as_good(losses, norm), tuple(errors))
+        raise InvalidDataError("No component can be fitted: too few values above the floor.")
+    return ComponentChoice(_smallest_as_good(losses, norm), tuple(errors))
+
+
+def _step(errors: list[tuple[int, float]]) -> Step:
+    words = ", ".join(f"{number}: {error:.2g}" for number, error in errors[-_TOLD:])
+    return Step(CHOOSING, errors[-1][0], words=f"held-out error by number {words}", state=errors[-1])
 
 
 def _smallest_as_good(losses: list[FloatArray], norm: float) -> int:

@@ -13,7 +13,7 @@ _OVERSAMPLING = 8
 _PASSES = 4
 
 
-def singular_start(cells: Cells, rank: int, free_bias: bool) -> Factors:
+def singular_start(cells: Cells, n_components: int, free_bias: bool) -> Factors:
     """Rank-k SVD of X - 1 mean' by subspace iteration; a missing cell counts as its column's mean.
 
     >>> from unrelu.recovery.matrix.cells import DenseCells
@@ -37,7 +37,7 @@ def singular_start(cells: Cells, rank: int, free_bias: bool) -> Factors:
         power: FloatArray = values.T @ (values @ basis)
         return power
 
-    width = min(rank + _OVERSAMPLING, cells.shape[1])
+    width = min(n_components + _OVERSAMPLING, cells.shape[1])
     basis = np.linalg.qr(np.random.default_rng(0).standard_normal((cells.shape[1], width)))[0]
     power = np.zeros_like(basis)
     for _ in range(_PASSES):
@@ -45,7 +45,7 @@ def singular_start(cells: Cells, rank: int, free_bias: bool) -> Factors:
         basis = np.linalg.qr(power)[0]
     # Rayleigh-Ritz: the best rank-k part of X within the subspace.
     power = np.add.reduce(map_in_threads(image, parts))
-    eigenvectors = np.linalg.eigh(basis.T @ power)[1][:, ::-1][:, :rank]
+    eigenvectors = np.linalg.eigh(basis.T @ power)[1][:, ::-1][:, :n_components]
     loadings = basis @ eigenvectors
     latent = np.concatenate(map_in_threads(lambda rows: centred(rows) @ loadings, parts))
     return Factors(latent, loadings, mean if free_bias else None)

@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from unrelu.contracts import unwatched
 from unrelu.engines.local import one_blas_thread
 from unrelu.recovery.matrix.cells import observed
-from unrelu.recovery.matrix.contracts import Recovered, Task, unwatched
+from unrelu.recovery.matrix.contracts import Iterate, Recovered, Task
 from unrelu.recovery.matrix.descent import Prior, Walk, column_norms, descend
 from unrelu.recovery.matrix.factors import Factors
 from unrelu.recovery.matrix.losses import LeastSquares, Tobit
@@ -65,7 +66,7 @@ def _climb(task: Task, prior: Prior, factors: Factors) -> Recovered:
         gain = walk.step()
         factors, sums = walk.state.factors, walk.state.sums
         residual = math.sqrt(sums.squares) / scale
-        task.watch(iteration, residual, factors)
+        task.watch(Iterate(iteration, residual, factors).step())
         # EM's update, with the noise that the free parameters have fitted put back.
         before, squares = noise, sums.squares + _fitted(walk) * noise * noise
         noise = max(math.sqrt(squares / seen), least)

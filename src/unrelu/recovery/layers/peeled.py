@@ -1,0 +1,150 @@
+"""What peeling gives: layers from the outermost inwards, and the law of the innermost units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from unrelu import storage
+from unrelu.contracts import BoolArray, FloatArray
+from unrelu.distribution import RandomState, RectifiedGaussian
+from unrelu.errors import InvalidDataError
+from unrelu.recovery.layers.decoding import LayerReport
+from unrelu.recovery.matrix.contracts import MatrixReport
+from unrelu.storage import FilePath
+
+
+@dataclass(frozen=True, eq=False)
+class PeeledLayer:
+    """x = max(A h + b, floor): ``weights`` A (d x p, columns of length 1), ``bias`` b, and how they were found.
+
+    ``floor`` has one number per output, 0 in all layers but the outermost. ``column_identifiable`` is False for outputs
+    whose weights the table does not determine; they are NaN.
+    """
+
+    weights: FloatArray
+    bias: FloatArray
+    floor: FloatArray
+    column_identifiable: BoolArray
+    report: LayerReport
+    matrix_report: MatrixReport
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not belong together, as a damaged file may hold them."""
+        known = self.column_identifiable
+        for name, values in (("weights", self.weights), ("bias", self.bias)):
+            if not np.isfinite(values[known]).all():
+                raise InvalidDataError(f"{name} of a layer holds values that are not finite")
+        if (self.matrix_report.n_features, self.report.n_hidden) != self.weights.shape:
+            raise InvalidDataError("a layer's report is of another layer")
+
+    def output(self, hidden: FloatArray) -> FloatArray:
+        """max(A h + b, floor) of rows of hidden units."""
+        rows: FloatArray = np.maximum(hidden @ self.weights.T + self.bias, self.floor)
+        return rows
+
+
+@dataclass(frozen=True)
+class PeelReport:
+    """How peeling went: the rows, those that some layer does not explain, and each layer's two steps.
+
+    ``layers`` say how units were found, ``rectifiers`` how the rectifiers above them were undone; outermost first.
+    ``learned`` says whether the law of the innermost units was.
+    """
+
+    n_rows: int
+    n_outlier_rows: int
+    layers: tuple[LayerReport, ...]
+    rectifiers: tuple[MatrixReport, ...]
+    learned: bool
+
+    @property
+    def converged(self) -> bool:
+        """Whether every unit was found, every rectifier undone as exactly as could be, and the law learned."""
+        return self.learned and all(each.converged for each in (*self.layers, *self.rectifiers))
+
+
+@dataclass(frozen=True, eq=False)
+class Peeled:
+    """Layers from the outermost inwards, the innermost units of the rows, and the law of these units.
+
+    ``outlier_rows`` marks the rows of the table that some layer does not explain; ``hidden`` has one row for each of
+    the others. ``hidden_distribution`` is None where peeling ended early. ``feature_names`` are those of the table.
+    """
+
+    layers: tuple[PeeledLayer, ...]
+    hidden: FloatArray
+    outlier_rows: BoolArray
+    hidden_distribution: RectifiedGaussian | None
+    feature_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not belong together, as a damaged file may hold them."""
+        widths = [self.hidden.shape[1]]
+        for depth, layer in enumerate(self.layers, start=1):
+            if depth > 1 and len(layer.bias) != widths[-1]:
+                raise InvalidDataError(
+                    f"layer {depth} has {len(layer.bias)} outputs, the layer above it {widths[-1]} units"
+                )
+            widths.append(layer.weights.shape[1])
+        law = self.hidden_distribution
+        if self.hidden.shape[1] != widths[-1] or (law is not None and law.n_features != widths[-1]):
+            raise InvalidDataError(f"the innermost layer has {widths[-1]} units, its units or their law another number")
+        if self.layers and len(self.outlier_rows) != self.layers[0].report.n_rows:
+            raise InvalidDataError(f"outlier_rows does not mark {self.layers[0].report.n_rows:,} rows")
+        names = self.feature_names
+        if self.layers and names is not None and len(names) != len(self.layers[0].bias):
+            raise InvalidDataError(f"it does not name its {len(self.layers[0].bias)} columns")
+
+    @property
+    def report(self) -> PeelReport:
+        """How it went, layer by layer."""
+        return PeelReport(
+            len(self.outlier_rows),
+            int(np.count_nonzero(self.outlier_rows)),
+            tuple(layer.report for layer in self.layers),
+            tuple(layer.matrix_report for layer in self.layers),
+            self.hidden_distribution is not None,
+        )
+
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
+        """Rows drawn from the network."""
+        if self.hidden_distribution is None:
+            raise InvalidDataError("The innermost layer was not learned: there is nothing to sample from.")
+        return self.output(self.hidden_distribution.sample(n_samples, random_state))
+
+    def output(self, hidden: FloatArray) -> FloatArray:
+        """What the layers make of innermost units."""
+        for layer in reversed(self.layers):
+            hidden = layer.output(hidden)
+        return hidden
+
+    def save(self, path: FilePath, details: Mapping[str, Any] | None = None) -> None:
+        """Write layers, reports, ``outlier_rows`` and the law of the innermost units: a NumPy .npz without pickle.
+
+        ``hidden`` is not written, as it may be as large as the table: it is empty (0 rows) in what :meth:`load` gives.
+        ``details`` are facts for the file's header.
+
+        >>> import pathlib, tempfile
+        >>> import numpy as np
+        >>> import unrelu
+        >>> rng = np.random.default_rng(0)
+        >>> h = np.maximum(rng.standard_normal((500, 2)), 0.0)
+        >>> peeled = unrelu.peel(np.maximum(h @ rng.standard_normal((2, 12)) + 0.3, 0.0), widths=[2])
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "layers.unrelu"
+        >>> peeled.save(path)
+        >>> again = unrelu.Peeled.load(path)
+        >>> bool((again.sample(3, 0) == peeled.sample(3, 0)).all()), again.hidden.shape
+        (True, (0, 2))
+        """
+        if not self.layers:
+            raise InvalidDataError("No layer was peeled: there is nothing to save.")
+        storage.write(path, replace(self, hidden=self.hidden[:0]), details)
+
+    @classmethod
+    def load(cls, path: FilePath) -> Self:
+        """Read what :meth:`save` wrote, with ``hidden`` empty; the example is there."""
+        return storage.read(path, cls)

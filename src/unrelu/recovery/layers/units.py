@@ -1,0 +1,70 @@
+"""What two layers and peeled ones have in common once units are found: rows needed, doubts, and the units' law."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from unrelu.contracts import Assumptions, FloatArray, Step, Watch, unwatched
+from unrelu.distribution import RectifiedGaussian
+from unrelu.engines.local import LocalEngine
+from unrelu.errors import DoubtfulUnitsWarning, UnitsNotFoundWarning
+from unrelu.evidence import SampleEvidence
+from unrelu.methods import Method, method_named
+from unrelu.recovery.layers.decoding import LayerReport
+from unrelu.samples import ArraySamples
+from unrelu.validation import listed, warn
+
+ROWS_PER_UNIT = 6  # a facet needs three times as many rows as there are units, and about half of the rows are on it
+_MANY = 0.15  # share of the rows from where on outliers are no longer a few
+
+
+def as_stage(stage: str, watch: Watch) -> Watch:
+    """Tells ``watch`` of another conductor's steps as steps of ``stage``; its states mean nothing outside."""
+    if watch is unwatched:
+        return unwatched
+
+    def hear(step: Step) -> None:
+        watch(replace(step, stage=stage, state=None))
+
+    return hear
+
+
+def warn_of(report: LayerReport, where: str = "") -> None:
+    """Say what is not to be relied on in a layer."""
+    if not report.converged:
+        warn(
+            f"{where}{report.units_found} of {report.n_hidden} hidden units were found; the others are hardly ever off,"
+            " or hardly ever on, or one is off only where another is. Hidden units found can be used, but the output"
+            " weights are not determined and are NaN. Add rows, or lower the number of units.",
+            UnitsNotFoundWarning,
+        )
+    if report.doubtful_units:
+        warn(
+            f"{where}hidden units {listed(str(unit) for unit in report.doubtful_units)} do not look like rectified"
+            " Gaussians. If the inputs are Gaussian they are not units but coincidences of several, and columns of the"
+            " weights are wrong. Add rows, or lower the number of units.",
+            DoubtfulUnitsWarning,
+        )
+    if report.n_outlier_rows > _MANY * report.n_rows:
+        warn(
+            f"{where}{report.n_outlier_rows:,} of {report.n_rows:,} rows do not fit {report.n_hidden} hidden units and"
+            " were left out. Perhaps there are more units than that, or a bias.",
+            DoubtfulUnitsWarning,
+        )
+
+
+def hidden_law(
+    hidden: FloatArray, threshold: FloatArray, method: str | Method, seed: int, watch: Watch = unwatched
+) -> RectifiedGaussian:
+    """The law of hidden units.
+
+    Units below the threshold that noise sets are cut off there instead of at 0: rectified Gaussians are learned from
+    any floor, so that small units taken for 0 do no harm.
+    """
+    rows = ArraySamples(np.maximum(hidden, threshold), block_rows=len(hidden))
+    told = as_stage("Learning the law of the units", watch)
+    evidence = SampleEvidence(rows, LocalEngine(told))
+    law = method_named(method).learn(evidence, Assumptions(tuple(threshold.tolist())), seed, told).distribution
+    return RectifiedGaussian(law.bias, law.covariance)
