@@ -58,6 +58,11 @@ class RowScores:
         return precision, 2.0 * float(np.log(np.diagonal(root)).sum())
 
     @cached_property
+    def log_scale(self) -> FloatArray:
+        """Per column; 0 for a constant, which has a probability and no density."""
+        return np.log(np.where(self.varying, self.scale, 1.0))
+
+    @cached_property
     def log_cell_unit(self) -> FloatArray:
         """Per column: log of sqrt(2 pi e) times the spread it has given all others, in its own scale; 0 if constant.
 
@@ -80,6 +85,15 @@ class RowScores:
             _shares(len(values)),
         )
         return out if self.varying.all() else out + _IMPOSSIBLE * self._off_constants(values)
+
+    def table_log_density(self, values: Values) -> FloatArray:
+        """The same in the units of the table, so that densities under different models compare.
+
+        >>> model = RowScores(np.zeros(1), np.array([2.0]), np.eye(1), np.zeros(1))
+        >>> model.table_log_density(np.array([[0.0], [2.0]]))  # log 1/2, and log N(2; 0, 4)
+        array([-0.69314718, -2.11208571])
+        """
+        return self.log_density(values) - seen_sum(values, self.floor, self.log_scale)
 
     def cell_residuals(self, values: Values) -> FloatArray:
         """Per cell: distance from what the row's other cells predict, in standard deviations.
