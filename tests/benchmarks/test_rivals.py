@@ -35,7 +35,7 @@ def task_of(values, rank=4, free_bias=False, **others):
 def history(method, **task):
     """What a watcher hears: iteration, residual and Theta."""
     heard = []
-    watch = lambda iteration, residual, factors: heard.append((iteration, residual, factors.matrix()))  # noqa: E731
+    watch = lambda step: heard.append((step.done, step.state.residual, step.state.factors.matrix()))  # noqa: E731
     found = method.recover(task_of(watch=watch, **task))
     return found, heard
 
@@ -348,7 +348,9 @@ def test_whoever_watches_sees_factors_that_a_fit_can_go_on_from(method):
     """Not those of rank k + 1 that hold the bias as one more component."""
     seen = []
     values = table(latent_matrix(5, 60, 30, 3, bias=True))
-    task = Task(DenseCells(values), rank=3, max_iterations=4, watch=lambda i, residual, factors: seen.append(factors))
+    task = Task(
+        DenseCells(values), n_components=3, max_iterations=4, watch=lambda step: seen.append(step.state.factors)
+    )
     method.recover(task)
     assert len(seen) == 4
     assert all(factors.rank == 3 and factors.bias is not None for factors in seen)

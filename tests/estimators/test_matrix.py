@@ -1,11 +1,9 @@
 """ReLUMatrixRecovery: scikit-learn's laws, exact recovery through its door, files, and every bad input."""
 
-import json
 import pickle
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -16,6 +14,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_info, threadpool_limits
 
+import unrelu
+from tests.archives import rewrite
 from unrelu import ReLUMatrixRecovery, recovery
 from unrelu.errors import (
     InvalidDataError,
@@ -26,6 +26,7 @@ from unrelu.errors import (
     WeakRowsWarning,
 )
 from unrelu.metrics import subspace_distance
+from unrelu.samples import ArraySamples, SparseSamples
 
 METHOD_NAMES = ("censored_als", "tobit_em")
 METHODS = pytest.mark.parametrize("method", METHOD_NAMES)
@@ -88,7 +89,7 @@ def test_attributes_are_the_factors(fitted, T):
     np.testing.assert_allclose(fitted.bias_, T.mean(axis=0), atol=1e-8)
     assert subspace_distance(fitted.column_space_, np.linalg.svd(T - T.mean(axis=0))[2][:3].T) < 1e-8
     np.testing.assert_allclose(fitted.column_space_.T @ fitted.column_space_, np.eye(3), atol=1e-12)
-    assert fitted.rank_ == fitted.report_.rank == 3
+    assert fitted.n_components_ == fitted.report_.n_components == 3
     assert fitted.n_iter_ == fitted.report_.iterations
     assert not hasattr(fitted, "noise_")
 
@@ -134,6 +135,23 @@ def test_sparse_tables_are_dense_ones(X, fitted, kind):
     np.testing.assert_array_equal(found.transform(table), fitted.transform(X))
     assert found.score(table) == fitted.score(X)
     assert found.report_ == fitted.report_
+
+
+def test_rows_read_in_blocks(X, fitted):
+    names = [f"c{j}" for j in range(30)]
+    for samples in (
+        ArraySamples(X, feature_names=names, block_rows=7),
+        SparseSamples(scipy.sparse.csr_array(X), names),
+    ):
+        found = ReLUMatrixRecovery(3).fit(samples)
+        np.testing.assert_array_equal(found.hidden(), fitted.hidden())
+        np.testing.assert_array_equal(found.transform(samples), fitted.transform(X))
+        assert found.report_ == fitted.report_
+        assert list(found.feature_names_in_) == names
+        with pytest.raises(InvalidDataError, match="columns"):
+            found.transform(ArraySamples(X, feature_names=names[::-1]))
+        with pytest.raises(InvalidDataError, match="columns"):
+            found.transform(SparseSamples(scipy.sparse.csr_array(X), names[::-1]))
 
 
 def test_sparse_details(X, fitted):
@@ -248,19 +266,21 @@ def test_a_refit_without_noise_forgets_the_noise(noisy):
 def test_the_rank_is_found(noise, seed):
     for k in (2, 3):
         found = ReLUMatrixRecovery(random_state=seed).fit(with_noise(hidden_table(seed, k=k, d=40), noise))
-        assert found.rank_ == k
-        assert [rank for rank, _ in found.report_.rank_errors] == list(range(1, len(found.report_.rank_errors) + 1))
+        assert found.n_components_ == k
+        assert [rank for rank, _ in found.report_.component_errors] == list(
+            range(1, len(found.report_.component_errors) + 1)
+        )
 
 
 def test_the_seed_chooses_the_cells_that_are_held_out(noisy):
-    errors = [ReLUMatrixRecovery(random_state=seed).fit(noisy).report_.rank_errors for seed in (0, 1, 1)]
+    errors = [ReLUMatrixRecovery(random_state=seed).fit(noisy).report_.component_errors for seed in (0, 1, 1)]
     assert errors[0] != errors[1] == errors[2]
 
 
 def test_the_rank_of_a_sparse_table(X):
     dense, sparse = ReLUMatrixRecovery().fit(X), ReLUMatrixRecovery().fit(scipy.sparse.csr_array(X))
-    assert dense.report_.rank_errors == sparse.report_.rank_errors
-    assert sparse.rank_ == 3
+    assert dense.report_.component_errors == sparse.report_.component_errors
+    assert sparse.n_components_ == 3
 
 
 # --- warnings -------------------------------------------------------------------------------------
@@ -309,7 +329,7 @@ def test_weak_rows_are_counted():
 
 def test_rank_deficient_tables():
     T = hidden_table(7, k=2, lift=20.0)
-    with pytest.warns(RankDeficientWarning, match="2 of 4 components are zero: the table needs no more than rank 2"):
+    with pytest.warns(RankDeficientWarning, match="2 of 4 components are zero: the table needs no more than 2"):
         found = ReLUMatrixRecovery(4).fit(T)
     np.testing.assert_allclose(found.hidden(), T, atol=1e-9)
     with pytest.warns(RankDeficientWarning):
@@ -319,7 +339,9 @@ def test_rank_deficient_tables():
 
 
 def test_iterations_that_end_too_early_say_so(X):
-    with pytest.warns(ConvergenceWarning, match=r"Not converged after max_iter=1 .* relative residual 0\.\d+"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"Not converged after 1 iterations: relative residual 0\.\d+.* raise max_iter"
+    ):
         found = ReLUMatrixRecovery(3, max_iter=1).fit(X)
     assert (found.n_iter_, found.report_.converged) == (1, False)
     residual = np.where(X > 0.0, X - found.hidden(), np.maximum(found.hidden(), 0.0))
@@ -402,7 +424,7 @@ def test_fits_in_threads_leave_blas_as_it_was(noisy, main_first):
             first_began.set()
             second_began.wait(20.0)
 
-        ReLUMatrixRecovery(3)._fit_from(noisy, None, watch)
+        ReLUMatrixRecovery(3).watched_by(watch).fit(noisy)
         first_ended.set()
 
     def second():
@@ -411,7 +433,7 @@ def test_fits_in_threads_leave_blas_as_it_was(noisy, main_first):
             first_ended.wait(20.0)
 
         first_began.wait(20.0)
-        ReLUMatrixRecovery(3)._fit_from(noisy, None, watch)
+        ReLUMatrixRecovery(3).watched_by(watch).fit(noisy)
 
     here, there = (first, second) if main_first else (second, first)
     thread = threading.Thread(target=there)
@@ -428,11 +450,11 @@ def test_fits_in_threads_leave_blas_as_it_was(noisy, main_first):
 def test_fits_in_threads_take_one_blas_thread_too(noisy):
     """Also after a fit in the main thread: products on more threads round differently."""
     seen = set()
-    ReLUMatrixRecovery(3)._fit_from(noisy, None, lambda *_: seen.update(blas_threads()))
+    ReLUMatrixRecovery(3).watched_by(lambda _: seen.update(blas_threads())).fit(noisy)
     assert seen == {1}
     seen.clear()
-    fit = partial(ReLUMatrixRecovery(3)._fit_from, noisy, None, lambda *_: seen.update(blas_threads()))
-    thread = threading.Thread(target=fit)
+    watched = ReLUMatrixRecovery(3).watched_by(lambda _: seen.update(blas_threads()))
+    thread = threading.Thread(target=watched.fit, args=(noisy,))
     thread.start()
     thread.join()
     assert seen == {1}
@@ -453,7 +475,7 @@ def test_files(tmp_path, method, gauge):
     again = ReLUMatrixRecovery.load(path)
     for name in ("components_", "bias_", "latent_", "column_condition_", "row_condition_", "column_space_"):
         np.testing.assert_array_equal(getattr(again, name), getattr(found, name))
-    assert (again.rank_, again.n_iter_, again.report_) == (found.rank_, found.n_iter_, found.report_)
+    assert (again.n_components_, again.n_iter_, again.report_) == (found.n_components_, found.n_iter_, found.report_)
     assert list(again.feature_names_in_) == list(found.feature_names_in_)
     np.testing.assert_allclose(again.transform(frame), found.transform(frame), atol=1e-12)
     np.testing.assert_allclose(again.hidden(frame), found.hidden(frame), atol=1e-12)
@@ -475,23 +497,6 @@ def test_files_keep_units(tmp_path, X, fitted):
     np.testing.assert_allclose(again.transform(X * 1e30), fitted.transform(X), atol=1e-6)
 
 
-def members(path):
-    with np.load(path) as archive:
-        return {name: archive[name] for name in archive.files}
-
-
-def rewritten(path, **changes):
-    """The archive with arrays replaced (None: left out); ``header`` and ``report`` are changes to its facts."""
-    arrays = members(path)
-    stated = json.loads(arrays.pop("header").tobytes().decode())
-    header = changes.pop("header", {})
-    stated["report"].update(changes.pop("report", {}))
-    stated = {name: value for name, value in {**stated, **header}.items() if value is not ...}
-    arrays = {name: value for name, value in {**arrays, **changes}.items() if value is not None}
-    with open(path, "wb") as stream:
-        np.savez(stream, header=np.frombuffer(json.dumps(stated).encode(), dtype=np.uint8), **arrays)
-
-
 @pytest.fixture
 def saved(fitted, tmp_path):
     path = tmp_path / "factors.npz"
@@ -499,44 +504,93 @@ def saved(fitted, tmp_path):
     return path
 
 
-@pytest.mark.parametrize("name", ["components", "bias", "latent", "floor", "row_ridge", "latent_mean", "row_condition"])
+PARTS = ["factors.latent", "factors.loadings", "factors.bias", "conditions.rows", "filling.row_ridge", "latent_mean"]
+
+
+@pytest.mark.parametrize("name", ["floor_", *(f"_fit.{part}" for part in PARTS)])
 def test_files_that_lack_an_array(saved, name):
-    rewritten(saved, **{name: None})
-    with pytest.raises(ModelFileError, match=r"factors\.npz"):
-        ReLUMatrixRecovery.load(saved)
-
-
-@pytest.mark.parametrize(
-    "header",
-    [{"report": ...}, {"gauge": ...}, {"floor_tolerance": ...}, {"report": {}}, {"report": 3}, {"report": None}],
-)
-def test_files_whose_header_is_damaged(saved, header):
-    rewritten(saved, header=header)
+    rewrite(saved, {name: None})
     with pytest.raises(ModelFileError, match=r"factors\.npz is damaged"):
         ReLUMatrixRecovery.load(saved)
 
 
+FIT = "content/attributes/_fit/fields"
+
+
 @pytest.mark.parametrize(
-    "changes",
+    ("place", "value"),
     [
-        pytest.param({"components": np.zeros((2, 7))}, id="shape"),
-        pytest.param({"latent": np.zeros(5)}, id="dimension"),
-        pytest.param({"bias": np.full(30, np.nan)}, id="nan"),
-        pytest.param({"row_ridge": np.zeros(9)}, id="ridge"),
-        pytest.param({"header": {"gauge": "nope"}}, id="gauge"),
-        pytest.param({"components": np.full((3, 30), "a")}, id="letters"),
-        pytest.param({"bias": np.full(30, 1j)}, id="complex"),
-        pytest.param({"column_identifiable": np.ones(30)}, id="no booleans"),
-        pytest.param({"header": {"feature_names": ["a"]}}, id="names"),
-        pytest.param({"header": {"unit": 0.0}}, id="unit"),
-        pytest.param({"header": {"floor_tolerance": -1.0}}, id="tolerance"),
-        pytest.param({"report": {"rank": "3"}}, id="rank"),
+        ("content/attributes/_fit", ...),
+        ("content/attributes/_fit", None),
+        ("content/attributes/n_features_in_", ...),
+        ("content/attributes/n_features_in_", 29),
+        ("content/parameters", ...),
+        (f"{FIT}/report", ...),
+        (f"{FIT}/report", {}),
+        (f"{FIT}/report", 3),
+        (f"{FIT}/report", None),
+        (f"{FIT}/report/fields/gauge", ...),
+        (f"{FIT}/report/fields/n_components", 2),
+        (f"{FIT}/factors", None),
     ],
 )
-def test_files_whose_content_does_not_fit_together(saved, changes):
-    rewritten(saved, **changes)
+def test_files_whose_header_is_damaged(saved, place, value):
+    rewrite(saved, facts={place: value})
     with pytest.raises(ModelFileError, match=r"factors\.npz is damaged"):
         ReLUMatrixRecovery.load(saved)
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        pytest.param({"factors.loadings": np.zeros((7, 2))}, id="shape"),
+        pytest.param({"factors.latent": np.zeros(5)}, id="dimension"),
+        pytest.param({"factors.bias": np.full(30, np.nan)}, id="nan"),
+        pytest.param({"filling.row_ridge": np.zeros(9)}, id="ridge"),
+        pytest.param({"factors.loadings": np.full((30, 3), "a")}, id="letters"),
+        pytest.param({"factors.bias": np.full(30, 1j)}, id="complex"),
+        pytest.param({"conditions.columns": np.ones(30, dtype=bool)}, id="booleans"),
+        pytest.param({"conditions.rows": np.ones(199)}, id="rows"),
+    ],
+)
+def test_files_whose_arrays_do_not_fit_together(saved, arrays):
+    rewrite(saved, {f"_fit.{name}": values for name, values in arrays.items()})
+    with pytest.raises(ModelFileError, match=r"factors\.npz is damaged"):
+        ReLUMatrixRecovery.load(saved)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("content/parameters/gauge", "nope"),
+        ("content/parameters/floor_tolerance", -1.0),
+        ("content/attributes/feature_names_in_", ["a"]),
+        (f"{FIT}/filling/fields/unit", 0.0),
+        (f"{FIT}/report/fields/n_components", "3"),
+        (f"{FIT}/report/fields/noise", 0.5),
+    ],
+)
+def test_files_whose_facts_do_not_fit_together(saved, X, place, value):
+    named = pd.DataFrame(X, columns=[f"c{j}" for j in range(30)])
+    ReLUMatrixRecovery(3).fit(named).save(saved)
+    rewrite(saved, facts={place: value})
+    with pytest.raises(ModelFileError, match=r"factors\.npz is damaged"):
+        ReLUMatrixRecovery.load(saved)
+
+
+def test_files_of_methods_that_no_file_can_hold(X, tmp_path):
+    """What was recovered is there; what is needed to fit again is not."""
+
+    class Own:
+        def recover(self, task):
+            return recovery.CensoredALS().recover(task)
+
+    found = ReLUMatrixRecovery(3, Own()).fit(X)
+    found.save(tmp_path / "own.npz")
+    again = unrelu.load(tmp_path / "own.npz")
+    np.testing.assert_array_equal(again.transform(X), found.transform(X))
+    with pytest.raises(InvalidParameterError, match="method"):
+        again.fit(X)
 
 
 def test_other_files(saved, tmp_path, fitted):
@@ -546,12 +600,15 @@ def test_other_files(saved, tmp_path, fitted):
     with pytest.raises(ModelFileError, match="is not an unrelu model file, or is damaged"):
         ReLUMatrixRecovery.load(saved)
     fitted.save(saved)
-    rewritten(saved, header={"format": "unrelu.Something"})
+    rewrite(saved, facts={"format": "unrelu.Something"})
     with pytest.raises(ModelFileError, match="is not an unrelu model file"):
         ReLUMatrixRecovery.load(saved)
     fitted.save(saved)
-    rewritten(saved, header={"format_version": 99})
+    rewrite(saved, facts={"format_version": 99})
     with pytest.raises(ModelFileError, match="written by a newer unrelu"):
+        ReLUMatrixRecovery.load(saved)
+    rewrite(saved, facts={"format_version": 1})
+    with pytest.raises(ModelFileError, match="in format 1, which did not hold all"):
         ReLUMatrixRecovery.load(saved)
 
 
@@ -561,20 +618,20 @@ def test_other_files(saved, tmp_path, fitted):
 @pytest.mark.parametrize("rank", [30, 200, 1000])
 def test_ranks_that_any_table_has(X, rank):
     with pytest.raises(
-        InvalidParameterError, match=f"rank={rank} is not below both n_samples = 200 and n_features = 30"
+        InvalidParameterError, match=f"n_components={rank} is not below both n_samples = 200 and n_features = 30"
     ):
         ReLUMatrixRecovery(rank).fit(X)
 
 
 @pytest.mark.parametrize("rank", [0, -2])
 def test_ranks_below_one(X, rank):
-    with pytest.raises(InvalidParameterError, match=f"rank must be at least 1, got {rank}"):
+    with pytest.raises(InvalidParameterError, match=f"n_components must be at least 1, got {rank}"):
         ReLUMatrixRecovery(rank).fit(X)
 
 
 @pytest.mark.parametrize("rank", [2.0, 2.5, "two", None, True, np.nan])
 def test_ranks_that_are_no_numbers(X, rank):
-    with pytest.raises(InvalidParameterError, match="rank must be a whole number or 'auto', got"):
+    with pytest.raises(InvalidParameterError, match="n_components must be a whole number or 'auto', got"):
         ReLUMatrixRecovery(rank).fit(X)
 
 
@@ -601,12 +658,12 @@ def test_bad_numbers_of_iterations(X, most):
         ({"floor": np.nan}, "floor must be finite"),
         ({"floor": [1.0, 2.0]}, r"30 columns, floor has shape \(2,\)"),
         ({"floor_tolerance": -1.0}, "floor_tolerance must be a number of 0 or more"),
-        ({"rank": "auto", "random_state": "x"}, "random_state must be"),
+        ({"n_components": "auto", "random_state": "x"}, "random_state must be"),
     ],
 )
 def test_bad_parameters(X, options, message):
     with pytest.raises(InvalidParameterError, match=message):
-        ReLUMatrixRecovery(**{"rank": 3, **options}).fit(X)
+        ReLUMatrixRecovery(**{"n_components": 3, **options}).fit(X)
 
 
 @pytest.mark.parametrize(
@@ -638,7 +695,9 @@ def test_sparse_tables_need_a_floor_of_zero(X):
 
 @pytest.mark.parametrize("table", [np.zeros((30, 8)), np.full((30, 8), np.nan), np.eye(30)])
 def test_tables_with_too_few_values(table):
-    with pytest.raises(InvalidDataError, match=r"Too few values above the floor for rank 2: .* Lower the rank"):
+    with pytest.raises(
+        InvalidDataError, match=r"Too few values above the floor for n_components=2: .* Lower n_components"
+    ):
         ReLUMatrixRecovery(2).fit(table)
     with pytest.raises(InvalidDataError, match="too few values above the floor"):
         ReLUMatrixRecovery().fit(table)

@@ -8,6 +8,7 @@ from scipy import sparse, stats
 from scipy.optimize import LinearConstraint, linprog, minimize
 from sklearn.exceptions import ConvergenceWarning
 
+from unrelu.contracts import unwatched
 from unrelu.errors import InvalidParameterError, PartialRecoveryWarning
 from unrelu.papers.likelihood.columns import Columns, FeasibleSet, Split, literal_program
 from unrelu.papers.likelihood.density import BiasDensity
@@ -175,7 +176,7 @@ class TestLiteralProgram:
         X = rectified(truth(0))
         heard = []
         recovered = Likelihood(NORMAL, gamma=9.0, constraint="none").recover(
-            task_of(X, watch=lambda *event: heard.append(event))
+            task_of(X, watch=lambda step: heard.append(step.state))
         )
         split = literal_program(X, feasible_of(X, 9.0), BiasDensity.checked(NORMAL))
         u, s, vt = np.linalg.svd(split.matrix, full_matrices=False)
@@ -186,7 +187,7 @@ class TestLiteralProgram:
         T = recovered.factors.matrix()
         residual = np.where(X > 0.0, X - T, np.maximum(T, 0.0))
         assert recovered.residual == pytest.approx(np.linalg.norm(residual) / np.linalg.norm(X), rel=1e-12)
-        assert [event[:2] for event in heard] == [(1, recovered.residual)]
+        assert [(one.iterations, one.residual) for one in heard] == [(1, recovered.residual)]
 
 
 class TestRank:
@@ -364,7 +365,7 @@ def solved(X, radius, p=NORMAL, gamma=np.inf, nu=0.0, tolerance=1e-7, rounds=400
     feasible.check_gamma()
     start = Split(np.zeros_like(X), np.zeros(X.shape[1]))
     program = NuclearProgram(X, feasible, density, radius)
-    split, _, done = program.solve(start, 2, tolerance, rounds, lambda *event: None)
+    split, _, done = program.solve(start, 2, tolerance, rounds, unwatched)
     assert done
     return split
 
@@ -486,11 +487,11 @@ class TestNuclear:
         heard = []
         p = stats.norm(-1.0, 1.0)
         method = Likelihood(p, gamma=3.0, constraint="nuclear", nuclear_norm=5.0)
-        recovered = method.recover(task_of(tiny, 2, watch=lambda *event: heard.append(event), max_iterations=2000))
+        recovered = method.recover(task_of(tiny, 2, watch=lambda step: heard.append(step.state), max_iterations=2000))
         assert recovered.converged
         assert recovered.fixed_bias
-        assert [event[0] for event in heard] == list(range(1, recovered.iterations + 1))
-        assert all(event[2].loadings.shape == (5, 2) and event[1] >= 0.0 for event in heard)
+        assert [one.iterations for one in heard] == list(range(1, recovered.iterations + 1))
+        assert all(one.factors.loadings.shape == (5, 2) and one.residual >= 0.0 for one in heard)
         split = solved(tiny, 5.0, p, 3.0)
         u, s, vt = np.linalg.svd(split.matrix)
         np.testing.assert_allclose(low_rank(recovered.factors), (u[:, :2] * s[:2]) @ vt[:2], atol=2e-3)
@@ -499,9 +500,11 @@ class TestNuclear:
         # Of the biases that keep a column at its floor, the most likely: here the mode.
         assert recovered.factors.bias[3] == pytest.approx(-1.0, abs=1e-6)
         heard.clear()
-        again = task_of(tiny, 2, start=recovered.factors, watch=lambda *event: heard.append(event), max_iterations=2000)
+        again = task_of(
+            tiny, 2, start=recovered.factors, watch=lambda step: heard.append(step.state), max_iterations=2000
+        )
         going_on = method.recover(again)
-        np.testing.assert_allclose(low_rank(heard[0][2]), low_rank(recovered.factors), atol=1e-9)
+        np.testing.assert_allclose(low_rank(heard[0].factors), low_rank(recovered.factors), atol=1e-9)
         np.testing.assert_allclose(going_on.factors.bias[seen], recovered.factors.bias[seen], atol=5e-3)
 
     def test_without_gamma_a_column_that_is_never_positive_stays_finite(self, tiny):

@@ -60,7 +60,9 @@ def test_peeling_can_take_several_rounds():
 
 @pytest.mark.parametrize(("rank", "shape"), [(1, (2, 6)), (2, (30, 2)), (3, (3, 30))])
 def test_too_small_a_core_is_refused(rank, shape):
-    with pytest.raises(InvalidDataError, match=f"Too few values above the floor for rank {rank}: after leaving out"):
+    with pytest.raises(
+        InvalidDataError, match=f"Too few values above the floor for n_components={rank}: after leaving out"
+    ):
         find_core(DenseCells(np.ones(shape)), rank, True)
 
 

@@ -1,4 +1,4 @@
-"""The rank by held-out cells."""
+"""The number of components by held-out cells."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ from unrelu.errors import InvalidDataError
 from unrelu.recovery.matrix.cells import DenseCells, HeldOut
 from unrelu.recovery.matrix.contracts import Task
 from unrelu.recovery.matrix.descent import CensoredALS
-from unrelu.recovery.matrix.matrix import recover_matrix
-from unrelu.recovery.matrix.rank import _SHARE, _smallest_as_good, choose_rank
+from unrelu.recovery.matrix.fitting import fit_task
+from unrelu.recovery.matrix.rank import _SHARE, _smallest_as_good, choose_components
 
 
 def draw(seed, k, noise, n=200, d=40):
@@ -19,39 +19,41 @@ def draw(seed, k, noise, n=200, d=40):
 
 def choose(X, seed=0, **options):
     task = Task(DenseCells(X), 1, **options)
-    return choose_rank(task, lambda trial: recover_matrix(trial, CensoredALS(), "centered").factors, seed)
+    return choose_components(task, lambda trial: fit_task(trial, CensoredALS(), "centered").factors, seed)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 @pytest.mark.parametrize(("seed", "k"), [(0, 1), (1, 2), (2, 3), (3, 4)])
 def test_the_true_rank_is_found(seed, k, noise):
-    assert choose(draw(seed, k, noise), seed).rank == k
+    assert choose(draw(seed, k, noise), seed).n_components == k
 
 
 def test_errors_are_those_of_cells_that_were_not_shown():
     X, seen = draw(5, 2, 0.3), []
 
     def fit(task):
-        fitted = recover_matrix(task, CensoredALS(), "centered").factors
+        fitted = fit_task(task, CensoredALS(), "centered").factors
         seen.append((task, fitted))
         return fitted
 
-    choice = choose_rank(Task(DenseCells(X), 1), fit, 9)
+    choice = choose_components(Task(DenseCells(X), 1), fit, 9)
     hidden = HeldOut(DenseCells(X), _SHARE, 9).hidden(0, len(X))
-    for (task, fitted), (rank, error) in zip(seen, choice.errors, strict=True):
-        assert task.rank == rank
+    for (task, fitted), (number, error) in zip(seen, choice.errors, strict=True):
+        assert task.n_components == number
         np.testing.assert_array_equal(np.isnan(task.cells.rows(0, len(X))), hidden)
         misses = (X - np.maximum(fitted.matrix(), 0.0))[hidden]
         assert error == pytest.approx(np.linalg.norm(misses) / np.linalg.norm(X[hidden]), rel=1e-12)
-    assert [rank for rank, _ in choice.errors] == list(range(1, len(choice.errors) + 1))
+    assert [number for number, _ in choice.errors] == list(range(1, len(choice.errors) + 1))
 
 
 def test_the_search_ends_at_an_exact_fit_and_watchers_hear_of_it():
     heard = []
-    task = Task(DenseCells(draw(6, 3, 0.0)), 1)
-    fit = lambda trial: recover_matrix(trial, CensoredALS(), "centered").factors  # noqa: E731
-    choice = choose_rank(task, fit, 0, lambda rank, error: heard.append((rank, error)))
-    assert tuple(heard) == choice.errors
+    task = Task(DenseCells(draw(6, 3, 0.0)), 1, watch=heard.append)
+    fit = lambda trial: fit_task(trial, CensoredALS(), "centered").factors  # noqa: E731
+    choice = choose_components(task, fit, 0)
+    assert tuple(step.state for step in heard) == choice.errors
+    assert [(step.stage, step.done) for step in heard] == [("Choosing the number of components", k) for k in (1, 2, 3)]
+    assert heard[1].words == f"held-out error by number 1: {choice.errors[0][1]:.2g}, 2: {choice.errors[1][1]:.2g}"
     assert len(choice.errors) == 3
     assert choice.errors[-1][1] < 1e-6
 
@@ -76,9 +78,9 @@ def test_seeds_choose_other_cells():
 def test_missing_cells_are_not_judged():
     X = draw(8, 2, 0.0)
     X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
-    assert choose(X).rank == 2
+    assert choose(X).n_components == 2
 
 
 def test_a_table_no_rank_fits_is_refused():
-    with pytest.raises(InvalidDataError, match="No rank can be fitted: too few values above the floor"):
+    with pytest.raises(InvalidDataError, match="No component can be fitted: too few values above the floor"):
         choose(np.zeros((20, 5)))

@@ -9,7 +9,7 @@ from unrelu.recovery.matrix import cells as cells_module
 from unrelu.recovery.matrix.cells import DenseCells, SparseCells, tiles
 from unrelu.recovery.matrix.contracts import Task
 from unrelu.recovery.matrix.factors import Factors
-from unrelu.recovery.matrix.matrix import recover_matrix
+from unrelu.recovery.matrix.fitting import fit_task
 from unrelu.recovery.matrix.tobit import TobitEM
 from unrelu.recovery.matrix.uncertainty import standard_errors
 
@@ -72,7 +72,7 @@ def test_estimates_scatter_as_their_standard_errors_say():
     squares = {"loadings": [], "bias": [], "latent": []}
     for seed in range(seeds):
         true, X = draw(seed, 0.3, n, d)
-        fit = recover_matrix(Task(DenseCells(X), k), TobitEM(), "centered")
+        fit = fit_task(Task(DenseCells(X), k), TobitEM(), "centered")
         found, errors = fit.factors, fit.errors
         z = {
             "loadings": residual(true.loadings, found.loadings) / errors.loadings,
@@ -97,7 +97,7 @@ def test_errors_of_the_bias_are_those_of_its_gauge():
     rng = np.random.default_rng(5)
     true = Factors(2.0 + rng.standard_normal((60, 2)), rng.standard_normal((15, 2)), np.zeros(15))
     X = np.maximum(true.matrix() + 0.3 * rng.standard_normal((60, 15)), 0.0)
-    fit = recover_matrix(Task(DenseCells(X), 2), TobitEM(), "orthogonal")
+    fit = fit_task(Task(DenseCells(X), 2), TobitEM(), "orthogonal")
     assert np.abs(fit.factors.latent.mean(axis=0)).max() > 0.5
     parts = fit.factors.latent, fit.factors.loadings, fit.factors.bias
     wanted = reference.standard_errors(X, *parts, fit.recovered.noise)[2]

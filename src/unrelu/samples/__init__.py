@@ -5,6 +5,7 @@ fixed order, as blocks of consecutive rows. What asks questions of the blocks ne
 they came from an array, a memory map, or a folder of files larger than memory.
 
     arrays.py         rows of a NumPy array, without copying it
+    sparse.py         rows of a scipy sparse matrix, dense block by block
     files.py          open_samples: paths and globs, matched column by column
     table_file.py     what one file on disk must answer (the protocol of the readers)
     csv_file.py       csv and tsv; csv_diagnosis.py finds the cell that is at fault
@@ -28,11 +29,16 @@ from unrelu.samples.blocks import rows_per_block
 
 if TYPE_CHECKING:
     from unrelu.samples.files import open_samples
+    from unrelu.samples.sparse import SparseSamples
     from unrelu.samples.tables import write_table
 
-__all__ = ["ArraySamples", "open_samples", "rows_per_block", "write_table"]
+__all__ = ["ArraySamples", "SparseSamples", "open_samples", "rows_per_block", "write_table"]
 
-_HOME = {"open_samples": "unrelu.samples.files", "write_table": "unrelu.samples.tables"}
+_HOME = {
+    "SparseSamples": "unrelu.samples.sparse",
+    "open_samples": "unrelu.samples.files",
+    "write_table": "unrelu.samples.tables",
+}
 
 
 def __getattr__(name: str) -> Any:

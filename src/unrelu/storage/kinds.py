@@ -66,5 +66,15 @@ KINDS = {
         "recovery.layers.peeled", weights="dp?", bias="d?", floor="d", column_identifiable="d:bool"
     ),
     "Peeled": _kind("recovery.layers.peeled", hidden="mp", outlier_rows="n:bool"),
+    # recovery of a matrix behind a rectifier
+    "ReLUMatrixRecovery": _kind("estimators.matrix", floor_="d"),
+    "MatrixFit": _kind("recovery.matrix.matrix", latent_mean="k"),
+    "Factors": _kind("recovery.matrix.factors", latent="nk", loadings="dk", bias="~d"),
+    "Conditions": _kind("recovery.matrix.identifiability", columns="d?", rows="n?"),
+    "StandardErrors": _kind("recovery.matrix.uncertainty", latent="nk?", loadings="dk?", bias="~d?"),
+    "Filling": _kind("recovery.matrix.filling", row_ridge="k", column_ridge="p"),
     "MatrixReport": _kind("recovery.matrix.contracts"),
+    "MatrixState": _kind("recovery.matrix.state", "saved state"),
+    "CensoredALS": _kind("recovery.matrix.descent"),
+    "TobitEM": _kind("recovery.matrix.tobit"),
 }  # fmt: skip

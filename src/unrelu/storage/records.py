@@ -187,6 +187,8 @@ def _estimator(name: str, parameters: dict[str, Any], attributes: dict[str, Any]
         if len(names) != attributes["n_features_in_"] or not all(isinstance(name, str) for name in names):
             raise ValueError(f"it does not name its {attributes['n_features_in_']} columns")
         estimator.feature_names_in_ = np.array(names, dtype=object)
+    if hasattr(estimator, "check_loaded"):
+        estimator.check_loaded()
     return estimator
 
 

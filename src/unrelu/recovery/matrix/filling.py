@@ -13,6 +13,7 @@ import numpy as np
 
 from unrelu.contracts import FloatArray
 from unrelu.engines.local import one_blas_thread
+from unrelu.errors import InvalidDataError
 from unrelu.recovery.matrix.cells import Cells, DenseCells
 from unrelu.recovery.matrix.factors import Factors
 from unrelu.recovery.matrix.losses import LeastSquares, Loss, Tobit
@@ -30,6 +31,10 @@ class Filling:
     column_ridge: FloatArray
     exact: bool
     unit: float = 1.0  # of the table, in which the fit was made
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.unit < np.inf and (self.noise is None or 0.0 < self.noise < np.inf)):
+            raise InvalidDataError("the unit or the noise of a fit is out of range")
 
     @classmethod
     def after(cls, standard: Factors, noise: float | None, ridge: float) -> Filling:

@@ -1,4 +1,4 @@
-"""Factors of one table, their number given: the core, a method, a gauge, what the core leaves out, what is identified."""
+"""Factors of one table, their number given: core, method, gauge, what the core leaves out, what is identified."""
 
 from __future__ import annotations
 

@@ -9,7 +9,9 @@ where it does not; it is taken once alternation slows down, and kept while it lo
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -322,7 +324,7 @@ class Descent:
         results = map_in_threads(at, list(zip(parts, point.weights, strict=True)))
         rows = np.concatenate([result[0] for result in results]).astype(np.float64)
         rows = rows / 255.0 + self.ridge * direction[0]
-        columns = _ordered_sum([result[1].astype(np.float64) for result in results]) / 255.0
+        columns = reduce(operator.add, [result[1].astype(np.float64) for result in results]) / 255.0
         columns[:, : factors.rank] += self.ridge * direction[1][:, : factors.rank]
         return [rows, columns]
 
@@ -385,17 +387,7 @@ class _TileFit:
 
 
 def _total(parts: list[ColumnSums]) -> ColumnSums:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
-
-
-def _ordered_sum(parts: list[FloatArray]) -> FloatArray:
-    total = parts[0].copy()
-    for part in parts[1:]:
-        total += part
-    return total
+    return reduce(operator.add, parts)
 
 
 def _dot(one: Any, other: Any) -> float:

@@ -1,4 +1,4 @@
-"""The number of components by held-out cells: the smallest whose error on cells it has not seen is as good as the best one's."""
+"""The number of components: the smallest whose error on cells it has not seen is as good as the best one's."""
 
 from __future__ import annotations
 

@@ -5,32 +5,60 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
+from unrelu import storage
+from unrelu.contracts import Step, Watch, unwatched
 from unrelu.engines.local import map_in_threads
-from unrelu.errors import InvalidParameterError, ModelFileError, OutputError, UnreluWarning
+from unrelu.errors import InvalidDataError, InvalidParameterError, OutputError, UnreluWarning
 from unrelu.recovery.matrix.cells import Cells, tiles
+from unrelu.recovery.matrix.contracts import CHOOSING, Iterate
 from unrelu.recovery.matrix.factors import Factors
-from unrelu.storage import ArchiveFormat, FilePath
+from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, recover_matrix
+from unrelu.recovery.matrix.methods import method_name
+from unrelu.storage import FilePath
 from unrelu.validation import warn
-
-FORMAT = ArchiveFormat("unrelu.MatrixState", 1, "saved state")
 
 _EVERY = 5.0  # seconds
 _PATIENCE = 20.0  # a state is written for at most about a twentieth of the time
+
+
+def recover_kept(
+    path: FilePath, cells: Cells, request: MatrixRequest, seed: int = 0, watch: Watch = unwatched, **facts: Any
+) -> MatrixFit:
+    """:func:`recover_matrix` with its state kept in a file, and gone on from where there is such a file.
+
+    ``facts`` say more of what the state belongs to, such as the floor: a file of another table or request is refused.
+    An interrupt carries a note on how to go on. The file stays, whatever comes of the run.
+    """
+    own = {"n_components": request.n_components, "method": method_name(request.method), "gauge": request.gauge}
+    drawn = {"seed": seed} if request.n_components == "auto" else {}
+    stated = fingerprint(cells, **facts, **own, **drawn)
+    before = MatrixState.load(path) if os.path.exists(path) else None
+    if before is not None:
+        before.check_belongs(stated, path)
+        request = replace(request, n_components=before.factors.rank)
+    keeper = Keeper(path, stated, before, watch)
+    try:
+        with keeper:
+            fit = recover_matrix(cells, request, seed, None if before is None else before.factors, keeper)
+    except KeyboardInterrupt as stop:
+        stop.add_note(keeper.how_to_go_on())
+        raise
+    return fit if before is None else before.followed_by(fit)
 
 
 def fingerprint(cells: Cells, **request: Any) -> dict[str, Any]:
     """What a state belongs to: the table (its shape, and a hash of its cells) and what is asked of it.
 
     >>> from unrelu.recovery.matrix.cells import DenseCells
-    >>> fingerprint(DenseCells(np.array([[0.0, 1.0]])), rank=1) == fingerprint(
-    ...     DenseCells(np.array([[-0.0, 1.0]])), rank=1
+    >>> fingerprint(DenseCells(np.array([[0.0, 1.0]])), n_components=1) == fingerprint(
+    ...     DenseCells(np.array([[-0.0, 1.0]])), n_components=1
     ... )
     True
     """
@@ -50,48 +78,44 @@ def _digest(cells: Cells) -> str:
 
 
 @dataclass(frozen=True)
-class SavedState:
+class MatrixState:
     """Factors on their way, after how many iterations and with which relative residual.
 
-    ``facts`` are the :func:`fingerprint` of the run. ``rank_errors`` are those of a rank that was chosen: going on, it
-    is not chosen again.
+    ``facts`` are the :func:`fingerprint` of the run. ``component_errors`` are those of a number of components that was
+    chosen: going on, it is not chosen again.
     """
 
     factors: Factors
     iterations: int
     residual: float
     facts: Mapping[str, Any]
-    rank_errors: tuple[tuple[int, float], ...] = ()
+    component_errors: tuple[tuple[int, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse factors of another table, as a damaged file may hold them."""
+        if not _is_whole(self.factors, self.facts["shape"], self.facts["gauge"] != "zero"):
+            raise InvalidDataError("its factors do not fit its table")
+        if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in self.component_errors):
+            raise InvalidDataError("its component_errors are no pairs")
 
     def save(self, path: FilePath) -> None:
         """Write the state to ``path``, whole or not at all."""
-        stated = {
-            "iterations": self.iterations,
-            "residual": self.residual,
-            "rank_errors": self.rank_errors,
-            "facts": dict(self.facts),
-        }
-        bias = {} if self.factors.bias is None else {"bias": self.factors.bias}
-        FORMAT.write(path, stated, latent=self.factors.latent, loadings=self.factors.loadings, **bias)
+        storage.write(path, self)
 
     @classmethod
     def load(cls, path: FilePath) -> Self:
         """Read what :meth:`save` wrote."""
-        header = FORMAT.header(path)
-        try:
-            names = ("latent", "loadings") if header["facts"]["gauge"] == "zero" else ("latent", "loadings", "bias")
-            latent, loadings, *bias = FORMAT.arrays(path, *names)
-            factors = Factors(latent, loadings, bias[0] if bias else None)
-            errors = tuple((int(rank), float(error)) for rank, error in header["rank_errors"])
-            state = cls(factors, int(header["iterations"]), float(header["residual"]), header["facts"], errors)
-            whole = _is_whole(factors, state.facts["shape"])
-        except ModelFileError:
-            raise
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise ModelFileError(f"{os.fspath(path)} is a damaged saved state: {error}.") from error
-        if not whole:
-            raise ModelFileError(f"{os.fspath(path)} is a damaged saved state: its factors do not fit its table.")
-        return state
+        return storage.read(path, cls)
+
+    def followed_by(self, fit: MatrixFit) -> MatrixFit:
+        """What a run that went on from here gave, with what was done before in its report."""
+        report = replace(
+            fit.report,
+            iterations=self.iterations + fit.report.iterations,
+            component_errors=self.component_errors,
+            resumed=(self.iterations, self.residual),
+        )
+        return replace(fit, report=report)
 
     def check_belongs(self, facts: Mapping[str, Any], path: FilePath) -> None:
         """Raise InvalidParameterError unless this is a state of the table and the request of ``facts``."""
@@ -103,35 +127,32 @@ class SavedState:
             )
 
 
-def _is_whole(factors: Factors, shape: list[int]) -> bool:
-    n, d = shape
-    k = factors.rank
+def _is_whole(factors: Factors, shape: Sequence[int], free_bias: bool) -> bool:
+    (n, d), k = shape, factors.rank
     arrays = [factors.latent, factors.loadings, *([] if factors.bias is None else [factors.bias])]
-    expected = [(n, k), (d, k), (d,)]
-    return all(
-        array.dtype == np.float64 and array.shape == wanted and bool(np.isfinite(array).all())
-        for array, wanted in zip(arrays, expected, strict=False)
-    )
+    expected = [(n, k), (d, k), *([(d,)] if free_bias else [])]
+    return [array.shape for array in arrays] == expected and all(array.dtype == np.float64 for array in arrays)
 
 
 def _differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
-    """What is not the same, in words; the cells of tables of different shapes need no word.
+    """What is not the same, in words; heights of tables of different shapes or floors need no word.
 
-    >>> _differences({"shape": [5, 4], "cells": "a", "rank": 3}, {"shape": [6, 4], "cells": "b", "rank": 2})
-    ['a table of 5 x 4, not 6 x 4', 'rank 3, not 2']
+    >>> _differences({"shape": [5, 4], "cells": "a", "floor": 3.0}, {"shape": [6, 4], "cells": "b", "floor": 2.0})
+    ['a table of 5 x 4, not 6 x 4', 'floor 3, not 2']
     """
     found = []
+    same_floor = all(_plain(theirs.get(name)) == _plain(ours.get(name)) for name in ("floor", "floor_tolerance"))
     if list(theirs["shape"]) != list(ours["shape"]):
         (n, d), (rows, columns) = theirs["shape"], ours["shape"]
         found.append(f"a table of {n:,} x {d:,}, not {rows:,} x {columns:,}")
-    elif theirs.get("cells") != ours.get("cells"):
+    elif theirs.get("cells") != ours.get("cells") and same_floor:
         found.append("a table with other values")
     names = [name for name in {**ours, **theirs} if name not in ("shape", "cells")]
     for name in names:
         old, new = _in_words(theirs.get(name)), _in_words(ours.get(name))
         if _plain(theirs.get(name)) != _plain(ours.get(name)):
             words = f"{old}, not {new}" if old != new else "another one for some columns"
-            found.append(f"{name.replace('_', ' ')} {words}")
+            found.append(f"{name} {words}")
     return found
 
 
@@ -153,34 +174,46 @@ def _in_words(value: Any) -> str:
 class Keeper:
     """A watch that writes the state to a file, at most every few seconds, and once more when its block is left.
 
-    It is left at the end, by an error or by Ctrl-C: the file then holds the last iteration that was finished.
+    It is left at the end, by an error or by Ctrl-C: the file then holds the last iteration that was finished. ``watch``
+    hears the same, with the iterations of the state gone on from, ``before``, counted.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "state.npz"
     >>> with Keeper(path, {"shape": [3, 2], "gauge": "zero"}) as keeper:
-    ...     keeper(1, 0.5, Factors(np.ones((3, 1)), np.ones((2, 1)), None))
-    >>> SavedState.load(path).residual
+    ...     keeper(Iterate(1, 0.5, Factors(np.ones((3, 1)), np.ones((2, 1)), None)).step())
+    >>> MatrixState.load(path).residual
     0.5
     """
 
     def __init__(
-        self, path: FilePath, facts: Mapping[str, Any], before: SavedState | None = None, every: float = _EVERY
+        self,
+        path: FilePath,
+        facts: Mapping[str, Any],
+        before: MatrixState | None = None,
+        watch: Watch = unwatched,
+        every: float = _EVERY,
     ) -> None:
-        self._path, self._facts, self._every = path, facts, every
+        self._path, self._facts, self._watch, self._every = path, facts, watch, every
         self._before = 0 if before is None else before.iterations
-        self._rank_errors = () if before is None else before.rank_errors
-        self._written: SavedState | None = None
+        self._errors = () if before is None else before.component_errors
+        self._written: MatrixState | None = None
         self._due = time.monotonic() + every
-        self.latest: SavedState | None = None
+        self.latest: MatrixState | None = None
 
-    def hear_rank(self, rank: int, error: float) -> None:
-        """A rank that was tried, and its error on held-out cells."""
-        self._rank_errors = (*self._rank_errors, (rank, error))
+    def __call__(self, step: Step) -> None:
+        if step.stage == CHOOSING:
+            self._errors = (*self._errors, step.state)
+        elif isinstance(step.state, Iterate):
+            iterate = replace(step.state, iterations=self._before + step.state.iterations)
+            self._keep(iterate)
+            step = iterate.step()
+        self._watch(step)
 
-    def __call__(self, iteration: int, residual: float, factors: Factors) -> None:
+    def _keep(self, iterate: Iterate) -> None:
+        factors = iterate.factors
         bias = None if factors.bias is None else factors.bias.copy()
         own = Factors(factors.latent.copy(), factors.loadings.copy(), bias)  # methods may use their arrays again
-        self.latest = SavedState(own, self._before + iteration, residual, self._facts, self._rank_errors)
+        self.latest = MatrixState(own, iterate.iterations, iterate.residual, self._facts, self._errors)
         if time.monotonic() >= self._due:
             try:
                 self._write()
@@ -193,7 +226,7 @@ class Keeper:
         if self.latest is None:
             return "Stopped before the first iteration: there is nothing new to keep."
         at = f"iteration {self.latest.iterations:,} (relative residual {self.latest.residual:.3g})"
-        return f"Stopped at {at}, kept in {os.fspath(self._path)}. To go on, run the same command again."
+        return f"Stopped at {at}, kept in {os.fspath(self._path)}. To go on, run the same again."
 
     def _write(self) -> None:
         if self.latest is None or self.latest is self._written:
