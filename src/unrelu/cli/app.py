@@ -13,6 +13,7 @@ import typer
 
 from unrelu._version import __version__
 from unrelu.cli.demo import demo
+from unrelu.cli.factor import factor
 from unrelu.cli.fit import fit
 from unrelu.cli.info import info
 from unrelu.cli.reproduce import reproduce
@@ -27,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # no command ends in a traceback: see outcome.py
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for body in (demo, fit, info, reproduce, sample, simulate):
+for body in (demo, factor, fit, info, reproduce, sample, simulate):
     app.command()(body)
 
 

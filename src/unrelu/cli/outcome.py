@@ -67,7 +67,7 @@ def _conduct(body: Callable[[], Answer | None], as_json: bool, words: Words) -> 
             if answer is not None:
                 _present(answer, notes, as_json)
     except KeyboardInterrupt as stop:
-        how_to_go_on: list[str] = getattr(stop, "__notes__", [])
+        how_to_go_on = [words(note) for note in getattr(stop, "__notes__", [])]
         code, line = INTERRUPTED, "\n".join([*how_to_go_on, "Interrupted: nothing half-written is left."])
     except BrokenPipeError:  # the reader has seen enough, as in `unrelu sample ... | head`
         _abandon_standard_output()
@@ -107,19 +107,22 @@ def counted(number: int, noun: str) -> str:
 
 @contextmanager
 def _listening(notes: list[str], words: Words) -> Iterator[None]:
-    """Our warnings are noted; those of other libraries tell a user nothing and are dropped."""
+    """Our warnings are noted; those of other libraries tell a user nothing and are dropped.
+
+    ConvergenceWarning is scikit-learn's, and what our estimators warn with, as it asks.
+    """
     show = warnings.showwarning
 
     def note(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         text = words(str(message))
-        if issubclass(category, UnreluWarning):
+        if issubclass(category, UnreluWarning) or category.__name__ == "ConvergenceWarning":
             if text not in notes:
                 notes.append(text)
         elif _debugging():
             show(message, category, *place, **more)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("always", UnreluWarning)
+        warnings.simplefilter("always", UserWarning)  # both are
         warnings.showwarning = note
         yield
 

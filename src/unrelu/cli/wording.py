@@ -59,7 +59,7 @@ def _pattern(options: Mapping[str, str]) -> re.Pattern[str]:
     every = "|".join(options)
     certain = "|".join(name for name in options if "_" in name)
     return re.compile(
-        rf"(?<![\w.'\"-])(?:(?P<name>{every})=(?P<value>{_VALUE})?"
+        rf"(?<![\w.'\"-])(?:(?P<name>{every})=(?:(?P<value>{_VALUE})|(?=[\s.,;:)]|$))"
         rf"|(?P<certain>{certain})\b(?![('\"=])"
         rf"|(?:(?<=^)|(?<=: ))(?P<first>{every})(?= (?:must|is)\b))"
     )

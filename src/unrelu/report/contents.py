@@ -23,7 +23,10 @@ from unrelu.report.summaries import (
 from unrelu.report.tables import column_table, correlation_table, fact_table
 
 if TYPE_CHECKING:
-    from unrelu.estimators import RectifiedGaussianLearner
+    from unrelu.estimators import RectifiedGaussianLearner, ReLUMatrixRecovery, TwoLayerReLULearner
+    from unrelu.recovery.layers.peeled import Peeled
+    from unrelu.recovery.matrix.state import MatrixState
+    from unrelu.report.peel_summary import Network
 
 Facts = dict[str, Any]
 Header = Mapping[str, Any]
@@ -99,6 +102,63 @@ def _known_stderr(details: Mapping[str, Any], pair: CorrelationSummary) -> float
         if isinstance(known, dict) and (known.get("first"), known.get("second")) == (pair.first, pair.second):
             return known.get("stderr")
     return None
+
+
+# --- matrices and layers --------------------------------------------------------------------------
+
+
+def _of_factors(recovery: ReLUMatrixRecovery, header: Header, path: Path) -> Contents:
+    from unrelu.report.factor_summary import factor_facts, factor_tables
+
+    own = {"floor": recovery.floor_.tolist(), "floor_tolerance": recovery.floor_tolerance}
+    facts = {"factors": path, **_stated(header), **own, **factor_facts(recovery)}
+    return facts, factor_tables(recovery, {**_written(header), "floor": _range(recovery.floor_)})
+
+
+def _of_state(state: MatrixState, header: Header, path: Path) -> Contents:
+    run = {name: value for name, value in state.facts.items() if name not in ("shape", "cells", "floor")}
+    n, d = state.facts["shape"]
+    facts = {
+        "state": path,
+        **_stated(header),
+        "iterations": state.iterations,
+        "residual": state.residual,
+        "shape": state.facts["shape"],
+        **run,
+    }
+    described = {
+        **_written(header),
+        "table": f"{n:,} x {d:,}",
+        "iterations": f"{state.iterations:,}",
+        "relative residual": f"{state.residual:.3g}",
+        **_flat(run),
+        "to go on": f"unrelu factor --state {path}, with the same table and options",
+    }
+    return facts, [fact_table(described)]
+
+
+def _of_peeled(peeled: Peeled, header: Header, path: Path) -> Contents:
+    from unrelu.report.peel_summary import Network
+
+    report = peeled.report
+    used = f"{report.n_rows - report.n_outlier_rows:,} of {report.n_rows:,}"
+    law = {} if report.learned else {"innermost units": "their law was not learned"}
+    return _of_network(Network.of_peeled(peeled), header, path, {"rows explained": used, **law})
+
+
+def _of_two_layers(learner: TwoLayerReLULearner, header: Header, path: Path) -> Contents:
+    from unrelu.report.peel_summary import Network
+
+    model = "x = A h + a" if learner.output_bias else "x = A h"
+    outputs = f"{model}, not rectified" if learner.floor is None else "x = max(A h + a, floor)"
+    return _of_network(Network.of_learner(learner), header, path, {"outputs": outputs, "method": learner.method})
+
+
+def _of_network(network: Network, header: Header, path: Path, described: dict[str, str]) -> Contents:
+    from unrelu.report.peel_summary import network_facts, network_tables
+
+    facts = {"layers_file": path, **_stated(header), **network_facts(network)}
+    return facts, [fact_table({**_written(header), **described}), *network_tables(network)]
 
 
 # --- anything else --------------------------------------------------------------------------------
@@ -193,4 +253,8 @@ def _range(values: FloatArray) -> str:
 _KINDS: dict[str, Callable[[Any, Header, Path], Contents]] = {
     "RectifiedGaussian": _of_model,
     "RectifiedGaussianLearner": _of_learner,
+    "ReLUMatrixRecovery": _of_factors,
+    "MatrixState": _of_state,
+    "Peeled": _of_peeled,
+    "TwoLayerReLULearner": _of_two_layers,
 }

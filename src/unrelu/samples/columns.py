@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from unrelu.errors import InputFileError
-from unrelu.samples.table_file import TableFile
 from unrelu.validation import suggestion
 
 ColumnKey = str | int
 """A column's name, or its number counted from 0 (also as text, where columns have no names)."""
+
+
+class Columns(Protocol):
+    """What a file says of its columns, and what messages call it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def column_names(self) -> tuple[str, ...] | None: ...
+
+    @property
+    def n_columns(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -27,7 +40,7 @@ class ColumnChoice:
         return cls(_keys(columns), _keys(drop))
 
 
-def match_columns(tables: Sequence[TableFile], choice: ColumnChoice) -> list[list[int]]:
+def match_columns(tables: Sequence[Columns], choice: ColumnChoice) -> list[list[int]]:
     """Positions of the chosen columns in every file, so that all files give the same columns.
 
     The first file says which columns there are and in which order; the others are matched by name.
@@ -79,7 +92,7 @@ def _keys(keys: ColumnKey | Sequence[ColumnKey] | None) -> tuple[ColumnKey, ...]
     return (keys,) if isinstance(keys, str | int) else tuple(keys)
 
 
-def _places(table: TableFile) -> dict[str, int]:
+def _places(table: Columns) -> dict[str, int]:
     """Label -> position, where columns without names are labelled by their number."""
     if table.column_names is None:
         return {str(position): position for position in range(table.n_columns)}
@@ -93,7 +106,7 @@ def _places(table: TableFile) -> dict[str, int]:
     return places
 
 
-def _label(table: TableFile, key: ColumnKey, known: set[str] | dict[str, int]) -> str:
+def _label(table: Columns, key: ColumnKey, known: set[str] | dict[str, int]) -> str:
     """The label that ``key`` stands for; a number means that column of the first file."""
     if isinstance(key, str) and key in known:
         return key
@@ -102,14 +115,14 @@ def _label(table: TableFile, key: ColumnKey, known: set[str] | dict[str, int]) -
     raise InputFileError(_unknown(table, key))
 
 
-def _unknown(table: TableFile, key: ColumnKey) -> str:
+def _unknown(table: Columns, key: ColumnKey) -> str:
     names = table.column_names
     if isinstance(key, int) or names is None:
         return f"{table.name}: no column number {key}; it has {table.n_columns}, counted from 0."
     return f"{table.name}: no column {key!r}. {suggestion(key, names, 'Its columns are', most=8)}"
 
 
-def _refuse_other_columns(first: TableFile, table: TableFile, absent: list[str], extra: list[str]) -> None:
+def _refuse_other_columns(first: Columns, table: Columns, absent: list[str], extra: list[str]) -> None:
     if (table.column_names is None) != (first.column_names is None):
         bare, named = (table, first) if table.column_names is None else (first, table)
         raise InputFileError(
