@@ -8,10 +8,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from unrelu._version import __version__
-
 if TYPE_CHECKING:
     from unrelu import methods, metrics, papers, recovery, synthetic
+    from unrelu._version import __version__
     from unrelu.distribution import RectifiedGaussian
     from unrelu.estimators import (
         FloorOutlierDetector,
@@ -61,6 +60,7 @@ _HOME = {
     "RectifiedGaussianLearner": "unrelu.estimators",
     "RectifiedGaussianMixture": "unrelu.estimators",
     "TwoLayerReLULearner": "unrelu.estimators",
+    "__version__": "unrelu._version",
     "load": "unrelu.storage",
     "merge": "unrelu.estimators",
     "peel": "unrelu.estimators",

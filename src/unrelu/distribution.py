@@ -11,20 +11,21 @@ import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
+from unrelu import storage
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidParameterError
-from unrelu.storage import ArchiveFormat, FilePath, damaged
+
+if TYPE_CHECKING:
+    from unrelu.storage import ArchiveFormat, FilePath
 
 Names: TypeAlias = Iterable[str] | None
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
-
-FORMAT = ArchiveFormat("unrelu.RectifiedGaussian", 1)
 
 # On the correlation scale, where rounding is about 1e-16 times the number of features.
 _TOLERANCE = 1e-8
@@ -217,20 +218,24 @@ class RectifiedGaussian:
             "feature_names": self.feature_names,
             "details": dict(details or {}),
         }
-        FORMAT.write(path, facts, bias=self.bias, covariance=self.covariance, floor=self.floor)
+        _format().write(path, facts, bias=self.bias, covariance=self.covariance, floor=self.floor)
 
     @classmethod
     def load(cls, path: FilePath) -> RectifiedGaussian:
         """Read a model that :meth:`save` wrote; the example is there."""
         header = read_header(path)
-        bias, covariance, floor = FORMAT.arrays(path, "bias", "covariance", "floor")
+        bias, covariance, floor = _format().arrays(path, "bias", "covariance", "floor")
         d = header.get("n_features")
         if (bias.shape, covariance.shape, floor.shape) != ((d,), (d, d), (d,)):
-            raise damaged(path, f"its arrays do not fit its {d} features")
+            raise storage.damaged(path, f"its arrays do not fit its {d} features")
         try:
             return cls(bias, covariance, floor, header.get("feature_names"))
         except InvalidParameterError as error:
-            raise damaged(path, error) from error
+            raise storage.damaged(path, error) from error
+
+
+def _format() -> ArchiveFormat:
+    return storage.ArchiveFormat("unrelu.RectifiedGaussian", 1)
 
 
 def read_header(path: FilePath) -> dict[str, Any]:
@@ -242,7 +247,7 @@ def read_header(path: FilePath) -> dict[str, Any]:
     >>> read_header(path)["feature_names"]
     ['As']
     """
-    return FORMAT.header(path)
+    return _format().header(path)
 
 
 def generator(random_state: RandomState) -> np.random.Generator:

@@ -280,9 +280,9 @@ def test_the_terminal_tells_of_the_state(run, folder, rectified):
 def test_an_interruption_keeps_the_state_and_says_how_to_go_on(run, folder, rectified, monkeypatch):
     original = Keeper.__call__
 
-    def interrupted(keeper, iteration, residual, factors):
-        original(keeper, iteration, residual, factors)
-        if iteration == 6:
+    def interrupted(keeper, step):
+        original(keeper, step)
+        if step.words.startswith("iteration 6,"):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Keeper, "__call__", interrupted)
@@ -359,7 +359,7 @@ def test_a_state_of_another_run_is_refused(run, refused, folder, rectified, hidd
     line = refused(run("factor", "other.csv", "--components", 2, "--state", "s.npz", "-o", "out.npz"))
     assert "s.npz is the state of another run: a table with other values." in line
     line = refused(run("factor", rectified, "--components", 3, "--state", "s.npz", "-o", "out.npz"))
-    assert "n_components 2, not 3" in line
+    assert "--components 2, not 3" in line
     line = refused(run("factor", rectified, "--drop", "s3", "--gauge", "bayes", "--state", "s.npz", "-o", "out.npz"))
     assert "a table of 150 x 15, not 150 x 14; " in line
     assert "gauge centered, not bayes" in line
@@ -499,7 +499,7 @@ def test_the_meter_tells_iterations_and_ranks(rectified, run, monkeypatch):
     from unrelu.cli.progress import Meter
 
     told = []
-    monkeypatch.setattr(Meter, "tell", lambda _, words: told.append(words))
+    monkeypatch.setattr(Meter, "__call__", lambda _, step: told.append(step.words))
     assert run("factor", rectified, "-o", "out.npz").exit_code == 0
     assert told[1].startswith("held-out error by rank 1: 0.")
     assert ", 2: " in told[1]

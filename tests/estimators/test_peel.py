@@ -3,12 +3,15 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
 
 import unrelu
 from tests.references import layers as reference
 from unrelu.errors import CannotPeelError, DoubtfulUnitsWarning, InvalidDataError, InvalidParameterError, UnreluWarning
 from unrelu.recovery.layers.decoding import LayerReport
+from unrelu.samples import ArraySamples
 
 
 def seeded(seed=0):
@@ -120,6 +123,81 @@ def test_little_noise_is_reported_and_does_little(net):
     assert np.nanmax(weights[often]) < 20 * noise
 
 
+# --- floors, kinds of tables, and whoever watches -------------------------------------------------
+
+
+@pytest.mark.parametrize("per_column", [False, True])
+def test_a_floor_moves_the_biases_and_nothing_else(net, peeled, per_column):
+    floor = seeded(5).standard_normal(30) if per_column else -1.5
+    moved = unrelu.peel(net[0] + floor, [4], floor=floor)
+    before, layer = peeled.layers[0], moved.layers[0]
+    np.testing.assert_array_equal(layer.column_identifiable, before.column_identifiable)
+    # Adding the floor rounds to 1e-16 of values of about 10; equations amplify that by less than 1e4.
+    np.testing.assert_allclose(layer.weights, before.weights, atol=1e-7)
+    np.testing.assert_allclose(layer.bias, before.bias + floor, atol=1e-6)
+    np.testing.assert_allclose(moved.hidden, peeled.hidden, atol=1e-6)
+    known = layer.column_identifiable
+    np.testing.assert_allclose(moved.output(moved.hidden)[:, known], (net[0] + floor)[:, known], atol=1e-6)
+    np.testing.assert_array_equal(layer.floor, np.full(30, 1.0) * floor)
+
+
+def test_values_within_the_tolerance_of_the_floor_count_as_floored(net, peeled):
+    X = net[0]
+    noisy = np.where(X == 0.0, 1e-3 * seeded(6).uniform(-1.0, 1.0, X.shape), X)
+    with pytest.raises(InvalidDataError, match="Negative values"):
+        unrelu.peel(noisy, [4])
+    layer = unrelu.peel(noisy, [4], floor_tolerance=1e-3).layers[0]
+    # Values of X below the tolerance only say so: what is above is still exact.
+    np.testing.assert_allclose(layer.weights, peeled.layers[0].weights, atol=1e-6)
+    np.testing.assert_allclose(layer.bias, peeled.layers[0].bias, atol=1e-6)
+    with pytest.raises(InvalidParameterError, match="floor_tolerance"):
+        unrelu.peel(X, [4], floor_tolerance=-1.0)
+    with pytest.raises(InvalidParameterError, match="floor must be"):
+        unrelu.peel(X, [4], floor=[0.0, 1.0])
+
+
+def test_frames_and_rows_read_in_blocks_keep_their_names(net, peeled):
+    names = tuple(f"unit {i}" for i in range(30))
+    for table in (
+        pd.DataFrame(net[0], columns=list(names)),
+        ArraySamples(net[0], feature_names=names, block_rows=100),
+    ):
+        found = unrelu.peel(table, [4])
+        assert found.feature_names == names
+        np.testing.assert_array_equal(found.layers[0].weights, peeled.layers[0].weights)
+    assert peeled.feature_names is None
+    with pytest.raises(InvalidDataError, match="unit 3"):
+        unrelu.peel(pd.DataFrame(net[0] - np.eye(30)[3], columns=list(names)), [4])
+
+
+def test_someone_hears_of_every_step(net):
+    heard = []
+    unrelu.peel(net[0], [4], watch=heard.append)
+    stages = list(dict.fromkeys(step.stage for step in heard))
+    assert stages == ["Layer 1: undoing the rectifier", "Layer 1: finding units", "Learning the law of the units"]
+    found = [step for step in heard if step.stage == "Layer 1: finding units"]
+    assert (found[-1].done, found[-1].total, found[-1].words) == (4, 4, "4 of 4 units found")
+
+
+def test_who_watches_can_end_the_work(net):
+    def stop(step):
+        if step.stage == "Layer 1: finding units":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        unrelu.peel(net[0], [4], watch=stop)
+
+
+def test_a_generator_moves_on_and_a_seed_does_not(net, peeled):
+    rng = seeded(0)
+    unrelu.peel(net[0], [4], random_state=rng)
+    assert rng.bit_generator.state != seeded(0).bit_generator.state
+    with pytest.raises(InvalidParameterError, match="random_state"):
+        unrelu.peel(net[0], [4], random_state="a")
+    with pytest.raises(InvalidParameterError, match="Did you mean 'robust'"):
+        unrelu.peel(net[0], [4], hidden_method="robst")
+
+
 # --- refusals -------------------------------------------------------------------------------------
 
 
@@ -156,12 +234,13 @@ def test_widths_that_are_none(net, widths):
 @pytest.mark.parametrize(
     ("X", "match"),
     [
-        (-np.ones((50, 5)), "negative"),
+        (-np.ones((50, 5)), "Negative"),
         (np.full((50, 5), np.nan), "NaN"),
         (np.full((50, 5), np.inf), "infinite"),
         (np.ones(5), "table"),
         (np.ones((0, 5)), "table"),
-        ([["a", "b"]], "numbers"),
+        ([["a", "b"]], "'a' is not a number"),
+        (scipy.sparse.csr_array(np.ones((50, 5))), "table.*[Ss]parse"),
         (np.zeros((100, 8)), "Layer 1: Too few"),
     ],
 )
@@ -218,7 +297,6 @@ def test_too_large_a_width_is_refused():
     assert warned_or_refused(X, [3])
 
 
-@pytest.mark.filterwarnings("ignore::unrelu.errors.RankDeficientWarning")
 def test_a_constant_table_is_refused():
     with pytest.raises(CannotPeelError):
         unrelu.peel(np.ones((100, 8)), [2])
@@ -256,7 +334,6 @@ def test_as_many_inputs_as_units_are_seen(peeled):
     assert not peeled.layers[0].report.thin
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_outer_layers_come_with_a_warning(net):
     with (
         pytest.warns(DoubtfulUnitsWarning, match="Layer 1: it has more units than inputs"),

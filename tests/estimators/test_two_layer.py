@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.references import layers as reference
@@ -19,6 +20,7 @@ from unrelu.errors import (
     ModelFileError,
     UnitsNotFoundWarning,
     UnreluWarning,
+    WeakRowsWarning,
 )
 
 EXACT = 1e-7  # rounding of 1e-16, noise of 1e-9 that bands are wide, and condition numbers below 100
@@ -273,11 +275,11 @@ def test_separable_with_pure_rows():
 
 def test_samples_have_the_moments_of_the_rows(drawn):
     X = drawn[0]
-    learner = TwoLayerReLULearner(4, random_state=5).fit(X)
-    sample = learner.sample(800)
+    learner = TwoLayerReLULearner(4).fit(X)
+    sample = learner.sample(800, random_state=5)
     spread = X.std(axis=0) * np.sqrt(2 / 800)
     assert (np.abs(sample.mean(axis=0) - X.mean(axis=0)) < 5 * spread).all()
-    np.testing.assert_array_equal(sample, learner.sample(800))
+    np.testing.assert_array_equal(sample, learner.sample(800, random_state=5))
     np.testing.assert_allclose(learner.inverse_transform(learner.transform(sample)), sample, atol=1e-6)
     assert learner.sample(0).shape == (0, 12)
     with pytest.raises(InvalidParameterError):
@@ -293,7 +295,7 @@ def test_files_give_back_what_was_saved(tmp_path, output_bias):
     learner.save(tmp_path / "model")
     loaded = TwoLayerReLULearner.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.transform(frame), learner.transform(frame))
-    np.testing.assert_array_equal(loaded.sample(5), learner.sample(5))
+    np.testing.assert_array_equal(loaded.sample(5, 0), learner.sample(5, 0))
     np.testing.assert_array_equal(loaded.outlier_rows_, learner.outlier_rows_)
     np.testing.assert_array_equal(loaded.output_bias_, learner.output_bias_)
     assert loaded.report_ == learner.report_
@@ -432,6 +434,139 @@ def test_rows_for_another_model(fitted):
         TwoLayerReLULearner().transform(np.ones((2, 3)))
     with pytest.raises(NotFittedError):
         TwoLayerReLULearner().save("nowhere")
+
+
+# --- rectified outputs ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def network():
+    """(learned from, held out, A, b, hidden units of the latter) of a layer with a floor of its own in every column."""
+    X, [(A, b)], h = reference.network(seeded(0), [4, 30], n=900)
+    floor = np.linspace(-1.0, 1.0, 30)
+    return X[:600] + floor, X[600:] + floor, A, b, h, floor
+
+
+@pytest.fixture(scope="module")
+def rectified(network):
+    frame = pd.DataFrame(network[0], columns=[f"x{i}" for i in range(30)])
+    return TwoLayerReLULearner(4, floor=network[-1]).fit(frame)
+
+
+def _in_order(learner, A):
+    """(order of the true units, lengths of the true columns over identified outputs)"""
+    known = learner.column_identifiable_
+    return reference.matched(learner.output_weights_[known], A[known]), np.linalg.norm(A[known], axis=0)
+
+
+def test_the_layer_below_a_rectifier_is_learned(network, rectified):
+    _, _, A, b, h, floor = network
+    known = rectified.column_identifiable_
+    assert 20 < np.count_nonzero(known) < 30
+    order, lengths = _in_order(rectified, A)
+    np.testing.assert_allclose(rectified.output_weights_[known][:, order], (A / lengths)[known], atol=1e-6)
+    np.testing.assert_allclose(rectified.output_bias_[known], (b + floor)[known], atol=1e-6)
+    assert np.isnan(rectified.output_weights_[~known]).all()
+    assert np.isnan(rectified.output_bias_[~known]).all()
+    assert rectified.report_.converged
+    assert (rectified.report_.n_rows, rectified.report_.n_features, rectified.n_hidden_) == (600, 30, 4)
+    assert rectified.outlier_rows_.shape == (600,)
+    expected = RectifiedGaussianLearner().fit((h[:600] * lengths)[~rectified.outlier_rows_]).distribution_
+    np.testing.assert_allclose(rectified.hidden_distribution_.bias[order], expected.bias, atol=1e-5)
+
+
+def test_units_of_rows_held_out(network, rectified):
+    _, X, A, _, h, floor = network
+    order, lengths = _in_order(rectified, A)
+    with pytest.warns(UserWarning, match="feature names"):  # scikit-learn's: fitted with names
+        units = rectified.transform(X)
+    np.testing.assert_allclose(units[:, order], h[600:] * lengths, atol=1e-6)
+    np.testing.assert_array_equal(units[:, order] == 0.0, h[600:] == 0.0)
+    known = rectified.column_identifiable_
+    rows = rectified.inverse_transform(units)
+    np.testing.assert_allclose(rows[:, known], X[:, known], atol=1e-6)
+    assert (rows[:, known] == floor[known]).any()
+    sample = rectified.sample(500, random_state=1)[:, known]
+    assert (sample >= floor[known]).all()
+    spread = network[0][:, known].std(axis=0) * np.sqrt(1 / 500 + 1 / 600)
+    assert (np.abs(sample.mean(axis=0) - network[0][:, known].mean(axis=0)) < 5 * spread).all()
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_outlier_cells_do_not_move_a_row(network, rectified):
+    _, X, A, _, h, _ = network
+    spoiled = X[:40].copy()
+    spoiled[:, ::10] += 50.0  # three outputs of thirty
+    order, lengths = _in_order(rectified, A)
+    # A row has 12 to 17 outputs on, of which it needs 4: those spoiled are outvoted.
+    np.testing.assert_allclose(rectified.transform(spoiled)[:, order], (h[600:] * lengths)[:40], atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_rows_that_do_not_tell_their_units_are_nan(network, rectified):
+    _, X, _, _, _, floor = network
+    rows = np.vstack([X[:2], floor])
+    with pytest.warns(WeakRowsWarning, match="1 of 3 rows"):
+        units = rectified.transform(rows)
+    assert np.isnan(units[2]).all()
+    assert np.isfinite(units[:2]).all()
+
+
+def test_a_rectified_layer_in_a_file(network, rectified, tmp_path):
+    rectified.save(tmp_path / "model")
+    loaded = TwoLayerReLULearner.load(tmp_path / "model")
+    frame = pd.DataFrame(network[1][:20], columns=rectified.feature_names_in_)
+    np.testing.assert_array_equal(loaded.transform(frame), rectified.transform(frame))
+    np.testing.assert_array_equal(loaded.sample(5, 0), rectified.sample(5, 0))
+    np.testing.assert_array_equal(loaded.outlier_rows_, rectified.outlier_rows_)
+    np.testing.assert_array_equal(loaded.floor, network[-1])
+    assert loaded.report_ == rectified.report_
+    assert list(loaded.feature_names_in_) == [f"x{i}" for i in range(30)]
+
+
+def test_auto_and_a_tolerance(network, rectified):
+    X, floor = network[0], network[-1]
+    noisy = np.where(floor == X, floor + 1e-3 * seeded(6).uniform(-1.0, 1.0, X.shape), X)
+    learner = TwoLayerReLULearner(floor=floor, floor_tolerance=1e-3).fit(noisy)
+    assert learner.n_hidden_ == 4
+    np.testing.assert_allclose(learner.output_weights_, rectified.output_weights_, atol=1e-6)
+    np.testing.assert_allclose(learner.output_bias_, rectified.output_bias_, atol=1e-6)
+    frame = pd.DataFrame(network[1][:20], columns=rectified.feature_names_in_)
+    np.testing.assert_allclose(learner.transform(network[1][:20]), rectified.transform(frame), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"floor": 0.0, "method": "separable"}, "undoes no rectifier"),
+        ({"floor": [0.0, 1.0]}, "floor must be a number or one number per column"),
+        ({"floor": 0.0, "floor_tolerance": -1.0}, "floor_tolerance"),
+        ({"floor": -1.0, "n_hidden": 0}, "n_hidden must be a whole number"),
+        ({"floor": -1.0, "n_hidden": "x"}, "n_hidden must be a whole number"),
+        ({"floor": 0.0}, "Negative values"),
+        ({"floor": -1.0, "n_hidden": 40}, "needs more outputs than hidden units"),
+    ],
+)
+def test_rectified_outputs_that_are_none(network, options, match):
+    learner = TwoLayerReLULearner(**{"n_hidden": 4} | options)
+    with pytest.raises((InvalidDataError, InvalidParameterError), match=match):
+        learner.fit(network[0])
+    with pytest.raises(NotFittedError):
+        learner.transform(network[0])
+
+
+def test_only_a_floor_of_zero_or_more_asks_for_such_tables():
+    assert not get_tags(TwoLayerReLULearner()).input_tags.positive_only
+    assert not get_tags(TwoLayerReLULearner(floor=-1.0)).input_tags.positive_only
+    assert get_tags(TwoLayerReLULearner(floor=0.0)).input_tags.positive_only
+    assert not get_tags(TwoLayerReLULearner()).input_tags.allow_nan
+
+
+def test_someone_hears_of_every_step(drawn):
+    heard = []
+    TwoLayerReLULearner(4).watched_by(heard.append).fit(drawn[0])
+    stages = list(dict.fromkeys(step.stage for step in heard))
+    assert stages == ["Finding the space of the rows", "Finding units", "Learning the law of the units"]
 
 
 # --- mistakes found, to be mended -----------------------------------------------------------------

@@ -6,7 +6,8 @@ from scipy.special import log_ndtr, ndtr
 
 from tests.references import row_density as reference
 from tests.references.likelihood import lower_orthant
-from unrelu.kernels.row_density import cell_residuals, log_densities, log_probability_and_hazard, seen_totals
+from unrelu.kernels.normal import log_probability_and_hazard
+from unrelu.kernels.row_density import cell_residuals, log_densities, seen_totals
 
 
 def model(seed, d, largest=None):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unrelu.errors import InvalidDataError
-from unrelu.recovery.matrix.cells import DenseCells, HeldOut
+from unrelu.recovery.matrix.cells import DenseCells
 from unrelu.recovery.matrix.contracts import Task
 from unrelu.recovery.matrix.descent import CensoredALS
 from unrelu.recovery.matrix.fitting import fit_task

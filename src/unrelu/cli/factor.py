@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from unrelu.contracts import FloatArray
     from unrelu.estimators import ReLUMatrixRecovery
 
-_IN_PYTHON = "give unrelu.papers.Likelihood"
-
-
 @command(
     {
         "What components_, bias_ and hidden() say of them": "What is said of them",
@@ -41,7 +38,7 @@ _IN_PYTHON = "give unrelu.papers.Likelihood"
         "The best state is kept: raise max_iter, or go on from it with warm_start=True": "To go on, raise --max-iter,"
         " or run the same command again with --state FILE",
         "To go on, run the same again": "To go on, run the same command again",
-        _IN_PYTHON: "which is a Python object. In Python, give unrelu.papers.Likelihood",
+        "the bias's density: give": "the density of the biases, which is a Python object: in Python, give",
     }
 )
 def factor(

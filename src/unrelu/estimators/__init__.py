@@ -5,10 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from unrelu.estimators.learner import RectifiedGaussianLearner, merge
-
 if TYPE_CHECKING:
     from unrelu.estimators.latent import ReLULatentRecovery, recall, recover_latent
+    from unrelu.estimators.learner import RectifiedGaussianLearner, merge
     from unrelu.estimators.matrix import ReLUMatrixRecovery
     from unrelu.estimators.mixture import RectifiedGaussianMixture
     from unrelu.estimators.outliers import FloorOutlierDetector
@@ -32,8 +31,10 @@ _HOME = {
     "FloorOutlierDetector": "unrelu.estimators.outliers",
     "ReLULatentRecovery": "unrelu.estimators.latent",
     "ReLUMatrixRecovery": "unrelu.estimators.matrix",
+    "RectifiedGaussianLearner": "unrelu.estimators.learner",
     "RectifiedGaussianMixture": "unrelu.estimators.mixture",
     "TwoLayerReLULearner": "unrelu.estimators.two_layer",
+    "merge": "unrelu.estimators.learner",
     "peel": "unrelu.estimators.peeling",
     "recall": "unrelu.estimators.latent",
     "recover_latent": "unrelu.estimators.latent",
@@ -41,7 +42,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Whoever only learns does not wait for the other estimators' modules."""
+    """Whoever needs one estimator does not wait for the others' modules."""
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'unrelu.estimators' has no attribute {name!r}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,9 +23,10 @@ from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.samples import ArraySamples
 from unrelu.samples.blocks import as_floats
 from unrelu.statistics.screening import ScreeningQuestion
-from unrelu.statistics.tiles import as_stored
-from unrelu.storage import FilePath
 from unrelu.validation import column_label, floor_per_column, listed
+
+if TYPE_CHECKING:
+    from unrelu.storage import FilePath
 
 _LARGEST_WEIGHT = 1e100
 
@@ -110,14 +111,6 @@ class FloorEstimator(BaseEstimator):
         values = as_floats(self._values(X, reset=reset, smallest=smallest))
         self._screen(ArraySamples(values, feature_names=self._names()))
         return values
-
-    def _heights(self, X: Any, *, reset: bool, smallest: int = 2) -> FloatArray:
-        """Heights above the floor, 0 where a value counts as floored, NaN where nothing was observed."""
-        values = self._floats(X, reset=reset, smallest=smallest)
-        assumptions = self._assumptions()
-        heights: FloatArray = values.astype(np.float64) - as_stored(np.array(assumptions.floor), values)
-        heights[heights <= assumptions.floor_tolerance] = 0.0
-        return heights
 
     def _screen(self, samples: Samples) -> None:
         """Raise InvalidDataError for cells that are infinite, huge or below their floor."""

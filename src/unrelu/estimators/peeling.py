@@ -15,6 +15,7 @@ from unrelu.estimators.base import FloorEstimator
 from unrelu.methods import Method, method_named
 from unrelu.recovery.layers.peeled import Peeled
 from unrelu.recovery.layers.peeling import Outputs, peel_layers
+from unrelu.statistics.tiles import as_stored
 
 
 def peel(
@@ -56,10 +57,13 @@ class OutputReader(FloorEstimator):
     """Base of what undoes the rectifier of a layer: tables as heights above the floor, whole rows only."""
 
     def _outputs(self, X: Any, *, reset: bool, smallest: int = 2) -> Outputs:
-        heights = self._heights(X, reset=reset, smallest=smallest)
-        if np.isnan(heights).any():
+        values = self._floats(X, reset=reset, smallest=smallest)
+        if np.isnan(values).any():
             raise InvalidDataError("X holds NaN: layers are found from whole rows. Leave the rows with NaN out.")
-        return Outputs(heights, np.array(self._assumptions().floor), self._names())
+        assumptions = self._assumptions()
+        level = as_stored(np.array(assumptions.censoring), values)
+        heights = np.maximum(values.astype(np.float64) - level, 0.0)
+        return Outputs(heights, level, np.array(assumptions.floor), self._names())
 
 
 class _Table(OutputReader):

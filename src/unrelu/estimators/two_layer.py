@@ -151,6 +151,11 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         assert self._learned is not None
         return self._learned
 
+    def check_loaded(self) -> None:
+        """Raise InvalidDataError if a file's layer is not one of its columns."""
+        if len(self.output_bias_) != self.n_features_in_:
+            raise InvalidDataError(f"its layer has {len(self.output_bias_)} outputs, not {self.n_features_in_}")
+
     def _output_layer(self) -> Any:
         learned = self._result()
         return learned.layers[0] if isinstance(learned, Peeled) else learned.layer
@@ -201,7 +206,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
             return learned.layer.hidden(_whole(self._values(X, reset=False, smallest=1)))
         from unrelu.recovery.layers.inverting import units_of
 
-        return units_of(learned.layers[0], self._outputs(X, reset=False, smallest=1).heights, self._seed())
+        return units_of(learned.layers[0], self._outputs(X, reset=False, smallest=1), self._seed())
 
     def inverse_transform(self, H: ArrayLike) -> FloatArray:
         """Rows of hidden units: A h + a, not below the floor; NaN for outputs that are not determined."""

@@ -22,7 +22,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from unrelu.contracts import FloatArray
-from unrelu.kernels.row_density import log_probability_and_hazard
+from unrelu.kernels.normal import log_probability_and_hazard
 
 _FAR = 1e5  # standard deviations above the floor at which a zero pulls like a seen 0, to all digits
 

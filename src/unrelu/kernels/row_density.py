@@ -26,27 +26,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from unrelu.contracts import FloatArray
-from unrelu.kernels.normal import distribution
+from unrelu.kernels.normal import log_probability_and_hazard
 
 FLOORED, SEEN, MISSING = 0, 1, 2
 
 _LOG_2PI = math.log(2.0 * math.pi)
-_SQRT_2PI = math.sqrt(2.0 * math.pi)
 _SMALLEST_VARIANCE = 1e-12  # what rounding leaves of a variance that is nothing
-_DEEP = -35.0  # below it Phi underflows soon, and its asymptotic series is exact to rounding
 
 States = NDArray[np.int8]
-
-
-@njit(cache=True, nogil=True, inline="always")
-def log_probability_and_hazard(a: float) -> tuple[float, float]:
-    """(log Phi(a), lambda = phi(a)/Phi(a))."""
-    if a > _DEEP:
-        probability = distribution(a)
-        return math.log(probability), math.exp(-0.5 * a * a) / (_SQRT_2PI * probability)
-    square = 1.0 / (a * a)
-    series = 1.0 - square * (1.0 - 3.0 * square * (1.0 - 5.0 * square * (1.0 - 7.0 * square)))
-    return -0.5 * (a * a + _LOG_2PI) - math.log(-a) + math.log(series), -a / series
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, RowParameters
 from unrelu.errors import ConstantColumnWarning, InvalidDataError
-from unrelu.statistics.column_tally import ColumnTally, ColumnTallyQuestion
 from unrelu.validation import column_label, label_columns, listed, warn
+
+if TYPE_CHECKING:
+    from unrelu.statistics.column_tally import ColumnTally
 
 
 def warn_of_constants(constant: BoolArray, names: tuple[str, ...] | None) -> None:
@@ -22,6 +26,8 @@ def warn_of_constants(constant: BoolArray, names: tuple[str, ...] | None) -> Non
 
 def checked_tally(evidence: Evidence, assumptions: Assumptions) -> ColumnTally:
     """The tally of a table whose every column can be learned from, or a clear error."""
+    from unrelu.statistics.column_tally import ColumnTallyQuestion  # the default method asks for no tally
+
     tally = evidence.collect(ColumnTallyQuestion.under(assumptions))
     tally.screening.check(assumptions.lowest, evidence.feature_names)
     names = evidence.feature_names

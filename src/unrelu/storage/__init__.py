@@ -6,9 +6,15 @@ kinds.py      everything that can be in one, and the shapes of its arrays: the s
 records.py    records and estimators to archives and back
 """
 
-from unrelu.storage.archives import ArchiveFormat, damaged, foreign_arrays, stated_format, stated_header
-from unrelu.storage.files import FilePath, atomic_write
-from unrelu.storage.records import Unsaved, load, read, write
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unrelu.storage.archives import ArchiveFormat, damaged, foreign_arrays, stated_format, stated_header
+    from unrelu.storage.files import FilePath, atomic_write
+    from unrelu.storage.records import Unsaved, load, read, write
 
 __all__ = [
     "ArchiveFormat",
@@ -23,3 +29,18 @@ __all__ = [
     "stated_header",
     "write",
 ]
+
+_HOME = {
+    **dict.fromkeys(
+        ("ArchiveFormat", "damaged", "foreign_arrays", "stated_format", "stated_header"), "unrelu.storage.archives"
+    ),
+    **dict.fromkeys(("FilePath", "atomic_write"), "unrelu.storage.files"),
+    **dict.fromkeys(("Unsaved", "load", "read", "write"), "unrelu.storage.records"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Whoever learns does not wait for the modules of files."""
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'unrelu.storage' has no attribute {name!r}")

@@ -55,17 +55,6 @@ KINDS = {
     "TruncatedSGD": _kind("methods"),
     "FilteredGradient": _kind("methods"),
     "MedianBias": _kind("methods"),
-    # layers
-    "OutputLayer": _kind(
-        "recovery.layers.decoding", weights="dp?", bias="d?", encoder="md", offset="m", noise="m"
-    ),
-    "LayerReport": _kind("recovery.layers.decoding"),
-    "TwoLayers": _kind("recovery.layers.two_layers", outlier_rows="n:bool"),
-    "TwoLayerReLULearner": _kind("estimators.two_layer"),
-    "PeeledLayer": _kind(
-        "recovery.layers.peeled", weights="dp?", bias="d?", floor="d", column_identifiable="d:bool"
-    ),
-    "Peeled": _kind("recovery.layers.peeled", hidden="mp", outlier_rows="n:bool"),
     # recovery of a matrix behind a rectifier
     "ReLUMatrixRecovery": _kind("estimators.matrix", floor_="d"),
     "MatrixFit": _kind("recovery.matrix.matrix", latent_mean="k"),
@@ -77,4 +66,15 @@ KINDS = {
     "MatrixState": _kind("recovery.matrix.state", "saved state"),
     "CensoredALS": _kind("recovery.matrix.descent"),
     "TobitEM": _kind("recovery.matrix.tobit"),
+    # layers
+    "OutputLayer": _kind(
+        "recovery.layers.decoding", weights="dp?", bias="d?", encoder="md", offset="m", noise="m"
+    ),
+    "LayerReport": _kind("recovery.layers.decoding"),
+    "TwoLayers": _kind("recovery.layers.two_layers", outlier_rows="n:bool"),
+    "TwoLayerReLULearner": _kind("estimators.two_layer"),
+    "PeeledLayer": _kind(
+        "recovery.layers.peeled", weights="dp?", bias="d?", floor="d", column_identifiable="d:bool"
+    ),
+    "Peeled": _kind("recovery.layers.peeled", hidden="mp", outlier_rows="n:bool"),
 }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -14,7 +14,29 @@ from unrelu.distribution import RandomState, RectifiedGaussian
 from unrelu.errors import InvalidDataError
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.matrix.contracts import MatrixReport
-from unrelu.storage import FilePath
+
+if TYPE_CHECKING:
+    from unrelu.storage import FilePath
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """Rows that a rectifier cut off: ``heights`` (n x d) above the ``level`` from where on a value is what it is.
+
+    ``level`` is the ``floor`` and the tolerance of the noise there: what is below it only says "not above". Both have
+    one number per column.
+    """
+
+    heights: FloatArray
+    level: FloatArray
+    floor: FloatArray
+    feature_names: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, rows: FloatArray) -> Self:
+        """Rows cut off at 0."""
+        zeros = np.zeros(rows.shape[1])
+        return cls(rows, zeros, zeros)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,4 +169,7 @@ class Peeled:
     @classmethod
     def load(cls, path: FilePath) -> Self:
         """Read what :meth:`save` wrote, with ``hidden`` empty; the example is there."""
-        return storage.read(path, cls)
+        peeled = storage.read(path, cls)
+        if not peeled.layers:
+            raise storage.damaged(path, "it holds no layer")
+        return peeled

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
 from unrelu.errors import CannotPeelError, DoubtfulUnitsWarning, InvalidDataError
 from unrelu.methods import Method
-from unrelu.recovery.layers.decoding import DecodedLayer, LayerReport, decode_by_facets
-from unrelu.recovery.layers.peeled import Peeled, PeeledLayer
+from unrelu.recovery.layers.decoding import LayerReport, OutputLayer, decode_by_facets
+from unrelu.recovery.layers.peeled import Outputs, Peeled, PeeledLayer
 from unrelu.recovery.layers.subspace import Subspace
 from unrelu.recovery.layers.units import ROWS_PER_UNIT, as_stage, hidden_law, warn_of
 from unrelu.recovery.matrix.cells import DenseCells
@@ -33,15 +33,6 @@ _LEAST = 1e-8  # of the root mean square of T: errors of T below this are roundi
 _FLAT = 1e-7  # of the largest entry of T: directions that vary less are not there
 
 
-@dataclass(frozen=True, eq=False)
-class Outputs:
-    """Rows that a rectifier cut off: ``heights`` (n x d) above the ``floor`` (d), 0 at it; and the columns' names."""
-
-    heights: FloatArray
-    floor: FloatArray
-    feature_names: tuple[str, ...] | None = None
-
-
 def peel_layers(
     outputs: Outputs,
     widths: Sequence[int | str],
@@ -53,19 +44,18 @@ def peel_layers(
 
     >>> rng = np.random.default_rng(0)
     >>> h, A = np.maximum(rng.standard_normal((500, 2)), 0.0), rng.standard_normal((12, 2))
-    >>> peeled = peel_layers(Outputs(np.maximum(h @ A.T + 0.3, 0.0), np.zeros(12)), [2])
+    >>> peeled = peel_layers(Outputs.of(np.maximum(h @ A.T + 0.3, 0.0)), [2])
     >>> bool(np.abs(peeled.layers[0].bias - 0.3).max() < 1e-6)
     True
     """
     rng = np.random.default_rng(seed)
-    n, d = outputs.heights.shape
-    peeled = Peeled((), outputs.heights, np.zeros(n, dtype=bool), None, outputs.feature_names)
-    floor, threshold = outputs.floor, np.zeros(d)
+    peeled = Peeled((), outputs.heights, np.zeros(len(outputs.heights), dtype=bool), None, outputs.feature_names)
+    threshold = np.zeros(outputs.heights.shape[1])
     for depth, width in enumerate(widths, start=1):
-        fit = _unrectified(peeled, width, seed, as_stage(f"Layer {depth}: undoing the rectifier", watch))
-        innermost, finding = depth == len(widths), as_stage(f"Layer {depth}: finding units", watch)
-        peeled, threshold = _with_units(peeled, fit, floor, innermost, rng, finding)
-        floor = np.zeros(len(threshold))
+        undoing, finding = (f"Layer {depth}: {doing}" for doing in ("undoing the rectifier", "finding units"))
+        fit = _unrectified(peeled, width, seed, as_stage(undoing, watch))
+        peeled, layer = _with_units(peeled, fit, outputs, depth == len(widths), rng, as_stage(finding, watch))
+        threshold, outputs = layer.threshold, Outputs.of(peeled.hidden)
     try:
         law = hidden_law(peeled.hidden, threshold, hidden_method, seed, watch)
     except InvalidDataError as error:
@@ -96,11 +86,11 @@ def _unrectified(so_far: Peeled, width: int | str, seed: int, watch: Watch) -> M
 
 
 def _with_units(
-    so_far: Peeled, fit: MatrixFit, floor: FloatArray, innermost: bool, rng: np.random.Generator, watch: Watch
-) -> tuple[Peeled, FloatArray]:
-    """What was peeled so far with the next layer, and the thresholds of its units."""
+    so_far: Peeled, fit: MatrixFit, outputs: Outputs, innermost: bool, rng: np.random.Generator, watch: Watch
+) -> tuple[Peeled, OutputLayer]:
+    """What was peeled so far with the next layer, and that layer without its rectifier, over the outputs known."""
     where = f"Layer {len(so_far.layers) + 1}: "
-    known = _known_outputs(fit, so_far.hidden)
+    known = _known_outputs(fit, outputs.heights)
     T = fit.hidden()[:, known]
     decoded = decode_by_facets(T, _space(fit, T, so_far, where), True, innermost, rng, watch)
     report, layer = replace(decoded.report, n_features=len(known)), decoded.layer
@@ -115,11 +105,11 @@ def _with_units(
     _warn(report, fit.report, where, innermost)
     outliers = so_far.outlier_rows.copy()
     outliers[~outliers] = ~decoded.genuine
-    found = _placed(decoded, known, floor, report, fit.report)
+    found = _placed(layer, known, outputs, report, fit.report)
     peeled = replace(
         so_far, layers=(*so_far.layers, found), hidden=layer.hidden(T[decoded.genuine]), outlier_rows=outliers
     )
-    return peeled, layer.threshold
+    return peeled, layer
 
 
 def _known_outputs(fit: MatrixFit, X: FloatArray) -> BoolArray:
@@ -157,12 +147,12 @@ def _space(fit: MatrixFit, T: FloatArray, so_far: Peeled, where: str) -> Subspac
 
 
 def _placed(
-    decoded: DecodedLayer, known: BoolArray, floor: FloatArray, report: LayerReport, matrix: MatrixReport
+    layer: OutputLayer, known: BoolArray, outputs: Outputs, report: LayerReport, matrix: MatrixReport
 ) -> PeeledLayer:
     """The layer with NaN for outputs that are not known; its bias measured from zero."""
     weights, bias = np.full((len(known), report.n_hidden), np.nan), np.full(len(known), np.nan)
-    weights[known], bias[known] = decoded.layer.weights, decoded.layer.bias + floor[known]
-    return PeeledLayer(weights, bias, floor, known, report, matrix)
+    weights[known], bias[known] = layer.weights, layer.bias + outputs.level[known]
+    return PeeledLayer(weights, bias, outputs.floor, known, report, matrix)
 
 
 def _warn(report: LayerReport, matrix: MatrixReport, where: str, innermost: bool) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.engines.local import map_in_threads
-from unrelu.statistics.subsample import row_keys
 
 _LEAST_CELLS, _MOST_CELLS = 1 << 14, 1 << 18  # per tile: worth a call, and small enough for a core's cache
 _FEWEST_TILES = 4
@@ -73,35 +72,6 @@ class SparseCells:
 
     def scaled(self, factor: float) -> SparseCells:
         return SparseCells(self.values * factor)
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Another table with a share of its observed cells hidden, chosen by a hash of their positions and the seed."""
-
-    table: Cells
-    share: float
-    seed: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.table.shape
-
-    def rows(self, start: int, stop: int) -> FloatArray:
-        return np.where(self.hidden(start, stop), np.nan, self.table.rows(start, stop))
-
-    def hidden(self, start: int, stop: int) -> BoolArray:
-        """Which cells of rows ``start`` to ``stop`` are hidden."""
-        width = self.shape[1]
-        keys = row_keys(self.seed, np.arange(start * width, stop * width)).reshape(stop - start, width)
-        chosen: BoolArray = keys < np.uint64(self.share * float(2**63)) * np.uint64(2)
-        return chosen
-
-    def part(self, rows: BoolArray, columns: BoolArray) -> DenseCells:
-        return DenseCells(self.rows(0, self.shape[0])[np.ix_(rows, columns)])
-
-    def scaled(self, factor: float) -> HeldOut:
-        return HeldOut(self.table.scaled(factor), self.share, self.seed)
 
 
 def tiles(shape: tuple[int, int]) -> list[slice]:

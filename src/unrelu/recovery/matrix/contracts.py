@@ -81,6 +81,14 @@ class MatrixMethod(Protocol):
 
 
 @dataclass(frozen=True)
+class ComponentChoice:
+    """The number chosen, and per number tried the relative error |X - ReLU(T)|/|X| over the held-out cells."""
+
+    n_components: int
+    errors: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True)
 class MatrixReport:
     """How the recovery went, in plain numbers.
 

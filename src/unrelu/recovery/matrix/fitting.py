@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +16,9 @@ from unrelu.recovery.matrix.contracts import MatrixMethod, Recovered, Task
 from unrelu.recovery.matrix.factors import Factors, in_gauge
 from unrelu.recovery.matrix.filling import Filling
 from unrelu.recovery.matrix.identifiability import Conditions, Core, conditions, find_core
-from unrelu.recovery.matrix.uncertainty import StandardErrors, standard_errors
+
+if TYPE_CHECKING:
+    from unrelu.recovery.matrix.uncertainty import StandardErrors
 
 _SMALL = 200_000  # cells: threads cost more than they give to products of such tables
 _USUAL = 1e6  # largest values between this and its inverse need no change of units
@@ -88,8 +91,16 @@ def _completed(cells: Cells, recovered: Recovered, core: Core, gauge: str) -> Ta
     placed = in_gauge(recovered.factors, "kept" if recovered.fixed_bias else gauge)
     mean: FloatArray = (placed.latent - standard.latent)[0]  # of the core's rows
     whole = whole.shifted(-mean)
-    errors = None if recovered.noise is None else standard_errors(cells, whole, recovered.noise)
+    errors = _errors(cells, whole, recovered.noise)
     return TaskFit(whole, mean, core, found, recovered, filling, errors)
+
+
+def _errors(cells: Cells, factors: Factors, noise: float | None) -> StandardErrors | None:
+    if noise is None:
+        return None
+    from unrelu.recovery.matrix.uncertainty import standard_errors
+
+    return standard_errors(cells, factors, noise)
 
 
 def _unit(cells: Cells) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -22,16 +23,17 @@ from unrelu.errors import (
     WeakRowsWarning,
 )
 from unrelu.recovery.matrix.cells import Cells, observed
-from unrelu.recovery.matrix.contracts import MatrixMethod, MatrixReport, Task
+from unrelu.recovery.matrix.contracts import ComponentChoice, MatrixMethod, MatrixReport, Task
 from unrelu.recovery.matrix.descent import CensoredALS
 from unrelu.recovery.matrix.factors import GAUGES, Factors
 from unrelu.recovery.matrix.filling import Filling
 from unrelu.recovery.matrix.fitting import TaskFit, fit_task
 from unrelu.recovery.matrix.identifiability import Conditions, effective_components
 from unrelu.recovery.matrix.methods import method_name
-from unrelu.recovery.matrix.rank import ComponentChoice, choose_components
-from unrelu.recovery.matrix.uncertainty import StandardErrors
 from unrelu.validation import check_choice, check_count, check_positive, label_columns, warn
+
+if TYPE_CHECKING:
+    from unrelu.recovery.matrix.uncertainty import StandardErrors
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,8 @@ def recover_matrix(
 
 def _choice(task: Task, request: MatrixRequest, seed: int) -> ComponentChoice:
     if request.n_components == "auto":
+        from unrelu.recovery.matrix.rank import choose_components
+
         return choose_components(task, lambda trial: fit_task(trial, request.method, request.gauge).factors, seed)
     k, (n, d) = int(request.n_components), task.cells.shape
     if k < 1:

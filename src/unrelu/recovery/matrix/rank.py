@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unrelu.contracts import FloatArray, Step, unwatched
+from unrelu.contracts import BoolArray, FloatArray, Step, unwatched
 from unrelu.engines.local import map_in_threads
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.recovery.matrix.cells import Cells, DenseCells, HeldOut, tiles
-from unrelu.recovery.matrix.contracts import CHOOSING, Task
+from unrelu.recovery.matrix.cells import Cells, DenseCells, tiles
+from unrelu.recovery.matrix.contracts import CHOOSING, ComponentChoice, Task
 from unrelu.recovery.matrix.factors import Factors
+from unrelu.statistics.subsample import row_keys
 
 _SHARE = 0.1
 _PATIENCE = 3  # numbers beyond the best one that must be worse before the search ends
@@ -22,11 +23,32 @@ _TOLD = 4  # errors that one line tells of
 
 
 @dataclass(frozen=True)
-class ComponentChoice:
-    """The number chosen, and per number tried the relative error |X - ReLU(T)|/|X| over the held-out cells."""
+class HeldOut:
+    """Another table with a share of its observed cells hidden, chosen by a hash of their positions and the seed."""
 
-    n_components: int
-    errors: tuple[tuple[int, float], ...] = ()
+    table: Cells
+    share: float
+    seed: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.table.shape
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        return np.where(self.hidden(start, stop), np.nan, self.table.rows(start, stop))
+
+    def hidden(self, start: int, stop: int) -> BoolArray:
+        """Which cells of rows ``start`` to ``stop`` are hidden."""
+        width = self.shape[1]
+        keys = row_keys(self.seed, np.arange(start * width, stop * width)).reshape(stop - start, width)
+        chosen: BoolArray = keys < np.uint64(self.share * float(2**63)) * np.uint64(2)
+        return chosen
+
+    def part(self, rows: BoolArray, columns: BoolArray) -> DenseCells:
+        return DenseCells(self.rows(0, self.shape[0])[np.ix_(rows, columns)])
+
+    def scaled(self, factor: float) -> HeldOut:
+        return HeldOut(self.table.scaled(factor), self.share, self.seed)
 
 
 def choose_components(task: Task, fit: Callable[[Task], Factors], seed: int) -> ComponentChoice:
