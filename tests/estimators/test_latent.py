@@ -9,10 +9,12 @@ import pytest
 from sklearn.base import clone
 
 import unrelu
+from tests.archives import rewrite
 from tests.references import latent as reference
 from unrelu import ReLULatentRecovery, recall, recover_latent
-from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, InvalidParameterError
-from unrelu.recovery import Gaussian, LatentLasso, RobustLatent
+from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, InvalidParameterError, ModelFileError
+from unrelu.recovery import GaussianPrior, LatentLasso, RobustLatent
+from unrelu.samples import ArraySamples
 
 METHODS = pytest.mark.parametrize("method", ["robust", "lasso"])
 
@@ -77,12 +79,12 @@ def test_from_a_rectified_gaussian():
     X = np.maximum(rng.standard_normal((5, 3)) @ W.T + bias, 0.0)
     V = X.copy()
     V[:, :5] = 7.0
-    recovery = ReLULatentRecovery.from_model(model, rank=3)
+    recovery = ReLULatentRecovery.from_model(model, n_components=3)
     assert recovery.weights.shape == (30, 3)
     assert np.abs(recovery.denoise(V) - X).max() < 0.01
-    assert np.abs(recall(model, V, rank=3) - X).max() < 0.01
+    assert np.abs(recall(model, V, n_components=3) - X).max() < 0.01
     V[:, :5] = np.nan
-    assert np.abs(recall(model, V, rank=3) - X).max() < 0.01
+    assert np.abs(recall(model, V, n_components=3) - X).max() < 0.01
 
 
 def test_from_a_fitted_learner():
@@ -94,8 +96,8 @@ def test_from_a_fitted_learner():
     V[:, :3] = 9.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AmbiguousOptimumWarning)
-        repaired = recall(learner, V, rank=2)
-    assert ReLULatentRecovery.from_model(learner, rank=2).weights.shape == (20, 2)
+        repaired = recall(learner, V, n_components=2)
+    assert ReLULatentRecovery.from_model(learner, n_components=2).weights.shape == (20, 2)
     assert np.median(np.abs(repaired - X[:20])) < 0.05
     assert np.median(np.abs(repaired - X[:20])[:, :3]) < 0.15
 
@@ -128,7 +130,7 @@ def test_doubtful_rows_are_named():
 
 def test_scikit_learn_manners():
     A, b, C, _, V = table()
-    recovery = ReLULatentRecovery(A, b, RobustLatent(Gaussian(2.0)), random_state=3)
+    recovery = ReLULatentRecovery(A, b, RobustLatent(GaussianPrior(2.0)), random_state=3)
     copy = pickle.loads(pickle.dumps(clone(recovery)))
     assert np.array_equal(copy.fit_transform(V), recovery.transform(V))
     assert np.array_equal(recovery.transform(pd.DataFrame(V)), recovery.transform(V))
@@ -138,6 +140,141 @@ def test_scikit_learn_manners():
     assert np.array_equal(V, before)
     assert np.abs(ReLULatentRecovery(A, b, random_state=np.random.default_rng(0)).transform(V) - C).max() < 0.05
 
+
+# --- rows that have no answer, reports, files -----------------------------------------------------
+
+
+@pytest.fixture
+def with_bad_rows():
+    """Rows 1, 4 and 40 say nothing, row 5 too little without a prior."""
+    A, b, _, _, V = table(n=70)
+    V[1], V[4], V[40] = np.nan, -1.0, np.inf
+    V[5] = np.where(np.arange(60) < 2, 5.0, 0.0)
+    return A, b, V
+
+
+@METHODS
+def test_bad_rows_are_skipped_where_that_is_wanted(with_bad_rows, method):
+    A, b, V = with_bad_rows
+    recovery = ReLULatentRecovery(A, b, method)
+    with pytest.raises(InvalidDataError, match=r"of 70 rows cannot .* Row 1 is missing .* skip_bad_rows=True"):
+        recovery.recover(V)
+    results = recovery.recover(V, skip_bad_rows=True)
+    bad = [1, 4, 5, 40] if method == "robust" else [1, 4, 40]
+    assert [i for i, result in enumerate(results) if result is None] == bad
+    assert [row for row, _ in recovery.report_.bad_rows] == bad
+    reasons = dict(recovery.report_.bad_rows)
+    for row, word in ((1, "missing"), (4, "no positive"), (40, "infinite")):
+        assert word in reasons[row]
+    assert not recovery.report_.converged
+    good = np.delete(np.arange(70), bad)
+    np.testing.assert_array_equal(recovery.rows_.done, np.isin(np.arange(70), good))
+    np.testing.assert_array_equal(recovery.transform(V, skip_bad_rows=True)[good], recovery.transform(V[good]))
+    assert np.isnan(recovery.denoise(V, skip_bad_rows=True)[bad]).all()
+    assert not recovery.outliers_[bad].any()
+
+
+def test_rows_that_turn_out_to_be_undetermined_are_skipped_too(with_bad_rows):
+    """Seven rows of the layer are the same row: an output that is seen there alone does not tell three numbers."""
+    A, b, V = with_bad_rows
+    A[:7], b[:7] = A[0], b[0]
+    V = np.delete(V, [1, 4, 5, 40], axis=0)
+    V[3, :7], V[3, 7:] = 5.0, np.nan
+    recovery = ReLULatentRecovery(A, b)
+    with pytest.raises(InvalidDataError, match=r"1 of (the first \d+|66) rows cannot .* Row 3 is not determined"):
+        recovery.recover(V)
+    assert recovery.recover(V, skip_bad_rows=True)[3] is None
+    assert recovery.rows_.done.sum() == len(V) - 1
+
+
+def test_a_table_of_bad_rows_only_is_refused(with_bad_rows):
+    A, b, V = with_bad_rows
+    with pytest.raises(InvalidDataError, match="2 of 2 rows cannot be recovered"):
+        ReLULatentRecovery(A, b).recover(V[[1, 4]], skip_bad_rows=True)
+
+
+def test_reports():
+    A, b, _, _, V = table(n=6)
+    V[2, :9] = np.nan
+    recovery = ReLULatentRecovery(A, b, prior="gaussian")
+    assert recovery.fit().report_.n_rows == 0
+    recovery.transform(V)
+    report = recovery.report_
+    assert (report.method, report.prior) == ("robust", "gaussian")
+    assert (report.n_rows, report.n_features, report.n_components) == (6, 60, 3)
+    assert report.share_missing == pytest.approx(9 / 360)
+    assert report.share_outliers == pytest.approx(recovery.outliers_.sum() / 351)
+    assert report.share_outliers == pytest.approx(0.2, abs=0.08)
+    assert report.noise_scale == pytest.approx(np.median([one.noise_scale for one in recovery.results_]))
+    assert (report.ambiguous_rows, report.bad_rows, report.converged) == ((), (), True)
+
+
+def test_whoever_watches_hears_of_the_rows():
+    A, b, _, _, V = table(n=70)
+    heard = []
+    ReLULatentRecovery(A, b).watched_by(heard.append).transform(V)
+    assert {(step.stage, step.total) for step in heard} == {("Recovering rows", 70)}
+    done = [step.done for step in heard]
+    assert (done[0], done[-1]) == (0, 70)
+    assert done == sorted(set(done))
+
+
+def test_rows_read_in_blocks():
+    A, b, _, _, V = table()
+    recovery = ReLULatentRecovery(A, b)
+    np.testing.assert_array_equal(recovery.transform(ArraySamples(V, block_rows=2)), recovery.transform(V))
+
+
+def test_a_floor_tolerance_makes_small_entries_floored():
+    A, b, _, X, _ = table(noise=0.0)
+    near = np.where(X == 0.0, 1e-3 * np.where(np.arange(60) % 2, 1.0, -1.0), X)
+    tolerant = ReLULatentRecovery(A, b, floor_tolerance=2e-3)
+    heights = np.where(np.abs(near) <= 2e-3, 0.0, near)
+    np.testing.assert_array_equal(tolerant.transform(near), ReLULatentRecovery(A, b).transform(heights))
+
+
+@pytest.mark.filterwarnings("ignore::unrelu.errors.AmbiguousOptimumWarning")
+@pytest.mark.parametrize(
+    "method", ["robust", "lasso", RobustLatent(GaussianPrior(2.0), 0.1), LatentLasso(intercept=True)]
+)
+def test_files(tmp_path, with_bad_rows, method):
+    A, b, V = with_bad_rows
+    recovery = ReLULatentRecovery(A, b, method, floor=0.0)
+    latent = recovery.transform(V, skip_bad_rows=True)
+    recovery.save(tmp_path / "layer.npz")
+    again = unrelu.load(tmp_path / "layer.npz")
+    assert again.report_ == recovery.report_
+    assert again.method == method
+    np.testing.assert_array_equal(again.rows_.latent, latent)
+    np.testing.assert_array_equal(again.outliers_, recovery.outliers_)
+    np.testing.assert_array_equal(again.transform(V, skip_bad_rows=True), latent)
+    ReLULatentRecovery(A, b).save(tmp_path / "layer.npz")
+    np.testing.assert_array_equal(ReLULatentRecovery.load(tmp_path / "layer.npz").weights, A)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "facts"),
+    [
+        ({"(weights)": np.ones((60, 2))}, {}),
+        ({"(weights)": np.full((60, 3), np.nan)}, {}),
+        ({"(bias)": np.ones(59)}, {}),
+        ({"rows_.latent": np.ones((6, 2))}, {}),
+        ({"rows_.inliers": np.ones((6, 60))}, {}),
+        ({}, {"content/attributes/report_/fields/n_rows": "6"}),
+        ({}, {"content/parameters/floor": "low"}),
+    ],
+)
+def test_damaged_files(tmp_path, arrays, facts):
+    A, b, _, _, V = table()
+    recovery = ReLULatentRecovery(A, b)
+    recovery.transform(V)
+    recovery.save(tmp_path / "layer.npz")
+    rewrite(tmp_path / "layer.npz", arrays, facts)
+    with pytest.raises(ModelFileError, match=r"layer\.npz is damaged"):
+        ReLULatentRecovery.load(tmp_path / "layer.npz")
+
+
+# --- bad input ------------------------------------------------------------------------------------
 
 A, B, _, _, TABLE = table()
 
@@ -183,10 +320,8 @@ def test_bad_input(error, message, call):
 
 
 def test_a_table_without_rows():
-    try:
-        assert ReLULatentRecovery(A, B).transform(np.empty((0, 60))).shape == (0, 3)
-    except InvalidDataError:
-        return
+    with pytest.raises(InvalidDataError, match="60 entries; got an array of shape"):
+        ReLULatentRecovery(A, B).transform(np.empty((0, 60)))
 
 
 @pytest.mark.parametrize("method", [RobustLatent(), LatentLasso()])
@@ -206,10 +341,8 @@ def test_fit_checks_the_layer():
 
 
 def test_inverse_transform_of_wrong_lengths():
-    try:
+    with pytest.raises(InvalidDataError, match="have 3 entries; got shape"):
         ReLULatentRecovery(A, B).inverse_transform(np.ones((2, 5)))
-    except InvalidDataError:
-        return
 
 
 def test_reference_draws_are_not_the_code_under_test():

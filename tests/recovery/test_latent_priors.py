@@ -7,7 +7,7 @@ from scipy.optimize import nnls
 import unrelu
 from tests.references import latent as reference
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.recovery import Gaussian, Nonnegative, RobustLatent, Sparse
+from unrelu.recovery import GaussianPrior, NonnegativePrior, RobustLatent, SparsePrior
 
 
 def bounded_noise(seed, d=80, k=5, size=0.05):
@@ -21,7 +21,7 @@ def bounded_noise(seed, d=80, k=5, size=0.05):
 @pytest.mark.parametrize("scale", [0.5, 1.0, 3.0])
 def test_gaussian_is_the_posterior_mean(scale):
     A, b, _, v = bounded_noise(0)
-    result = unrelu.recover_latent(A, b, v, RobustLatent(Gaussian(scale), noise_scale=0.05))
+    result = unrelu.recover_latent(A, b, v, RobustLatent(GaussianPrior(scale), noise_scale=0.05))
     precision = A.T @ A / 0.05**2 + np.eye(5) / scale**2
     assert result.inliers.all()
     assert np.abs(result.latent - np.linalg.solve(precision, A.T @ (v - b) / 0.05**2)).max() < 1e-9
@@ -40,7 +40,7 @@ def test_gaussian_with_fewer_outputs_than_latent_numbers():
     rng = np.random.default_rng(1)
     A, b, c = rng.standard_normal((6, 10)), np.full(6, 20.0), rng.standard_normal(10)
     v = A @ c + b + 0.01 * rng.uniform(-1.7, 1.7, 6)
-    result = unrelu.recover_latent(A, b, v, RobustLatent(Gaussian(), noise_scale=0.01))
+    result = unrelu.recover_latent(A, b, v, RobustLatent(GaussianPrior(), noise_scale=0.01))
     precision = A.T @ A / 0.01**2 + np.eye(10)
     assert np.abs(result.latent - np.linalg.solve(precision, A.T @ (v - b) / 0.01**2)).max() < 1e-4
     assert np.allclose(result.covariance, np.linalg.inv(precision), atol=1e-9)
@@ -73,7 +73,7 @@ def test_nonnegative_is_exact_where_c_is(seed):
 def test_nonnegative_is_nonnegative_least_squares():
     A, b, c, v = bounded_noise(3, size=0.5)
     assert (c < 0.0).any()
-    result = unrelu.recover_latent(A, b, v, RobustLatent(Nonnegative(), noise_scale=5.0))
+    result = unrelu.recover_latent(A, b, v, RobustLatent(NonnegativePrior(), noise_scale=5.0))
     assert result.inliers.all()
     assert np.abs(result.latent - nnls(A, v - b)[0]).max() < 1e-8
 
@@ -83,7 +83,7 @@ def test_sparse_gives_zeros():
     A, b, c = rng.standard_normal((200, 12)), np.full(200, 30.0), np.zeros(12)
     c[:3] = 1.0, -0.5, 1.0
     v = A @ c + b + 0.3 * rng.uniform(-1.7, 1.7, 200)
-    prior = Sparse(0.01)
+    prior = SparsePrior(0.01)
     result = unrelu.recover_latent(A, b, v, RobustLatent(prior, noise_scale=0.3))
     expected = reference.penalized(A.T @ A / 0.09, A.T @ (v - b) / 0.09, 100.0, False)
     assert np.abs(result.latent - expected).max() < 1e-5
@@ -95,20 +95,20 @@ def test_sparse_with_fewer_outputs_than_latent_numbers():
     rng = np.random.default_rng(5)
     A, b, c = rng.standard_normal((40, 60)), np.full(40, 20.0), np.zeros(60)
     c[[3, 30]] = 2.0, -2.0
-    result = unrelu.recover_latent(A, b, A @ c + b, RobustLatent(Sparse(0.5), noise_scale=0.05))
+    result = unrelu.recover_latent(A, b, A @ c + b, RobustLatent(SparsePrior(0.5), noise_scale=0.05))
     assert np.abs(result.latent - c).max() < 0.05
 
 
 def test_improper_priors_need_enough_entries():
     A, b, *_ = reference.draw(np.random.default_rng(6), 30, 5)
-    with pytest.raises(InvalidDataError, match="Only 3 entries"):
+    with pytest.raises(InvalidDataError, match="only 3 entries"):
         unrelu.recover_latent(A, b, np.concatenate([np.ones(3), np.zeros(27)]), prior="nonnegative")
     with pytest.raises(InvalidParameterError, match="fewer rows"):
         unrelu.recover_latent(A[:3], b[:3], np.ones(3), prior="nonnegative")
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, np.nan, np.inf, "x", None])
-@pytest.mark.parametrize("prior", [Gaussian, Sparse])
+@pytest.mark.parametrize("prior", [GaussianPrior, SparsePrior])
 def test_bad_scales(prior, scale):
     with pytest.raises(InvalidParameterError, match="scale"):
         prior(scale)
@@ -125,7 +125,7 @@ def test_unknown_priors():
 def test_a_class_is_no_prior():
     A, b, _, v, _ = reference.draw(np.random.default_rng(7), 20, 2)
     with pytest.raises(InvalidParameterError, match="prior"):
-        unrelu.recover_latent(A, b, v, prior=Gaussian)
+        unrelu.recover_latent(A, b, v, prior=GaussianPrior)
 
 
 def test_a_name_given_to_the_method():

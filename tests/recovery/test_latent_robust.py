@@ -257,7 +257,7 @@ def test_outputs_that_say_too_little():
     for v in (np.zeros(30), -np.ones(30)):
         with pytest.raises(InvalidDataError, match="no positive entry"):
             unrelu.recover_latent(A, b, v)
-    with pytest.raises(InvalidDataError, match=r"Only 3 entries .* 5 latent numbers"):
+    with pytest.raises(InvalidDataError, match=r"only 3 entries .* 5 latent numbers"):
         unrelu.recover_latent(A, b, np.concatenate([np.ones(3), np.zeros(27)]))
     with pytest.raises(InvalidDataError, match="missing everywhere"):
         unrelu.recover_latent(A, b, np.full(30, np.nan))

@@ -10,18 +10,17 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import TransformerMixin
 
-from unrelu.contracts import BoolArray, FloatArray
-from unrelu.distribution import RectifiedGaussian, generator
-from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, InvalidParameterError
+from unrelu.contracts import BoolArray, FloatArray, Samples
+from unrelu.distribution import RectifiedGaussian
+from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.estimators.base import FloorEstimator
 from unrelu.estimators.matrix import ReLUMatrixRecovery
-from unrelu.recovery.latent.priors import Prior, prior_named
-from unrelu.recovery.latent.recover import LatentLasso, LatentMethod, LatentResult, Layer, RobustLatent, recover_rows
-from unrelu.validation import check_choice, floor_per_column, listed, warn
-
-_NAMES = ("robust", "lasso")
+from unrelu.recovery.latent.contracts import LatentMethod, LatentReport, LatentResult, LatentRows, Layer
+from unrelu.recovery.latent.methods import latent_method
+from unrelu.recovery.latent.priors import Prior
+from unrelu.recovery.latent.recover import recover_rows, report_on, warn_of
 
 
 def recover_latent(
@@ -57,10 +56,12 @@ def recover_latent(
         raise InvalidDataError(
             f"v must be one vector, got an array of shape {vector.shape}: ReLULatentRecovery takes tables."
         )
-    return recovery.recover(vector[None])[0]
+    result = recovery.recover(vector[None])[0]
+    assert result is not None  # the only row is not skipped
+    return result
 
 
-class ReLULatentRecovery(TransformerMixin, BaseEstimator):
+class ReLULatentRecovery(TransformerMixin, FloorEstimator):
     """Latent vectors of many corrupted outputs of one layer: v = max(floor, A c + b) + e + w, row by row.
 
     Parameters
@@ -76,15 +77,21 @@ class ReLULatentRecovery(TransformerMixin, BaseEstimator):
         What is known of c. "gaussian" is c ~ N(0, I), as for the layers that RectifiedGaussianLearner learns.
     floor : float or one per output, default=0.0
         What the outputs are cut off at.
+    floor_tolerance : float, default=0.0
+        Entries within it of the floor, above or below, count as floored; 0 leaves it to the noise's scale.
     random_state : int, Generator or None, default=0
         Seeds the search for starts; every row uses the same.
 
     Attributes
     ----------
+    rows_ : LatentRows
+        Of the last table: everything about its rows, as arrays.
     results_ : list of LatentResult
-        Of the last table given to :meth:`transform` or :meth:`denoise`: everything about each row.
+        The same, row by row; None for a row that was skipped.
     outliers_ : array of bool
         Entries of that table that do not agree with their row's latent vector.
+    report_ : LatentReport
+        How it went with that table.
 
     Examples
     --------
@@ -99,8 +106,8 @@ class ReLULatentRecovery(TransformerMixin, BaseEstimator):
     (True, True)
     """
 
-    results_: list[LatentResult]
-    outliers_: BoolArray
+    rows_: LatentRows
+    report_: LatentReport
 
     def __init__(
         self,
@@ -110,6 +117,7 @@ class ReLULatentRecovery(TransformerMixin, BaseEstimator):
         *,
         prior: str | Prior | None = None,
         floor: ArrayLike = 0.0,
+        floor_tolerance: float = 0.0,
         random_state: Any = 0,
     ) -> None:
         self.weights = weights
@@ -117,6 +125,7 @@ class ReLULatentRecovery(TransformerMixin, BaseEstimator):
         self.method = method
         self.prior = prior
         self.floor = floor
+        self.floor_tolerance = floor_tolerance
         self.random_state = random_state
 
     @classmethod
@@ -125,13 +134,13 @@ class ReLULatentRecovery(TransformerMixin, BaseEstimator):
         model: Any,
         method: str | LatentMethod = "robust",
         *,
-        rank: int | None = None,
+        n_components: int | None = None,
         prior: str | Prior | None = "gaussian",
         random_state: Any = 0,
     ) -> Self:
         """The layer that a model describes: a RectifiedGaussian, a fitted learner of one, or a ReLUMatrixRecovery.
 
-        ``rank`` cuts the former to that many latent dimensions; ``prior`` is for method="robust" only.
+        ``n_components`` cuts the former to that many latent dimensions; ``prior`` is for method="robust" only.
 
         >>> import numpy as np
         >>> import unrelu
@@ -141,29 +150,32 @@ class ReLULatentRecovery(TransformerMixin, BaseEstimator):
         """
         known = prior if method == "robust" else None
         if isinstance(model, ReLUMatrixRecovery):
-            check_is_fitted(model)
-            floor, weights = np.array(model._assumptions().floor), model.components_.T.copy()
-            return cls(weights, model.bias_, method, prior=known, floor=floor, random_state=random_state)
+            weights = model.components_.T.copy()
+            return cls(weights, model.bias_, method, prior=known, floor=model.floor_, random_state=random_state)
         law = getattr(model, "distribution_", model)
         if not isinstance(law, RectifiedGaussian):
             raise InvalidParameterError(
                 f"No layer in {type(model).__name__}: give a RectifiedGaussian, a fitted RectifiedGaussianLearner or a"
                 " fitted ReLUMatrixRecovery."
             )
-        return cls(law.weights(rank), law.bias, method, prior=known, floor=law.floor, random_state=random_state)
+        weights = law.weights(n_components)
+        return cls(weights, law.bias, method, prior=known, floor=law.floor, random_state=random_state)
 
     def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: ARG002 - nothing is learned
-        """Check the parameters; nothing is learned from X."""
-        self._checked_method().check(self._layer())
+        """Check the parameters and forget the last table; nothing is learned from X."""
+        layer, method = self._layer(), latent_method(self.method, self.prior)
+        method.check(layer)
+        self.rows_ = LatentRows.empty(0, layer)
+        self.report_ = report_on(self.rows_, method)
         return self
 
-    def transform(self, V: ArrayLike) -> FloatArray:
-        """Latent vectors, one row per row of V."""
-        return np.stack([result.latent for result in self.recover(V)])
+    def transform(self, V: ArrayLike, skip_bad_rows: bool = False) -> FloatArray:
+        """Latent vectors, one row per row of V; NaN for rows that are skipped."""
+        return self._recovered(V, skip_bad_rows).latent
 
-    def denoise(self, V: ArrayLike) -> FloatArray:
-        """The outputs without noise and outliers: max(floor, A c + b)."""
-        return np.stack([result.clean for result in self.recover(V)])
+    def denoise(self, V: ArrayLike, skip_bad_rows: bool = False) -> FloatArray:
+        """The outputs without noise and outliers: max(floor, A c + b); NaN for rows that are skipped."""
+        return self._recovered(V, skip_bad_rows).clean
 
     def inverse_transform(self, C: ArrayLike) -> FloatArray:
         """The outputs of latent vectors."""
@@ -172,29 +184,62 @@ class ReLULatentRecovery(TransformerMixin, BaseEstimator):
             raise InvalidDataError(
                 f"Latent vectors of this layer have {layer.weights.shape[1]} entries; got shape {latent.shape}."
             )
-        return layer.output(latent) + self._floor()
+        return layer.output(latent) + self._floors()
 
-    def recover(self, V: ArrayLike) -> list[LatentResult]:
-        """Everything about each row of V; also kept as :attr:`results_`."""
-        layer, method, floor = self._layer(), self._checked_method(), self._floor()
+    def recover(self, V: ArrayLike, skip_bad_rows: bool = False) -> list[LatentResult | None]:
+        """Everything about each row of V, an array, a data frame or rows read in blocks; kept as :attr:`results_`.
+
+        Rows from which nothing can be recovered are an error. With ``skip_bad_rows`` they have no result, and
+        :attr:`report_` says why, as long as there are others.
+
+        >>> import numpy as np
+        >>> import unrelu
+        >>> memory = unrelu.ReLULatentRecovery([[1.0], [2.0], [3.0]], [0.0, 0.0, 0.0])
+        >>> results = memory.recover([[2.0, 4.0, 6.0], [0.0, 0.0, 0.0]], skip_bad_rows=True)
+        >>> results[1] is None, memory.report_.bad_rows[0][1][:21]
+        (True, 'has no positive entry')
+        """
+        return self._recovered(V, skip_bad_rows).results()
+
+    def _recovered(self, V: Any, skip_bad_rows: bool) -> LatentRows:
+        layer, method, floor = self._layer(), latent_method(self.method, self.prior), self._floors()
         method.check(layer)
-        table = _numbers("V", V)
+        table = np.concatenate([block.values for block in V.blocks()]) if isinstance(V, Samples) else _numbers("V", V)
         if table.ndim != 2 or table.shape[1] != len(layer.bias) or len(table) == 0:
             raise InvalidDataError(
                 f"Outputs of this layer have {len(layer.bias)} entries; got an array of shape {table.shape}."
             )
-        seed = int(generator(self.random_state).integers(2**31))
-        found = recover_rows(layer, table - floor, method, seed)
-        results = [replace(result, clean=result.clean + floor) for result in found]
-        self.results_ = results
-        self.outliers_ = np.stack(
-            [~(result.inliers | np.isnan(row)) for result, row in zip(results, table, strict=True)]
-        )
-        _warn(results)
-        return results
+        heights = table - floor
+        heights[np.abs(heights) <= self._assumptions().floor_tolerance] = 0.0
+        rows = recover_rows(layer, heights, method, self._seed(), self._watch, skip_bad_rows)
+        self.rows_ = replace(rows, clean=rows.clean + floor)
+        self.report_ = report_on(rows, method)
+        warn_of(self.report_)
+        return self.rows_
+
+    # --- what was recovered -----------------------------------------------------------------------
+
+    @property
+    def results_(self) -> list[LatentResult | None]:
+        return self.rows_.results()
+
+    @property
+    def outliers_(self) -> BoolArray:
+        return self.rows_.flagged
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = False  # noise may be below the floor
+        return tags
+
+    def check_loaded(self) -> None:
+        """Raise InvalidParameterError or InvalidDataError if a file held what no layer can have given."""
+        shape = self._layer().weights.shape
+        if "rows_" in vars(self) and (self.rows_.clean.shape[1], self.rows_.latent.shape[1]) != shape:
+            raise InvalidDataError("its rows are not those of its layer")
 
     def _layer(self) -> Layer:
         weights, bias = _numbers("weights", self.weights), _numbers("bias", self.bias)
@@ -207,29 +252,11 @@ class ReLULatentRecovery(TransformerMixin, BaseEstimator):
         for name, values in (("weights", weights), ("bias", bias)):
             if not np.isfinite(values).all():
                 raise InvalidParameterError(f"{name} must be finite, but holds NaN or infinite values.")
-        return Layer(np.ascontiguousarray(weights), bias - floor_per_column(self.floor, len(bias)))
+        self.n_features_in_ = len(bias)
+        return Layer(np.ascontiguousarray(weights), bias - self._floors())
 
-    def _floor(self) -> FloatArray:
-        return floor_per_column(self.floor, len(_numbers("bias", self.bias)))
-
-    def _checked_method(self) -> LatentMethod:
-        prior = prior_named(self.prior)
-        if not isinstance(self.method, str):
-            if isinstance(self.method, type) or not hasattr(self.method, "recover"):
-                raise InvalidParameterError(
-                    f"method must be one of {', '.join(_NAMES)} or an object of unrelu.recovery, got {self.method!r}."
-                )
-            if self.prior is not None:
-                raise InvalidParameterError(
-                    "Give the prior to the method's object, as RobustLatent(prior), not beside it."
-                )
-            return self.method
-        check_choice("method", self.method, _NAMES)
-        if self.method == "lasso":
-            if self.prior is not None:
-                raise InvalidParameterError("method='lasso' takes no prior: leave it out, or use method='robust'.")
-            return LatentLasso()
-        return RobustLatent(prior)
+    def _floors(self) -> FloatArray:
+        return np.array(self._assumptions().floor)
 
 
 def recall(
@@ -237,14 +264,14 @@ def recall(
     V: ArrayLike,
     method: str | LatentMethod = "robust",
     *,
-    rank: int | None = None,
+    n_components: int | None = None,
     prior: str | Prior | None = "gaussian",
     random_state: Any = 0,
 ) -> FloatArray:
     """Associative memory: the rows of V as the model would have them, corrupted entries corrected, missing ones filled.
 
     ``model`` is what was learned from clean or slightly dirty rows: a RectifiedGaussian, a fitted learner of one, or a
-    ReLUMatrixRecovery; ``rank`` cuts the former to that many latent dimensions.
+    ReLUMatrixRecovery; ``n_components`` cuts the former to that many latent dimensions.
 
     >>> import numpy as np
     >>> import unrelu
@@ -256,7 +283,9 @@ def recall(
     >>> bool(np.abs(unrelu.recall(memory, V) - X[290:]).max() < 0.01)
     True
     """
-    memory = ReLULatentRecovery.from_model(model, method, rank=rank, prior=prior, random_state=random_state)
+    memory = ReLULatentRecovery.from_model(
+        model, method, n_components=n_components, prior=prior, random_state=random_state
+    )
     return memory.denoise(V)
 
 
@@ -265,13 +294,3 @@ def _numbers(name: str, values: ArrayLike) -> FloatArray:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidDataError(f"{name} must be an array of numbers: {error}.") from error
-
-
-def _warn(results: list[LatentResult]) -> None:
-    unsure = [i for i, result in enumerate(results) if not result.unambiguous]
-    if unsure:
-        rows = "v" if len(results) == 1 else f"rows {listed([str(i) for i in unsure])}"
-        warn(
-            f"Two latent vectors explain {rows} about equally well: the result has both, as latent and rival.",
-            AmbiguousOptimumWarning,
-        )

@@ -7,18 +7,20 @@ noise, :class:`unrelu.ReLULatentRecovery` finds latent vectors (section 4; :mod:
 the last one are found by facets (:mod:`unrelu.recovery.layers`; :class:`unrelu.TwoLayerReLULearner`, ``unrelu.peel``).
 """
 
-from unrelu.recovery.latent.priors import Gaussian, Nonnegative, Sparse
-from unrelu.recovery.latent.recover import LatentLasso, LatentResult, RobustLatent
+from unrelu.recovery.latent.contracts import LatentResult
+from unrelu.recovery.latent.methods import LatentLasso, RobustLatent
+from unrelu.recovery.latent.priors import GaussianPrior, NonnegativePrior, NoPrior, SparsePrior
 from unrelu.recovery.matrix.descent import CensoredALS
 from unrelu.recovery.matrix.tobit import TobitEM
 
 __all__ = [
     "CensoredALS",
-    "Gaussian",
+    "GaussianPrior",
     "LatentLasso",
     "LatentResult",
-    "Nonnegative",
+    "NoPrior",
+    "NonnegativePrior",
     "RobustLatent",
-    "Sparse",
+    "SparsePrior",
     "TobitEM",
 ]

@@ -25,13 +25,13 @@ class SparseSamples:
 
     def __init__(self, matrix: Any, feature_names: Sequence[str] | None = None) -> None:
         is_sparse: bool = scipy.sparse.issparse(matrix)
-        if not is_sparse or matrix.ndim != 2:
-            raise InvalidDataError(f"Expected a scipy sparse matrix, got {type(matrix).__name__}.")
+        if not is_sparse or len(matrix.shape) != 2:
+            raise InvalidDataError(f"Expected rows and columns of a scipy sparse matrix, got {type(matrix).__name__}.")
         if feature_names is not None and len(feature_names) != matrix.shape[1]:
             raise InvalidParameterError(
                 f"{len(feature_names)} feature names for {matrix.shape[1]} columns: give one name per column."
             )
-        self.matrix: Any = scipy.sparse.csr_array(matrix)
+        self.matrix: Any = matrix.tocsr()
         self.feature_names = None if feature_names is None else tuple(map(str, feature_names))
 
     @property

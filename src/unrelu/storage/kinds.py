@@ -77,4 +77,17 @@ KINDS = {
         "recovery.layers.peeled", weights="dp?", bias="d?", floor="d", column_identifiable="d:bool"
     ),
     "Peeled": _kind("recovery.layers.peeled", hidden="mp", outlier_rows="n:bool"),
+    # latent vectors of corrupted outputs
+    "ReLULatentRecovery": _kind("estimators.latent"),
+    "LatentRows": _kind(
+        "recovery.latent.contracts",
+        latent="nk?", clean="nd?", outliers="nd?", inliers="nd:bool", noise_scale="n?", covariance="nkk?", rivals="nk?",
+    ),
+    "LatentReport": _kind("recovery.latent.contracts"),
+    "RobustLatent": _kind("recovery.latent.methods"),
+    "LatentLasso": _kind("recovery.latent.methods"),
+    "GaussianPrior": _kind("recovery.latent.priors"),
+    "SparsePrior": _kind("recovery.latent.priors"),
+    "NonnegativePrior": _kind("recovery.latent.priors"),
+    "NoPrior": _kind("recovery.latent.priors"),
 }  # fmt: skip

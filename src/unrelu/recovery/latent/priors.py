@@ -38,10 +38,10 @@ class NoPrior:
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class GaussianPrior:
     """c ~ N(0, scale^2 I): with scale 1 the z of the layers that RectifiedGaussianLearner learns.
 
-    >>> Gaussian(2.0).penalty
+    >>> GaussianPrior(2.0).penalty
     array([0.25, 0.  , 0.  ])
     """
 
@@ -60,10 +60,10 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
-class Sparse:
+class SparsePrior:
     """Few entries of c differ from 0: a Laplace law of that scale, whose mode is penalized by |c|_1 / scale.
 
-    >>> Sparse(0.5).penalty
+    >>> SparsePrior(0.5).penalty
     array([0., 2., 0.])
     """
 
@@ -82,10 +82,10 @@ class Sparse:
 
 
 @dataclass(frozen=True)
-class Nonnegative:
+class NonnegativePrior:
     """c >= 0, as for the output of another rectified layer.
 
-    >>> Nonnegative().penalty
+    >>> NonnegativePrior().penalty
     array([0., 0., 1.])
     """
 
@@ -98,10 +98,10 @@ class Nonnegative:
         return False
 
 
-_BY_NAME: dict[str, type[Gaussian] | type[Sparse] | type[Nonnegative]] = {
-    "gaussian": Gaussian,
-    "sparse": Sparse,
-    "nonnegative": Nonnegative,
+_BY_NAME: dict[str, type[GaussianPrior] | type[SparsePrior] | type[NonnegativePrior]] = {
+    "gaussian": GaussianPrior,
+    "sparse": SparsePrior,
+    "nonnegative": NonnegativePrior,
 }
 
 
@@ -117,3 +117,13 @@ def prior_named(prior: str | Prior | None) -> Prior:
             f"prior must be None, a name or an object of unrelu.recovery, got {prior!r}. Names: {', '.join(_BY_NAME)}."
         )
     return prior
+
+
+def prior_name(prior: Prior | None) -> str:
+    """What reports call a prior: its name, or its class's; "none" for none.
+
+    >>> prior_name(GaussianPrior(2.0)), prior_name(None)
+    ('gaussian', 'none')
+    """
+    names: dict[type, str] = {kind: name for name, kind in _BY_NAME.items()} | {NoPrior: "none", type(None): "none"}
+    return names.get(type(prior), type(prior).__name__.lower())

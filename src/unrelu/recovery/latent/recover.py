@@ -1,198 +1,130 @@
-"""From a layer and its corrupted outputs to latent vectors: the result, and the two methods side by side."""
+"""The conductor: latent vectors of all rows of a table, on all cores, and what is to be said of rows that have none."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
-from numbers import Real
-from typing import Protocol
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from unrelu.contracts import BoolArray, FloatArray
-from unrelu.engines.local import map_in_threads, one_blas_thread
-from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.recovery.latent.lasso import mean_slope, penalty_rule, solve_lasso
-from unrelu.recovery.latent.priors import NoPrior, Prior, prior_named
-from unrelu.recovery.latent.robust import recover_robustly
-from unrelu.validation import check_positive
+from unrelu.contracts import FloatArray, Step, Watch, unwatched
+from unrelu.engines.local import available_cores, map_in_threads, one_blas_thread
+from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError
+from unrelu.recovery.latent.contracts import LatentMethod, LatentReport, LatentResult, LatentRows, Layer
+from unrelu.recovery.latent.methods import method_name, prior_of
+from unrelu.validation import listed, warn
 
-_OFF = 1e-6  # share of outputs that are on
+_STAGE = "Recovering rows"
+_ROWS_AT_A_TIME = 32
 
 
-@dataclass(frozen=True)
-class LatentResult:
-    """What was recovered from one v.
+def recover_rows(
+    layer: Layer,
+    rows: FloatArray,
+    method: LatentMethod,
+    seed: int = 0,
+    watch: Watch = unwatched,
+    skip_bad_rows: bool = False,
+) -> LatentRows:
+    """Every row of a table of outputs, as heights above the floor; a row's result does not depend on the others.
 
-    ``latent`` is c; ``clean`` is ReLU(A c + b), the signal without noise and outliers; ``outliers`` is e, 0 at inliers
-    and NaN where v is missing; ``inliers`` marks entries that agree with c; ``noise_scale`` is the standard deviation
-    of w; ``covariance`` that of c's error. ``unambiguous`` is False where another vector, ``rival``, explains v as
-    well.
+    Rows that can be seen to be useless are looked for first. Those from which nothing can be recovered raise
+    InvalidDataError, or are left empty with ``skip_bad_rows`` if there are others.
+
+    >>> from unrelu.recovery.latent.methods import RobustLatent
+    >>> layer = Layer(np.array([[1.0], [2.0], [3.0]]), np.zeros(3))
+    >>> found = recover_rows(layer, np.array([[2.0, 4.0, 6.0], [0.0, 0.0, 0.0]]), RobustLatent(), skip_bad_rows=True)
+    >>> found.latent.round(6)
+    array([[ 2.],
+           [nan]])
     """
+    n, found = len(rows), LatentRows.empty(len(rows), layer)
+    faults = dict(_faults(layer, rows, method))
+    _refuse(faults, n, n, skip_bad_rows)
 
-    latent: FloatArray
-    clean: FloatArray
-    outliers: FloatArray
-    inliers: BoolArray
-    noise_scale: float
-    covariance: FloatArray
-    unambiguous: bool
-    rival: FloatArray | None
+    def at(row: int) -> LatentResult | str:
+        try:
+            return method.recover(layer, rows[row], seed)
+        except InvalidDataError as error:
+            return f"is not determined. {error}"
 
-
-@dataclass(frozen=True)
-class Layer:
-    """A layer x = ReLU(A c + b): ``weights`` A (d x k) and ``bias`` b (d)."""
-
-    weights: FloatArray
-    bias: FloatArray
-
-    def output(self, latent: FloatArray) -> FloatArray:
-        """ReLU(A c + b) of one latent vector, or of rows of them."""
-        clean: FloatArray = np.maximum(latent @ self.weights.T + self.bias, 0.0)
-        return clean
-
-
-class LatentMethod(Protocol):
-    """A way to recover c from v."""
-
-    def check(self, layer: Layer) -> None:
-        """Refuse layers that it cannot invert."""
-        ...
-
-    def recover(self, layer: Layer, v: FloatArray, seed: int) -> LatentResult: ...
+    watch(Step(_STAGE, 0, n))
+    size = max(_ROWS_AT_A_TIME, 4 * available_cores())
+    for first in range(0, n, size):
+        last = min(first + size, n)
+        good = [row for row in range(first, last) if row not in faults]
+        with one_blas_thread():
+            results = map_in_threads(at, good)
+        for row, result in zip(good, results, strict=True):
+            if isinstance(result, str):
+                faults[row] = result
+            else:
+                found.keep(row, result)
+        _refuse(faults, last, n, skip_bad_rows)
+        watch(Step(_STAGE, last, n))
+    return replace(found, faults=tuple(sorted(faults.items())))
 
 
-@dataclass(frozen=True)
-class RobustLatent:
-    """The default: the lowest optimum of a bounded loss, then least squares on what agrees with it.
+def report_on(rows: LatentRows, method: LatentMethod) -> LatentReport:
+    """How it went."""
+    done = rows.done
+    observed = ~np.isnan(rows.outliers[done])
+    scale = rows.noise_scale[done]
+    return LatentReport(
+        method=method_name(method),
+        prior=prior_of(method),
+        n_rows=len(done),
+        n_features=rows.clean.shape[1],
+        n_components=rows.latent.shape[1],
+        share_outliers=float(rows.flagged[done].sum() / max(observed.sum(), 1)),
+        share_missing=float(1.0 - observed.mean()) if observed.size else 0.0,
+        noise_scale=float(np.median(scale)) if len(scale) else None,
+        ambiguous_rows=tuple(np.flatnonzero(rows.ambiguous).tolist()),
+        bad_rows=rows.faults,
+    )
 
-    ``prior`` says what is known of c; ``noise_scale`` is the standard deviation of w where it is known.
 
-    >>> import unrelu
-    >>> rng = np.random.default_rng(0)
-    >>> A, b, c = rng.standard_normal((60, 3)), rng.standard_normal(60), np.array([0.6, -0.8, 0.1])
-    >>> v = np.maximum(A @ c + b, 0.0)
-    >>> v[:20] += 5.0
-    >>> result = unrelu.recover_latent(A, b, v)
-    >>> result.latent.round(6), result.inliers[:20].any()
-    (array([ 0.6, -0.8,  0.1]), np.False_)
-    """
-
-    prior: Prior = field(default_factory=NoPrior)
-    noise_scale: float | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "prior", prior_named(self.prior))
-        if self.noise_scale is not None:
-            check_positive("noise_scale", self.noise_scale)
-
-    def check(self, layer: Layer) -> None:
-        d, k = layer.weights.shape
-        if self.prior.proper:
-            return
-        if d < k:
-            raise InvalidParameterError(
-                f"weights has fewer rows ({d}) than columns ({k}): that many latent numbers cannot be told from so few"
-                " outputs. Give a prior, such as prior='gaussian'."
-            )
-        rank = int(np.linalg.matrix_rank(layer.weights))
-        if rank < k:
-            raise InvalidParameterError(
-                f"weights has rank {rank}, less than its {k} columns: latent vectors that differ give the same output."
-                " Drop dependent columns, or give a prior, such as prior='gaussian'."
-            )
-
-    def recover(self, layer: Layer, v: FloatArray, seed: int) -> LatentResult:
-        found = recover_robustly(layer.weights, layer.bias, v, self.prior, self.noise_scale, seed)
-        clean = layer.output(found.latent)
-        outliers = np.where(np.isnan(v), np.nan, np.where(found.inliers, 0.0, v - clean))
-        return LatentResult(
-            found.latent,
-            clean,
-            outliers,
-            found.inliers,
-            found.noise_scale,
-            found.covariance,
-            found.rival is None,
-            found.rival,
+def warn_of(report: LatentReport) -> None:
+    """Warn of rows that two latent vectors explain."""
+    if report.ambiguous_rows:
+        rows = "v" if report.n_rows == 1 else f"rows {listed(map(str, report.ambiguous_rows))}"
+        warn(
+            f"Two latent vectors explain {rows} about equally well: the result has both, as latent and rival.",
+            AmbiguousOptimumWarning,
         )
 
 
-@dataclass(frozen=True)
-class LatentLasso:
-    """Program (47) of Mazumdar and Rawat, as written: the layer taken for a linear one, c found up to the factor mu.
-
-    ``penalty`` is lambda, by default the rule of Theorem 4 for entries of A that are standard normal, |c| = ``norm``
-    and noise of at most ``noise_bound``. ``intercept`` takes the mean of ReLU(A c + b) - mu A c out of the outliers.
-
-    >>> import unrelu
-    >>> rng = np.random.default_rng(0)
-    >>> A, b, c = rng.standard_normal((2000, 3)), rng.standard_normal(2000), np.array([0.6, 0.0, 0.8])
-    >>> result = unrelu.recover_latent(A, b, np.maximum(A @ c + b, 0.0), method="lasso")
-    >>> bool(np.abs(result.latent - c).max() < 0.15)
-    True
-    """
-
-    penalty: float | None = None
-    intercept: bool = False
-    norm: float = 1.0
-    noise_bound: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_positive("norm", self.norm)
-        if self.penalty is not None:
-            check_positive("penalty", self.penalty)
-        if not (isinstance(self.noise_bound, Real) and 0.0 <= float(self.noise_bound) < math.inf):
-            raise InvalidParameterError(f"noise_bound must be a finite number of 0 or more, got {self.noise_bound!r}.")
-
-    def check(self, layer: Layer) -> None:
-        RobustLatent().check(layer)
-
-    def recover(self, layer: Layer, v: FloatArray, seed: int) -> LatentResult:  # noqa: ARG002 - nothing is drawn
-        seen = ~np.isnan(v)
-        weights, bias = layer.weights[seen], layer.bias[seen]
-        slope = mean_slope(bias, self.norm)
-        if np.linalg.matrix_rank(weights) < weights.shape[1]:
-            raise InvalidDataError(
-                f"The {seen.sum()} entries that are seen do not determine {weights.shape[1]} numbers."
+def _faults(layer: Layer, rows: FloatArray, method: LatentMethod) -> Mapping[int, str]:
+    """Why rows cannot be recovered, as far as that can be seen from their values."""
+    k, needed = layer.weights.shape[1], method.least_entries(layer)
+    faults: dict[int, str] = {}
+    for row, v in enumerate(rows):
+        above = int(np.count_nonzero(v > 0.0))
+        if np.isinf(v).any():
+            faults[row] = "holds infinite values: mark them as missing with NaN."
+        elif np.isnan(v).all():
+            faults[row] = "is missing everywhere (NaN): nothing can be recovered from it."
+        elif above == 0:
+            faults[row] = (
+                "has no positive entry: the layer is off everywhere, and any latent vector far enough below its"
+                " thresholds explains that."
             )
-        if slope < _OFF:
-            raise InvalidDataError("The layer is off nearly everywhere: its outputs say nothing of c to a linear fit.")
-        penalty = self.penalty or penalty_rule(bias, self.norm, self.noise_bound)
-        solved = solve_lasso(weights, v[seen], penalty, self.intercept)
-        latent = solved.c / slope
-        outliers = np.full(len(v), np.nan)
-        outliers[seen] = solved.e
-        inliers = seen & (outliers == 0.0)
-        clean = layer.output(latent)
-        left = (v[seen] - weights @ solved.c - solved.intercept)[solved.e == 0.0]
-        scale = float(np.sqrt((left**2).mean())) if len(left) else math.nan
-        gram = weights[solved.e == 0.0].T @ weights[solved.e == 0.0]
-        covariance = (scale / slope) ** 2 * np.linalg.pinv(gram, hermitian=True)
-        return LatentResult(latent, clean, outliers, inliers, scale, np.asarray(covariance), True, None)
+        elif above < needed:
+            faults[row] = (
+                f"has only {above} entries above the floor; {k} latent numbers need at least as many. Give a prior,"
+                " such as prior='gaussian'."
+            )
+    return faults
 
 
-def recover_rows(layer: Layer, rows: FloatArray, method: LatentMethod, seed: int) -> list[LatentResult]:
-    """Every row of a table of outputs, on all cores; a row's result does not depend on the others."""
-    for i, v in enumerate(rows):
-        _check_vector(v, i if len(rows) > 1 else None)
-
-    def at(i: int) -> LatentResult:
-        return method.recover(layer, rows[i], seed)
-
-    with one_blas_thread():
-        return map_in_threads(at, range(len(rows)))
-
-
-def _check_vector(v: FloatArray, row: int | None) -> None:
-    where = "v" if row is None else f"Row {row}"
-    if np.isinf(v).any():
-        raise InvalidDataError(f"{where} holds infinite values: mark them as missing with NaN.")
-    if np.isnan(v).all():
-        raise InvalidDataError(f"{where} is missing everywhere (NaN): nothing can be recovered from it.")
-    if not (v > 0.0).any():
-        raise InvalidDataError(
-            f"{where} has no positive entry: the layer is off everywhere, and any latent vector far enough below its"
-            " thresholds explains that. Leave it out."
-        )
+def _refuse(faults: Mapping[int, str], seen: int, n: int, skip: bool) -> None:
+    """Raise for rows that cannot be recovered, unless they are to be skipped and others are left."""
+    bad = len(faults)
+    if bad == 0 or (skip and bad < n):
+        return
+    first = min(faults)
+    if n == 1:
+        raise InvalidDataError(f"v {faults[first]}")
+    of = f"{n:,} rows" if seen == n else f"the first {seen:,} rows"
+    what_next = "" if bad == n else " skip_bad_rows=True leaves such rows empty and recovers the others."
+    raise InvalidDataError(f"{bad:,} of {of} cannot be recovered. Row {first} {faults[first]}{what_next}")

@@ -57,14 +57,7 @@ def recover_robustly(
     """One vector; missing entries are left out."""
     seen = ~np.isnan(v)
     A, b, v = np.ascontiguousarray(A[seen]), b[seen], v[seen]
-    k = A.shape[1]
     least = _LEAST * _typical(v)
-    above = int(np.count_nonzero(v > 0.0))
-    if above < k and not prior.proper:
-        raise InvalidDataError(
-            f"Only {above} entries of an output are above the floor; {k} latent numbers need at least as many. Give a"
-            " prior, such as prior='gaussian', or leave the output out."
-        )
     penalty = prior.penalty
     if noise_scale is not None:
         scale = max(noise_scale, least)
