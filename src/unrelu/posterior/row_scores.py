@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from unrelu.contracts import BoolArray, FloatArray
+from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import available_cores, map_in_threads
 from unrelu.kernels.row_density import cell_residuals, log_densities, seen_totals
 from unrelu.statistics.tiles import as_stored
@@ -36,6 +37,11 @@ class RowScores:
     scale: FloatArray
     correlation: FloatArray
     floor: FloatArray
+
+    @classmethod
+    def of(cls, model: RectifiedGaussian, floor_tolerance: float = 0.0) -> Self:
+        """The model's own; values up to the tolerance above its floor count as floored."""
+        return cls(model.bias, model.row_norms, model.correlation, model.floor + floor_tolerance)
 
     @cached_property
     def varying(self) -> BoolArray:

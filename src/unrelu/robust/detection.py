@@ -53,7 +53,7 @@ class OutlierScores:
         cls, model: RectifiedGaussian, mixture: Mixture | None, columns: ColumnIndex, how: tuple[float, int]
     ) -> Self:
         tolerance, seed = how
-        scores = RowScores(model.bias, model.row_norms, model.correlation, model.floor + tolerance)
+        scores = RowScores.of(model, tolerance)
         uncalibrated = cls(scores, mixture, columns, ScoreTail(np.zeros(1)))
         size = int(np.clip(_SIMULATED_CELLS // model.n_features, _FEWEST_SIMULATED, _MOST_SIMULATED))
         normals = np.random.default_rng(seed).standard_normal((size, model.n_features))
