@@ -195,13 +195,23 @@ class Assembly:
 class Census:
     """How many cells there were: per column those observed and those above the floor, of ``rows`` rows.
 
-    Numbers of cells, or their weights. ``apart`` is d x d: pairs of columns that are never above both floors.
+    Numbers of cells, or their weights. ``apart`` is d x d: pairs of columns that are never above both floors; None
+    where nobody asked.
     """
 
     rows: float
     observed: NDArray[Any]
     above: NDArray[Any]
-    apart: BoolArray
+    apart: BoolArray | None = None
+
+    @property
+    def shares(self) -> dict[str, Any]:
+        """The shares of cells that reports give."""
+        return {
+            "share_floored": 1.0 - float(self.above.sum() / self.observed.sum()),
+            "share_floored_by_column": tuple((1.0 - self.above / self.observed).tolist()),
+            "share_missing": 1.0 - float(self.observed.sum()) / (self.rows * len(self.observed)),
+        }
 
 
 @dataclass(frozen=True)
@@ -228,17 +238,15 @@ class LearningReport:
         cls, method: str, n_rows: int, effective_rows: float, census: Census, assembly: Assembly, **more: Any
     ) -> Self:
         """The report of a fit to rows with that census; ``more`` are the fields that a subclass adds."""
-        observed, above = census.observed, census.above
+        apart = 0 if census.apart is None else int(np.count_nonzero(np.triu(census.apart, 1)))
         return cls(
             method=method,
             n_rows=n_rows,
-            n_features=len(observed),
+            n_features=len(census.observed),
             effective_rows=effective_rows,
-            share_floored=1.0 - float(above.sum() / observed.sum()),
-            share_floored_by_column=tuple((1.0 - above / observed).tolist()),
-            share_missing=1.0 - float(observed.sum()) / (census.rows * len(observed)),
-            pairs_never_above_together=int(np.count_nonzero(np.triu(census.apart, 1))),
+            pairs_never_above_together=apart,
             assembly=assembly,
+            **census.shares,
             **more,
         )
 
@@ -266,6 +274,35 @@ class RobustReport(LearningReport):
     groups: tuple[RowGroup, ...]
     cut_p_value: float
     starts_disagreed: bool
+
+
+@dataclass(frozen=True)
+class MixtureReport:
+    """How the fit of a mixture went.
+
+    ``shares``: of the groups, from the largest down. ``rounds``: of EM, those of its start included. ``weight``: of all
+    rows, their number where they have no weights. ``log_likelihood``: of all rows, weighted as they are.
+    """
+
+    n_rows: int
+    n_features: int
+    share_floored: float
+    share_floored_by_column: tuple[float, ...]
+    share_missing: float
+    shares: tuple[float, ...]
+    rounds: int
+    converged: bool
+    weight: float
+    log_likelihood: float
+
+    @property
+    def n_components(self) -> int:
+        return len(self.shares)
+
+    @classmethod
+    def of(cls, n_rows: int, census: Census, **more: Any) -> Self:
+        """The report of a fit to rows with that census; ``more`` are the other fields."""
+        return cls(n_rows=n_rows, n_features=len(census.observed), **census.shares, **more)
 
 
 class MarginalEstimator(Protocol):

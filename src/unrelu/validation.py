@@ -86,11 +86,20 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     ...
     unrelu.errors.InvalidParameterError: Unknown filter 'medain'. Did you mean 'median'? There are: median, mean.
     """
-    if value in choices:
-        return
-    near = get_close_matches(str(value), choices, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise InvalidParameterError(f"Unknown {name} {value!r}.{hint} There are: {', '.join(choices)}.")
+    if value not in choices:
+        raise InvalidParameterError(f"Unknown {name} {value!r}. {suggestion(value, choices)}")
+
+
+def suggestion(value: str, choices: Iterable[str], there_are: str = "There are:", most: int = 20) -> str:
+    """Which of the choices may have been meant, and what there is.
+
+    >>> suggestion("as", ["As", "Pb"]), suggestion("x", ["As", "Pb"], "Its columns are")
+    ("Did you mean 'As'? There are: As, Pb.", 'Its columns are As, Pb.')
+    """
+    known = {choice.casefold(): choice for choice in choices}
+    near = get_close_matches(str(value).casefold(), known, n=1, cutoff=0.5)
+    meant = f"Did you mean {known[near[0]]!r}? " if near else ""
+    return f"{meant}{there_are} {listed(known.values(), most)}."
 
 
 def check_positive(name: str, value: float, least: float = 0.0) -> None:

@@ -45,7 +45,7 @@ def test_unusable_tables_are_refused(run, refused, folder, text, words):
         (["nowhere-*.csv"], "no file matches"),
         (["."], "is a folder"),
         (["rows.csv", "--method", "one_pas"], "Did you mean 'one_pass'?"),
-        (["rows.csv", "--components", "4"], "at most 3"),
+        (["rows.csv", "--components", "4"], "--components must be between 1 and 3"),
         (["rows.csv", "--floor", "half"], "'half' is not a finite number"),
         (["rows.csv", "--floor", "nan"], "'nan' is not a finite number"),
         (["rows.csv", "--floor", "as=0.5"], "Did you mean 'As'?"),
@@ -209,8 +209,8 @@ def test_sample_refuses(run, refused, model, arguments, words):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["-d", "3", "-k", "4", "-o", "rows.csv"], "k must be at most d = 3"),
-        (["-d", "3", "-k", "1", "--condition-number", "2", "-o", "rows.csv"], "condition_number"),
+        (["-d", "3", "-k", "4", "-o", "rows.csv"], "--components must be at most 3"),
+        (["-d", "3", "-k", "1", "--condition-number", "2", "-o", "rows.csv"], "--condition-number 1: leave it out"),
         (["-d", "3", "-o", "rows.doc"], "unknown kind of file"),
         (["-d", "3", "-o", "rows.csv", "--truth", "nowhere/truth.npz"], "does not exist"),
         (["-d", "3", "-o", "same.npz", "--truth", "same.npz"], "two outputs"),

@@ -17,7 +17,7 @@ import scipy.sparse
 
 import unrelu
 from unrelu.recovery.matrix import methods
-from unrelu.recovery.matrix.state import Keeper, SavedState
+from unrelu.recovery.matrix.state import Keeper, MatrixState
 from unrelu.samples import open_samples, write_table
 
 N, D, K = 150, 15, 2
@@ -50,7 +50,7 @@ def _answer(result):
 
 
 def test_the_table_comes_back_below_the_floor_as_well(run, folder, hidden, rectified):
-    result = run("factor", rectified, "--rank", 2, "--hidden", "hidden.csv", "--latent", "latent.csv", "-o", "out.npz")
+    result = run("factor", rectified, "--components", 2, "--hidden", "hidden.csv", "--latent", "latent.csv", "-o", "out.npz")
     assert result.exit_code == 0, result.stderr
     assert result.stderr == ""
     assert np.mean(hidden < 0.0) > 0.3
@@ -68,7 +68,7 @@ def test_the_table_comes_back_below_the_floor_as_well(run, folder, hidden, recti
 @pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "feather", "npy", "npz"])
 def test_kinds_of_tables(run, folder, hidden, kind):
     write_table(f"X.{kind}", np.maximum(hidden, 0.0))
-    result = run("factor", f"X.{kind}", "--rank", 2, "--hidden", f"T.{kind}", "-o", "out.npz")
+    result = run("factor", f"X.{kind}", "--components", 2, "--hidden", f"T.{kind}", "-o", "out.npz")
     assert result.exit_code == 0, result.stderr
     np.testing.assert_allclose(_rows(f"T.{kind}"), hidden, atol=1e-8)
 
@@ -89,10 +89,10 @@ def test_the_terminal_tells_what_was_found(run, rectified):
 def test_json_has_the_same_facts(run, folder, rectified, hidden):
     answer = _answer(run("factor", rectified, "-o", "out.npz", "--hidden", "T.npy", "--json"))
     recovery = unrelu.ReLUMatrixRecovery.load("out.npz")
-    assert answer["report"]["rank"] == 2
+    assert answer["report"]["n_components"] == 2
     assert answer["report"]["residual"] < 1e-11
     assert answer["report"]["share_floored"] == pytest.approx(np.mean(hidden <= 0.0))
-    assert [rank for rank, _ in answer["report"]["rank_errors"]] == [1, 2]
+    assert [rank for rank, _ in answer["report"]["component_errors"]] == [1, 2]
     assert (answer["factors"], answer["hidden"], answer["latent"]) == ("out.npz", "T.npy", None)
     assert (answer["warnings"], answer["resumed"], answer["weak_columns"]) == ([], None, [])
     low_rank = recovery.hidden() - recovery.bias_
@@ -110,7 +110,7 @@ def test_shares_of_variance_without_a_bias(run, folder):
     rng = np.random.default_rng(0)
     hidden = (rng.standard_normal((N, K)) + np.array([2.0, 0.0])) @ rng.standard_normal((K, D))
     write_table("X.npy", np.maximum(hidden, 0.0))
-    answer = _answer(run("factor", "X.npy", "--rank", 2, "--gauge", "zero", "-o", "out.npz", "--json"))
+    answer = _answer(run("factor", "X.npy", "--components", 2, "--gauge", "zero", "-o", "out.npz", "--json"))
     recovery = unrelu.ReLUMatrixRecovery.load("out.npz")
     np.testing.assert_allclose(recovery.hidden(), hidden, atol=1e-8)
     parts = [np.outer(recovery.latent_[:, m], recovery.components_[m]).var(axis=0).sum() for m in range(K)]
@@ -122,7 +122,7 @@ def test_floors_columns_and_gauge(run, folder, hidden):
     floors = np.linspace(-1.0, 1.0, D)
     write_table("X.csv", np.maximum(hidden + floors, floors), NAMES)
     listed = ",".join(f"{name}={level!r}" for name, level in zip(NAMES[:-1], floors.tolist(), strict=False))
-    options = ["--floor", f"1.0,{listed}", "--gauge", "orthogonal", "--drop", '"Fe, total"', "--rank", 2]
+    options = ["--floor", f"1.0,{listed}", "--gauge", "orthogonal", "--drop", '"Fe, total"', "--components", 2]
     result = run("factor", "X.csv", *options, "--hidden", "T.npy", "-o", "out.npz")
     assert result.exit_code == 0, result.stderr
     np.testing.assert_allclose(np.load("T.npy"), (hidden + floors)[:, :-1], atol=1e-8)
@@ -136,8 +136,8 @@ def test_noise_after_the_floor_is_tolerated(run, folder, hidden):
     table = np.maximum(hidden, 0.0)
     table[table == 0.0] = rng.uniform(-1e-9, 1e-9, int((table == 0.0).sum()))
     write_table("X.npy", table)
-    assert "below the floor" in run("factor", "X.npy", "--rank", 2).stderr
-    result = run("factor", "X.npy", "--rank", 2, "--floor-tolerance", "1e-8", "--hidden", "T.npy", "-o", "out.npz")
+    assert "below the floor" in run("factor", "X.npy", "--components", 2).stderr
+    result = run("factor", "X.npy", "--components", 2, "--floor-tolerance", "1e-8", "--hidden", "T.npy", "-o", "out.npz")
     assert result.exit_code == 0, result.stderr
     np.testing.assert_allclose(np.load("T.npy"), hidden, atol=1e-6)
 
@@ -146,14 +146,14 @@ def test_missing_cells_are_filled_in(run, folder, hidden):
     table = np.maximum(hidden, 0.0)
     table[::7, 3] = np.nan
     write_table("X.csv", table, NAMES)
-    result = run("factor", "X.csv", "--rank", 2, "--hidden", "T.csv", "-o", "out.npz")
+    result = run("factor", "X.csv", "--components", 2, "--hidden", "T.csv", "-o", "out.npz")
     assert "of the cells missing" in result.stdout
     np.testing.assert_allclose(_rows("T.csv"), hidden, atol=1e-8)
 
 
 @pytest.mark.parametrize("method", sorted(methods._BY_NAME))
 def test_every_method_can_be_named(run, rectified, hidden, method):
-    result = run("factor", rectified, "--rank", 2, "--method", method, "--hidden", "T.npy", "-o", "out.npz", "--json")
+    result = run("factor", rectified, "--components", 2, "--method", method, "--hidden", "T.npy", "-o", "out.npz", "--json")
     answer = _answer(result)
     assert answer["report"]["method"] == method
     # The published algorithms are still on their way after 500 iterations; values range from -8 to 10.
@@ -163,7 +163,7 @@ def test_every_method_can_be_named(run, rectified, hidden, method):
 def test_noise_is_told(run, folder, hidden):
     noisy = np.maximum(hidden + 0.1 * np.random.default_rng(0).standard_normal(hidden.shape), 0.0)
     write_table("X.npy", noisy)
-    result = run("factor", "X.npy", "--rank", 2, "--method", "tobit_em", "-o", "out.npz", "--json")
+    result = run("factor", "X.npy", "--components", 2, "--method", "tobit_em", "-o", "out.npz", "--json")
     assert _answer(result)["report"]["noise"] == pytest.approx(0.1, rel=0.15)
     assert "standard deviation inside the rectifier" in run("info", "out.npz").stdout
 
@@ -172,7 +172,7 @@ def test_weak_columns_are_named_and_weak_rows_counted(run, folder, hidden):
     hidden[:, 4] -= 20.0
     hidden[7] = -3.0
     write_table("X.csv", np.maximum(hidden, 0.0), NAMES)
-    result = run("factor", "X.csv", "--rank", 2, "-o", "out.npz")
+    result = run("factor", "X.csv", "--components", 2, "-o", "out.npz")
     assert result.exit_code == 0
     columns, rows = result.stderr.splitlines()
     assert columns.startswith("Warning: Not determined by their values above the floor: column 4 ('s4').")
@@ -181,16 +181,16 @@ def test_weak_columns_are_named_and_weak_rows_counted(run, folder, hidden):
     assert not any(word in result.stderr for word in ("hidden()", "components_", "row_identifiable_"))
     told = [line.split() for line in result.stdout.splitlines() if line.startswith("weak")]
     assert told == [["weak", "columns", "s4"], ["weak", "rows", "1"]]
-    answer = _answer(run("factor", "X.csv", "--rank", 2, "-o", "out.npz", "--json"))
+    answer = _answer(run("factor", "X.csv", "--components", 2, "-o", "out.npz", "--json"))
     assert (answer["weak_columns"], answer["report"]["weak_rows"]) == (["s4"], 1)
     assert len(answer["warnings"]) == 2
 
 
 def test_too_high_a_rank_is_told(run, folder, hidden):
     write_table("X.npy", hidden + 20.0)  # all values are seen
-    result = run("factor", "X.npy", "--rank", 4, "-o", "out.npz")
+    result = run("factor", "X.npy", "--components", 4, "-o", "out.npz")
     assert result.exit_code == 0
-    assert "needs no more than rank 2" in result.stderr
+    assert "the table needs no more than 2. Lower --components." in result.stderr
 
 
 def test_a_picture(run, folder, rectified):
@@ -208,7 +208,7 @@ def test_sparse_tables_are_read(run, folder, hidden, form):
     table = np.maximum(hidden, 0.0)
     scipy.sparse.save_npz("X.npz", scipy.sparse.csr_array(table).asformat(form))
     write_table("X.npy", table)
-    options = ["--rank", 2, "--picture", "p.png", "-o"]
+    options = ["--components", 2, "--picture", "p.png", "-o"]
     assert run("factor", "X.npz", *options, "sparse.npz").exit_code == 0
     assert run("factor", "X.npy", *options, "dense.npz").exit_code == 0
     one, two = (unrelu.ReLUMatrixRecovery.load(name) for name in ("sparse.npz", "dense.npz"))
@@ -220,7 +220,7 @@ def test_sparse_files_are_joined_and_their_columns_chosen(run, folder, hidden):
     table = np.maximum(hidden, 0.0)
     for name, part in (("1.npz", table[:70]), ("2.npz", table[70:])):
         scipy.sparse.save_npz(name, scipy.sparse.csr_array(part))
-    result = run("factor", "[12].npz", "--rank", 2, "--drop", "3,14", "--hidden", "T.npy", "-o", "out.npz")
+    result = run("factor", "[12].npz", "--components", 2, "--drop", "3,14", "--hidden", "T.npy", "-o", "out.npz")
     assert result.exit_code == 0, result.stderr
     np.testing.assert_allclose(np.load("T.npy"), np.delete(hidden, [3, 14], axis=1), atol=1e-8)
 
@@ -230,14 +230,13 @@ def test_unusable_sparse_tables_are_refused(run, refused, folder, hidden, rectif
     scipy.sparse.save_npz("X.npz", table)
     assert "no column number 15" in refused(run("factor", "X.npz", "--drop", "15", "-o", "out.npz"))
     assert "give files of one kind" in refused(run("factor", "X.npz", rectified, "-o", "out.npz"))
-    assert "--floor=0" in refused(run("factor", "X.npz", "--floor", 1, "--rank", 2, "-o", "out.npz"))
-    assert "which only unrelu factor reads" in refused(run("fit", "X.npz", "-o", "out.npz"))
+    assert "--floor 0" in refused(run("factor", "X.npz", "--floor", 1, "--components", 2, "-o", "out.npz"))
     scipy.sparse.save_npz("narrow.npz", table[:, :4])
-    assert "has 4 columns, but X.npz has 15" in refused(run("factor", "X.npz", "narrow.npz", "-o", "out.npz"))
+    assert "narrow.npz: has no column number 4 (the first is 0), but X.npz has" in refused(run("factor", "X.npz", "narrow.npz", "-o", "out.npz"))
     negative = table.copy()
     negative.data[5] = -2.0
     scipy.sparse.save_npz("negative.npz", negative)
-    line = refused(run("factor", "negative.npz", "--rank", 2, "-o", "out.npz"))
+    line = refused(run("factor", "negative.npz", "--components", 2, "-o", "out.npz"))
     assert "Stored values of the sparse table (1) are negative" in line
     assert "-2" in line
     np.savez("damaged.npz", format=np.array(b"csr"), shape=np.array([2, 2]), data=np.ones(3))
@@ -250,13 +249,13 @@ def test_unusable_sparse_tables_are_refused(run, refused, folder, hidden, rectif
 
 
 def test_a_run_cut_short_goes_on_from_its_state(run, folder, rectified, hidden):
-    options = ["factor", rectified, "--rank", 2, "--state", "s.npz", "--hidden", "T.npy", "-o", "out.npz", "--json"]
-    scratch = _answer(run("factor", rectified, "--rank", 2, "-o", "scratch.npz", "--json"))["report"]["iterations"]
+    options = ["factor", rectified, "--components", 2, "--state", "s.npz", "--hidden", "T.npy", "-o", "out.npz", "--json"]
+    scratch = _answer(run("factor", rectified, "--components", 2, "-o", "scratch.npz", "--json"))["report"]["iterations"]
     first = _answer(run(*options, "--max-iter", scratch - 3))
     assert not first["report"]["converged"]
     assert first["state"] == "s.npz"
-    assert "run the same command again, from s.npz" in first["warnings"][0]
-    state = SavedState.load("s.npz")
+    assert "raise --max-iter, or run the same command again with --state" in first["warnings"][0]
+    state = MatrixState.load("s.npz")
     second = _answer(run(*options))
     assert second["resumed"] == {"iteration": scratch - 3, "residual": state.residual}
     assert second["report"]["residual"] < 1e-11
@@ -268,10 +267,10 @@ def test_a_run_cut_short_goes_on_from_its_state(run, folder, rectified, hidden):
 
 
 def test_the_terminal_tells_of_the_state(run, folder, rectified):
-    options = ["factor", rectified, "--rank", 2, "--state", "s.npz", "-o", "out.npz"]
+    options = ["factor", rectified, "--components", 2, "--state", "s.npz", "-o", "out.npz"]
     first = run(*options, "--max-iter", 5)
     assert "State kept in s.npz: run the same command again to go on." in first.stdout
-    state = SavedState.load("s.npz")
+    state = MatrixState.load("s.npz")
     second = run(*options)
     assert f"Resumed at iteration 5, residual {state.residual:.3g}." in second.stdout
     assert "State s.npz removed" in second.stdout
@@ -281,9 +280,9 @@ def test_the_terminal_tells_of_the_state(run, folder, rectified):
 def test_an_interruption_keeps_the_state_and_says_how_to_go_on(run, folder, rectified, monkeypatch):
     original = Keeper.__call__
 
-    def interrupted(keeper, iteration, residual, factors):
-        original(keeper, iteration, residual, factors)
-        if iteration == 6:
+    def interrupted(keeper, step):
+        original(keeper, step)
+        if step.words.startswith("iteration 6,"):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Keeper, "__call__", interrupted)
@@ -291,7 +290,7 @@ def test_an_interruption_keeps_the_state_and_says_how_to_go_on(run, folder, rect
     result = run(*options)
     assert result.exit_code == 130
     hint, last = result.stderr.splitlines()
-    state = SavedState.load("s.npz")
+    state = MatrixState.load("s.npz")
     assert hint == (
         f"Stopped at iteration 6 (relative residual {state.residual:.3g}), kept in s.npz."
         " To go on, run the same command again."
@@ -300,10 +299,10 @@ def test_an_interruption_keeps_the_state_and_says_how_to_go_on(run, folder, rect
     assert sorted(os.listdir(folder)) == ["X.csv", "s.npz"]
     monkeypatch.setattr(Keeper, "__call__", original)
     # The rank is not chosen again, and what was tried is not forgotten.
-    monkeypatch.setattr("unrelu.estimators.matrix.choose_rank", lambda *_: pytest.fail("the rank is known"))
+    monkeypatch.setattr("unrelu.recovery.matrix.matrix.choose_components", lambda *_: pytest.fail("the rank is known"))
     answer = _answer(run(*options, "--json"))
     assert answer["resumed"]["iteration"] == 6
-    assert [rank for rank, _ in answer["report"]["rank_errors"]] == [1, 2]
+    assert [rank for rank, _ in answer["report"]["component_errors"]] == [1, 2]
     assert answer["report"]["residual"] < 1e-11
 
 
@@ -311,7 +310,7 @@ def test_an_interruption_while_the_rank_is_chosen_leaves_nothing(run, folder, re
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("unrelu.estimators.matrix.choose_rank", interrupted)
+    monkeypatch.setattr("unrelu.recovery.matrix.matrix.choose_components", interrupted)
     result = run("factor", rectified, "--state", "s.npz", "-o", "out.npz")
     assert result.exit_code == 130
     assert result.stderr.splitlines()[0].startswith("Stopped before the first iteration")
@@ -328,7 +327,7 @@ def test_a_signal_ends_the_program_and_keeps_the_state(run, folder, rectified, n
         "state.Keeper.__call__ = lambda *heard: (hear(*heard), time.sleep(0.1))\n"
         "from unrelu.cli import main; main()\n"
     )
-    options = ["factor", str(rectified), "--rank", "2", "--method", "tobit_em", "--state", "s.npz", "-o", "out.npz"]
+    options = ["factor", str(rectified), "--components", "2", "--method", "tobit_em", "--state", "s.npz", "-o", "out.npz"]
     command = [sys.executable, "-c", script, *options, "--tol", "1e-300", "--max-iter", "100000000"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
@@ -341,7 +340,7 @@ def test_a_signal_ends_the_program_and_keeps_the_state(run, folder, rectified, n
     assert out == ""
     assert "Traceback" not in err
     assert sorted(os.listdir(folder)) == ["X.csv", "s.npz"]
-    state = SavedState.load("s.npz")
+    state = MatrixState.load("s.npz")
     if number == signal.SIGINT:
         assert f"Stopped at iteration {state.iterations:,} " in err
     answer = _answer(run(*options, "--max-iter", 3, "--json"))
@@ -352,15 +351,15 @@ def test_a_signal_ends_the_program_and_keeps_the_state(run, folder, rectified, n
 
 
 def test_a_state_of_another_run_is_refused(run, refused, folder, rectified, hidden):
-    assert run("factor", rectified, "--rank", 2, "--max-iter", 3, "--state", "s.npz", "-o", "ours.npz").exit_code == 0
+    assert run("factor", rectified, "--components", 2, "--max-iter", 3, "--state", "s.npz", "-o", "ours.npz").exit_code == 0
     before = (folder / "s.npz").read_bytes()
     other = np.maximum(hidden, 0.0)
     other[0, 0] += 1.0
     write_table("other.csv", other, NAMES)
-    line = refused(run("factor", "other.csv", "--rank", 2, "--state", "s.npz", "-o", "out.npz"))
+    line = refused(run("factor", "other.csv", "--components", 2, "--state", "s.npz", "-o", "out.npz"))
     assert "s.npz is the state of another run: a table with other values." in line
-    line = refused(run("factor", rectified, "--rank", 3, "--state", "s.npz", "-o", "out.npz"))
-    assert "rank 2, not 3" in line
+    line = refused(run("factor", rectified, "--components", 3, "--state", "s.npz", "-o", "out.npz"))
+    assert "--components 2, not 3" in line
     line = refused(run("factor", rectified, "--drop", "s3", "--gauge", "bayes", "--state", "s.npz", "-o", "out.npz"))
     assert "a table of 150 x 15, not 150 x 14; " in line
     assert "gauge centered, not bayes" in line
@@ -370,7 +369,7 @@ def test_a_state_of_another_run_is_refused(run, refused, folder, rectified, hidd
 def test_only_a_state_is_taken_for_one(run, refused, folder, rectified):
     for content in (b"", b"my thesis"):
         (folder / "s.npz").write_bytes(content)
-        line = refused(run("factor", rectified, "--rank", 2, "--state", "s.npz", "-o", "out.npz"))
+        line = refused(run("factor", rectified, "--components", 2, "--state", "s.npz", "-o", "out.npz"))
         assert "s.npz is not an unrelu saved state" in line
         assert (folder / "s.npz").read_bytes() == content
 
@@ -380,9 +379,9 @@ def test_the_state_stays_until_all_is_written(run, refused, folder, rectified, m
         raise unrelu.errors.OutputError("No space left while writing T.csv.")
 
     monkeypatch.setattr("unrelu.samples.tables.write_table", full)
-    options = ["factor", rectified, "--rank", 2, "--state", "s.npz", "--hidden", "T.csv", "-o", "first.npz"]
+    options = ["factor", rectified, "--components", 2, "--state", "s.npz", "--hidden", "T.csv", "-o", "first.npz"]
     assert "No space left" in refused(run(*options))
-    assert SavedState.load("s.npz").residual < 1e-11
+    assert MatrixState.load("s.npz").residual < 1e-11
     monkeypatch.undo()
     os.chdir(folder)
     assert _answer(run(*options, "--json"))["resumed"]["residual"] < 1e-11
@@ -394,17 +393,17 @@ def test_the_state_stays_until_all_is_written(run, refused, folder, rectified, m
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--rank", "0"], "--rank must be a whole number of at least 1, or auto; got '0'"),
-        (["--rank", "two"], "got 'two'"),
-        (["--rank", "15"], "rank=15 is not below both n_samples = 150 and n_features = 15"),
+        (["--components", "0"], "--components must be a whole number of at least 1, or auto; got '0'"),
+        (["--components", "two"], "got 'two'"),
+        (["--components", "15"], "--components 15 is not below both n_samples = 150 and n_features = 15"),
         (["--method", "censored_asl"], "Did you mean 'censored_als'?"),
         (["--method", "likelihood"], "--method likelihood needs the density of the biases, which is a Python object"),
         (["--gauge", "centred"], "Did you mean 'centered'?"),
         (["--tol", "0"], "--tol must be a finite number above 0"),
         (["--floor", "half"], "'half' is not a finite number"),
-        (["--floor", "0.5"], "--floor=0.0"),
+        (["--floor", "0.5"], "--floor 0.0"),
         (["--columns", "S1"], "Did you mean 's1'?"),
-        (["--columns", "s1"], "rank=2 is not below both"),
+        (["--columns", "s1"], "--components 2 is not below both"),
         (["--hidden", "T.xlsx"], "T.xlsx: unknown kind of file. Known are .csv"),
         (["--latent", "T"], "unknown kind of file"),
         (["--picture", "p.doc"], "unknown kind of picture"),
@@ -415,7 +414,7 @@ def test_the_state_stays_until_all_is_written(run, refused, folder, rectified, m
     ],
 )
 def test_unusable_arguments_are_refused(run, refused, rectified, arguments, words):
-    given = [] if "--rank" in arguments else ["--rank", 2]
+    given = [] if "--components" in arguments else ["--components", 2]
     before = rectified.read_bytes()
     assert words in refused(run("factor", rectified, *given, *arguments, "-o", "out.npz"))
     assert rectified.read_bytes() == before
@@ -445,7 +444,7 @@ def test_wrong_usage_is_explained_by_typer(run, arguments):
 )
 def test_unusable_tables_are_refused(run, refused, folder, text, words, rank):
     (folder / "bad.csv").write_text(text)
-    line = refused(run("factor", "bad.csv", "--rank", rank, "-o", "out.npz"))
+    line = refused(run("factor", "bad.csv", "--components", rank, "-o", "out.npz"))
     assert words in line
 
 
@@ -459,12 +458,12 @@ def test_unreadable_files_are_refused(run, refused, folder):
 
 
 def test_everything_is_checked_before_anything_is_read(run, refused, rectified, monkeypatch):
-    monkeypatch.setattr("unrelu.cli.factor_table.read_table", lambda *_: pytest.fail("read before checking"))
+    monkeypatch.setattr("unrelu.samples.files.FileSamples.blocks", lambda _: pytest.fail("read before checking"))
     for arguments in (
         ["-o", "nowhere/out.npz"],
         ["--hidden", "T.xlsx"],
         ["--picture", "p.doc"],
-        ["--rank", "0"],
+        ["--components", "0"],
         ["--method", "x"],
         ["--gauge", "x"],
         ["--tol", "-1"],
@@ -500,7 +499,7 @@ def test_the_meter_tells_iterations_and_ranks(rectified, run, monkeypatch):
     from unrelu.cli.progress import Meter
 
     told = []
-    monkeypatch.setattr(Meter, "tell", lambda _, words: told.append(words))
+    monkeypatch.setattr(Meter, "__call__", lambda _, step: told.append(step.words))
     assert run("factor", rectified, "-o", "out.npz").exit_code == 0
     assert told[1].startswith("held-out error by rank 1: 0.")
     assert ", 2: " in told[1]
@@ -515,7 +514,7 @@ def test_help_imports_nothing_heavy(folder):
         "try:\n    main()\nfinally:\n    sys.stderr.write(' '.join(sys.modules))\n"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
-    assert "--rank" in result.stdout
+    assert "--components" in result.stdout
     assert not {"numpy", "scipy", "sklearn", "matplotlib", "pyarrow"} & set(result.stderr.split())
 
 
@@ -526,7 +525,7 @@ def test_info_of_a_factors_file(run, rectified):
     fitted = _answer(run("factor", rectified, "-o", "out.npz", "--json"))
     result = run("info", "out.npz")
     assert result.exit_code == 0
-    for words in ("unrelu.ReLUMatrixRecovery 1", unrelu.__version__, "150 x 15", "error on held-out cells", "c1"):
+    for words in ("unrelu.ReLUMatrixRecovery 2", unrelu.__version__, "150 x 15", "error on held-out cells", "c1"):
         assert words in result.stdout
     answer = _answer(run("info", "out.npz", "--json"))
     assert answer["report"] == fitted["report"]
@@ -535,17 +534,17 @@ def test_info_of_a_factors_file(run, rectified):
 
 
 def test_info_of_a_state(run, rectified):
-    run("factor", rectified, "--rank", 2, "--max-iter", 3, "--state", "s.npz", "-o", "out.npz")
+    run("factor", rectified, "--components", 2, "--max-iter", 3, "--state", "s.npz", "-o", "out.npz")
     result = run("info", "s.npz")
     assert result.exit_code == 0
-    for words in ("unrelu.MatrixState 1", "150 x 15", "censored_als", "--state s.npz"):
+    for words in ("unrelu.MatrixState 2", "150 x 15", "censored_als", "--state s.npz"):
         assert words in result.stdout
     answer = _answer(run("info", "s.npz", "--json"))
-    assert (answer["iterations"], answer["rank"], answer["shape"]) == (3, 2, [N, D])
+    assert (answer["iterations"], answer["n_components"], answer["shape"]) == (3, 2, [N, D])
 
 
 def test_a_damaged_factors_file_is_refused(run, refused, folder, rectified):
-    run("factor", rectified, "--rank", 2, "-o", "f.npz")
+    run("factor", rectified, "--components", 2, "-o", "f.npz")
     with np.load("f.npz") as archive:
         arrays = {name: archive[name] for name in archive.files if name != "components"}
     np.savez("f.npz", **arrays)

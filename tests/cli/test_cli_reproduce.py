@@ -30,7 +30,7 @@ def tiny(monkeypatch):
 
 @pytest.mark.parametrize("name", catalogue.EXPERIMENTS)
 def test_reproduce_end_to_end(run, folder, tiny, name):
-    result = run("reproduce", name, "--quick", "--out", "new/place", "--json")
+    result = run("reproduce", name, "--quick", "--output", "new/place", "--json")
     assert result.exit_code == 0, result.stderr
     answer = json.loads(result.stdout)
     stem = f"{name}-quick"
@@ -54,7 +54,7 @@ def test_the_checklist_is_printed_and_the_second_run_only_reads(run, folder, tin
 
 
 def test_an_interruption_says_how_to_go_on(run, folder, tiny, monkeypatch):
-    whole = run("reproduce", "outliers-table1", "--quick", "--seed", "3", "--out", "whole")
+    whole = run("reproduce", "outliers-table1", "--quick", "--seed", "3", "--output", "whole")
     assert whole.exit_code == 0
     original, trials = runner._attempt, []
 
@@ -65,18 +65,18 @@ def test_an_interruption_says_how_to_go_on(run, folder, tiny, monkeypatch):
         return original(study, trial, about_to_fit)
 
     monkeypatch.setattr(runner, "_attempt", interrupted)
-    result = run("reproduce", "outliers-table1", "--quick", "--seed", "3", "--out", "a place")
+    result = run("reproduce", "outliers-table1", "--quick", "--seed", "3", "--output", "a place")
     assert result.exit_code == 130
     hint, last = result.stderr.splitlines()
     csv = os.path.join("a place", "outliers-table1-quick.csv")
     assert hint == (
         f"1 of 2 trials are finished and kept in {csv}."
-        " To go on: unrelu reproduce outliers-table1 --quick --seed 3 --out 'a place'"
+        " To go on: unrelu reproduce outliers-table1 --quick --seed 3 --output 'a place'"
     )
     assert last.startswith("Interrupted")
     assert "Traceback" not in result.stderr
     monkeypatch.setattr(runner, "_attempt", original)
-    resumed = run("reproduce", "outliers-table1", "--quick", "--seed", "3", "--out", "a place", "--json")
+    resumed = run("reproduce", "outliers-table1", "--quick", "--seed", "3", "--output", "a place", "--json")
     assert json.loads(resumed.stdout)["trials_found"] == 1
     texts = [(folder / place / "outliers-table1-quick.csv").read_text() for place in ("whole", "a place")]
     # All but the seconds, which no seed can fix.
@@ -89,15 +89,15 @@ def test_an_interruption_before_the_first_trial_leaves_nothing(run, folder, tiny
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runner, "_attempt", interrupted)
-    result = run("reproduce", "wu2019-figure1", "--quick", "--out", "place")
+    result = run("reproduce", "wu2019-figure1", "--quick", "--output", "place")
     assert result.exit_code == 130
     assert result.stderr.startswith("0 of ")
     assert os.listdir(folder) == []
 
 
 def test_other_settings_start_over_with_a_warning(run, folder, tiny):
-    assert run("reproduce", "wu2019-figure1", "--quick", "--out", "place").exit_code == 0
-    result = run("reproduce", "wu2019-figure1", "--quick", "--out", "place", "--seed", "1")
+    assert run("reproduce", "wu2019-figure1", "--quick", "--output", "place").exit_code == 0
+    result = run("reproduce", "wu2019-figure1", "--quick", "--output", "place", "--seed", "1")
     assert result.exit_code == 0
     assert "Warning: " in result.stderr
     assert "other settings (seed 0, now 1): starting over" in result.stderr
@@ -119,20 +119,20 @@ def test_the_help_names_every_reproduction(run):
 
 
 def test_a_damaged_csv_is_refused(run, refused, folder, tiny):
-    run("reproduce", "wu2019-figure1", "--quick", "--out", "place")
+    run("reproduce", "wu2019-figure1", "--quick", "--output", "place")
     path = folder / "place" / "wu2019-figure1-quick.csv"
     path.write_text(path.read_text() + "rows,1\n")
-    assert "is damaged" in refused(run("reproduce", "wu2019-figure1", "--quick", "--out", "place"))
+    assert "is damaged" in refused(run("reproduce", "wu2019-figure1", "--quick", "--output", "place"))
 
 
 def test_a_folder_that_is_a_file_is_refused(run, refused, folder, tiny):
     (folder / "taken").write_text("")
-    assert "it is a file" in refused(run("reproduce", "wu2019-figure1", "--quick", "--out", "taken"))
+    assert "it is a file" in refused(run("reproduce", "wu2019-figure1", "--quick", "--output", "taken"))
 
 
 def test_without_matplotlib_the_picture_is_left_out(run, folder, tiny, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    result = run("reproduce", "wu2019-figure1", "--quick", "--out", "place")
+    result = run("reproduce", "wu2019-figure1", "--quick", "--output", "place")
     assert result.exit_code == 0, result.stderr
     assert 'The picture was left out. Pictures need matplotlib: pip install "unrelu[plot]".' in result.stdout
     assert "wu2019-figure1-quick.png" not in os.listdir(folder / "place")

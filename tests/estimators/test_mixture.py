@@ -163,7 +163,7 @@ def test_attributes_agree_with_each_other(table, fitted):
 
 def test_sample_has_the_moments_of_the_model(fitted):
     n = 20_000
-    x, labels = fitted.sample(n)
+    x, labels = fitted.sample(n, random_state=0)
     share = fitted.weights_
     assert np.all(np.diff(labels) >= 0)
     assert np.all(np.abs(np.bincount(labels) / n - share) < 4 * np.sqrt(share * (1 - share) / n))
@@ -176,7 +176,8 @@ def test_sample_has_the_moments_of_the_model(fitted):
         error = np.sqrt(floored * (1.0 - floored) / len(rows))
         assert np.all(np.abs(np.mean(rows == 0.0, axis=0) - floored) < 4 * error + 1e-12)
     assert len(fitted.sample()[0]) == 1
-    np.testing.assert_array_equal(fitted.sample(10)[0], fitted.sample(10)[0])  # random_state is a number
+    np.testing.assert_array_equal(fitted.sample(10, random_state=3)[0], fitted.sample(10, random_state=3)[0])
+    assert not np.array_equal(fitted.sample(10)[0], fitted.sample(10)[0])  # new rows without a seed
 
 
 def test_rows_with_missing_cells_are_judged_by_the_others(fitted):
@@ -269,7 +270,7 @@ def test_a_constant_column_is_named_and_kept(table, fitted):
     np.testing.assert_array_equal(mixture.means_[:, 3], 2.5)
     np.testing.assert_array_equal(mixture.covariances_[:, 3, 3], 0.0)
     np.testing.assert_allclose(mixture.means_[:, :3], fitted.means_, rtol=1e-10)
-    np.testing.assert_array_equal(mixture.sample(5)[0][:, 3], 2.5)
+    np.testing.assert_array_equal(mixture.sample(5, random_state=0)[0][:, 3], 2.5)
 
 
 @pytest.mark.parametrize(

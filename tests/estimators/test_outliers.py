@@ -13,8 +13,9 @@ from sklearn.utils.estimator_checks import check_outliers_fit_predict, check_out
 from unrelu import FloorOutlierDetector, RectifiedGaussian, methods
 from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.posterior.scored_rows import ScoreQuestion
 from unrelu.robust.detection import OutlierScores
-from unrelu.robust.scoring import ScoreQuestion, StrangeCellsQuestion, score_threshold, strangeness
+from unrelu.robust.scoring import StrangeCellsQuestion, score_threshold, strangeness
 
 NEGATIVE = "feeds negative numbers whatever the tags say; run below with a lower floor"
 REFUSED = {
@@ -121,7 +122,7 @@ def test_planted_outliers_are_found_and_their_column_is_named(truth, table):
     # A shift of 6 standard deviations, 6.6 given the other cells, is missed where the row's own deviation is below
     # -2.9, as chi-square (4) leaves 1 % beyond 13.3 = 3.65^2: at most .2 % of 300 rows, 4 with 4 standard errors.
     assert np.sum(detector.predict(dirty[planted]) == 1) <= 4
-    cells = strangeness(detector._scores, detector.distribution_, dirty[planted])
+    cells = strangeness(detector._scores, dirty[planted])
     # Another cell is stranger where deviations outweigh 6.6 (1 - .19) = 5.3, which have errors of about 1.4 each.
     assert np.mean(np.argmax(np.abs(cells), axis=1) == 3) > 0.98
     assert detector.cell_residuals(dirty[planted])[:, 3].min() > 0.0
@@ -222,9 +223,9 @@ def test_expected_zeros_count_nothing_and_cells_off_a_constant_count_infinitely(
     model = RectifiedGaussian([-2.0, 3.0, 5.0], np.diag([1.0, 1.0, 0.0]))
     scorer = OutlierScores.of_model(model)
     X = np.array([[0.0, 0.0, 5.0], [0.0, 3.5, 6.0], [np.nan, 3.5, 4.0]])
-    cells = strangeness(scorer, model, X)
+    cells = strangeness(scorer, X)
     np.testing.assert_allclose(cells, [[0.0, -3.0, np.nan], [0.0, 0.5, np.inf], [np.nan, 0.5, -np.inf]], atol=1e-6)
-    found = StrangeCellsQuestion(scorer, model, np.arange(3), frozenset({1}))(Block(X))
+    found = StrangeCellsQuestion(scorer, np.arange(3), frozenset({1}))(Block(X))
     assert [[column for column, _ in found.drivers(row)] for row in range(3)] == [[1], [2], [2]]
     np.testing.assert_array_equal(found.whole[1], cells[1])
 
@@ -311,7 +312,7 @@ def test_the_same_seed_gives_the_same_judgement(table):
     first, again = (FloorOutlierDetector(random_state=3).fit(X) for _ in range(2))
     assert again.offset_ == first.offset_
     np.testing.assert_array_equal(again.score_samples(X), first.score_samples(X))
-    assert FloorOutlierDetector(methods.Robust(seed=3), random_state=3).fit(X).offset_ == first.offset_
+    assert FloorOutlierDetector(methods.Robust(), random_state=3).fit(X).offset_ == first.offset_
     assert FloorOutlierDetector().fit(X).offset_ != first.offset_
 
 
@@ -324,7 +325,7 @@ def test_random_states_of_every_kind(table):
 
 
 def test_scores_do_not_depend_on_blocks_and_questions_travel(detector, table):
-    question = pickle.loads(pickle.dumps(ScoreQuestion(detector._scores, (0.0,) * 4)))
+    question = pickle.loads(pickle.dumps(ScoreQuestion(detector._scores.score, (0.0,) * 4)))
     parts = [question(Block(table[a:b], a)) for a, b in ((0, 1), (1, 1000), (1000, 3000))]
     merged = parts[2].merge(parts[0]).merge(parts[1])
     np.testing.assert_allclose(merged.scores, detector.score_samples(table), rtol=1e-12)

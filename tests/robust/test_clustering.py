@@ -9,8 +9,9 @@ from unrelu.contracts import Assumptions, Block
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import ConstantColumnWarning, DuplicatedRowsWarning, InvalidDataError
 from unrelu.evidence import SampleEvidence
-from unrelu.robust.clustering import Trial, fit_mixture, k_means, shuffled_prior, varying_columns
+from unrelu.robust.clustering import Trial, fit_mixture, k_means
 from unrelu.robust.components import shrinkage
+from unrelu.robust.table import shuffled_prior, varying_columns
 from unrelu.samples import ArraySamples, open_samples, write_table
 from unrelu.statistics.subsample import SubsampleQuestion
 
@@ -70,8 +71,8 @@ def test_log_likelihood_is_that_of_the_dense_reference(overlapping):
     assert error[floored == 2].mean() < 0.02
     assert error.mean() < 0.005
     np.testing.assert_allclose(share, posterior, atol=0.05)
-    assert fitted.log_likelihood == pytest.approx(expected.sum(), abs=0.005 * len(x))
-    assert fitted.weight == len(x)
+    assert fitted.report.log_likelihood == pytest.approx(expected.sum(), abs=0.005 * len(x))
+    assert fitted.report.weight == len(x)
 
 
 def test_gain_over_the_truth_is_that_of_maximum_likelihood(overlapping):
@@ -135,7 +136,7 @@ def test_weights_are_repeated_rows():
     weighted, repeated = fit(x, weights=weights), fit(np.repeat(x, weights, axis=0))
     for one, other in zip(parameters(weighted, 3), parameters(repeated, 3), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)  # rounding, through some tens of rounds
-    assert weighted.weight == repeated.weight == weights.sum()
+    assert weighted.report.weight == repeated.report.weight == weights.sum()
 
 
 # --- starts ---------------------------------------------------------------------------------------
@@ -202,7 +203,7 @@ def test_a_spike_that_cannot_be_avoided_is_named():
     x = np.repeat([[1.0, 2.0], [3.0, 1.0]], 25, axis=0)
     with pytest.warns(DuplicatedRowsWarning, match="rests on one row"):
         fitted = fit(x)
-    assert np.isfinite(fitted.log_likelihood)
+    assert np.isfinite(fitted.report.log_likelihood)
 
 
 # --- shrinkage and prior --------------------------------------------------------------------------
@@ -258,7 +259,7 @@ def test_a_constant_column_changes_nothing_and_comes_back_as_a_constant():
     np.testing.assert_array_equal(bias[:, 3], 2.5)
     np.testing.assert_array_equal(covariance[:, 3], 0.0)
     np.testing.assert_allclose(bias[:, :3], parameters(fit(x), 3)[0], rtol=1e-10)
-    assert fitted.log_likelihood == pytest.approx(fit(x).log_likelihood)
+    assert fitted.report.log_likelihood == pytest.approx(fit(x).report.log_likelihood)
     off = fitted.posterior(np.c_[x[:2], [2.5, 2.6]])[1]
     assert off[1] < off[0] - 1000.0  # impossible under every component, but finite
 

@@ -10,11 +10,11 @@ from tests.references import row_density as reference
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner
 from unrelu.contracts import Assumptions, Block
 from unrelu.robust.components import (
-    Atom,
     BinCounts,
-    Gaussian,
-    IndependentColumns,
-    Noise,
+    GaussianComponent,
+    IndependentComponent,
+    NoiseComponent,
+    RepeatedRowComponent,
     Setting,
     bins,
     column_edges,
@@ -49,7 +49,7 @@ class TestIndependentColumns:
     @pytest.mark.parametrize("column", [0, 1])
     def test_integrates_to_one(self, column):
         """Probability at the floor, Gauss-Legendre in each bin, and in e/x beyond the last edge e."""
-        component = IndependentColumns.from_counts(self.edges, self.counts)
+        component = IndependentComponent.from_counts(self.edges, self.counts)
         edge = self.edges[column]
         nodes, weights = np.polynomial.legendre.leggauss(8)
 
@@ -69,14 +69,14 @@ class TestIndependentColumns:
 
     def test_the_mass_of_a_bin_is_its_share_of_the_rows(self):
         many = BinCounts(tuple(1e9 * counts for counts in self.counts.counts))  # the half row of the prior is nothing
-        component = IndependentColumns.from_counts(self.edges, many)
+        component = IndependentComponent.from_counts(self.edges, many)
         x = np.array([[0.5, np.nan], [0.7, np.nan], [2.0, np.nan], [8.5, np.nan], [np.nan, 0.0]])
         # At the floor; 5/20 over .5; 2/20 over 2.5; beyond: 3/20 * 3.5 / 8^2; 1/10 over 4.
         expected = [0.5, 0.25 / 0.5, 0.1 / 2.5, 0.15 * 3.5 / 64.0, 0.1 / 4.0]
         np.testing.assert_allclose(np.exp(component.log_density(x)), expected, rtol=1e-8)
 
     def test_columns_multiply(self):
-        component = IndependentColumns.from_counts(self.edges, self.counts)
+        component = IndependentComponent.from_counts(self.edges, self.counts)
         both = component.log_density(np.array([[0.7, 9.0]]))
         alone = component.log_density(np.array([[0.7, np.nan], [np.nan, 9.0]]))
         assert both[0] == pytest.approx(alone.sum())
@@ -93,7 +93,7 @@ class TestIndependentColumns:
         x = np.maximum(rng.standard_normal((500, 2)) + 0.5, (0.5, -1.0))
         x[rng.random(x.shape) < 0.2] = np.nan
         w = rng.gamma(2.0, size=500)
-        component = IndependentColumns.from_counts(self.edges, self.counts)
+        component = IndependentComponent.from_counts(self.edges, self.counts)
         record = component.record(Block(x, 0, w))
         for j, edge in enumerate(self.edges):
             known = ~np.isnan(x[:, j])
@@ -105,14 +105,14 @@ class TestIndependentColumns:
 
     def test_records_merge(self):
         x = np.abs(np.random.default_rng(0).standard_normal((300, 2)))
-        component = IndependentColumns.from_counts(self.edges, self.counts)
+        component = IndependentComponent.from_counts(self.edges, self.counts)
         merged = component.record(Block(x[:100])).merge(component.record(Block(x[100:], 100)))
         for got, expected in zip(merged.counts, component.record(Block(x)).counts, strict=True):
             np.testing.assert_array_equal(got, expected)
 
     def test_refitted_is_the_better_explanation(self, table):
         edges = column_edges(table, np.zeros(3))
-        flat = IndependentColumns(edges, tuple(np.zeros(len(edge) + 1) for edge in edges))
+        flat = IndependentComponent(edges, tuple(np.zeros(len(edge) + 1) for edge in edges))
         fitted = flat.refitted(flat.record(Block(table)))
         other = flat.refitted(flat.record(Block(table + 2.0)))
         assert fitted.log_density(table).mean() > other.log_density(table).mean() + 1.0
@@ -136,7 +136,7 @@ class TestIndependentColumns:
 
 
 class TestAtom:
-    atom = Atom(np.array([0.0, 2.5]), np.array([0.0, 0.0]), 3.0)
+    atom = RepeatedRowComponent(np.array([0.0, 2.5]), np.array([0.0, 0.0]), 3.0)
 
     def test_matches_its_row_and_no_other(self):
         x = np.array([[0.0, 2.5], [0.1, 2.5], [0.0, 2.5000001], [np.nan, 2.5], [-0.05, 2.5], [0.0, np.nan]])
@@ -147,7 +147,7 @@ class TestAtom:
         assert (density[~np.array(expected)] < -1e290).all()
 
     def test_float32(self):
-        atom = Atom(np.array([np.float64(np.float32(0.1)), 0.7]), np.array([0.1, 0.0]), 0.0)
+        atom = RepeatedRowComponent(np.array([np.float64(np.float32(0.1)), 0.7]), np.array([0.1, 0.0]), 0.0)
         assert atom.matches(np.array([[0.1, 0.7]], dtype=np.float32)).all()
 
     def test_has_nothing_to_learn(self):
@@ -158,7 +158,7 @@ class TestAtom:
 
 class TestNoise:
     def test_is_flat_per_unit_of_scale(self):
-        noise = Noise(-7.0, np.log([2.0, 10.0]), np.zeros(2))
+        noise = NoiseComponent(-7.0, np.log([2.0, 10.0]), np.zeros(2))
         x = np.array([[0.0, 0.0], [1.0, 0.0], [1e9, 5.0], [np.nan, 5.0]])
         np.testing.assert_allclose(
             noise.log_density(x), [-7.0, -7.0 - np.log(2.0), -7.0 - np.log(20.0), -7.0 - np.log(10.0)]
@@ -168,21 +168,21 @@ class TestNoise:
         """Which of the two explains a row must not depend on the units of the table."""
         units = np.array([1e-3, 7.0, 1e4])
         gaussian = gaussian_from(setting.question(Block(table)), setting)
-        noise = Noise(-9.0, gaussian.log_scale, np.zeros(3))
+        noise = NoiseComponent(-9.0, gaussian.scores.log_scale, np.zeros(3))
         scaled = replace(gaussian, bias=gaussian.bias * units, scale=gaussian.scale * units)
-        rescaled = Noise(-9.0, scaled.log_scale, np.zeros(3))
+        rescaled = NoiseComponent(-9.0, scaled.scores.log_scale, np.zeros(3))
         before = gaussian.log_density(table) - noise.log_density(table)
         after = scaled.log_density(table * units) - rescaled.log_density(table * units)
         np.testing.assert_allclose(after, before, atol=1e-9)
 
     def test_has_nothing_to_learn(self):
-        noise = Noise(-7.0, np.zeros(2), np.zeros(2))
+        noise = NoiseComponent(-7.0, np.zeros(2), np.zeros(2))
         assert noise.refitted(noise.record(Block(np.zeros((3, 2))))) is noise
 
 
 class TestGaussian:
     def test_density_is_per_unit_of_the_table(self, table, setting):
-        component = Gaussian(setting, MODEL.bias, MODEL.row_norms, MODEL.correlation)
+        component = GaussianComponent(setting, MODEL.bias, MODEL.row_norms, MODEL.correlation)
         expected = [
             reference.matched_log_density(x, MODEL.bias, MODEL.row_norms, MODEL.correlation, MODEL.floor)
             - np.log(MODEL.row_norms[x > 0.0]).sum()
@@ -227,24 +227,24 @@ class TestGaussian:
         assert np.isfinite(component.log_density(table)).all()
 
     def test_widened_and_loosened(self, setting):
-        component = Gaussian(setting, MODEL.bias, MODEL.row_norms, MODEL.correlation)
+        component = GaussianComponent(setting, MODEL.bias, MODEL.row_norms, MODEL.correlation)
         wide, loose = component.widened(3.0), component.loosened()
         np.testing.assert_allclose(wide.scale, 3.0 * component.scale)
-        np.testing.assert_allclose(wide.log_scale, component.log_scale + np.log(3.0))
+        np.testing.assert_allclose(wide.scores.log_scale, component.scores.log_scale + np.log(3.0))
         np.testing.assert_array_equal(loose.correlation, np.eye(3))
         np.testing.assert_array_equal(loose.bias, component.bias)
 
     def test_simulated_rows_have_the_models_floor_not_the_censoring(self, table):
         assumptions = Assumptions((0.0,) * 3, floor_tolerance=0.2)
         setting = Setting(assumptions, prior_record(table, assumptions, np.random.default_rng(0)))
-        component = Gaussian(setting, MODEL.bias, MODEL.row_norms, MODEL.correlation)
+        component = GaussianComponent(setting, MODEL.bias, MODEL.row_norms, MODEL.correlation)
         rows = component.simulate(np.random.default_rng(1).standard_normal((5000, 3)))
         assert rows.min() == 0.0
         assert ((rows > 0.0) & (rows < 0.2)).any()
         np.testing.assert_array_equal(setting.floor, 0.2)
 
     def test_number_of_parameters(self, setting):
-        component = Gaussian(setting, MODEL.bias, MODEL.row_norms, MODEL.correlation)
+        component = GaussianComponent(setting, MODEL.bias, MODEL.row_norms, MODEL.correlation)
         assert component.n_parameters == 3 + 6
 
 

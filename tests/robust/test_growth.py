@@ -6,13 +6,10 @@ from threadpoolctl import threadpool_limits
 
 from unrelu import RectifiedGaussian, synthetic
 from unrelu.contracts import Assumptions, Block
-from unrelu.engines.local import LocalEngine
-from unrelu.evidence import SampleEvidence
-from unrelu.robust.components import IndependentColumns, Noise, Setting, gaussian_from
-from unrelu.robust.growth import Rows, grow, one_more, split_column
+from unrelu.robust.components import IndependentComponent, NoiseComponent, Setting, gaussian_from
+from unrelu.robust.growth import SampledRows, grow, one_more, split_column
 from unrelu.robust.mixture import Mixture, settle
 from unrelu.robust.table import prior_record
-from unrelu.samples import ArraySamples
 
 D, N = 4, 2000
 GENUINE = synthetic.random_model(D, condition_number=4.0, bias="signed", random_state=3)
@@ -32,9 +29,9 @@ class Table:
         assumptions = Assumptions((0.0,) * D)
         self.x = x
         self.setting = Setting(assumptions, prior_record(x, assumptions, np.random.default_rng(0)))
-        self.rows = Rows(x, np.ones(len(x)), SampleEvidence(ArraySamples(x, block_rows=len(x)), LocalEngine()))
+        self.rows = SampledRows.of(x, np.ones(len(x)))
         one = gaussian_from(self.setting.question(Block(x)), self.setting)
-        self.base = Mixture((one, Noise(-15.0, one.log_scale, np.zeros(D))), np.array([0.95, 0.05]))
+        self.base = Mixture((one, NoiseComponent(-15.0, one.scores.log_scale, np.zeros(D))), np.array([0.95, 0.05]))
         self.settled = settle(self.rows.evidence, self.base, 40)
 
     def one_more(self, scattered=True):
@@ -90,7 +87,7 @@ def test_scattered_components_only_where_asked_for():
     table = Table(with_outliers("scattered")[0])
     for scattered in (True, False):
         grown = table.one_more(scattered)
-        kinds = [isinstance(component, IndependentColumns) for component in grown.mixture.components]
+        kinds = [isinstance(component, IndependentComponent) for component in grown.mixture.components]
         assert any(kinds) == scattered
 
 

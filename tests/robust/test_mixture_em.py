@@ -9,7 +9,14 @@ from unrelu import RectifiedGaussian
 from unrelu.contracts import Assumptions, Block
 from unrelu.engines.local import LocalEngine
 from unrelu.evidence import SampleEvidence
-from unrelu.robust.components import Atom, IndependentColumns, Noise, Setting, column_edges, gaussian_from
+from unrelu.robust.components import (
+    IndependentComponent,
+    NoiseComponent,
+    RepeatedRowComponent,
+    Setting,
+    column_edges,
+    gaussian_from,
+)
 from unrelu.robust.mixture import Mixture, MixtureQuestion, settle
 from unrelu.robust.table import prior_record
 from unrelu.samples import ArraySamples
@@ -51,9 +58,14 @@ def mixture(table, setting):
 def of_all_kinds(table, setting):
     one = component(setting, table[900:])
     edges = column_edges(table, np.zeros(3))
-    flat = IndependentColumns(edges, tuple(np.zeros(len(edge) + 1) for edge in edges))
+    flat = IndependentComponent(edges, tuple(np.zeros(len(edge) + 1) for edge in edges))
     scattered = flat.refitted(flat.record(Block(table)))
-    parts = (one, Atom(table[5], np.zeros(3), 20.0), scattered, Noise(-20.0, one.log_scale, np.zeros(3)))
+    parts = (
+        one,
+        RepeatedRowComponent(table[5], np.zeros(3), 20.0),
+        scattered,
+        NoiseComponent(-20.0, one.scores.log_scale, np.zeros(3)),
+    )
     return Mixture(parts, np.array([0.5, 0.1, 0.3, 0.1]))
 
 

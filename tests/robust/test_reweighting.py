@@ -13,10 +13,10 @@ from unrelu.robust.components import Setting, gaussian_from
 from unrelu.robust.mixture import Mixture
 from unrelu.robust.reweighting import (
     Imitation,
+    Refit,
     ReweightedQuestion,
     RowVerdicts,
     VerdictQuestion,
-    _Refit,
     completed,
     excess_cut,
     reweight,
@@ -123,7 +123,7 @@ class TestCompleted:
         x[np.random.default_rng(0).random(x.shape) < missing] = np.nan
         data = ASK(Block(x))
         both = completed(data, ASK(Block(MODEL.sample(50_000, random_state=1))), 300.0)
-        fit = _Refit(evidence(x), ASSUMPTIONS, scores_of(MODEL), ALL, like(x))
+        fit = Refit(evidence(x), ASSUMPTIONS, scores_of(MODEL), ALL, like(x))
         before, after = fit.solve(data), fit.solve(both)
         # The estimates move a little with the new rows, and their errors with them: by about 1/sqrt(3000).
         np.testing.assert_allclose(after.rows.bias_stderr, before.rows.bias_stderr, rtol=0.03)
@@ -139,7 +139,7 @@ def shifts_by_a_cut(missing, repeats=24):
     for seed in range(repeats):
         x = MODEL.sample(4000, random_state=seed)
         x[np.random.default_rng(seed).random(x.shape) < missing] = np.nan
-        fit = _Refit(evidence(x), ASSUMPTIONS, scores, ALL, like(x))
+        fit = Refit(evidence(x), ASSUMPTIONS, scores, ALL, like(x))
         whole = RectifiedGaussianLearner().fit(x)
         data = fit.record((scores.score(x) > cut).astype(float))
         normals = np.random.default_rng(1000 + seed).standard_normal((20_000, 3))
@@ -223,7 +223,7 @@ class TestReweight:
         np.testing.assert_array_equal(result.weights[:40], 0.0)
         assert result.cut > -np.inf
         assert result.weights[40:].mean() > 0.95
-        stages = _Refit(evidence(x), ASSUMPTIONS, scores_of(MODEL), ALL, like(x)).solve(result.record)
+        stages = Refit(evidence(x), ASSUMPTIONS, scores_of(MODEL), ALL, like(x)).solve(result.record)
         oracle = RectifiedGaussianLearner().fit(x[40:], sample_weight=None if given is None else given[40:])
         # The cut takes a few genuine rows, which are completed: a fraction of a standard error.
         assert (np.abs(stages.rows.bias - oracle.bias_) < 0.5 * oracle.bias_stderr_).all()

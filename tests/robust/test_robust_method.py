@@ -246,7 +246,7 @@ def test_other_seeds_agree(near):
     """They start elsewhere, and simulate other rows, but a settled mixture is the same: .15 standard errors each."""
     x, _, learner = near
     for seed in (1, 2):
-        assert distance(fit(x, method=Robust(seed=seed)), learner) < 0.5
+        assert distance(fit(x, method="robust", random_state=seed), learner) < 0.5
 
 
 def test_blocks_and_files_do_not_matter(near, tmp_path):
@@ -294,20 +294,20 @@ class TestRowsOfWeightZero:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"components": 0}, "components must be a whole number of at least 1, got 0"),
-        ({"components": 1.5}, "components must be a whole number"),
-        ({"seed": -1}, "seed must be a whole number of 0 or more, got -1"),
-        ({"seed": 0.5}, "seed must be a whole number"),
+        ({"method": Robust(max_groups=0)}, "max_groups must be a whole number of at least 1, got 0"),
+        ({"method": Robust(max_groups=1.5)}, "max_groups must be a whole number"),
+        ({"random_state": -1}, "random_state must be"),
+        ({"random_state": 0.5}, "random_state must be"),
     ],
 )
 def test_bad_parameters(clean, parameters, message):
     with pytest.raises(InvalidParameterError, match=message):
-        fit(clean[:100], method=Robust(**parameters))
+        fit(clean[:100], **parameters)
 
 
 def test_one_component_leaves_outliers_to_the_unexplained():
     x, outlier = contaminated("normal", 0.2)
-    learner = fit(x, method=Robust(components=1))
+    learner = fit(x, method=Robust(max_groups=1))
     assert [group.kind for group in learner.report_.groups] == ["gaussian", "unexplained"]
     assert learner.row_weights_[outlier].max() < 0.01
 

@@ -8,8 +8,8 @@ from threadpoolctl import threadpool_limits
 from unrelu import RectifiedGaussian, synthetic
 from unrelu.contracts import Assumptions
 from unrelu.robust.components import Setting
-from unrelu.robust.starts import concentrated_starts, standardized
-from unrelu.robust.table import prior_record
+from unrelu.robust.starts import concentrated_starts
+from unrelu.robust.table import prior_record, standardized
 
 D, N = 4, 1500
 GENUINE = synthetic.random_model(D, condition_number=4.0, bias="signed", random_state=3)

@@ -8,7 +8,7 @@ import pytest
 from unrelu import RectifiedGaussian
 from unrelu.contracts import Assumptions, Block
 from unrelu.errors import DuplicatedRowsWarning, InvalidDataError
-from unrelu.robust.table import check_table, column_resolution, find_atoms, prior_record
+from unrelu.robust.table import check_table, column_resolution, find_repeated_rows, prior_record
 from unrelu.statistics.subsample import SubsampleQuestion
 
 MODEL = RectifiedGaussian([0.8, 0.5, 1.0], [[1.0, 0.5, 0.2], [0.5, 1.5, -0.3], [0.2, -0.3, 0.8]])
@@ -94,7 +94,7 @@ class TestCheckTable:
 class TestFindAtoms:
     def test_a_table_without_repetitions(self, table):
         table = unfloored(table)
-        atoms, rest = find_atoms(table, ASSUMPTIONS)
+        atoms, rest = find_repeated_rows(table, ASSUMPTIONS)
         assert atoms == []
         np.testing.assert_array_equal(rest, table)
 
@@ -103,7 +103,7 @@ class TestFindAtoms:
         table[:200] = 0.0
         table[300:350] = [1.5, 0.0, 2.5]
         table[400:403] = [9.0, 9.0, 9.0]  # three times is no atom
-        atoms, rest = find_atoms(table, ASSUMPTIONS)
+        atoms, rest = find_repeated_rows(table, ASSUMPTIONS)
         np.testing.assert_array_equal([atom.row for atom in atoms], [[0.0, 0.0, 0.0], [1.5, 0.0, 2.5]])
         assert len(rest) == 750
         assert not any(atom.matches(rest).any() for atom in atoms)
@@ -114,26 +114,26 @@ class TestFindAtoms:
         x = np.round(MODEL.sample(3000, random_state=0), 2)
         x[:300] = [1.25, 0.0, 0.75]
         x[300:500] = 0.0
-        atoms, _ = find_atoms(x, ASSUMPTIONS)
+        atoms, _ = find_repeated_rows(x, ASSUMPTIONS)
         assert atoms[0].log_mass == pytest.approx(2.0 * np.log(100.0), rel=1e-6)
         assert atoms[1].log_mass == 0.0
 
     def test_half_of_the_rows_are_an_atom(self, table):
         table[:500] = [1.0, 2.0, 3.0]
-        atoms, rest = find_atoms(table, ASSUMPTIONS)
+        atoms, rest = find_repeated_rows(table, ASSUMPTIONS)
         np.testing.assert_array_equal(atoms[0].row, [1.0, 2.0, 3.0])
         assert len(rest) <= 500
 
     def test_a_table_of_a_few_different_rows(self):
         x = np.tile([[1.0, 2.0, 0.0], [3.0, 0.0, 1.0], [0.0, 1.0, 1.0]], (300, 1))
         with pytest.raises(InvalidDataError, match="copies of 3 rows"):
-            find_atoms(x, ASSUMPTIONS)
+            find_repeated_rows(x, ASSUMPTIONS)
 
     @pytest.mark.filterwarnings("ignore::unrelu.errors.DuplicatedRowsWarning")
     def test_rows_with_missing_cells_are_no_atoms(self, table):
         table[:300] = [np.nan, 2.0, 3.0]
         table[300:900] = np.nan
-        atoms, rest = find_atoms(table, ASSUMPTIONS)
+        atoms, rest = find_repeated_rows(table, ASSUMPTIONS)
         assert not any(np.isnan(atom.row).any() for atom in atoms)
         assert len(rest) == 1000 - sum(int(atom.matches(table).sum()) for atom in atoms)
 
@@ -142,14 +142,14 @@ class TestFindAtoms:
         table = unfloored(table)
         table[:110] = np.random.default_rng(0).uniform(-0.1, 0.1, (110, 3))
         table[110:200, 0], table[110:200, 1:] = 2.0, np.random.default_rng(1).uniform(-0.1, 0.1, (90, 2))
-        atoms, rest = find_atoms(table, Assumptions((0.0,) * 3, floor_tolerance=0.1))
+        atoms, rest = find_repeated_rows(table, Assumptions((0.0,) * 3, floor_tolerance=0.1))
         np.testing.assert_array_equal([atom.row for atom in atoms], [[0.1, 0.1, 0.1], [2.0, 0.1, 0.1]])
         assert len(rest) == 800
 
     def test_minus_zero_is_zero(self, table):
         table[:100] = -0.0
         table[100:200] = 0.0
-        atoms, _ = find_atoms(table, ASSUMPTIONS)
+        atoms, _ = find_repeated_rows(table, ASSUMPTIONS)
         assert len(atoms) == 1
         assert atoms[0].matches(table)[:200].all()
 
@@ -157,13 +157,13 @@ class TestFindAtoms:
         x = np.maximum(MODEL.sample(2000, random_state=0), 0.1)
         x[:200] = 0.1
         assumptions = Assumptions((0.1,) * 3)
-        single, double = (find_atoms(table, assumptions)[0][0] for table in (x.astype(np.float32), x))
+        single, double = (find_repeated_rows(table, assumptions)[0][0] for table in (x.astype(np.float32), x))
         assert single.log_mass == double.log_mass == 0.0
 
     def test_copies_are_mentioned(self, table):
         doubled = np.vstack([table, table[:300]])
         with pytest.warns(DuplicatedRowsWarning, match=r"2\d% of the rows looked at are exact copies"):
-            find_atoms(doubled, ASSUMPTIONS)
+            find_repeated_rows(doubled, ASSUMPTIONS)
 
     def test_atoms_and_rows_of_zeros_are_no_copies(self, table):
         """Atoms get a component, and rows with at most one seen cell repeat by themselves."""
@@ -171,7 +171,7 @@ class TestFindAtoms:
         table[300:600] = 0.0
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            find_atoms(table, ASSUMPTIONS)
+            find_repeated_rows(table, ASSUMPTIONS)
 
 
 class TestColumnResolution:

@@ -89,7 +89,7 @@ def test_other_columns_are_named_at_once_and_can_be_left_out(save, all_rows, col
     path = save(pa.table({"the site": column, "a": [1.0, 2.0]}))
     with pytest.raises(InputFileError, match=said):
         open_samples(path)
-    assert refusal(path).endswith("Leave it out with --drop 'the site'.")
+    assert refusal(path).endswith("Leave it out with drop='the site'.")
     np.testing.assert_array_equal(all_rows(open_samples(path, drop="the site")), [[1], [2]])
 
 

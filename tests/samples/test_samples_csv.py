@@ -143,7 +143,7 @@ def test_any_block_size_gives_the_same_rows(block_rows):
 def test_text_in_a_number_column(written):
     rows = "".join(f"{i},{i}\n" for i in range(16))
     assert refusal(written(f"Pb,As\n{rows}1,abc\n1,def\n")) == (
-        "data.csv: row 17, column 'As': 'abc' is not a number. Fix the cell, or leave the column out with --drop As."
+        "data.csv: row 17, column 'As': 'abc' is not a number. Fix the cell, or leave the column out with drop='As'."
     )
 
 
@@ -154,7 +154,7 @@ def test_text_far_down_is_found_after_good_blocks(written):
     said = refusal(path)
     assert said.startswith("data.csv: row 200001, column 'a': '1;5' is not a number.")
     assert "row 200002, column 'b c': 'x'" in refusal(path, drop="a")
-    assert refusal(path, drop="a").endswith("--drop 'b c'.")
+    assert refusal(path, drop="a").endswith("drop='b c'.")
 
 
 @pytest.mark.parametrize("cell", ['"1,000"', "1_000", "0x10", "12%", "1e", "one", "true", "- 5", "١"])
@@ -173,7 +173,7 @@ def test_below_a_detection_limit(written, cell):
 def test_text_where_columns_have_no_names(written):
     said = refusal(written("1,2\n3,x\n"))
     assert "row 2, column number 1 (the first is 0): 'x' is not a number" in said
-    assert said.endswith("--drop 1.")
+    assert said.endswith("drop=1.")
     assert open_samples("data.csv", drop="1").n_features == 1
 
 
@@ -193,7 +193,7 @@ def test_ragged_row(written, row, n):
         ("a,b\n\n\n", "data.csv: has columns but no rows."),
         ("a,b,a\n1,2,3\n", "the column name 'a' occurs twice (columns 1 and 3 from the left)"),
         (",a\n0,1\n", "column 1 from the left has no name (is it a row index?)"),
-        ("a,\n0,\n", "--drop 'column 2'"),
+        ("a,\n0,\n", "drop='column 2'"),
         ("µ\n1\n".encode("latin-1"), "the header is not UTF-8 text"),
         ("a,b\n1,2\n".encode("utf-16"), "the header is not UTF-8 text"),
         ("a;b\n1;2\n", "separated by semicolons: save the file with commas"),

@@ -120,9 +120,15 @@ def test_columns_to_keep_and_to_leave_out(folder, all_rows):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"columns": ["arsenic"]}, "x.csv: no column 'arsenic'. Did you mean 'Arsenic'?"),
-        ({"columns": ["ARSENIC"]}, "x.csv: no column 'ARSENIC'. Did you mean 'Arsenic'?"),
-        ({"drop": ["Laed"]}, "x.csv: no column 'Laed'. Did you mean 'Lead'?"),
+        (
+            {"columns": ["arsenic"]},
+            "x.csv: no column 'arsenic'. Did you mean 'Arsenic'? Its columns are Arsenic, Lead.",
+        ),
+        (
+            {"columns": ["ARSENIC"]},
+            "x.csv: no column 'ARSENIC'. Did you mean 'Arsenic'? Its columns are Arsenic, Lead.",
+        ),
+        ({"drop": ["Laed"]}, "x.csv: no column 'Laed'. Did you mean 'Lead'? Its columns are Arsenic, Lead."),
         ({"drop": ["zzz"]}, "x.csv: no column 'zzz'. Its columns are Arsenic, Lead."),
         ({"columns": [2]}, "x.csv: no column number 2; it has 2, counted from 0."),
         ({"drop": ["Lead", "Arsenic"]}, "x.csv: no column is left to read. Drop fewer columns."),
@@ -145,11 +151,10 @@ def test_a_column_too_few_or_too_many(folder, all_rows):
     write_table("1.csv", np.zeros((1, 2)), ["a", "b"])
     write_table("2.parquet", np.zeros((1, 3)), ["b", "extra one", "a"])
     assert refusal(["1.csv", "2.parquet"]) == (
-        "2.parquet: has column 'extra one', but 1.csv has not. Leave it out with --drop 'extra one'."
+        "2.parquet: has column 'extra one', but 1.csv has not. Leave it out with drop='extra one'."
     )
     assert refusal(["2.parquet", "1.csv"]) == (
-        "1.csv: has no column 'extra one', but 2.parquet has. "
-        "Add it, or leave it out everywhere with --drop 'extra one'."
+        "1.csv: has no column 'extra one', but 2.parquet has. Add it, or leave it out everywhere with drop='extra one'."
     )
     for paths in (["1.csv", "2.parquet"], ["2.parquet", "1.csv"]):
         assert open_samples(paths, drop="extra one").n_features == 2

@@ -154,7 +154,7 @@ def test_nothing_half_written_is_left(tmp_path, extension):
 
 
 def test_where_one_cannot_write(tmp_path):
-    with pytest.raises(OutputError, match=r"unknown kind of file\. Known are \.csv, .*\.npz, and - for csv"):
+    with pytest.raises(OutputError, match=r"unknown kind of file\. Known are \.csv, .*\.npz\."):
         write_table(tmp_path / "x.xlsx", np.zeros((1, 1)))
     with pytest.raises(OutputError, match="does not exist"):
         write_table(tmp_path / "none" / "x.csv", np.zeros((1, 1)))
@@ -174,3 +174,33 @@ def test_what_is_no_table(tmp_path, values, names, said):
     with pytest.raises(InvalidParameterError, match=said):
         write_table(tmp_path / "x.csv", values, names)
     assert list(tmp_path.iterdir()) == []
+
+
+# --- columns of any kind --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv.gz", "x.parquet", "x.feather"])
+def test_columns_of_several_kinds_come_part_by_part(tmp_path, name):
+    parts = [
+        {"row": np.array([0, 1]), "score": np.array([0.5, np.inf]), "why": [None, None]},  # no text yet
+        {"row": np.array([2]), "score": np.array([-1.0]), "why": ["As, Pb"]},
+    ]
+    write_columns(tmp_path / name, iter(parts))
+    if name.endswith((".parquet", ".feather")):
+        read = pyarrow.parquet.read_table if name.endswith(".parquet") else pyarrow.feather.read_table
+        assert read(tmp_path / name).to_pydict() == {
+            "row": [0, 1, 2],
+            "score": [0.5, np.inf, -1.0],
+            "why": [None, None, "As, Pb"],
+        }
+        return
+    data = (tmp_path / name).read_bytes()
+    text = (gzip.decompress(data) if name.endswith(".gz") else data).decode().replace("\t", ",")
+    assert text == 'row,score,why\n0,0.5,\n1,inf,\n2,-1,"As, Pb"\n'
+
+
+def test_columns_need_a_kind_that_holds_them(tmp_path):
+    with pytest.raises(OutputError, match=r"x\.npy: unknown kind of file\. Known are \.csv, .*\.arrow\."):
+        write_columns(tmp_path / "x.npy", [{"row": np.array([0])}])
+    with pytest.raises(OutputError, match=r"Did you mean '\.parquet'\?"):
+        check_table(tmp_path / "x.parqet")

@@ -16,12 +16,8 @@ from unrelu.cli.demo import demo
 from unrelu.cli.factor import factor
 from unrelu.cli.fit import fit
 from unrelu.cli.info import info
-from unrelu.cli.outcome import command
-from unrelu.cli.peel import peel
-from unrelu.cli.recover import recover
 from unrelu.cli.reproduce import reproduce
 from unrelu.cli.sample import sample
-from unrelu.cli.score import score
 from unrelu.cli.simulate import simulate
 
 app = typer.Typer(
@@ -32,8 +28,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # no command ends in a traceback: see outcome.py
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for body in (demo, factor, fit, info, peel, recover, reproduce, sample, score, simulate):
-    app.command()(command(body))
+for body in (demo, factor, fit, info, reproduce, sample, simulate):
+    app.command()(body)
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,37 +1,71 @@
-"""Texts of the command line turned into what the library takes: lists of columns, floors, shared options."""
+"""Options that commands share, and texts of the command line turned into what the library takes."""
 
 from __future__ import annotations
 
 import csv
 import math
 from collections.abc import Sequence
-from difflib import get_close_matches
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from unrelu.errors import InvalidParameterError
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.", show_default=False)]
-SeedOption = Annotated[
-    int | None, typer.Option("--seed", min=0, help="Whole number that makes the random draws repeatable.")
-]
+_KINDS = "csv, tsv, parquet, feather, npy, npz"
 
-FloorOption = Annotated[
-    list[str],
-    typer.Option(
-        "--floor", metavar="FLOOR", help="The floor: a number, or floors of single columns such as As=0.5,Pb=1."
-    ),
-]
-ColumnsOption = Annotated[
-    list[str] | None, typer.Option("--columns", metavar="NAMES", help="Columns to use, as a,b,c; all by default.")
-]
+
+def tables(what: str = "Tables", kinds: str = _KINDS, more: str = "") -> Any:
+    """The argument that names tables."""
+    return typer.Argument(help=f"{what} ({kinds}), globs of them, or - for csv on stdin.{more}", metavar="PATHS")
+
+
+def tables_of_all_kinds(what: str = "Tables", more: str = "") -> Any:
+    """The same, for commands that read sparse tables as well."""
+    return tables(what, f"{_KINDS}, scipy's sparse npz", more)
+
+
+def output_option(help_text: str) -> Any:
+    """The main file, or the folder, that a command writes."""
+    return typer.Option("--output", "-o", help=help_text)
+
+
+def seed_option(what: str, most: int | None = None) -> Any:
+    """The seed of what a command draws."""
+    return typer.Option("--seed", min=0, max=most, help=what)
+
+
+def floor_option(help_text: str = "The floor: a number") -> Any:
+    """One floor, or floors of single columns."""
+    return typer.Option(
+        "--floor", metavar="FLOOR", help=f"{help_text}, or floors of single columns such as As=0.5,Pb=1."
+    )
+
+
+def columns_option(default: str = "all") -> Any:
+    """The columns to use."""
+    return typer.Option("--columns", metavar="NAMES", help=f"Columns to use, as a,b,c; {default} by default.")
+
+
+def picture_option(what: str) -> Any:
+    """A picture of what a command finds."""
+    return typer.Option("--picture", help=f"Also draw {what}: a png, svg or pdf file.")
+
+
+Tables = Annotated[list[str], tables()]
+AnyTables = Annotated[list[str], tables_of_all_kinds()]
+RowsOption = Annotated[str, output_option("The table to write, its kind by extension; - is csv on stdout.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.", show_default=False)]
+SeedOption = Annotated[int | None, seed_option("Whole number that makes the random draws repeatable.")]
+FloorOption = Annotated[list[str], floor_option()]
 ToleranceOption = Annotated[
     float, typer.Option("--floor-tolerance", min=0.0, help="Values this close to the floor count as floored.")
 ]
+ColumnsOption = Annotated[list[str] | None, columns_option()]
 DropOption = Annotated[
     list[str] | None, typer.Option("--drop", metavar="NAMES", help="Columns to leave out, as a,b,c.")
 ]
+OptionalPath = Path | None
 
 
 def listed_items(texts: Sequence[str] | None) -> list[str]:
@@ -78,13 +112,25 @@ def _number(text: str, item: str) -> float:
 
 
 def _known(name: str, labels: Sequence[str], *, numbered: bool) -> str:
+    from unrelu.validation import suggestion
+
     if name in labels:
         return name
     if numbered:
         raise InvalidParameterError(
             f"--floor: no column {name!r}. The columns have no names: use numbers, 0 to {len(labels) - 1}."
         )
-    folded = {label.casefold(): label for label in labels}
-    near = get_close_matches(name.casefold(), folded, n=1)
-    hint = f"Did you mean {folded[near[0]]!r}?" if near else f"There are {', '.join(labels[:8])}."
-    raise InvalidParameterError(f"--floor: no column {name!r}. {hint}")
+    raise InvalidParameterError(f"--floor: no column {name!r}. {suggestion(name, labels, most=8)}")
+
+
+def number_or_auto(option: str, text: str) -> int | str:
+    """A whole number of at least 1, or auto.
+
+    >>> number_or_auto("--components", "3"), number_or_auto("--components", "auto")
+    (3, 'auto')
+    """
+    if text == "auto":
+        return text
+    if not (text.isascii() and text.isdecimal() and int(text) >= 1):
+        raise InvalidParameterError(f"{option} must be a whole number of at least 1, or auto; got {text!r}.")
+    return int(text)

@@ -7,29 +7,27 @@ import json
 import logging
 import math
 import os
-import re
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import typer
 
+from unrelu.cli.wording import one_line
 from unrelu.errors import OutputError, UnreluError, UnreluWarning
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 P = ParamSpec("P")
+Words = Callable[[str], str]
 
 BAD_INPUT, INTERNAL, INTERRUPTED, BROKEN_PIPE = 2, 1, 130, 141
-
-# The library speaks of its parameters; here they are options.
-_OPTIONS = {"floor": "--floor", "n_components": "--components", "nonnegative_bias": "--nonnegative-bias"}
-_PARAMETER = re.compile(rf"(?<![\w.'-])({'|'.join(_OPTIONS)})=(?=(\S?))")
 
 
 @dataclass(frozen=True)
@@ -40,34 +38,42 @@ class Answer:
     shown: Sequence[str | Table]
 
 
-def command(body: Callable[P, Answer | None]) -> Callable[P, None]:
-    """The body as a command: it may return an answer or raise; exit code and output follow from that."""
+def command(says: Mapping[str, str] | None = None) -> Callable[[Callable[P, Answer | None]], Callable[P, None]]:
+    """Make a body a command: it may return an answer or raise; exit code and output follow from that.
 
-    @functools.wraps(body)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        code = _conduct(lambda: body(*args, **kwargs), bool(kwargs.get("as_json", False)))
-        if code:
-            raise typer.Exit(code)
+    ``says`` are the command's own words for what the library says, besides the options of :mod:`unrelu.cli.wording`.
+    """
+    words = partial(one_line, says=says)
 
-    return run
+    def decorated(body: Callable[P, Answer | None]) -> Callable[P, None]:
+        @functools.wraps(body)
+        def run(*args: P.args, **kwargs: P.kwargs) -> None:
+            code = _conduct(lambda: body(*args, **kwargs), bool(kwargs.get("as_json", False)), words)
+            if code:
+                raise typer.Exit(code)
+
+        return run
+
+    return decorated
 
 
-def _conduct(body: Callable[[], Answer | None], as_json: bool) -> int:
+def _conduct(body: Callable[[], Answer | None], as_json: bool, words: Words) -> int:
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its font cache
     notes: list[str] = []
     code, line = 0, ""
     try:
-        with _listening(notes):
+        with _listening(notes, words):
             answer = body()
             if answer is not None:
                 _present(answer, notes, as_json)
-    except KeyboardInterrupt:
-        code, line = INTERRUPTED, "Interrupted: nothing half-written is left."
+    except KeyboardInterrupt as stop:
+        how_to_go_on = [words(note) for note in getattr(stop, "__notes__", [])]
+        code, line = INTERRUPTED, "\n".join([*how_to_go_on, "Interrupted: nothing half-written is left."])
     except BrokenPipeError:  # the reader has seen enough, as in `unrelu sample ... | head`
         _abandon_standard_output()
         code = BROKEN_PIPE
     except Exception as error:
-        code, line = _explain(error)
+        code, line = _explain(error, words)
         if _debugging():
             traceback.print_exc()
     for note in notes:
@@ -77,30 +83,17 @@ def _conduct(body: Callable[[], Answer | None], as_json: bool) -> int:
     return code
 
 
-def _explain(error: Exception) -> tuple[int, str]:
+def _explain(error: Exception, words: Words) -> tuple[int, str]:
     """(exit code, one line)."""
     if isinstance(error, UnreluError):
-        return BAD_INPUT, f"Error: {one_line(str(error))}"
+        return BAD_INPUT, f"Error: {words(str(error))}"
     if isinstance(error, MemoryError):
-        return BAD_INPUT, f"Error: Not enough memory. {one_line(str(error))}".rstrip()
+        return BAD_INPUT, f"Error: Not enough memory. {words(str(error))}".rstrip()
     if isinstance(error, OSError):
         place = f": {error.filename}" if error.filename else ""
-        return BAD_INPUT, f"Error: {one_line(f'{error.strerror or error}{place}')}"
-    what = one_line(f"{type(error).__name__}: {error}").rstrip(".: ")
+        return BAD_INPUT, f"Error: {words(f'{error.strerror or error}{place}')}"
+    what = words(f"{type(error).__name__}: {error}").rstrip(".: ")
     return INTERNAL, f"Internal error: {what}; please report it; set UNRELU_DEBUG=1 for the traceback"
-
-
-def one_line(message: str) -> str:
-    """A message for one line of the terminal, naming options where the library names parameters.
-
-    >>> one_line("If the floor is lower,\\npass it as floor= (say floor=-1).")
-    'If the floor is lower, pass it as --floor (say --floor=-1).'
-    """
-
-    def option(match: re.Match[str]) -> str:
-        return _OPTIONS[match[1]] + ("=" if match[2] else "")
-
-    return _PARAMETER.sub(option, " ".join(message.splitlines()))
 
 
 def counted(number: int, noun: str) -> str:
@@ -113,20 +106,23 @@ def counted(number: int, noun: str) -> str:
 
 
 @contextmanager
-def _listening(notes: list[str]) -> Iterator[None]:
-    """Our warnings are noted; those of other libraries tell a user nothing and are dropped."""
+def _listening(notes: list[str], words: Words) -> Iterator[None]:
+    """Our warnings are noted; those of other libraries tell a user nothing and are dropped.
+
+    ConvergenceWarning is scikit-learn's, and what our estimators warn with, as it asks.
+    """
     show = warnings.showwarning
 
     def note(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-        text = one_line(str(message))
-        if issubclass(category, UnreluWarning):
+        text = words(str(message))
+        if issubclass(category, UnreluWarning) or category.__name__ == "ConvergenceWarning":
             if text not in notes:
                 notes.append(text)
         elif _debugging():
             show(message, category, *place, **more)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("always", UnreluWarning)
+        warnings.simplefilter("always", UserWarning)  # both are
         warnings.showwarning = note
         yield
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from unrelu.errors import InvalidParameterError, OutputError
-from unrelu.storage import atomic_write
+from unrelu.errors import OutputError
 
 
 class _Tried(Exception):
@@ -17,6 +16,8 @@ class _Tried(Exception):
 
 def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path] = ()) -> None:
     """Raise OutputError unless every output (None: not wanted) can be written and is no input."""
+    from unrelu.storage import atomic_write  # brings NumPy, for which --help does not wait
+
     chosen = [output for output in outputs if output is not None]
     places = [os.path.abspath(output) for output in chosen]
     for output, place in zip(chosen, places, strict=True):
@@ -36,18 +37,6 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path] =
                 raise _Tried
 
 
-def check_kinds(tables: Iterable[Path | None], picture: Path | None) -> None:
-    """Raise unless tables and a picture of these names (None: not wanted) can be written."""
-    from unrelu.report.pictures import check_picture
-    from unrelu.samples.tables import WRITERS
-
-    for table in tables:
-        if table is not None and not table.name.lower().endswith(tuple(WRITERS)):
-            raise OutputError(f"{table}: unknown kind of file. Known are {', '.join(WRITERS)}.")
-    if picture is not None:
-        check_picture(picture)
-
-
 @contextmanager
 def output_folder(folder: Path) -> Iterator[None]:
     """A folder to write into, created if missing, and removed again if the work fails with it still empty."""
@@ -65,12 +54,3 @@ def output_folder(folder: Path) -> Iterator[None]:
             with suppress(OSError):
                 folder.rmdir()
         raise
-
-
-def goes_to_stdout(output: str, as_json: bool) -> bool:
-    """Whether the rows are for standard output, which cannot hold --json as well."""
-    if output != "-":
-        return False
-    if as_json:
-        raise InvalidParameterError("--json needs --output: standard output cannot hold the rows as well.")
-    return True

@@ -2,62 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unrelu.cli.options import JsonOption, SeedOption
-from unrelu.cli.outcome import Answer, counted, standard_output
+from unrelu.cli.frame import Job, rows_output
+from unrelu.cli.options import JsonOption, RowsOption, SeedOption
+from unrelu.cli.outcome import Answer, command, counted
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from unrelu.contracts import FloatArray
+    from unrelu.contracts import FloatArray, Watch
     from unrelu.distribution import RectifiedGaussian
 
 
+@command()
 def sample(
-    model: Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")],
+    model: Annotated[Path, typer.Argument(help="A model file, or a saved learner or detector.", metavar="MODEL")],
     rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="Number of rows to draw.")] = 1000,
-    output: Annotated[
-        str,
-        typer.Option("--output", "-o", help="The table to write, its kind by extension; - is csv on stdout."),
-    ] = "-",
+    output: RowsOption = "-",
     seed: SeedOption = None,
     as_json: JsonOption = False,
 ) -> Answer | None:
     """Draw rows from a model, with exact zeros (floors) where a value falls below its floor."""
-    from unrelu.cli.outputs import check_outputs, goes_to_stdout
-    from unrelu.cli.progress import meter
-    from unrelu.distribution import RectifiedGaussian, generator
+    job = Job(rows_output(output, as_json), files=[model])
+    from unrelu.cli.inputs import law_in
+    from unrelu.distribution import generator
     from unrelu.samples import write_table
 
-    to_stdout = goes_to_stdout(output, as_json)
-    if not to_stdout:
-        check_outputs([Path(output)], [model])
-    law = RectifiedGaussian.load(model)
-    with meter(hidden=to_stdout) as shown:
-        shown.stage("Drawing rows", rows)
-        blocks = drawn_blocks(law, rows, generator(seed), shown.advance)
-        if to_stdout:
-            with standard_output():
-                write_table("-", blocks, law.feature_names)
-            return None
-        write_table(output, blocks, law.feature_names)
-    facts = {"model": model, "output": output, "rows": rows, "columns": law.n_features, "seed": seed}
-    return Answer(facts, [f"{counted(rows, 'row')} of {counted(law.n_features, 'column')} written to {output}"])
+    law = law_in(model)
+    with job.watch() as watch:
+        blocks = drawn_blocks(law, rows, generator(seed), watch)
+        job.write(output=lambda path: write_table(path, blocks, law.feature_names))
+    facts = {"model": model, "rows": rows, "columns": law.n_features, "seed": seed}
+    return job.answer(facts, [f"{counted(rows, 'row')} of {counted(law.n_features, 'column')} written to {output}"])
 
 
-def drawn_blocks(
-    law: RectifiedGaussian, rows: int, rng: np.random.Generator, progress: Callable[[int], None]
-) -> Iterator[FloatArray]:
+def drawn_blocks(law: RectifiedGaussian, rows: int, rng: np.random.Generator, watch: Watch) -> Iterator[FloatArray]:
     """Rows in blocks; one generator runs through them, so that their size does not change the rows."""
+    from unrelu.contracts import Step
     from unrelu.samples import rows_per_block
 
     size = rows_per_block(None, law.n_features)
     for first in range(0, rows, size):
-        block = law.sample(min(size, rows - first), rng)
-        progress(len(block))
-        yield block
+        watch(Step("Drawing rows", first, rows, f"{first:,} rows"))
+        yield law.sample(min(size, rows - first), rng)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrelu.cli.options import JsonOption, SeedOption
-from unrelu.cli.outcome import Answer, counted, standard_output
+from unrelu.cli.frame import Job, Output, rows_output
+from unrelu.cli.options import JsonOption, RowsOption, SeedOption
+from unrelu.cli.outcome import Answer, command, counted
 from unrelu.cli.sample import drawn_blocks
 
 if TYPE_CHECKING:
@@ -24,13 +25,18 @@ class Bias(StrEnum):
     nonnegative = "nonnegative"
 
 
+@command(
+    {
+        "k": "--components",
+        "condition_number": "--condition-number",
+        "at most d = ": "at most ",
+        "use k > 1": "ask for more --components",
+    }
+)
 def simulate(
     rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="Number of rows.")],
     columns: Annotated[int, typer.Option("--columns", "-d", min=1, help="Number of columns.")],
-    output: Annotated[
-        str,
-        typer.Option("--output", "-o", help="The table to write, its kind by extension; - is csv on stdout."),
-    ],
+    output: RowsOption,
     components: Annotated[
         int | None,
         typer.Option("--components", "-k", min=1, help="Latent inputs; as many as columns by default."),
@@ -49,20 +55,15 @@ def simulate(
     as_json: JsonOption = False,
 ) -> Answer | None:
     """Write rows of a random model x = ReLU(W z + b), and on request the true model beside them."""
-    from unrelu.cli.outputs import check_outputs, goes_to_stdout
-    from unrelu.cli.progress import meter
+    job = Job(rows_output(output, as_json), Output("truth", truth, "True model"))
     from unrelu.samples import write_table
     from unrelu.synthetic import random_model
 
-    to_stdout = goes_to_stdout(output, as_json)
-    check_outputs([None if to_stdout else Path(output), truth])
     model_rng, rows_rng, outliers_rng = _streams(seed)
     if condition_number is None:
         condition_number = 1.0 if 1 in (columns, components) else 10.0
     law = random_model(columns, components, condition_number, bias.value, model_rng)
     facts: dict[str, Any] = {
-        "output": output,
-        "truth": truth,
         "rows": rows,
         "columns": columns,
         "components": columns if components is None else components,
@@ -71,13 +72,13 @@ def simulate(
         "outlier_rows": round(outliers * rows),
         "seed": seed,
     }
-    with meter(hidden=to_stdout) as shown, standard_output():
-        shown.stage("Drawing rows", rows)
-        blocks = contaminated(drawn_blocks(law, rows, rows_rng, shown.advance), outliers, outliers_rng)
-        write_table(output, blocks)
-    if truth is not None:
-        law.save(truth, details={"simulated": {k: v for k, v in facts.items() if k not in ("output", "truth")}})
-    return None if to_stdout else Answer(facts, _lines(facts))
+    with job.watch() as watch:
+        blocks = contaminated(drawn_blocks(law, rows, rows_rng, watch), outliers, outliers_rng)
+        job.write(
+            output=lambda path: write_table(path, blocks), truth=lambda path: law.save(path, {"simulated": facts})
+        )
+    dirty = f", {facts['outlier_rows']:,} of them outliers," if facts["outlier_rows"] else ""
+    return job.answer(facts, [f"{counted(rows, 'row')}{dirty} of {counted(columns, 'column')} written to {output}"])
 
 
 def contaminated(blocks: Iterable[Floats], fraction: float, rng: np.random.Generator) -> Iterator[Floats]:
@@ -104,10 +105,3 @@ def _streams(seed: int | None) -> list[np.random.Generator]:
     import numpy as np
 
     return [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(3)]
-
-
-def _lines(facts: dict[str, Any]) -> list[str]:
-    outliers = f", {facts['outlier_rows']:,} of them outliers," if facts["outlier_rows"] else ""
-    size = f"{counted(facts['rows'], 'row')}{outliers} of {counted(facts['columns'], 'column')}"
-    truth = [] if facts["truth"] is None else [f"True model written to {facts['truth']}"]
-    return [f"{size} written to {facts['output']}", *truth]

@@ -20,6 +20,8 @@ from unrelu.estimators.base import FloorEstimator
 from unrelu.evidence import RecordedEvidence, SampleEvidence
 from unrelu.learning import Learned
 from unrelu.methods import Method, method_named
+from unrelu.posterior.row_scores import RowScores
+from unrelu.posterior.scored_rows import scored_rows
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 
 
@@ -222,6 +224,27 @@ class RectifiedGaussianLearner(FloorEstimator):
         if self._record is None:
             raise AttributeError(f"A learner with method {self.method!r} keeps no record: use method='one_pass'.")
         return self._record
+
+    def score_samples(self, X: ArrayLike) -> FloatArray:
+        """Log density of each row: density of the values above the floor, probability of the others to be at it.
+
+        NaN cells are integrated over. A column that is constant in the model adds 0, or -10,000 where a cell differs.
+        """
+        model, assumptions = RowScores.of(self.distribution_, float(self.floor_tolerance)), self._assumptions()
+        samples = self._rows(X, reset=False, smallest=1)
+        return scored_rows(samples, model.table_log_density, assumptions.lowest, self._watch)
+
+    def score(self, X: ArrayLike, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
+        """Mean log density of the rows.
+
+        >>> import unrelu
+        >>> truth = unrelu.synthetic.random_model(3, random_state=0)
+        >>> learner = unrelu.RectifiedGaussianLearner().fit(truth.sample(2000, random_state=1))
+        >>> fresh = truth.sample(1000, random_state=2)
+        >>> learner.score(fresh) > learner.score(fresh[:, ::-1])
+        True
+        """
+        return float(np.mean(self.score_samples(X)))
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
         """Draw rows from the learned model."""

@@ -6,30 +6,32 @@ The mathematics is in :mod:`unrelu.robust.clustering`.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from unrelu.contracts import Assumptions, Block, FloatArray
-from unrelu.distribution import RectifiedGaussian, generator
+from unrelu.contracts import FloatArray, MixtureReport, Samples
+from unrelu.distribution import RandomState, RectifiedGaussian, generator
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidParameterError
-from unrelu.estimators.learner import RectifiedGaussianLearner, _numeric
+from unrelu.estimators.base import FloorEstimator
 from unrelu.evidence import SampleEvidence
-from unrelu.robust.clustering import FittedMixture, fit_mixture
+from unrelu.posterior.scored_rows import scored_rows
+from unrelu.robust.clustering import fit_mixture
+from unrelu.robust.clusters import FittedMixture
 from unrelu.samples import ArraySamples
 from unrelu.samples.blocks import as_floats
-from unrelu.statistics.screening import ScreeningQuestion
 from unrelu.validation import check_count
 
 Labels = NDArray[np.int64]
 
 
-class RectifiedGaussianMixture(DensityMixin, BaseEstimator):
+class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
     """Rows from several groups: x = max(y, floor), y ~ N(bias_k, covariance_k) with probability weight_k.
 
     Where many values are at the floor, the raw table has spikes and edges that a mixture of ordinary Gaussians takes
@@ -47,8 +49,8 @@ class RectifiedGaussianMixture(DensityMixin, BaseEstimator):
         Values at the floor are cut off there; values below it are an error. NaN means not observed.
     floor_tolerance : float, default=0.0
         Noise after the floor: values within it of the floor, above or below, count as floored.
-    random_state : int, Generator or None, default=None
-        Seeds the starts, and :meth:`sample`.
+    random_state : int, Generator or None, default=0
+        Seeds the starts.
 
     Attributes
     ----------
@@ -62,6 +64,8 @@ class RectifiedGaussianMixture(DensityMixin, BaseEstimator):
         Whether EM settled, and the rounds it took, those of its start included.
     lower_bound_ : float
         Mean log-likelihood of the rows learned from, weighted as they were.
+    report_ : MixtureReport
+        How the fit went.
     n_features_in_, feature_names_in_ : int, array
         The columns seen by :meth:`fit`, and their names where they have any.
 
@@ -86,15 +90,8 @@ class RectifiedGaussianMixture(DensityMixin, BaseEstimator):
     array([0, 1])
     """
 
-    weights_: FloatArray
     distributions_: tuple[RectifiedGaussian, ...]
-    means_: FloatArray
-    covariances_: FloatArray
-    converged_: bool
-    n_iter_: int
-    lower_bound_: float
     _fitted: FittedMixture | None
-    _lowest: tuple[float, ...]
 
     def __init__(
         self,
@@ -104,7 +101,7 @@ class RectifiedGaussianMixture(DensityMixin, BaseEstimator):
         max_iter: int = 300,
         floor: ArrayLike = 0.0,
         floor_tolerance: float = 0.0,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.n_components = n_components
         self.n_init = n_init
@@ -116,22 +113,25 @@ class RectifiedGaussianMixture(DensityMixin, BaseEstimator):
     # --- learning ---------------------------------------------------------------------------------
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
-        """Learn the groups of the rows of X."""
+        """Learn the groups of the rows of X.
+
+        X is an array, a data frame, or rows that are read block by block (:func:`unrelu.samples.open_samples`).
+        """
         self._fitted = None
         for name in ("n_components", "n_init", "max_iter"):
             check_count(name, getattr(self, name))
-        values = _numeric(self, X, reset=True, smallest=2)
-        if self.n_components > len(values):
+        samples = self._weighted_rows(X, sample_weight)
+        if samples.n_rows is not None and self.n_components > samples.n_rows:
             raise InvalidParameterError(
-                f"n_components={self.n_components} is more than the {len(values):,} rows (n_samples): lower it or add"
-                " rows."
+                f"n_components={self.n_components} is more than the {samples.n_rows:,} rows (n_samples): lower it or"
+                " add rows."
             )
-        samples, assumptions = self._samples(X, values, sample_weight)
-        seed = int(generator(self.random_state).integers(2**31))
-        evidence = SampleEvidence(samples, LocalEngine())
-        fitted = fit_mixture(evidence, assumptions, self.n_components, self.n_init, seed, self.max_iter)
-        self._store(fitted, fitted.distributions(assumptions.floor, samples.feature_names))
-        self._lowest = assumptions.lowest
+        assumptions, seed = self._assumptions(), self._seed()
+        evidence = SampleEvidence(samples, LocalEngine(self._watch))
+        counts = (self.n_components, self.n_init, seed, self.max_iter)
+        fitted = fit_mixture(evidence, assumptions, *counts, self._watch)
+        self.distributions_ = fitted.distributions(assumptions.floor, samples.feature_names)
+        self._fitted = fitted
         if not self.converged_:
             warnings.warn(
                 f"EM had not settled after max_iter={self.max_iter} rounds: raise max_iter, or take fewer components.",
@@ -140,29 +140,16 @@ class RectifiedGaussianMixture(DensityMixin, BaseEstimator):
             )
         return self
 
-    def _samples(
-        self, X: ArrayLike, values: NDArray[Any], sample_weight: ArrayLike | None
-    ) -> tuple[ArraySamples, Assumptions]:
-        """The rows and what is assumed of them, as the learner checks both."""
-        learner = RectifiedGaussianLearner(floor=self.floor, floor_tolerance=self.floor_tolerance)
-        weights = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, values, dtype=np.float64, ensure_non_negative=True)
-            weights = at_least_one_on_average(weights)
-        samples = learner._samples(X, weights, reset=True)
-        if weights is not None and not weights.all():  # rows of weight 0 may hold anything
-            shown = np.where(weights[:, None] > 0.0, as_floats(values), np.nan)
-            samples = ArraySamples(shown, weights, samples.feature_names, block_rows=len(shown))
-        return samples, learner._assumptions()
-
-    def _store(self, fitted: FittedMixture, distributions: tuple[RectifiedGaussian, ...]) -> None:
-        self.weights_ = fitted.mixture.shares.copy()
-        self.distributions_ = distributions
-        self.means_ = np.stack([model.bias for model in distributions])
-        self.covariances_ = np.stack([model.covariance for model in distributions])
-        self.converged_, self.n_iter_ = fitted.converged, fitted.rounds
-        self.lower_bound_ = fitted.log_likelihood / fitted.weight
-        self._fitted = fitted
+    def _weighted_rows(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Samples:
+        """The rows; those of weight 0, which may hold anything, are shown as missing."""
+        if sample_weight is None or isinstance(X, Samples):
+            return self._rows(X, sample_weight, reset=True)
+        values = self._values(X, reset=True)
+        weights = at_least_one_on_average(self._weights(sample_weight, values))
+        shown = as_floats(values)
+        if not weights.all():
+            shown = np.where(weights[:, None] > 0.0, shown, np.nan)
+        return ArraySamples(shown, weights, self._names(), block_rows=len(shown))
 
     def fit_predict(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Labels:
         """Learn the groups, and say to which of them each row most likely belongs."""
@@ -176,14 +163,14 @@ class RectifiedGaussianMixture(DensityMixin, BaseEstimator):
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Probability of each group, n x n_components."""
-        return self._posterior(X)[0]
+        return self._asked(X, self._result().probabilities)
 
     def score_samples(self, X: ArrayLike) -> FloatArray:
         """Log density of each row: density of the values above the floor, probability of the others to be at it.
 
         NaN cells are integrated over.
         """
-        return self._posterior(X)[1]
+        return self._asked(X, self._result().log_density)
 
     def score(self, X: ArrayLike, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
         """Mean log density of the rows."""
@@ -207,21 +194,20 @@ class RectifiedGaussianMixture(DensityMixin, BaseEstimator):
         """Akaike information criterion on X: the lower the better."""
         return float(-2.0 * self.score_samples(X).sum() + 2.0 * self._result().n_parameters)
 
-    def sample(self, n_samples: int = 1) -> tuple[FloatArray, Labels]:
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[FloatArray, Labels]:
         """Draw rows from the learned groups, group after group, and say which group each is from."""
         self._result()
         check_count("n_samples", n_samples)
-        rng = generator(self.random_state)
+        rng = generator(random_state)
         counts = rng.multinomial(n_samples, self.weights_)
         rows = [model.sample(int(count), rng) for model, count in zip(self.distributions_, counts, strict=True)]
         return np.concatenate(rows), np.repeat(np.arange(len(counts)), counts)
 
-    def _posterior(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        fitted = self._result()
-        values = as_floats(_numeric(self, X, reset=False, smallest=1))
-        names = getattr(self, "feature_names_in_", None)
-        ScreeningQuestion(self._lowest)(Block(values)).check(self._lowest, None if names is None else names.tolist())
-        return fitted.posterior(values)
+    def _asked(self, X: ArrayLike, score: Callable[[NDArray[Any]], FloatArray]) -> FloatArray:
+        samples = self._rows(X, reset=False, smallest=1)
+        return scored_rows(samples, score, self._assumptions().lowest, self._watch)
+
+    # --- what was learned -------------------------------------------------------------------------
 
     def _result(self) -> FittedMixture:
         check_is_fitted(self)
@@ -231,11 +217,35 @@ class RectifiedGaussianMixture(DensityMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return getattr(self, "_fitted", None) is not None
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.positive_only = RectifiedGaussianLearner(floor=self.floor)._floor_is_nonnegative()
-        return tags
+    @property
+    def report_(self) -> MixtureReport:
+        return self._result().report
+
+    @property
+    def weights_(self) -> FloatArray:
+        return self._result().mixture.shares.copy()
+
+    @property
+    def means_(self) -> FloatArray:
+        self._result()
+        return np.stack([model.bias for model in self.distributions_])
+
+    @property
+    def covariances_(self) -> FloatArray:
+        self._result()
+        return np.stack([model.covariance for model in self.distributions_])
+
+    @property
+    def converged_(self) -> bool:
+        return self.report_.converged
+
+    @property
+    def n_iter_(self) -> int:
+        return self.report_.rounds
+
+    @property
+    def lower_bound_(self) -> float:
+        return self.report_.log_likelihood / self.report_.weight
 
 
 def at_least_one_on_average(weights: FloatArray) -> FloatArray:

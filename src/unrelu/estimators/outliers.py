@@ -1,31 +1,33 @@
 """FloorOutlierDetector: which rows do not belong, how surely, and which of their cells say so.
 
-The mathematics is in :mod:`unrelu.robust.detection`.
+The mathematics is in :mod:`unrelu.robust.detection`, the judgement of a table in :mod:`unrelu.robust.scoring`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from unrelu.contracts import FloatArray, LearningReport
-from unrelu.distribution import RectifiedGaussian, generator
+from unrelu.contracts import FloatArray, LearningReport, Samples, Step
+from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidParameterError
-from unrelu.estimators.learner import RectifiedGaussianLearner, _numeric
-from unrelu.methods import Method, Robust
+from unrelu.estimators.base import FloorEstimator
+from unrelu.evidence import SampleEvidence
+from unrelu.methods import Method, method_named
+from unrelu.posterior.scored_rows import scored_rows
 from unrelu.robust.detection import OutlierScores
-from unrelu.robust.scoring import ScoreQuestion, score_threshold
-from unrelu.samples import ArraySamples
-from unrelu.statistics.screening import ScreeningQuestion
+from unrelu.robust.scoring import Verdict, judge_rows, score_threshold
+from unrelu.validation import check_choice
 
 
-class FloorOutlierDetector(OutlierMixin, BaseEstimator):
+class FloorOutlierDetector(OutlierMixin, FloorEstimator):
     """Find rows that do not fit x = max(y, floor), y ~ N(bias, covariance), learned from the same table or another.
 
     The default method learns the model of the genuine rows while up to nearly half of the table are outliers. A row's
@@ -81,9 +83,10 @@ class FloorOutlierDetector(OutlierMixin, BaseEstimator):
     """
 
     offset_: float
-    _learner: RectifiedGaussianLearner
     _scores: OutlierScores | None
-    _lowest: tuple[float, ...]
+    _distribution: RectifiedGaussian
+    _report: LearningReport | None
+    _row_weights: FloatArray | None
 
     def __init__(
         self,
@@ -105,23 +108,64 @@ class FloorOutlierDetector(OutlierMixin, BaseEstimator):
     # --- learning ---------------------------------------------------------------------------------
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
-        """Learn the model of the genuine rows of X, and from which score on a row is one of them."""
+        """Learn the model of the genuine rows of X, and from which score on a row is one of them.
+
+        X is an array, a data frame, or rows that are read block by block (:func:`unrelu.samples.open_samples`).
+        """
         self._scores = None
         check_false_alarm_rate("false_alarm_rate", self.false_alarm_rate)
-        share = self._contamination()
-        seed = self._seed()
-        values = _numeric(self, X, reset=True, smallest=2)
-        method = Robust(seed=seed) if isinstance(self.method, str) and self.method == "robust" else self.method
-        learner = RectifiedGaussianLearner(method, floor=self.floor, floor_tolerance=self.floor_tolerance)
-        learner.fit(X, sample_weight=sample_weight)
-        scores = OutlierScores.of(learner._result(), float(self.floor_tolerance), seed)
-        self._learner, self._lowest = learner, learner._assumptions().lowest
+        share, seed = self._contamination(), self._seed()
+        samples = self._rows(X, sample_weight, reset=True)
+        evidence = SampleEvidence(samples, LocalEngine(self._watch))
+        learned = method_named(self.method).learn(evidence, self._assumptions(), seed, self._watch)
+        self._watch(Step("Simulating rows of the model"))
+        scores = OutlierScores.of(learned, float(self.floor_tolerance), seed)
+        self._distribution, self._report = learned.distribution, learned.report
+        self._row_weights = getattr(learned, "row_weights", None)
         if share is None:
             self.offset_ = score_threshold(scores, float(self.false_alarm_rate))
         else:
-            self.offset_ = self._training_quantile(scores, values, sample_weight, share)
+            self.offset_ = self._training_quantile(scores, samples, share)
         self._scores = scores
         return self
+
+    @classmethod
+    def from_model(
+        cls,
+        model: Any,
+        *,
+        false_alarm_rate: float = 0.01,
+        floor_tolerance: float = 0.0,
+        random_state: Any = 0,
+    ) -> Self:
+        """A fitted detector without rows: ``model`` is a RectifiedGaussian, or anything with a ``distribution_``.
+
+        >>> import unrelu
+        >>> model = unrelu.RectifiedGaussian([1.0, 1.0], [[1.0, 0.9], [0.9, 1.0]])
+        >>> unrelu.FloorOutlierDetector.from_model(model).predict([[2.0, 2.0], [2.0, 0.0]])
+        array([ 1, -1])
+        """
+        distribution = getattr(model, "distribution_", model)
+        if not isinstance(distribution, RectifiedGaussian):
+            raise InvalidParameterError(
+                f"model must be a RectifiedGaussian, or have one as distribution_; got {type(model).__name__}."
+            )
+        check_false_alarm_rate("false_alarm_rate", false_alarm_rate)
+        detector = cls(
+            false_alarm_rate=false_alarm_rate,
+            floor=distribution.floor,
+            floor_tolerance=floor_tolerance,
+            random_state=random_state,
+        )
+        detector.n_features_in_ = distribution.n_features
+        if distribution.feature_names is not None:
+            detector.feature_names_in_ = np.array(distribution.feature_names, dtype=object)
+        tolerance = detector._assumptions().floor_tolerance
+        scores = OutlierScores.of_model(distribution, tolerance, detector._seed())
+        detector.offset_ = score_threshold(scores, float(false_alarm_rate))
+        detector._distribution, detector._report, detector._row_weights = distribution, None, None
+        detector._scores = scores
+        return detector
 
     def _contamination(self) -> float | None:
         """The share of outliers, or None for "auto"."""
@@ -132,23 +176,14 @@ class FloorOutlierDetector(OutlierMixin, BaseEstimator):
             raise InvalidParameterError(f"contamination must be 'auto' or a number in (0, 0.5], got {share!r}.")
         return float(share)
 
-    def _seed(self) -> int:
-        """A seed is used as it is, so that it means the same as in methods.Robust(seed=...)."""
-        state = self.random_state
-        if isinstance(state, Integral) and int(state) >= 0:
-            return int(state)
-        return int(generator(state).integers(2**31))
-
-    def _training_quantile(
-        self, scores: OutlierScores, values: NDArray[Any], sample_weight: ArrayLike | None, share: float
-    ) -> float:
-        if sample_weight is None:
-            return float(np.quantile(self._scored(scores, values), share))
-        # The learner has checked them. Rows of weight 0 are as good as absent, whatever they hold.
-        weights = np.broadcast_to(np.asarray(sample_weight, dtype=np.float64), (len(values),))
+    def _training_quantile(self, scores: OutlierScores, samples: Samples, share: float) -> float:
+        found = scored_rows(samples, scores.score, self._assumptions().lowest, self._watch)
+        given = [block.weights for block in samples.blocks()]
+        if any(part is None for part in given):
+            return float(np.quantile(found, share))
+        weights = np.concatenate([part for part in given if part is not None])
         present = weights > 0.0
-        found = self._scored(scores, values[present])
-        return float(np.quantile(found, share, weights=weights[present], method="inverted_cdf"))
+        return float(np.quantile(found[present], share, weights=weights[present], method="inverted_cdf"))
 
     # --- judging rows -----------------------------------------------------------------------------
 
@@ -162,7 +197,7 @@ class FloorOutlierDetector(OutlierMixin, BaseEstimator):
 
     def score_samples(self, X: ArrayLike) -> FloatArray:
         """One number per row, lower for stranger rows: the log density in units of what each cell usually has."""
-        return self._scored(self._fitted(), self._values(X))
+        return self._asked(X, self._fitted().score)
 
     def p_values(self, X: ArrayLike) -> FloatArray:
         """The share of the model's own rows that are at least as strange as each row of X.
@@ -181,30 +216,36 @@ class FloorOutlierDetector(OutlierMixin, BaseEstimator):
         For a floored cell, the distance of the floor: -5 says that so low a value was as unlikely as 5 standard
         deviations, a positive number that it was to be expected. NaN where missing or in a constant column.
         """
-        scores, samples = self._fitted(), self._samples(self._values(X))
-        LocalEngine().collect(samples, ScreeningQuestion(self._lowest)).check(self._lowest, self._names())
-        return np.concatenate([scores.residuals(block.values) for block in samples.blocks()])
+        return self._asked(X, self._fitted().residuals)
+
+    def judge(self, X: ArrayLike, top: int = 10, cells_of: str = "top") -> Verdict:
+        """Everything about a table at once: scores, p-values, which rows are flagged, and why.
+
+        ``top``: how many of the strangest rows to look into, cell by cell. ``cells_of="flagged"`` looks into all
+        flagged rows, too, which costs as many scores as there are columns for each.
+
+        >>> import unrelu
+        >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(2000, random_state=1)
+        >>> X[7, 1] += 9.0
+        >>> verdict = unrelu.FloorOutlierDetector().fit(X).judge(X, top=1)
+        >>> verdict.top, bool(verdict.flagged[7]), [column for column, size in verdict.drivers(7)]
+        (array([7]), True, [1])
+        """
+        scores = self._fitted()
+        check_choice("cells_of", cells_of, ["top", "flagged"])
+        if isinstance(top, bool) or not (isinstance(top, Integral) and top >= 0):
+            raise InvalidParameterError(f"top must be a whole number of at least 0, got {top!r}.")
+        samples, lowest = self._rows(X, reset=False, smallest=1), self._assumptions().lowest
+        return judge_rows(samples, scores, lowest, self.offset_, int(top), cells_of == "flagged", self._watch)
+
+    def _asked(self, X: ArrayLike, score: Callable[[NDArray[Any]], FloatArray]) -> FloatArray:
+        samples = self._rows(X, reset=False, smallest=1)
+        return scored_rows(samples, score, self._assumptions().lowest, self._watch)
 
     def _fitted(self) -> OutlierScores:
         check_is_fitted(self)
         assert self._scores is not None
         return self._scores
-
-    def _values(self, X: ArrayLike) -> NDArray[Any]:
-        values: NDArray[Any] = _numeric(self, X, reset=False, smallest=1)
-        return values
-
-    def _samples(self, values: NDArray[Any]) -> ArraySamples:
-        return ArraySamples(values, feature_names=self._names())
-
-    def _scored(self, scores: OutlierScores, values: NDArray[Any]) -> FloatArray:
-        found = LocalEngine().collect(self._samples(values), ScoreQuestion(scores, self._lowest))
-        found.screening.check(self._lowest, self._names())
-        return found.scores
-
-    def _names(self) -> tuple[str, ...] | None:
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else tuple(names.tolist())
 
     # --- what was learned -------------------------------------------------------------------------
 
@@ -214,23 +255,21 @@ class FloorOutlierDetector(OutlierMixin, BaseEstimator):
     @property
     def distribution_(self) -> RectifiedGaussian:
         check_is_fitted(self)
-        return self._learner.distribution_
+        return self._distribution
 
     @property
     def report_(self) -> LearningReport:
         check_is_fitted(self)
-        return self._learner.report_
+        if self._report is None:
+            raise AttributeError("A detector made from a model has learned from no rows: it has no report_.")
+        return self._report
 
     @property
     def row_weights_(self) -> FloatArray:
         check_is_fitted(self)
-        return self._learner.row_weights_
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.positive_only = RectifiedGaussianLearner(floor=self.floor)._floor_is_nonnegative()
-        return tags
+        if self._row_weights is None:
+            raise AttributeError("Only a fit with method='robust' gives row_weights_.")
+        return self._row_weights
 
 
 def check_false_alarm_rate(name: str, rate: float) -> None:

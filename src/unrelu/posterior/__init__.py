@@ -1,1 +1,1 @@
-"""What a known model says about rows: densities and residuals as functions of arrays."""
+"""What a known model says about rows: densities, residuals, p-values, and a pass that asks every row."""

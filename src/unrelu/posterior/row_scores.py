@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from unrelu.contracts import BoolArray, FloatArray
+from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import available_cores, map_in_threads
 from unrelu.kernels.row_density import cell_residuals, log_densities, seen_totals
 from unrelu.statistics.tiles import as_stored
@@ -37,6 +38,11 @@ class RowScores:
     correlation: FloatArray
     floor: FloatArray
 
+    @classmethod
+    def of(cls, model: RectifiedGaussian, floor_tolerance: float = 0.0) -> Self:
+        """The model's own; values up to the tolerance above its floor count as floored."""
+        return cls(model.bias, model.row_norms, model.correlation, model.floor + floor_tolerance)
+
     @cached_property
     def varying(self) -> BoolArray:
         return self.scale > 0.0
@@ -56,6 +62,11 @@ class RowScores:
         lower, _ = dpotri(root, lower=True)
         precision = np.tril(lower) + np.tril(lower, -1).T
         return precision, 2.0 * float(np.log(np.diagonal(root)).sum())
+
+    @cached_property
+    def log_scale(self) -> FloatArray:
+        """Per column; 0 for a constant, which has a probability and no density."""
+        return np.log(np.where(self.varying, self.scale, 1.0))
 
     @cached_property
     def log_cell_unit(self) -> FloatArray:
@@ -80,6 +91,15 @@ class RowScores:
             _shares(len(values)),
         )
         return out if self.varying.all() else out + _IMPOSSIBLE * self._off_constants(values)
+
+    def table_log_density(self, values: Values) -> FloatArray:
+        """The same in the units of the table, so that densities under different models compare.
+
+        >>> model = RowScores(np.zeros(1), np.array([2.0]), np.eye(1), np.zeros(1))
+        >>> model.table_log_density(np.array([[0.0], [2.0]]))  # log 1/2, and log N(2; 0, 4)
+        array([-0.69314718, -2.11208571])
+        """
+        return self.log_density(values) - seen_sum(values, self.floor, self.log_scale)
 
     def cell_residuals(self, values: Values) -> FloatArray:
         """Per cell: distance from what the row's other cells predict, in standard deviations.

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from unrelu.contracts import BoolArray, FloatArray
+from unrelu.contracts import BoolArray, FloatArray, Samples
 from unrelu.estimators.matrix import ReLUMatrixRecovery
 from unrelu.recovery.matrix.contracts import MatrixReport
 from unrelu.report.factor_summary import column_labels, component_names, variance_shares
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, tidy
-from unrelu.report.table_image import MOST_CELLS, MOST_NAMES, Numbers, evenly, name_columns
-from unrelu.validation import floor_per_column
+from unrelu.report.table_image import MOST_CELLS, MOST_NAMES, Numbers, cells_of, evenly, name_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,14 +43,12 @@ class FactorResult:
     report: MatrixReport
 
     @classmethod
-    def of(
-        cls, recovery: ReLUMatrixRecovery, part: Callable[[Numbers, Numbers], FloatArray], most: int = MOST_CELLS
-    ) -> FactorResult:
-        """From what was recovered; ``part`` gives the table's values in some rows and columns."""
+    def of(cls, recovery: ReLUMatrixRecovery, table: Samples, most: int = MOST_CELLS) -> FactorResult:
+        """From what was recovered, and the table itself."""
         row_order, order = component_order(recovery)
         rows, columns = row_order[evenly(len(row_order), most)], order[evenly(len(order), most)]
-        floor = floor_per_column(recovery.floor, recovery.n_features_in_)[columns]
-        heights = part(rows, columns) - floor
+        floor = recovery.floor_[columns]
+        heights = cells_of(table, rows, columns) - floor
         hidden = recovery.latent_[rows] @ recovery.components_[:, columns] + recovery.bias_[columns] - floor
         return cls(
             heights,
@@ -68,7 +64,7 @@ class FactorResult:
 
 def component_order(recovery: ReLUMatrixRecovery) -> tuple[Numbers, Numbers]:
     """Rows by their part in the first component, columns by its share in them: so sorted, T changes smoothly."""
-    height = recovery.bias_ - floor_per_column(recovery.floor, recovery.n_features_in_)
+    height = recovery.bias_ - recovery.floor_
     size = np.sqrt((recovery.components_**2).sum(axis=0) + height**2)
     share = recovery.components_[0] / np.where(size > 0.0, size, 1.0)
     return np.argsort(recovery.latent_[:, 0], kind="stable"), np.argsort(share, kind="stable")
@@ -80,14 +76,14 @@ def factor_picture(result: FactorResult) -> Figure:
     panels = _bar_panels(result)
     figure = new_figure((11.5, 6.2 + max(1.9, 0.75 * panels)))
     figure.suptitle(
-        f"Rank {report.rank:,} behind {report.n_rows:,} x {report.n_features:,} values,"
+        f"Rank {report.n_components:,} behind {report.n_rows:,} x {report.n_features:,} values,"
         f" {report.share_floored:.0%} of them hidden at the floor",
         fontsize=14,
         color=INK,
     )
     above, below = cast("list[SubFigure]", figure.subfigures(2, 1, height_ratios=[4.6, max(1.9, 0.75 * panels)]))
     _draw_tables(above, result)
-    if not report.rank_errors:
+    if not report.component_errors:
         _draw_components(below, result)
         return figure
     left, right = cast("list[SubFigure]", below.subfigures(1, 2, width_ratios=[2.2, 1.0]))
@@ -201,12 +197,12 @@ def _component_labels(result: FactorResult) -> list[str]:
 def _draw_ranks(axes: Axes, report: MatrixReport) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    ranks, errors = np.array(report.rank_errors).T
+    ranks, errors = np.array(report.component_errors).T
     axes.plot(ranks, errors, "o-", color=HIDDEN, markerfacecolor=INK, markeredgecolor=INK, markersize=5)
-    chosen = ranks == report.rank
+    chosen = ranks == report.n_components
     axes.plot(ranks[chosen], errors[chosen], "o", color=LEARNED, markersize=11)
     axes.annotate(
-        f"chosen: {report.rank}", (ranks[chosen][0], errors[chosen][0]), (8, 8), textcoords="offset points",
+        f"chosen: {report.n_components}", (ranks[chosen][0], errors[chosen][0]), (8, 8), textcoords="offset points",
         color=LEARNED, fontsize=10,
     )  # fmt: skip
     if errors.min() > 0.0 and errors.max() > 10.0 * errors.min():

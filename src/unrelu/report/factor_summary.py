@@ -1,9 +1,10 @@
-"""A recovered matrix in plain numbers and tables: its components, the ranks tried, how the recovery went."""
+"""A recovered matrix in plain numbers and tables: its components, the numbers tried, how the recovery went."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from rich import box
@@ -13,7 +14,8 @@ from rich.text import Text
 from unrelu.contracts import FloatArray
 from unrelu.estimators.matrix import ReLUMatrixRecovery
 from unrelu.recovery.matrix.contracts import MatrixReport
-from unrelu.report.summaries import names_or_numbers
+from unrelu.report.tables import fact_table
+from unrelu.samples.columns import names_or_numbers
 from unrelu.validation import listed
 
 _MOST_COMPONENTS = 20
@@ -41,13 +43,13 @@ def column_labels(recovery: ReLUMatrixRecovery) -> tuple[str, ...]:
     return names_or_numbers(getattr(recovery, "feature_names_in_", None), recovery.n_features_in_)
 
 
-def component_names(rank: int) -> tuple[str, ...]:
+def component_names(count: int) -> tuple[str, ...]:
     """What tables call the components.
 
     >>> component_names(2)
     ('c0', 'c1')
     """
-    return tuple(f"c{index}" for index in range(rank))
+    return tuple(f"c{index}" for index in range(count))
 
 
 def variance_shares(recovery: ReLUMatrixRecovery) -> FloatArray:
@@ -63,7 +65,7 @@ def component_summaries(recovery: ReLUMatrixRecovery, most: int = 3) -> list[Com
     names = column_labels(recovery)
     found = []
     for name, share, row in zip(
-        component_names(recovery.rank_), variance_shares(recovery), recovery.components_, strict=True
+        component_names(recovery.n_components_), variance_shares(recovery), recovery.components_, strict=True
     ):
         strongest = np.argsort(-np.abs(row), kind="stable")[:most]
         loadings = tuple(Loading(names[j], float(row[j])) for j in strongest.tolist())
@@ -85,26 +87,26 @@ def component_table(components: Sequence[ComponentSummary], most: int = _MOST_CO
     return table
 
 
-def rank_table(report: MatrixReport) -> Table:
-    """Every rank tried and its relative error on the cells it had not seen."""
+def choice_table(report: MatrixReport) -> Table:
+    """Every number of components tried and its relative error on the cells it had not seen."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("rank", justify="right", no_wrap=True)
+    table.add_column("components", justify="right", no_wrap=True)
     table.add_column("error on held-out cells", justify="right", no_wrap=True)
     table.add_column("")
-    for rank, error in report.rank_errors:
-        table.add_row(f"{rank}", f"{error:.3g}", "chosen" if rank == report.rank else "")
+    for count, error in report.component_errors:
+        table.add_row(f"{count}", f"{error:.3g}", "chosen" if count == report.n_components else "")
     return table
 
 
 def recovery_facts(report: MatrixReport, names: Sequence[str]) -> dict[str, str]:
     """How the recovery went, name by name."""
-    chosen = f", chosen of {len(report.rank_errors)} by held-out cells" if report.rank_errors else ""
+    chosen = f", chosen of {len(report.component_errors)} by held-out cells" if report.component_errors else ""
     missing = f"; {report.share_missing:.1%} of the cells missing" if report.share_missing else ""
     ended = "" if report.converged else ", not converged"
     weak = [names[j] for j in report.weak_columns]
     return {
         "table": f"{report.n_rows:,} x {report.n_features:,}",
-        "rank": f"{report.rank:,}{chosen}",
+        "components": f"{report.n_components:,}{chosen}",
         "method": f"{report.method}, gauge {report.gauge}",
         "iterations": f"{report.iterations:,}",
         "relative residual": f"{report.residual:.3g}{ended}",
@@ -113,3 +115,23 @@ def recovery_facts(report: MatrixReport, names: Sequence[str]) -> dict[str, str]
         **({"weak columns": listed(weak, most=8)} if weak else {}),
         **({"weak rows": f"{report.weak_rows:,}"} if report.weak_rows else {}),
     }
+
+
+def factor_facts(recovery: ReLUMatrixRecovery) -> dict[str, Any]:
+    """All of it, for JSON."""
+    report, names = recovery.report_, column_labels(recovery)
+    return {
+        "report": asdict(report),
+        "weak_columns": [names[j] for j in report.weak_columns],
+        "components": [asdict(component) for component in component_summaries(recovery)],
+    }
+
+
+def factor_tables(recovery: ReLUMatrixRecovery, more: Mapping[str, str] | None = None) -> list[Table]:
+    """All of it, for the terminal; ``more`` are facts to begin with."""
+    report = recovery.report_
+    return [
+        fact_table({**(more or {}), **recovery_facts(report, column_labels(recovery))}),
+        *([choice_table(report)] if report.component_errors else []),
+        component_table(component_summaries(recovery)),
+    ]

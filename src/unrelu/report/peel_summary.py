@@ -13,10 +13,10 @@ from rich.text import Text
 
 from unrelu.contracts import FloatArray
 from unrelu.distribution import RectifiedGaussian
-from unrelu.estimators.peeling import Peeled
 from unrelu.estimators.two_layer import TwoLayerReLULearner
 from unrelu.recovery.layers.decoding import LayerReport
-from unrelu.report.summaries import names_or_numbers
+from unrelu.recovery.layers.peeled import Peeled
+from unrelu.samples.columns import names_or_numbers
 from unrelu.validation import listed
 
 _MOST_UNITS = 20
@@ -43,7 +43,7 @@ class LayerSummary:
     @classmethod
     def of(cls, report: LayerReport, n_outputs: int, undetermined: Sequence[str] = ()) -> LayerSummary:
         """From a layer's report."""
-        used = max(report.n_rows - report.outlier_rows, 1)
+        used = max(report.n_rows - report.n_outlier_rows, 1)
         return cls(
             report.n_rows,
             n_outputs,
@@ -52,7 +52,7 @@ class LayerSummary:
             tuple(count / used for count in report.rows_off),
             report.noise,
             report.residual,
-            report.outlier_rows,
+            report.n_outlier_rows,
             tuple(undetermined),
             report.doubtful_units,
         )
@@ -82,9 +82,9 @@ class Network:
     law: RectifiedGaussian | None
 
     @classmethod
-    def of_peeled(cls, peeled: Peeled, names: Sequence[str] | None) -> Network:
+    def of_peeled(cls, peeled: Peeled) -> Network:
         """From what :func:`unrelu.peel` found."""
-        labels = names_or_numbers(names, len(peeled.layers[0].bias))
+        labels = names_or_numbers(peeled.feature_names, len(peeled.layers[0].bias))
         layers, outputs = [], labels
         for depth, layer in enumerate(peeled.layers, start=1):
             unknown = [outputs[j] for j in np.flatnonzero(~layer.column_identifiable)]
@@ -96,7 +96,8 @@ class Network:
     def of_learner(cls, learner: TwoLayerReLULearner) -> Network:
         """From a fitted estimator of x = A h + a."""
         labels = names_or_numbers(getattr(learner, "feature_names_in_", None), learner.n_features_in_)
-        layer = LayerSummary.of(learner.report_, learner.n_features_in_)
+        unknown = [labels[j] for j in np.flatnonzero(~learner.column_identifiable_)]
+        layer = LayerSummary.of(learner.report_, learner.n_features_in_, unknown if learner.report_.converged else ())
         return cls((layer,), (learner.output_weights_,), labels, learner.hidden_distribution_)
 
     @property

@@ -19,6 +19,7 @@ from unrelu.contracts import FloatArray
 from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import MissingDependencyError, OutputError
 from unrelu.report.summaries import labels
+from unrelu.samples.table_file import unknown_kind
 from unrelu.storage import atomic_write
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _MOST_LABELS = 30
 def check_picture(path: str | os.PathLike[str]) -> None:
     """Raise unless a picture of that name can be drawn: before the long work, not after it."""
     if Path(path).suffix.lower() not in KINDS:
-        raise OutputError(f"{os.fspath(path)}: unknown kind of picture. Known are {', '.join(KINDS)}.")
+        raise OutputError(f"{os.fspath(path)}: {unknown_kind(os.fspath(path), KINDS, 'picture')}")
     new_figure((1.0, 1.0))
 
 
@@ -67,13 +68,13 @@ def write_picture(path: str | os.PathLike[str], picture: bytes) -> None:
         stream.write(picture)
 
 
-def model_picture(model: RectifiedGaussian, shares: FloatArray) -> Figure:
+def model_picture(model: RectifiedGaussian, shares: Sequence[float] | FloatArray) -> Figure:
     """The learned correlations, and a check: the share of floored values seen, and what the model implies."""
     figure = new_figure((11.0, 5.6))
     figure.suptitle(f"Learned model of {model.n_features:,} columns", fontsize=14, color=INK)
     left, right = figure.subplots(1, 2, width_ratios=[1.25, 1.0])
     _draw_correlations(figure, left, model)
-    _draw_shares(right, model, shares)
+    _draw_shares(right, model, np.asarray(shares, dtype=np.float64))
     return figure
 
 

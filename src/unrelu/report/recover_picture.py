@@ -11,8 +11,8 @@ import numpy as np
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, new_figure, tidy
 from unrelu.report.recover_summary import RecoveredRows, column_shares
-from unrelu.report.summaries import names_or_numbers
 from unrelu.report.table_image import MOST_CELLS, MOST_NAMES, Numbers, evenly, name_columns
+from unrelu.samples.columns import names_or_numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.recovery.latent.recover import LatentResult
-from unrelu.report.summaries import names_or_numbers
+from unrelu.samples.columns import names_or_numbers
 from unrelu.validation import listed
 
 _MOST_COLUMNS = 10

@@ -10,8 +10,10 @@ import numpy as np
 from scipy.linalg import eigvalsh
 from scipy.sparse.linalg import eigsh
 
-from unrelu.contracts import FloatArray, LearningReport
+from unrelu.contracts import FloatArray
 from unrelu.distribution import RectifiedGaussian
+from unrelu.estimators import RectifiedGaussianLearner
+from unrelu.samples.columns import names_or_numbers
 
 _DENSE = 500  # beyond so many columns a few eigenvalues come sooner by Lanczos' method
 
@@ -46,15 +48,6 @@ def labels(model: RectifiedGaussian) -> tuple[str, ...]:
     ('x0', 'x1')
     """
     return names_or_numbers(model.feature_names, model.n_features)
-
-
-def names_or_numbers(names: Sequence[str] | None, d: int) -> tuple[str, ...]:
-    """The columns' names; x0, x1, ... where they have none, as in tables written.
-
-    >>> names_or_numbers(None, 2), names_or_numbers(["As"], 1)
-    (('x0', 'x1'), ('As',))
-    """
-    return tuple(f"x{index}" for index in range(d)) if names is None else tuple(map(str, names))
 
 
 def column_summaries(
@@ -119,21 +112,21 @@ def variance_shares(model: RectifiedGaussian, most: int = 5) -> list[float]:
     return [round(float(value), 12) for value in np.maximum(values[::-1], 0.0) / d]
 
 
-def fit_details(
-    model: RectifiedGaussian,
-    report: LearningReport,
-    shares: FloatArray,
-    bias_stderr: FloatArray,
-    norm_stderr: FloatArray,
-    correlation_stderr: FloatArray,
-) -> dict[str, Any]:
+def learned_columns(learner: RectifiedGaussianLearner) -> list[ColumnSummary]:
+    """One summary per column of a fitted learner."""
+    shares = learner.report_.share_floored_by_column
+    return column_summaries(learner.distribution_, shares, learner.bias_stderr_, learner.row_norms_stderr_)
+
+
+def fit_details(learner: RectifiedGaussianLearner) -> dict[str, Any]:
     """What a model file keeps of its fit. No times: the same rows give the same bytes."""
+    strongest = strongest_correlations(learner.distribution_, learner.correlation_stderr_, most=20)
     return {
-        "report": asdict(report),
+        "report": asdict(learner.report_),
         "columns": {
-            "share_floored": shares.tolist(),
-            "bias_stderr": bias_stderr.tolist(),
-            "norm_stderr": norm_stderr.tolist(),
+            "share_floored": list(learner.report_.share_floored_by_column),
+            "bias_stderr": learner.bias_stderr_.tolist(),
+            "norm_stderr": learner.row_norms_stderr_.tolist(),
         },
-        "strongest_correlations": [asdict(pair) for pair in strongest_correlations(model, correlation_stderr, most=20)],
+        "strongest_correlations": [asdict(pair) for pair in strongest],
     }

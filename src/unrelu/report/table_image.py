@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from unrelu.contracts import FloatArray, Samples
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -24,6 +26,21 @@ def evenly(count: int, most: int) -> Numbers:
     (array([0, 4, 8]), array([0, 1]))
     """
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.intp))
+
+
+def cells_of(samples: Samples, rows: Numbers, columns: Numbers) -> FloatArray:
+    """Some rows and columns of a table, in the order asked for; the table is read block by block.
+
+    >>> from unrelu.samples import ArraySamples
+    >>> cells_of(ArraySamples(np.arange(6.0).reshape(3, 2)), np.array([2, 0]), np.array([1]))
+    array([[5.],
+           [1.]])
+    """
+    cells = np.empty((len(rows), len(columns)))
+    for block in samples.blocks():
+        here = (rows >= block.first_row) & (rows < block.first_row + len(block.values))
+        cells[here] = block.values[rows[here] - block.first_row][:, columns]
+    return cells
 
 
 def name_columns(axes: Axes, names: tuple[str, ...]) -> None:

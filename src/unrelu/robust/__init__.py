@@ -1,6 +1,8 @@
 """Outlier rows: a mixture in which they have components of their own, and a last look at rows nobody explains.
 
-    subsample --> starts --> growth (components chosen by BIC) --> EM on all rows --> reweighting --> one model
+    table --> starts --> growth (components chosen by BIC) --> mixture (EM on all rows) --> reweighting --> one model
 
-Genuine rows are the component with the largest share. See docs/decisions/011.
+Three conductors have the steps on one screen each: ``learning`` (the model of the genuine rows, which are the component
+with the largest share; docs/decisions/011), ``clustering`` (a given number of groups, all of interest), and ``scoring``
+(a table judged by ``detection``'s scores). ``selection`` and ``components`` are what all stages use.
 """

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import Assumptions, Block, FloatArray, Record
-from unrelu.correlations.weighted_moments import WeightedMoments
-from unrelu.evidence import RecordedEvidence
-from unrelu.marginals.censored_likelihood import CensoredLikelihood
+from unrelu.errors import InvalidDataError
+from unrelu.learning import fit_record
 from unrelu.posterior.calibration import rows_from_normals
 from unrelu.posterior.row_scores import RowScores, Values, seen_sum
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
@@ -34,6 +33,9 @@ class Component(Protocol):
     def kind(self) -> str: ...
 
     @property
+    def n_columns(self) -> int: ...
+
+    @property
     def n_parameters(self) -> int: ...
 
     def log_density(self, values: Values) -> FloatArray: ...
@@ -47,10 +49,13 @@ class Component(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What the components of one fit share. ``prior`` is a record worth one row, which keeps every fit possible."""
+    """What the components of one fit share.
+
+    ``prior`` is a record worth one row, which keeps every fit possible; None once there are no more fits to come.
+    """
 
     assumptions: Assumptions
-    prior: PairMoments
+    prior: PairMoments | None
 
     @property
     def floor(self) -> FloatArray:
@@ -60,9 +65,12 @@ class Setting:
     def question(self) -> PairMomentsQuestion:
         return PairMomentsQuestion.under(self.assumptions)
 
+    def with_prior(self, record: PairMoments) -> PairMoments:
+        return record if self.prior is None else record.merge(self.prior)
+
 
 @dataclass(frozen=True, eq=False)
-class Gaussian:
+class GaussianComponent:
     """A rectified Gaussian, with shrunken correlations, which few rows cannot overfit."""
 
     setting: Setting
@@ -70,6 +78,10 @@ class Gaussian:
     scale: FloatArray
     correlation: FloatArray
     kind: str = "gaussian"
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.bias)
 
     @property
     def n_parameters(self) -> int:
@@ -80,28 +92,28 @@ class Gaussian:
     def scores(self) -> RowScores:
         return RowScores(self.bias, self.scale, self.correlation, self.setting.floor)
 
-    @cached_property
-    def log_scale(self) -> FloatArray:
-        return np.log(self.scale)
-
     @property
     def log_unit(self) -> FloatArray:
         """Of a seen cell, in the units of the table: density times it adds about 0 to a score."""
-        return self.log_scale + self.scores.log_cell_unit
+        return self.scores.log_scale + self.scores.log_cell_unit
 
     def log_density(self, values: Values) -> FloatArray:
-        return self.scores.log_density(values) - seen_sum(values, self.setting.floor, self.log_scale)
+        return self.scores.table_log_density(values)
 
     def record(self, block: Block) -> PairMoments:
         return self.setting.question(block)
 
-    def refitted(self, record: PairMoments) -> Gaussian:
+    def refitted(self, record: PairMoments) -> GaussianComponent:
         return gaussian_from(record, self.setting)
 
-    def widened(self, factor: float) -> Gaussian:
+    def widened(self, factor: float) -> GaussianComponent:
         return replace(self, scale=self.scale * factor)
 
-    def loosened(self) -> Gaussian:
+    def finished(self) -> Self:
+        """Without the prior, which only fits need: what is kept and written to files."""
+        return replace(self, setting=replace(self.setting, prior=None))
+
+    def loosened(self) -> GaussianComponent:
         """The same columns, but independent."""
         return replace(self, correlation=np.eye(len(self.bias)))
 
@@ -111,14 +123,12 @@ class Gaussian:
         return rows_from_normals(normals, self.bias, self.scale, self.correlation, floor)
 
 
-def gaussian_from(record: PairMoments, setting: Setting) -> Gaussian:
+def gaussian_from(record: PairMoments, setting: Setting) -> GaussianComponent:
     """The one-pass fit to a record, with one row's worth of the prior."""
     free = replace(setting.assumptions, nonnegative_bias=False, n_components=None)
-    evidence = RecordedEvidence(setting.question, record.merge(setting.prior))
-    rows = CensoredLikelihood(free).estimate(evidence)
-    pairs = WeightedMoments(free).estimate(evidence, rows)
+    rows, pairs = fit_record(setting.with_prior(record), free)
     keep = 1.0 - shrinkage(pairs.correlation, pairs.stderr)
-    return Gaussian(setting, rows.bias, rows.scale, shrunken(np.nan_to_num(pairs.correlation), keep))
+    return GaussianComponent(setting, rows.bias, rows.scale, shrunken(np.nan_to_num(pairs.correlation), keep))
 
 
 def shrunken(correlation: FloatArray, keep: float) -> FloatArray:
@@ -160,16 +170,27 @@ class BinCounts:
 
 
 @dataclass(frozen=True, eq=False)
-class IndependentColumns:
-    """Columns independent of each other, each with any law: a histogram above the floor and a tail like 1/x^2.
+class IndependentComponent:
+    """Columns independent of each other, of any distribution: a histogram above the floor and a tail like 1/x^2.
 
-    A background for scattered outliers, whatever their law. ``edges`` of a column start at its floor. Bin 0 holds the
+    A background for scattered outliers, whatever they are. ``edges`` of a column start at its floor. Bin 0 holds the
     cells at the floor, the last bin those beyond the last edge, in units of ``edges[-1] - edges[0]`` from the floor.
     """
 
     edges: tuple[FloatArray, ...]
     log_mass: tuple[FloatArray, ...]
     kind: str = "independent"
+
+    def __post_init__(self) -> None:
+        for edge, mass in zip(self.edges, self.log_mass, strict=True):
+            if edge.ndim != 1 or mass.shape != (len(edge) + 1,):
+                raise InvalidDataError(f"log_mass has shape {mass.shape} for edges of shape {edge.shape}")
+            if not (np.isfinite(edge).all() and np.isfinite(mass).all()):
+                raise InvalidDataError("edges or log_mass hold values that are not finite")
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.edges)
 
     @property
     def n_parameters(self) -> int:
@@ -205,7 +226,7 @@ class IndependentColumns:
             counts.append(np.bincount(at[known], weights=weights[known], minlength=len(edge) + 1).astype(np.float64))
         return BinCounts(tuple(counts))
 
-    def refitted(self, record: BinCounts) -> IndependentColumns:
+    def refitted(self, record: BinCounts) -> IndependentComponent:
         return self.from_counts(self.edges, record)
 
 
@@ -235,7 +256,7 @@ class Nothing:
 
 
 @dataclass(frozen=True, eq=False)
-class Atom:
+class RepeatedRowComponent:
     """One row, again and again. ``log_mass``: its density where its cells above the floor have a resolution."""
 
     row: FloatArray
@@ -243,6 +264,10 @@ class Atom:
     log_mass: float
     kind: str = "repeated row"
     n_parameters: int = 0
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.row)
 
     def matches(self, values: Values) -> NDArray[np.bool_]:
         target = self.row.astype(values.dtype)
@@ -255,12 +280,12 @@ class Atom:
     def record(self, block: Block) -> Nothing:  # noqa: ARG002 - the protocol's
         return Nothing()
 
-    def refitted(self, record: Nothing) -> Atom:  # noqa: ARG002 - the protocol's
+    def refitted(self, record: Nothing) -> RepeatedRowComponent:  # noqa: ARG002 - the protocol's
         return self
 
 
 @dataclass(frozen=True, eq=False)
-class Noise:
+class NoiseComponent:
     """Whatever no component explains: an improper density, ``level`` in cell units of the genuine rows.
 
     With it one far row cannot take a component with it (Coretto and Hennig 2016).
@@ -272,11 +297,15 @@ class Noise:
     kind: str = "unexplained"
     n_parameters: int = 0
 
+    @property
+    def n_columns(self) -> int:
+        return len(self.floor)
+
     def log_density(self, values: Values) -> FloatArray:
         return self.level - seen_sum(values, self.floor, self.log_unit)
 
     def record(self, block: Block) -> Nothing:  # noqa: ARG002 - the protocol's
         return Nothing()
 
-    def refitted(self, record: Nothing) -> Noise:  # noqa: ARG002 - the protocol's
+    def refitted(self, record: Nothing) -> NoiseComponent:  # noqa: ARG002 - the protocol's
         return self

@@ -17,8 +17,8 @@ from unrelu.learning import Learned
 from unrelu.posterior.calibration import ScoreTail, rows_from_normals
 from unrelu.posterior.row_scores import RowScores, Values
 from unrelu.robust.learning import RobustLearned
-from unrelu.robust.mixture import Mixture
-from unrelu.robust.reweighting import Columns, chosen
+from unrelu.robust.mixture import Mixture, normalized
+from unrelu.robust.selection import ColumnIndex, selected
 
 _SIMULATED_CELLS, _FEWEST_SIMULATED, _MOST_SIMULATED = 2_000_000, 5_000, 100_000
 
@@ -29,8 +29,12 @@ class OutlierScores:
 
     scores: RowScores
     mixture: Mixture | None
-    columns: Columns
+    columns: ColumnIndex
     tail: ScoreTail
+
+    def __post_init__(self) -> None:
+        if self.mixture is not None:
+            self.mixture.check_columns(self.columns, len(self.scores.bias))
 
     @classmethod
     def of(cls, learned: Learned, floor_tolerance: float = 0.0, seed: int = 0) -> Self:
@@ -46,10 +50,10 @@ class OutlierScores:
 
     @classmethod
     def _calibrated(
-        cls, model: RectifiedGaussian, mixture: Mixture | None, columns: Columns, how: tuple[float, int]
+        cls, model: RectifiedGaussian, mixture: Mixture | None, columns: ColumnIndex, how: tuple[float, int]
     ) -> Self:
         tolerance, seed = how
-        scores = RowScores(model.bias, model.row_norms, model.correlation, model.floor + tolerance)
+        scores = RowScores.of(model, tolerance)
         uncalibrated = cls(scores, mixture, columns, ScoreTail(np.zeros(1)))
         size = int(np.clip(_SIMULATED_CELLS // model.n_features, _FEWEST_SIMULATED, _MOST_SIMULATED))
         normals = np.random.default_rng(seed).standard_normal((size, model.n_features))
@@ -61,10 +65,8 @@ class OutlierScores:
         score = self.scores.score(values)
         if self.mixture is None or len(self.mixture.components) == 1:
             return score
-        joint = self.mixture.joint(chosen(values, self.columns))
-        highest = joint.max(axis=1)
-        total = highest + np.log(np.exp(joint - highest[:, None]).sum(axis=1))
-        return np.asarray(score + joint[:, self.mixture.main] - total)
+        joint = self.mixture.joint(selected(values, self.columns))
+        return np.asarray(score + joint[:, self.mixture.main] - normalized(joint)[1])
 
     def p_value(self, score: FloatArray) -> FloatArray:
         """The share of the model's own rows that score as low."""

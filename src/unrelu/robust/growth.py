@@ -1,4 +1,4 @@
-"""How many components: one more as long as the BIC falls.
+"""How many components: one more as long as the BIC falls, from the best start and any other that leads elsewhere.
 
 A new component is tried in several places, a few rounds of EM each; the most promising is run until its BIC is
 settled, or until it is clear that it will not pay.
@@ -8,21 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
-from unrelu.contracts import Block, BoolArray, Evidence, FloatArray
+from unrelu.contracts import Block, BoolArray, Evidence, FloatArray, Step, Watch, unwatched
+from unrelu.engines.local import LocalEngine
+from unrelu.errors import AmbiguousMajorityWarning
+from unrelu.evidence import SampleEvidence
 from unrelu.posterior.row_scores import Values
 from unrelu.robust.components import (
     Component,
-    Gaussian,
-    IndependentColumns,
+    GaussianComponent,
+    IndependentComponent,
+    NoiseComponent,
+    RepeatedRowComponent,
     Setting,
     column_edges,
     gaussian_from,
 )
 from unrelu.robust.mixture import Mixture, Settled, settle, weighted_rows
-from unrelu.robust.starts import standardized
+from unrelu.robust.starts import Start
+from unrelu.robust.table import standardized
+from unrelu.samples import ArraySamples
+from unrelu.validation import warn
+
+CHOOSING = "Choosing groups of rows"
 
 _FIRST_ROUNDS = 6, 3  # up to _MANY_COLUMNS, and beyond: there a component costs so much that hopeless ones show early
 _MANY_COLUMNS = 25
@@ -32,18 +43,90 @@ _SHARE = 0.1  # of the rows, to begin with
 _WIDER = 3.0
 _MOST_GAIN = 4.0  # log density a row, per standard deviation of the genuine rows' log density
 _FAR = 20.0  # spreads, beyond which it does not matter how far
+_CALIBRATION_ROWS = 4000
+_ROUNDS_OF_ONE = 10
+_SAME_ROWS = 0.95  # judged alike
+_MAJORITY, _CLEAR_MAJORITY = 0.45, 0.6
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class SampledRows:
     """The rows in memory on which components are tried, as values and as evidence."""
 
     values: Values
     weights: FloatArray
     evidence: Evidence
 
+    @classmethod
+    def of(cls, values: Values, weights: FloatArray) -> Self:
+        samples = ArraySamples(values, weights=weights, block_rows=max(len(values), 1))
+        return cls(values, weights, SampleEvidence(samples, LocalEngine()))
 
-def grow(rows: Rows, settled: Settled, base: Mixture, setting: Setting, most: int, scattered: bool) -> Settled:
+
+def choose_mixture(
+    rows: SampledRows,
+    starts: list[Start],
+    repeats: list[RepeatedRowComponent],
+    setting: Setting,
+    most: int,
+    rng: np.random.Generator,
+    watch: Watch = unwatched,
+) -> Settled:
+    """The mixture of lowest BIC, from the best start and any other that leads to other rows."""
+    normals = rng.standard_normal((_CALIBRATION_ROWS, rows.values.shape[1]))
+    noise = noise_below(starts[0].component, normals)
+    found: list[Settled] = []
+    kept_by: list[BoolArray] = []
+    for k, start in enumerate(starts):
+        watch(Step(CHOOSING, k, len(starts), f"from start {k + 1}"))
+        one = settle(rows.evidence, _with_side_components(start.component, [*repeats, noise]), _ROUNDS_OF_ONE)
+        if not found:  # the level of the first goes for all, so that their likelihoods compare
+            noise = noise_below(one.mixture.main_component, normals)
+        one = settle(rows.evidence, _replace_noise(one.mixture, noise), _ROUNDS_OF_ONE)
+        kept = one.mixture.posterior(rows.values)[0][:, one.mixture.main] > 0.5
+        if any(np.mean(kept == other) > _SAME_ROWS for other in kept_by):
+            continue
+        kept_by.append(kept)
+        one, base = drop_needless_repeats(rows, one, _with_side_components(start.component, [*repeats, noise]))
+        found.append(grow(rows, run_on(rows.evidence, one), base, setting, most, True, watch))
+    return min(found, key=lambda settled: settled.bic)
+
+
+def noise_below(component: GaussianComponent, normals: FloatArray) -> NoiseComponent:
+    """Density of the unexplained: that of the genuine rows twice as far out as their lowest percent."""
+    scores = component.scores.score(component.simulate(normals))
+    level = 2.0 * float(np.quantile(scores, 0.01)) - float(np.median(scores))
+    return NoiseComponent(level, component.log_unit, component.setting.floor)
+
+
+def _with_side_components(component: GaussianComponent, others: list[Any]) -> Mixture:
+    shares = np.array([1.0] + [0.05] * len(others))
+    return Mixture((component, *others), shares / shares.sum())
+
+
+def _replace_noise(mixture: Mixture, noise: NoiseComponent) -> Mixture:
+    parts = tuple(noise if isinstance(component, NoiseComponent) else component for component in mixture.components)
+    return Mixture(parts, mixture.shares)
+
+
+def drop_needless_repeats(rows: SampledRows, settled: Settled, base: Mixture) -> tuple[Settled, Mixture]:
+    """Keep the repeated rows that the model does not explain: those that lower the BIC."""
+    for row in [part for part in settled.mixture.components if isinstance(part, RepeatedRowComponent)]:
+        fewer = settle(rows.evidence, settled.mixture.without(settled.mixture.components.index(row)), _ROUNDS_OF_ONE)
+        if fewer.hoped_bic <= settled.hoped_bic:
+            settled, base = fewer, base.without(base.components.index(row))
+    return settled, base
+
+
+def grow(
+    rows: SampledRows,
+    settled: Settled,
+    base: Mixture,
+    setting: Setting,
+    most: int,
+    scattered: bool,
+    watch: Watch = unwatched,
+) -> Settled:
     """Add components to ``settled`` while that lowers the BIC, up to ``most`` Gaussian or scattered ones.
 
     The first is tried beside ``base`` instead: a fit to all rows may already have been drawn to the outliers.
@@ -52,11 +135,12 @@ def grow(rows: Rows, settled: Settled, base: Mixture, setting: Setting, most: in
         grown = one_more(rows, base, setting, scattered, settled.bic)
         if grown is None:
             break
+        watch(Step(CHOOSING, words=f"{len(grown.mixture.components)} groups lower the BIC to {grown.bic:,.0f}"))
         settled, base = grown, grown.mixture
     return settled
 
 
-def one_more(rows: Rows, mixture: Mixture, setting: Setting, scattered: bool, to_beat: float) -> Settled | None:
+def one_more(rows: SampledRows, mixture: Mixture, setting: Setting, scattered: bool, to_beat: float) -> Settled | None:
     """The best mixture with one more component, or None where none has a BIC below ``to_beat``.
 
     A race: all candidates run on until they can no longer catch up with the best of them.
@@ -83,7 +167,7 @@ def has_genuine_majority(mixture: Mixture) -> bool:
     scattered = sum(
         float(share)
         for component, share in zip(mixture.components, mixture.shares, strict=True)
-        if isinstance(component, IndependentColumns)
+        if isinstance(component, IndependentComponent)
     )
     return scattered < float(mixture.shares[mixture.main])
 
@@ -95,7 +179,7 @@ def run_on(evidence: Evidence, settled: Settled) -> Settled:
     return settled
 
 
-def candidates(rows: Rows, mixture: Mixture, setting: Setting, scattered: bool) -> Iterator[Component]:
+def candidates(rows: SampledRows, mixture: Mixture, setting: Setting, scattered: bool) -> Iterator[Component]:
     """Components that may explain what ``mixture`` does not: rows of its main component, or of none."""
     share, density = mixture.posterior(rows.values)
     explained = [k for k, part in enumerate(mixture.components) if part.n_parameters > 0 and k != mixture.main]
@@ -110,13 +194,13 @@ def candidates(rows: Rows, mixture: Mixture, setting: Setting, scattered: bool) 
         beyond = np.zeros(len(density), dtype=bool)
         beyond[open_rows] = split_column(rows.values[open_rows], setting.floor)
         yield _gaussian_on(rows, beyond, setting)
-    if scattered and not any(isinstance(component, IndependentColumns) for component in mixture.components):
+    if scattered and not any(isinstance(component, IndependentComponent) for component in mixture.components):
         edges = column_edges(rows.values, setting.floor)
-        flat = IndependentColumns(edges, tuple(np.zeros(len(edge) + 1) for edge in edges))
+        flat = IndependentComponent(edges, tuple(np.zeros(len(edge) + 1) for edge in edges))
         yield flat.refitted(flat.record(_weighted(rows, worst)))
 
 
-def too_dear(component: Component, rows: Rows) -> bool:
+def too_dear(component: Component, rows: SampledRows) -> bool:
     """Whether even half of the rows would have to gain more than overlapping groups ever do.
 
     Rows that gain more lie far from the genuine ones, and the component of the unexplained takes care of them.
@@ -141,9 +225,30 @@ def split_column(values: Values, floor: FloatArray) -> BoolArray:
     return np.asarray(beyond if beyond.mean() <= 0.5 else ~beyond)
 
 
-def _gaussian_on(rows: Rows, chosen: BoolArray, setting: Setting) -> Gaussian:
+def _gaussian_on(rows: SampledRows, chosen: BoolArray, setting: Setting) -> GaussianComponent:
     return gaussian_from(setting.question(_weighted(rows, chosen)), setting)
 
 
-def _weighted(rows: Rows, chosen: BoolArray) -> Block:
+def _weighted(rows: SampledRows, chosen: BoolArray) -> Block:
     return weighted_rows(rows.values, rows.weights * chosen)
+
+
+def warn_of_two_groups(mixture: Mixture, n_rows: int) -> None:
+    """Say so where the genuine rows are not clearly the larger group."""
+    share = float(mixture.shares[mixture.main])
+    if share >= _CLEAR_MAJORITY:
+        return
+    genuine, others = round(n_rows * share), round(n_rows * (1.0 - share))
+    if share >= _MAJORITY:
+        found = (
+            f"The rows fall in groups of about {genuine:,} and {others:,} that explain the table about equally well."
+        )
+    else:
+        found = (
+            f"No single model fits most rows: the largest part that fits one is about {genuine:,}, the rest {others:,}."
+        )
+    warn(
+        f"{found} The {genuine:,} were taken as genuine, but the table cannot say so. Look at the weights of the rows,"
+        " or split the table; where columns are skewed, transform them first (logarithm, cube root).",
+        AmbiguousMajorityWarning,
+    )

@@ -12,14 +12,19 @@ from typing import Any, Self
 
 import numpy as np
 
-from unrelu.contracts import Block, Evidence, FloatArray
+from unrelu.contracts import Block, Evidence, FloatArray, RowGroup, Step, Watch, unwatched
+from unrelu.errors import InvalidDataError
 from unrelu.posterior.row_scores import Values
-from unrelu.robust.components import Component, Gaussian
+from unrelu.robust.components import Component, GaussianComponent
+from unrelu.robust.selection import ColumnIndex
+from unrelu.statistics.subsample import Subsample
 
 _SMALLEST_WEIGHT = 1e-8  # of a row in a component
 _SETTLED = 1e-2  # log-likelihood still to be gained: moves no estimate by more than .15 standard errors
 _SLOWEST = 0.99  # rate of convergence beyond which it is not believed
 _ROUNDS_AT_A_TIME, _MOST_ROUNDS = 10, 150
+_MOST_FULL_ROUNDS = 30
+_CLOSE, _CLOSE_PER_RATIO = 0.5, 0.05  # standard errors of all rows, in the one direction that settles slowest
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +34,27 @@ class Mixture:
     components: tuple[Component, ...]
     shares: FloatArray
 
+    def __post_init__(self) -> None:
+        if self.shares.shape != (len(self.components),):
+            raise InvalidDataError(f"shares has shape {self.shares.shape} for {len(self.components)} components")
+        if len({component.n_columns for component in self.components}) > 1:
+            raise InvalidDataError("the components of a mixture speak of different numbers of columns")
+
+    def check_columns(self, columns: ColumnIndex, n_features: int) -> None:
+        """Raise InvalidDataError unless the mixture can speak of these columns of a table."""
+        inside = np.all((columns >= 0) & (columns < n_features)) and len(np.unique(columns)) == len(columns)
+        if not inside or len(columns) != self.components[0].n_columns:
+            raise InvalidDataError(
+                f"columns holds {columns.tolist()}: not {self.components[0].n_columns} of the {n_features} columns"
+            )
+
     @property
     def n_parameters(self) -> int:
         return sum(component.n_parameters for component in self.components) + len(self.components) - 1
 
     @property
     def gaussians(self) -> list[int]:
-        return [k for k, component in enumerate(self.components) if isinstance(component, Gaussian)]
+        return [k for k, component in enumerate(self.components) if isinstance(component, GaussianComponent)]
 
     @property
     def main(self) -> int:
@@ -43,9 +62,9 @@ class Mixture:
         return max(self.gaussians, key=lambda k: float(self.shares[k]))
 
     @property
-    def main_component(self) -> Gaussian:
+    def main_component(self) -> GaussianComponent:
         component = self.components[self.main]
-        assert isinstance(component, Gaussian)
+        assert isinstance(component, GaussianComponent)
         return component
 
     def joint(self, values: Values) -> FloatArray:
@@ -55,11 +74,22 @@ class Mixture:
 
     def posterior(self, values: Values) -> tuple[FloatArray, FloatArray]:
         """(responsibilities n x K, log density of each row)."""
-        joint = self.joint(values)
-        highest = joint.max(axis=1, keepdims=True)
-        relative = np.exp(joint - highest)
-        total = relative.sum(axis=1, keepdims=True)
-        return relative / total, (highest + np.log(total))[:, 0]
+        return normalized(self.joint(values))
+
+    @property
+    def groups(self) -> tuple[RowGroup, ...]:
+        """The components and their shares in plain words, the main one first."""
+        order = [self.main, *(k for k in np.argsort(-self.shares).tolist() if k != self.main)]
+        return tuple(RowGroup(self.components[k].kind, float(self.shares[k])) for k in order)
+
+    def by_falling_share(self) -> Mixture:
+        order = np.argsort(-self.shares, kind="stable")
+        return Mixture(tuple(self.components[k] for k in order), self.shares[order])
+
+    def finished(self) -> Mixture:
+        """The same without what only further rounds would need."""
+        parts = (part.finished() if isinstance(part, GaussianComponent) else part for part in self.components)
+        return Mixture(tuple(parts), self.shares)
 
     def with_component(self, component: Component, share: float) -> Mixture:
         return Mixture((*self.components, component), np.append(self.shares * (1.0 - share), share))
@@ -74,6 +104,18 @@ class Mixture:
         components = tuple(component.refitted(record) for component, record in parts)
         shares = (moments.totals + 1.0 / len(components)) / (moments.weight + 1.0)  # one row, spread evenly
         return Mixture(components, shares)
+
+
+def normalized(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(each row's exp(joint) as shares of 1, log of its sum), without overflow.
+
+    >>> normalized(np.array([[-1000.0, -1000.0]]))
+    (array([[0.5, 0.5]]), array([-999.30685282]))
+    """
+    highest = joint.max(axis=1, keepdims=True)
+    relative = np.exp(joint - highest)
+    total = relative.sum(axis=1, keepdims=True)
+    return relative / total, (highest + np.log(total))[:, 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +195,7 @@ class Settled:
         return replace(further, rounds=self.rounds + further.rounds)
 
 
-def settle(evidence: Evidence, mixture: Mixture, most_rounds: int) -> Settled:
+def settle(evidence: Evidence, mixture: Mixture, most_rounds: int, watch: Watch = unwatched) -> Settled:
     """EM until the log-likelihood has no more than _SETTLED to gain, or for ``most_rounds``."""
     levels: list[float] = []
     rate, to_gain = _SLOWEST, np.inf
@@ -162,6 +204,8 @@ def settle(evidence: Evidence, mixture: Mixture, most_rounds: int) -> Settled:
         moments = evidence.collect(MixtureQuestion(mixture), remember=False)
         mixture = mixture.refitted(moments)
         levels.append(moments.log_likelihood)
+        words = f"round {len(levels)}, log-likelihood {levels[-1]:,.1f}"
+        watch(Step("Reading all rows", len(levels), most_rounds, words))
         if len(levels) > 2:
             # The fits to pairs are not exactly maximum likelihood, so that a round may also lose a little.
             last, before = abs(levels[-1] - levels[-2]), abs(levels[-2] - levels[-3])
@@ -172,3 +216,25 @@ def settle(evidence: Evidence, mixture: Mixture, most_rounds: int) -> Settled:
                 return Settled(mixture, levels[-1], moments.weight, len(levels), rate, to_gain, True)
     assert moments is not None, "at least one round"
     return Settled(mixture, levels[-1], moments.weight, len(levels), rate, to_gain, False)
+
+
+def settle_on_all(
+    evidence: Evidence, settled: Settled, subsample: Subsample, watch: Watch = unwatched
+) -> tuple[Mixture, int]:
+    """EM on all rows, as far as the sample's estimate is from theirs.
+
+    The sample's error is sqrt(n/m) standard errors of all rows, and a round, of which reweighting is one, shrinks what
+    is due to the components' overlap by the square root of the log-likelihood's rate.
+    """
+    mixture = settled.mixture
+    if subsample.n_present <= len(subsample.rows):
+        return mixture, settled.rounds
+    distance = float(np.sqrt(subsample.n_present / len(subsample.rows)))
+    rate = float(np.sqrt(settled.rate))
+    close = min(_CLOSE, _CLOSE_PER_RATIO * distance**2)  # the fewer rows beyond the sample, the cheaper a round
+    needed = int(np.ceil(np.log(close / distance) / np.log(rate))) - 1 if 0.0 < rate < 1.0 else 0
+    needed = int(np.clip(needed, 0, _MOST_FULL_ROUNDS))
+    if needed == 0 or len(mixture.components) == 1:
+        return mixture, settled.rounds
+    full = settle(evidence, mixture, needed, watch)
+    return full.mixture, settled.rounds + full.rounds

@@ -17,17 +17,25 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import poisson
 
-from unrelu.contracts import Assumptions, Block, BoolArray, Evidence, FloatArray, RowParameters
-from unrelu.correlations.weighted_moments import WeightedMoments
-from unrelu.evidence import RecordedEvidence
-from unrelu.learning import Stages, learn
-from unrelu.marginals.censored_likelihood import CensoredLikelihood
+from unrelu.contracts import (
+    Assumptions,
+    Block,
+    BoolArray,
+    Evidence,
+    FloatArray,
+    RowParameters,
+    Step,
+    Watch,
+    unwatched,
+)
+from unrelu.errors import InvalidDataError
+from unrelu.learning import Names, Stages, learn_record
 from unrelu.posterior.calibration import ScoreTail, rows_from_normals
-from unrelu.posterior.row_scores import RowScores, Values, seen_sum
-from unrelu.robust.mixture import Mixture, weighted_rows
+from unrelu.posterior.row_scores import RowScores, seen_sum
+from unrelu.robust.mixture import Mixture, normalized, weighted_rows
+from unrelu.robust.selection import ColumnIndex, selected
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 
 _WIDEST_TAIL = 0.05  # the share of genuine rows a cut may take
@@ -36,12 +44,7 @@ _SIMULATED, _MOST_SIMULATED = 20_000, 60_000
 _MOST_ROUNDS = 10
 _AGREED = 0.02  # standard errors
 
-Columns = NDArray[np.intp]
-
-
-def chosen(values: Values, columns: Columns) -> Values:
-    """Some of the columns; the table itself, not a copy, where they are all."""
-    return values if len(columns) == values.shape[1] else values[:, columns]
+REWEIGHTING = "Reweighting rows"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,16 +67,14 @@ class VerdictQuestion:
     """Ask every row whether it is genuine."""
 
     mixture: Mixture
-    columns: Columns
+    columns: ColumnIndex
 
     def __call__(self, block: Block) -> RowVerdicts:
-        values = chosen(block.values, self.columns)
+        values = selected(block.values, self.columns)
         weights = np.ones(len(values)) if block.weights is None else block.weights
         joint = self.mixture.joint(values)
         main, component = self.mixture.main, self.mixture.main_component
-        highest = joint.max(axis=1, keepdims=True)
-        relative = np.exp(joint - highest)
-        genuine = relative[:, main] / relative.sum(axis=1)
+        genuine = normalized(joint)[0][:, main]
         score = joint[:, main] - np.log(self.mixture.shares[main])
         score += seen_sum(values, component.setting.floor, component.log_unit)
         return RowVerdicts(((block.first_row, np.stack([genuine, score, weights], axis=1)),))
@@ -102,6 +103,10 @@ class Reweighted:
     cut: float
     tail: ScoreTail
     rounds: int
+
+    @property
+    def cut_p_value(self) -> float:
+        return float(self.tail.p_value(np.array([self.cut]))[0])
 
 
 def excess_cut(scores: FloatArray, weights: FloatArray, tail: ScoreTail) -> float:
@@ -137,18 +142,24 @@ class Imitation:
 
 
 def reweight(
-    evidence: Evidence, mixture: Mixture, assumptions: Assumptions, columns: Columns, imitation: Imitation
+    evidence: Evidence,
+    mixture: Mixture,
+    assumptions: Assumptions,
+    columns: ColumnIndex,
+    imitation: Imitation,
+    watch: Watch = unwatched,
 ) -> Reweighted:
     """The model of the mixture's main component, from all rows.
 
     The mixture only weighs and scores the rows. What scores are to be expected is asked of the model that all rows
     give, since a mixture chosen on a sample finds other rows a little less likely than its own.
     """
+    watch(Step(REWEIGHTING, words="scoring all rows"))
     verdicts = evidence.collect(VerdictQuestion(mixture, columns), remember=False).table
     genuine, scores, given = verdicts.T
     # Rows are judged by what fits them best; a rank or signs that the user assumes are for the result.
     free = replace(assumptions, n_components=None, nonnegative_bias=False)
-    fit = _Refit(evidence, free, mixture.main_component.scores, columns, imitation)
+    fit = Refit(evidence, free, mixture.main_component.scores, columns, imitation, watch)
     data = fit.record(genuine)
     stages = fit.solve(data)
     normals = imitation.normals(_SIMULATED, len(columns))
@@ -157,6 +168,7 @@ def reweight(
     if cut == -np.inf:
         return Reweighted(data, genuine, downweighted(genuine, given), cut, tail, 0)
     weights = np.where(scores > cut, genuine, 0.0)
+    watch(Step(REWEIGHTING, words=f"{np.count_nonzero(scores <= cut):,} rows that no group explains lose their weight"))
     data = fit.record(weights)
     normals = imitation.normals(int(np.clip(len(scores), _SIMULATED, _MOST_SIMULATED)), len(columns))
     record, rounds = fit.complete(data, normals, cut)
@@ -168,15 +180,24 @@ def downweighted(weights: FloatArray, given: FloatArray) -> float:
     return float(np.mean(weights[given > 0.0] < 0.5))
 
 
+def learn_kept(record: PairMoments, assumptions: Assumptions, names: Names) -> Stages:
+    """The one-pass fit to the rows that were kept, with its own warnings."""
+    try:
+        return learn_record(record, assumptions, names)
+    except InvalidDataError as error:
+        raise InvalidDataError(f"Among the rows that the robust method keeps: {error}") from error
+
+
 @dataclass(frozen=True)
-class _Refit:
+class Refit:
     """The one-pass fit to reweighted rows, and to what the model adds below the cut."""
 
     evidence: Evidence
     assumptions: Assumptions
     scores: RowScores
-    columns: Columns
+    columns: ColumnIndex
     imitation: Imitation
+    watch: Watch = unwatched
 
     @property
     def question(self) -> PairMomentsQuestion:
@@ -186,19 +207,18 @@ class _Refit:
         return self.evidence.collect(ReweightedQuestion(self.question, weights), remember=False)
 
     def solve(self, record: PairMoments) -> Stages:
-        evidence = RecordedEvidence(self.question, record, self.evidence.feature_names)
-        marginals, correlations = CensoredLikelihood(self.assumptions), WeightedMoments(self.assumptions)
-        return learn(evidence, self.assumptions, marginals, correlations)
+        return learn_record(record, self.assumptions, self.evidence.feature_names)
 
     def simulated_scores(self, stages: Stages, normals: FloatArray) -> FloatArray:
-        return self.scores.score(chosen(self._simulated(stages, normals), self.columns))
+        return self.scores.score(selected(self._simulated(stages, normals), self.columns))
 
     def complete(self, data: PairMoments, normals: FloatArray, cut: float) -> tuple[PairMoments, int]:
         """The record that agrees with the rows above the cut and with its own model below it, and the rounds taken."""
         record, stages = data, self.solve(data)
         for rounds in range(1, _MOST_ROUNDS + 1):
+            self.watch(Step(REWEIGHTING, rounds, _MOST_ROUNDS, "completing the record below the cut"))
             rows = self._simulated(stages, normals)
-            below = self.scores.score(chosen(rows, self.columns)) <= cut
+            below = self.scores.score(selected(rows, self.columns)) <= cut
             if not below.any():
                 return record, rounds
             share = float(below.mean())

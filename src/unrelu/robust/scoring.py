@@ -1,4 +1,7 @@
-"""Questions by which rows are scored block by block, wherever they live, and the score from which a row is genuine."""
+"""A table judged on one screen: a score and a p-value for every row, and what makes the strangest ones strange.
+
+Rows are scored block by block, wherever they live.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Block, FloatArray
-from unrelu.distribution import RectifiedGaussian
+from unrelu.contracts import Block, BoolArray, FloatArray, Samples, Watch, unwatched
+from unrelu.engines.local import LocalEngine
+from unrelu.posterior.scored_rows import scored_rows
 from unrelu.robust.detection import OutlierScores
-from unrelu.statistics.screening import Screening, ScreeningQuestion
+from unrelu.robust.selection import ColumnIndex, RowIndex
 from unrelu.statistics.tiles import as_stored
 
 _MOST_DRIVERS = 3
 _NOTABLE = 2.0  # standard deviations from which a cell is named beside a stranger one
 
-Rows = NDArray[np.int64]
 Driver = tuple[int, float]  # a column, and how strange its cell is in signed standard deviations
 
 
@@ -45,36 +48,6 @@ def score_threshold(scores: OutlierScores, false_alarm_rate: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class ScoredRows:
-    """Scores by first row of the block, and what was out of place: check that before using them."""
-
-    parts: tuple[tuple[int, FloatArray], ...]
-    screening: Screening
-
-    @property
-    def scores(self) -> FloatArray:
-        """One per row, in table order."""
-        return np.concatenate([part for _, part in sorted(self.parts, key=lambda pair: pair[0])])
-
-    def merge(self, other: Self) -> Self:
-        return type(self)(self.parts + other.parts, self.screening.merge(other.screening))
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreQuestion:
-    """Ask every row for its score; a block with cells that cannot be scored has none."""
-
-    scorer: OutlierScores
-    lowest: tuple[float, ...]
-
-    def __call__(self, block: Block) -> ScoredRows:
-        screening = ScreeningQuestion(self.lowest)(block)
-        unusable = screening.below_count.any() or screening.large_count.any()
-        scores = np.full(len(block.values), np.nan) if unusable else self.scorer.score(block.values)
-        return ScoredRows(((block.first_row, scores),), screening)
-
-
-@dataclass(frozen=True, eq=False)
 class StrangeCells:
     """The strangest cells of some rows, and all cells of a few, ``whole``.
 
@@ -82,22 +55,26 @@ class StrangeCells:
     deviations of their cells, NaN for those not worth naming.
     """
 
-    parts: tuple[tuple[Rows, NDArray[np.intp], FloatArray], ...]
+    parts: tuple[tuple[RowIndex, ColumnIndex, FloatArray], ...]
     whole: dict[int, FloatArray]
 
     def merge(self, other: Self) -> Self:
         return type(self)(self.parts + other.parts, {**self.whole, **other.whole})
 
     @cached_property
-    def _joined(self) -> tuple[Rows, NDArray[np.intp], FloatArray]:
+    def _joined(self) -> tuple[RowIndex, ColumnIndex, FloatArray]:
+        if not self.parts:
+            return np.empty(0, np.intp), np.empty((0, 0), np.intp), np.empty((0, 0))
         rows, columns, sizes = (np.concatenate(kind) for kind in zip(*self.parts, strict=True))
         order = np.argsort(rows)
         return rows[order], columns[order], sizes[order]
 
     def drivers(self, row: int) -> list[Driver]:
-        """Why a row that was asked for is strange: at most three cells."""
+        """Why a row is strange, if it was asked for: at most three cells."""
         rows, columns, sizes = self._joined
         at = int(np.searchsorted(rows, row))
+        if at == len(rows) or rows[at] != row:
+            raise LookupError(f"The cells of row {row:,} were not looked at: only those of the rows asked for are.")
         cells = zip(columns[at].tolist(), sizes[at].tolist(), strict=True)
         return [(column, size) for column, size in cells if not np.isnan(size)]
 
@@ -107,35 +84,82 @@ class StrangeCellsQuestion:
     """Ask some rows, given in order, which of their cells are strange. This costs d times a score."""
 
     scorer: OutlierScores
-    law: RectifiedGaussian
-    rows: Rows
+    rows: RowIndex
     whole: frozenset[int]
 
     def __call__(self, block: Block) -> StrangeCells:
         start, end = np.searchsorted(self.rows, [block.first_row, block.first_row + len(block.values)])
         rows = self.rows[start:end]
-        cells = strangeness(self.scorer, self.law, block.values[rows - block.first_row])
+        cells = strangeness(self.scorer, block.values[rows - block.first_row])
         kept = {row: cells[i] for i, row in enumerate(rows.tolist()) if row in self.whole}
         return StrangeCells(((rows, *_strongest(cells)),), kept)
 
 
-def strangeness(scorer: OutlierScores, law: RectifiedGaussian, values: NDArray[np.floating[Any]]) -> FloatArray:
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What is said of every row of a table.
+
+    ``scores`` and ``p_values``: one per row; rows that score below ``threshold`` are ``flagged``. ``top``: the rows
+    that score lowest, from the lowest up. ``cells``: those of the top rows, and of all flagged rows where these were
+    asked for. ``model_scores``: what rows of the model itself score, sorted.
+    """
+
+    scores: FloatArray
+    p_values: FloatArray
+    threshold: float
+    top: RowIndex
+    cells: StrangeCells
+    model_scores: FloatArray
+
+    @property
+    def flagged(self) -> BoolArray:
+        return np.asarray(self.scores < self.threshold)
+
+    def drivers(self, row: int) -> list[Driver]:
+        """Why a row is strange, if its cells were looked at: at most three cells."""
+        return self.cells.drivers(row)
+
+
+def judge_rows(
+    samples: Samples,
+    scorer: OutlierScores,
+    lowest: tuple[float, ...],
+    threshold: float,
+    top: int = 10,
+    every_flagged: bool = False,
+    watch: Watch = unwatched,
+) -> Verdict:
+    """Score every row, and look at the cells of the ``top`` strangest, or also of all that score below the threshold.
+
+    ``lowest``: the least value that a cell of each column may have.
+    """
+    scores = scored_rows(samples, scorer.score, lowest, watch)
+    strangest = np.argsort(scores, kind="stable")[:top]
+    wanted = np.union1d(strangest, np.flatnonzero(scores < threshold)) if every_flagged else np.sort(strangest)
+    cells = StrangeCells((), {})
+    if len(wanted):
+        engine = LocalEngine(watch, "Looking at the cells of the strangest rows")
+        cells = engine.collect(samples, StrangeCellsQuestion(scorer, wanted, frozenset(strangest.tolist())))
+    return Verdict(scores, scorer.p_value(scores), threshold, strangest, cells, scorer.tail.scores)
+
+
+def strangeness(scorer: OutlierScores, values: NDArray[np.floating[Any]]) -> FloatArray:
     """Residuals of cells as far as they are strange.
 
     A floored cell that was to be expected there counts 0, a cell off its column's constant counts infinitely.
     """
     if len(values) == 0:
         return np.empty(values.shape)
-    sizes = scorer.residuals(values)
-    sizes[(values <= as_stored(scorer.scores.floor, values)) & (sizes > 0.0)] = 0.0
-    at = np.flatnonzero(law.row_norms == 0.0)
-    constant = np.maximum(law.bias, law.floor)[at]
-    gap = np.maximum(values[:, at], law.floor[at]) - constant
+    model, sizes = scorer.scores, scorer.residuals(values)
+    sizes[(values <= as_stored(model.floor, values)) & (sizes > 0.0)] = 0.0
+    at = np.flatnonzero(~model.varying)
+    constant = np.maximum(model.bias, model.floor)[at]
+    gap = np.maximum(values[:, at], model.floor[at]) - constant
     sizes[:, at] = np.where(np.abs(gap) > 1e-6 * np.abs(constant), np.copysign(np.inf, gap), sizes[:, at])
     return sizes
 
 
-def _strongest(cells: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
+def _strongest(cells: FloatArray) -> tuple[ColumnIndex, FloatArray]:
     """(columns, sizes) of each row's strangest cell and of up to two more that are notable by themselves."""
     size = np.where(np.isnan(cells), 0.0, np.abs(cells))
     columns = np.argsort(-size, axis=1, kind="stable")[:, :_MOST_DRIVERS]

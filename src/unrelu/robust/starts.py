@@ -11,34 +11,42 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from unrelu.contracts import Block, FloatArray
 from unrelu.posterior.row_scores import Values
-from unrelu.robust.components import Gaussian, Setting, gaussian_from
+from unrelu.robust.components import GaussianComponent, Setting, gaussian_from
+from unrelu.robust.selection import RowIndex
+from unrelu.robust.table import standardized
 
 _MOST_SEEDS, _FEWEST_SEEDS, _SEED_COLUMNS = 60, 20, 3000  # so many random rows over the columns
 _PLAIN_STEPS = 3
 _PROMISING, _PROMISING_STEPS = 8, 2
 _FINAL, _FINAL_STEPS = 3, 12
 _DISTINCT = 0.98  # halves that share more are the same start
+_ALIKE = 0.8  # halves that share less lead to other rows
+_START_ROWS, _ROWS_PER_COLUMN = 1500, 5  # at least, to begin on
 _RIDGE = 0.05  # of a column's squared spread: keeps columns of zeros from deciding everything
-
-Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
     """A half of the rows, its fit, and the mean log density of the half under it."""
 
-    half: Rows
-    component: Gaussian
+    half: RowIndex
+    component: GaussianComponent
     objective: float
 
     def overlap(self, other: Start) -> float:
         """The share of rows in common."""
         return len(np.intersect1d(self.half, other.half, assume_unique=True)) / max(len(self.half), 1)
+
+
+def rows_to_start_on(values: Values, rng: np.random.Generator) -> Values:
+    """Enough of the rows, which come in table order."""
+    most = max(_START_ROWS, _ROWS_PER_COLUMN * values.shape[1])
+    some = rng.permutation(len(values))[:most]
+    return values[np.sort(some)]
 
 
 def concentrated_starts(values: Values, setting: Setting, rng: np.random.Generator) -> list[Start]:
@@ -56,37 +64,12 @@ def concentrated_starts(values: Values, setting: Setting, rng: np.random.Generat
     return distinct
 
 
-def standardized(values: Values, floor: FloatArray) -> FloatArray:
-    """Columns about their median in units of their spread; a missing cell is at the median."""
-    x = np.maximum(values.astype(np.float64), floor)
-    middle, spread = np.empty(x.shape[1]), np.empty(x.shape[1])
-    for j, column in enumerate(x.T):
-        known = column[~np.isnan(column)]
-        middle[j], spread[j] = middle_and_spread(known, floor[j])
-    return np.nan_to_num((x - middle) / spread, nan=0.0)
+def disagree(starts: list[Start]) -> bool:
+    """Whether another start than the best has led to other rows."""
+    return any(start.overlap(starts[0]) < _ALIKE for start in starts[1:])
 
 
-def middle_and_spread(x: FloatArray, floor: float) -> tuple[float, float]:
-    """Median, and a standard deviation from the quantiles near it that lie above the floor.
-
-    Quantiles about the median stay among the genuine rows while these are the majority, and do not collapse where
-    about half of the column is floored, as absolute deviations from the median do. Of a column that is mostly floored
-    the lower quartile of what is seen, for outliers may be most of the rest.
-    """
-    if len(x) == 0:
-        return floor, 1.0
-    middle = float(np.median(x))
-    if middle > floor:
-        for tail, deviations in ((0.35, 0.3853), (0.2, 0.8416), (0.05, 1.6449)):  # wider where values repeat
-            low, high = np.quantile(x, [tail, 1.0 - tail])
-            spread = (high - low) / (2.0 * deviations) if low > floor else (high - middle) / deviations
-            if spread > 0.0:
-                return middle, float(spread)
-    seen = x[x > floor]
-    return middle, float((np.quantile(seen, 0.25) - floor) / 0.3186) if len(seen) else 1.0
-
-
-def _plain_halves(z: FloatArray, rng: np.random.Generator) -> list[Rows]:
+def _plain_halves(z: FloatArray, rng: np.random.Generator) -> list[RowIndex]:
     """Distinct halves from plain concentration, by the determinant of their covariance from small to large."""
     n, d = z.shape
     half = n // 2
@@ -112,11 +95,11 @@ def _plain_halves(z: FloatArray, rng: np.random.Generator) -> list[Rows]:
     return [rows for _, rows in kept]
 
 
-def _nearest(distance: FloatArray, count: int) -> Rows:
+def _nearest(distance: FloatArray, count: int) -> RowIndex:
     return np.sort(np.argpartition(distance, min(count, len(distance) - 1))[:count])
 
 
-def _plain_step(z: FloatArray, rows: Rows, ridge: FloatArray, half: int) -> tuple[Rows, float]:
+def _plain_step(z: FloatArray, rows: RowIndex, ridge: FloatArray, half: int) -> tuple[RowIndex, float]:
     """One step with mean and covariance; also the log determinant of the covariance used."""
     centre = z[rows].mean(axis=0)
     covariance = np.atleast_2d(np.cov(z[rows], rowvar=False)) + np.diag(ridge)
@@ -125,7 +108,7 @@ def _plain_step(z: FloatArray, rows: Rows, ridge: FloatArray, half: int) -> tupl
     return _nearest(distance, half), 2.0 * float(np.log(np.diagonal(root)).sum())
 
 
-def _concentrate(values: Values, half: Rows, setting: Setting, steps: int) -> Start:
+def _concentrate(values: Values, half: RowIndex, setting: Setting, steps: int) -> Start:
     count = len(values) // 2
     for _ in range(steps):
         component = gaussian_from(setting.question(Block(values[half])), setting)

@@ -1,4 +1,4 @@
-"""The table before it is learned from: what must be said of it, rows that repeat, and a prior worth one row."""
+"""The table before it is learned from: what must be said of it, spreads, rows that repeat, a prior worth one row."""
 
 from __future__ import annotations
 
@@ -7,23 +7,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray
+from unrelu.contracts import Assumptions, Block, BoolArray, Evidence, FloatArray
 from unrelu.errors import DuplicatedRowsWarning, InvalidDataError
-from unrelu.robust.components import Atom
-from unrelu.robust.reweighting import Columns
-from unrelu.robust.starts import middle_and_spread, standardized
+from unrelu.posterior.row_scores import Values
+from unrelu.robust.components import RepeatedRowComponent
+from unrelu.robust.selection import ColumnIndex
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
-from unrelu.statistics.subsample import Subsample
+from unrelu.statistics.subsample import Subsample, SubsampleQuestion
 from unrelu.statistics.tiles import as_stored
 from unrelu.validation import warn
 
 _PRIOR_ROWS, _PRIOR_REACH = 256, 3.0
 _NEAR = 10.0  # spreads: rows farther out do not say whether columns repeat each other
-_ATOM_SHARE, _ATOM_ROWS, _MOST_ATOMS = 0.004, 5, 8
+_OFTEN_SHARE, _OFTEN_ROWS, _MOST_REPEATED = 0.004, 5, 8
 _MANY_COPIES = 0.1
+_RARELY = 0.01  # of the rows differ
+_FEWEST_ROWS, _MOST_ROWS, _CELLS = 4_000, 20_000, 200_000  # of the sample on which components are chosen
 
 
-def check_table(subsample: Subsample, assumptions: Assumptions, names: tuple[str, ...] | None) -> Columns:
+def sampled_table(evidence: Evidence, assumptions: Assumptions, seed: int) -> Subsample:
+    """The rows on which components are chosen, and what all rows were like."""
+    size = int(np.clip(_CELLS // len(assumptions.floor), _FEWEST_ROWS, _MOST_ROWS))
+    return evidence.collect(SubsampleQuestion.under(assumptions, size, seed))
+
+
+def check_table(subsample: Subsample, assumptions: Assumptions, names: tuple[str, ...] | None) -> ColumnIndex:
     """The columns by which rows can be judged, after clear words about a table that cannot be learned from."""
     subsample.screening.check(assumptions.lowest, names)
     n, d = len(subsample.rows), len(assumptions.floor)
@@ -39,6 +47,65 @@ def check_table(subsample: Subsample, assumptions: Assumptions, names: tuple[str
         raise InvalidDataError("No column varies: there is nothing to learn.")
     columns = np.flatnonzero(varying)
     return columns[~linear_image(np.ascontiguousarray(subsample.values[:, columns]), floor[columns])]
+
+
+def varying_columns(
+    subsample: Subsample, assumptions: Assumptions, n_components: int, names: tuple[str, ...] | None
+) -> ColumnIndex:
+    """The columns that vary in the sample, after clear words about a table that cannot be learned from."""
+    subsample.screening.check(assumptions.lowest, names)
+    n = len(subsample.rows)  # all rows of positive weight, where they are few
+    if n < 2 * n_components:
+        raise InvalidDataError(
+            f"Only {n:,} rows (samples) for n_components={n_components}: a component takes at least two rows. Add rows"
+            " or lower n_components."
+        )
+    floor = np.array(assumptions.censoring).astype(subsample.values.dtype)
+    x = np.maximum(subsample.values, floor)
+    columns = [j for j in range(x.shape[1]) if _varies(x[:, j], floor[j])]
+    if not columns:
+        raise InvalidDataError("All rows are identical, or nearly all: there is nothing to tell apart.")
+    return np.array(columns)
+
+
+def _varies(x: Values, floor: float) -> bool:
+    """Not if there is one value, nor if hardly any differ from one above the floor: such rows say little about the
+    others, but a component of them alone would have the highest likelihood."""
+    known = x[~np.isnan(x)]
+    if len(known) == 0 or known.min() == known.max():
+        return False
+    middle = np.median(known)
+    return bool(middle <= floor or np.mean(known != middle) > _RARELY)
+
+
+def standardized(values: Values, floor: FloatArray) -> FloatArray:
+    """Columns about their median in units of their spread; a missing cell is at the median."""
+    x = np.maximum(values.astype(np.float64), floor)
+    middle, spread = np.empty(x.shape[1]), np.empty(x.shape[1])
+    for j, column in enumerate(x.T):
+        known = column[~np.isnan(column)]
+        middle[j], spread[j] = middle_and_spread(known, floor[j])
+    return np.nan_to_num((x - middle) / spread, nan=0.0)
+
+
+def middle_and_spread(x: FloatArray, floor: float) -> tuple[float, float]:
+    """Median, and a standard deviation from the quantiles near it that lie above the floor.
+
+    Quantiles about the median stay among the genuine rows while these are the majority, and do not collapse where
+    about half of the column is floored, as absolute deviations from the median do. Of a column that is mostly floored
+    the lower quartile of what is seen, for outliers may be most of the rest.
+    """
+    if len(x) == 0:
+        return floor, 1.0
+    middle = float(np.median(x))
+    if middle > floor:
+        for tail, deviations in ((0.35, 0.3853), (0.2, 0.8416), (0.05, 1.6449)):  # wider where values repeat
+            low, high = np.quantile(x, [tail, 1.0 - tail])
+            spread = (high - low) / (2.0 * deviations) if low > floor else (high - middle) / deviations
+            if spread > 0.0:
+                return middle, float(spread)
+    seen = x[x > floor]
+    return middle, float((np.quantile(seen, 0.25) - floor) / 0.3186) if len(seen) else 1.0
 
 
 def linear_image(values: NDArray[Any], floor: FloatArray) -> BoolArray:
@@ -94,17 +161,22 @@ def distinct_rows(x: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp], 
     return first, which.ravel(), counts
 
 
-def find_atoms(values: NDArray[Any], assumptions: Assumptions) -> tuple[list[Atom], NDArray[Any]]:
-    """Rows repeated so often that they may be atoms, and the rows without them."""
+def find_repeated_rows(
+    values: NDArray[Any], assumptions: Assumptions
+) -> tuple[list[RepeatedRowComponent], NDArray[Any]]:
+    """Rows repeated so often that they may be components of their own, and the rows without them."""
     floor = as_stored(np.array(assumptions.censoring), values)
     x = at_least(values, floor)
     complete = ~np.isnan(x).any(axis=1)
     first, which, counts = distinct_rows(x)
     n = len(x)
-    often = [k for k in np.argsort(-counts, kind="stable") if counts[k] >= max(_ATOM_ROWS, _ATOM_SHARE * n)]
-    often = [k for k in often if complete[first[k]]][:_MOST_ATOMS]
+    often = [k for k in np.argsort(-counts, kind="stable") if counts[k] >= max(_OFTEN_ROWS, _OFTEN_SHARE * n)]
+    often = [k for k in often if complete[first[k]]][:_MOST_REPEATED]
     resolution = column_resolution(x, floor)
-    atoms = [Atom(x[first[k]].astype(np.float64), floor, _log_mass(x[first[k]], floor, resolution)) for k in often]
+    repeats = [
+        RepeatedRowComponent(row.astype(np.float64), floor, _log_mass(row, floor, resolution))
+        for row in x[first[often]]
+    ]
     repeated = np.isin(which, often)
     if n - np.count_nonzero(repeated) < 2 * x.shape[1]:
         raise InvalidDataError(
@@ -119,7 +191,7 @@ def find_atoms(values: NDArray[Any], assumptions: Assumptions) -> tuple[list[Ato
             " independent. Drop the copies, or give counts as sample_weight, if they are one observation each.",
             DuplicatedRowsWarning,
         )
-    return atoms, x[~repeated]
+    return repeats, x[~repeated]
 
 
 def column_resolution(x: NDArray[Any], floor: FloatArray) -> FloatArray:
@@ -146,3 +218,19 @@ def prior_record(values: NDArray[Any], assumptions: Assumptions, rng: np.random.
         drawn[0, j] = max(middle, floor[j]) + spread  # seen at least once
     record = PairMomentsQuestion.under(assumptions)(Block(drawn))
     return record.scaled(1.0 / record.weight)
+
+
+def shuffled_prior(values: Values, assumptions: Assumptions, rng: np.random.Generator) -> PairMoments:
+    """A record worth one row: columns shuffled against each other, without their outer percents.
+
+    Of every column it holds a low and a high value, so that a component always has values above the floor, and spread.
+    """
+    drawn = np.empty((_PRIOR_ROWS, values.shape[1]))
+    for j in range(values.shape[1]):
+        x = values[~np.isnan(values[:, j]), j].astype(np.float64)
+        low, high = np.quantile(x, [0.01, 0.99])
+        if low == high:
+            low, high = x.min(), x.max()
+        drawn[:, j] = np.clip(rng.choice(x, _PRIOR_ROWS), low, high)
+        drawn[:2, j] = low, high
+    return PairMomentsQuestion.under(assumptions)(Block(drawn)).scaled(1.0 / _PRIOR_ROWS)

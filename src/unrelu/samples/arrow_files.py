@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.errors import InputFileError
-from unrelu.samples.columns import drop_option
+from unrelu.samples.columns import without
 from unrelu.samples.table_file import damage_reported, refuse_no_rows
 
 
@@ -43,7 +43,7 @@ class _ArrowTable:
             if not _is_number(arrow_type):
                 raise InputFileError(
                     f"{self.name}: column {self.column_names[position]!r} holds {_in_words(arrow_type)}, "
-                    f"not numbers. Leave it out with {drop_option(self.column_names, position)}."
+                    f"not numbers. Leave it out with {without(self.column_names, position)}."
                 )
         return np.dtype(np.float32 if all(map(_is_single, types)) else np.float64)
 

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-import difflib
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from unrelu.errors import InputFileError
-from unrelu.samples.table_file import TableFile
+from unrelu.validation import suggestion
 
 ColumnKey = str | int
 """A column's name, or its number counted from 0 (also as text, where columns have no names)."""
+
+
+class Columns(Protocol):
+    """What a file says of its columns, and what messages call it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def column_names(self) -> tuple[str, ...] | None: ...
+
+    @property
+    def n_columns(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -28,7 +40,7 @@ class ColumnChoice:
         return cls(_keys(columns), _keys(drop))
 
 
-def match_columns(tables: Sequence[TableFile], choice: ColumnChoice) -> list[list[int]]:
+def match_columns(tables: Sequence[Columns], choice: ColumnChoice) -> list[list[int]]:
     """Positions of the chosen columns in every file, so that all files give the same columns.
 
     The first file says which columns there are and in which order; the others are matched by name.
@@ -56,18 +68,22 @@ def column_phrase(names: Sequence[str] | None, position: int) -> str:
     return f"column number {position} (the first is 0)" if names is None else f"column {names[position]!r}"
 
 
-def drop_option(names: Sequence[str] | None, position: int) -> str:
-    """The option that leaves a column out, as one types it.
+def without(names: Sequence[str] | None, position: int) -> str:
+    """The parameter of open_samples that leaves a column out.
 
-    >>> print(drop_option(["site name"], 0))
-    --drop 'site name'
-    >>> print(drop_option(["Fe, total"], 0))
-    --drop '"Fe, total"'
+    >>> without(["site name"], 0), without(None, 3)
+    ("drop='site name'", 'drop=3')
     """
-    if names is None:
-        return f"--drop {position}"
-    name = names[position]
-    return "--drop " + shlex.quote(f'"{name}"' if "," in name else name)  # a bare comma separates columns
+    return f"drop={position if names is None else names[position]!r}"
+
+
+def names_or_numbers(names: Sequence[str] | None, n_columns: int) -> tuple[str, ...]:
+    """What tables that are shown or written call their columns: x0, x1, ... where they have no names.
+
+    >>> names_or_numbers(None, 2), names_or_numbers(["As"], 1)
+    (('x0', 'x1'), ('As',))
+    """
+    return tuple(f"x{index}" for index in range(n_columns)) if names is None else tuple(map(str, names))
 
 
 def _keys(keys: ColumnKey | Sequence[ColumnKey] | None) -> tuple[ColumnKey, ...]:
@@ -76,7 +92,7 @@ def _keys(keys: ColumnKey | Sequence[ColumnKey] | None) -> tuple[ColumnKey, ...]
     return (keys,) if isinstance(keys, str | int) else tuple(keys)
 
 
-def _places(table: TableFile) -> dict[str, int]:
+def _places(table: Columns) -> dict[str, int]:
     """Label -> position, where columns without names are labelled by their number."""
     if table.column_names is None:
         return {str(position): position for position in range(table.n_columns)}
@@ -90,7 +106,7 @@ def _places(table: TableFile) -> dict[str, int]:
     return places
 
 
-def _label(table: TableFile, key: ColumnKey, known: set[str] | dict[str, int]) -> str:
+def _label(table: Columns, key: ColumnKey, known: set[str] | dict[str, int]) -> str:
     """The label that ``key`` stands for; a number means that column of the first file."""
     if isinstance(key, str) and key in known:
         return key
@@ -99,19 +115,14 @@ def _label(table: TableFile, key: ColumnKey, known: set[str] | dict[str, int]) -
     raise InputFileError(_unknown(table, key))
 
 
-def _unknown(table: TableFile, key: ColumnKey) -> str:
+def _unknown(table: Columns, key: ColumnKey) -> str:
     names = table.column_names
     if isinstance(key, int) or names is None:
         return f"{table.name}: no column number {key}; it has {table.n_columns}, counted from 0."
-    folded = {name.casefold(): name for name in names}
-    near = difflib.get_close_matches(key.casefold(), folded, n=1, cutoff=0.5)
-    if near:
-        return f"{table.name}: no column {key!r}. Did you mean {folded[near[0]]!r}?"
-    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-    return f"{table.name}: no column {key!r}. Its columns are {shown}."
+    return f"{table.name}: no column {key!r}. {suggestion(key, names, 'Its columns are', most=8)}"
 
 
-def _refuse_other_columns(first: TableFile, table: TableFile, absent: list[str], extra: list[str]) -> None:
+def _refuse_other_columns(first: Columns, table: Columns, absent: list[str], extra: list[str]) -> None:
     if (table.column_names is None) != (first.column_names is None):
         bare, named = (table, first) if table.column_names is None else (first, table)
         raise InputFileError(
@@ -121,11 +132,11 @@ def _refuse_other_columns(first: TableFile, table: TableFile, absent: list[str],
         position = _places(first)[absent[0]]
         raise InputFileError(
             f"{table.name}: has no {column_phrase(first.column_names, position)}, but {first.name} has. "
-            f"Add it, or leave it out everywhere with {drop_option(first.column_names, position)}."
+            f"Add it, or leave it out everywhere with {without(first.column_names, position)}."
         )
     if extra:
         position = _places(table)[extra[0]]
         raise InputFileError(
             f"{table.name}: has {column_phrase(table.column_names, position)}, but {first.name} has not. "
-            f"Leave it out with {drop_option(table.column_names, position)}."
+            f"Leave it out with {without(table.column_names, position)}."
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from unrelu.samples.columns import column_phrase, drop_option
+from unrelu.samples.columns import column_phrase, without
 
 MISSING = ("", "NA", "NaN", "nan", "null", "N/A")
 # The fast reader compares whole cells with this list, for every column anew: up to two spaces on
@@ -41,7 +41,7 @@ def first_fault(
     """Describe the first ragged row, or the first wanted cell that is no number; None if there is none.
 
     >>> first_fault([["1", "2"], ["3", "abc"]], ["Pb", "As"], 2, [0, 1])
-    "row 2, column 'As': 'abc' is not a number. Fix the cell, or leave the column out with --drop As."
+    "row 2, column 'As': 'abc' is not a number. Fix the cell, or leave the column out with drop='As'."
     """
     for number, row in enumerate(rows, start=1):
         if len(row) != n_columns:
@@ -64,5 +64,5 @@ def _not_a_number(cell: str, names: Sequence[str] | None, position: int) -> str:
     text = repr(cell if len(cell) <= 60 else cell[:57] + "...")
     if _BELOW_LIMIT.match(cell):
         return f"{text} is not a number: replace it by the limit itself and pass that limit as the floor."
-    advice = drop_option(names, position)
+    advice = without(names, position)
     return f"{text} is not a number. Fix the cell, or leave the column out with {advice}."

@@ -65,7 +65,7 @@ class CsvFile:
             if position in self._unnamed:
                 raise InputFileError(
                     f"{self.name}: column {position + 1} from the left has no name (is it a row index?). "
-                    f"Name it, or leave it out with --drop 'column {position + 1}'."
+                    f"Name it, or leave it out with drop='column {position + 1}'."
                 )
         return np.dtype(np.float64)
 

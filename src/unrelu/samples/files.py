@@ -6,7 +6,7 @@ import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,11 @@ from unrelu.samples.arrow_files import FeatherTable, ParquetTable
 from unrelu.samples.blocks import regroup, rows_per_block
 from unrelu.samples.columns import ColumnChoice, ColumnKey, match_columns
 from unrelu.samples.csv_file import CsvFile, standard_input
-from unrelu.samples.numpy_files import NpyTable, NpzTable
-from unrelu.samples.table_file import PathLike, TableFile
+from unrelu.samples.numpy_files import NpyTable, NpzTable, holds_sparse_table
+from unrelu.samples.table_file import PathLike, TableFile, extension_of, unknown_kind
+
+if TYPE_CHECKING:
+    from unrelu.samples.sparse import SparseSamples
 
 KINDS: dict[str, Callable[[str], TableFile]] = {
     ".csv": CsvFile,
@@ -83,14 +86,15 @@ def open_samples(
     columns: ColumnKey | Sequence[ColumnKey] | None = None,
     drop: ColumnKey | Sequence[ColumnKey] | None = None,
     block_rows: int | None = None,
-) -> FileSamples:
+) -> FileSamples | SparseSamples:
     """Open table files as samples that are read block by block; they need not fit in memory.
 
     Parameters
     ----------
     paths : path or sequence of paths
         Files, globs of files (read in sorted order), or ``"-"`` for csv on standard input. The kind
-        follows from the extension: csv, tsv (also gzipped), parquet, feather, arrow, npy, npz.
+        follows from the extension: csv, tsv (also gzipped), parquet, feather, arrow, npy, npz (also
+        that of ``scipy.sparse.save_npz``).
     columns : names or numbers of columns, optional
         The columns to keep, in this order; all of the first file's by default. Numbers count from 0.
     drop : names or numbers of columns, optional
@@ -100,9 +104,9 @@ def open_samples(
 
     Returns
     -------
-    FileSamples
-        The rows of all files, one after the other. Besides what :class:`unrelu.contracts.Samples`
-        asks it tells ``n_bytes``, the size on disk. ``n_rows`` is None if a file is csv.
+    FileSamples, or SparseSamples for sparse tables, which are read whole
+        The rows of all files, one after the other. ``n_rows`` is None if a file is csv. FileSamples
+        also tells ``n_bytes``, the size on disk.
 
     Notes
     -----
@@ -121,11 +125,23 @@ def open_samples(
     >>> [block.values.tolist() for block in samples.blocks()]
     [[[0.5, 0.0], [nan, 1.25]]]
     """
+    names, choice = files_of(paths), ColumnChoice.of(columns, drop)
+    sparse = [name for name in names if name.lower().endswith(".npz") and holds_sparse_table(name)]
+    if not sparse:
+        return FileSamples([_open(name) for name in names], choice, block_rows)
+    for other in [name for name in names if name not in sparse]:
+        raise InputFileError(f"{sparse[0]} holds a sparse table and {other} does not: give files of one kind.")
+    from unrelu.samples.sparse import read_sparse
+
+    return read_sparse(names, choice)
+
+
+def files_of(paths: PathLike | Sequence[PathLike]) -> list[str]:
+    """The files that paths and globs stand for, those of a glob in sorted order; "-" is standard input."""
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not given:
         raise InputFileError("No file given. Name at least one, or - for csv on standard input.")
-    tables = [_open(name) for path in given for name in _matching(os.fspath(path))]
-    return FileSamples(tables, ColumnChoice.of(columns, drop), block_rows)
+    return [name for path in given for name in _matching(os.fspath(path))]
 
 
 def _matching(path: str) -> list[str]:
@@ -145,9 +161,9 @@ def _open(path: str) -> TableFile:
         return standard_input()
     if os.path.isdir(path):
         raise InputFileError(f"{path}: is a folder. Name the files in it, such as {path}/*.parquet.")
-    extension = max((known for known in KINDS if path.lower().endswith(known)), key=len, default=None)
+    extension = extension_of(path, KINDS)
     if extension is None:
-        raise InputFileError(f"{path}: unknown kind of file. Known are {', '.join(KINDS)}.")
+        raise InputFileError(f"{path}: {unknown_kind(path, KINDS)}")
     try:
         size = os.path.getsize(path)
     except OSError as error:  # a link to nowhere, say

@@ -102,11 +102,6 @@ class NpzTable:
             self.column_names = self._read_names(archive)
 
     def _find_table(self, archive: zipfile.ZipFile) -> tuple[str, Layout]:
-        if _is_sparse(archive.namelist()):
-            raise InputFileError(
-                f"{self.name}: holds a sparse matrix of scipy, which only unrelu factor reads. Save it as a dense"
-                " array: np.save(..., matrix.toarray())."
-            )
         layouts: dict[str, Layout] = {}
         for member in archive.namelist():
             if member.endswith(".npy") and member != f"{NAMES_KEY}.npy":
@@ -160,13 +155,10 @@ def holds_sparse_table(path: str) -> bool:
     """Whether an archive was written by scipy.sparse.save_npz; False for what is no archive."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return _is_sparse(archive.namelist())
+            members = set(archive.namelist())
     except (OSError, ValueError, zipfile.BadZipFile):
         return False
-
-
-def _is_sparse(members: Sequence[str]) -> bool:
-    return {"format.npy", "shape.npy", "data.npy"} <= set(members) and f"{TABLE_KEY}.npy" not in members
+    return {"format.npy", "shape.npy", "data.npy"} <= members and f"{TABLE_KEY}.npy" not in members
 
 
 def _pieces_of(table: NDArray[Any], wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:

@@ -1,4 +1,4 @@
-"""Rows of a scipy sparse matrix, and what its columns are called, which scipy does not know."""
+"""Rows of a scipy sparse matrix, in memory or from files of scipy.sparse.save_npz, and what its columns are called."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 import scipy.sparse
 
 from unrelu.contracts import Block
-from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.samples.blocks import rows_per_block
+from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
+from unrelu.samples.blocks import holds_numbers, rows_per_block
+from unrelu.samples.columns import ColumnChoice, match_columns
 
 
 class SparseSamples:
@@ -45,3 +46,37 @@ class SparseSamples:
         size = rows_per_block(self.n_rows, self.n_features)
         for first in range(0, self.n_rows, size):
             yield Block(self.matrix[first : first + size].toarray().astype(np.float64), first)
+
+
+def read_sparse(paths: Sequence[str], choice: ColumnChoice) -> SparseSamples:
+    """The rows of all files, one after the other; their columns go by numbers, as the files have no names."""
+    files = [_SparseFile(path) for path in paths]
+    parts: list[Any] = [file.matrix[:, at] for file, at in zip(files, match_columns(files, choice), strict=True)]
+    return SparseSamples(parts[0] if len(parts) == 1 else scipy.sparse.vstack(parts, format="csr"))
+
+
+class _SparseFile:
+    """One file of scipy.sparse.save_npz, read whole."""
+
+    column_names = None
+
+    def __init__(self, path: str) -> None:
+        self.name, self.matrix = path, _loaded(path)
+        self.n_columns = int(self.matrix.shape[1])
+
+
+def _loaded(path: str) -> Any:
+    try:
+        given: Any = scipy.sparse.load_npz(path)
+        loaded: Any = scipy.sparse.csr_array(given)
+    except MemoryError:
+        raise
+    except Exception as error:  # the zip and array readers meet foreign bytes with a dozen exception types
+        raise InputFileError(f"{path}: is not a whole file of scipy.sparse.save_npz. Save it again.") from error
+    if not holds_numbers(loaded.dtype):
+        raise InputFileError(f"{path}: the sparse table holds values of type {loaded.dtype}, not numbers.")
+    if len(loaded.shape) != 2 or 0 in loaded.shape:
+        raise InputFileError(f"{path}: the sparse table has shape {loaded.shape}, but rows and columns are needed.")
+    loaded = loaded.astype(np.float64)
+    loaded.sum_duplicates()
+    return loaded

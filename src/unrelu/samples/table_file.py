@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.errors import InputFileError
+from unrelu.validation import suggestion
 
 PathLike = str | os.PathLike[str]
 
@@ -76,6 +77,24 @@ def first_line(error: BaseException) -> str:
     """The first line of what ``error`` says, at most 160 characters."""
     lines = str(error).splitlines() or [type(error).__name__]
     return " ".join(lines[0].split())[:160].rstrip(". ")
+
+
+def extension_of(path: str, known: Iterable[str]) -> str | None:
+    """The longest of the known extensions that a name has.
+
+    >>> extension_of("Lakes.CSV.gz", [".csv", ".csv.gz", ".gz"])
+    '.csv.gz'
+    """
+    return max((extension for extension in known if path.lower().endswith(extension)), key=len, default=None)
+
+
+def unknown_kind(path: str, known: Iterable[str], kind: str = "file") -> str:
+    """What to say of a name with none of the known extensions.
+
+    >>> unknown_kind("lakes.cvs", [".csv", ".npy"])
+    "unknown kind of file. Did you mean '.csv'? Known are .csv, .npy."
+    """
+    return f"unknown kind of {kind}. {suggestion(os.path.splitext(path)[1], known, 'Known are')}"
 
 
 def refuse_no_rows(name: str, n_rows: int) -> None:

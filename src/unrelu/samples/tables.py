@@ -7,18 +7,19 @@ import gzip
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import IO, Any, cast
+from typing import IO, Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.errors import InvalidParameterError, OutputError
 from unrelu.samples.blocks import Floats, as_floats, regroup
-from unrelu.samples.table_file import PathLike
+from unrelu.samples.columns import names_or_numbers
+from unrelu.samples.table_file import PathLike, extension_of, unknown_kind
 from unrelu.storage import atomic_write
 
 CELLS_PER_CHUNK = 2**20  # rows go to the file about 8 MiB at a time
@@ -62,10 +63,79 @@ def write_table(
     if name == "-":
         _write_csv(_binary_output(), _Rows.of(values, feature_names))
         return
-    write = _writer_for(name)
-    rows = _Rows.of(values, feature_names)
+    _write(name, WRITERS, lambda: _Rows.of(values, feature_names))
+
+
+def write_columns(path: PathLike, parts: Iterable[Mapping[str, Any]]) -> None:
+    """Write columns of any kind, numbers and text, to csv, tsv (also gzipped), parquet, feather or arrow, by extension.
+
+    ``parts`` are runs of rows, one or more, as they come: arrays, or lists of text and None, by the columns' names.
+
+    >>> import pathlib, tempfile
+    >>> target = pathlib.Path(tempfile.mkdtemp()) / "table.csv"
+    >>> write_columns(target, [{"row": np.array([0, 1]), "why": ["Pb", None]}])
+    >>> print(target.read_text())
+    row,why
+    0,"Pb"
+    1,
+    <BLANKLINE>
+    """
+    _write(os.fspath(path), COLUMN_WRITERS, lambda: _Columns.of(parts))
+
+
+def check_table(path: PathLike, *, columns: bool = False) -> None:
+    """Raise OutputError unless :func:`write_table` (or :func:`write_columns`) knows that kind of file."""
+    writers: Mapping[str, Any] = COLUMN_WRITERS if columns else WRITERS
+    if extension_of(os.fspath(path), writers) is None:
+        raise OutputError(f"{path}: {unknown_kind(os.fspath(path), writers)}")
+
+
+def _write(name: str, writers: Mapping[str, Writer], content: Callable[[], Any]) -> None:
+    check_table(name, columns=writers is COLUMN_WRITERS)
+    given = content()
     with atomic_write(name) as stream:
-        write(stream, rows)
+        writers[extension_of(name, writers) or ""](stream, given)
+
+
+# --- what is written ------------------------------------------------------------------------------
+
+
+class Sheet(Protocol):
+    """Named columns, in batches that are read once."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    def schema(self) -> Any: ...
+
+    def batches(self, *, nan_is_null: bool = True) -> Iterator[Any]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """Columns of any kind; the first batch says which."""
+
+    names: tuple[str, ...]
+    first: Any
+    others: Iterator[Any]
+
+    @classmethod
+    def of(cls, parts: Iterable[Mapping[str, Any]]) -> _Columns:
+        import pyarrow as pa
+
+        batches = (pa.RecordBatch.from_pydict(dict(part)) for part in parts)
+        first = next(batches)
+        return cls(tuple(first.schema.names), first, batches)
+
+    def schema(self) -> Any:
+        import pyarrow as pa
+
+        # A text column without a text in the first part is one nevertheless.
+        return pa.schema([(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in self.first.schema])
+
+    def batches(self, *, nan_is_null: bool = True) -> Iterator[Any]:  # noqa: ARG002 - a score of NaN is one
+        for batch in chain([self.first], self.others):
+            yield batch.cast(self.schema())
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +156,7 @@ class _Rows:
         if first.ndim != 2 or first.shape[1] == 0:
             raise InvalidParameterError(f"Expected rows and columns to write, got shape {first.shape}.")
         width = first.shape[1]
-        names = tuple(f"x{i}" for i in range(width)) if feature_names is None else tuple(map(str, feature_names))
+        names = names_or_numbers(feature_names, width)
         if len(names) != width:
             raise InvalidParameterError(f"{len(names)} feature names for {width} columns: give one per column.")
         dtype = as_floats(first[:0]).dtype
@@ -118,7 +188,7 @@ def _of_one_shape(blocks: Iterable[NDArray[Any]], width: int, dtype: np.dtype[An
         yield block.astype(dtype, copy=False)
 
 
-def _write_csv(stream: IO[bytes], rows: _Rows, *, delimiter: str = ",") -> None:
+def _write_csv(stream: IO[bytes], rows: Sheet, *, delimiter: str = ",") -> None:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -133,13 +203,13 @@ def _write_csv(stream: IO[bytes], rows: _Rows, *, delimiter: str = ",") -> None:
     stream.flush()
 
 
-def _write_csv_gz(stream: IO[bytes], rows: _Rows, *, delimiter: str = ",") -> None:
+def _write_csv_gz(stream: IO[bytes], rows: Sheet, *, delimiter: str = ",") -> None:
     # no time and no name inside: the same rows give the same bytes
     with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=stream, mtime=0) as packed:
         _write_csv(cast(IO[bytes], packed), rows, delimiter=delimiter)
 
 
-def _write_parquet(stream: IO[bytes], rows: _Rows) -> None:
+def _write_parquet(stream: IO[bytes], rows: Sheet) -> None:
     from pyarrow import parquet
 
     with parquet.ParquetWriter(stream, rows.schema(), write_page_checksum=True) as writer:
@@ -147,7 +217,7 @@ def _write_parquet(stream: IO[bytes], rows: _Rows) -> None:
             writer.write_batch(batch)
 
 
-def _write_arrow(stream: IO[bytes], rows: _Rows) -> None:
+def _write_arrow(stream: IO[bytes], rows: Sheet) -> None:
     import pyarrow as pa
 
     with pa.ipc.new_file(stream, rows.schema()) as writer:
@@ -166,7 +236,9 @@ def _write_npz(stream: IO[bytes], rows: _Rows) -> None:
         np.savez(stream, X=rows.collected())
 
 
-WRITERS: dict[str, Callable[[IO[bytes], _Rows], None]] = {
+Writer = Callable[[IO[bytes], Any], None]
+
+COLUMN_WRITERS: dict[str, Writer] = {
     ".csv": _write_csv,
     ".csv.gz": _write_csv_gz,
     ".tsv": partial(_write_csv, delimiter="\t"),
@@ -174,16 +246,8 @@ WRITERS: dict[str, Callable[[IO[bytes], _Rows], None]] = {
     ".parquet": _write_parquet,
     ".feather": _write_arrow,
     ".arrow": _write_arrow,
-    ".npy": _write_npy,
-    ".npz": _write_npz,
 }
-
-
-def _writer_for(name: str) -> Callable[[IO[bytes], _Rows], None]:
-    extension = max((known for known in WRITERS if name.lower().endswith(known)), key=len, default=None)
-    if extension is None:
-        raise OutputError(f"{name}: unknown kind of file. Known are {', '.join(WRITERS)}, and - for csv.")
-    return WRITERS[extension]
+WRITERS: dict[str, Writer] = {**COLUMN_WRITERS, ".npy": _write_npy, ".npz": _write_npz}
 
 
 def _binary_output() -> IO[bytes]:

@@ -38,6 +38,11 @@ class Subsample:
     observed: NDArray[np.int64]
     screening: Screening
 
+    @property
+    def effective_weights(self) -> FloatArray:
+        """The weights, scaled so that their sum is Kish's effective number of rows."""
+        return np.asarray(self.weights * (self.weights.sum() / np.sum(self.weights**2)))
+
     def merge(self, other: Self) -> Self:
         keys = np.concatenate([self.keys, other.keys])
         rows = np.concatenate([self.rows, other.rows])

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unrelu.storage.archives import ArchiveFormat, damaged, foreign_arrays, stated_format
+    from unrelu.storage.archives import ArchiveFormat, damaged, foreign_arrays, stated_format, stated_header
     from unrelu.storage.files import FilePath, atomic_write
     from unrelu.storage.records import Unsaved, load, read, write
 
@@ -26,11 +26,14 @@ __all__ = [
     "load",
     "read",
     "stated_format",
+    "stated_header",
     "write",
 ]
 
 _HOME = {
-    **dict.fromkeys(("ArchiveFormat", "damaged", "foreign_arrays", "stated_format"), "unrelu.storage.archives"),
+    **dict.fromkeys(
+        ("ArchiveFormat", "damaged", "foreign_arrays", "stated_format", "stated_header"), "unrelu.storage.archives"
+    ),
     **dict.fromkeys(("FilePath", "atomic_write"), "unrelu.storage.files"),
     **dict.fromkeys(("Unsaved", "load", "read", "write"), "unrelu.storage.records"),
 }

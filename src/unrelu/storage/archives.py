@@ -99,12 +99,18 @@ def damaged(path: FilePath, why: object) -> ModelFileError:
     return ModelFileError(f"{os.fspath(path)} is damaged: {str(why).rstrip('.')}.")
 
 
+def stated_header(path: FilePath) -> dict[str, Any]:
+    """What an archive of ours states about itself, unchecked; nothing for any other file."""
+    with suppress(Exception), open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
+        header = json.loads(archive["header"].tobytes().decode())
+        return header if isinstance(header, dict) else {}
+    return {}
+
+
 def stated_format(path: FilePath) -> str | None:
     """The format that an archive's header names, or None for any other file."""
-    with suppress(Exception), open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-        name = json.loads(archive["header"].tobytes().decode())["format"]
-        return name if isinstance(name, str) else None
-    return None
+    name = stated_header(path).get("format")
+    return name if isinstance(name, str) else None
 
 
 def _plain(value: object) -> Any:

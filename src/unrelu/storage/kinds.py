@@ -66,6 +66,17 @@ KINDS = {
     "MatrixState": _kind("recovery.matrix.state", "saved state"),
     "CensoredALS": _kind("recovery.matrix.descent"),
     "TobitEM": _kind("recovery.matrix.tobit"),
+    # layers
+    "OutputLayer": _kind(
+        "recovery.layers.decoding", weights="dp?", bias="d?", encoder="md", offset="m", noise="m"
+    ),
+    "LayerReport": _kind("recovery.layers.decoding"),
+    "TwoLayers": _kind("recovery.layers.two_layers", outlier_rows="n:bool"),
+    "TwoLayerReLULearner": _kind("estimators.two_layer"),
+    "PeeledLayer": _kind(
+        "recovery.layers.peeled", weights="dp?", bias="d?", floor="d", column_identifiable="d:bool"
+    ),
+    "Peeled": _kind("recovery.layers.peeled", hidden="mp", outlier_rows="n:bool"),
     # latent vectors of corrupted outputs
     "ReLULatentRecovery": _kind("estimators.latent"),
     "LatentRows": _kind(
@@ -79,15 +90,23 @@ KINDS = {
     "SparsePrior": _kind("recovery.latent.priors"),
     "NonnegativePrior": _kind("recovery.latent.priors"),
     "NoPrior": _kind("recovery.latent.priors"),
-    # layers
-    "OutputLayer": _kind(
-        "recovery.layers.decoding", weights="dp?", bias="d?", encoder="md", offset="m", noise="m"
-    ),
-    "LayerReport": _kind("recovery.layers.decoding"),
-    "TwoLayers": _kind("recovery.layers.two_layers", outlier_rows="n:bool"),
-    "TwoLayerReLULearner": _kind("estimators.two_layer"),
-    "PeeledLayer": _kind(
-        "recovery.layers.peeled", weights="dp?", bias="d?", floor="d", column_identifiable="d:bool"
-    ),
-    "Peeled": _kind("recovery.layers.peeled", hidden="mp", outlier_rows="n:bool"),
+    # outlier rows and groups of rows
+    "RobustLearned": _kind("robust.learning", row_weights="n", columns="c:int"),
+    "RobustReport": _kind("contracts"),
+    "RowGroup": _kind("contracts"),
+    "MixtureReport": _kind("contracts"),
+    "Mixture": _kind("robust.mixture", shares="k"),
+    "Setting": _kind("robust.components"),
+    "GaussianComponent": _kind("robust.components", bias="d", scale="d", correlation="dd"),
+    "ClusterComponent": _kind("robust.clusters", bias="d", scale="d", correlation="dd"),
+    "IndependentComponent": _kind("robust.components"),
+    "RepeatedRowComponent": _kind("robust.components", row="d", floor="d"),
+    "NoiseComponent": _kind("robust.components", log_unit="d", floor="d"),
+    "SharedColumns": _kind("robust.clusters", columns="c:int", bias="c", scale="c", floor="c"),
+    "FittedMixture": _kind("robust.clusters", columns="c:int"),
+    "RowScores": _kind("posterior.row_scores", bias="d", scale="d", correlation="dd", floor="d"),
+    "ScoreTail": _kind("posterior.calibration", scores="n"),
+    "OutlierScores": _kind("robust.detection", columns="c:int"),
+    "FloorOutlierDetector": _kind("estimators.outliers", "detector's file", _row_weights="~n"),
+    "RectifiedGaussianMixture": _kind("estimators.mixture", "mixture's file"),
 }  # fmt: skip

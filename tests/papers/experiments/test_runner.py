@@ -47,7 +47,7 @@ def test_every_experiment_end_to_end(tiny, tmp_path, name):
         values = np.array([float(row[measure.name]) for row in rows])
         assert not np.isnan(values).any()
         assert (values >= 0.0).all()
-    shares = [step.share_done for step in watch.seen]
+    shares = [step.done / step.total for step in watch.seen]
     assert shares == sorted(shares)
     assert 0.0 == shares[0] < shares[-1] < 1.0
     assert [v.claim for v in done.verdicts] == list(study.experiment.claims)
@@ -88,7 +88,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tiny, tmp_path, fits):
     assert journal.set_aside is None
     done = reproduce(study, journal, watch)
     trials = list(study.trials())
-    assert [step.trial for step in watch.seen[:: len(study.experiment.curves)]] == trials[finished:]
+    assert [step.state for step in watch.seen[:: len(study.experiment.curves)]] == trials[finished:]
     assert done.csv_path.read_bytes() == whole.csv_path.read_bytes()
     assert done.checklist_path.read_bytes() == whole.checklist_path.read_bytes()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from unrelu.contracts import Step, Watch, unwatched
 from unrelu.papers.experiments.checklist import checklist_page
 from unrelu.papers.experiments.claims import Verdict
 from unrelu.papers.experiments.design import SECONDS, Curve, Setting
@@ -16,18 +17,6 @@ from unrelu.papers.experiments.results import Outcomes, Results
 from unrelu.papers.experiments.trial import Trial, draw, measured
 
 _WARM_UP = Setting(rows=500, columns=3)
-
-
-@dataclass(frozen=True)
-class Step:
-    """What is about to be learned, and the share of the work that is done."""
-
-    trial: Trial
-    curve: Curve
-    share_done: float
-
-
-Watch = Callable[[Step], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,14 +30,11 @@ class Reproduction:
     checklist_path: Path
 
 
-def unwatched(step: Step) -> None:
-    """Nobody is told."""
-
-
 def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> Reproduction:
     """Run the trials that are not finished, judge the claims, write the checklist.
 
-    ``watch`` hears of every fit before it starts; what it raises stops the run. Finished trials stay in the journal.
+    ``watch`` hears of every fit before it starts, with the work done in cells of tables; what it raises stops the run.
+    Finished trials stay in the journal.
 
     >>> import tempfile, pathlib
     >>> from dataclasses import replace
@@ -67,7 +53,7 @@ def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> Repro
     with journal:
         for trial in study.trials():
             if trial not in journal:
-                journal.add(trial, _attempt(study, trial, partial(_tell, watch, trial, passed / work)))
+                journal.add(trial, _attempt(study, trial, partial(_tell, watch, study, trial, passed, work)))
             passed += trial.setting.cells
     results = journal.results()
     verdicts = tuple(claim.judge(results) for claim in study.experiment.claims)
@@ -76,8 +62,9 @@ def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> Repro
     return Reproduction(study, results, verdicts, journal.csv_path, checklist_path)
 
 
-def _tell(watch: Watch, trial: Trial, share_done: float, curve: Curve) -> None:
-    watch(Step(trial, curve, share_done))
+def _tell(watch: Watch, study: Study, trial: Trial, done: int, work: int, curve: Curve) -> None:
+    where = f"{trial.axis.text(trial.setting)}, run {trial.run + 1} of {study.plan.runs}"
+    watch(Step(study.experiment.name, done, work, f"{where}: {curve.name}", trial))
 
 
 def _attempt(study: Study, trial: Trial, about_to_fit: Callable[[Curve], None]) -> Outcomes:

@@ -1,0 +1,76 @@
+"""What the library says of its parameters, said of options: the only place where words are changed."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Mapping
+
+OPTIONS = {
+    "columns": "--columns",
+    "drop": "--drop",
+    "false_alarm_rate": "--false-alarm-rate",
+    "floor": "--floor",
+    "floor_tolerance": "--floor-tolerance",
+    "gauge": "--gauge",
+    "hidden_method": "--hidden-method",
+    "intercept": "--intercept",
+    "max_iter": "--max-iter",
+    "method": "--method",
+    "n_components": "--components",
+    "n_hidden": "--widths",
+    "noise_scale": "--noise-scale",
+    "nonnegative_bias": "--nonnegative-bias",
+    "output_bias": "--output-bias",
+    "penalty": "--penalty",
+    "prior": "--prior",
+    "random_state": "--seed",
+    "skip_bad_rows": "--skip-bad-rows",
+    "tol": "--tol",
+    "widths": "--widths",
+}
+
+_VALUE = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|True|[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"""
+
+
+def one_line(message: str, says: Mapping[str, str] | None = None) -> str:
+    """A message for one line of the terminal, naming options where the library names parameters.
+
+    ``says`` are a command's own words for phrases of the library, and its own options for parameters.
+
+    >>> one_line("If the floor is lower,\\npass it as floor= (say floor=-1).")
+    'If the floor is lower, pass it as --floor (say --floor=-1).'
+    >>> print(one_line("Leave it out with drop='Fe, total', or use method='facets'."))
+    Leave it out with --drop '"Fe, total"', or use --method facets.
+    >>> one_line("Add rows, or wait.", {"or wait": "or give --model"}), one_line("k is 3", {"k": "--components"})
+    ('Add rows, or give --model.', '--components is 3')
+    """
+    text = " ".join(message.splitlines())
+    own = dict(says or {})
+    for phrase in [phrase for phrase in own if not phrase.isidentifier()]:
+        text = text.replace(phrase, own.pop(phrase))
+    options = {**OPTIONS, **own}
+    return _pattern(options).sub(lambda match: _option(options, match), text)
+
+
+def _pattern(options: Mapping[str, str]) -> re.Pattern[str]:
+    """Parameters before an equals sign; elsewhere a word is one if it cannot be English, or where a message starts."""
+    every = "|".join(options)
+    certain = "|".join(name for name in options if "_" in name)
+    return re.compile(
+        rf"(?<![\w.'\"-])(?:(?P<name>{every})=(?:(?P<value>{_VALUE})|(?=[\s.,;:)]|$))"
+        rf"|(?P<certain>{certain})\b(?![('\"=])"
+        rf"|(?:(?<=^)|(?<=: ))(?P<first>{every})(?= (?:must|is)\b))"
+    )
+
+
+def _option(options: Mapping[str, str], match: re.Match[str]) -> str:
+    option = options[match["name"] or match["certain"] or match["first"]]
+    value = match["value"]
+    if value is None or value == "True":
+        return option
+    if value[0] in "'\"":
+        text = ast.literal_eval(value)
+        return f"{option} " + shlex.quote(f'"{text}"' if "," in text else text)  # a bare comma separates columns
+    return option + ("=" if value.startswith("-") else " ") + value

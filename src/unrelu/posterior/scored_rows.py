@@ -1,0 +1,67 @@
+"""One pass that gives every row its numbers: scores, densities, probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from unrelu.contracts import Block, FloatArray, Samples, Watch, unwatched
+from unrelu.engines.local import LocalEngine
+from unrelu.posterior.row_scores import Values
+from unrelu.statistics.screening import Screening, ScreeningQuestion
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRows:
+    """Numbers by first row of the block, and what was out of place: check that before using them."""
+
+    parts: tuple[tuple[int, FloatArray], ...]
+    screening: Screening
+
+    @property
+    def scores(self) -> FloatArray:
+        """One number or row of numbers per row, in table order."""
+        return np.concatenate([part for _, part in sorted(self.parts, key=lambda pair: pair[0])])
+
+    def merge(self, other: Self) -> Self:
+        return type(self)(self.parts + other.parts, self.screening.merge(other.screening))
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreQuestion:
+    """Ask every row for its numbers; a block with cells that cannot be used has none.
+
+    Rows of weight 0 are as good as absent: they are scored as if all of their cells were missing.
+    """
+
+    score: Callable[[Values], FloatArray]
+    lowest: tuple[float, ...]
+
+    def __call__(self, block: Block) -> ScoredRows:
+        screening = ScreeningQuestion(self.lowest)(block)
+        unusable = screening.below_count.any() or screening.large_count.any()
+        scores = np.full(len(block.values), np.nan) if unusable else self.score(_present(block))
+        return ScoredRows(((block.first_row, scores),), screening)
+
+
+def _present(block: Block) -> Values:
+    if block.weights is None or block.weights.all():
+        return block.values
+    return np.where(block.weights[:, None] > 0.0, block.values, np.nan)
+
+
+def scored_rows(
+    samples: Samples, score: Callable[[Values], FloatArray], lowest: tuple[float, ...], watch: Watch = unwatched
+) -> FloatArray:
+    """``score`` of all rows, in table order, after clear words about cells that cannot be used.
+
+    >>> from unrelu.samples import ArraySamples
+    >>> scored_rows(ArraySamples([[1.0, 2.0], [3.0, 4.0]]), lambda values: values.sum(axis=1), (0.0, 0.0))
+    array([3., 7.])
+    """
+    found = LocalEngine(watch, "Scoring rows").collect(samples, ScoreQuestion(score, lowest))
+    found.screening.check(lowest, samples.feature_names)
+    return found.scores

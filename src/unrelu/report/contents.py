@@ -1,0 +1,260 @@
+"""What is in a file of ours, in plain numbers and tables: one function for each kind, a plain list for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.table import Table
+
+from unrelu.contracts import FloatArray
+from unrelu.distribution import RectifiedGaussian
+from unrelu.report.summaries import (
+    ColumnSummary,
+    CorrelationSummary,
+    column_summaries,
+    fit_details,
+    strongest_correlations,
+    variance_shares,
+)
+from unrelu.report.tables import column_table, correlation_table, fact_table
+
+if TYPE_CHECKING:
+    from unrelu.estimators import RectifiedGaussianLearner, ReLUMatrixRecovery, TwoLayerReLULearner
+    from unrelu.recovery.layers.peeled import Peeled
+    from unrelu.recovery.matrix.state import MatrixState
+    from unrelu.report.peel_summary import Network
+
+Facts = dict[str, Any]
+Header = Mapping[str, Any]
+Contents = tuple[Facts, Sequence[Table]]
+
+
+def contents(content: Any, header: Header, path: Path) -> Contents:
+    """Facts for JSON, and tables for people."""
+    for kind in type(content).__mro__:
+        if kind.__name__ in _KINDS:
+            return _KINDS[kind.__name__](content, header, path)
+    return _of_anything(content, header, path)
+
+
+# --- models ---------------------------------------------------------------------------------------
+
+
+def _of_model(model: RectifiedGaussian, header: Header, path: Path) -> Contents:
+    details = header.get("details")
+    details = details if isinstance(details, dict) else {}
+    columns = column_summaries(model, **_known_per_column(details, model.n_features))
+    strongest = [replace(pair, stderr=_known_stderr(details, pair)) for pair in strongest_correlations(model)]
+    shares = variance_shares(model)
+    facts = {
+        "model": path,
+        **_stated(header),
+        "n_features": model.n_features,
+        "variance_shares": shares,
+        "columns": [asdict(column) for column in columns],
+        "strongest_correlations": [asdict(pair) for pair in strongest],
+        "details": details,
+    }
+    return facts, _model_tables({**_written(header), **_described(model, shares), **_flat(details)}, columns, strongest)
+
+
+def _of_learner(learner: RectifiedGaussianLearner, header: Header, path: Path) -> Contents:
+    """What a model file would say of it, and its parameters."""
+    details = {"parameters": _parameters(learner), **fit_details(learner)}
+    return _of_model(learner.distribution_, {**header, "details": details}, path)
+
+
+def _model_tables(
+    described: dict[str, str], columns: Sequence[ColumnSummary], strongest: Sequence[CorrelationSummary]
+) -> list[Table]:
+    pairs = [correlation_table(strongest)] if strongest else []
+    return [fact_table(described), column_table(columns), *pairs]
+
+
+def _described(model: RectifiedGaussian, shares: list[float]) -> dict[str, str]:
+    named = "" if model.feature_names is not None else " (without names)"
+    return {
+        "columns": f"{model.n_features:,}{named}",
+        "floor": _range(model.floor),
+        "bias": _range(model.bias),
+        "norm": _range(model.row_norms),
+        "variance in the first components": ", ".join(f"{share:.1%}" for share in shares) + " (columns standardized)",
+    }
+
+
+def _known_per_column(details: Mapping[str, Any], n_features: int) -> dict[str, list[float]]:
+    """Lists of one number per column, as far as the file holds them: details are the writer's own."""
+    lists = details.get("columns")
+    if not isinstance(lists, dict):
+        return {}
+    known = {"shares": "share_floored", "bias_stderr": "bias_stderr", "norm_stderr": "norm_stderr"}
+    found = {name: lists.get(key) for name, key in known.items()}
+    return {name: v for name, v in found.items() if isinstance(v, list) and len(v) == n_features}
+
+
+def _known_stderr(details: Mapping[str, Any], pair: CorrelationSummary) -> float | None:
+    listed = details.get("strongest_correlations")
+    for known in listed if isinstance(listed, list) else ():
+        if isinstance(known, dict) and (known.get("first"), known.get("second")) == (pair.first, pair.second):
+            return known.get("stderr")
+    return None
+
+
+# --- matrices and layers --------------------------------------------------------------------------
+
+
+def _of_factors(recovery: ReLUMatrixRecovery, header: Header, path: Path) -> Contents:
+    from unrelu.report.factor_summary import factor_facts, factor_tables
+
+    own = {"floor": recovery.floor_.tolist(), "floor_tolerance": recovery.floor_tolerance}
+    facts = {"factors": path, **_stated(header), **own, **factor_facts(recovery)}
+    return facts, factor_tables(recovery, {**_written(header), "floor": _range(recovery.floor_)})
+
+
+def _of_state(state: MatrixState, header: Header, path: Path) -> Contents:
+    run = {name: value for name, value in state.facts.items() if name not in ("shape", "cells", "floor")}
+    n, d = state.facts["shape"]
+    facts = {
+        "state": path,
+        **_stated(header),
+        "iterations": state.iterations,
+        "residual": state.residual,
+        "shape": state.facts["shape"],
+        **run,
+    }
+    described = {
+        **_written(header),
+        "table": f"{n:,} x {d:,}",
+        "iterations": f"{state.iterations:,}",
+        "relative residual": f"{state.residual:.3g}",
+        **_flat(run),
+        "to go on": f"unrelu factor --state {path}, with the same table and options",
+    }
+    return facts, [fact_table(described)]
+
+
+def _of_peeled(peeled: Peeled, header: Header, path: Path) -> Contents:
+    from unrelu.report.peel_summary import Network
+
+    report = peeled.report
+    used = f"{report.n_rows - report.n_outlier_rows:,} of {report.n_rows:,}"
+    law = {} if report.learned else {"innermost units": "their law was not learned"}
+    return _of_network(Network.of_peeled(peeled), header, path, {"rows explained": used, **law})
+
+
+def _of_two_layers(learner: TwoLayerReLULearner, header: Header, path: Path) -> Contents:
+    from unrelu.report.peel_summary import Network
+
+    model = "x = A h + a" if learner.output_bias else "x = A h"
+    outputs = f"{model}, not rectified" if learner.floor is None else "x = max(A h + a, floor)"
+    return _of_network(Network.of_learner(learner), header, path, {"outputs": outputs, "method": learner.method})
+
+
+def _of_network(network: Network, header: Header, path: Path, described: dict[str, str]) -> Contents:
+    from unrelu.report.peel_summary import network_facts, network_tables
+
+    facts = {"layers_file": path, **_stated(header), **network_facts(network)}
+    return facts, [fact_table({**_written(header), **described}), *network_tables(network)]
+
+
+# --- anything else --------------------------------------------------------------------------------
+
+
+def _of_anything(content: Any, header: Header, path: Path) -> Contents:
+    """Parameters and report of an estimator, plain fields of a record; arrays by their shapes."""
+    if is_dataclass(content):
+        own = {field.name: getattr(content, field.name) for field in fields(content)}
+    else:
+        report = getattr(content, "report_", None)
+        own = {**_parameters(content), **(asdict(report) if is_dataclass(report) else {})}  # type: ignore[arg-type]
+    facts = {"file": path, **_stated(header), **{name: _plain(value) for name, value in own.items()}}
+    law = getattr(content, "distribution_", None)
+    tables = [
+        fact_table({**_written(header), **{name.replace("_", " "): in_words(_plain(v)) for name, v in own.items()}})
+    ]
+    if isinstance(law, RectifiedGaussian):
+        columns, strongest = column_summaries(law), strongest_correlations(law)
+        facts |= {"columns": [asdict(c) for c in columns], "strongest_correlations": [asdict(p) for p in strongest]}
+        tables += _model_tables(_described(law, variance_shares(law)), columns, strongest)
+    return facts, tables
+
+
+def _parameters(estimator: Any) -> Facts:
+    parameters: Facts = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
+    return {name: _plain(value) for name, value in parameters.items()}
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can hold: a large array by its shape, a record by its fields."""
+    if isinstance(value, np.ndarray):
+        shape = " x ".join(f"{size:,}" for size in value.shape)
+        return value.tolist() if value.size <= 20 and value.ndim <= 1 else f"{shape} numbers"
+    if is_dataclass(value) and not isinstance(value, type):
+        return {"kind": type(value).__name__, **{f.name: _plain(getattr(value, f.name)) for f in fields(value)}}
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def _stated(header: Header) -> Facts:
+    return {name: header.get(name) for name in ("format", "format_version", "unrelu_version")}
+
+
+def _written(header: Header) -> dict[str, str]:
+    version = header.get("unrelu_version", "of unknown version")
+    return {"format": f"{header.get('format')} {header.get('format_version')}, written by unrelu {version}"}
+
+
+def _flat(details: Mapping[str, Any]) -> dict[str, str]:
+    """The report and other single facts, under the names the file gives them."""
+    report = details.get("report")
+    flat = {**(report if isinstance(report, dict) else {}), **{k: v for k, v in details.items() if k != "report"}}
+    per_model = {k: v for k, v in flat.items() if k not in ("columns", "strongest_correlations")}
+    return {name.replace("_", " "): in_words(_plain(value)) for name, value in per_model.items()}
+
+
+def in_words(value: Any) -> str:
+    """A plain value for people.
+
+    >>> in_words(None), in_words(0.123456), in_words([1000, 2]), in_words({"share_off": True})
+    ('not set', '0.1235', '1,000, 2', 'share off yes')
+    """
+    if value is None or isinstance(value, bool):
+        return {None: "not set", True: "yes", False: "no"}[value]
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value.is_integer() else f"{value:.4g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name.replace('_', ' ')} {in_words(item)}" for name, item in value.items())
+    if isinstance(value, list):
+        more = f" and {len(value) - 5:,} more" if len(value) > 5 else ""
+        return ", ".join(in_words(item) for item in value[:5]) + more
+    return str(value)
+
+
+def _range(values: FloatArray) -> str:
+    low, high = values.min(), values.max()
+    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+
+
+# Found by the class's name, so that a model file is read without the modules of all other kinds.
+_KINDS: dict[str, Callable[[Any, Header, Path], Contents]] = {
+    "RectifiedGaussian": _of_model,
+    "RectifiedGaussianLearner": _of_learner,
+    "ReLUMatrixRecovery": _of_factors,
+    "MatrixState": _of_state,
+    "Peeled": _of_peeled,
+    "TwoLayerReLULearner": _of_two_layers,
+}
