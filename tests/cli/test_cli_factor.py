@@ -50,7 +50,9 @@ def _answer(result):
 
 
 def test_the_table_comes_back_below_the_floor_as_well(run, folder, hidden, rectified):
-    result = run("factor", rectified, "--components", 2, "--hidden", "hidden.csv", "--latent", "latent.csv", "-o", "out.npz")
+    result = run(
+        "factor", rectified, "--components", 2, "--hidden", "hidden.csv", "--latent", "latent.csv", "-o", "out.npz"
+    )
     assert result.exit_code == 0, result.stderr
     assert result.stderr == ""
     assert np.mean(hidden < 0.0) > 0.3
@@ -137,7 +139,9 @@ def test_noise_after_the_floor_is_tolerated(run, folder, hidden):
     table[table == 0.0] = rng.uniform(-1e-9, 1e-9, int((table == 0.0).sum()))
     write_table("X.npy", table)
     assert "below the floor" in run("factor", "X.npy", "--components", 2).stderr
-    result = run("factor", "X.npy", "--components", 2, "--floor-tolerance", "1e-8", "--hidden", "T.npy", "-o", "out.npz")
+    result = run(
+        "factor", "X.npy", "--components", 2, "--floor-tolerance", "1e-8", "--hidden", "T.npy", "-o", "out.npz"
+    )
     assert result.exit_code == 0, result.stderr
     np.testing.assert_allclose(np.load("T.npy"), hidden, atol=1e-6)
 
@@ -153,7 +157,9 @@ def test_missing_cells_are_filled_in(run, folder, hidden):
 
 @pytest.mark.parametrize("method", sorted(methods._BY_NAME))
 def test_every_method_can_be_named(run, rectified, hidden, method):
-    result = run("factor", rectified, "--components", 2, "--method", method, "--hidden", "T.npy", "-o", "out.npz", "--json")
+    result = run(
+        "factor", rectified, "--components", 2, "--method", method, "--hidden", "T.npy", "-o", "out.npz", "--json"
+    )
     answer = _answer(result)
     assert answer["report"]["method"] == method
     # The published algorithms are still on their way after 500 iterations; values range from -8 to 10.
@@ -232,7 +238,9 @@ def test_unusable_sparse_tables_are_refused(run, refused, folder, hidden, rectif
     assert "give files of one kind" in refused(run("factor", "X.npz", rectified, "-o", "out.npz"))
     assert "--floor 0" in refused(run("factor", "X.npz", "--floor", 1, "--components", 2, "-o", "out.npz"))
     scipy.sparse.save_npz("narrow.npz", table[:, :4])
-    assert "narrow.npz: has no column number 4 (the first is 0), but X.npz has" in refused(run("factor", "X.npz", "narrow.npz", "-o", "out.npz"))
+    assert "narrow.npz: has no column number 4 (the first is 0), but X.npz has" in refused(
+        run("factor", "X.npz", "narrow.npz", "-o", "out.npz")
+    )
     negative = table.copy()
     negative.data[5] = -2.0
     scipy.sparse.save_npz("negative.npz", negative)
@@ -249,8 +257,22 @@ def test_unusable_sparse_tables_are_refused(run, refused, folder, hidden, rectif
 
 
 def test_a_run_cut_short_goes_on_from_its_state(run, folder, rectified, hidden):
-    options = ["factor", rectified, "--components", 2, "--state", "s.npz", "--hidden", "T.npy", "-o", "out.npz", "--json"]
-    scratch = _answer(run("factor", rectified, "--components", 2, "-o", "scratch.npz", "--json"))["report"]["iterations"]
+    options = [
+        "factor",
+        rectified,
+        "--components",
+        2,
+        "--state",
+        "s.npz",
+        "--hidden",
+        "T.npy",
+        "-o",
+        "out.npz",
+        "--json",
+    ]
+    scratch = _answer(run("factor", rectified, "--components", 2, "-o", "scratch.npz", "--json"))["report"][
+        "iterations"
+    ]
     first = _answer(run(*options, "--max-iter", scratch - 3))
     assert not first["report"]["converged"]
     assert first["state"] == "s.npz"
@@ -327,7 +349,18 @@ def test_a_signal_ends_the_program_and_keeps_the_state(run, folder, rectified, n
         "state.Keeper.__call__ = lambda *heard: (hear(*heard), time.sleep(0.1))\n"
         "from unrelu.cli import main; main()\n"
     )
-    options = ["factor", str(rectified), "--components", "2", "--method", "tobit_em", "--state", "s.npz", "-o", "out.npz"]
+    options = [
+        "factor",
+        str(rectified),
+        "--components",
+        "2",
+        "--method",
+        "tobit_em",
+        "--state",
+        "s.npz",
+        "-o",
+        "out.npz",
+    ]
     command = [sys.executable, "-c", script, *options, "--tol", "1e-300", "--max-iter", "100000000"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
@@ -351,7 +384,10 @@ def test_a_signal_ends_the_program_and_keeps_the_state(run, folder, rectified, n
 
 
 def test_a_state_of_another_run_is_refused(run, refused, folder, rectified, hidden):
-    assert run("factor", rectified, "--components", 2, "--max-iter", 3, "--state", "s.npz", "-o", "ours.npz").exit_code == 0
+    assert (
+        run("factor", rectified, "--components", 2, "--max-iter", 3, "--state", "s.npz", "-o", "ours.npz").exit_code
+        == 0
+    )
     before = (folder / "s.npz").read_bytes()
     other = np.maximum(hidden, 0.0)
     other[0, 0] += 1.0

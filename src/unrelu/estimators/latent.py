@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import TransformerMixin
 
 from unrelu.contracts import BoolArray, FloatArray, Samples
-from unrelu.distribution import RectifiedGaussian
+from unrelu.distribution import RectifiedGaussian, generator
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import FloorEstimator
 from unrelu.estimators.matrix import ReLUMatrixRecovery
@@ -161,10 +161,17 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         weights = law.weights(n_components)
         return cls(weights, law.bias, method, prior=known, floor=law.floor, random_state=random_state)
 
-    def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: ARG002 - nothing is learned
-        """Check the parameters and forget the last table; nothing is learned from X."""
+    def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's
+        """Check the parameters and forget the last table; of X only the names of its columns are learned."""
         layer, method = self._layer(), latent_method(self.method, self.prior)
         method.check(layer)
+        generator(self.random_state)
+        if X is not None:
+            self._values(X, reset=True, smallest=1)
+            if self.n_features_in_ != len(layer.bias):
+                raise InvalidDataError(
+                    f"Outputs of this layer have {len(layer.bias)} entries; got {self.n_features_in_} columns."
+                )
         self.rows_ = LatentRows.empty(0, layer)
         self.report_ = report_on(self.rows_, method)
         return self
@@ -204,7 +211,8 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
     def _recovered(self, V: Any, skip_bad_rows: bool) -> LatentRows:
         layer, method, floor = self._layer(), latent_method(self.method, self.prior), self._floors()
         method.check(layer)
-        table = np.concatenate([block.values for block in V.blocks()]) if isinstance(V, Samples) else _numbers("V", V)
+        named = isinstance(V, Samples) or (self._names() is not None and hasattr(V, "columns"))
+        table = _numbers("V", self._values(V, reset=False, smallest=1) if named else V)
         if table.ndim != 2 or table.shape[1] != len(layer.bias) or len(table) == 0:
             raise InvalidDataError(
                 f"Outputs of this layer have {len(layer.bias)} entries; got an array of shape {table.shape}."
