@@ -47,7 +47,7 @@ class Method(Protocol):
 class _SeveralPasses:
     """A method whose later questions depend on earlier answers."""
 
-    def question(self, assumptions: Assumptions) -> None:  # noqa: ARG002 - the protocol's
+    def question(self, assumptions: Assumptions) -> None:
         return None
 
 
@@ -67,13 +67,7 @@ class OnePass:
         """The only question this method asks."""
         return PairMomentsQuestion.under(assumptions)
 
-    def learn(
-        self,
-        evidence: Evidence,
-        assumptions: Assumptions,
-        seed: int = 0,  # noqa: ARG002 - nothing is drawn
-        watch: Watch = unwatched,
-    ) -> Learned:
+    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
         record = evidence.collect(self.question(assumptions))
         watch(Step(LEARNING))
         stages = learn_record(record, assumptions, evidence.feature_names)
@@ -190,13 +184,7 @@ class MedianBias(_SeveralPasses):
 
     allow_partial: bool = False
 
-    def learn(
-        self,
-        evidence: Evidence,
-        assumptions: Assumptions,
-        seed: int = 0,  # noqa: ARG002 - nothing is drawn
-        watch: Watch = unwatched,
-    ) -> Learned:
+    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
         from unrelu.marginals.sample_median import SampleMedian
 
         return _learn_by_angles("median", evidence, assumptions, SampleMedian(assumptions), self.allow_partial, watch)

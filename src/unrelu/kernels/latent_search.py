@@ -147,31 +147,40 @@ def objective(A: FloatArray, b: FloatArray, v: FloatArray, c: FloatArray, scale:
 
 
 @njit(cache=True, nogil=True)
+def _add_equations(
+    A: FloatArray, b: FloatArray, v: FloatArray, c: FloatArray, scale: float, gram: FloatArray, right: FloatArray
+) -> None:
+    """Add the weighted normal equations of the entries that are on and agree with c."""
+    d, k = A.shape
+    for i in range(d):
+        t = b[i]
+        for j in range(k):
+            t += A[i, j] * c[j]
+        u = (v[i] - t) / (CUT * scale)
+        rest = 1.0 - u * u
+        if t <= 0.0 or rest <= 0.0:
+            continue
+        w = rest * rest / (scale * scale)
+        target = w * (v[i] - b[i])
+        for j in range(k):
+            right[j] += A[i, j] * target
+            for h in range(j + 1):
+                gram[j, h] += w * A[i, j] * A[i, h]
+
+
+@njit(cache=True, nogil=True)
 def descend(
     A: FloatArray, b: FloatArray, v: FloatArray, c: FloatArray, scale: float, penalty: FloatArray, rounds: int
 ) -> float:
     """Lower J from c, in place; J at the end."""
-    d, k = A.shape
+    k = A.shape[1]
     gram, right, step, tried = np.empty((k, k)), np.empty(k), np.empty(k), np.empty(k)
     last = objective(A, b, v, c, scale, penalty)
     plain = penalty[1] == 0.0 and penalty[2] == 0.0
     for _ in range(rounds):
         gram[:] = 0.0
         right[:] = 0.0
-        for i in range(d):
-            t = b[i]
-            for j in range(k):
-                t += A[i, j] * c[j]
-            u = (v[i] - t) / (CUT * scale)
-            rest = 1.0 - u * u
-            if t <= 0.0 or rest <= 0.0:
-                continue
-            w = rest * rest / (scale * scale)
-            target = w * (v[i] - b[i])
-            for j in range(k):
-                right[j] += A[i, j] * target
-                for h in range(j + 1):
-                    gram[j, h] += w * A[i, j] * A[i, h]
+        _add_equations(A, b, v, c, scale, gram, right)
         for j in range(k):
             gram[j, j] += penalty[0]
         if plain:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from unrelu.papers.experiments.catalogue import EXPERIMENTS
-from unrelu.papers.experiments.design import ROWS, Axis, Curve, Measure, Panel, Plan, Setting
+from unrelu.papers.experiments.design import Axis, Curve, Measure, Panel, Plan, Setting
 from unrelu.papers.experiments.experiment import Experiment, Study
+from unrelu.papers.experiments.measures import ROWS
 from unrelu.papers.experiments.results import Results
 
 

@@ -9,7 +9,8 @@ from unrelu.methods import OnePass
 from unrelu.papers.experiments import claims
 from unrelu.papers.experiments.catalogue import EXPERIMENTS
 from unrelu.papers.experiments.claims import Along, Between, Claim
-from unrelu.papers.experiments.design import BIAS, GENUINE, KL, ROWS, WEIGHTS, Curve, Setting
+from unrelu.papers.experiments.design import Curve, Setting
+from unrelu.papers.experiments.measures import BIAS, GENUINE, KL, ROWS, WEIGHTS
 
 FIRST, SECOND = (Curve(name, lambda seed: OnePass()) for name in ("first", "second"))
 SETTINGS = tuple(Setting(n, 2) for n in (100, 200, 400))

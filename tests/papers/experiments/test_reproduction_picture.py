@@ -7,8 +7,9 @@ import pytest
 
 from unrelu.methods import OnePass
 from unrelu.papers.experiments.catalogue import EXPERIMENTS
-from unrelu.papers.experiments.design import BIAS, KL, Curve
+from unrelu.papers.experiments.design import Curve
 from unrelu.papers.experiments.experiment import Study
+from unrelu.papers.experiments.measures import BIAS, KL
 from unrelu.papers.experiments.results import Results
 from unrelu.report.pictures import LEARNED, rendered
 from unrelu.report.reproduction_picture import reproduction_picture, strokes

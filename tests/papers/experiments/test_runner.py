@@ -12,8 +12,8 @@ import pytest
 from unrelu.errors import InputFileError, InvalidParameterError
 from unrelu.papers.experiments import runner
 from unrelu.papers.experiments.catalogue import EXPERIMENTS, experiment_named
-from unrelu.papers.experiments.design import ROWS, SECONDS
 from unrelu.papers.experiments.journal import Journal
+from unrelu.papers.experiments.measures import ROWS, SECONDS
 from unrelu.papers.experiments.runner import reproduce
 
 

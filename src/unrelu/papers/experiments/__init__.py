@@ -1,6 +1,7 @@
 """The papers' experiments, run again: what was drawn, what was measured, which claims held.
 
     design.py      the nouns: settings, panels, curves, measures, how a picture is laid out
+    measures.py    the axes and measures that the papers have
     trial.py       one draw of rows, learned by every curve
     results.py     measures of all trials; means, standard deviations, paired differences
     claims.py      a paper's sentence as a function of results: held or not held, and why

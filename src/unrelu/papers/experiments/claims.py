@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -151,21 +151,30 @@ GROWS_SLOWLY = CurveTest(
 RISES_SOMEWHERE = CurveTest("at least one step up by more than 2 standard errors", _rises_somewhere)
 
 
+class _Checked:
+    """What tests of curves and of pairs of curves share: a rule, and a finding of several parts."""
+
+    test: Any
+
+    @property
+    def rule(self) -> str:
+        return str(self.test.rule)
+
+    def __call__(self, results: Results) -> Finding:
+        return Finding(tuple(self._parts(results)))
+
+    def _parts(self, results: Results) -> Iterator[Part]:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class Along:
+class Along(_Checked):
     """A test of every curve and measure, in the panels along the axes."""
 
     axes: tuple[Axis, ...]
     curves: tuple[Curve, ...]
     measures: tuple[Measure, ...]
     test: CurveTest
-
-    @property
-    def rule(self) -> str:
-        return self.test.rule
-
-    def __call__(self, results: Results) -> Finding:
-        return Finding(tuple(self._parts(results)))
 
     def _parts(self, results: Results) -> Iterator[Part]:
         for axis, curve, measure in product(self.axes, self.curves, self.measures):
@@ -235,20 +244,13 @@ MEETS = PairTest(
 
 
 @dataclass(frozen=True)
-class Between:
+class Between(_Checked):
     """A test of every pair (first, second) of curves, measure and panel."""
 
     axes: tuple[Axis, ...]
     pairs: tuple[tuple[Curve, Curve], ...]
     measures: tuple[Measure, ...]
     test: PairTest
-
-    @property
-    def rule(self) -> str:
-        return self.test.rule
-
-    def __call__(self, results: Results) -> Finding:
-        return Finding(tuple(self._parts(results)))
 
     def _parts(self, results: Results) -> Iterator[Part]:
         for axis, (first, second), measure in product(self.axes, self.pairs, self.measures):

@@ -41,12 +41,6 @@ class Axis:
         return f"{self.symbol} = {self.value(setting):,g}"
 
 
-ROWS = Axis("rows", "n", "number of rows n", lambda setting: setting.rows, logarithmic=True)
-COLUMNS = Axis("columns", "d", "dimension d", lambda setting: setting.columns)
-CONDITION = Axis("condition", "κ", "condition number κ of W W'", lambda setting: setting.condition_number)
-GENUINE = Axis("genuine", "p", "probability p of a genuine row", lambda setting: setting.genuine)
-
-
 @dataclass(frozen=True)
 class Panel:
     """One panel of a figure: the points along an axis, and what stays fixed, in words."""
@@ -85,12 +79,6 @@ class Measure:
     name: str
     short: str
     label: str
-
-
-BIAS = Measure("bias", "bias", "error in bias  |b̂ − b| / |W|")
-WEIGHTS = Measure("weights", "weights", "error in weights  |Ŝ − W W'| / |W|²")
-KL = Measure("kl", "KL", "KL divergence")
-SECONDS = Measure("seconds", "seconds", "seconds")
 
 
 @dataclass(frozen=True)

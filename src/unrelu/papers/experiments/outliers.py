@@ -18,22 +18,9 @@ from unrelu.papers.experiments.claims import (
     Between,
     Claim,
 )
-from unrelu.papers.experiments.design import (
-    BIAS,
-    COLUMNS,
-    GENUINE,
-    ROWS,
-    SECONDS,
-    WEIGHTS,
-    Curve,
-    Panel,
-    PanelLayout,
-    Plan,
-    Setting,
-    TableLayout,
-    TableRow,
-)
+from unrelu.papers.experiments.design import Curve, Panel, PanelLayout, Plan, Setting, TableLayout, TableRow
 from unrelu.papers.experiments.experiment import Experiment
+from unrelu.papers.experiments.measures import BIAS, COLUMNS, GENUINE, ROWS, SECONDS, WEIGHTS
 
 # --- the learners -------------------------------------------------------------------------------
 

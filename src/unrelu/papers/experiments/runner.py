@@ -10,9 +10,10 @@ from pathlib import Path
 from unrelu.contracts import Step, Watch, unwatched
 from unrelu.papers.experiments.checklist import checklist_page
 from unrelu.papers.experiments.claims import Verdict
-from unrelu.papers.experiments.design import SECONDS, Curve, Setting
+from unrelu.papers.experiments.design import Curve, Setting
 from unrelu.papers.experiments.experiment import Study
 from unrelu.papers.experiments.journal import Journal, write_text
+from unrelu.papers.experiments.measures import SECONDS
 from unrelu.papers.experiments.results import Outcomes, Results
 from unrelu.papers.experiments.trial import Trial, draw, measured
 
@@ -39,7 +40,8 @@ def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> Repro
     >>> import tempfile, pathlib
     >>> from dataclasses import replace
     >>> from unrelu.papers.experiments.catalogue import experiment_named
-    >>> from unrelu.papers.experiments.design import ROWS, Panel, Plan
+    >>> from unrelu.papers.experiments.design import Panel, Plan
+    >>> from unrelu.papers.experiments.measures import ROWS
     >>> tiny = Plan((Panel(ROWS, (Setting(200, 2), Setting(800, 2)), "d = 2"),), runs=2)
     >>> study = Study(replace(experiment_named("wu2019-figure1"), quick=tiny, claims=()), quick=True)
     >>> done = reproduce(study, Journal(study, pathlib.Path(tempfile.mkdtemp())))

@@ -17,7 +17,8 @@ from unrelu.engines.local import LocalEngine
 from unrelu.evidence import SampleEvidence
 from unrelu.methods import Method
 from unrelu.metrics import parameter_errors
-from unrelu.papers.experiments.design import SECONDS, Axis, Curve, Setting
+from unrelu.papers.experiments.design import Axis, Curve, Setting
+from unrelu.papers.experiments.measures import SECONDS
 from unrelu.samples import ArraySamples
 from unrelu.synthetic import random_model
 

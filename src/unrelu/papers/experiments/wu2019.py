@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from unrelu.methods import OnePass, TruncatedSGD
 from unrelu.papers.experiments.claims import FALLS, FLAT, GROWS, Along, Claim
-from unrelu.papers.experiments.design import (
-    BIAS,
-    COLUMNS,
-    CONDITION,
-    KL,
-    ROWS,
-    WEIGHTS,
-    Curve,
-    Panel,
-    PanelLayout,
-    Plan,
-    Setting,
-)
+from unrelu.papers.experiments.design import Curve, Panel, PanelLayout, Plan, Setting
 from unrelu.papers.experiments.experiment import Experiment
+from unrelu.papers.experiments.measures import BIAS, COLUMNS, CONDITION, KL, ROWS, WEIGHTS
 
 SGD = Curve("truncated SGD (paper)", TruncatedSGD())
 ONE_PASS = Curve("one pass (ours)", OnePass(), ours=True)
