@@ -1,0 +1,98 @@
+"""``python -m tests.golden.make FOLDER``: one file of every kind, and what loading it must give.
+
+Run by hand when the format changes, into a folder of the new version; older folders stay as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import unrelu
+from unrelu.errors import UnreluWarning
+from unrelu.recovery.matrix.factors import Factors
+from unrelu.recovery.matrix.state import MatrixState
+
+NAMES = ["As", "Pb", "Cd"]
+
+
+def saved() -> dict[str, Any]:
+    """Something of every kind that ``unrelu.load`` reads, by the name of its file."""
+    rng = np.random.default_rng(0)
+    truth = unrelu.RectifiedGaussian(
+        [0.5, 1.0, 0.2],
+        [[1.0, 0.5, 0.2], [0.5, 1.0, 0.1], [0.2, 0.1, 1.0]],
+        floor=[0.0, 0.25, 0.0],
+        feature_names=NAMES,
+    )
+    X = truth.sample(120, random_state=1)
+    X[3, 1] = np.nan
+    low_rank = np.maximum(rng.standard_normal((40, 2)) @ rng.standard_normal((2, 6)) + 0.3, 0.0)
+    units = np.maximum(rng.standard_normal((300, 2)), 0.0)
+    weights = rng.standard_normal((2, 12))
+    learner = unrelu.RectifiedGaussianLearner(floor=truth.floor).fit(X)
+    return {
+        "model": truth,
+        "learner": learner,
+        "record": learner.record_,
+        "robust": unrelu.RectifiedGaussianLearner("robust", floor=truth.floor).fit(X),
+        "method": unrelu.RectifiedGaussianLearner(unrelu.methods.MedianBias(allow_partial=True)).fit(X[10:]),
+        "detector": unrelu.FloorOutlierDetector(floor=truth.floor).fit(X),
+        "mixture": unrelu.RectifiedGaussianMixture(2, floor=truth.floor).fit(X),
+        "factors": unrelu.ReLUMatrixRecovery(2).fit(low_rank),
+        "noisy_factors": unrelu.ReLUMatrixRecovery(2, "tobit_em").fit(low_rank),
+        "state": MatrixState(
+            Factors(np.ones((3, 1)), np.ones((2, 1)), None), 7, 0.5, {"shape": [3, 2], "gauge": "zero", "cells": "a"}
+        ),
+        "latent": unrelu.ReLULatentRecovery(weights.T, np.full(12, 0.3)).fit(),
+        "two_layers": unrelu.TwoLayerReLULearner(2).fit(units @ weights[:, :4]),
+        "rectified_two_layers": unrelu.TwoLayerReLULearner(2, floor=0.0).fit(np.maximum(units @ weights + 0.3, 0.0)),
+        "peeled": unrelu.peel(np.maximum(units @ weights + 0.3, 0.0), widths=[2]),
+    }
+
+
+def fingerprint(loaded: Any) -> dict[str, Any]:
+    """What a loaded object says of itself and of fixed rows: enough to notice that it is another one."""
+    table = np.array([[0.0, 0.25, 1.0], [0.7, 2.0, 0.0]])
+    asked = {
+        "RectifiedGaussian": lambda it: [it.bias, it.covariance, it.floor],
+        "RectifiedGaussianLearner": lambda it: [
+            it.bias_,
+            it.correlation_,
+            it.correlation_stderr_,
+            it.score_samples(table),
+        ],
+        "PairMoments": lambda it: [it.count, it.cross, it.origin],
+        "FloorOutlierDetector": lambda it: [it.offset_, it.score_samples(table), it.p_values(table)],
+        "RectifiedGaussianMixture": lambda it: [it.weights_, it.means_, it.score_samples(table)],
+        "ReLUMatrixRecovery": lambda it: [it.bias_, it.hidden()[:2], it.transform(it.hidden()[:2].clip(0.0))],
+        "MatrixState": lambda it: [it.iterations, it.residual, it.factors.latent],
+        "ReLULatentRecovery": lambda it: [it.transform(it.inverse_transform([[0.5, 0.2]]))],
+        "TwoLayerReLULearner": lambda it: [it.output_weights_, it.transform(it.inverse_transform([[0.5, 0.2]]))],
+        "Peeled": lambda it: [it.layers[0].weights, it.layers[0].bias, it.hidden_distribution.bias],
+    }[type(loaded).__name__]
+    return {"kind": type(loaded).__name__, "values": [np.asarray(value).tolist() for value in asked(loaded)]}
+
+
+def main(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreluWarning)
+        made = saved()
+    expected = {}
+    for name, value in made.items():
+        if name == "record":
+            unrelu.storage.write(folder / f"{name}.npz", value)
+        else:
+            value.save(folder / f"{name}.npz")
+        expected[name] = fingerprint(value)
+    (folder / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
