@@ -157,14 +157,15 @@ def with_bad_rows():
 def test_bad_rows_are_skipped_where_that_is_wanted(with_bad_rows, method):
     A, b, V = with_bad_rows
     recovery = ReLULatentRecovery(A, b, method)
-    with pytest.raises(InvalidDataError, match=r"of 70 rows cannot be recovered\. Row 1 is missing .* skip_bad_rows=True"):
+    with pytest.raises(InvalidDataError, match=r"of 70 rows cannot .* Row 1 is missing .* skip_bad_rows=True"):
         recovery.recover(V)
     results = recovery.recover(V, skip_bad_rows=True)
     bad = [1, 4, 5, 40] if method == "robust" else [1, 4, 40]
     assert [i for i, result in enumerate(results) if result is None] == bad
     assert [row for row, _ in recovery.report_.bad_rows] == bad
     reasons = dict(recovery.report_.bad_rows)
-    assert "missing" in reasons[1] and "no positive" in reasons[4] and "infinite" in reasons[40]
+    for row, word in ((1, "missing"), (4, "no positive"), (40, "infinite")):
+        assert word in reasons[row]
     assert not recovery.report_.converged
     good = np.delete(np.arange(70), bad)
     np.testing.assert_array_equal(recovery.rows_.done, np.isin(np.arange(70), good))
@@ -180,7 +181,7 @@ def test_rows_that_turn_out_to_be_undetermined_are_skipped_too(with_bad_rows):
     V = np.delete(V, [1, 4, 5, 40], axis=0)
     V[3, :7], V[3, 7:] = 5.0, np.nan
     recovery = ReLULatentRecovery(A, b)
-    with pytest.raises(InvalidDataError, match=r"1 of the first \d+ rows cannot be recovered\. Row 3 is not determined"):
+    with pytest.raises(InvalidDataError, match=r"1 of (the first \d+|66) rows cannot .* Row 3 is not determined"):
         recovery.recover(V)
     assert recovery.recover(V, skip_bad_rows=True)[3] is None
     assert recovery.rows_.done.sum() == len(V) - 1
@@ -193,7 +194,7 @@ def test_a_table_of_bad_rows_only_is_refused(with_bad_rows):
 
 
 def test_reports():
-    A, b, _, X, V = table(n=6)
+    A, b, _, _, V = table(n=6)
     V[2, :9] = np.nan
     recovery = ReLULatentRecovery(A, b, prior="gaussian")
     assert recovery.fit().report_.n_rows == 0
@@ -232,7 +233,10 @@ def test_a_floor_tolerance_makes_small_entries_floored():
     np.testing.assert_array_equal(tolerant.transform(near), ReLULatentRecovery(A, b).transform(heights))
 
 
-@pytest.mark.parametrize("method", ["robust", "lasso", RobustLatent(GaussianPrior(2.0), 0.1), LatentLasso(intercept=True)])
+@pytest.mark.filterwarnings("ignore::unrelu.errors.AmbiguousOptimumWarning")
+@pytest.mark.parametrize(
+    "method", ["robust", "lasso", RobustLatent(GaussianPrior(2.0), 0.1), LatentLasso(intercept=True)]
+)
 def test_files(tmp_path, with_bad_rows, method):
     A, b, V = with_bad_rows
     recovery = ReLULatentRecovery(A, b, method, floor=0.0)

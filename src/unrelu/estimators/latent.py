@@ -227,10 +227,6 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
     def outliers_(self) -> BoolArray:
         return self.rows_.flagged
 
-    @property
-    def n_features_in_(self) -> int:
-        return int(_numbers("bias", self.bias).size)
-
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
@@ -256,6 +252,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         for name, values in (("weights", weights), ("bias", bias)):
             if not np.isfinite(values).all():
                 raise InvalidParameterError(f"{name} must be finite, but holds NaN or infinite values.")
+        self.n_features_in_ = len(bias)
         return Layer(np.ascontiguousarray(weights), bias - self._floors())
 
     def _floors(self) -> FloatArray:

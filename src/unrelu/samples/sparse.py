@@ -23,8 +23,9 @@ class SparseSamples:
     """
 
     def __init__(self, matrix: Any, feature_names: Sequence[str] | None = None) -> None:
-        if not scipy.sparse.issparse(matrix) or matrix.ndim != 2:
-            raise InvalidDataError(f"Expected a scipy sparse matrix, got {type(matrix).__name__}.")
+        is_sparse: bool = scipy.sparse.issparse(matrix)
+        if not is_sparse or len(matrix.shape) != 2:
+            raise InvalidDataError(f"Expected rows and columns of a scipy sparse matrix, got {type(matrix).__name__}.")
         if feature_names is not None and len(feature_names) != matrix.shape[1]:
             raise InvalidParameterError(
                 f"{len(feature_names)} feature names for {matrix.shape[1]} columns: give one name per column."

@@ -73,14 +73,19 @@ class MatrixFit:
     def __post_init__(self) -> None:
         """Refuse parts that do not belong together, as a damaged file may hold them."""
         (n, k), d = self.factors.latent.shape, len(self.factors.loadings)
-        found = [self.conditions.rows.shape, self.conditions.columns.shape, self.latent_mean.shape]
-        found += [self.filling.row_ridge.shape, self.filling.column_ridge.shape]
-        expected = [(n,), (d,), (k,), (k,), (self.factors.extended.shape[1],)]
+        width = k + int(self.factors.bias is not None)
+        expected: list[tuple[FloatArray, tuple[int, ...]]] = [
+            (self.conditions.rows, (n,)),
+            (self.conditions.columns, (d,)),
+            (self.latent_mean, (k,)),
+            (self.filling.row_ridge, (k,)),
+            (self.filling.column_ridge, (width,)),
+        ]
         if self.errors is not None:
-            found += [self.errors.latent.shape, self.errors.loadings.shape]
-            expected += [(n, k), (d, k)]
+            expected += [(self.errors.latent, (n, k)), (self.errors.loadings, (d, k))]
         said = (self.report.n_rows, self.report.n_features, self.report.n_components)
-        if found != expected or said != (n, d, k) or (self.errors is None) != (self.report.noise is None):
+        fits = said == (n, d, k) and (self.errors is None) == (self.report.noise is None)
+        if not fits or any(array.shape != shape for array, shape in expected):
             raise InvalidDataError("its parts do not belong together")
 
     def hidden(self) -> FloatArray:
