@@ -81,7 +81,7 @@ def compare(seed: int = 0, widths: tuple[int, int] = WIDTHS) -> Comparison:
     return Comparison(
         second.T,
         layer.weights[:, order] * scale,
-        hidden[peeled.rows],
+        hidden[~peeled.outlier_rows],
         peeled.hidden[:, order] / scale,
         network.intercepts_[1],
         layer.bias,

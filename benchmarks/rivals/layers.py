@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 import warnings
 from collections.abc import Sequence
@@ -14,8 +13,9 @@ from sklearn.decomposition import NMF
 from sklearn.exceptions import ConvergenceWarning
 
 import unrelu
+from unrelu import Peeled
+from unrelu.contracts import Step
 from unrelu.errors import CannotPeelError, DoubtfulUnitsWarning, InvalidDataError, UnitsNotFoundWarning, UnreluWarning
-from unrelu.estimators.peeling import Peeled
 from unrelu.metrics import parameter_errors
 from unrelu.recovery.layers.decoding import decode_by_facets
 from unrelu.recovery.layers.separable import pure_rows
@@ -177,20 +177,18 @@ def misses(fits: Sequence[Learned], draws: Sequence[Layers], errors: Sequence[fl
 def peeled_off(X: np.ndarray, widths: list[int]) -> tuple[Peeled | CannotPeelError, float]:
     """What :func:`unrelu.peel` makes of a table, or why it refuses, and its seconds; given up after ``PATIENCE``."""
 
-    def give_up(*_: object) -> None:
-        raise CannotPeelError(f"given up after {PATIENCE} s", Peeled((), X, np.ones(len(X), dtype=bool), None))
-
     start = time.perf_counter()
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(PATIENCE)
+
+    def give_up(_: Step) -> None:
+        if time.perf_counter() - start > PATIENCE:
+            raise CannotPeelError(f"given up after {PATIENCE} s", Peeled((), X, np.zeros(len(X), dtype=bool), None))
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)
         try:
-            peeled: Peeled | CannotPeelError = unrelu.peel(X, widths)
+            peeled: Peeled | CannotPeelError = unrelu.peel(X, widths, watch=give_up)
         except CannotPeelError as error:
             peeled = error
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
     return peeled, time.perf_counter() - start
 
 

@@ -8,7 +8,7 @@ from unrelu.recovery.matrix.cells import DenseCells
 from unrelu.recovery.matrix.contracts import Task
 from unrelu.recovery.matrix.descent import CensoredALS
 from unrelu.recovery.matrix.fitting import fit_task
-from unrelu.recovery.matrix.rank import _SHARE, _smallest_as_good, choose_components
+from unrelu.recovery.matrix.rank import _SHARE, HeldOut, _smallest_as_good, choose_components
 
 
 def draw(seed, k, noise, n=200, d=40):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from unrelu.contracts import FloatArray
     from unrelu.estimators import ReLUMatrixRecovery
 
+
 @command(
     {
         "What components_, bias_ and hidden() say of them": "What is said of them",

@@ -13,8 +13,8 @@ from unrelu.contracts import Samples, Watch, unwatched
 from unrelu.errors import InvalidDataError, InvalidParameterError, UnreluError
 from unrelu.estimators.base import FloorEstimator
 from unrelu.methods import Method, method_named
-from unrelu.recovery.layers.peeled import Peeled
-from unrelu.recovery.layers.peeling import Outputs, peel_layers
+from unrelu.recovery.layers.peeled import Outputs, Peeled
+from unrelu.recovery.layers.peeling import peel_layers
 from unrelu.statistics.tiles import as_stored
 
 

@@ -206,7 +206,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
             return learned.layer.hidden(_whole(self._values(X, reset=False, smallest=1)))
         from unrelu.recovery.layers.inverting import units_of
 
-        return units_of(learned.layers[0], self._outputs(X, reset=False, smallest=1), self._seed())
+        return units_of(learned.layers[0], self._outputs(X, reset=False, smallest=1), self._seed(), self._watch)
 
     def inverse_transform(self, H: ArrayLike) -> FloatArray:
         """Rows of hidden units: A h + a, not below the floor; NaN for outputs that are not determined."""

@@ -7,11 +7,17 @@ noise, :class:`unrelu.ReLULatentRecovery` finds latent vectors (section 4; :mod:
 the last one are found by facets (:mod:`unrelu.recovery.layers`; :class:`unrelu.TwoLayerReLULearner`, ``unrelu.peel``).
 """
 
-from unrelu.recovery.latent.contracts import LatentResult
-from unrelu.recovery.latent.methods import LatentLasso, RobustLatent
-from unrelu.recovery.latent.priors import GaussianPrior, NonnegativePrior, NoPrior, SparsePrior
-from unrelu.recovery.matrix.descent import CensoredALS
-from unrelu.recovery.matrix.tobit import TobitEM
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unrelu.recovery.latent.contracts import LatentResult
+    from unrelu.recovery.latent.methods import LatentLasso, RobustLatent
+    from unrelu.recovery.latent.priors import GaussianPrior, NonnegativePrior, NoPrior, SparsePrior
+    from unrelu.recovery.matrix.descent import CensoredALS
+    from unrelu.recovery.matrix.tobit import TobitEM
 
 __all__ = [
     "CensoredALS",
@@ -24,3 +30,18 @@ __all__ = [
     "SparsePrior",
     "TobitEM",
 ]
+
+_HOME = {
+    "CensoredALS": "matrix.descent",
+    "TobitEM": "matrix.tobit",
+    "LatentResult": "latent.contracts",
+    **dict.fromkeys(("LatentLasso", "RobustLatent"), "latent.methods"),
+    **dict.fromkeys(("GaussianPrior", "NoPrior", "NonnegativePrior", "SparsePrior"), "latent.priors"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Whoever recovers one thing does not wait for the modules of the others."""
+    if name in _HOME:
+        return getattr(import_module(f"unrelu.recovery.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'unrelu.recovery' has no attribute {name!r}")

@@ -2,6 +2,9 @@
 
 Where hidden unit i is off, x lies on the facet {h_i = 0} of the cone that A's columns span, and a unit is off in about
 half of the samples: facets show, whatever the signs in A (``facets.py``; one is fitted in ``facet_fit.py``). The p
-facets together are A's inverse on its column space. ``subspace.py`` finds that space; ``separable.py`` is the reduction
-to separable non-negative factorization that Wu et al. 2019 suggests; ``decoding.py`` puts the parts together.
+facets together are A's inverse on its column space. ``subspace.py`` finds that space; ``decoding.py`` puts the parts
+together; ``separable.py`` is the reduction to separable non-negative factorization that Wu et al. 2019 suggests.
+
+Where to start reading: ``two_layers.py`` and ``peeling.py`` are the conductors; ``units.py`` is what they share,
+``peeled.py`` what peeling gives, ``inverting.py`` finds the units of new rows.
 """

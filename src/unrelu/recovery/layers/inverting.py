@@ -4,43 +4,39 @@ from __future__ import annotations
 
 import numpy as np
 
-from unrelu.contracts import FloatArray
-from unrelu.engines.local import map_in_threads, one_blas_thread
-from unrelu.errors import InvalidDataError, WeakRowsWarning
-from unrelu.recovery.latent.priors import Nonnegative
-from unrelu.recovery.latent.recover import Layer, RobustLatent
+from unrelu.contracts import FloatArray, Watch, unwatched
+from unrelu.errors import AmbiguousOptimumWarning, WeakRowsWarning
+from unrelu.recovery.latent.contracts import Layer
+from unrelu.recovery.latent.methods import RobustLatent
+from unrelu.recovery.latent.priors import NonnegativePrior
+from unrelu.recovery.latent.recover import recover_rows
 from unrelu.recovery.layers.peeled import Outputs, PeeledLayer
-from unrelu.validation import warn
+from unrelu.validation import listed, warn
 
 _OFF = 4.0  # standard errors below which a unit is taken to be off
 
 
-def units_of(layer: PeeledLayer, outputs: Outputs, seed: int) -> FloatArray:
+def units_of(layer: PeeledLayer, outputs: Outputs, seed: int = 0, watch: Watch = unwatched) -> FloatArray:
     """h >= 0 of each row, from the outputs that are identified.
 
     Up to nearly half of a row's outputs may be outliers. A row whose outputs do not determine its units gets NaN.
     """
     known = layer.column_identifiable
     behind = Layer(np.ascontiguousarray(layer.weights[known]), (layer.bias - outputs.level)[known])
-    method, rows = RobustLatent(Nonnegative()), outputs.heights[:, known]
-    open_row = np.full(layer.weights.shape[1], np.nan)
-
-    def at(i: int) -> FloatArray:
-        if not rows[i].any():
-            return open_row
-        try:
-            found = method.recover(behind, rows[i], seed)
-        except InvalidDataError:
-            return open_row
-        return np.where(found.latent > _OFF * np.sqrt(np.diag(found.covariance)), found.latent, 0.0)
-
-    with one_blas_thread():
-        units = np.stack(map_in_threads(at, range(len(rows))))
-    open_rows = int(np.isnan(units).any(axis=1).sum())
-    if open_rows:
+    rows = np.ascontiguousarray(outputs.heights[:, known])
+    found = recover_rows(behind, rows, RobustLatent(NonnegativePrior()), seed, watch, skip_bad_rows=True)
+    if found.faults:
+        row, why = found.faults[0]
         warn(
-            f"{open_rows:,} of {len(units):,} rows have too few outputs above the floor to determine their hidden"
-            " units, which are NaN there.",
+            f"{len(found.faults):,} of {len(rows):,} rows do not determine their hidden units, which are NaN there."
+            f" Row {row} {why}",
             WeakRowsWarning,
         )
+    if found.ambiguous.any():
+        warn(
+            f"Other hidden units explain rows {listed(map(str, np.flatnonzero(found.ambiguous)))} about equally well.",
+            AmbiguousOptimumWarning,
+        )
+    errors = np.sqrt(np.diagonal(found.covariance, axis1=1, axis2=2))
+    units: FloatArray = np.where(found.latent <= _OFF * errors, 0.0, found.latent)
     return units

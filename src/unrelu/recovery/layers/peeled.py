@@ -86,7 +86,8 @@ class PeelReport:
     @property
     def converged(self) -> bool:
         """Whether every unit was found, every rectifier undone as exactly as could be, and the law learned."""
-        return self.learned and all(each.converged for each in (*self.layers, *self.rectifiers))
+        found = all(layer.converged for layer in self.layers)
+        return self.learned and found and all(rectifier.converged for rectifier in self.rectifiers)
 
 
 @dataclass(frozen=True, eq=False)

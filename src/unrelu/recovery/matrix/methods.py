@@ -15,7 +15,8 @@ def matrix_method(method: str | MatrixMethod) -> MatrixMethod:
     if not isinstance(method, str):
         if not callable(getattr(method, "recover", None)):
             raise InvalidParameterError(
-                f"method must be a name or an object of unrelu.recovery, got {method!r}. Names: {', '.join(_NAMES.values())}."
+                f"method must be a name or an object of unrelu.recovery, got {method!r}. Names:"
+                f" {', '.join(_NAMES.values())}."
             )
         return method
     check_choice("method", method, [*_NAMES.values(), "likelihood"])
