@@ -16,7 +16,6 @@ import pytest
 import scipy.sparse
 
 import unrelu
-from unrelu.recovery.matrix import methods
 from unrelu.recovery.matrix.state import Keeper, MatrixState
 from unrelu.samples import open_samples, write_table
 
@@ -50,7 +49,9 @@ def _answer(result):
 
 
 def test_the_table_comes_back_below_the_floor_as_well(run, folder, hidden, rectified):
-    result = run("factor", rectified, "--components", 2, "--hidden", "hidden.csv", "--latent", "latent.csv", "-o", "out.npz")
+    result = run(
+        "factor", rectified, "--components", 2, "--hidden", "hidden.csv", "--latent", "latent.csv", "-o", "out.npz"
+    )
     assert result.exit_code == 0, result.stderr
     assert result.stderr == ""
     assert np.mean(hidden < 0.0) > 0.3
@@ -137,7 +138,9 @@ def test_noise_after_the_floor_is_tolerated(run, folder, hidden):
     table[table == 0.0] = rng.uniform(-1e-9, 1e-9, int((table == 0.0).sum()))
     write_table("X.npy", table)
     assert "below the floor" in run("factor", "X.npy", "--components", 2).stderr
-    result = run("factor", "X.npy", "--components", 2, "--floor-tolerance", "1e-8", "--hidden", "T.npy", "-o", "out.npz")
+    result = run(
+        "factor", "X.npy", "--components", 2, "--floor-tolerance", "1e-8", "--hidden", "T.npy", "-o", "out.npz"
+    )
     assert result.exit_code == 0, result.stderr
     np.testing.assert_allclose(np.load("T.npy"), hidden, atol=1e-6)
 
@@ -151,9 +154,11 @@ def test_missing_cells_are_filled_in(run, folder, hidden):
     np.testing.assert_allclose(_rows("T.csv"), hidden, atol=1e-8)
 
 
-@pytest.mark.parametrize("method", sorted(methods._BY_NAME))
+@pytest.mark.parametrize("method", ["censored_als", "tobit_em"])
 def test_every_method_can_be_named(run, rectified, hidden, method):
-    result = run("factor", rectified, "--components", 2, "--method", method, "--hidden", "T.npy", "-o", "out.npz", "--json")
+    result = run(
+        "factor", rectified, "--components", 2, "--method", method, "--hidden", "T.npy", "-o", "out.npz", "--json"
+    )
     answer = _answer(result)
     assert answer["report"]["method"] == method
     # The published algorithms are still on their way after 500 iterations; values range from -8 to 10.
@@ -232,7 +237,9 @@ def test_unusable_sparse_tables_are_refused(run, refused, folder, hidden, rectif
     assert "give files of one kind" in refused(run("factor", "X.npz", rectified, "-o", "out.npz"))
     assert "--floor 0" in refused(run("factor", "X.npz", "--floor", 1, "--components", 2, "-o", "out.npz"))
     scipy.sparse.save_npz("narrow.npz", table[:, :4])
-    assert "narrow.npz: has no column number 4 (the first is 0), but X.npz has" in refused(run("factor", "X.npz", "narrow.npz", "-o", "out.npz"))
+    assert "narrow.npz: has no column number 4 (the first is 0), but X.npz has" in refused(
+        run("factor", "X.npz", "narrow.npz", "-o", "out.npz")
+    )
     negative = table.copy()
     negative.data[5] = -2.0
     scipy.sparse.save_npz("negative.npz", negative)
@@ -249,8 +256,22 @@ def test_unusable_sparse_tables_are_refused(run, refused, folder, hidden, rectif
 
 
 def test_a_run_cut_short_goes_on_from_its_state(run, folder, rectified, hidden):
-    options = ["factor", rectified, "--components", 2, "--state", "s.npz", "--hidden", "T.npy", "-o", "out.npz", "--json"]
-    scratch = _answer(run("factor", rectified, "--components", 2, "-o", "scratch.npz", "--json"))["report"]["iterations"]
+    options = [
+        "factor",
+        rectified,
+        "--components",
+        2,
+        "--state",
+        "s.npz",
+        "--hidden",
+        "T.npy",
+        "-o",
+        "out.npz",
+        "--json",
+    ]
+    scratch = _answer(run("factor", rectified, "--components", 2, "-o", "scratch.npz", "--json"))["report"][
+        "iterations"
+    ]
     first = _answer(run(*options, "--max-iter", scratch - 3))
     assert not first["report"]["converged"]
     assert first["state"] == "s.npz"
@@ -299,7 +320,7 @@ def test_an_interruption_keeps_the_state_and_says_how_to_go_on(run, folder, rect
     assert sorted(os.listdir(folder)) == ["X.csv", "s.npz"]
     monkeypatch.setattr(Keeper, "__call__", original)
     # The rank is not chosen again, and what was tried is not forgotten.
-    monkeypatch.setattr("unrelu.recovery.matrix.matrix.choose_components", lambda *_: pytest.fail("the rank is known"))
+    monkeypatch.setattr("unrelu.recovery.matrix.rank.choose_components", lambda *_: pytest.fail("the rank is known"))
     answer = _answer(run(*options, "--json"))
     assert answer["resumed"]["iteration"] == 6
     assert [rank for rank, _ in answer["report"]["component_errors"]] == [1, 2]
@@ -310,7 +331,7 @@ def test_an_interruption_while_the_rank_is_chosen_leaves_nothing(run, folder, re
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("unrelu.recovery.matrix.matrix.choose_components", interrupted)
+    monkeypatch.setattr("unrelu.recovery.matrix.rank.choose_components", interrupted)
     result = run("factor", rectified, "--state", "s.npz", "-o", "out.npz")
     assert result.exit_code == 130
     assert result.stderr.splitlines()[0].startswith("Stopped before the first iteration")
@@ -327,7 +348,18 @@ def test_a_signal_ends_the_program_and_keeps_the_state(run, folder, rectified, n
         "state.Keeper.__call__ = lambda *heard: (hear(*heard), time.sleep(0.1))\n"
         "from unrelu.cli import main; main()\n"
     )
-    options = ["factor", str(rectified), "--components", "2", "--method", "tobit_em", "--state", "s.npz", "-o", "out.npz"]
+    options = [
+        "factor",
+        str(rectified),
+        "--components",
+        "2",
+        "--method",
+        "tobit_em",
+        "--state",
+        "s.npz",
+        "-o",
+        "out.npz",
+    ]
     command = [sys.executable, "-c", script, *options, "--tol", "1e-300", "--max-iter", "100000000"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
@@ -351,7 +383,10 @@ def test_a_signal_ends_the_program_and_keeps_the_state(run, folder, rectified, n
 
 
 def test_a_state_of_another_run_is_refused(run, refused, folder, rectified, hidden):
-    assert run("factor", rectified, "--components", 2, "--max-iter", 3, "--state", "s.npz", "-o", "ours.npz").exit_code == 0
+    assert (
+        run("factor", rectified, "--components", 2, "--max-iter", 3, "--state", "s.npz", "-o", "ours.npz").exit_code
+        == 0
+    )
     before = (folder / "s.npz").read_bytes()
     other = np.maximum(hidden, 0.0)
     other[0, 0] += 1.0
@@ -433,7 +468,7 @@ def test_wrong_usage_is_explained_by_typer(run, arguments):
     [
         ("", "empty"),
         ("a,b\n", "no rows"),
-        ("a,b\n1,2\n", "one row"),
+        ("a,b\n1,2\n", "1 row"),
         ("a,b,c\n0,0,0\n0,0,0\n0,0,0\n", "oo few values above the floor"),
         ("a,b,c\n,,\n,,\n,,\n", "oo few values above the floor"),
         ("a\n1\n2\n3\n", ""),
@@ -501,11 +536,11 @@ def test_the_meter_tells_iterations_and_ranks(rectified, run, monkeypatch):
     told = []
     monkeypatch.setattr(Meter, "__call__", lambda _, step: told.append(step.words))
     assert run("factor", rectified, "-o", "out.npz").exit_code == 0
-    assert told[1].startswith("held-out error by rank 1: 0.")
+    assert told[1].startswith("held-out error by number 1: 0.")
     assert ", 2: " in told[1]
     assert told[2].startswith("iteration 1, residual ")
     report = unrelu.ReLUMatrixRecovery.load("out.npz").report_
-    assert told[-1] == f"iteration {report.iterations}, residual {report.residual:.2e}"
+    assert told[-1] == f"iteration {report.iterations}, residual {report.residual:.1e}"
 
 
 def test_help_imports_nothing_heavy(folder):
@@ -546,6 +581,7 @@ def test_info_of_a_state(run, rectified):
 def test_a_damaged_factors_file_is_refused(run, refused, folder, rectified):
     run("factor", rectified, "--components", 2, "-o", "f.npz")
     with np.load("f.npz") as archive:
-        arrays = {name: archive[name] for name in archive.files if name != "components"}
+        arrays = {name: archive[name] for name in archive.files if not name.endswith("loadings")}
+        assert len(arrays) < len(archive.files)
     np.savez("f.npz", **arrays)
     assert "f.npz" in refused(run("info", "f.npz"))

@@ -190,7 +190,10 @@ def test_factors_are_a_memory(run, layer, factors):
     assert answer["report"]["prior"] == "gaussian"
     np.testing.assert_array_equal(np.load("x.npy"), unrelu.recall(factors, layer.table))
     np.testing.assert_allclose(np.load("x.npy"), layer.clean, atol=0.01)
-    assert "--components is for a model that unrelu fit wrote" in run("recover", "factors.npz", "v.csv", "--components", 1).stderr
+    assert (
+        "--components is for a model that unrelu fit wrote"
+        in run("recover", "factors.npz", "v.csv", "--components", 1).stderr
+    )
 
 
 def test_a_fitted_distribution_of_some_rank(run, layer):

@@ -39,7 +39,10 @@ _METHODS = ("facets", "separable")
         "n_components": "--widths",
         "If the data's floor is lower, pass it as floor=": "If the outermost layer has no rectifier, x = A h, add"
         " --linear; if the data's floor is lower, pass it as floor=",
-        "lower the number of units": "lower --widths",
+        "Leave such rows out, or the columns": "Leave such rows out, or the columns with --drop",
+        "Add rows, or lower the number of units": "Add rows, lower --widths, or (with --linear) allow for an"
+        " --output-bias",
+        "ower the width": "ower --widths",
         "more units than that, or a bias": "more units than that, or (with --linear) an --output-bias",
     }
 )
