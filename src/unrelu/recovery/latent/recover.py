@@ -15,7 +15,7 @@ from unrelu.recovery.latent.methods import method_name, prior_of
 from unrelu.validation import listed, warn
 
 _STAGE = "Recovering rows"
-_ROWS_AT_A_TIME = 32
+_ROWS_AT_A_TIME = 16  # for each core: between two steps that a watch hears of
 
 
 def recover_rows(
@@ -49,7 +49,7 @@ def recover_rows(
             return f"is not determined. {error}"
 
     watch(Step(_STAGE, 0, n))
-    size = max(_ROWS_AT_A_TIME, 4 * available_cores())
+    size = _ROWS_AT_A_TIME * available_cores()
     for first in range(0, n, size):
         last = min(first + size, n)
         good = [row for row in range(first, last) if row not in faults]
