@@ -1,5 +1,7 @@
 """peel: exact where a layer can be peeled, NaN where outputs do not tell, a reason where it cannot."""
 
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -9,7 +11,7 @@ import scipy.sparse
 
 import unrelu
 from tests.references import layers as reference
-from unrelu.errors import CannotPeelError, DoubtfulUnitsWarning, InvalidDataError, InvalidParameterError, UnreluWarning
+from unrelu.errors import CannotPeelError, DoubtfulUnitsWarning, InvalidDataError, InvalidParameterError
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.samples import ArraySamples
 
@@ -264,37 +266,23 @@ def test_a_table_that_no_layer_made_is_refused():
 # --- what must be said ----------------------------------------------------------------------------
 
 
-def warned_or_refused(X, widths):
-    """Whether anything was said."""
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always")
-        try:
-            unrelu.peel(X, widths)
-        except CannotPeelError:
-            return True
-    return any(issubclass(warning.category, UnreluWarning) for warning in heard)
-
-
-@pytest.mark.parametrize(
-    "width",
-    [
-        1,
-        3,
-    ],
-)
+@pytest.mark.parametrize("width", [1, 3])
 def test_too_small_a_width_is_told(net, width):
-    assert warned_or_refused(net[0], [width])
+    with pytest.warns(DoubtfulUnitsWarning, match="Layer 1: the rectifier could be undone only up to"):
+        unrelu.peel(net[0], [width])
 
 
 def test_outlier_rows_are_told(net):
     X = net[0].copy()
     X[::20] = 5.0 * np.abs(seeded(1).standard_normal((30, 30)))
-    assert warned_or_refused(X, [4])
+    with pytest.raises(CannotPeelError, match="Layer 1: 1 of 4 hidden units were found"):
+        unrelu.peel(X, [4])
 
 
 def test_too_large_a_width_is_refused():
     X, *_ = reference.network(seeded(0), [2, 15], n=200)
-    assert warned_or_refused(X, [3])
+    with pytest.raises(CannotPeelError, match="fewer than the 3 hidden units asked for"):
+        unrelu.peel(X, [3])
 
 
 def test_a_constant_table_is_refused():
@@ -347,3 +335,22 @@ def test_a_single_layer_comes_without_one(net):
     with warnings.catch_warnings():
         warnings.simplefilter("error", DoubtfulUnitsWarning)
         assert unrelu.peel(net[0], [4]).layers[0].report.converged
+
+
+def test_the_walk_of_peel_is_short():
+    """Peeling loads neither estimators other than the base nor what only other work needs."""
+    code = """
+import sys
+import numpy as np
+import unrelu
+rng = np.random.default_rng(0)
+h = np.maximum(rng.standard_normal((500, 2)), 0.0)
+unrelu.peel(np.maximum(h @ rng.standard_normal((2, 12)) + 0.3, 0.0), [2])
+print(*(name for name, module in sys.modules.items() if name.startswith("unrelu.") and not hasattr(module, "__path__")))
+"""
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {name for name in loaded if name.startswith("unrelu.estimators")} == {
+        "unrelu.estimators.base",
+        "unrelu.estimators.peeling",
+    }
+    assert len(loaded) <= 45, sorted(loaded)

@@ -96,6 +96,13 @@ class Peeled:
 
     ``outlier_rows`` marks the rows of the table that some layer does not explain; ``hidden`` has one row for each of
     the others. ``hidden_distribution`` is None where peeling ended early. ``feature_names`` are those of the table.
+
+    >>> import unrelu
+    >>> rng = np.random.default_rng(0)
+    >>> h = np.maximum(rng.standard_normal((500, 2)), 0.0)
+    >>> peeled = unrelu.peel(np.maximum(h @ rng.standard_normal((2, 12)) + 0.3, 0.0), widths=[2])
+    >>> peeled.report.converged, peeled.report.n_outlier_rows, peeled.sample(5).shape
+    (True, 0, (5, 12))
     """
 
     layers: tuple[PeeledLayer, ...]
