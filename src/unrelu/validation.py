@@ -40,6 +40,15 @@ def listed(items: Iterable[str], most: int = 5) -> str:
     return shown if len(items) <= most else f"{shown} and {len(items) - most} more"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number and its noun.
+
+    >>> counted(1, "row"), counted(2000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def label_columns(which: BoolArray, feature_names: Sequence[str] | None) -> str:
     """The columns marked True, as messages name them.
 

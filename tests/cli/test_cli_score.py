@@ -182,7 +182,7 @@ def test_a_model_without_names_goes_by_position(run, refused, folder, dirty, tru
     answer = json.loads(run("score", "rows.npy", "--model", "bare.npz", "--json").stdout)
     assert answer["strangest"][0]["drivers"][0]["column"] == "x1"
     line = refused(run("score", "rows.npy", "--drop", "0", "--model", "bare.npz"))
-    assert "bare.npz has 3 columns without names, the table 2" in line
+    assert "bare.npz is of 3 columns, the table has 2" in line
 
 
 def test_a_cell_off_a_constant_column_is_named(run, folder):
@@ -214,7 +214,7 @@ def test_pictures(run, folder, dirty_table, model):
         (["rows.csv", "--floor", "Zn=1"], "no column 'Zn'"),
         (["rows.csv", "--model", "nowhere.npz"], "There is no model file nowhere.npz"),
         (["rows.csv", "--model", "truth.npz", "--floor", "0"], "--floor belongs to a fit"),
-        (["rows.csv", "--model", "truth.npz", "--columns", "Zn"], "truth.npz has no column 'Zn': it speaks of As, Pb"),
+        (["rows.csv", "--model", "truth.npz", "--columns", "Zn"], "truth.npz has no column 'Zn'. It speaks of As, Pb"),
         (["rows.csv", "--model", "truth.npz", "--drop", "As,Pb,Fe"], "No column of truth.npz is left"),
         (["rows.csv", "--picture", "picture.doc"], "unknown kind of picture"),
     ],
@@ -227,7 +227,7 @@ def test_unusable_arguments_are_refused(run, refused, folder, table, model, argu
 @pytest.mark.parametrize(
     ("output", "words"),
     [
-        ("scores.npy", "unknown kind of file for scores"),
+        ("scores.npy", "unknown kind of file. Known are .csv"),
         ("rows.csv", "also an input"),
         ("truth.npz", "also an input"),
         ("nowhere/scores.csv", "does not exist"),

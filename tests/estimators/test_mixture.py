@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.references.mixture import mixture_log_density
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, RectifiedGaussianMixture, synthetic
 from unrelu.errors import ConstantColumnWarning, InvalidDataError, InvalidParameterError
+from unrelu.samples import open_samples, write_table
 
 A = RectifiedGaussian([0.3, 2.5, 1.0], [[1.0, 0.5, 0.2], [0.5, 1.0, -0.3], [0.2, -0.3, 1.0]])
 B = RectifiedGaussian([4.5, -0.5, 0.2], [[1.2, -0.4, 0.0], [-0.4, 0.8, 0.3], [0.0, 0.3, 1.0]])
@@ -259,6 +260,54 @@ def test_frames_give_names(table, fitted):
     frame.loc[3, "Pb"] = -1.0
     with pytest.raises(InvalidDataError, match=r"column 1 \('Pb'\)"):
         named.predict(frame)
+
+
+def test_rows_read_block_by_block(table, fitted, tmp_path):
+    write_table(tmp_path / "table.csv", table, ["As", "Pb", "Cd"])
+    rows = open_samples(tmp_path / "table.csv", block_rows=300)
+    mixture = fit(rows)
+    assert mixture.distributions_[0].feature_names == ("As", "Pb", "Cd")
+    same(mixture, fitted, 1e-6)
+    for ask in ("predict", "predict_proba", "score_samples", "bic", "score"):
+        np.testing.assert_allclose(getattr(mixture, ask)(rows), getattr(fitted, ask)(table), rtol=1e-4, atol=1e-6)
+
+
+def test_the_report_counts(table):
+    holes = table.copy()
+    holes[np.random.default_rng(0).random(table.shape) < 0.1] = np.nan
+    weights = np.r_[np.zeros(100), np.full(len(table) - 100, 2.0)]
+    mixture = fit(holes, sample_weight=weights)
+    report, kept = mixture.report_, holes[100:]
+    assert (report.n_rows, report.n_features, report.n_components) == (800, 3, 2)
+    assert report.shares == tuple(mixture.weights_)
+    assert report.converged
+    assert report.weight == weights.sum()
+    assert report.log_likelihood == pytest.approx(2.0 * mixture.score_samples(kept).sum())
+    assert report.share_missing == pytest.approx(np.isnan(kept).mean())
+    seen = ~np.isnan(kept)
+    np.testing.assert_allclose(report.share_floored_by_column, 1.0 - (kept > 0.0).sum(axis=0) / seen.sum(axis=0))
+    assert report.share_floored == pytest.approx(1.0 - (kept > 0.0).sum() / seen.sum())
+
+
+def test_a_watch_hears_of_every_stage_and_may_end_the_work(table):
+    steps = []
+    mixture = RectifiedGaussianMixture(2).watched_by(steps.append).fit(table)
+    stages = list(dict.fromkeys(step.stage for step in steps))
+    assert stages == ["Reading rows", "Comparing starts (the first run also compiles)", "Reading all rows"]
+    for stage in stages:
+
+        def interrupted(step, stage=stage):
+            if step.stage == stage:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            mixture.watched_by(interrupted).fit(table)
+        with pytest.raises(NotFittedError):
+            _ = mixture.report_
+
+
+def test_the_default_seed_is_a_number(table, fitted):
+    np.testing.assert_array_equal(RectifiedGaussianMixture(2).fit(table).means_, fitted.means_)
 
 
 # --- bad input ------------------------------------------------------------------------------------

@@ -7,15 +7,17 @@ import pandas as pd
 import pytest
 from scipy.integrate import quad
 from scipy.stats import multivariate_normal, norm
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_outliers_fit_predict, check_outliers_train, parametrize_with_checks
 
-from unrelu import FloorOutlierDetector, RectifiedGaussian, methods
+from unrelu import FloorOutlierDetector, RectifiedGaussian, RectifiedGaussianLearner, methods
 from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.posterior.scored_rows import ScoreQuestion
 from unrelu.robust.detection import OutlierScores
 from unrelu.robust.scoring import StrangeCellsQuestion, score_threshold, strangeness
+from unrelu.samples import ArraySamples, open_samples, write_table
 
 NEGATIVE = "feeds negative numbers whatever the tags say; run below with a lower floor"
 REFUSED = {
@@ -302,6 +304,119 @@ def test_floor_and_tolerance_reach_the_judgement(table):
     np.testing.assert_array_equal(detector.distribution_.floor, [1.0, -2.0, 0.0, 0.5])
     floored = np.where(table == 0.0, X - jitter, X)
     np.testing.assert_array_equal(detector.score_samples(X), detector.score_samples(floored))
+
+
+def test_rows_read_block_by_block_are_judged_alike(detector, table, tmp_path):
+    X = table.copy()
+    X[2500:2510, 3] += 9.0
+    write_table(tmp_path / "table.csv", X, ["As", "Pb", "Cd", "Hg"])
+    rows = open_samples(tmp_path / "table.csv", block_rows=700)
+    learned, whole = (FloorOutlierDetector("one_pass", contamination=0.1).fit(one) for one in (rows, X))
+    assert learned.feature_names_in_.tolist() == ["As", "Pb", "Cd", "Hg"]
+    assert learned.offset_ == pytest.approx(whole.offset_, rel=1e-9)
+    for ask in ("predict", "score_samples", "p_values", "cell_residuals"):
+        np.testing.assert_allclose(getattr(learned, ask)(rows), getattr(whole, ask)(X), rtol=1e-6, atol=1e-8)
+    one, other = (found.judge(given, top=4) for found, given in ((learned, rows), (whole, X)))
+    np.testing.assert_array_equal(one.top, other.top)
+    with pytest.raises(InvalidParameterError, match="sample_weight goes with a table in memory"):
+        FloorOutlierDetector("one_pass").fit(rows, sample_weight=np.ones(len(X)))
+
+
+def test_weights_of_rows_in_blocks_count_in_the_threshold(table):
+    weights = np.random.default_rng(0).integers(0, 3, len(table)).astype(float)
+    blocks = ArraySamples(table, weights, block_rows=700)
+    options = {"method": "one_pass", "contamination": 0.2}
+    expected = FloorOutlierDetector(**options).fit(table, sample_weight=weights).offset_
+    assert FloorOutlierDetector(**options).fit(blocks).offset_ == pytest.approx(expected, rel=1e-9)
+
+
+# --- a table judged at once, and models without rows ----------------------------------------------
+
+
+def test_a_verdict_is_what_the_parts_say(detector, table):
+    X = table.copy()
+    X[[5, 1700], 2] += [9.0, 12.0]
+    verdict = detector.judge(X, top=3)
+    np.testing.assert_array_equal(verdict.scores, detector.score_samples(X))
+    np.testing.assert_array_equal(verdict.p_values, detector.p_values(X))
+    np.testing.assert_array_equal(verdict.flagged, detector.predict(X) == -1)
+    assert verdict.threshold == detector.offset_
+    np.testing.assert_array_equal(verdict.top, np.argsort(verdict.scores)[:3])
+    assert verdict.top[:2].tolist() == [1700, 5]
+    column, size = verdict.drivers(1700)[0]
+    assert (column, size) == (2, detector.cell_residuals(X[[1700]])[0, 2])
+    np.testing.assert_array_equal(np.flatnonzero(verdict.cells.whole[5] == size), [])
+    np.testing.assert_array_equal(verdict.model_scores, np.sort(verdict.model_scores))
+    other = next(row for row in np.flatnonzero(verdict.flagged) if row not in verdict.top)
+    with pytest.raises(LookupError, match="were not looked at"):
+        verdict.drivers(other)
+    assert detector.judge(X, top=0, cells_of="flagged").drivers(other)
+    with pytest.raises(LookupError, match="were not looked at"):
+        detector.judge(X, top=0).drivers(5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"top": -1}, "top must be"), ({"top": 1.5}, "top must be"), ({"cells_of": "flaged"}, "Did you mean 'flagged'")],
+)
+def test_judging_wants_sensible_parameters(detector, table, options, message):
+    with pytest.raises(InvalidParameterError, match=message):
+        detector.judge(table, **options)
+
+
+def test_a_model_alone_makes_a_detector(truth, table):
+    given = FloorOutlierDetector.from_model(truth, false_alarm_rate=0.05, random_state=3)
+    expected = OutlierScores.of_model(truth, seed=3)
+    np.testing.assert_array_equal(given.score_samples(table), expected.score(table))
+    np.testing.assert_array_equal(given.p_values(table), expected.p_value(expected.score(table)))
+    assert given.offset_ == score_threshold(expected, 0.05)
+    assert given.distribution_ is truth
+    # 3,000 rows of the model itself, and a threshold from as many simulated rows as fit: 4 standard errors.
+    error = np.sqrt(0.05 * 0.95 * (1.0 / len(table) + 1.0 / len(expected.tail.scores)))
+    assert abs(np.mean(given.predict(table) == -1) - 0.05) < 4.0 * error
+    learner = RectifiedGaussianLearner().fit(table)
+    learned = FloorOutlierDetector.from_model(learner)
+    assert learned.distribution_ is learner.distribution_
+    assert clone(learned).fit(table).offset_ is not None
+    with pytest.raises(AttributeError, match="no rows"):
+        _ = given.report_
+    with pytest.raises(InvalidDataError, match="below the floor"):
+        given.predict(table - 1.0)
+    for options in ({"false_alarm_rate": 0.0}, {"floor_tolerance": -1.0}, {"random_state": "x"}):
+        with pytest.raises(InvalidParameterError, match=f"{next(iter(options))} must be"):
+            FloorOutlierDetector.from_model(truth, **options)
+
+
+def test_floors_and_tolerance_of_a_given_model(table):
+    model = RectifiedGaussian([1.0, 2.0], np.eye(2), [0.5, -1.0])
+    given = FloorOutlierDetector.from_model(model, floor_tolerance=0.1)
+    low = np.array([[0.45, -1.05], [0.55, -0.95]])
+    assert np.ptp(given.score_samples(low)) == 0.0  # all within the tolerance of the floor
+    with pytest.raises(InvalidDataError, match="below"):
+        given.score_samples(low - 0.2)
+
+
+def test_a_watch_hears_of_every_stage_and_may_end_the_work(table):
+    steps = []
+    detector = FloorOutlierDetector().watched_by(steps.append).fit(table)
+    stages = list(dict.fromkeys(step.stage for step in steps))
+    assert stages == ["Reading rows", "Choosing groups of rows", "Reweighting rows", "Simulating rows of the model"]
+    steps.clear()
+    detector.judge(table)
+    assert [step.stage for step in steps if step.done == len(table)] == [
+        "Scoring rows",
+        "Looking at the cells of the strangest rows",
+    ]
+    for stage in stages:
+
+        def interrupted(step, stage=stage):
+            if step.stage == stage:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            detector.watched_by(interrupted).fit(table)
+        with pytest.raises(NotFittedError):
+            detector.predict(table)
 
 
 # --- seeds, states, refusals ----------------------------------------------------------------------

@@ -16,8 +16,11 @@ from unrelu.cli.demo import demo
 from unrelu.cli.factor import factor
 from unrelu.cli.fit import fit
 from unrelu.cli.info import info
+from unrelu.cli.peel import peel
+from unrelu.cli.recover import recover
 from unrelu.cli.reproduce import reproduce
 from unrelu.cli.sample import sample
+from unrelu.cli.score import score
 from unrelu.cli.simulate import simulate
 
 app = typer.Typer(
@@ -28,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # no command ends in a traceback: see outcome.py
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for body in (demo, factor, fit, info, reproduce, sample, simulate):
+for body in (demo, factor, fit, info, peel, recover, reproduce, sample, score, simulate):
     app.command()(body)
 
 

@@ -23,7 +23,7 @@ from unrelu.cli.options import (
     picture_option,
     seed_option,
 )
-from unrelu.cli.outcome import Answer, command, counted
+from unrelu.cli.outcome import Answer, command
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -91,6 +91,7 @@ def _details(learner: RectifiedGaussianLearner, paths: list[str]) -> dict[str, A
 def _answer(job: Job, learner: RectifiedGaussianLearner) -> Answer | None:
     from unrelu.report.summaries import learned_columns, strongest_correlations
     from unrelu.report.tables import column_table, correlation_table
+    from unrelu.validation import counted
 
     report, columns = learner.report_, learned_columns(learner)
     strongest = strongest_correlations(learner.distribution_, learner.correlation_stderr_)

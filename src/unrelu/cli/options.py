@@ -5,24 +5,17 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from unrelu.errors import InvalidParameterError
 
-_KINDS = "csv, tsv, parquet, feather, npy, npz"
 
-
-def tables(what: str = "Tables", kinds: str = _KINDS, more: str = "") -> Any:
+def tables(what: str = "Tables", more: str = "") -> Any:
     """The argument that names tables."""
+    kinds = "csv, tsv, parquet, feather, npy, npz, scipy's sparse npz"
     return typer.Argument(help=f"{what} ({kinds}), globs of them, or - for csv on stdin.{more}", metavar="PATHS")
-
-
-def tables_of_all_kinds(what: str = "Tables", more: str = "") -> Any:
-    """The same, for commands that read sparse tables as well."""
-    return tables(what, f"{_KINDS}, scipy's sparse npz", more)
 
 
 def output_option(help_text: str) -> Any:
@@ -53,7 +46,6 @@ def picture_option(what: str) -> Any:
 
 
 Tables = Annotated[list[str], tables()]
-AnyTables = Annotated[list[str], tables_of_all_kinds()]
 RowsOption = Annotated[str, output_option("The table to write, its kind by extension; - is csv on stdout.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.", show_default=False)]
 SeedOption = Annotated[int | None, seed_option("Whole number that makes the random draws repeatable.")]
@@ -65,7 +57,6 @@ ColumnsOption = Annotated[list[str] | None, columns_option()]
 DropOption = Annotated[
     list[str] | None, typer.Option("--drop", metavar="NAMES", help="Columns to leave out, as a,b,c.")
 ]
-OptionalPath = Path | None
 
 
 def listed_items(texts: Sequence[str] | None) -> list[str]:

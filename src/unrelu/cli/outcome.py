@@ -96,15 +96,6 @@ def _explain(error: Exception, words: Words) -> tuple[int, str]:
     return INTERNAL, f"Internal error: {what}; please report it; set UNRELU_DEBUG=1 for the traceback"
 
 
-def counted(number: int, noun: str) -> str:
-    """A number and its noun.
-
-    >>> counted(1, "row"), counted(2000, "row")
-    ('1 row', '2,000 rows')
-    """
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 @contextmanager
 def _listening(notes: list[str], words: Words) -> Iterator[None]:
     """Our warnings are noted; those of other libraries tell a user nothing and are dropped.

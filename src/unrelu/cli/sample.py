@@ -10,7 +10,7 @@ import typer
 
 from unrelu.cli.frame import Job, rows_output
 from unrelu.cli.options import JsonOption, RowsOption, SeedOption
-from unrelu.cli.outcome import Answer, command, counted
+from unrelu.cli.outcome import Answer, command
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +32,7 @@ def sample(
     from unrelu.cli.inputs import law_in
     from unrelu.distribution import generator
     from unrelu.samples import write_table
+    from unrelu.validation import counted
 
     law = law_in(model)
     with job.watch() as watch:

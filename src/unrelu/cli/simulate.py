@@ -11,7 +11,7 @@ import typer
 
 from unrelu.cli.frame import Job, Output, rows_output
 from unrelu.cli.options import JsonOption, RowsOption, SeedOption
-from unrelu.cli.outcome import Answer, command, counted
+from unrelu.cli.outcome import Answer, command
 from unrelu.cli.sample import drawn_blocks
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def simulate(
     job = Job(rows_output(output, as_json), Output("truth", truth, "True model"))
     from unrelu.samples import write_table
     from unrelu.synthetic import random_model
+    from unrelu.validation import counted
 
     model_rng, rows_rng, outliers_rng = _streams(seed)
     if condition_number is None:

@@ -23,7 +23,7 @@ from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.samples import ArraySamples
 from unrelu.samples.blocks import as_floats
 from unrelu.statistics.screening import ScreeningQuestion
-from unrelu.validation import column_label, floor_per_column, listed
+from unrelu.validation import column_label, counted, floor_per_column, listed
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath
@@ -90,7 +90,10 @@ class FloorEstimator(BaseEstimator):
         """The table as an array of numbers, no copy where it is one; infinite values are judged while reading."""
         if isinstance(X, Samples):
             self._check_columns(X, reset)
-            return np.concatenate([block.values for block in X.blocks()])
+            rows = np.concatenate([block.values for block in X.blocks()])
+            if len(rows) < smallest:
+                raise InvalidDataError(f"The table has {counted(len(rows), 'row')}, and at least {smallest} are needed.")
+            return rows
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.float64), np.nan)
         _refuse_times(X)

@@ -16,6 +16,7 @@ from unrelu.methods import Method, method_named
 from unrelu.recovery.layers.peeled import Outputs, Peeled
 from unrelu.recovery.layers.peeling import peel_layers
 from unrelu.statistics.tiles import as_stored
+from unrelu.validation import label_columns
 
 
 def peel(
@@ -58,8 +59,12 @@ class OutputReader(FloorEstimator):
 
     def _outputs(self, X: Any, *, reset: bool, smallest: int = 2) -> Outputs:
         values = self._floats(X, reset=reset, smallest=smallest)
-        if np.isnan(values).any():
-            raise InvalidDataError("X holds NaN: layers are found from whole rows. Leave the rows with NaN out.")
+        missing = np.asarray(np.isnan(values).any(axis=0))
+        if missing.any():
+            raise InvalidDataError(
+                f"X holds NaN in {label_columns(missing, self._names())}: layers are found from whole rows. Leave such"
+                " rows out, or the columns."
+            )
         assumptions = self._assumptions()
         level = as_stored(np.array(assumptions.censoring), values)
         heights = np.maximum(values.astype(np.float64) - level, 0.0)

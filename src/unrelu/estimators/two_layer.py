@@ -5,6 +5,7 @@ The mathematics is in :mod:`unrelu.recovery.layers`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -22,7 +23,7 @@ from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.layers.peeled import Peeled
 from unrelu.recovery.layers.subspace import ROUNDING
 from unrelu.recovery.layers.two_layers import TwoLayerRequest, TwoLayers, learn_two_layers
-from unrelu.validation import check_choice
+from unrelu.validation import check_choice, label_columns
 
 _NAMES = ("facets", "separable")
 _SINGLE = 1e-6  # relative size of rounding in single precision
@@ -124,7 +125,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
 
     def _two_layers(self, X: Any) -> TwoLayers:
         values = self._values(X, reset=True)
-        table = _whole(values)
+        table = _whole(values, self._names())
         if self.method == "separable" and (table < 0.0).any():
             raise InvalidDataError(
                 "method='separable' needs weights and rows that are not negative, but the table has negative values."
@@ -203,7 +204,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         """
         learned = self._result()
         if not isinstance(learned, Peeled):
-            return learned.layer.hidden(_whole(self._values(X, reset=False, smallest=1)))
+            return learned.layer.hidden(_whole(self._values(X, reset=False, smallest=1), self._names()))
         from unrelu.recovery.layers.inverting import units_of
 
         return units_of(learned.layers[0], self._outputs(X, reset=False, smallest=1), self._seed(), self._watch)
@@ -247,9 +248,13 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         return tags
 
 
-def _whole(values: Any) -> FloatArray:
+def _whole(values: Any, names: Sequence[str] | None) -> FloatArray:
     """The table as doubles, none of them missing."""
     table = np.asarray(values, dtype=np.float64)
-    if not np.isfinite(table).all():
-        raise InvalidDataError("X holds NaN or infinity: layers are found from whole rows. Leave these rows out.")
+    unusable = np.asarray(~np.isfinite(table).all(axis=0))
+    if unusable.any():
+        raise InvalidDataError(
+            f"X holds NaN or infinity in {label_columns(unusable, names)}: layers are found from whole rows. Leave such"
+            " rows out, or the columns."
+        )
     return table

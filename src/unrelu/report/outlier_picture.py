@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import FloatArray
+from unrelu.report.outlier_summary import Judged
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, tidy
 
 if TYPE_CHECKING:
@@ -36,9 +37,24 @@ class OutlierResult:
     simulated: FloatArray
     threshold: float
     false_alarm_rate: float
-    rows: NDArray[np.int64]
+    rows: NDArray[np.intp]
     strangeness: FloatArray
     names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, judged: Judged) -> OutlierResult:
+        """From the verdict on a table."""
+        verdict, d = judged.verdict, len(judged.names)
+        whole = [verdict.cells.whole[row] for row in verdict.top.tolist()]
+        return cls(
+            verdict.scores,
+            verdict.model_scores,
+            verdict.threshold,
+            judged.false_alarm_rate,
+            verdict.top,
+            np.array(whole).reshape(len(whole), d),
+            judged.names,
+        )
 
 
 def outlier_picture(result: OutlierResult) -> Figure:
@@ -113,7 +129,7 @@ def _draw_cells(figure: Figure, axes: Axes, result: OutlierResult) -> None:
     bar.set_label("standard deviations from what\nthe row's other cells predict (grey: missing)", fontsize=9)
 
 
-def _name_cells(axes: Axes, result: OutlierResult, rows: NDArray[np.int64], columns: NDArray[np.intp]) -> None:
+def _name_cells(axes: Axes, result: OutlierResult, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> None:
     left_out = result.strangeness.shape[1] - len(columns)
     title = f"The {len(rows)} strangest rows" if len(rows) > 1 else "The strangest row"
     tidy(axes, title + (f" ({left_out:,} calmer columns left out)" if left_out else ""), "", "row of the table")

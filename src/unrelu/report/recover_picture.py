@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from unrelu.contracts import BoolArray, FloatArray
+from unrelu.contracts import BoolArray, FloatArray, Samples
+from unrelu.estimators import ReLULatentRecovery
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, new_figure, tidy
-from unrelu.report.recover_summary import RecoveredRows, column_shares
-from unrelu.report.table_image import MOST_CELLS, MOST_NAMES, Numbers, evenly, name_columns
+from unrelu.report.recover_summary import column_shares
+from unrelu.report.table_image import MOST_CELLS, MOST_NAMES, cells_of, evenly, name_columns
 from unrelu.samples.columns import names_or_numbers
+from unrelu.validation import floor_per_column
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,32 +46,28 @@ class RecoverResult:
 
     @classmethod
     def of(
-        cls,
-        rows: RecoveredRows,
-        part: Callable[[Numbers, Numbers], FloatArray],
-        floor: FloatArray,
-        names: Sequence[str] | None,
-        most: int = MOST_CELLS,
+        cls, recovery: ReLULatentRecovery, table: Samples, names: Sequence[str] | None, most: int = MOST_CELLS
     ) -> RecoverResult:
-        """From what was recovered; ``part`` gives the table's values in some rows and columns."""
+        """From what was recovered, and the table itself."""
+        rows, report = recovery.rows_, recovery.report_
         n, d = rows.clean.shape
-        table = part(np.arange(n), np.arange(d))
-        differences = table - rows.clean
+        floor = floor_per_column(recovery.floor, d)
+        given = cells_of(table, np.arange(n), np.arange(d))
+        differences = given - rows.clean
         with np.errstate(divide="ignore", invalid="ignore"):
             sizes = differences / rows.noise_scale[:, None]
         told = ~np.isnan(sizes) & ((rows.clean > floor) | (differences != 0.0))
         shown = np.ix_(evenly(n, most), evenly(d, most))
-        seen = max(int((~np.isnan(rows.outliers)).sum()), 1)
         return cls(
-            (table - floor)[shown],
+            (given - floor)[shown],
             (rows.clean - floor)[shown],
             rows.flagged[shown],
             column_shares(rows),
             sizes[told],
             names_or_numbers(names, d),
             n,
-            len(rows.failed),
-            float(rows.flagged.sum() / seen),
+            len(report.bad_rows),
+            report.share_outliers,
         )
 
 

@@ -34,7 +34,7 @@ def with_error(value: float, stderr: float | None) -> str:
 
 def column_table(columns: Sequence[ColumnSummary], most: int = _MOST_COLUMNS) -> Table:
     """Bias and norm of the first columns, and how many more there are."""
-    table = _table("column", "floored", "bias", "norm")
+    table = new_table("column", numbers=("floored", "bias", "norm"))
     floors_differ = len({column.floor for column in columns}) > 1
     if floors_differ:
         table.add_column("floor", justify="right")
@@ -53,7 +53,7 @@ def column_table(columns: Sequence[ColumnSummary], most: int = _MOST_COLUMNS) ->
 
 def correlation_table(pairs: Sequence[CorrelationSummary]) -> Table:
     """Pairs of columns with their correlations."""
-    table = _table("strongest correlations", "")
+    table = new_table("strongest correlations", numbers=("",))
     for pair in pairs:
         table.add_row(Text(f"{pair.first} – {pair.second}"), with_error(pair.correlation, pair.stderr))
     return table
@@ -61,7 +61,7 @@ def correlation_table(pairs: Sequence[CorrelationSummary]) -> Table:
 
 def comparison_table(errors: Mapping[str, MomentErrors], seconds: Mapping[str, float]) -> Table:
     """Errors of several estimates of the same moments, side by side."""
-    table = _table("error (RMS) of", "mean", "std", "correlation", "time")
+    table = new_table("error (RMS) of", numbers=("mean", "std", "correlation", "time"))
     for name, error in errors.items():
         time = f"{1e3 * seconds[name]:.1f} ms" if name in seconds else ""
         table.add_row(Text(name), f"{error.mean:.3f}", f"{error.std:.3f}", f"{error.correlation:.3f}", time)
@@ -78,9 +78,11 @@ def fact_table(facts: Mapping[str, str]) -> Table:
     return table
 
 
-def _table(first: str, *others: str) -> Table:
+def new_table(*texts: str, numbers: Sequence[str] = ()) -> Table:
+    """A table in our style: columns of text, which may break, then columns of numbers, which do not."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(first, overflow="fold")
-    for name in others:
+    for name in texts:
+        table.add_column(name, overflow="fold")
+    for name in numbers:
         table.add_column(name, justify="right", no_wrap=True)
     return table
