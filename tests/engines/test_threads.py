@@ -128,7 +128,7 @@ def test_a_forked_process_gets_threads_of_its_own():
     assert in_a_child(lambda: map_in_threads(abs, [-1, -2, -3]) == [1, 2, 3])
 
 
+@several_cores
 def test_one_pool_per_process():
-    if available_cores() > 1:
-        assert local._pool(os.getpid()) is local._pool(os.getpid())
-        assert local._pool(os.getpid())._max_workers == available_cores()
+    assert local._pool(os.getpid()) is local._pool(os.getpid())
+    assert local._pool(os.getpid())._max_workers == available_cores()
