@@ -6,12 +6,19 @@ import time
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from unrelu.engines import local
 from unrelu.engines.local import available_cores, map_in_threads
 
+# Workers of the suite may use all cores, as users may: only BLAS is held to one thread there (tests/conftest.py).
 several_cores = pytest.mark.skipif(available_cores() < 2, reason="with one core everything runs in the caller")
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+
+
+@pytest.mark.skipif("PYTEST_XDIST_WORKER" not in os.environ, reason="only where the suite has workers")
+def test_workers_share_the_cores():
+    assert {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"} == {1}
 
 
 def test_results_come_in_the_order_of_the_items():
