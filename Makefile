@@ -3,6 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3 || command -v pyth
 BIN := .venv/bin
 READY := .venv/.ready
 BENCH_READY := .venv/.ready-benchmark
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal  # one worker for each core; tests/conftest.py gives each its share
 
 .PHONY: help setup demo test test-all lint bench clean
 
@@ -35,10 +36,10 @@ lint: setup
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-all: lint
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 bench: $(BENCH_READY)
 	$(BIN)/python -m benchmarks

@@ -36,6 +36,7 @@ def memory():
     return digits_memory.main(["--rows", "40", "--learned", "500"])
 
 
+@pytest.mark.slow
 def test_corrupted_images_are_recalled(memory):
     errors, replaced = memory.images.errors(), memory.images.errors_where_replaced()
     rivals = ("nearest row learned", "PCA", "least squares", "median filter")
@@ -46,6 +47,7 @@ def test_corrupted_images_are_recalled(memory):
     assert memory.images.share_right > 0.85
 
 
+@pytest.mark.slow
 def test_a_network_reads_from_recalled_activations_as_from_clean_ones(memory):
     errors, accuracy = memory.activations.errors(), memory.accuracy
     assert errors["recalled"] < 0.2 * errors["corrupted"]
@@ -57,6 +59,7 @@ def test_a_network_reads_from_recalled_activations_as_from_clean_ones(memory):
     assert accuracy["recalled"] > accuracy["clean"] - 0.05
 
 
+@pytest.mark.slow
 def test_the_memory_picture_is_drawn(memory, tmp_path):
     digits_memory.draw(memory, str(tmp_path / "memory.png"), digits=3)
     assert (tmp_path / "memory.png").read_bytes().startswith(b"\x89PNG")

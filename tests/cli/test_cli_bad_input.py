@@ -104,15 +104,25 @@ def test_an_output_in_a_folder_without_permission_is_refused(run, refused, folde
     elif not closed.exists():
         pytest.skip("no folder here refuses root")
     line = refused(run("fit", table, "-o", closed / "out.npz"))
-    assert "not writable" in line or "Cannot write" in line
+    assert ("Cannot write" if closed == Path("/sys") else "not writable") in line
 
 
-@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz", "rows.parquet", "rows.feather", "rows.npy"])
-def test_a_full_disk_leaves_nothing_of_a_table(program, refused, folder, model, name):
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("rows.csv", "rows.csv: File too large"),
+        ("rows.csv.gz", "rows.csv.gz: File too large"),
+        ("rows.parquet", "rows.parquet: File too large"),
+        ("rows.feather", "rows.feather: File too large"),
+        ("rows.npy", "is the disk full?"),  # numpy says no more than that it wrote too little
+    ],
+)
+def test_a_full_disk_leaves_nothing_of_a_table(program, refused, folder, model, name, words):
     result = program("sample", model, "-n", 2000, "-o", name, preexec_fn=_small_files_only)
     line = refused(result)
-    assert "Cannot write" in line or "No space left" in line
+    assert "Cannot write" in line
     assert name in line
+    assert words in line
     assert os.listdir(folder) == [model.name]
 
 

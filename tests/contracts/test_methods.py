@@ -46,8 +46,9 @@ class TestEveryMethod:
         fit(name, table)
         np.testing.assert_array_equal(table, before)
 
-    @pytest.mark.parametrize("block_rows", [1, 7, 1000, 1999])
-    def test_does_not_depend_on_the_blocks(self, name, table, block_rows):
+    @pytest.mark.parametrize(("rows", "block_rows"), [(300, 1), (600, 7), (2000, 1000), (2000, 1999)])
+    def test_does_not_depend_on_the_blocks(self, name, table, rows, block_rows):
+        table = table[:rows]
         samples = ArraySamples(table, block_rows=block_rows)
         assumptions = Assumptions((0.0,) * 4)
         learned = methods.method_named(name).learn(SampleEvidence(samples, LocalEngine()), assumptions)

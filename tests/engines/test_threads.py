@@ -6,12 +6,19 @@ import time
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from unrelu.engines import local
 from unrelu.engines.local import available_cores, map_in_threads
 
+# Workers of the suite may use all cores, as users may: only BLAS is held to one thread there (tests/conftest.py).
 several_cores = pytest.mark.skipif(available_cores() < 2, reason="with one core everything runs in the caller")
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+
+
+@pytest.mark.skipif("PYTEST_XDIST_WORKER" not in os.environ, reason="only where the suite has workers")
+def test_workers_share_the_cores():
+    assert {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"} == {1}
 
 
 def test_results_come_in_the_order_of_the_items():
@@ -128,7 +135,7 @@ def test_a_forked_process_gets_threads_of_its_own():
     assert in_a_child(lambda: map_in_threads(abs, [-1, -2, -3]) == [1, 2, 3])
 
 
+@several_cores
 def test_one_pool_per_process():
-    if available_cores() > 1:
-        assert local._pool(os.getpid()) is local._pool(os.getpid())
-        assert local._pool(os.getpid())._max_workers == available_cores()
+    assert local._pool(os.getpid()) is local._pool(os.getpid())
+    assert local._pool(os.getpid())._max_workers == available_cores()

@@ -13,7 +13,7 @@ CORRELATIONS += [-r for r in CORRELATIONS if r != 0.0]
 @pytest.mark.parametrize("r", CORRELATIONS)
 def test_agrees_with_quadrature(r):
     rng = np.random.default_rng(7)
-    for h, k in rng.normal(scale=1.8, size=(12, 2)):
+    for h, k in rng.normal(scale=1.8, size=(5, 2)):
         assert upper_orthant(h, k, r) == pytest.approx(bivariate.upper_orthant(h, k, r), abs=2e-14)
 
 

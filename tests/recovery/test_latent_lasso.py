@@ -54,8 +54,18 @@ def test_c_is_found_up_to_the_papers_error(size):
     found = unrelu.recover_latent(A, b, v, LatentLasso(norm=size)).latent
     # z has standard deviation below size; 6 standard errors of 4 coefficients over mu = 1/2
     assert np.linalg.norm(found - c) < 6 * size * np.sqrt(4 / 20000) / 0.5
-    wrong = unrelu.recover_latent(A, b + 1.0, np.maximum(A @ c + b + 1.0, 0.0), LatentLasso(norm=0.1)).latent
-    assert np.linalg.norm(wrong - c) > 0.1 * size or size == 1.0
+
+
+def test_a_wrong_norm_is_wrong():
+    """So that the test above is one of ``norm``, which only matters with a bias."""
+    A, b, c, *_ = reference.draw(np.random.default_rng(1), 20000, 4, norm=2.0)
+    v = np.maximum(A @ c + b + 1.0, 0.0)
+    errors = {
+        size: np.linalg.norm(unrelu.recover_latent(A, b + 1.0, v, LatentLasso(norm=size)).latent - c)
+        for size in (0.1, 2.0)
+    }
+    assert errors[2.0] < 6 * 2.0 * np.sqrt(4 / 20000) / 0.5
+    assert errors[0.1] > 2 * errors[2.0]
 
 
 def test_mean_slope_is_stein_s():
@@ -122,7 +132,7 @@ def test_bad_layers_and_priors():
 
 def test_a_layer_that_is_off():
     A, _, _, v, _ = reference.draw(np.random.default_rng(6), 30, 2)
-    with pytest.raises((InvalidDataError, InvalidParameterError)):
+    with pytest.raises(InvalidDataError, match="The layer is off nearly everywhere"):
         unrelu.recover_latent(A, np.full(30, -50.0), v, "lasso")
 
 

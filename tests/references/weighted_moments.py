@@ -46,6 +46,7 @@ def estimate(mhat: np.ndarray, n: float, a1: float, a2: float, near: float) -> t
         mean, v, g = expectations(a1, a2, r)
         return n * float(g @ np.linalg.solve(v, mhat - mean)) - r / (1.0 - r * r)
 
-    r = brentq(score, max(near - 0.15, -0.96), min(near + 0.15, 0.96), xtol=1e-12)
+    width = 0.15 * (1.0 - near * near)  # eight standard errors at n = 3000; beyond .95 the statistics are dependent
+    r = brentq(score, near - width, near + width, xtol=1e-12)
     _, v, g = expectations(a1, a2, r)
     return r, float(g @ np.linalg.solve(v, g))

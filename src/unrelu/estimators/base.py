@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from unrelu import storage
-from unrelu.contracts import Assumptions, FloatArray, Samples, Watch, unwatched
+from unrelu.contracts import Assumptions, FloatArray, Samples, Step, Watch, unwatched
 from unrelu.distribution import generator
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError, InvalidParameterError
@@ -90,10 +90,7 @@ class FloorEstimator(BaseEstimator):
         """The table as an array of numbers, no copy where it is one; infinite values are judged while reading."""
         if isinstance(X, Samples):
             self._check_columns(X, reset)
-            rows = np.concatenate([block.values for block in X.blocks()])
-            if len(rows) < smallest:
-                raise InvalidDataError(f"The table has {counted(len(rows), 'row')}, and at least {smallest} are needed.")
-            return rows
+            return self._read(X, smallest)
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.float64), np.nan)
         _refuse_times(X)
@@ -108,6 +105,17 @@ class FloorEstimator(BaseEstimator):
         if values.dtype == object:
             raise InvalidDataError(_text_cell(X) or "The table holds something other than numbers.")
         return values
+
+    def _read(self, samples: Samples, smallest: int) -> NDArray[Any]:
+        """All rows in memory."""
+        blocks, done = [], 0
+        for block in samples.blocks():
+            blocks.append(block.values)
+            done = block.first_row + len(block.values)
+            self._watch(Step("Reading rows", done, samples.n_rows, f"{done:,} rows"))
+        if done < max(smallest, 1):
+            raise InvalidDataError(f"The table has {counted(done, 'row')}, and at least {smallest} are needed.")
+        return np.concatenate(blocks)
 
     def _floats(self, X: Any, *, reset: bool, smallest: int = 2) -> NDArray[Any]:
         """The same as floats that were screened: none is infinite, or below its floor."""

@@ -1,0 +1,14 @@
+"""What holds for every test: workers that run beside each other share the cores, so each gets one BLAS thread."""
+
+from __future__ import annotations
+
+import os
+
+from threadpoolctl import threadpool_limits
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # For libraries that are loaded from now on, and for programs that tests start.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    # For those that a plugin of pytest has loaded before.
+    threadpool_limits(1, user_api="blas")
