@@ -92,7 +92,7 @@ class FloorEstimator(BaseEstimator):
             self._check_columns(X, reset)
             rows = np.concatenate([block.values for block in X.blocks()])
             if len(rows) < smallest:
-                raise InvalidDataError(f"The table has {counted(len(rows), 'row')}, and at least {smallest} are needed.")
+                raise InvalidDataError(f"The table has {counted(len(rows), 'row')}: at least {smallest} are needed.")
             return rows
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.float64), np.nan)
