@@ -126,8 +126,8 @@ def _space(fit: MatrixFit, T: FloatArray, so_far: Peeled, where: str) -> Subspac
     rows = T[determined]
     if len(rows) < ROWS_PER_UNIT * p:
         raise CannotPeelError(
-            f"{where}{len(rows):,} of {len(T):,} rows have enough outputs above 0 to determine {p} hidden units;"
-            f" {ROWS_PER_UNIT * p} such rows are needed. Lower the width, or add rows.",
+            f"{where}{len(rows):,} of {len(T):,} rows have enough outputs above the floor to determine {p} hidden"
+            f" units; {ROWS_PER_UNIT * p} such rows are needed. Lower the width, or add rows.",
             so_far,
             fit.report,
         )
