@@ -22,8 +22,12 @@ from scipy.stats import rankdata
 from sklearn.covariance import MinCovDet
 
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, methods, metrics, synthetic
+from unrelu.contracts import Assumptions
+from unrelu.engines.local import LocalEngine
 from unrelu.errors import UnreluError
+from unrelu.evidence import SampleEvidence
 from unrelu.robust.detection import OutlierScores
+from unrelu.samples import ArraySamples
 
 N = 20_000
 DIMENSIONS = (5, 20)
@@ -199,17 +203,18 @@ def measure_robust(
     """Error, area under the ROC curve, false flags over their nominal share, and seconds."""
     start = time.perf_counter()
     try:
-        learner = RectifiedGaussianLearner(method="robust").fit(rows)
+        evidence = SampleEvidence(ArraySamples(rows, block_rows=len(rows)), LocalEngine())
+        learned = methods.Robust().learn(evidence, Assumptions((0.0,) * rows.shape[1]))
     except UnreluError:
         return math.inf, math.nan, math.nan, math.nan
     seconds = time.perf_counter() - start
-    scorer = OutlierScores.of(learner._result())
+    scorer = OutlierScores.of(learned)
     score = scorer.score(rows)
     if is_outlier.any():
         auc, false_flags = area(score, is_outlier), math.nan
     else:
         auc, false_flags = math.nan, float(np.mean(scorer.p_value(score) < FLAG_BELOW)) / FLAG_BELOW
-    return error(learner.distribution_, truth), auc, false_flags, seconds
+    return error(learned.distribution, truth), auc, false_flags, seconds
 
 
 def error(learned: RectifiedGaussian, truth: RectifiedGaussian) -> float:

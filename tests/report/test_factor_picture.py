@@ -9,6 +9,7 @@ from matplotlib.colors import to_rgba
 import unrelu
 from unrelu.report.factor_picture import FactorResult, component_order, factor_picture
 from unrelu.report.pictures import HIDDEN, NAIVE, rendered
+from unrelu.samples import ArraySamples
 
 pytestmark = pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
 
@@ -26,13 +27,9 @@ def recovered(n=120, d=12, k=2, rank=None, names=None, floor=0.0, weak=(), missi
     return recovery, table, hidden + floor
 
 
-def cells_of(table):
-    return lambda rows, columns: table[np.ix_(rows, columns)]
-
-
 def result_of(**options):
     recovery, table, _ = recovered(**options)
-    return FactorResult.of(recovery, cells_of(table))
+    return FactorResult.of(recovery, ArraySamples(table))
 
 
 def panels(figure):
@@ -49,7 +46,7 @@ def test_kinds_of_pictures(kind, start):
 
 def test_the_cells_are_those_of_the_table_and_of_T():
     recovery, table, hidden = recovered(floor=0.5, missing=0.03)
-    result = FactorResult.of(recovery, cells_of(table))
+    result = FactorResult.of(recovery, ArraySamples(table))
     rows, columns = component_order(recovery)
     np.testing.assert_array_equal(result.order, columns)
     np.testing.assert_allclose(result.hidden, hidden[np.ix_(rows, columns)] - 0.5, atol=1e-6)
@@ -82,7 +79,7 @@ def test_columns_of_any_unit_are_seen_alike():
     recovery, table, _ = recovered()
     small = unrelu.ReLUMatrixRecovery(2).fit(table * 1e-3)
     one, two = (
-        panels(factor_picture(FactorResult.of(r, cells_of(x))))["Recovered"].images[0].get_array()
+        panels(factor_picture(FactorResult.of(r, ArraySamples(x))))["Recovered"].images[0].get_array()
         for r, x in ((recovery, table), (small, table * 1e-3))
     )
     np.testing.assert_allclose(one, two, atol=0.02)
@@ -90,7 +87,7 @@ def test_columns_of_any_unit_are_seen_alike():
 
 def test_bars_are_the_components_in_table_order():
     recovery, table, _ = recovered(names=["As", "Pb", "$x$", *"defghijkl"])
-    figure = factor_picture(FactorResult.of(recovery, cells_of(table)))
+    figure = factor_picture(FactorResult.of(recovery, ArraySamples(table)))
     bars = [axes for axes in figure.axes if axes.containers]
     assert [axes.get_ylabel().split()[0] for axes in bars] == ["c0", "c1"]
     for axes, row in zip(bars, recovery.components_, strict=True):
@@ -107,7 +104,7 @@ def test_bars_are_the_components_in_table_order():
 @pytest.mark.parametrize(("d", "k"), [(70, 2), (20, 7)])
 def test_many_columns_or_components_are_an_image(d, k):
     recovery, table, _ = recovered(n=200, d=d, k=k)
-    figure = factor_picture(FactorResult.of(recovery, cells_of(table)))
+    figure = factor_picture(FactorResult.of(recovery, ArraySamples(table)))
     assert not any(axes.containers for axes in figure.axes)
     np.testing.assert_array_equal(panels(figure)["Components"].images[0].get_array(), recovery.components_)
     rendered(figure)
@@ -130,25 +127,21 @@ def test_weak_columns_are_marked_where_they_are():
 def test_the_choice_of_the_rank_is_shown_where_there_was_one():
     assert "Choice of the rank" not in panels(factor_picture(result_of()))
     recovery, table, _ = recovered(rank="auto")
-    result = FactorResult.of(recovery, cells_of(table))
+    result = FactorResult.of(recovery, ArraySamples(table))
     axes = panels(factor_picture(result))["Choice of the rank"]
     every, chosen = axes.lines
-    np.testing.assert_array_equal(every.get_xydata(), recovery.report_.rank_errors)
-    assert chosen.get_xdata() == [recovery.rank_]
-    assert axes.texts[0].get_text() == f"chosen: {recovery.rank_}"
+    np.testing.assert_array_equal(every.get_xydata(), recovery.report_.component_errors)
+    assert chosen.get_xdata() == [recovery.n_components_]
+    assert axes.texts[0].get_text() == f"chosen: {recovery.n_components_}"
 
 
 def test_large_tables_are_thinned_out_evenly():
     recovery, table, _ = recovered(n=1000, d=300, k=1)
-    asked = []
-
-    def part(rows, columns):
-        asked.append((rows, columns))
-        return table[np.ix_(rows, columns)]
-
-    result = FactorResult.of(recovery, part)
-    rows, columns = asked[0]
-    assert (len(rows), len(columns)) == (240, 240)
+    numbers = np.arange(table.size, dtype=float).reshape(table.shape)  # every cell says where it is
+    result = FactorResult.of(recovery, ArraySamples(numbers))
+    assert result.table.shape == (240, 240)
+    rows, columns = (result.table[:, 0] // 300).astype(int), (result.table[0] % 300).astype(int)
+    np.testing.assert_array_equal(result.table, numbers[np.ix_(rows, columns)])
     every_row, every_column = component_order(recovery)
     places = np.argsort(every_row)[rows]
     assert (places[0], places[-1]) == (0, 999)
@@ -164,7 +157,7 @@ def test_small_and_odd_tables_can_be_drawn():
     hidden = np.outer(np.linspace(-1.0, 2.0, 5), [1.0, 2.0, -1.0]) + 0.5
     table = np.maximum(hidden, 0.0)
     recovery = unrelu.ReLUMatrixRecovery(1).fit(table)
-    figure = factor_picture(FactorResult.of(recovery, cells_of(table)))
+    figure = factor_picture(FactorResult.of(recovery, ArraySamples(table)))
     assert rendered(figure).startswith(b"\x89PNG")
     recovery.feature_names_in_ = np.array(["a very long name of a column", "µg/l", "b"], dtype=object)
-    assert rendered(factor_picture(FactorResult.of(recovery, cells_of(table))))
+    assert rendered(factor_picture(FactorResult.of(recovery, ArraySamples(table))))

@@ -9,31 +9,28 @@ from matplotlib.colors import to_rgba
 import unrelu
 from unrelu.report.pictures import HIDDEN, NAIVE, rendered
 from unrelu.report.recover_picture import RecoverResult, recover_picture
-from unrelu.report.recover_summary import RecoveredRows
+from unrelu.samples import ArraySamples
 
 pytestmark = pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
 
 
 def recovered(n=30, d=16, k=2, floor=0.0, bad=(), noise=0.05):
-    """(rows, table, clean) of a random layer, with 10 % outliers and a few missing values."""
+    """(recovery, table, clean) of a random layer, with 10 % outliers and a few missing values."""
     rng = np.random.default_rng(0)
     weights, bias = rng.standard_normal((d, k)), 0.5 + 0.3 * rng.standard_normal(d) + floor
     clean = np.maximum(rng.standard_normal((n, k)) @ weights.T + bias, floor)
     table = clean + noise * rng.standard_normal((n, d))
     table[rng.random((n, d)) < 0.1] += 5.0
     table[rng.random((n, d)) < 0.02] = np.nan
-    rows = RecoveredRows.empty(n, d, k)
-    rows.failed.update(dict.fromkeys(bad, "is bad."))
-    for row, result in enumerate(unrelu.ReLULatentRecovery(weights, bias, floor=floor).recover(table)):
-        if row not in bad:
-            rows.keep(row, result)
-    return rows, table, clean
+    table[list(bad)] = floor  # the layer is off: nothing tells what is behind it
+    recovery = unrelu.ReLULatentRecovery(weights, bias, floor=floor)
+    recovery.recover(table, skip_bad_rows=True)
+    return recovery, table, clean
 
 
 def result_of(names=None, floor=0.0, most=240, **options):
-    rows, table, _ = recovered(floor=floor, **options)
-    d = table.shape[1]
-    return RecoverResult.of(rows, lambda r, c: table[np.ix_(r, c)], np.full(d, floor), names, most)
+    recovery, table, _ = recovered(floor=floor, **options)
+    return RecoverResult.of(recovery, ArraySamples(table), names, most)
 
 
 def panels(figure):
@@ -50,8 +47,8 @@ def test_kinds_of_pictures(kind, start):
 
 
 def test_the_cells_are_those_of_the_table():
-    rows, table, clean = recovered(floor=0.5, bad=(4,))
-    result = RecoverResult.of(rows, lambda r, c: table[np.ix_(r, c)], np.full(16, 0.5), None)
+    recovery, table, clean = recovered(floor=0.5, bad=(4,))
+    rows, result = recovery.rows_, RecoverResult.of(recovery, ArraySamples(table), None)
     np.testing.assert_array_equal(result.given, table - 0.5)
     good = np.delete(np.arange(30), 4)
     assert np.median(np.abs(result.clean + 0.5 - clean)[good]) < 0.05
@@ -69,7 +66,8 @@ def test_the_cells_are_those_of_the_table():
 
 
 def test_outliers_are_counted_by_column():
-    rows, table, _ = recovered()
+    recovery, table, _ = recovered()
+    rows = recovery.rows_
     result = result_of(names=["As", "$x$", *"cdefghijklmnop"])
     axes = panels(recover_picture(result))["Outliers by column"]
     seen = (~np.isnan(table)).sum(axis=0)
@@ -80,7 +78,8 @@ def test_outliers_are_counted_by_column():
 
 
 def test_residuals_are_in_noise_scales():
-    rows, table, _ = recovered()
+    recovery, table, _ = recovered()
+    rows = recovery.rows_
     result = result_of()
     scaled = ((table - rows.clean) / rows.noise_scale[:, None])[~np.isnan(table)]
     np.testing.assert_allclose(np.sort(result.sizes), np.sort(scaled))
@@ -98,7 +97,8 @@ def test_residuals_are_in_noise_scales():
 
 
 def test_values_at_the_floor_say_nothing_of_the_noise():
-    rows, table, _ = recovered(noise=0.0)
+    recovery, table, _ = recovered(noise=0.0)
+    rows = recovery.rows_
     result = result_of(noise=0.0)
     silent = (rows.clean == 0.0) & (table == 0.0)
     assert silent.sum() > 20
@@ -113,7 +113,7 @@ def test_large_tables_are_thinned_out_and_odd_ones_drawn():
     assert panels(figure)["Given"].get_xlim() == (-0.5, 39.5)
     assert panels(figure)["Given"].get_ylim() == (49.5, -0.5)
     assert rendered(figure)
-    rows = RecoveredRows.empty(1, 2, 1)
-    rows.keep(0, unrelu.recover_latent([[1.0], [2.0]], [0.0, 0.0], [1.0, 2.0]))
-    one = RecoverResult.of(rows, lambda r, c: np.array([[1.0, 2.0]])[np.ix_(r, c)], np.zeros(2), ["a" * 40, "µg/l"])
+    recovery = unrelu.ReLULatentRecovery([[1.0], [2.0]], [0.0, 0.0])
+    recovery.recover([[1.0, 2.0]])
+    one = RecoverResult.of(recovery, ArraySamples(np.array([[1.0, 2.0]])), ["a" * 40, "µg/l"])
     assert rendered(recover_picture(one)).startswith(b"\x89PNG")

@@ -8,6 +8,7 @@ import pytest
 from unrelu import RectifiedGaussian
 from unrelu.contracts import Assumptions, Block
 from unrelu.engines.local import LocalEngine
+from unrelu.errors import InvalidDataError
 from unrelu.evidence import SampleEvidence
 from unrelu.robust.components import (
     IndependentComponent,
@@ -17,9 +18,11 @@ from unrelu.robust.components import (
     column_edges,
     gaussian_from,
 )
-from unrelu.robust.mixture import Mixture, MixtureQuestion, settle
+from unrelu.robust.mixture import Mixture, MixtureQuestion, settle, settle_on_all
+from unrelu.robust.selection import ColumnEvidence
 from unrelu.robust.table import prior_record
 from unrelu.samples import ArraySamples
+from unrelu.statistics.subsample import SubsampleQuestion
 
 GENUINE = RectifiedGaussian([0.3, -0.5, 1.0], [[1.0, 0.5, 0.2], [0.5, 1.5, -0.3], [0.2, -0.3, 0.8]])
 OUTLIERS = RectifiedGaussian([2.0, 2.0, 2.0], np.eye(3))
@@ -252,7 +255,58 @@ class TestEM:
         np.testing.assert_allclose(parts.mixture.main_component.bias, whole.mixture.main_component.bias, atol=1e-8)
 
 
+class TestAllRows:
+    def sampled(self, table, size):
+        return evidence(table).collect(SubsampleQuestion.under(Assumptions((0.0,) * 3), size, 0))
+
+    def test_rows_beyond_the_sample_are_read_until_they_agree(self, table, mixture):
+        sample, steps = self.sampled(table, 500), []
+        settled = settle(evidence(sample.values), mixture, 40)
+        found, rounds = settle_on_all(evidence(table), settled, sample, steps.append)
+        assert 1 <= len(steps) == rounds - settled.rounds
+        assert [step.done for step in steps] == list(range(1, len(steps) + 1))
+        assert {step.stage for step in steps} == {"Reading all rows"}
+        expected = settle(evidence(table), settled.mixture, len(steps)).mixture
+        np.testing.assert_array_equal(found.shares, expected.shares)
+
+    def test_a_sample_of_all_rows_needs_no_more_rounds(self, table, mixture):
+        sample, steps = self.sampled(table, len(table)), []
+        settled = settle(evidence(table), mixture, 5)
+        assert settle_on_all(evidence(table), settled, sample, steps.append) == (settled.mixture, 5)
+        assert steps == []
+
+    def test_evidence_on_some_columns(self, table):
+        samples = ArraySamples(table, feature_names=["As", "Pb", "Cd"], block_rows=700)
+        some = ColumnEvidence(SampleEvidence(samples, LocalEngine()), np.array([2, 0]))
+        assert some.feature_names == ("Cd", "As")
+        question = SubsampleQuestion(10, 0, (0.0, 0.0), (0.0, 0.0))
+        found = some.collect(question)
+        np.testing.assert_array_equal(found.values, table[found.rows][:, [2, 0]])
+
+
 class TestParts:
+    def test_groups_are_told_from_the_genuine_rows_down(self, of_all_kinds):
+        shy = Mixture(of_all_kinds.components, np.array([0.1, 0.2, 0.5, 0.2]))
+        kinds = ["gaussian", "independent", "repeated row", "unexplained"]
+        assert [group.kind for group in shy.groups] == kinds
+        assert [group.share for group in shy.groups] == [0.1, 0.5, 0.2, 0.2]
+
+    def test_parts_that_do_not_fit_together_are_refused(self, of_all_kinds):
+        with pytest.raises(InvalidDataError, match=r"shares has shape \(3,\) for 4 components"):
+            Mixture(of_all_kinds.components, np.ones(3) / 3)
+        narrow = RepeatedRowComponent(np.zeros(2), np.zeros(2), 0.0)
+        with pytest.raises(InvalidDataError, match="different numbers of columns"):
+            of_all_kinds.with_component(narrow, 0.1)
+        for columns in ([0, 1, 1], [0, 1, 5], [-1, 0, 1], [0, 1]):
+            with pytest.raises(InvalidDataError, match="columns holds"):
+                of_all_kinds.check_columns(np.array(columns), 5)
+        of_all_kinds.check_columns(np.array([4, 0, 2]), 5)
+
+    def test_finished_mixtures_judge_alike_without_a_prior(self, of_all_kinds, table):
+        finished = of_all_kinds.finished()
+        np.testing.assert_array_equal(finished.joint(table[:50]), of_all_kinds.joint(table[:50]))
+        assert finished.main_component.setting.prior is None
+
     def test_main_is_the_largest_gaussian(self, of_all_kinds, mixture):
         assert mixture.main == 0
         assert Mixture(mixture.components, np.array([0.2, 0.8])).main == 1

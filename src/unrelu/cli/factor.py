@@ -26,6 +26,8 @@ from unrelu.cli.options import (
 from unrelu.cli.outcome import Answer, command
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from unrelu.contracts import FloatArray
     from unrelu.estimators import ReLUMatrixRecovery
 
@@ -127,7 +129,7 @@ def _answer(job: Job, recovery: ReLUMatrixRecovery, state: Path | None) -> Answe
         iterations, residual = report.resumed
         resumed = {"iteration": iterations, "residual": residual}
         told = [f"Resumed at iteration {iterations:,}, residual {residual:.3g}."]
-    shown = [
+    shown: list[str | Table] = [
         f"Recovered the matrix behind {report.n_rows:,} x {report.n_features:,} values in {job.seconds:.2f} s.",
         *told,
         *factor_tables(recovery),

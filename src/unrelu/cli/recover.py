@@ -26,6 +26,8 @@ from unrelu.cli.outcome import Answer, command
 from unrelu.errors import InputFileError, InvalidParameterError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from unrelu.cli.recover_layer import KnownLayer
     from unrelu.estimators import ReLULatentRecovery
     from unrelu.recovery.latent.contracts import LatentMethod
@@ -170,9 +172,9 @@ def _recovery(layer: KnownLayer, options: _Options, tolerance: float, seed: int)
     from unrelu.estimators import ReLULatentRecovery
 
     method = options.chosen(fitted=layer.fitted)
-    common = {"floor": layer.floor, "floor_tolerance": tolerance, "random_state": seed}
+    known = layer.weights, layer.bias, method
     try:
-        return ReLULatentRecovery(layer.weights, layer.bias, method, **common).fit()
+        return ReLULatentRecovery(*known, floor=layer.floor, floor_tolerance=tolerance, random_state=seed).fit()
     except InvalidParameterError as error:
         raise InvalidParameterError(f"{layer.path}: {error}") from error
 
@@ -184,7 +186,7 @@ def _answer(job: Job, recovery: ReLULatentRecovery, layer: KnownLayer) -> Answer
 
     columns = strangest_columns(recovery.rows_, layer.names)
     done = int(recovery.rows_.done.sum())
-    shown = [
+    shown: list[str | Table] = [
         f"Recovered {counted(done, 'row')} through {layer.path} in {job.seconds:.2f} s.",
         fact_table(recovery_facts(recovery)),
         *([outlier_table(columns)] if columns else []),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from unrelu.storage import FilePath
 
 _LARGEST_WEIGHT = 1e100
+
+Table: TypeAlias = ArrayLike | Samples
+"""An array, a data frame, or rows that are read block by block, such as those of files."""
 
 
 class FloorEstimator(BaseEstimator):
@@ -114,7 +117,7 @@ class FloorEstimator(BaseEstimator):
             done = block.first_row + len(block.values)
             self._watch(Step("Reading rows", done, samples.n_rows, f"{done:,} rows"))
         if done < max(smallest, 1):
-            raise InvalidDataError(f"The table has {counted(done, 'row')}, and at least {smallest} are needed.")
+            raise InvalidDataError(f"The table has {counted(done, 'row')}: at least {smallest} are needed.")
         return np.concatenate(blocks)
 
     def _floats(self, X: Any, *, reset: bool, smallest: int = 2) -> NDArray[Any]:

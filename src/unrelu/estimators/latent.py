@@ -15,7 +15,7 @@ from sklearn.base import TransformerMixin
 from unrelu.contracts import BoolArray, FloatArray, Samples
 from unrelu.distribution import RectifiedGaussian, generator
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.estimators.base import FloorEstimator
+from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.estimators.matrix import ReLUMatrixRecovery
 from unrelu.recovery.latent.contracts import LatentMethod, LatentReport, LatentResult, LatentRows, Layer
 from unrelu.recovery.latent.methods import latent_method
@@ -176,11 +176,11 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         self.report_ = report_on(self.rows_, method)
         return self
 
-    def transform(self, V: ArrayLike, skip_bad_rows: bool = False) -> FloatArray:
+    def transform(self, V: Table, skip_bad_rows: bool = False) -> FloatArray:
         """Latent vectors, one row per row of V; NaN for rows that are skipped."""
         return self._recovered(V, skip_bad_rows).latent
 
-    def denoise(self, V: ArrayLike, skip_bad_rows: bool = False) -> FloatArray:
+    def denoise(self, V: Table, skip_bad_rows: bool = False) -> FloatArray:
         """The outputs without noise and outliers: max(floor, A c + b); NaN for rows that are skipped."""
         return self._recovered(V, skip_bad_rows).clean
 
@@ -193,7 +193,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
             )
         return layer.output(latent) + self._floors()
 
-    def recover(self, V: ArrayLike, skip_bad_rows: bool = False) -> list[LatentResult | None]:
+    def recover(self, V: Table, skip_bad_rows: bool = False) -> list[LatentResult | None]:
         """Everything about each row of V, an array, a data frame or rows read in blocks; kept as :attr:`results_`.
 
         Rows from which nothing can be recovered are an error. With ``skip_bad_rows`` they have no result, and
@@ -269,7 +269,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
 
 def recall(
     model: Any,
-    V: ArrayLike,
+    V: Table,
     method: str | LatentMethod = "robust",
     *,
     n_components: int | None = None,

@@ -16,7 +16,7 @@ from unrelu.contracts import Assumptions, FloatArray, LearningReport
 from unrelu.distribution import RandomState, RectifiedGaussian
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidParameterError
-from unrelu.estimators.base import FloorEstimator
+from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.evidence import RecordedEvidence, SampleEvidence
 from unrelu.learning import Learned
 from unrelu.methods import Method, method_named
@@ -96,7 +96,7 @@ class RectifiedGaussianLearner(FloorEstimator):
 
     # --- learning ---------------------------------------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
+    def fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
         """Learn from the rows of X, forgetting any earlier rows.
 
         X is an array, a data frame, or rows that are read block by block (:func:`unrelu.samples.open_samples`).
@@ -112,7 +112,7 @@ class RectifiedGaussianLearner(FloorEstimator):
         self._learned = learned
         return self
 
-    def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
+    def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
         """Add the rows of X to those seen before. The model is solved when an attribute is next asked for.
 
         >>> import numpy as np
@@ -225,7 +225,7 @@ class RectifiedGaussianLearner(FloorEstimator):
             raise AttributeError(f"A learner with method {self.method!r} keeps no record: use method='one_pass'.")
         return self._record
 
-    def score_samples(self, X: ArrayLike) -> FloatArray:
+    def score_samples(self, X: Table) -> FloatArray:
         """Log density of each row: density of the values above the floor, probability of the others to be at it.
 
         NaN cells are integrated over. A column that is constant in the model adds 0, or -10,000 where a cell differs.
@@ -234,7 +234,7 @@ class RectifiedGaussianLearner(FloorEstimator):
         samples = self._rows(X, reset=False, smallest=1)
         return scored_rows(samples, model.table_log_density, assumptions.lowest, self._watch)
 
-    def score(self, X: ArrayLike, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
+    def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
         """Mean log density of the rows.
 
         >>> import unrelu

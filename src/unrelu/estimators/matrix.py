@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.estimators.base import FloorEstimator
+from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.kernels.row_block import LARGEST
 from unrelu.recovery.matrix.cells import Cells, DenseCells, SparseCells
 from unrelu.recovery.matrix.contracts import MatrixMethod, MatrixReport
@@ -142,7 +142,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
 
     # --- fitting ----------------------------------------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: Any = None, *, state: FilePath | None = None) -> Self:  # noqa: ARG002
+    def fit(self, X: Table, y: Any = None, *, state: FilePath | None = None) -> Self:  # noqa: ARG002
         """Recover the factors behind X, dense, scipy sparse, or rows read in blocks.
 
         ``state`` names a file in which the state is kept while working. If it exists, the work goes on from it, as long
@@ -298,7 +298,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
 
     # --- using it ---------------------------------------------------------------------------------
 
-    def transform(self, X: ArrayLike) -> FloatArray:
+    def transform(self, X: Table) -> FloatArray:
         """Latent vectors of the rows of X, from the columns that are identified."""
         fit = self._result()
         cells = self._cells(X, reset=False)
@@ -310,7 +310,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         latent: FloatArray = fit.filling.latent_of(part, used.shifted(mean)) + mean
         return latent
 
-    def fit_transform(self, X: ArrayLike, y: Any = None) -> FloatArray:
+    def fit_transform(self, X: Table, y: Any = None) -> FloatArray:
         """Fit to X and return :attr:`latent_`."""
         latent: FloatArray = self.fit(X, y).latent_
         return latent
@@ -320,7 +320,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         table: FloatArray = np.maximum(self._hidden_of(X), self.floor_)
         return table
 
-    def hidden(self, X: ArrayLike | None = None) -> FloatArray:
+    def hidden(self, X: Table | None = None) -> FloatArray:
         """T = C A' + 1 b', also below the floor: of the table fitted, or of the rows of X.
 
         >>> import numpy as np
@@ -332,7 +332,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         """
         return self._hidden_of(self.latent_ if X is None else self.transform(X))
 
-    def score(self, X: ArrayLike, y: Any = None) -> float:  # noqa: ARG002
+    def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002
         """Share of the variance of X about its column means that the model explains."""
         latent = self.transform(X)
         cells = self._cells(X, reset=False)

@@ -19,7 +19,7 @@ from unrelu.contracts import FloatArray, MixtureReport, Samples
 from unrelu.distribution import RandomState, RectifiedGaussian, generator
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidParameterError
-from unrelu.estimators.base import FloorEstimator
+from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.evidence import SampleEvidence
 from unrelu.posterior.scored_rows import scored_rows
 from unrelu.robust.clustering import fit_mixture
@@ -112,7 +112,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
 
     # --- learning ---------------------------------------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
+    def fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
         """Learn the groups of the rows of X.
 
         X is an array, a data frame, or rows that are read block by block (:func:`unrelu.samples.open_samples`).
@@ -140,7 +140,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
             )
         return self
 
-    def _weighted_rows(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Samples:
+    def _weighted_rows(self, X: Table, sample_weight: ArrayLike | None) -> Samples:
         """The rows; those of weight 0, which may hold anything, are shown as missing."""
         if sample_weight is None or isinstance(X, Samples):
             return self._rows(X, sample_weight, reset=True)
@@ -151,32 +151,32 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
             shown = np.where(weights[:, None] > 0.0, shown, np.nan)
         return ArraySamples(shown, weights, self._names(), block_rows=len(shown))
 
-    def fit_predict(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Labels:
+    def fit_predict(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Labels:
         """Learn the groups, and say to which of them each row most likely belongs."""
         return self.fit(X, y, sample_weight).predict(X)
 
     # --- what the groups say of rows --------------------------------------------------------------
 
-    def predict(self, X: ArrayLike) -> Labels:
+    def predict(self, X: Table) -> Labels:
         """The most likely group of each row: 0 is the largest group."""
         return np.asarray(np.argmax(self.predict_proba(X), axis=1))
 
-    def predict_proba(self, X: ArrayLike) -> FloatArray:
+    def predict_proba(self, X: Table) -> FloatArray:
         """Probability of each group, n x n_components."""
         return self._asked(X, self._result().probabilities)
 
-    def score_samples(self, X: ArrayLike) -> FloatArray:
+    def score_samples(self, X: Table) -> FloatArray:
         """Log density of each row: density of the values above the floor, probability of the others to be at it.
 
         NaN cells are integrated over.
         """
         return self._asked(X, self._result().log_density)
 
-    def score(self, X: ArrayLike, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
+    def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
         """Mean log density of the rows."""
         return float(np.mean(self.score_samples(X)))
 
-    def bic(self, X: ArrayLike) -> float:
+    def bic(self, X: Table) -> float:
         """Bayesian information criterion on X: the lower the better.
 
         >>> import numpy as np
@@ -190,7 +190,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         densities = self.score_samples(X)
         return float(-2.0 * densities.sum() + self._result().n_parameters * np.log(len(densities)))
 
-    def aic(self, X: ArrayLike) -> float:
+    def aic(self, X: Table) -> float:
         """Akaike information criterion on X: the lower the better."""
         return float(-2.0 * self.score_samples(X).sum() + 2.0 * self._result().n_parameters)
 
@@ -203,7 +203,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         rows = [model.sample(int(count), rng) for model, count in zip(self.distributions_, counts, strict=True)]
         return np.concatenate(rows), np.repeat(np.arange(len(counts)), counts)
 
-    def _asked(self, X: ArrayLike, score: Callable[[NDArray[Any]], FloatArray]) -> FloatArray:
+    def _asked(self, X: Table, score: Callable[[NDArray[Any]], FloatArray]) -> FloatArray:
         samples = self._rows(X, reset=False, smallest=1)
         return scored_rows(samples, score, self._assumptions().lowest, self._watch)
 

@@ -18,7 +18,7 @@ from unrelu.contracts import FloatArray, LearningReport, Samples, Step
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidParameterError
-from unrelu.estimators.base import FloorEstimator
+from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.evidence import SampleEvidence
 from unrelu.methods import Method, method_named
 from unrelu.posterior.scored_rows import scored_rows
@@ -107,7 +107,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
 
     # --- learning ---------------------------------------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
+    def fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
         """Learn the model of the genuine rows of X, and from which score on a row is one of them.
 
         X is an array, a data frame, or rows that are read block by block (:func:`unrelu.samples.open_samples`).
@@ -187,19 +187,19 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
 
     # --- judging rows -----------------------------------------------------------------------------
 
-    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+    def predict(self, X: Table) -> NDArray[np.int64]:
         """-1 for outliers, +1 for genuine rows."""
         return np.where(self.decision_function(X) < 0.0, -1, 1)
 
-    def decision_function(self, X: ArrayLike) -> FloatArray:
+    def decision_function(self, X: Table) -> FloatArray:
         """Distance of the score from the threshold: negative for outliers."""
         return np.asarray(self.score_samples(X) - self.offset_)
 
-    def score_samples(self, X: ArrayLike) -> FloatArray:
+    def score_samples(self, X: Table) -> FloatArray:
         """One number per row, lower for stranger rows: the log density in units of what each cell usually has."""
         return self._asked(X, self._fitted().score)
 
-    def p_values(self, X: ArrayLike) -> FloatArray:
+    def p_values(self, X: Table) -> FloatArray:
         """The share of the model's own rows that are at least as strange as each row of X.
 
         >>> import unrelu
@@ -210,7 +210,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         """
         return self._fitted().p_value(self.score_samples(X))
 
-    def cell_residuals(self, X: ArrayLike) -> FloatArray:
+    def cell_residuals(self, X: Table) -> FloatArray:
         """Per cell, its signed distance from what the row's other cells predict, in standard deviations.
 
         For a floored cell, the distance of the floor: -5 says that so low a value was as unlikely as 5 standard
@@ -218,7 +218,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         """
         return self._asked(X, self._fitted().residuals)
 
-    def judge(self, X: ArrayLike, top: int = 10, cells_of: str = "top") -> Verdict:
+    def judge(self, X: Table, top: int = 10, cells_of: str = "top") -> Verdict:
         """Everything about a table at once: scores, p-values, which rows are flagged, and why.
 
         ``top``: how many of the strangest rows to look into, cell by cell. ``cells_of="flagged"`` looks into all
@@ -238,7 +238,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         samples, lowest = self._rows(X, reset=False, smallest=1), self._assumptions().lowest
         return judge_rows(samples, scores, lowest, self.offset_, int(top), cells_of == "flagged", self._watch)
 
-    def _asked(self, X: ArrayLike, score: Callable[[NDArray[Any]], FloatArray]) -> FloatArray:
+    def _asked(self, X: Table, score: Callable[[NDArray[Any]], FloatArray]) -> FloatArray:
         samples = self._rows(X, reset=False, smallest=1)
         return scored_rows(samples, score, self._assumptions().lowest, self._watch)
 

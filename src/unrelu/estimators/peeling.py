@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unrelu.contracts import Samples, Watch, unwatched
+from unrelu.contracts import Watch, unwatched
 from unrelu.errors import InvalidDataError, InvalidParameterError, UnreluError
-from unrelu.estimators.base import FloorEstimator
+from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.methods import Method, method_named
 from unrelu.recovery.layers.peeled import Outputs, Peeled
 from unrelu.recovery.layers.peeling import peel_layers
@@ -20,7 +20,7 @@ from unrelu.validation import label_columns
 
 
 def peel(
-    X: ArrayLike | Samples,
+    X: Table,
     widths: Sequence[int | str],
     *,
     floor: ArrayLike = 0.0,

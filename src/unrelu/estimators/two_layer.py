@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.distribution import RandomState, RectifiedGaussian
 from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.estimators.base import Table
 from unrelu.estimators.peeling import OutputReader, checked_width
 from unrelu.methods import Method, method_named
 from unrelu.recovery.layers.decoding import LayerReport
@@ -106,7 +107,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
 
     # --- learning ---------------------------------------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: Any = None) -> Self:  # noqa: ARG002
+    def fit(self, X: Table, y: Any = None) -> Self:  # noqa: ARG002
         """Learn A, a and the distribution of the hidden layer from rows of X."""
         self._learned = None
         self._check_parameters()
@@ -196,7 +197,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
 
     # --- using it ---------------------------------------------------------------------------------
 
-    def transform(self, X: ArrayLike) -> FloatArray:
+    def transform(self, X: Table) -> FloatArray:
         """Hidden units of rows, 0 where a unit is off.
 
         With a floor, each row's units are found from its outputs above it, robustly: some may be outliers. They are NaN

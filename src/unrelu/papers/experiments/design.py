@@ -35,6 +35,7 @@ class Axis:
     def text(self, setting: Setting) -> str:
         """The setting as this axis sees it.
 
+        >>> from unrelu.papers.experiments.measures import GENUINE, ROWS
         >>> ROWS.text(Setting(20_000, 5)), GENUINE.text(Setting(1, 1, genuine=0.95))
         ('n = 20,000', 'p = 0.95')
         """
