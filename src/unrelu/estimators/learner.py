@@ -267,7 +267,8 @@ class RectifiedGaussianLearner(FloorEstimator):
         same = self._assumptions() == other._assumptions()
         if not same or method_named(self.method) != method_named(other.method):
             raise InvalidParameterError(f"Cannot merge learners with different parameters: {self} and {other}.")
-        if self._names() != other._names():
+        names, others = (list(getattr(each, "feature_names_in_", ())) for each in (self, other))
+        if names != others:
             raise InvalidParameterError("Cannot merge learners with different column names.")
 
 

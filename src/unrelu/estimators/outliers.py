@@ -157,15 +157,17 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
             floor_tolerance=floor_tolerance,
             random_state=random_state,
         )
-        detector.n_features_in_ = distribution.n_features
-        if distribution.feature_names is not None:
-            detector.feature_names_in_ = np.array(distribution.feature_names, dtype=object)
-        tolerance = detector._assumptions().floor_tolerance
-        scores = OutlierScores.of_model(distribution, tolerance, detector._seed())
-        detector.offset_ = score_threshold(scores, float(false_alarm_rate))
-        detector._distribution, detector._report, detector._row_weights = distribution, None, None
-        detector._scores = scores
-        return detector
+        return detector._judging_by(distribution)
+
+    def _judging_by(self, model: RectifiedGaussian) -> Self:
+        self.n_features_in_ = model.n_features
+        if model.feature_names is not None:
+            self.feature_names_in_ = np.array(model.feature_names, dtype=object)
+        scores = OutlierScores.of_model(model, self._assumptions().floor_tolerance, self._seed())
+        self.offset_ = score_threshold(scores, float(self.false_alarm_rate))
+        self._distribution, self._report, self._row_weights = model, None, None
+        self._scores = scores
+        return self
 
     def _contamination(self) -> float | None:
         """The share of outliers, or None for "auto"."""
