@@ -23,6 +23,7 @@ _PLAIN_STEPS = 3
 _PROMISING, _PROMISING_STEPS = 8, 2
 _FINAL, _FINAL_STEPS = 3, 12
 _DISTINCT = 0.98  # halves that share more are the same start
+_FARTHEST = 1e60  # spreads: rows farther out are as far, and squares of it are numbers
 _RIDGE = 0.05  # of a column's squared spread: keeps columns of zeros from deciding everything
 
 Rows = NDArray[np.intp]
@@ -63,7 +64,9 @@ def standardized(values: Values, floor: FloatArray) -> FloatArray:
     for j, column in enumerate(x.T):
         known = column[~np.isnan(column)]
         middle[j], spread[j] = middle_and_spread(known, floor[j])
-    return np.nan_to_num((x - middle) / spread, nan=0.0)
+    with np.errstate(over="ignore"):
+        z = np.nan_to_num((x - middle) / spread, nan=0.0)
+    return np.clip(z, -_FARTHEST, _FARTHEST)
 
 
 def middle_and_spread(x: FloatArray, floor: float) -> tuple[float, float]:
@@ -89,7 +92,7 @@ def middle_and_spread(x: FloatArray, floor: float) -> tuple[float, float]:
 def _plain_halves(z: FloatArray, rng: np.random.Generator) -> list[Rows]:
     """Distinct halves from plain concentration, by the determinant of their covariance from small to large."""
     n, d = z.shape
-    half = n // 2
+    half = max(n // 2, 1)
     ridge = _RIDGE * (0.1 + np.quantile(np.abs(z), 0.75, axis=0)) ** 2
     seeds = [_nearest(np.sum(z**2, axis=1), half), _nearest(np.sum(np.minimum(np.abs(z), 3.0), axis=1), half)]
     size = np.sqrt(1.0 + z**2)
@@ -119,14 +122,15 @@ def _nearest(distance: FloatArray, count: int) -> Rows:
 def _plain_step(z: FloatArray, rows: Rows, ridge: FloatArray, half: int) -> tuple[Rows, float]:
     """One step with mean and covariance; also the log determinant of the covariance used."""
     centre = z[rows].mean(axis=0)
-    covariance = np.atleast_2d(np.cov(z[rows], rowvar=False)) + np.diag(ridge)
+    about = z[rows] - centre
+    covariance = about.T @ about / max(len(rows) - 1, 1) + np.diag(ridge)  # of one row the ridge is all there is
     root = np.linalg.cholesky(covariance)
     distance = np.sum(solve_triangular(root, (z - centre).T, lower=True, check_finite=False) ** 2, axis=0)
     return _nearest(distance, half), 2.0 * float(np.log(np.diagonal(root)).sum())
 
 
 def _concentrate(values: Values, half: Rows, setting: Setting, steps: int) -> Start:
-    count = len(values) // 2
+    count = max(len(values) // 2, 1)
     for _ in range(steps):
         component = gaussian_from(setting.question(Block(values[half])), setting)
         density = component.log_density(values)
