@@ -118,6 +118,7 @@ def test_never_above_the_floor():
     assert (rows.bias[0], rows.scale[0]) == (0.0, 0.0)
 
 
-def test_values_too_small_to_square():
+@pytest.mark.parametrize("lowest", [0.0, 1.0, 3.0])  # floored, never floored, and constant for all that squares tell
+def test_values_too_small_to_square(lowest):
     with pytest.raises(InvalidDataError, match="too small to square"):
-        estimate(np.array([0.0, 1e-300, 2e-300, 0.0, 3e-300]))
+        estimate(1e-200 * np.array([lowest, 1.0, 2.0, lowest, 3.0]))

@@ -34,6 +34,13 @@ def test_filters_against_scipy():
     np.testing.assert_allclose(TrimmedMean(0.2)(stacked)[1], 2 * stats.trim_mean(vectors, 0.2, axis=0))
 
 
+@pytest.mark.parametrize("method", ["sgd", "filtered_gradient", "median"])
+def test_values_too_small_to_square(method):
+    """Their variance is 0, and yet they are not constant."""
+    with pytest.raises(InvalidDataError, match="too small to square in double precision in column 1"):
+        RectifiedGaussianLearner(method).fit(TRUTH.sample(500, random_state=0) * [1.0, 1e-200])
+
+
 def test_filters_by_name():
     assert filter_named(None, 0.1) == NoFilter()
     assert filter_named("median", 0.1) == Median()

@@ -8,6 +8,7 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import unrelu
 from tests.references import matrix as reference
 from unrelu.recovery.matrix import cells as cells_module
 from unrelu.recovery.matrix.cells import DenseCells, SparseCells, tiles
@@ -237,3 +238,35 @@ def test_tiles_and_storage_do_not_matter(monkeypatch, sigma):
     monkeypatch.undo()
     again = Descent(DenseCells(X), loss_of(sigma, 10), 0.2).settle_rows(factors).latent
     np.testing.assert_allclose(settled, again, atol=1e-11)
+
+
+# --- components that nothing determines -----------------------------------------------------------
+
+
+@LOSSES
+@pytest.mark.parametrize("size", [1e-12, 1e-22, 1e-40])
+def test_a_component_without_curvature_does_not_carry_rows_off(sigma, size):
+    """A row's step along it is rounding over rounding; its square would leave single precision."""
+    X, factors = problem(3)
+    loadings = factors.loadings.copy()
+    loadings[:, 1] *= size
+    factors = replace(factors, loadings=loadings)
+    settled = Descent(DenseCells(X), loss_of(sigma, X.shape[1])).settle_rows(factors, 3)
+    assert np.isfinite(settled.latent).all()
+    assert objective(X, settled, 0.0, sigma) <= objective(X, factors, 0.0, sigma)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "rank", "gauge"),
+    [
+        ([1, 2, 2, 2, 1], [1, 2, 3, 0, 3, 1], 3, "zero"),
+        ([3, 1, 2, 0, 1], [1, 3, 3, 1, 0, 1], 3, "zero"),
+        ([1, 1, 0, 3, 1, 1, 1, 2], [3, 2, 0, 3, 2, 2], 4, "centered"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
+def test_counts_of_a_lower_rank_than_asked_for(rows, columns, rank, gauge):
+    X = np.outer(rows, columns).astype(float)
+    recovery = unrelu.ReLUMatrixRecovery(rank, gauge=gauge).fit(X)
+    np.testing.assert_allclose(np.maximum(recovery.hidden(), 0.0), X, atol=1e-9)
+    assert np.isfinite(recovery.transform(X)).all()

@@ -101,6 +101,15 @@ def test_few_rows(n):
     assert len(starts_of(GENUINE.sample(n, random_state=1))) >= 1
 
 
+@pytest.mark.parametrize("n", range(1, 11))
+@pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
+def test_one_column_of_very_few_rows(n):
+    """Half of three rows is one, which has no covariance."""
+    found = starts_of(np.linspace(1.0, 2.0, n)[:, None])
+    assert all(len(start.half) == max(n // 2, 1) for start in found)
+    assert np.isfinite([start.objective for start in found]).all()
+
+
 class TestStandardized:
     def column(self, floored, n=2000):
         """Unit normals of which the share ``floored`` is cut off at 0."""
@@ -147,6 +156,11 @@ class TestStandardized:
         x[:, 1] = 4.0
         x[0, 2] = 3.0
         assert np.isfinite(standardized(x, np.zeros(3))).all()
+
+    def test_values_at_any_distance_can_be_squared(self):
+        z = standardized(np.array([1e-130, 2e-130, 3e-130, 4e-130, 1e139])[:, None], np.zeros(1))
+        assert np.isfinite(z**4).all()
+        assert z.argmax() == 4
 
     def test_values_below_the_floor_are_at_it(self):
         """Where a tolerance allows them."""

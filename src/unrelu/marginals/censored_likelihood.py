@@ -22,13 +22,12 @@ from scipy.special import erfcx, ndtri
 from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, RowParameters
 from unrelu.errors import FewPositivesWarning, InvalidDataError
 from unrelu.kernels.pair_model import LARGEST_A, moments_of_columns
-from unrelu.marginals.columns import warn_of_constants
+from unrelu.marginals.columns import refuse_tiny, warn_of_constants
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.validation import label_columns, warn
 
 _MOST_ROUNDS = 200
 _FEW = 5  # values above the floor, of a column that has floored ones
-_SMALLEST_VARIANCE = 1e-280  # below it squares of the scale underflow
 _CONSTANT = 8.0 * np.finfo(np.float64).eps  # spread relative to size that rounding alone produces
 
 
@@ -110,16 +109,8 @@ class CensoredLikelihood:
                 f"Never above its floor in {record.n_rows:,} rows: {label_columns(never, names)}. Its norm and bias"
                 " cannot be learned. Drop it or add rows."
             )
+        refuse_tiny(positive > 0.0, mean - np.array(self.assumptions.censoring), variance, names)
         constant = (floored == 0.0) & (variance <= (_CONSTANT * mean) ** 2)
-        if (
-            tiny := (positive > 0.0)
-            & ~constant
-            & (_size(self.assumptions.censoring, mean, variance) < _SMALLEST_VARIANCE)
-        ).any():
-            raise InvalidDataError(
-                f"Values too small to square in double precision in {label_columns(tiny, names)}. Multiply it by a"
-                " constant."
-            )
         warn_of_constants(constant | never, names)
         few = (positive / record.column_weight * rows < _FEW - 0.5) & (floored > 0.0) & ~never
         if few.any():
@@ -129,10 +120,6 @@ class CensoredLikelihood:
                 FewPositivesWarning,
             )
         return np.asarray(constant | never)
-
-
-def _size(floor: tuple[float, ...], mean: FloatArray, variance: FloatArray) -> FloatArray:
-    return np.asarray((mean - np.array(floor)) ** 2 + variance)
 
 
 def maximize(share: FloatArray, location: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -13,6 +13,8 @@ from unrelu.validation import column_label, label_columns, listed, warn
 if TYPE_CHECKING:
     from unrelu.statistics.column_tally import ColumnTally
 
+_SMALLEST_SQUARE = 1e-280  # below it squares of the scale underflow
+
 
 def warn_of_constants(constant: BoolArray, names: tuple[str, ...] | None) -> None:
     """A zero row of W (Wu et al. 2019, footnote 3): always the same value, the bias itself."""
@@ -21,6 +23,16 @@ def warn_of_constants(constant: BoolArray, names: tuple[str, ...] | None) -> Non
             f"Constant: {label_columns(constant, names)}. The learned row norm is 0 and the correlations with other"
             " columns are set to 0.",
             ConstantColumnWarning,
+        )
+
+
+def refuse_tiny(seen: BoolArray, distance: FloatArray, variance: FloatArray, names: tuple[str, ...] | None) -> None:
+    """Raise for columns so near to the floor that squares underflow: whether they vary could not be told."""
+    tiny = seen & (distance**2 + variance < _SMALLEST_SQUARE)
+    if tiny.any():
+        raise InvalidDataError(
+            f"Values too small to square in double precision in {label_columns(tiny, names)}. Multiply it by a"
+            " constant."
         )
 
 
@@ -37,6 +49,7 @@ def checked_tally(evidence: Evidence, assumptions: Assumptions) -> ColumnTally:
         )
     if (once := tally.observed < 2).any():
         raise InvalidDataError(f"Only 1 sample (row) with a value in {label_columns(once, names)}: two are needed.")
+    refuse_tiny(tally.above > 0, tally.mean - np.array(assumptions.censoring), tally.variance, names)
     constant = tally.variance == 0.0
     if (equal := (tally.above > 0) & constant & (tally.above < tally.observed)).any():
         raise InvalidDataError(

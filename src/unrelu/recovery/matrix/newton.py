@@ -30,6 +30,7 @@ _SINGLE_DAMPING, _DOUBLE_DAMPING = 1e-6, 1e-13  # what Grams in that precision d
 _DAMPING_SHARES = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
 _PATIENT_ROUNDS = 5
 _MUCH_BETTER = 0.25
+_FARTHEST = 1e9  # of a factor, values being about 1: beyond are rounding over rounding, and single precision's end
 _HARD = 1e-3  # relative pivot below which a row's Gram is formed anew in double precision
 
 
@@ -109,7 +110,7 @@ class Descent:
         step = self._column_step(state)
         share = np.ones(len(extended))
         for _ in range(_HALVINGS):
-            moved = state.factors.with_extended(extended + share[:, None] * step)
+            moved = state.factors.with_extended(_in_range(extended + share[:, None] * step))
             results = map_in_threads(lambda rows, f=moved: self._row_step(f, rows), self._tiles())  # type: ignore[misc]
             penalty = 0.5 * self.ridge * ((moved.loadings**2).sum(axis=1) - (extended[:, :k] ** 2).sum(axis=1))
             rise = sum(result.loss_before for result in results) + penalty - state.sums.loss
@@ -212,7 +213,7 @@ class Descent:
             tile = _TileFit(self, factors, values, latent)
         step = tile.row_gradient()
         solve_grams(tile.row_factor(), step)
-        moved = _TileFit(self, factors, values, tile.latent + step)
+        moved = _TileFit(self, factors, values, _in_range(tile.latent + step))
         rose = np.flatnonzero(moved.row_objective > tile.row_objective * (1.0 + _ROUNDING))
         if len(rose):
             latent = moved.latent.copy()
@@ -234,7 +235,7 @@ class Descent:
                 here = tile if len(open_rows) == len(latent) else tile.only(open_rows)
                 step = here.row_gradient()
                 solve_grams(here.damped_factor(share), step)
-                moved = _TileFit(self, factors, values[open_rows], here.latent + step)
+                moved = _TileFit(self, factors, values[open_rows], _in_range(here.latent + step))
                 fell = moved.row_objective <= here.row_objective
                 reached[open_rows[fell]] = moved.latent[fell]
                 open_rows = open_rows[~fell]
@@ -251,8 +252,8 @@ class Descent:
         rows, columns = self._direction(point, accuracy, rounds)
         for halving in range(3):
             share = 0.5**halving
-            moved = state.factors.with_extended(state.factors.extended + share * columns)
-            jump = _Jump(state.factors.latent + share * rows, point.row_objective)
+            moved = state.factors.with_extended(_in_range(state.factors.extended + share * columns))
+            jump = _Jump(_in_range(state.factors.latent + share * rows), point.row_objective)
             results = map_in_threads(lambda part, f=moved, j=jump: self._row_step(f, part, j), self._tiles())  # type: ignore[misc]
             latent = np.concatenate([result.latent for result in results])
             tried = self._state(replace(moved, latent=latent), _total([result.sums for result in results]))
@@ -285,7 +286,7 @@ class Descent:
             rows, columns = rows.copy(), columns.copy()
             map_in_threads(lambda part: solve_grams(point.row_factor[part], rows[part]), parts)
             solve_grams(column_factor, columns)
-            return rows, columns
+            return _in_range(rows), _in_range(columns)
 
         residual = [point.row_gradient, column_gradient]
         solution = [np.zeros_like(residual[0]), np.zeros_like(residual[1])]
@@ -388,6 +389,11 @@ class _TileFit:
 
 def _total(parts: list[ColumnSums]) -> ColumnSums:
     return reduce(operator.add, parts)
+
+
+def _in_range(factors: FloatArray) -> FloatArray:
+    """What no curvature to speak of carried off stays where its squares are numbers; the objective then judges it."""
+    return np.clip(np.nan_to_num(factors), -_FARTHEST, _FARTHEST)
 
 
 def _dot(one: Any, other: Any) -> float:
