@@ -26,7 +26,6 @@ _FINAL, _FINAL_STEPS = 3, 12
 _DISTINCT = 0.98  # halves that share more are the same start
 _ALIKE = 0.8  # halves that share less lead to other rows
 _START_ROWS, _ROWS_PER_COLUMN = 1500, 5  # at least, to begin on
-_FARTHEST = 1e60  # spreads: rows farther out are as far, and squares of it are numbers
 _RIDGE = 0.05  # of a column's squared spread: keeps columns of zeros from deciding everything
 
 
@@ -70,18 +69,6 @@ def disagree(starts: list[Start]) -> bool:
     return any(start.overlap(starts[0]) < _ALIKE for start in starts[1:])
 
 
-def standardized(values: Values, floor: FloatArray) -> FloatArray:
-    """Columns about their median in units of their spread; a missing cell is at the median."""
-    x = np.maximum(values.astype(np.float64), floor)
-    middle, spread = np.empty(x.shape[1]), np.empty(x.shape[1])
-    for j, column in enumerate(x.T):
-        known = column[~np.isnan(column)]
-        middle[j], spread[j] = middle_and_spread(known, floor[j])
-    with np.errstate(over="ignore"):
-        z = np.nan_to_num((x - middle) / spread, nan=0.0)
-    return np.clip(z, -_FARTHEST, _FARTHEST)
-
-
 def _plain_halves(z: FloatArray, rng: np.random.Generator) -> list[RowIndex]:
     """Distinct halves from plain concentration, by the determinant of their covariance from small to large."""
     n, d = z.shape
@@ -123,10 +110,6 @@ def _plain_step(z: FloatArray, rows: RowIndex, ridge: FloatArray, half: int) -> 
 
 
 def _concentrate(values: Values, half: RowIndex, setting: Setting, steps: int) -> Start:
-    count = len(values) // 2
-
-
-def _concentrate(values: Values, half: Rows, setting: Setting, steps: int) -> Start:
     count = max(len(values) // 2, 1)
     for _ in range(steps):
         component = gaussian_from(setting.question(Block(values[half])), setting)

@@ -18,6 +18,7 @@ from unrelu.statistics.tiles import as_stored
 from unrelu.validation import warn
 
 _PRIOR_ROWS, _PRIOR_REACH = 256, 3.0
+_FARTHEST = 1e60  # spreads: rows farther out are as far, and squares of it are numbers
 _NEAR = 10.0  # spreads: rows farther out do not say whether columns repeat each other
 _OFTEN_SHARE, _OFTEN_ROWS, _MOST_REPEATED = 0.004, 5, 8
 _MANY_COPIES = 0.1
@@ -85,7 +86,9 @@ def standardized(values: Values, floor: FloatArray) -> FloatArray:
     for j, column in enumerate(x.T):
         known = column[~np.isnan(column)]
         middle[j], spread[j] = middle_and_spread(known, floor[j])
-    return np.nan_to_num((x - middle) / spread, nan=0.0)
+    with np.errstate(over="ignore"):
+        z = np.nan_to_num((x - middle) / spread, nan=0.0)
+    return np.clip(z, -_FARTHEST, _FARTHEST)
 
 
 def middle_and_spread(x: FloatArray, floor: float) -> tuple[float, float]:
