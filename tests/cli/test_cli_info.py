@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 import unrelu
+from unrelu import storage
 
 
 def test_info_of_a_fit(run, folder, table):
@@ -61,3 +63,70 @@ def test_one_column_and_many(run, folder):
     shares = json.loads(run("info", "many.npz", "--json").stdout)["variance_shares"]
     assert sum(shares[:3]) == pytest.approx(1.0)
     assert shares[3] == pytest.approx(0.0, abs=1e-9)
+
+
+# --- every file that unrelu.load reads ------------------------------------------------------------
+
+
+@pytest.fixture
+def saved(folder, rows):
+    """One file of every kind of estimator and record."""
+    few = rows[:600]
+    learner = unrelu.RectifiedGaussianLearner().fit(few)
+    fitted = {
+        "learner": learner,
+        "robust": unrelu.RectifiedGaussianLearner("robust").fit(few),
+        "detector": unrelu.FloorOutlierDetector(false_alarm_rate=0.03).fit(few),
+        "made": unrelu.FloorOutlierDetector.from_model(learner),
+        "mixture": unrelu.RectifiedGaussianMixture(1).fit(few),
+        "factors": unrelu.ReLUMatrixRecovery(1).fit(few),
+        "latent": unrelu.ReLULatentRecovery.from_model(learner).fit(),
+    }
+    for name, estimator in fitted.items():
+        estimator.save(folder / f"{name}.npz")
+    storage.write(folder / "record.npz", learner.record_)
+    return fitted
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("learner", "one_pass"),
+        ("robust", "share downweighted"),
+        ("detector", "false alarm rate"),
+        ("made", "false alarm rate"),
+        ("mixture", "n components"),
+        ("factors", "relative residual"),
+        ("latent", "prior"),
+        ("record", "masked sum"),
+    ],
+)
+def test_info_of_every_kind(run, saved, name, words):
+    result = run("info", f"{name}.npz")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert words in result.stdout
+    answer = json.loads(run("info", f"{name}.npz", "--json").stdout)
+    assert answer["format"].startswith("unrelu.")
+    assert answer["format_version"] == 2
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_learner_tells_what_its_model_file_would(run, saved):
+    columns = json.loads(run("info", "learner.npz", "--json").stdout)["columns"]
+    assert [column["bias"] for column in columns] == saved["learner"].bias_.tolist()
+    assert [column["bias_stderr"] for column in columns] == saved["learner"].bias_stderr_.tolist()
+    groups = json.loads(run("info", "mixture.npz", "--json").stdout)["groups"]
+    assert [column["bias"] for column in groups[0]["columns"]] == saved["mixture"].means_[0].tolist()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_whatever_has_a_law_is_a_model(run, refused, saved, folder, table):
+    for name in ("learner", "detector"):
+        assert run("sample", f"{name}.npz", "-n", 9, "--seed", 1, "-o", f"{name}.npy").exit_code == 0
+        np.testing.assert_array_equal(np.load(f"{name}.npy"), saved[name].distribution_.sample(9, 1))
+        assert run("score", table, "--model", f"{name}.npz").exit_code == 0
+        assert run("recover", f"{name}.npz", table, "--skip-bad-rows", "-o", "x.npy").exit_code == 0
+    for name in ("mixture", "record"):
+        assert "which is no model of single rows" in refused(run("sample", f"{name}.npz"))
+        assert "which is no layer" in refused(run("recover", f"{name}.npz", table))

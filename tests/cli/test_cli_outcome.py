@@ -15,7 +15,6 @@ import warnings
 import pytest
 
 import unrelu
-from unrelu.cli.outcome import one_line
 
 HEAVY = {"numpy", "scipy", "numba", "sklearn", "pyarrow", "matplotlib", "pandas"}
 
@@ -147,15 +146,3 @@ def test_text_that_the_terminal_lacks_is_replaced(folder, table):
     result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
     assert result.returncode == 0, result.stderr
     assert "?" in result.stdout
-
-
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        ("consider n_components= to learn", "consider --components to learn"),
-        ("pass it as floor= (say floor=-2)", "pass it as --floor (say --floor=-2)"),
-        ("the floor is 0, my_floor=1, 'floor=2'", "the floor is 0, my_floor=1, 'floor=2'"),
-    ],
-)
-def test_parameters_are_named_as_options(message, expected):
-    assert one_line(message) == expected

@@ -1,13 +1,14 @@
 """The command line: one small file per command, no mathematics.
 
     app.py            the commands, listed
+    frame.py          what every command shares: outputs declared, checked and written, progress, the answer
     outcome.py        how every command ends: exit codes, one-line errors, warnings, --json
-    options.py        texts of the command line turned into columns and floors
+    wording.py        what the library says of its parameters, said of options
+    options.py        shared options, and texts of the command line turned into columns and floors
+    inputs.py         models from files, and their columns found in a table
     outputs.py        outputs checked before the long work
-    progress.py       progress on a terminal, silence in a pipe
-    factor_table.py   tables for `factor` and `recover`, sparse ones too
-    recover_layer.py  the layer that `recover` is given, and its columns in a table
-    recover_rows.py   the rows of `recover`, some at a time, and why some cannot be recovered
+    progress.py       the watch that shows progress on a terminal, and is silent in a pipe
+    recover_layer.py  the layer that `recover` is given
     fit.py  info.py  sample.py  score.py  factor.py  recover.py  peel.py  simulate.py  demo.py  reproduce.py
 
 Only typer and rich are imported at the start; everything heavier waits for the command that needs it, so that

@@ -112,11 +112,11 @@ def _fact(verdict: Verdict) -> dict[str, Any]:
 
 
 def _checklist_table(verdicts: tuple[Verdict, ...]) -> Table:
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    from unrelu.report.tables import new_table
+
+    table = new_table()
     table.add_column("verdict", no_wrap=True)
     table.add_column("the paper's claim, in our words", overflow="fold")
     table.add_column("comparisons", justify="right", no_wrap=True)

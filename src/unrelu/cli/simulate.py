@@ -34,9 +34,9 @@ class Bias(StrEnum):
     }
 )
 def simulate(
+    *,
     rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="Number of rows.")],
     columns: Annotated[int, typer.Option("--columns", "-d", min=1, help="Number of columns.")],
-    output: RowsOption,
     components: Annotated[
         int | None,
         typer.Option("--components", "-k", min=1, help="Latent inputs; as many as columns by default."),
@@ -50,6 +50,7 @@ def simulate(
         float,
         typer.Option("--outliers", min=0.0, max=0.999, help="Share of rows replaced by outliers around 5."),
     ] = 0.0,
+    output: RowsOption,
     truth: Annotated[Path | None, typer.Option("--truth", help="Also write the true model to this file.")] = None,
     seed: SeedOption = None,
     as_json: JsonOption = False,

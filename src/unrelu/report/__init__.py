@@ -5,6 +5,8 @@
     tables.py         summaries as tables for the terminal (rich)
     pictures.py       the picture of a learned model; drawing without pyplot's global state
     layer_picture.py  the picture of a network layer, learned against true
+    contents.py       what is in a file of ours, whatever its kind
+    outlier_summary.py  a judged table in plain numbers and tables
     outlier_picture.py  the picture of a table's outliers: scores, and the strangest cells
     factor_summary.py  recovered components in plain numbers and tables
     factor_picture.py  a table beside the matrix recovered behind it, and its components

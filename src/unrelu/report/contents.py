@@ -23,7 +23,12 @@ from unrelu.report.summaries import (
 from unrelu.report.tables import column_table, correlation_table, fact_table
 
 if TYPE_CHECKING:
-    from unrelu.estimators import RectifiedGaussianLearner, ReLUMatrixRecovery, TwoLayerReLULearner
+    from unrelu.estimators import (
+        RectifiedGaussianLearner,
+        RectifiedGaussianMixture,
+        ReLUMatrixRecovery,
+        TwoLayerReLULearner,
+    )
     from unrelu.recovery.layers.peeled import Peeled
     from unrelu.recovery.matrix.state import MatrixState
     from unrelu.report.peel_summary import Network
@@ -66,6 +71,15 @@ def _of_learner(learner: RectifiedGaussianLearner, header: Header, path: Path) -
     """What a model file would say of it, and its parameters."""
     details = {"parameters": _parameters(learner), **fit_details(learner)}
     return _of_model(learner.distribution_, {**header, "details": details}, path)
+
+
+def _of_mixture(mixture: RectifiedGaussianMixture, header: Header, path: Path) -> Contents:
+    """Parameters and report, and every group's columns."""
+    facts, tables = _of_anything(mixture, header, path)
+    groups = [column_summaries(law) for law in mixture.distributions_]
+    found = zip(mixture.weights_.tolist(), groups, strict=True)
+    facts |= {"groups": [{"share": share, "columns": [asdict(column) for column in group]} for share, group in found]}
+    return facts, [*tables, *map(column_table, groups)]
 
 
 def _model_tables(
@@ -239,6 +253,8 @@ def in_words(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name.replace('_', ' ')} {in_words(item)}" for name, item in value.items())
     if isinstance(value, list):
+        if not value:
+            return "none"
         more = f" and {len(value) - 5:,} more" if len(value) > 5 else ""
         return ", ".join(in_words(item) for item in value[:5]) + more
     return str(value)
@@ -253,6 +269,7 @@ def _range(values: FloatArray) -> str:
 _KINDS: dict[str, Callable[[Any, Header, Path], Contents]] = {
     "RectifiedGaussian": _of_model,
     "RectifiedGaussianLearner": _of_learner,
+    "RectifiedGaussianMixture": _of_mixture,
     "ReLUMatrixRecovery": _of_factors,
     "MatrixState": _of_state,
     "Peeled": _of_peeled,

@@ -7,14 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from unrelu.contracts import FloatArray
 from unrelu.estimators.matrix import ReLUMatrixRecovery
 from unrelu.recovery.matrix.contracts import MatrixReport
-from unrelu.report.tables import fact_table
+from unrelu.report.tables import fact_table, new_table
 from unrelu.samples.columns import names_or_numbers
 from unrelu.validation import listed
 
@@ -75,7 +74,7 @@ def component_summaries(recovery: ReLUMatrixRecovery, most: int = 3) -> list[Com
 
 def component_table(components: Sequence[ComponentSummary], most: int = _MOST_COMPONENTS) -> Table:
     """Share and strongest columns of the first components."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = new_table()
     table.add_column("component", no_wrap=True)
     table.add_column("variance", justify="right", no_wrap=True)
     table.add_column("strongest columns, and their loadings", overflow="fold")
@@ -89,7 +88,7 @@ def component_table(components: Sequence[ComponentSummary], most: int = _MOST_CO
 
 def choice_table(report: MatrixReport) -> Table:
     """Every number of components tried and its relative error on the cells it had not seen."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = new_table()
     table.add_column("components", justify="right", no_wrap=True)
     table.add_column("error on held-out cells", justify="right", no_wrap=True)
     table.add_column("")

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +15,7 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.estimators.two_layer import TwoLayerReLULearner
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.layers.peeled import Peeled
+from unrelu.report.tables import new_table
 from unrelu.samples.columns import names_or_numbers
 from unrelu.validation import listed
 
@@ -121,7 +121,7 @@ def unit_names(count: int) -> tuple[str, ...]:
 
 def layer_table(layers: Sequence[LayerSummary]) -> Table:
     """Facts line by line, a column for every layer."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = new_table()
     table.add_column("", style="bold", no_wrap=True)
     for depth in range(1, len(layers) + 1):
         table.add_column(f"layer {depth}" + (" (outermost)" if depth == 1 < len(layers) else ""), overflow="fold")
@@ -157,7 +157,7 @@ _LINES: dict[str, Callable[[LayerSummary], str]] = {
 
 def unit_table(units: Sequence[UnitSummary], most: int = _MOST_UNITS) -> Table:
     """The first units, and how many more there are."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = new_table()
     table.add_column("innermost unit", no_wrap=True)
     for name in ("rows off", "bias", "norm"):
         table.add_column(name, justify="right", no_wrap=True)

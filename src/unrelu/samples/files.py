@@ -126,14 +126,18 @@ def open_samples(
     [[[0.5, 0.0], [nan, 1.25]]]
     """
     names, choice = files_of(paths), ColumnChoice.of(columns, drop)
-    sparse = [name for name in names if name.lower().endswith(".npz") and holds_sparse_table(name)]
-    if not sparse:
-        return FileSamples([_open(name) for name in names], choice, block_rows)
-    for other in [name for name in names if name not in sparse]:
-        raise InputFileError(f"{sparse[0]} holds a sparse table and {other} does not: give files of one kind.")
-    from unrelu.samples.sparse import read_sparse
+    if _are_sparse(names):
+        from unrelu.samples.sparse import read_sparse
 
-    return read_sparse(names, choice)
+        return read_sparse(names, choice)
+    return FileSamples([_open(name) for name in names], choice, block_rows)
+
+
+def _are_sparse(names: Sequence[str]) -> bool:
+    sparse = [name for name in names if name.lower().endswith(".npz") and holds_sparse_table(name)]
+    for other in [name for name in names if sparse and name not in sparse]:
+        raise InputFileError(f"{sparse[0]} holds a sparse table and {other} does not: give files of one kind.")
+    return bool(sparse)
 
 
 def files_of(paths: PathLike | Sequence[PathLike]) -> list[str]:

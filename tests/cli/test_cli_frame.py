@@ -1,0 +1,88 @@
+"""The frame of all commands: the same options in the same order, outputs checked first and written last."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import typer
+
+from unrelu.cli.app import app
+from unrelu.cli.frame import Job, Output, rows_output
+from unrelu.errors import InvalidParameterError, OutputError
+
+COMMANDS = typer.main.get_command(app).commands
+ORDER = [
+    *(["floor"], ["floor_tolerance"], ["columns"], ["drop"], ["output"]),
+    *(["hidden", "latent", "outliers", "truth", "state"], ["picture"], ["seed"], ["as_json"]),
+]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_options_stand_in_one_order(name):
+    place = {option: rank for rank, options in enumerate(ORDER) for option in options}
+    if name == "simulate":  # its --columns and --outliers are what is asked for
+        place = {option: rank for option, rank in place.items() if option not in ("columns", "outliers")}
+    options = [param.name for param in COMMANDS[name].params]
+    known = [place[option] for option in options if option in place]
+    assert known == sorted(known)
+    assert options[-1] == "as_json"
+    first = min(options.index(option) for option in options if option in place)
+    assert all(option in place for option in options[first:])  # what is asked comes before
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"info"}))
+def test_every_command_writes_to_output_and_takes_a_seed(name):
+    options = {option for param in COMMANDS[name].params for option in param.opts}
+    assert {"--output", "-o", "--seed", "--json"} <= options
+    writes_pictures = name in ("fit", "score", "factor", "recover", "peel")  # others always draw, or have nothing to
+    assert ("--picture" in options) == writes_pictures
+
+
+def test_a_picture_is_drawn_before_anything_is_written(folder):
+    job = Job(Output("model", Path("model.npz"), "Model"), Output("picture", Path("p.png"), "Picture", "picture"))
+
+    def fails() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        job.write(model=lambda path: path.write_text("x"), picture=fails)
+    assert os.listdir(folder) == []
+
+
+def test_only_what_is_wanted_is_written_and_told(folder):
+    job = Job(Output("model", Path("m.txt"), "Model"), Output("extra", None, "Extra"), Output("quiet", Path("q.txt")))
+    job.write(model=lambda path: path.write_text("m"), extra=lambda _: pytest.fail("not wanted"), quiet=Path.touch)
+    answer = job.answer({"n": 3}, ["found"], ["last"])
+    assert answer.shown == ["found", "Model written to m.txt", "last"]
+    facts = dict(answer.facts)
+    assert facts.pop("seconds") >= 0.0
+    assert facts == {"model": Path("m.txt"), "extra": None, "quiet": Path("q.txt"), "n": 3}
+
+
+@pytest.mark.parametrize(
+    ("outputs", "words"),
+    [
+        ([Output("a", Path("x.npz")), Output("b", Path("./x.npz"))], "two outputs"),
+        ([Output("a", Path("rows.csv"))], "also an input"),
+        ([Output("a", Path("x.cvs"), kind="table")], "Did you mean '.csv'?"),
+        ([Output("a", Path("x.npy"), kind="columns")], "unknown kind of file"),
+        ([Output("a", Path("x.pgn"), kind="picture")], "unknown kind of picture. Did you mean '.png'?"),
+        ([Output("a", Path("-"))], "give a file name"),
+    ],
+)
+def test_outputs_are_refused_before_the_work(folder, outputs, words):
+    (folder / "rows.csv").write_text("a\n1\n")
+    with pytest.raises(OutputError) as refusal:
+        Job(*outputs, tables=["r*.csv"])  # a glob finds it, too
+    assert words in str(refusal.value)
+    assert os.listdir(folder) == ["rows.csv"]
+
+
+def test_rows_on_standard_output_leave_no_room(folder):
+    with pytest.raises(InvalidParameterError, match="--json needs --output"):
+        rows_output("-", as_json=True)
+    job = Job(rows_output("-", as_json=False))
+    assert job.to_stdout
+    assert job.answer({}, ["not shown"]) is None
