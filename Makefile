@@ -5,13 +5,14 @@ READY := .venv/.ready
 BENCH_READY := .venv/.ready-benchmark
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal  # one worker for each core; tests/conftest.py gives each its share
 
-.PHONY: help setup demo test test-all lint bench clean
+.PHONY: help setup demo test test-all lint bench bench-compare clean
 
 help:
 	@echo "make demo      learn a network layer from its activations, write a model and a picture"
 	@echo "make test      linters, types, layers, tests (a few minutes)"
 	@echo "make test-all  the same, with the slow studies"
 	@echo "make bench     accuracy, calibration, speed, memory, start-up, robustness and recovery, as one table"
+	@echo "make bench-compare BASE=commit   every figure of another commit beside this one's; ONLY='accuracy speed' for some"
 	@echo "make clean     remove .venv and caches"
 
 setup: $(READY)
@@ -43,6 +44,10 @@ test-all: lint
 
 bench: $(BENCH_READY)
 	$(BIN)/python -m benchmarks
+
+bench-compare: $(BENCH_READY)
+	@test -n "$(BASE)" || { echo "Name the commit to compare with: make bench-compare BASE=main~1"; exit 2; }
+	$(BIN)/python -m benchmarks.compare "$(BASE)" $(ONLY)
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
