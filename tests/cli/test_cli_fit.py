@@ -163,3 +163,11 @@ def test_a_robust_fit_tells_what_became_of_the_rows(run, folder, rows):
     learned = unrelu.RectifiedGaussian.load(folder / "out.npz")
     oracle = unrelu.RectifiedGaussianLearner().fit(rows[600:])
     assert np.abs((learned.bias - oracle.bias_) / oracle.bias_stderr_).max() < 0.5
+
+
+def test_the_seed_reaches_methods_that_draw(run, folder, table):
+    for name, seed in (("one.npz", 1), ("again.npz", 1), ("other.npz", 2)):
+        assert run("fit", table, "--method", "sgd", "--seed", seed, "-o", name).exit_code == 0
+    one, again, other = (unrelu.RectifiedGaussian.load(folder / f"{name}.npz") for name in ("one", "again", "other"))
+    assert one == again
+    assert one != other

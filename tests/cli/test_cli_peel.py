@@ -107,6 +107,27 @@ def test_undetermined_outputs_are_named(run, folder):
     assert "500 of 500" in info.stdout
 
 
+def test_floors_of_outputs(run, refused, folder):
+    floor = np.linspace(-1.0, 1.0, D)
+    table = RECTIFIED + floor
+    at = table == floor
+    table[at] += np.random.default_rng(0).uniform(-1e-10, 1e-10, int(at.sum()))
+    write_table("X.csv", table, NAMES)
+    levels = ",".join(f'"{name}={level!r}"' for name, level in zip(NAMES, floor.tolist(), strict=True))
+    assert "below their column's floor" in refused(
+        run("peel", "X.csv", "--widths", 3, "--floor", levels, "-o", "out.npz")
+    )
+    options = ["--floor", levels, "--floor-tolerance", "1e-9", "-o", "out.npz"]
+    assert run("peel", "X.csv", "--widths", 3, *options).exit_code == 0
+    layer = Peeled.load("out.npz").layers[0]
+    np.testing.assert_allclose(layer.floor, floor)
+    np.testing.assert_allclose(_cosines(layer.weights), 1.0, atol=1e-6)
+    (folder / "out.npz").unlink()
+    for option in ("--floor", "--floor-tolerance"):
+        line = refused(run("peel", "X.csv", "--linear", option, "1", "-o", "out.npz"))
+        assert f"{option} is for outputs that are rectified" in line
+
+
 def test_a_linear_layer(run, linear):
     result = run("peel", linear, "--linear", "-o", "out.npz", "--hidden", "h.npy", "--picture", "p.svg")
     assert (result.exit_code, result.stderr) == (0, "")

@@ -97,7 +97,7 @@ def factor(
     recovery = ReLUMatrixRecovery(
         count, method, gauge, floor_tolerance=floor_tolerance, tol=tol, max_iter=max_iter, random_state=seed
     )
-    table = samples.open_samples(paths, columns=listed_items(columns) or None, drop=listed_items(drop) or None)
+    table = samples.open_samples(paths, columns=listed_items(columns), drop=listed_items(drop))
     recovery.set_params(floor=floors(floor, table.n_features, table.feature_names))
     with job.watch() as watch:
         recovery.watched_by(watch).fit(table, state=state)

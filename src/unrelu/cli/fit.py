@@ -61,7 +61,7 @@ def fit(
     from unrelu.estimators import RectifiedGaussianLearner
     from unrelu.report.pictures import model_picture
 
-    rows = samples.open_samples(paths, columns=listed_items(columns) or None, drop=listed_items(drop) or None)
+    rows = samples.open_samples(paths, columns=listed_items(columns), drop=listed_items(drop))
     learner = RectifiedGaussianLearner(
         method,
         floor=floors(floor, rows.n_features, rows.feature_names),

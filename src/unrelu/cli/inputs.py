@@ -34,7 +34,7 @@ def matched_table(
             return samples.open_samples(paths, columns=wanted), [names.index(name) for name in wanted]
         except InputFileError as error:
             raise InputFileError(f"{error} {file} speaks of {listed(names, most=8)}.") from error
-    table = samples.open_samples(paths, columns=keep or None, drop=drop or None)
+    table = samples.open_samples(paths, columns=keep, drop=drop)
     if table.n_features != n_columns:
         raise InvalidParameterError(
             f"{file} is of {n_columns:,} columns, the table has {table.n_features:,}: choose the same ones, in the same"

@@ -99,7 +99,7 @@ def peel(
     from unrelu.report.peel_picture import peel_picture
     from unrelu.report.peel_summary import unit_names
 
-    table = samples.open_samples(paths, columns=listed_items(columns) or None, drop=listed_items(drop) or None)
+    table = samples.open_samples(paths, columns=listed_items(columns), drop=listed_items(drop))
     with job.watch() as watch:
         found = plan.of_linear(table, watch) if linear else plan.of_rectified(table, watch)
     job.write(

@@ -17,7 +17,7 @@ class Meter:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._task = progress.add_task("", total=None, words="")
+        self._task = progress.add_task("Starting (the first run also compiles)", total=None, words="")
         self._stage = ""
 
     def __call__(self, step: Step) -> None:

@@ -93,7 +93,7 @@ def _fitted(
     from unrelu.estimators import FloorOutlierDetector
 
     detector = FloorOutlierDetector(**options)
-    table = samples.open_samples(paths, columns=keep or None, drop=drop or None)
+    table = samples.open_samples(paths, columns=keep, drop=drop)
     detector.set_params(floor=floors(floor, table.n_features, table.feature_names))
     return detector.watched_by(watch).fit(table), table
 
@@ -108,5 +108,5 @@ def _of_model(
 
     law = law_in(model)
     table, at = matched_table(model, law.feature_names, law.n_features, paths, keep, drop)
-    watch(Step("Simulating rows of the model (the first run also compiles)"))
+    watch(Step("Simulating rows of the model"))
     return FloorOutlierDetector.from_model(law.marginal(at), **options).watched_by(watch), table
