@@ -1,0 +1,197 @@
+"""The house keeps to its numbers, and every module has its tests: where they mirror it, or in the table below."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE, TESTS = ROOT / "src" / "unrelu", ROOT / "tests"
+MODULES = sorted(
+    path for path in SOURCE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py", "_version.py")
+)
+
+MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 21_500, 17
+
+# Modules whose tests are not in tests/<room>/test_<module>.py or test_<room>_<module>.py.
+TESTED_IN = {
+    "cli/app.py": "cli/test_cli_outcome.py",
+    "cli/digits.py": "cli/test_cli_demo.py",
+    "cli/inputs.py": "cli/test_cli_bad_input.py",
+    "cli/options.py": "cli/test_cli_frame.py",
+    "cli/outputs.py": "cli/test_cli_frame.py",
+    "cli/progress.py": "cli/test_cli_outcome.py",
+    "cli/recover_layer.py": "cli/test_cli_recover.py",
+    "cli/simulate.py": "cli/test_cli_sample.py",
+    "contracts.py": "contracts/test_methods.py",
+    "engines/local.py": "engines/test_threads.py",
+    "errors.py": "test_package.py",
+    "estimators/base.py": "contracts/test_estimators.py",
+    "estimators/peeling.py": "estimators/test_peel.py",
+    "evidence.py": "properties/test_splits.py",
+    "kernels/batch_sums.py": "statistics/test_batch_means.py",
+    "kernels/normal.py": "kernels/test_bivariate_normal.py",
+    "kernels/pair_gather.py": "correlations/test_weighted_moments.py",
+    "learning.py": "estimators/test_learner.py",
+    "marginals/columns.py": "marginals/test_papers_marginals.py",
+    "marginals/filtered_gradient.py": "marginals/test_papers_marginals.py",
+    "marginals/filters.py": "marginals/test_papers_marginals.py",
+    "marginals/sample_median.py": "marginals/test_papers_marginals.py",
+    "marginals/truncated_sgd.py": "marginals/test_papers_marginals.py",
+    "methods.py": "contracts/test_methods.py",
+    "papers/experiments/catalogue.py": "cli/test_cli_reproduce.py",
+    "papers/experiments/checklist.py": "papers/experiments/test_runner.py",
+    "papers/experiments/design.py": "papers/experiments/test_claims.py",
+    "papers/experiments/experiment.py": "papers/experiments/test_runner.py",
+    "papers/experiments/journal.py": "papers/experiments/test_runner.py",
+    "papers/experiments/measures.py": "papers/experiments/test_claims.py",
+    "papers/experiments/outliers.py": "papers/experiments/test_reproduction_picture.py",
+    "papers/experiments/results.py": "papers/experiments/test_claims.py",
+    "papers/experiments/wu2019.py": "papers/experiments/test_reproduction_picture.py",
+    "papers/guarantees/checks.py": "papers/test_guarantees.py",
+    "papers/guarantees/clean.py": "papers/test_guarantees.py",
+    "papers/guarantees/error_law.py": "papers/test_guarantees.py",
+    "papers/guarantees/influence.py": "papers/test_guarantees.py",
+    "papers/guarantees/latent.py": "papers/test_latent_guarantees.py",
+    "papers/guarantees/matrix.py": "papers/test_matrix_guarantees.py",
+    "papers/guarantees/outliers.py": "papers/test_guarantees.py",
+    "papers/guarantees/piecewise.py": "papers/test_matrix_guarantees.py",
+    "papers/guarantees/planner.py": "papers/test_guarantees.py",
+    "papers/likelihood/columns.py": "papers/test_likelihood.py",
+    "papers/likelihood/density.py": "papers/test_likelihood.py",
+    "papers/likelihood/gauge.py": "papers/test_likelihood.py",
+    "papers/likelihood/nuclear.py": "papers/test_likelihood.py",
+    "papers/likelihood/program.py": "papers/test_likelihood.py",
+    "recovery/latent/contracts.py": "estimators/test_latent.py",
+    "recovery/latent/methods.py": "estimators/test_latent.py",
+    "recovery/latent/recover.py": "estimators/test_latent.py",
+    "recovery/layers/decoding.py": "recovery/layers/test_facets.py",
+    "recovery/layers/facet_fit.py": "recovery/layers/test_facets.py",
+    "recovery/layers/inverting.py": "estimators/test_two_layer.py",
+    "recovery/layers/peeling.py": "estimators/test_peel.py",
+    "recovery/layers/separable.py": "recovery/layers/test_facets.py",
+    "recovery/layers/subspace.py": "recovery/layers/test_facets.py",
+    "recovery/layers/two_layers.py": "estimators/test_two_layer.py",
+    "recovery/layers/units.py": "estimators/test_two_layer.py",
+    "recovery/matrix/contracts.py": "recovery/matrix/test_descent.py",
+    "recovery/matrix/losses.py": "recovery/matrix/test_newton.py",
+    "recovery/matrix/methods.py": "estimators/test_matrix.py",
+    "report/comparison.py": "cli/test_cli_demo.py",
+    "report/contents.py": "cli/test_cli_info.py",
+    "report/factor_summary.py": "cli/test_cli_factor.py",
+    "report/layer_picture.py": "cli/test_cli_demo.py",
+    "report/outlier_summary.py": "cli/test_cli_score.py",
+    "report/peel_summary.py": "report/test_peel_picture.py",
+    "report/recover_summary.py": "report/test_recover_picture.py",
+    "report/reproduction_picture.py": "papers/experiments/test_reproduction_picture.py",
+    "report/summaries.py": "report/test_report_tables.py",
+    "report/table_image.py": "report/test_factor_picture.py",
+    "robust/clusters.py": "robust/test_clustering.py",
+    "robust/detection.py": "estimators/test_outliers.py",
+    "robust/learning.py": "robust/test_robust_method.py",
+    "robust/mixture.py": "robust/test_mixture_em.py",
+    "robust/scoring.py": "estimators/test_outliers.py",
+    "robust/selection.py": "robust/test_reweighting.py",
+    "samples/arrow_files.py": "samples/test_samples_arrow.py",
+    "samples/blocks.py": "samples/test_samples_arrays.py",
+    "samples/columns.py": "samples/test_samples_files.py",
+    "samples/csv_diagnosis.py": "samples/test_samples_csv.py",
+    "samples/csv_file.py": "samples/test_samples_csv.py",
+    "samples/table_file.py": "samples/test_samples_files.py",
+    "statistics/column_tally.py": "statistics/test_batch_means.py",
+    "statistics/histogram.py": "marginals/test_papers_marginals.py",
+    "statistics/screening.py": "estimators/test_learner.py",
+    "statistics/tiles.py": "statistics/test_pair_moments.py",
+    "storage/archives.py": "test_storage.py",
+    "storage/files.py": "test_storage.py",
+    "storage/kinds.py": "golden/test_golden.py",
+    "storage/records.py": "contracts/test_estimators.py",
+}
+
+
+def named(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+def mirrors(path: Path) -> list[Path]:
+    folder = TESTS / path.relative_to(SOURCE).parent
+    return [folder / f"test_{path.stem}.py", folder / f"test_{path.parent.name}_{path.stem}.py"]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=named)
+def test_every_module_has_its_tests(path):
+    mirrored = any(mirror.exists() for mirror in mirrors(path))
+    assert mirrored != (named(path) in TESTED_IN), "tests mirror it, or the table names them: one of both"
+
+
+def test_the_table_names_what_is_there():
+    assert set(TESTED_IN) <= {named(path) for path in MODULES}
+    assert [name for name in TESTED_IN.values() if not (TESTS / name).exists()] == []
+
+
+def test_files_are_short():
+    long = {named(path): n for path in MODULES if (n := path.read_text().count("\n")) > MOST_LINES}
+    assert long == {}
+
+
+def test_bodies_are_short():
+    long = {}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) else node.body
+                if body and (lines := body[-1].end_lineno - body[0].lineno + 1) > MOST_BODY:
+                    long[f"{named(path)} {node.name}"] = lines
+    assert long == {}
+
+
+def test_the_house_is_small():
+    without_papers = [path for path in SOURCE.rglob("*.py") if "papers" not in path.parts]
+    assert sum(path.read_text().count("\n") for path in without_papers) <= MOST_IN_ALL
+    assert len(list((SOURCE / "recovery" / "matrix").glob("*.py"))) <= MOST_MATRIX_FILES
+
+
+def private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def own_names(tree: ast.AST) -> set[str]:
+    """Everything that a module defines or assigns, as a name or an attribute."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            names.add(node.attr)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names
+
+
+def borrowed(source: str) -> list[str]:
+    """Private names of other modules that a source imports or reaches for."""
+    tree = ast.parse(source)
+    own, found = own_names(tree) | {"_getframe"}, []  # sys._getframe is documented
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("unrelu"):
+            found += [alias.name for alias in node.names if private(alias.name) and alias.name != "_version"]
+        elif isinstance(node, ast.Attribute) and private(node.attr) and node.attr not in own:
+            whose = node.value
+            of_itself = isinstance(whose, ast.Name) and whose.id in ("self", "cls")
+            of_its_base = isinstance(whose, ast.Call) and isinstance(whose.func, ast.Name) and whose.func.id == "super"
+            if not (of_itself or of_its_base):
+                found.append(node.attr)
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=named)
+def test_no_module_reaches_into_another(path):
+    assert borrowed(path.read_text()) == []
+
+
+def test_reaching_into_another_module_is_noticed():
+    assert borrowed("from unrelu.storage.records import _packed") == ["_packed"]
+    assert borrowed("def f(learner):\n    return learner._record") == ["_record"]
+    assert borrowed("class A:\n    def f(self, other):\n        self._x = other._x\n        return super()._y") == []
