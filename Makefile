@@ -5,7 +5,7 @@ READY := .venv/.ready
 BENCH_READY := .venv/.ready-benchmark
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal  # one worker for each core; tests/conftest.py gives each its share
 
-.PHONY: help setup demo test test-all lint bench bench-compare clean
+.PHONY: help setup demo test test-all lint bench bench-compare build clean
 
 help:
 	@echo "make demo      learn a network layer from its activations, write a model and a picture"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-all  the same, with the slow studies"
 	@echo "make bench     accuracy, calibration, speed, memory, start-up, robustness and recovery, as one table"
 	@echo "make bench-compare BASE=commit   every figure of another commit beside this one's; ONLY='accuracy speed' for some"
+	@echo "make build     wheel and sdist in dist/, their contents checked, the wheel tried in a fresh environment"
 	@echo "make clean     remove .venv and caches"
 
 setup: $(READY)
@@ -48,6 +49,11 @@ bench: $(BENCH_READY)
 bench-compare: $(BENCH_READY)
 	@test -n "$(BASE)" || { echo "Name the commit to compare with: make bench-compare BASE=main~1"; exit 2; }
 	$(BIN)/python -m benchmarks.compare "$(BASE)" $(ONLY)
+
+build: setup
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python tools/check_release.py dist
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,16 @@ def test_the_house_is_small():
     without_papers = [path for path in SOURCE.rglob("*.py") if "papers" not in path.parts]
     assert sum(path.read_text().count("\n") for path in without_papers) <= MOST_IN_ALL
     assert len(list((SOURCE / "recovery" / "matrix").glob("*.py"))) <= MOST_MATRIX_FILES
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/papers.md", "docs/architecture.md"])
+def test_pages_name_files_that_are_there(page):
+    places = [ROOT, SOURCE, TESTS]
+    named_files = re.findall(r"`([\w/]+(?:\.py|\.md|/))`", (ROOT / page).read_text())
+    every = {path.name for place in (SOURCE, TESTS, ROOT / "benchmarks") for path in place.rglob("*.py")}
+    assert named_files
+    gone = [name for name in named_files if not any((place / name).exists() for place in places)]
+    assert [name for name in gone if "/" in name or name not in every] == []
 
 
 def private(name: str) -> bool:
