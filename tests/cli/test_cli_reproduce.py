@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from dataclasses import replace
 
@@ -50,7 +51,7 @@ def test_the_checklist_is_printed_and_the_second_run_only_reads(run, folder, tin
         assert words in first.stdout
     second = run("reproduce", "wu2019-figure1", "--quick")
     trials = sum(len(panel.settings) for panel in tiny["wu2019-figure1"].quick.panels) * 2
-    assert f"0 trials in 0 s, {trials} more were finished before." in second.stdout.replace("in 1 s", "in 0 s")
+    assert re.search(rf"0 trials in \d+ s, {trials} more were finished before\.", second.stdout)
 
 
 def test_an_interruption_says_how_to_go_on(run, folder, tiny, monkeypatch):
