@@ -8,21 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unrelu.cli import options
 from unrelu.cli.frame import Job, Output
-from unrelu.cli.options import (
-    ColumnsOption,
-    DropOption,
-    FloorOption,
-    JsonOption,
-    Tables,
-    ToleranceOption,
-    floors,
-    listed_items,
-    number_or_auto,
-    output_option,
-    picture_option,
-    seed_option,
-)
 from unrelu.cli.outcome import Answer, command
 
 if TYPE_CHECKING:
@@ -45,7 +32,7 @@ if TYPE_CHECKING:
     }
 )
 def factor(
-    paths: Tables,
+    paths: options.Tables,
     components: Annotated[
         str,
         typer.Option("--components", metavar="auto|INTEGER", help="How many; auto chooses by held-out cells."),
@@ -56,11 +43,11 @@ def factor(
     ] = "centered",
     tol: Annotated[float, typer.Option("--tol", help="Relative residual at which a fit counts as exact.")] = 1e-12,
     max_iter: Annotated[int, typer.Option("--max-iter", min=1, help="Most iterations of this run.")] = 500,
-    floor: FloorOption = ["0.0"],  # noqa: B006 - typer copies it
-    floor_tolerance: ToleranceOption = 0.0,
-    columns: ColumnsOption = None,
-    drop: DropOption = None,
-    output: Annotated[Path, output_option("The factors file to write.")] = Path("factors.npz"),
+    floor: options.FloorOption = ["0.0"],  # noqa: B006 - typer copies it
+    floor_tolerance: options.ToleranceOption = 0.0,
+    columns: options.ColumnsOption = None,
+    drop: options.DropOption = None,
+    output: Annotated[Path, options.output_option("The factors file to write.")] = Path("factors.npz"),
     hidden: Annotated[
         Path | None,
         typer.Option("--hidden", help="Also write T, below the floor as well: a table, its kind by extension."),
@@ -72,9 +59,9 @@ def factor(
         Path | None,
         typer.Option("--state", help="Keep the state in this file while working, and go on from it if it exists."),
     ] = None,
-    picture: Annotated[Path | None, picture_option("the table, T and components")] = None,
-    seed: Annotated[int, seed_option("Chooses the held-out cells of --components auto.")] = 0,
-    as_json: JsonOption = False,  # noqa: ARG001 - read where the command ends
+    picture: Annotated[Path | None, options.picture_option("the table, T and components")] = None,
+    seed: Annotated[int, options.seed_option("Chooses the held-out cells of --components auto.")] = 0,
+    as_json: options.JsonOption = False,  # noqa: ARG001 - read where the command ends
 ) -> Answer | None:
     """Recover the low-rank matrix T = C A' + 1 b' behind a table x = max(T, floor), below the floor as well.
 
@@ -88,7 +75,7 @@ def factor(
         Output("picture", picture, "Picture", "picture"),
         tables=paths,
     )
-    count = number_or_auto("--components", components)
+    count = options.number_or_auto("--components", components)
     from unrelu import samples
     from unrelu.estimators import ReLUMatrixRecovery
     from unrelu.report.factor_picture import FactorResult, factor_picture
@@ -97,8 +84,8 @@ def factor(
     recovery = ReLUMatrixRecovery(
         count, method, gauge, floor_tolerance=floor_tolerance, tol=tol, max_iter=max_iter, random_state=seed
     )
-    table = samples.open_samples(paths, columns=listed_items(columns), drop=listed_items(drop))
-    recovery.set_params(floor=floors(floor, table.n_features, table.feature_names))
+    table = samples.open_samples(paths, columns=options.listed_items(columns), drop=options.listed_items(drop))
+    recovery.set_params(floor=options.floors(floor, table.n_features, table.feature_names))
     with job.watch() as watch:
         recovery.watched_by(watch).fit(table, state=state)
     job.write(

@@ -9,20 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unrelu.cli import options
 from unrelu.cli.frame import Job, Output
-from unrelu.cli.options import (
-    ColumnsOption,
-    DropOption,
-    FloorOption,
-    JsonOption,
-    Tables,
-    ToleranceOption,
-    floors,
-    listed_items,
-    output_option,
-    picture_option,
-    seed_option,
-)
 from unrelu.cli.outcome import Answer, command
 
 if TYPE_CHECKING:
@@ -34,7 +22,7 @@ if TYPE_CHECKING:
 
 @command({"must be None or between": "must be between"})
 def fit(
-    paths: Tables,
+    paths: options.Tables,
     components: Annotated[
         int | None,
         typer.Option("--components", min=1, help="Number of latent inputs: the rank of the covariance."),
@@ -43,14 +31,14 @@ def fit(
     nonnegative_bias: Annotated[
         bool, typer.Option("--nonnegative-bias", help="Assume that no bias is below its floor.")
     ] = False,
-    floor: FloorOption = ["0.0"],  # noqa: B006 - typer copies it
-    floor_tolerance: ToleranceOption = 0.0,
-    columns: ColumnsOption = None,
-    drop: DropOption = None,
-    output: Annotated[Path, output_option("The model file to write.")] = Path("model.npz"),
-    picture: Annotated[Path | None, picture_option("the model")] = None,
-    seed: Annotated[int, seed_option("Seed of the methods that draw.")] = 0,
-    as_json: JsonOption = False,  # noqa: ARG001 - read where the command ends
+    floor: options.FloorOption = ["0.0"],  # noqa: B006 - typer copies it
+    floor_tolerance: options.ToleranceOption = 0.0,
+    columns: options.ColumnsOption = None,
+    drop: options.DropOption = None,
+    output: Annotated[Path, options.output_option("The model file to write.")] = Path("model.npz"),
+    picture: Annotated[Path | None, options.picture_option("the model")] = None,
+    seed: Annotated[int, options.seed_option("Seed of the methods that draw.")] = 0,
+    as_json: options.JsonOption = False,  # noqa: ARG001 - read where the command ends
 ) -> Answer | None:
     """Learn a model from tables and write it to a file.
 
@@ -61,10 +49,10 @@ def fit(
     from unrelu.estimators import RectifiedGaussianLearner
     from unrelu.report.pictures import model_picture
 
-    rows = samples.open_samples(paths, columns=listed_items(columns), drop=listed_items(drop))
+    rows = samples.open_samples(paths, columns=options.listed_items(columns), drop=options.listed_items(drop))
     learner = RectifiedGaussianLearner(
         method,
-        floor=floors(floor, rows.n_features, rows.feature_names),
+        floor=options.floors(floor, rows.n_features, rows.feature_names),
         nonnegative_bias=nonnegative_bias,
         n_components=components,
         floor_tolerance=floor_tolerance,

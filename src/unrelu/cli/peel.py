@@ -9,21 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unrelu.cli import options
 from unrelu.cli.frame import Job, Output
-from unrelu.cli.options import (
-    ColumnsOption,
-    DropOption,
-    JsonOption,
-    ToleranceOption,
-    floor_option,
-    floors,
-    listed_items,
-    number_or_auto,
-    output_option,
-    picture_option,
-    seed_option,
-    tables,
-)
 from unrelu.cli.outcome import Answer, command
 from unrelu.errors import CannotPeelError, InvalidParameterError
 
@@ -47,7 +34,7 @@ _METHODS = ("facets", "separable")
     }
 )
 def peel(
-    paths: Annotated[list[str], tables("Tables of outputs")],
+    paths: Annotated[list[str], options.tables("Tables of outputs")],
     widths: Annotated[
         str,
         typer.Option(
@@ -69,18 +56,20 @@ def peel(
     hidden_method: Annotated[
         str, typer.Option("--hidden-method", help="How the innermost units' law is learned: a --method of unrelu fit.")
     ] = "one_pass",
-    floor: Annotated[list[str] | None, floor_option("The floor of the outputs: a number (0 by default)")] = None,
-    floor_tolerance: ToleranceOption = 0.0,
-    columns: ColumnsOption = None,
-    drop: DropOption = None,
-    output: Annotated[Path, output_option("The file of layers to write.")] = Path("layers.npz"),
+    floor: Annotated[
+        list[str] | None, options.floor_option("The floor of the outputs: a number (0 by default)")
+    ] = None,
+    floor_tolerance: options.ToleranceOption = 0.0,
+    columns: options.ColumnsOption = None,
+    drop: options.DropOption = None,
+    output: Annotated[Path, options.output_option("The file of layers to write.")] = Path("layers.npz"),
     hidden: Annotated[
         Path | None,
         typer.Option("--hidden", help="Also write the innermost units: a table, empty in rows not explained."),
     ] = None,
-    picture: Annotated[Path | None, picture_option("weights and units")] = None,
-    seed: Annotated[int, seed_option("Seeds the search.")] = 0,
-    as_json: JsonOption = False,  # noqa: ARG001 - read where the command ends
+    picture: Annotated[Path | None, options.picture_option("weights and units")] = None,
+    seed: Annotated[int, options.seed_option("Seeds the search.")] = 0,
+    as_json: options.JsonOption = False,  # noqa: ARG001 - read where the command ends
 ) -> Answer | None:
     """Learn the layers of a network x = ReLU(A h + b), h = ReLU(...), from a table of its outputs x alone.
 
@@ -99,7 +88,7 @@ def peel(
     from unrelu.report.peel_picture import peel_picture
     from unrelu.report.peel_summary import unit_names
 
-    table = samples.open_samples(paths, columns=listed_items(columns), drop=listed_items(drop))
+    table = samples.open_samples(paths, columns=options.listed_items(columns), drop=options.listed_items(drop))
     with job.watch() as watch:
         found = plan.of_linear(table, watch) if linear else plan.of_rectified(table, watch)
     job.write(
@@ -179,7 +168,7 @@ class _Plan:
         from unrelu.report.peel_summary import Network
 
         own: dict[str, Any] = {"hidden_method": self.hidden_method, "random_state": self.seed, "watch": watch}
-        floor = floors(self.floor or ["0.0"], table.n_features, table.feature_names)
+        floor = options.floors(self.floor or ["0.0"], table.n_features, table.feature_names)
         failure = None
         try:
             peeled = unrelu.peel(table, self.widths, floor=floor, floor_tolerance=self.floor_tolerance, **own)
@@ -195,7 +184,7 @@ class _Plan:
 def _widths(text: str) -> list[int | str]:
     """The numbers of units, or auto, of a comma-separated list."""
     try:
-        return [number_or_auto("--widths", item.strip()) for item in text.split(",")]
+        return [options.number_or_auto("--widths", item.strip()) for item in text.split(",")]
     except InvalidParameterError:
         raise InvalidParameterError(
             f"--widths must be whole numbers of at least 1, or auto, outermost layer first, such as 30,8; got {text!r}."

@@ -9,19 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unrelu.cli import options
 from unrelu.cli.frame import Job, Output
-from unrelu.cli.options import (
-    ColumnsOption,
-    DropOption,
-    JsonOption,
-    ToleranceOption,
-    floor_option,
-    listed_items,
-    output_option,
-    picture_option,
-    seed_option,
-    tables,
-)
 from unrelu.cli.outcome import Answer, command
 from unrelu.errors import InputFileError, InvalidParameterError
 
@@ -45,7 +34,9 @@ def recover(
             metavar="WEIGHTS",
         ),
     ],
-    paths: Annotated[list[str], tables("Tables of corrupted outputs", more=" Empty cells and NaN are missing values.")],
+    paths: Annotated[
+        list[str], options.tables("Tables of corrupted outputs", more=" Empty cells and NaN are missing values.")
+    ],
     components: Annotated[
         int | None,
         typer.Option("--components", min=1, help="Latent numbers per row, for a model of unrelu fit; all by default."),
@@ -72,12 +63,14 @@ def recover(
         bool, typer.Option("--skip-bad-rows", help="Leave rows empty that cannot be recovered, instead of stopping.")
     ] = False,
     floor: Annotated[
-        list[str] | None, floor_option("The floor, where WEIGHTS does not tell: a number (0 by default)")
+        list[str] | None, options.floor_option("The floor, where WEIGHTS does not tell: a number (0 by default)")
     ] = None,
-    floor_tolerance: ToleranceOption = 0.0,
-    columns: ColumnsOption = None,
-    drop: DropOption = None,
-    output: Annotated[Path, output_option("The clean table to write, its kind by extension.")] = Path("clean.csv"),
+    floor_tolerance: options.ToleranceOption = 0.0,
+    columns: options.ColumnsOption = None,
+    drop: options.DropOption = None,
+    output: Annotated[Path, options.output_option("The clean table to write, its kind by extension.")] = Path(
+        "clean.csv"
+    ),
     latent: Annotated[
         Path | None, typer.Option("--latent", help="Also write the latent vectors: a table, as --output.")
     ] = None,
@@ -85,9 +78,9 @@ def recover(
         Path | None,
         typer.Option("--outliers", help="Also write by how much values are off: a table, 0 where they are not."),
     ] = None,
-    picture: Annotated[Path | None, picture_option("the table beside the clean one")] = None,
-    seed: Annotated[int, seed_option("Seeds the search.")] = 0,
-    as_json: JsonOption = False,  # noqa: ARG001 - read where the command ends
+    picture: Annotated[Path | None, options.picture_option("the table beside the clean one")] = None,
+    seed: Annotated[int, options.seed_option("Seeds the search.")] = 0,
+    as_json: options.JsonOption = False,  # noqa: ARG001 - read where the command ends
 ) -> Answer | None:
     """Recover the latent vectors c behind corrupted outputs v = max(floor, A c + b) + outliers + noise of a layer.
 
@@ -103,8 +96,8 @@ def recover(
         tables=paths,
         files=[weights],
     )
-    options = _Options(method, prior, noise_scale, penalty, intercept)
-    options.check()
+    method_options = _Options(method, prior, noise_scale, penalty, intercept)
+    method_options.check()
     from unrelu.cli.inputs import matched_table
     from unrelu.cli.recover_layer import loaded_layer
     from unrelu.report.factor_summary import component_names
@@ -112,11 +105,11 @@ def recover(
     from unrelu.samples import write_table
 
     layer = loaded_layer(weights, components, floor)
-    choice = listed_items(columns), listed_items(drop)
+    choice = options.listed_items(columns), options.listed_items(drop)
     table, at = matched_table(weights, layer.names, len(layer.bias), paths, *choice)
     names = layer.part(at).names or table.feature_names
     layer = replace(layer.part(at), names=names).with_floor(floor)
-    recovery = _recovery(layer, options, floor_tolerance, seed)
+    recovery = _recovery(layer, method_options, floor_tolerance, seed)
     with job.watch() as watch:
         recovery.watched_by(watch).recover(table, skip_bad_rows=skip_bad_rows)
     rows = recovery.rows_
@@ -168,10 +161,10 @@ class _Options:
         return RobustLatent(prior_named(None if prior == "none" else prior), self.noise_scale)
 
 
-def _recovery(layer: KnownLayer, options: _Options, tolerance: float, seed: int) -> ReLULatentRecovery:
+def _recovery(layer: KnownLayer, asked: _Options, tolerance: float, seed: int) -> ReLULatentRecovery:
     from unrelu.estimators import ReLULatentRecovery
 
-    method = options.chosen(fitted=layer.fitted)
+    method = asked.chosen(fitted=layer.fitted)
     known = layer.weights, layer.bias, method
     try:
         return ReLULatentRecovery(*known, floor=layer.floor, floor_tolerance=tolerance, random_state=seed).fit()

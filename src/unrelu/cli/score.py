@@ -7,20 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unrelu.cli import options
 from unrelu.cli.frame import Job, Output
-from unrelu.cli.options import (
-    DropOption,
-    JsonOption,
-    Tables,
-    ToleranceOption,
-    columns_option,
-    floor_option,
-    floors,
-    listed_items,
-    output_option,
-    picture_option,
-    seed_option,
-)
 from unrelu.cli.outcome import Answer, command
 from unrelu.errors import InvalidParameterError
 
@@ -32,7 +20,7 @@ if TYPE_CHECKING:
 
 @command({"use method='one_pass'": "fit a model of other rows and give it as --model"})
 def score(
-    paths: Tables,
+    paths: options.Tables,
     model: Annotated[
         Path | None,
         typer.Option("--model", help="Judge by this model file; by default the table's genuine rows are learned."),
@@ -41,16 +29,17 @@ def score(
     false_alarm_rate: Annotated[
         float, typer.Option("--false-alarm-rate", help="The share of the rows of a clean table that are flagged.")
     ] = 0.01,
-    floor: Annotated[list[str] | None, floor_option("The floor: a number (0 by default)")] = None,
-    floor_tolerance: ToleranceOption = 0.0,
-    columns: Annotated[list[str] | None, columns_option("all (or the model's)")] = None,
-    drop: DropOption = None,
+    floor: Annotated[list[str] | None, options.floor_option("The floor: a number (0 by default)")] = None,
+    floor_tolerance: options.ToleranceOption = 0.0,
+    columns: Annotated[list[str] | None, options.columns_option("all (or the model's)")] = None,
+    drop: options.DropOption = None,
     output: Annotated[
-        Path | None, output_option("Also write one line per row: csv, tsv (also gzipped), parquet, feather or arrow.")
+        Path | None,
+        options.output_option("Also write one line per row: csv, tsv (also gzipped), parquet, feather or arrow."),
     ] = None,
-    picture: Annotated[Path | None, picture_option("the scores")] = None,
-    seed: Annotated[int, seed_option("Seed of the fit and of the simulated rows.")] = 0,
-    as_json: JsonOption = False,  # noqa: ARG001 - read where the command ends
+    picture: Annotated[Path | None, options.picture_option("the scores")] = None,
+    seed: Annotated[int, options.seed_option("Seed of the fit and of the simulated rows.")] = 0,
+    as_json: options.JsonOption = False,  # noqa: ARG001 - read where the command ends
 ) -> Answer | None:
     """Score every row of a table, and show the strangest ones and their strangest cells.
 
@@ -68,13 +57,13 @@ def score(
     from unrelu.report.outlier_summary import Judged
     from unrelu.samples.tables import write_columns
 
-    choice = listed_items(columns), listed_items(drop)
-    options = {"false_alarm_rate": false_alarm_rate, "floor_tolerance": floor_tolerance, "random_state": seed}
+    choice = options.listed_items(columns), options.listed_items(drop)
+    wanted = {"false_alarm_rate": false_alarm_rate, "floor_tolerance": floor_tolerance, "random_state": seed}
     with job.watch() as watch:
         if model is None:
-            detector, table = _fitted(paths, *choice, floor or ["0.0"], options, watch)
+            detector, table = _fitted(paths, *choice, floor or ["0.0"], wanted, watch)
         else:
-            detector, table = _of_model(model, paths, *choice, options, watch)
+            detector, table = _of_model(model, paths, *choice, wanted, watch)
         verdict = detector.judge(table, top=top, cells_of="top" if output is None else "flagged")
     judged = Judged.by(detector, verdict)
     job.write(
@@ -86,20 +75,20 @@ def score(
 
 
 def _fitted(
-    paths: list[str], keep: list[str], drop: list[str], floor: list[str], options: dict[str, Any], watch: Meter
+    paths: list[str], keep: list[str], drop: list[str], floor: list[str], wanted: dict[str, Any], watch: Meter
 ) -> tuple[FloorOutlierDetector, Samples]:
     """The robust fit to the table itself."""
     from unrelu import samples
     from unrelu.estimators import FloorOutlierDetector
 
-    detector = FloorOutlierDetector(**options)
+    detector = FloorOutlierDetector(**wanted)
     table = samples.open_samples(paths, columns=keep, drop=drop)
-    detector.set_params(floor=floors(floor, table.n_features, table.feature_names))
+    detector.set_params(floor=options.floors(floor, table.n_features, table.feature_names))
     return detector.watched_by(watch).fit(table), table
 
 
 def _of_model(
-    model: Path, paths: list[str], keep: list[str], drop: list[str], options: dict[str, Any], watch: Meter
+    model: Path, paths: list[str], keep: list[str], drop: list[str], wanted: dict[str, Any], watch: Meter
 ) -> tuple[FloorOutlierDetector, Samples]:
     """A model from a file, of those of its columns that are wanted."""
     from unrelu.cli.inputs import law_in, matched_table
@@ -109,4 +98,4 @@ def _of_model(
     law = law_in(model)
     table, at = matched_table(model, law.feature_names, law.n_features, paths, keep, drop)
     watch(Step("Simulating rows of the model"))
-    return FloorOutlierDetector.from_model(law.marginal(at), **options).watched_by(watch), table
+    return FloorOutlierDetector.from_model(law.marginal(at), **wanted).watched_by(watch), table
