@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unrelu import methods, metrics, papers, recovery, synthetic
+    from unrelu import methods, metrics, papers, recovery, samples, synthetic
     from unrelu._version import __version__
     from unrelu.distribution import RectifiedGaussian
     from unrelu.estimators import (
@@ -48,6 +48,7 @@ __all__ = [
     "recall",
     "recover_latent",
     "recovery",
+    "samples",
     "synthetic",
 ]
 
@@ -69,7 +70,7 @@ _HOME = {
 }
 _MODULES = {
     "guarantees": "unrelu.papers.guarantees",
-    **{name: f"unrelu.{name}" for name in ("methods", "metrics", "papers", "recovery", "synthetic")},
+    **{name: f"unrelu.{name}" for name in ("methods", "metrics", "papers", "recovery", "samples", "synthetic")},
 }
 
 
