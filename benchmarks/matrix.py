@@ -198,7 +198,7 @@ def speed() -> list[Claim]:
     for seed in range(3):
         table = Instance.draw(1000, 1000, 20, seed, bias=False).table
         for name in seconds:
-            recovery = unrelu.ReLUMatrixRecovery(20, name, "zero", tol=1e-9, max_iter=2000)
+            recovery = unrelu.ReLUMatrixRecovery(20, PORTS.get(name, name), "zero", tol=1e-9, max_iter=2000)
             recovery, took = _fitted(recovery, table)
             seconds[name].append(took)
             residuals[name] = max(residuals[name], recovery.report_.residual)
