@@ -14,7 +14,7 @@ from unrelu import Peeled
 from unrelu.errors import CannotPeelError, InvalidDataError, ModelFileError
 
 D, P = 12, 2
-VERSION_1 = Path(__file__).parents[1] / "golden" / "version1"
+VERSION_1 = Path(__file__).parents[2] / "golden" / "version1"
 
 
 @pytest.fixture(scope="module")
