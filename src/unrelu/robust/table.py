@@ -126,8 +126,8 @@ def linear_image(values: NDArray[Any], floor: FloatArray) -> BoolArray:
     variance = record.masked_square / count - mean**2
     covariance = record.cross / count - mean * mean.T
     with np.errstate(invalid="ignore"):
-        same = covariance**2 >= (1.0 - 1e-10) * variance * variance.T
-        same &= variance * variance.T > 0.0
+        product = np.sqrt(variance) * np.sqrt(variance.T)  # squares of covariances may leave double precision
+        same = (np.abs(covariance) >= (1.0 - 5e-11) * product) & (product > 0.0)
     return np.asarray(np.triu(same, 1).any(axis=0))
 
 

@@ -135,4 +135,5 @@ def _shortened(
 
 def _huber(residual: FloatArray, threshold: float) -> float:
     size = np.abs(residual)
-    return float(np.where(size <= threshold, 0.5 * size**2, threshold * (size - 0.5 * threshold)).sum())
+    inside = np.minimum(size, threshold)  # outliers may be too large to square
+    return float((inside * (size - 0.5 * inside)).sum())

@@ -9,12 +9,14 @@ import numpy as np
 
 from unrelu.contracts import FloatArray, Step, Watch, unwatched
 from unrelu.engines.local import available_cores, map_in_threads, one_blas_thread
-from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError
+from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, InvalidParameterError
 from unrelu.recovery.latent.contracts import LatentMethod, LatentReport, LatentResult, LatentRows, Layer
 from unrelu.recovery.latent.methods import method_name, prior_of
 from unrelu.validation import listed, warn
 
 _STAGE = "Recovering rows"
+_RANGE = 1e60  # of values whose quotients' squares are safe
+_OUT_OF_RANGE = "holds values so large or so small that squares leave double precision: rescale"
 _ROWS_AT_A_TIME = 16  # for each core: between two steps that a watch hears of
 
 
@@ -38,6 +40,8 @@ def recover_rows(
     array([[ 2.],
            [nan]])
     """
+    if layer.weights.any() and not _in_range(max(np.abs(layer.weights).max(), np.abs(layer.bias).max())):
+        raise InvalidParameterError(f"The layer {_OUT_OF_RANGE} layer and outputs.")
     n, found = len(rows), LatentRows.empty(len(rows), layer)
     faults = dict(_faults(layer, rows, method))
     _refuse(faults, n, n, skip_bad_rows)
@@ -109,12 +113,18 @@ def _faults(layer: Layer, rows: FloatArray, method: LatentMethod) -> Mapping[int
                 "has no positive entry: the layer is off everywhere, and any latent vector far enough below its"
                 " thresholds explains that."
             )
+        elif not _in_range(np.median(np.abs(v[(v != 0.0) & ~np.isnan(v)]))):  # outliers may be of any size
+            faults[row] = f"{_OUT_OF_RANGE} outputs and layer."
         elif above < needed:
             faults[row] = (
                 f"has only {above} entries above the floor; {k} latent numbers need at least as many. Give a prior,"
                 " such as prior='gaussian'."
             )
     return faults
+
+
+def _in_range(size: float) -> bool:
+    return bool(1.0 / _RANGE < size < _RANGE)
 
 
 def _refuse(faults: Mapping[int, str], seen: int, n: int, skip: bool) -> None:

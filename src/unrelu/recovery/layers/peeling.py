@@ -20,7 +20,7 @@ from unrelu.methods import Method
 from unrelu.recovery.layers.decoding import LayerReport, OutputLayer, decode_by_facets
 from unrelu.recovery.layers.peeled import Outputs, Peeled, PeeledLayer
 from unrelu.recovery.layers.subspace import Subspace
-from unrelu.recovery.layers.units import ROWS_PER_UNIT, as_stage, hidden_law, warn_of
+from unrelu.recovery.layers.units import ROWS_PER_UNIT, as_stage, check_range, hidden_law, warn_of
 from unrelu.recovery.matrix.cells import DenseCells
 from unrelu.recovery.matrix.contracts import MatrixReport
 from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, recover_matrix
@@ -80,6 +80,7 @@ def _unrectified(so_far: Peeled, width: int | str, seed: int, watch: Watch) -> M
         )
     request = MatrixRequest(width, tolerance=_TOLERANCE, max_iterations=_ITERATIONS)
     try:
+        check_range(X)
         return recover_matrix(DenseCells(X), request, seed, watch=watch)
     except InvalidDataError as error:
         raise CannotPeelError(f"Layer {depth}: {error}", so_far) from error

@@ -97,6 +97,8 @@ def _trimmed(
         X = X[rng.choice(len(X), _SEARCHED, replace=False)]
     kept = int(_KEPT * len(X))
     best, most = _principal(X, p, centered), -1
+    if kept <= p:  # too few to leave any out
+        return best
     for _ in range(_STARTS):
         rows = rng.choice(len(X), min(p + 2, len(X)), replace=False)
         value = np.inf

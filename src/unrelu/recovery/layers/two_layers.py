@@ -17,12 +17,11 @@ from unrelu.methods import Method
 from unrelu.recovery.layers.decoding import DecodedLayer, LayerReport, OutputLayer, decode_by_facets
 from unrelu.recovery.layers.separable import decode_separably
 from unrelu.recovery.layers.subspace import ROUNDING, find_subspace, rank_of
-from unrelu.recovery.layers.units import ROWS_PER_UNIT, hidden_law, warn_of
+from unrelu.recovery.layers.units import ROWS_PER_UNIT, check_range, hidden_law, warn_of
 from unrelu.validation import warn
 
 _DEPENDENT = 1e-10  # of the largest singular value
 _ROWS_PER_THIN_UNIT = 150
-_RANGE = 1e100  # of values whose squares and products are safe
 
 
 @dataclass(frozen=True)
@@ -75,11 +74,11 @@ def _units(table: FloatArray, request: TwoLayerRequest) -> int:
     """How many units to look for; raises where the rows cannot tell so many."""
     n, d = table.shape
     largest = float(np.abs(table).max())
-    if largest == 0.0 or (request.output_bias and np.ptp(table, axis=0).max() <= 1e-12 * largest):
+    auto = isinstance(request.n_hidden, str) and request.n_hidden == "auto"
+    if largest == 0.0 or ((auto or request.output_bias) and np.ptp(table, axis=0).max() <= 1e-12 * largest):
         raise InvalidDataError("The table does not vary: there is nothing to learn.")
-    if not 1.0 / _RANGE < largest < _RANGE:
-        raise InvalidDataError(f"Values as large as {largest:.0e} leave the range of squares: rescale the table.")
-    p = rank_of(table) if isinstance(request.n_hidden, str) and request.n_hidden == "auto" else request.n_hidden
+    check_range(table)
+    p = rank_of(table) if auto else request.n_hidden
     if isinstance(p, bool) or not isinstance(p, Integral) or p < 1:
         raise InvalidParameterError(f"n_hidden must be a whole number of 1 or more, or 'auto', got {p!r}.")
     if p > d:

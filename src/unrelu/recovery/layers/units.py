@@ -9,7 +9,7 @@ import numpy as np
 from unrelu.contracts import Assumptions, FloatArray, Step, Watch, unwatched
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine
-from unrelu.errors import DoubtfulUnitsWarning, UnitsNotFoundWarning
+from unrelu.errors import DoubtfulUnitsWarning, InvalidDataError, UnitsNotFoundWarning
 from unrelu.evidence import SampleEvidence
 from unrelu.methods import Method, method_named
 from unrelu.recovery.layers.decoding import LayerReport
@@ -17,7 +17,15 @@ from unrelu.samples import ArraySamples
 from unrelu.validation import listed, warn
 
 ROWS_PER_UNIT = 6  # a facet needs three times as many rows as there are units, and about half of the rows are on it
+_RANGE = 1e100  # of values whose squares and products are safe
 _MANY = 0.15  # share of the rows from where on outliers are no longer a few
+
+
+def check_range(table: FloatArray) -> None:
+    """Raise InvalidDataError where squares and products of the largest values leave double precision."""
+    largest = float(np.abs(table).max(initial=0.0))
+    if largest > 0.0 and not 1.0 / _RANGE < largest < _RANGE:
+        raise InvalidDataError(f"Values as large as {largest:.0e} leave the range of squares: rescale the table.")
 
 
 def as_stage(stage: str, watch: Watch) -> Watch:

@@ -58,7 +58,7 @@ def fit_task(task: Task, method: MatrixMethod, gauge: str) -> TaskFit:
 
     All in units in which the largest value is neither huge nor tiny: squares are summed, some in single precision.
     """
-    unit = _unit(task.cells)
+    unit = usual_unit(task.cells)
     if unit == 1.0:
         return _recovered(task, method, gauge)
     watch = task.watched_through(lambda factors: factors.scaled(unit))
@@ -103,7 +103,7 @@ def _errors(cells: Cells, factors: Factors, noise: float | None) -> StandardErro
     return standard_errors(cells, factors, noise)
 
 
-def _unit(cells: Cells) -> float:
+def usual_unit(cells: Cells) -> float:
     """A power of two near the largest value, or 1 where that is of a usual size."""
 
     def largest(rows: slice) -> float:

@@ -27,7 +27,7 @@ from unrelu.recovery.matrix.contracts import ComponentChoice, MatrixMethod, Matr
 from unrelu.recovery.matrix.descent import CensoredALS
 from unrelu.recovery.matrix.factors import GAUGES, Factors
 from unrelu.recovery.matrix.filling import Filling
-from unrelu.recovery.matrix.fitting import TaskFit, fit_task
+from unrelu.recovery.matrix.fitting import TaskFit, fit_task, usual_unit
 from unrelu.recovery.matrix.identifiability import Conditions, effective_components
 from unrelu.recovery.matrix.methods import method_name
 from unrelu.validation import check_choice, check_count, check_positive, label_columns, warn
@@ -121,7 +121,9 @@ def _choice(task: Task, request: MatrixRequest, seed: int) -> ComponentChoice:
     if request.n_components == "auto":
         from unrelu.recovery.matrix.rank import choose_components
 
-        return choose_components(task, lambda trial: fit_task(trial, request.method, request.gauge).factors, seed)
+        unit = usual_unit(task.cells)  # errors are squared
+        scaled = task if unit == 1.0 else replace(task, cells=task.cells.scaled(1.0 / unit), unit=unit)
+        return choose_components(scaled, lambda trial: fit_task(trial, request.method, request.gauge).factors, seed)
     k, (n, d) = int(request.n_components), task.cells.shape
     if k < 1:
         raise InvalidParameterError(f"n_components must be at least 1, got {k}.")

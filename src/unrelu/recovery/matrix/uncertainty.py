@@ -89,7 +89,7 @@ def _deviations(packed: FloatArray, width: int, noise: float) -> FloatArray:
     full = unpacked(packed, width)
     eigenvalues, vectors = np.linalg.eigh(full)
     resolved = eigenvalues[:, :1] > 1e-12 * eigenvalues[:, -1:]
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         variance = noise * noise * ((vectors**2) / eigenvalues[:, None, :]).sum(axis=2)
     deviation: FloatArray = np.sqrt(np.where(resolved, variance, np.inf))
     return deviation
