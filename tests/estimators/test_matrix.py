@@ -279,6 +279,14 @@ def test_the_seed_chooses_the_cells_that_are_held_out(X):
     assert errors[0] != errors[1] == errors[2]
 
 
+@pytest.mark.parametrize("unit", [2.0**-400, 2.0**400])
+def test_units_do_not_matter_to_the_number_of_components(X, unit):
+    """Squares of held-out errors would leave double precision."""
+    usual, scaled = ReLUMatrixRecovery().fit(X), ReLUMatrixRecovery().fit(X * unit)
+    assert scaled.n_components_ == usual.n_components_ == 3
+    np.testing.assert_allclose(scaled.report_.component_errors[:2], usual.report_.component_errors[:2], rtol=1e-3)
+
+
 def test_the_rank_of_a_sparse_table(X):
     dense, sparse = ReLUMatrixRecovery().fit(X), ReLUMatrixRecovery().fit(scipy.sparse.csr_array(X))
     assert dense.report_.component_errors == sparse.report_.component_errors

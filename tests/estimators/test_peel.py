@@ -291,6 +291,12 @@ def test_a_constant_table_is_refused():
         unrelu.peel(np.ones((100, 8)), [2])
 
 
+@pytest.mark.parametrize("unit", [1e-120, 1e120])
+def test_units_beyond_squares_are_refused(net, unit):
+    with pytest.raises(CannotPeelError, match="leave the range of squares: rescale the table"):
+        unrelu.peel(net[0] * unit, [4])
+
+
 def test_units_unlike_rectified_gaussians_are_named(net):
     _, A, b, _ = net
     h = np.maximum(seeded(1).standard_t(1.5, (1000, 4)) + 0.3, 0.0)

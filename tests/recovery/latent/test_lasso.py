@@ -56,6 +56,16 @@ def test_c_is_found_up_to_the_papers_error(size):
     assert np.linalg.norm(found - c) < 6 * size * np.sqrt(4 / 20000) / 0.5
 
 
+@pytest.mark.parametrize("size", [1e8, 1e30, 1e200])
+def test_an_outlier_of_any_size(size):
+    """Beyond the threshold an entry only says on which side it is, whatever its size."""
+    A, b, _, v, _ = reference.draw(np.random.default_rng(3), 100, 5)
+    v[7] = 1e3
+    expected = unrelu.recover_latent(A, b, v, "lasso").latent
+    v[7] = size
+    np.testing.assert_allclose(unrelu.recover_latent(A, b, v, "lasso").latent, expected, atol=1e-6)
+
+
 def test_a_wrong_norm_is_wrong():
     """So that the test above is one of ``norm``, which only matters with a bias."""
     A, b, c, *_ = reference.draw(np.random.default_rng(1), 20000, 4, norm=2.0)

@@ -134,6 +134,16 @@ def test_the_size_of_a_huge_outlier_does_not_matter(size):
     assert result.noise_scale == pytest.approx(0.05, rel=0.3)
 
 
+@pytest.mark.parametrize("size", [1e-80, 1e80])
+@pytest.mark.parametrize("method", ["robust", "lasso"])
+def test_units_beyond_squares_are_refused(size, method):
+    A, b, _, v, _ = reference.draw(np.random.default_rng(3), 100, 10, noise=0.05)
+    with pytest.raises(InvalidDataError, match="v holds values so large or so small that squares leave"):
+        unrelu.recover_latent(A, b, size * v, method)
+    with pytest.raises(InvalidParameterError, match="The layer holds values so large or so small"):
+        unrelu.recover_latent(size * A, size * b, v, method)
+
+
 def noise_inside(seed, shift):
     """v = ReLU(A c + b + noise): no entry is negative, many are 0."""
     rng = np.random.default_rng(seed)

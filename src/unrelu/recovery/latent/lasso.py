@@ -26,6 +26,7 @@ _ROUNDS = 200
 _CONFIDENCE = 0.95
 _SHRINKS = 40
 _FALL = 0.3
+_FARTHEST = 1e6  # of an outlier, in thresholds or median entries
 
 
 @dataclass(frozen=True)
@@ -84,12 +85,15 @@ def solve_lasso(A: FloatArray, v: FloatArray, penalty: float, intercept: bool) -
     d, k = A.shape
     design = np.column_stack([A, np.ones(d)]) if intercept else A
     threshold = d * penalty
-    solution = np.asarray(np.linalg.lstsq(design, v)[0], dtype=np.float64)
-    level = float(np.abs(v - design @ solution).max(initial=0.0))
+    # Beyond the threshold an entry only says on which side it is; if it is huge, the loss shows no other any more.
+    farthest = _FARTHEST * max(threshold, float(np.median(np.abs(v))))
+    near = np.clip(v, -farthest, farthest)
+    solution = np.asarray(np.linalg.lstsq(design, near)[0], dtype=np.float64)
+    level = float(np.abs(near - design @ solution).max(initial=0.0))
     while level > threshold:
-        solution = _newton(design, v, solution, level)
+        solution = _newton(design, near, solution, level)
         level *= _FALL
-    solution = _newton(design, v, solution, threshold)
+    solution = _newton(design, near, solution, threshold)
     residual = v - design @ solution
     e = np.sign(residual) * np.maximum(np.abs(residual) - threshold, 0.0)
     return LassoSolution(solution[:k], e, float(solution[k]) if intercept else 0.0, penalty)
