@@ -9,6 +9,7 @@ import inspect
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -28,7 +29,7 @@ from unrelu.samples import open_samples
 from unrelu.storage import Unsaved
 
 rng = np.random.default_rng(0)
-ROWS = unrelu.synthetic.random_model(4, random_state=0).sample(400, random_state=1)
+ROWS = unrelu.synthetic.random_model(4, random_state=0).sample(200, random_state=1)
 LOW_RANK = np.maximum(rng.standard_normal((120, 2)) @ rng.standard_normal((2, 10)) + 0.3, 0.0)
 A, B = rng.standard_normal((30, 2)), rng.standard_normal(30)
 OUTPUTS = np.maximum(rng.standard_normal((5, 2)) @ A.T + B, 0.0)
@@ -105,6 +106,12 @@ every = pytest.mark.parametrize("name", every_estimator())
 
 def fitted(case: Case, **more: Any) -> Any:
     return case.make(**more).fit(case.table)
+
+
+@cache
+def fitted_once(name: str) -> Any:
+    """For tests that only look at it."""
+    return fitted(CASES[name])
 
 
 def has_the_base_and_its_parameters(case: Case, tmp_path: Any) -> None:
@@ -245,7 +252,7 @@ def test_sampling_has_one_signature(name):
         return
     parameters = inspect.signature(case.make().sample).parameters
     assert [(p.name, p.default) for p in parameters.values()] == [("n_samples", 1), ("random_state", None)]
-    estimator = fitted(case)
+    estimator = fitted_once(name)
     first, again, other = (np.ravel(np.asarray(estimator.sample(6, seed)[0])) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
@@ -253,7 +260,7 @@ def test_sampling_has_one_signature(name):
 
 @every
 def test_scikit_learn_shows_it_in_a_notebook(name):
-    page = fitted(CASES[name])._repr_html_()
+    page = fitted_once(name)._repr_html_()
     assert name in page
     assert "fitted" in page
 
@@ -264,7 +271,7 @@ def test_rows_read_in_blocks_are_a_table_too(name, tmp_path):
     np.save(tmp_path / "rows.npy", case.table)
     samples = open_samples([str(tmp_path / "rows.npy")])
     in_blocks = case.use(case.make().fit(samples), case.table)
-    np.testing.assert_allclose(in_blocks, case.use(fitted(case), case.table), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(in_blocks, case.use(fitted_once(name), case.table), rtol=1e-8, atol=1e-8)
 
 
 # --- the laws can fail -------------------------------------------------------------------------------
