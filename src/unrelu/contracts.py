@@ -9,7 +9,7 @@ therefore never know where the rows live.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -119,16 +119,26 @@ def unwatched(step: Step) -> None:
 class Assumptions:
     """What the user says about the model, whatever the method.
 
-    ``floor``: one number per column. ``nonnegative_bias``: every bias is at or above its floor, as Wu et al. 2019
-    and Bulusu et al. 2022 assume. ``n_components``: the number k of latent inputs z, so that S = W W' has rank k
-    (None: any rank). ``floor_tolerance``: noise after the floor; values within it of the floor count as floored, so
-    that a value is only taken for what it is from floor + tolerance on.
+    ``floor``: one number per column, -inf where there is none. ``nonnegative_bias``: every bias is at or above its
+    floor, as Wu et al. 2019 and Bulusu et al. 2022 assume. ``n_components``: the number k of latent inputs z, so that
+    S = W W' has rank k (None: any rank). ``floor_tolerance``: noise after the floor; values within it of the floor
+    count as floored, so that a value is only taken for what it is from floor + tolerance on. ``mirrored``: columns with
+    a ceiling, whose values are shown upside down, so that the ceiling is a floor; none where empty.
     """
 
     floor: tuple[float, ...]
     nonnegative_bias: bool = False
     n_components: int | None = None
     floor_tolerance: float = 0.0
+    mirrored: tuple[bool, ...] = ()
+
+    @property
+    def limits(self) -> dict[str, tuple[float | None, ...]]:
+        """Floors and ceilings as a user knows them and reports give them, None where there is none."""
+        mirrored = self.mirrored or (False,) * len(self.floor)
+        both = tuple(zip(self.floor, mirrored, strict=True))
+        floors = tuple(None if turned or level == -np.inf else level for level, turned in both)
+        return {"floor": floors, "ceiling": tuple(-level if turned else None for level, turned in both)}
 
     @property
     def censoring(self) -> tuple[float, ...]:
@@ -216,7 +226,10 @@ class Census:
 
 @dataclass(frozen=True)
 class LearningReport:
-    """How the learning went, in plain numbers."""
+    """How the learning went, in plain numbers.
+
+    ``floor`` and ``ceiling``: those that were used, one per column, None where there is none.
+    """
 
     method: str
     n_rows: int
@@ -227,6 +240,8 @@ class LearningReport:
     share_missing: float
     pairs_never_above_together: int
     assembly: Assembly
+    floor: tuple[float | None, ...] = field(default=(), kw_only=True)
+    ceiling: tuple[float | None, ...] = field(default=(), kw_only=True)
 
     @property
     def converged(self) -> bool:
@@ -294,6 +309,8 @@ class MixtureReport:
     converged: bool
     weight: float
     log_likelihood: float
+    floor: tuple[float | None, ...] = ()
+    ceiling: tuple[float | None, ...] = ()
 
     @property
     def n_components(self) -> int:

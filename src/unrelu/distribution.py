@@ -1,4 +1,4 @@
-"""The model: x = max(y, floor) with y ~ N(bias, covariance), a frozen value.
+"""The model: x = max(y, floor) with y ~ N(bias, covariance), a frozen value; or min(y, ceiling), its mirror image.
 
 With a floor of zero and covariance = W W' it is D(W, b) of Wu, Dimakis and Sanghavi (2019),
 Definition 1: x = ReLU(W z + b), z ~ N(0, I). W and W Q give the same law for every rotation Q, so
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -37,8 +37,9 @@ class RectifiedGaussian:
 
     ``bias`` has length d and is measured from zero, not from the floor; ``covariance`` is d x d,
     positive semidefinite up to rounding; ``floor`` is one number or one per column (kept as d
-    numbers); ``feature_names`` is None or d distinct strings. A zero variance makes a constant
-    coordinate, max(bias, floor). The arrays are copies and read-only.
+    numbers), -inf for a column without one; ``feature_names`` is None or d distinct strings. A zero
+    variance makes a constant coordinate, max(bias, floor). A column may have a ``ceiling`` instead of
+    a floor: x = min(y, ceiling); inf where there is none. The arrays are copies and read-only.
 
     >>> model = RectifiedGaussian([0.5, -1.0], [[4.0, 1.0], [1.0, 1.0]], feature_names=["As", "Pb"])
     >>> model.correlation[0, 1]
@@ -51,18 +52,25 @@ class RectifiedGaussian:
     covariance: FloatArray
     floor: FloatArray
     feature_names: tuple[str, ...] | None
+    ceiling: FloatArray = field(default_factory=lambda: np.array(np.inf))
 
     def __init__(
-        self, bias: ArrayLike, covariance: ArrayLike, floor: ArrayLike = 0.0, feature_names: Names = None
+        self,
+        bias: ArrayLike,
+        covariance: ArrayLike,
+        floor: ArrayLike = 0.0,
+        feature_names: Names = None,
+        ceiling: ArrayLike = np.inf,
     ) -> None:
-        b, a = _finite("bias", bias), _finite("floor", floor)
+        b = _finite("bias", bias)
         d = b.size
         if b.ndim != 1 or d == 0:
             raise InvalidParameterError(f"bias must be a vector of at least one number, got shape {b.shape}.")
-        if a.shape not in ((), (d,)):
-            raise InvalidParameterError(f"floor must be one number or one per column ({d}), got shape {a.shape}.")
+        low, high = _limit("floor", floor, d, -np.inf), _limit("ceiling", ceiling, d, np.inf)
+        if (crossed := np.flatnonzero(low >= high)).size:
+            raise InvalidParameterError(f"The ceiling must be above the floor, but is not at index {crossed[0]}.")
         s, names = _symmetric(_finite("covariance", covariance), d), _distinct(feature_names, d)
-        self.__setstate__({"bias": b, "covariance": s, "floor": np.full(d, a), "feature_names": names})
+        self.__setstate__({"bias": b, "covariance": s, "floor": low, "feature_names": names, "ceiling": high})
         _require_semidefinite(_scaled(s))
 
     @classmethod
@@ -127,7 +135,7 @@ class RectifiedGaussian:
         y = z @ self._correlation_root.T
         y *= self.row_norms
         y += self.bias
-        return np.maximum(y, self.floor, out=y)
+        return np.clip(y, self.floor, self.ceiling, out=y)
 
     @cached_property
     def _correlation_root(self) -> FloatArray:
@@ -162,7 +170,25 @@ class RectifiedGaussian:
             twice = next(feature for n, feature in enumerate(chosen) if at[n] in at[:n])
             raise InvalidParameterError(f"marginal was asked for feature {twice!r} more than once.")
         names = None if self.feature_names is None else [self.feature_names[i] for i in at]
-        return RectifiedGaussian(self.bias[at], self.covariance[np.ix_(at, at)], self.floor[at], names)
+        limits = {"floor": self.floor[at], "ceiling": self.ceiling[at]}
+        return RectifiedGaussian(self.bias[at], self.covariance[np.ix_(at, at)], feature_names=names, **limits)
+
+    def reflected(self, columns: ArrayLike) -> RectifiedGaussian:
+        """The law of x with some columns upside down, -x: floors become ceilings, and the reverse.
+
+        >>> model = RectifiedGaussian([1.0, 2.0], [[1.0, 0.5], [0.5, 1.0]], ceiling=[np.inf, 3.0], floor=[0.0, -np.inf])
+        >>> upside_down = model.reflected([False, True])
+        >>> upside_down.floor, upside_down.correlation[0, 1]
+        (array([ 0., -3.]), np.float64(-0.5))
+        """
+        sign = np.where(np.asarray(columns, dtype=bool), -1.0, 1.0)
+        if (sign > 0.0).all():
+            return self
+        floor = np.where(sign < 0.0, -self.ceiling, self.floor)
+        ceiling = np.where(sign < 0.0, -self.floor, self.ceiling)
+        return RectifiedGaussian(
+            sign * self.bias, sign[:, None] * self.covariance * sign, floor, self.feature_names, ceiling
+        )
 
     def _index(self, feature: int | str) -> int:
         if isinstance(feature, str):
@@ -186,25 +212,27 @@ class RectifiedGaussian:
         return hash((self.feature_names, tuple(self.bias.tolist()), tuple(self.floor.tolist())))
 
     def __repr__(self) -> str:
-        floor = f"{self.floor[0]:g}" if np.ptp(self.floor) == 0 else _short(self.floor)
         names = "" if self.feature_names is None else f", names=[{_few(self.feature_names)}]"
+        ceiling = f", ceiling={_one_or_all(self.ceiling)}" if np.isfinite(self.ceiling).any() else ""
         return (
             f"RectifiedGaussian(n_features={self.n_features}, bias={_short(self.bias)}, "
-            f"row_norms={_short(self.row_norms)}, floor={floor}{names})"
+            f"row_norms={_short(self.row_norms)}, floor={_one_or_all(self.floor)}{ceiling}{names})"
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in ("feature_names", "bias", "floor", "covariance")}
+        return {name: self.__dict__[name] for name in ("feature_names", "bias", "floor", "covariance", "ceiling")}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         # Pickling forgets that an array is read-only, so this is the one door for all fields.
+        self.__dict__["ceiling"] = _read_only(np.full(len(state["bias"]), np.inf))
         for name, value in state.items():
             self.__dict__[name] = _read_only(value) if isinstance(value, np.ndarray) else value
 
     def save(self, path: FilePath, details: Mapping[str, Any] | None = None) -> None:
         """Write the model to ``path``, exactly that name: a NumPy .npz without pickle.
 
-        It holds the arrays bias, covariance, floor and ``header``, UTF-8 JSON as bytes.
+        It holds the arrays bias, covariance, floor and ``header``, UTF-8 JSON as bytes; a model with a ceiling, or with
+        a column without a floor, the array ceiling, too (version 2 of the format, which older programs refuse).
         ``details`` are facts about the fit for the header, for :func:`read_header` to give back.
 
         >>> import pathlib, tempfile
@@ -218,7 +246,11 @@ class RectifiedGaussian:
             "feature_names": self.feature_names,
             "details": dict(details or {}),
         }
-        _format().write(path, facts, bias=self.bias, covariance=self.covariance, floor=self.floor)
+        arrays = {"bias": self.bias, "covariance": self.covariance, "floor": self.floor}
+        if np.isfinite(self.floor).all() and np.isinf(self.ceiling).all():
+            _format(1).write(path, facts, **arrays)
+        else:
+            _format(2).write(path, facts, **arrays, ceiling=self.ceiling)
 
     @classmethod
     def load(cls, path: FilePath) -> RectifiedGaussian:
@@ -226,16 +258,17 @@ class RectifiedGaussian:
         header = read_header(path)
         bias, covariance, floor = _format().arrays(path, "bias", "covariance", "floor")
         d = header.get("n_features")
-        if (bias.shape, covariance.shape, floor.shape) != ((d,), (d, d), (d,)):
+        ceiling = _format().arrays(path, "ceiling")[0] if header["format_version"] > 1 else np.full(d or 0, np.inf)
+        if (bias.shape, covariance.shape, floor.shape, ceiling.shape) != ((d,), (d, d), (d,), (d,)):
             raise storage.damaged(path, f"its arrays do not fit its {d} features")
         try:
-            return cls(bias, covariance, floor, header.get("feature_names"))
+            return cls(bias, covariance, floor, header.get("feature_names"), ceiling)
         except InvalidParameterError as error:
             raise storage.damaged(path, error) from error
 
 
-def _format() -> ArchiveFormat:
-    return storage.ArchiveFormat("unrelu.RectifiedGaussian", 1)
+def _format(version: int = 2) -> ArchiveFormat:
+    return storage.ArchiveFormat("unrelu.RectifiedGaussian", version)
 
 
 def read_header(path: FilePath) -> dict[str, Any]:
@@ -276,6 +309,21 @@ def _finite(name: str, value: ArrayLike) -> FloatArray:
     for at in np.argwhere(~np.isfinite(array))[:1].tolist():
         raise InvalidParameterError(f"{name} must be finite, but holds {array[tuple(at)]} at index {at}.")
     return array
+
+
+def _limit(name: str, value: ArrayLike, d: int, none: float) -> FloatArray:
+    """One number per column, ``none`` where there is no limit."""
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameterError(f"{name} must be an array of real numbers: {error}.") from error
+    if array.shape not in ((), (d,)):
+        raise InvalidParameterError(f"{name} must be one number or one per column ({d}), got shape {array.shape}.")
+    for at in np.argwhere(np.isnan(array) | (array == -none))[:1].tolist():
+        raise InvalidParameterError(
+            f"{name} must be finite, or {none} for none, but holds {array[tuple(at)]} at index {at}."
+        )
+    return np.full(d, array)
 
 
 def _integer(name: str, value: Any) -> int:
@@ -344,6 +392,10 @@ def _require_semidefinite(r: FloatArray) -> None:
 def _read_only(array: FloatArray) -> FloatArray:
     array.setflags(write=False)
     return array
+
+
+def _one_or_all(limits: FloatArray) -> str:
+    return f"{limits[0]:g}" if (limits == limits[0]).all() else _short(limits)
 
 
 def _short(a: FloatArray) -> str:

@@ -25,7 +25,7 @@ from unrelu.contracts import (
 from unrelu.errors import InvalidParameterError
 from unrelu.learning import Learned, census_of, learn, learn_record
 from unrelu.statistics.pair_moments import PairMomentsQuestion
-from unrelu.validation import check_choice, check_count
+from unrelu.validation import check_choice, check_count, label_columns
 
 LEARNING = "Learning (the first run also compiles)"
 
@@ -71,7 +71,9 @@ class OnePass:
         record = evidence.collect(self.question(assumptions))
         watch(Step(LEARNING))
         stages = learn_record(record, assumptions, evidence.feature_names)
-        report = LearningReport.of("one_pass", record.n_rows, record.effective_rows, census_of(record), stages.assembly)
+        report = LearningReport.of(
+            "one_pass", record.n_rows, record.effective_rows, census_of(record), stages.assembly, **assumptions.limits
+        )
         return Learned.of(stages, report)
 
 
@@ -203,6 +205,11 @@ def _learn_by_angles(
     from unrelu.statistics.column_tally import ColumnTallyQuestion
     from unrelu.statistics.exceedances import ExceedancesQuestion
 
+    if (none := np.isneginf(assumptions.floor)).any():
+        raise InvalidParameterError(
+            f"No floor for {label_columns(none, evidence.feature_names)}, and method={name!r} needs one in every"
+            " column: use method='one_pass' or 'robust'."
+        )
     correlations = ExceedanceAngles(assumptions, allow_partial)
     watch(Step(LEARNING))
     stages = learn(evidence, assumptions, marginals, correlations)
@@ -210,7 +217,8 @@ def _learn_by_angles(
     tally = evidence.collect(ColumnTallyQuestion.under(assumptions))
     together = evidence.collect(ExceedancesQuestion(tuple(np.maximum(rows.bias, rows.floor).tolist()))).both
     census = Census(tally.n_rows, tally.observed, tally.above, together == 0.0)
-    return Learned.of(stages, LearningReport.of(name, tally.n_rows, float(tally.n_rows), census, stages.assembly))
+    report = LearningReport.of(name, tally.n_rows, float(tally.n_rows), census, stages.assembly, **assumptions.limits)
+    return Learned.of(stages, report)
 
 
 _BY_NAME: dict[str, type[Method]] = {

@@ -10,9 +10,8 @@ from numbers import Integral, Real
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from unrelu.contracts import BoolArray, FloatArray
+from unrelu.contracts import BoolArray
 from unrelu.errors import InvalidParameterError
 
 _PACKAGE = str(Path(__file__).parent)
@@ -56,27 +55,6 @@ def label_columns(which: BoolArray, feature_names: Sequence[str] | None) -> str:
     'column 0, column 2'
     """
     return listed(column_label(int(j), feature_names) for j in np.flatnonzero(which))
-
-
-def floor_per_column(floor: ArrayLike, n_features: int) -> FloatArray:
-    """The floor as one finite number per column.
-
-    >>> floor_per_column(0.5, 2)
-    array([0.5, 0.5])
-    """
-    try:
-        if floor is None:
-            raise TypeError
-        values = np.asarray(floor, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidParameterError(f"floor must be a number or one number per column, got {floor!r}.") from None
-    if values.ndim > 1 or (values.ndim == 1 and len(values) != n_features):
-        raise InvalidParameterError(
-            f"floor must be a number or one number per column: {n_features} columns, floor has shape {values.shape}."
-        )
-    if not np.isfinite(values).all():
-        raise InvalidParameterError("floor must be finite.")
-    return np.array(np.broadcast_to(values, (n_features,)))
 
 
 def warn(message: str, category: type[Warning]) -> None:

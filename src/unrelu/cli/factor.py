@@ -85,7 +85,7 @@ def factor(
         count, method, gauge, floor_tolerance=floor_tolerance, tol=tol, max_iter=max_iter, random_state=seed
     )
     table = samples.open_samples(paths, columns=options.listed_items(columns), drop=options.listed_items(drop))
-    recovery.set_params(floor=options.floors(floor, table.n_features, table.feature_names))
+    recovery.set_params(floor=options.limits("--floor", floor))
     with job.watch() as watch:
         recovery.watched_by(watch).fit(table, state=state)
     job.write(

@@ -32,6 +32,7 @@ def fit(
         bool, typer.Option("--nonnegative-bias", help="Assume that no bias is below its floor.")
     ] = False,
     floor: options.FloorOption = ["0.0"],  # noqa: B006 - typer copies it
+    ceiling: options.CeilingOption = None,
     floor_tolerance: options.ToleranceOption = 0.0,
     columns: options.ColumnsOption = None,
     drop: options.DropOption = None,
@@ -52,7 +53,8 @@ def fit(
     rows = samples.open_samples(paths, columns=options.listed_items(columns), drop=options.listed_items(drop))
     learner = RectifiedGaussianLearner(
         method,
-        floor=options.floors(floor, rows.n_features, rows.feature_names),
+        floor=options.limits("--floor", floor),
+        ceiling=options.limits("--ceiling", ceiling or ()),
         nonnegative_bias=nonnegative_bias,
         n_components=components,
         floor_tolerance=floor_tolerance,

@@ -31,7 +31,19 @@ def seed_option(what: str, most: int | None = None) -> Any:
 def floor_option(help_text: str = "The floor: a number") -> Any:
     """One floor, or floors of single columns."""
     return typer.Option(
-        "--floor", metavar="FLOOR", help=f"{help_text}, or floors of single columns such as As=0.5,Pb=1."
+        "--floor",
+        metavar="FLOOR",
+        help=f"{help_text}, min for each column's smallest value where it repeats, none, or floors of single columns"
+        " such as As=0.5,Pb=none.",
+    )
+
+
+def ceiling_option() -> Any:
+    """One upper limit, or those of single columns."""
+    return typer.Option(
+        "--ceiling",
+        metavar="CEILING",
+        help="Upper limits, the mirror image of floors: a number, max, or As=90,Pb=max. A column has one of both.",
     )
 
 
@@ -50,6 +62,7 @@ RowsOption = Annotated[str, output_option("The table to write, its kind by exten
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.", show_default=False)]
 SeedOption = Annotated[int | None, seed_option("Whole number that makes the random draws repeatable.")]
 FloorOption = Annotated[list[str], floor_option()]
+CeilingOption = Annotated[list[str] | None, ceiling_option()]
 ToleranceOption = Annotated[
     float, typer.Option("--floor-tolerance", min=0.0, help="Values this close to the floor count as floored.")
 ]
@@ -69,49 +82,42 @@ def listed_items(texts: Sequence[str] | None) -> list[str]:
     return [item.strip() for row in rows for item in row if item.strip()]
 
 
-def floors(texts: Sequence[str], n_features: int, names: Sequence[str] | None) -> tuple[float, ...]:
-    """One floor per column from a number, or from ``name=number`` items; a lone number is for all others.
+def limits(option: str, texts: Sequence[str]) -> Any:
+    """Floors or ceilings from a number, from ``name=number`` items, or both; a lone number is for all others.
 
+    ``none`` is for columns without one, and ``min`` (``max``) for the smallest (largest) value where it repeats.
     Columns without names go by their number, counted from 0.
 
-    >>> floors(["As=0.5"], 2, ["As", "Pb"]), floors(["0.1,1=-2"], 3, None)
-    ((0.5, 0.0), (0.1, -2.0, 0.1))
+    >>> limits("--floor", ["As=0.5,Pb=none"]), limits("--floor", ["0.1"]), limits("--ceiling", ["max", "1=-2"])
+    ({'As': 0.5, 'Pb': None}, 0.1, {'1': -2.0, '*': 'max'})
     """
-    labels = [str(index) for index in range(n_features)] if names is None else list(names)
-    others = 0.0
-    own: dict[str, float] = {}
+    own: dict[str, float | str | None] = {}
+    others: list[float | str | None] = []
     for item in listed_items(texts):
-        name, equals, number = item.rpartition("=")
-        value = _number(number, item)
-        if not equals:
-            others = value
-            continue
-        own[_known(name.strip(), labels, numbered=names is None)] = value
-    return tuple(own.get(label, others) for label in labels)
+        name, equals, text = item.rpartition("=")
+        value = _limit(option, text.strip(), item)
+        if equals:
+            own[name.strip()] = value
+        else:
+            others = [value]
+    if not own:
+        return others[0] if others else None
+    return {**own, "*": others[0]} if others else own
 
 
-def _number(text: str, item: str) -> float:
+def _limit(option: str, text: str, item: str) -> float | str | None:
+    word = "min" if option == "--floor" else "max"
+    if text.casefold() in ("none", word):
+        return None if text.casefold() == "none" else word
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
         raise InvalidParameterError(
-            f"--floor: {item!r} is not a finite number. Give one number, or name=number,name=number."
+            f"{option}: {item!r} is not a finite number, none or {word}. Give one of them, or name=number,name=number."
         )
     return value
-
-
-def _known(name: str, labels: Sequence[str], *, numbered: bool) -> str:
-    from unrelu.validation import suggestion
-
-    if name in labels:
-        return name
-    if numbered:
-        raise InvalidParameterError(
-            f"--floor: no column {name!r}. The columns have no names: use numbers, 0 to {len(labels) - 1}."
-        )
-    raise InvalidParameterError(f"--floor: no column {name!r}. {suggestion(name, labels, most=8)}")
 
 
 def number_or_auto(option: str, text: str) -> int | str:

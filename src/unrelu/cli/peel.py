@@ -24,8 +24,8 @@ _METHODS = ("facets", "separable")
 @command(
     {
         "n_components": "--widths",
-        "If the data's floor is lower, pass it as floor=": "If the outermost layer has no rectifier, x = A h, add"
-        " --linear; if the data's floor is lower, pass it as floor=",
+        "If these columns have another floor": "If the outermost layer has no rectifier, x = A h, add --linear; if"
+        " these columns have another floor",
         "Leave such rows out, or the columns": "Leave such rows out, or the columns with --drop",
         "Add rows, or lower the number of units": "Add rows, lower --widths, or (with --linear) allow for an"
         " --output-bias",
@@ -168,7 +168,7 @@ class _Plan:
         from unrelu.report.peel_summary import Network
 
         own: dict[str, Any] = {"hidden_method": self.hidden_method, "random_state": self.seed, "watch": watch}
-        floor = options.floors(self.floor or ["0.0"], table.n_features, table.feature_names)
+        floor = options.limits("--floor", self.floor or ["0.0"])
         failure = None
         try:
             peeled = unrelu.peel(table, self.widths, floor=floor, floor_tolerance=self.floor_tolerance, **own)

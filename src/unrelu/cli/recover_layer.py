@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from unrelu import storage
-from unrelu.cli.options import floors
+from unrelu.cli.options import limits
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidParameterError, ModelFileError
 from unrelu.estimators import ReLULatentRecovery, ReLUMatrixRecovery
+from unrelu.limits import floor_per_column
 from unrelu.recovery import GaussianPrior, RobustLatent
 from unrelu.recovery.matrix.state import MatrixState
-from unrelu.validation import floor_per_column
 
 _ARRAYS = ("weights", "bias", "floor", "feature_names")
 _EXPECTED = "Give what unrelu fit or unrelu factor wrote, or an npz file with arrays weights (d x k) and bias (d)."
@@ -43,7 +43,11 @@ class KnownLayer:
 
     def with_floor(self, texts: list[str] | None) -> KnownLayer:
         """With the floors of --floor, if there are any."""
-        return replace(self, floor=np.array(floors(texts, len(self.bias), self.names))) if texts else self
+        return (
+            replace(self, floor=floor_per_column(limits("--floor", texts), len(self.bias), self.names))
+            if texts
+            else self
+        )
 
 
 def loaded_layer(path: Path, n_components: int | None, floor: list[str] | None) -> KnownLayer:

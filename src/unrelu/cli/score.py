@@ -30,6 +30,7 @@ def score(
         float, typer.Option("--false-alarm-rate", help="The share of the rows of a clean table that are flagged.")
     ] = 0.01,
     floor: Annotated[list[str] | None, options.floor_option("The floor: a number (0 by default)")] = None,
+    ceiling: options.CeilingOption = None,
     floor_tolerance: options.ToleranceOption = 0.0,
     columns: Annotated[list[str] | None, options.columns_option("all (or the model's)")] = None,
     drop: options.DropOption = None,
@@ -51,8 +52,9 @@ def score(
         tables=paths,
         files=[model],
     )
-    if model is not None and floor is not None:
-        raise InvalidParameterError(f"--floor belongs to a fit, and {model} has its own: leave one of them out.")
+    for option, given in (("--floor", floor), ("--ceiling", ceiling)):
+        if model is not None and given is not None:
+            raise InvalidParameterError(f"{option} belongs to a fit, and {model} has its own: leave one of them out.")
     from unrelu.report.outlier_picture import OutlierResult, outlier_picture
     from unrelu.report.outlier_summary import Judged
     from unrelu.samples.tables import write_columns
@@ -61,7 +63,9 @@ def score(
     wanted = {"false_alarm_rate": false_alarm_rate, "floor_tolerance": floor_tolerance, "random_state": seed}
     with job.watch() as watch:
         if model is None:
-            detector, table = _fitted(paths, *choice, floor or ["0.0"], wanted, watch)
+            wanted["floor"] = options.limits("--floor", floor or ["0.0"])
+            wanted["ceiling"] = options.limits("--ceiling", ceiling or ())
+            detector, table = _fitted(paths, *choice, wanted, watch)
         else:
             detector, table = _of_model(model, paths, *choice, wanted, watch)
         verdict = detector.judge(table, top=top, cells_of="top" if output is None else "flagged")
@@ -75,16 +79,14 @@ def score(
 
 
 def _fitted(
-    paths: list[str], keep: list[str], drop: list[str], floor: list[str], wanted: dict[str, Any], watch: Meter
+    paths: list[str], keep: list[str], drop: list[str], wanted: dict[str, Any], watch: Meter
 ) -> tuple[FloorOutlierDetector, Samples]:
     """The robust fit to the table itself."""
     from unrelu import samples
     from unrelu.estimators import FloorOutlierDetector
 
-    detector = FloorOutlierDetector(**wanted)
     table = samples.open_samples(paths, columns=keep, drop=drop)
-    detector.set_params(floor=options.floors(floor, table.n_features, table.feature_names))
-    return detector.watched_by(watch).fit(table), table
+    return FloorOutlierDetector(**wanted).watched_by(watch).fit(table), table
 
 
 def _of_model(

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Mapping
 
 OPTIONS = {
+    "ceiling": "--ceiling",
     "columns": "--columns",
     "drop": "--drop",
     "false_alarm_rate": "--false-alarm-rate",
@@ -61,7 +62,7 @@ def _pattern(options: Mapping[str, str]) -> re.Pattern[str]:
     return re.compile(
         rf"(?<![\w.'\"-])(?:(?P<name>{every})=(?:(?P<value>{_VALUE})|(?=[\s.,;:)]|$))"
         rf"|(?P<certain>{certain})\b(?![('\"=])"
-        rf"|(?:(?<=^)|(?<=: ))(?P<first>{every})(?= (?:must|is)\b))"
+        rf"|(?:(?<=^)|(?<=: ))(?P<first>{every})(?=:| of column\b| (?:must|is)\b))"
     )
 
 

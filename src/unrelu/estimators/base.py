@@ -20,10 +20,13 @@ from unrelu.contracts import Assumptions, FloatArray, Samples, Step, Watch, unwa
 from unrelu.distribution import generator
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.limits import Limits, limits_of, refuse_none
 from unrelu.samples import ArraySamples
 from unrelu.samples.blocks import as_floats
+from unrelu.samples.turned import TurnedSamples
+from unrelu.statistics.extremes import ExtremesQuestion
 from unrelu.statistics.screening import ScreeningQuestion
-from unrelu.validation import column_label, counted, floor_per_column, listed
+from unrelu.validation import column_label, counted, listed
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath
@@ -41,9 +44,12 @@ class FloorEstimator(BaseEstimator):
     """
 
     _watch: ClassVar[Any] = staticmethod(unwatched)
+    _has_ceilings: ClassVar[bool] = False  # and columns without a floor
     floor: Any = 0.0
+    ceiling: Any = None
     floor_tolerance: float = 0.0
     random_state: Any = 0
+    _found_limits: dict[str, dict[str, float]]  # floors and ceilings that the table itself has told, by column
 
     def watched_by(self, watch: Watch) -> Self:
         """Have ``watch`` called with every :class:`unrelu.contracts.Step` of long work; what it raises ends the work.
@@ -82,12 +88,13 @@ class FloorEstimator(BaseEstimator):
             if sample_weight is not None:
                 raise InvalidParameterError("sample_weight goes with a table in memory, not with rows read in blocks.")
             self._check_columns(X, reset)
-            return X
+            return self._turned(X, reset)
         values = self._values(X, reset=reset, smallest=smallest)
         weights = None if sample_weight is None else self._weights(sample_weight, values)
         # Questions work through a block in tiles, so an array that needs no conversion can be one block.
         whole = max(len(values), 1) if values.dtype in (np.float32, np.float64) else None
-        return ArraySamples(values, weights=weights, feature_names=self._names(), block_rows=whole)
+        samples = ArraySamples(values, weights=weights, feature_names=self._names(), block_rows=whole)
+        return self._turned(samples, reset, getattr(X, "dtype", None))
 
     def _values(self, X: Any, *, reset: bool, smallest: int = 2) -> NDArray[Any]:
         """The table as an array of numbers, no copy where it is one; infinite values are judged while reading."""
@@ -123,13 +130,16 @@ class FloorEstimator(BaseEstimator):
     def _floats(self, X: Any, *, reset: bool, smallest: int = 2) -> NDArray[Any]:
         """The same as floats that were screened: none is infinite, or below its floor."""
         values = as_floats(self._values(X, reset=reset, smallest=smallest))
-        self._screen(ArraySamples(values, feature_names=self._names()))
+        samples = ArraySamples(values, feature_names=self._names())
+        if reset:
+            self._find_limits(X if isinstance(X, Samples) else samples, getattr(X, "dtype", None))
+        self._screen(samples)
         return values
 
     def _screen(self, samples: Samples) -> None:
         """Raise InvalidDataError for cells that are infinite, huge or below their floor."""
-        lowest = self._assumptions().lowest
-        LocalEngine().collect(samples, ScreeningQuestion(lowest)).check(lowest, self._names())
+        assumptions = self._assumptions()
+        LocalEngine().collect(samples, ScreeningQuestion(assumptions.lowest)).check(assumptions, self._names())
 
     def _weights(self, sample_weight: ArrayLike, values: NDArray[Any]) -> FloatArray:
         weights: FloatArray = _check_sample_weight(sample_weight, values, dtype=np.float64, ensure_non_negative=True)
@@ -163,12 +173,58 @@ class FloorEstimator(BaseEstimator):
     # --- parameters -------------------------------------------------------------------------------
 
     def _assumptions(self) -> Assumptions:
-        """Floors, one for each of the columns seen, and their tolerance."""
+        """Floors, one for each of the columns seen, and their tolerance; a ceiling is a mirrored column's floor."""
         tolerance = self.floor_tolerance
         if not (isinstance(tolerance, Real) and 0.0 <= tolerance < np.inf):
             raise InvalidParameterError(f"floor_tolerance must be a number of 0 or more, got {tolerance!r}.")
-        floor = tuple(floor_per_column(self.floor, self.n_features_in_).tolist())
-        return Assumptions(floor, floor_tolerance=float(tolerance))
+        limits = self._limits()
+        mirrored = limits.ceiling < np.inf
+        if not self._has_ceilings:
+            refuse_none(limits.floor, self._names())
+        return Assumptions(
+            tuple(np.where(mirrored, -limits.ceiling, limits.floor).tolist()),
+            floor_tolerance=float(tolerance),
+            mirrored=tuple(mirrored.tolist()) if mirrored.any() else (),
+        )
+
+    def _limits(self) -> Limits:
+        """Floors and ceilings: as given, or as the table has told when its columns were learned."""
+        limits = limits_of(self.floor, self.ceiling, self.n_features_in_, self._names())
+        found = getattr(self, "_found_limits", {})
+        for name, levels in (("floor", limits.floor), ("ceiling", limits.ceiling)):
+            for column, level in found.get(name, {}).items():
+                levels[int(column)] = level
+        limits.floor[limits.ceiling < np.inf] = -np.inf
+        return limits
+
+    def _find_limits(self, samples: Samples, stored_as: Any = None) -> None:
+        """What only the table can tell: its own extreme values, cells such as "<0.25", and how it stores a floor."""
+        self._found_limits = {}
+        limits = limits_of(self.floor, self.ceiling, self.n_features_in_, self._names())
+        found: dict[str, dict[str, float]] = {"floor": {}, "ceiling": {}}
+        if limits.floor_from_data.any() or limits.ceiling_from_data.any():
+            seen = LocalEngine(self._watch, "Looking for floors").collect(samples, ExtremesQuestion())
+            low = np.where(seen.smallest_count > 1.0, seen.smallest, -np.inf)
+            high = np.where(seen.largest_count > 1.0, seen.largest, np.inf)
+            found["floor"] |= {str(j): float(low[j]) for j in np.flatnonzero(limits.floor_from_data)}
+            found["ceiling"] |= {str(j): float(high[j]) for j in np.flatnonzero(limits.ceiling_from_data)}
+        if getattr(stored_as, "itemsize", 8) == 2:  # what is read as float32 was rounded to fewer digits
+            for name, levels in (("floor", limits.floor), ("ceiling", limits.ceiling)):
+                rounded = levels.astype(stored_as).astype(np.float64)
+                found[name] |= {str(j): float(rounded[j]) for j in np.flatnonzero(rounded != levels)}
+        self._found_limits = {name: levels for name, levels in found.items() if levels}
+
+    def _turned(self, samples: Samples, reset: bool, stored_as: Any = None) -> Samples:
+        """The rows with columns that have a ceiling upside down."""
+        if reset:
+            self._find_limits(samples, stored_as)
+        mirrored = self._limits().ceiling < np.inf
+        return TurnedSamples(samples, mirrored) if mirrored.any() else samples
+
+    @property
+    def _sign(self) -> FloatArray:
+        """-1 for the columns that are learned upside down, 1 for the others."""
+        return np.where(self._limits().ceiling < np.inf, -1.0, 1.0)
 
     def _seed(self) -> int:
         """A seed is used as it is, so that it means the same everywhere; a generator moves on."""
@@ -185,7 +241,7 @@ class FloorEstimator(BaseEstimator):
 
     def _floor_is_nonnegative(self) -> bool:
         try:
-            return bool(np.min(np.asarray(self.floor, dtype=np.float64)) >= 0.0)
+            return self.ceiling is None and bool(np.min(np.asarray(self.floor, dtype=np.float64)) >= 0.0)
         except (TypeError, ValueError):  # fit will say what is wrong with it
             return True
 

@@ -32,8 +32,12 @@ class RectifiedGaussianLearner(FloorEstimator):
     ----------
     method : str or object from :mod:`unrelu.methods`, default="one_pass"
         How to learn.
-    floor : float or one per column, default=0.0
-        Values at the floor are cut off there; values below it are an error. NaN means not observed.
+    floor : float, one per column, dict or Series by name, None or "min", default=0.0
+        Values at the floor are cut off there; values below it are an error. NaN means not observed. None (or -inf) is
+        for a column without a floor; "min" is the column's smallest value where it repeats. In a dict "*" is for the
+        columns that it does not name, 0 by default.
+    ceiling : float, one per column, dict or Series by name, None or "max", default=None
+        Upper limits, the mirror image of floors. A column has a floor or a ceiling: one with a ceiling has no floor.
     nonnegative_bias : bool, default=False
         Assume every bias at or above its floor, as Wu et al. 2019 and Bulusu et al. 2022 do.
     n_components : int or None, default=None
@@ -74,6 +78,7 @@ class RectifiedGaussianLearner(FloorEstimator):
     True
     """
 
+    _has_ceilings = True
     _learned: Learned | None
     _record: PairMoments | None
 
@@ -81,7 +86,8 @@ class RectifiedGaussianLearner(FloorEstimator):
         self,
         method: str | Method = "one_pass",
         *,
-        floor: ArrayLike = 0.0,
+        floor: Any = 0.0,
+        ceiling: Any = None,
         nonnegative_bias: bool = False,
         n_components: int | None = None,
         floor_tolerance: float = 0.0,
@@ -89,6 +95,7 @@ class RectifiedGaussianLearner(FloorEstimator):
     ) -> None:
         self.method = method
         self.floor = floor
+        self.ceiling = ceiling
         self.nonnegative_bias = nonnegative_bias
         self.n_components = n_components
         self.floor_tolerance = floor_tolerance
@@ -124,12 +131,16 @@ class RectifiedGaussianLearner(FloorEstimator):
         True
         """
         before: PairMoments | None = getattr(self, "_record", None)
+        if before is None and any(isinstance(limit, str) for limit in (self.floor, self.ceiling)):
+            raise InvalidParameterError(
+                "floor='min' and ceiling='max' need all rows at once: use fit, or give numbers."
+            )
         samples = self._rows(X, sample_weight, reset=before is None, smallest=1)
         assumptions = self._assumptions()
         question = self._question(assumptions)
         record = LocalEngine(self._watch).collect(samples, question)
         # Bad cells must not enter the sums: check before merging, so that the rows seen so far stay usable.
-        record.screening.check(assumptions.lowest, samples.feature_names)
+        record.screening.check(assumptions, samples.feature_names)
         self._record = record if before is None else before.merge(record)
         self._learned = None
         return self
@@ -175,7 +186,17 @@ class RectifiedGaussianLearner(FloorEstimator):
 
     @property
     def distribution_(self) -> RectifiedGaussian:
-        return self._result().distribution
+        return self._result().distribution.reflected(self._sign < 0.0)
+
+    @property
+    def floor_(self) -> FloatArray:
+        """The floors that were used, -inf for a column without one."""
+        return self.distribution_.floor
+
+    @property
+    def ceiling_(self) -> FloatArray:
+        """The ceilings that were used, inf for a column without one."""
+        return self.distribution_.ceiling
 
     @property
     def report_(self) -> LearningReport:
@@ -230,9 +251,9 @@ class RectifiedGaussianLearner(FloorEstimator):
 
         NaN cells are integrated over. A column that is constant in the model adds 0, or -10,000 where a cell differs.
         """
-        model, assumptions = RowScores.of(self.distribution_, float(self.floor_tolerance)), self._assumptions()
+        model = RowScores.of(self._result().distribution, float(self.floor_tolerance))
         samples = self._rows(X, reset=False, smallest=1)
-        return scored_rows(samples, model.table_log_density, assumptions.lowest, self._watch)
+        return scored_rows(samples, model.table_log_density, self._assumptions(), self._watch)
 
     def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
         """Mean log density of the rows.
@@ -257,6 +278,7 @@ class RectifiedGaussianLearner(FloorEstimator):
         learner.n_features_in_ = self.n_features_in_
         if self._names() is not None:
             learner.feature_names_in_ = self.feature_names_in_
+        learner._found_limits = self._found_limits
         learner._record, learner._learned = record, None
         return learner
 

@@ -90,6 +90,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
     array([0, 1])
     """
 
+    _has_ceilings = True
     distributions_: tuple[RectifiedGaussian, ...]
     _fitted: FittedMixture | None
 
@@ -99,7 +100,8 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         *,
         n_init: int = 3,
         max_iter: int = 300,
-        floor: ArrayLike = 0.0,
+        floor: Any = 0.0,
+        ceiling: Any = None,
         floor_tolerance: float = 0.0,
         random_state: Any = 0,
     ) -> None:
@@ -107,6 +109,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         self.n_init = n_init
         self.max_iter = max_iter
         self.floor = floor
+        self.ceiling = ceiling
         self.floor_tolerance = floor_tolerance
         self.random_state = random_state
 
@@ -130,7 +133,8 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         evidence = SampleEvidence(samples, LocalEngine(self._watch))
         counts = (self.n_components, self.n_init, seed, self.max_iter)
         fitted = fit_mixture(evidence, assumptions, *counts, self._watch)
-        self.distributions_ = fitted.distributions(assumptions.floor, samples.feature_names)
+        laws = fitted.distributions(assumptions.floor, samples.feature_names)
+        self.distributions_ = tuple(law.reflected(self._sign < 0.0) for law in laws)
         self._fitted = fitted
         if not self.converged_:
             warnings.warn(
@@ -149,7 +153,8 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         shown = as_floats(values)
         if not weights.all():
             shown = np.where(weights[:, None] > 0.0, shown, np.nan)
-        return ArraySamples(shown, weights, self._names(), block_rows=len(shown))
+        rows = ArraySamples(shown, weights, self._names(), block_rows=len(shown))
+        return self._turned(rows, reset=True)
 
     def fit_predict(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Labels:
         """Learn the groups, and say to which of them each row most likely belongs."""
@@ -205,7 +210,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
 
     def _asked(self, X: Table, score: Callable[[NDArray[Any]], FloatArray]) -> FloatArray:
         samples = self._rows(X, reset=False, smallest=1)
-        return scored_rows(samples, score, self._assumptions().lowest, self._watch)
+        return scored_rows(samples, score, self._assumptions(), self._watch)
 
     # --- what was learned -------------------------------------------------------------------------
 

@@ -82,6 +82,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
     array([1, 1, 1])
     """
 
+    _has_ceilings = True
     offset_: float
     _scores: OutlierScores | None
     _distribution: RectifiedGaussian
@@ -94,7 +95,8 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         *,
         contamination: str | float = "auto",
         false_alarm_rate: float = 0.01,
-        floor: ArrayLike = 0.0,
+        floor: Any = 0.0,
+        ceiling: Any = None,
         floor_tolerance: float = 0.0,
         random_state: Any = 0,
     ) -> None:
@@ -102,6 +104,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         self.contamination = contamination
         self.false_alarm_rate = false_alarm_rate
         self.floor = floor
+        self.ceiling = ceiling
         self.floor_tolerance = floor_tolerance
         self.random_state = random_state
 
@@ -120,7 +123,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         learned = method_named(self.method).learn(evidence, self._assumptions(), seed, self._watch)
         self._watch(Step("Simulating rows of the model"))
         scores = OutlierScores.of(learned, float(self.floor_tolerance), seed)
-        self._distribution, self._report = learned.distribution, learned.report
+        self._distribution, self._report = learned.distribution.reflected(self._sign < 0.0), learned.report
         self._row_weights = getattr(learned, "row_weights", None)
         if share is None:
             self.offset_ = score_threshold(scores, float(self.false_alarm_rate))
@@ -154,6 +157,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         detector = cls(
             false_alarm_rate=false_alarm_rate,
             floor=distribution.floor,
+            ceiling=distribution.ceiling,
             floor_tolerance=floor_tolerance,
             random_state=random_state,
         )
@@ -163,7 +167,8 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         self.n_features_in_ = model.n_features
         if model.feature_names is not None:
             self.feature_names_in_ = np.array(model.feature_names, dtype=object)
-        scores = OutlierScores.of_model(model, self._assumptions().floor_tolerance, self._seed())
+        upright = model.reflected(self._sign < 0.0)
+        scores = OutlierScores.of_model(upright, self._assumptions().floor_tolerance, self._seed())
         self.offset_ = score_threshold(scores, float(self.false_alarm_rate))
         self._distribution, self._report, self._row_weights = model, None, None
         self._scores = scores
@@ -179,7 +184,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         return float(share)
 
     def _training_quantile(self, scores: OutlierScores, samples: Samples, share: float) -> float:
-        found = scored_rows(samples, scores.score, self._assumptions().lowest, self._watch)
+        found = scored_rows(samples, scores.score, self._assumptions(), self._watch)
         given = [block.weights for block in samples.blocks()]
         if any(part is None for part in given):
             return float(np.quantile(found, share))
@@ -218,7 +223,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         For a floored cell, the distance of the floor: -5 says that so low a value was as unlikely as 5 standard
         deviations, a positive number that it was to be expected. NaN where missing or in a constant column.
         """
-        return self._asked(X, self._fitted().residuals)
+        return self._asked(X, self._fitted().residuals) * self._sign
 
     def judge(self, X: Table, top: int = 10, cells_of: str = "top") -> Verdict:
         """Everything about a table at once: scores, p-values, which rows are flagged, and why.
@@ -237,12 +242,12 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         check_choice("cells_of", cells_of, ["top", "flagged"])
         if isinstance(top, bool) or not (isinstance(top, Integral) and top >= 0):
             raise InvalidParameterError(f"top must be a whole number of at least 0, got {top!r}.")
-        samples, lowest = self._rows(X, reset=False, smallest=1), self._assumptions().lowest
-        return judge_rows(samples, scores, lowest, self.offset_, int(top), cells_of == "flagged", self._watch)
+        samples, assumptions = self._rows(X, reset=False, smallest=1), self._assumptions()
+        return judge_rows(samples, scores, assumptions, self.offset_, int(top), cells_of == "flagged", self._watch)
 
     def _asked(self, X: Table, score: Callable[[NDArray[Any]], FloatArray]) -> FloatArray:
         samples = self._rows(X, reset=False, smallest=1)
-        return scored_rows(samples, score, self._assumptions().lowest, self._watch)
+        return scored_rows(samples, score, self._assumptions(), self._watch)
 
     def _fitted(self) -> OutlierScores:
         check_is_fitted(self)

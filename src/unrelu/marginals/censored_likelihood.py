@@ -45,7 +45,7 @@ class CensoredLikelihood:
     def estimate(self, evidence: Evidence) -> RowParameters:
         record = evidence.collect(PairMomentsQuestion.under(self.assumptions))
         floor = np.array(self.assumptions.censoring)
-        record.screening.check(self.assumptions.lowest, evidence.feature_names)
+        record.screening.check(self.assumptions, evidence.feature_names)
         weight = record.column_weight
         positive, mean, variance = record.positive_moments()
         distance = mean - floor

@@ -41,7 +41,7 @@ def checked_tally(evidence: Evidence, assumptions: Assumptions) -> ColumnTally:
     from unrelu.statistics.column_tally import ColumnTallyQuestion  # the default method asks for no tally
 
     tally = evidence.collect(ColumnTallyQuestion.under(assumptions))
-    tally.screening.check(assumptions.lowest, evidence.feature_names)
+    tally.screening.check(assumptions, evidence.feature_names)
     names = evidence.feature_names
     if (unseen := tally.observed == 0).any():
         raise InvalidDataError(

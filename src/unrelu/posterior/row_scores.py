@@ -19,7 +19,7 @@ from unrelu.contracts import BoolArray, FloatArray
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import available_cores, map_in_threads
 from unrelu.kernels.row_density import cell_residuals, log_densities, seen_totals
-from unrelu.statistics.tiles import as_stored
+from unrelu.statistics.tiles import seen_above
 
 _LOG_2PI_E = float(np.log(2.0 * np.pi) + 1.0)
 _RIDGE = 1e-8  # on the correlation scale: a singular matrix gets an inverse, a regular one does not notice
@@ -120,7 +120,7 @@ class RowScores:
     def _varying_part(self, values: Values) -> tuple[Values, FloatArray, FloatArray, FloatArray]:
         """(values, floor, bias, scale) of the columns that vary."""
         at = self.varying
-        floor = as_stored(self.floor, values)[at]
+        floor = seen_above(self.floor, values)[at]
         return plain(values if at.all() else values[:, at]), floor, self.bias[at], self.scale[at]
 
     def _off_constants(self, values: Values) -> FloatArray:
@@ -140,7 +140,7 @@ def seen_sum(values: Values, floor: FloatArray, terms: FloatArray) -> FloatArray
     >>> seen_sum(np.array([[0.0, 2.0], [1.0, 3.0]]), np.zeros(2), np.array([1.0, 10.0]))
     array([10., 11.])
     """
-    out, stored = np.empty(len(values)), as_stored(floor, values)
+    out, stored = np.empty(len(values)), seen_above(floor, values)
     map_in_threads(lambda rows: seen_totals(plain(values[rows]), stored, terms, out[rows]), _shares(len(values)))
     return out
 

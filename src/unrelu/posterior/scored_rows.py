@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from unrelu.contracts import Block, FloatArray, Samples, Watch, unwatched
+from unrelu.contracts import Assumptions, Block, FloatArray, Samples, Watch, unwatched
 from unrelu.engines.local import LocalEngine
 from unrelu.posterior.row_scores import Values
 from unrelu.statistics.screening import Screening, ScreeningQuestion
@@ -54,14 +54,14 @@ def _present(block: Block) -> Values:
 
 
 def scored_rows(
-    samples: Samples, score: Callable[[Values], FloatArray], lowest: tuple[float, ...], watch: Watch = unwatched
+    samples: Samples, score: Callable[[Values], FloatArray], assumptions: Assumptions, watch: Watch = unwatched
 ) -> FloatArray:
     """``score`` of all rows, in table order, after clear words about cells that cannot be used.
 
     >>> from unrelu.samples import ArraySamples
-    >>> scored_rows(ArraySamples([[1.0, 2.0], [3.0, 4.0]]), lambda values: values.sum(axis=1), (0.0, 0.0))
+    >>> scored_rows(ArraySamples([[1.0, 2.0], [3.0, 4.0]]), lambda values: values.sum(axis=1), Assumptions((0.0, 0.0)))
     array([3., 7.])
     """
-    found = LocalEngine(watch, "Scoring rows").collect(samples, ScoreQuestion(score, lowest))
-    found.screening.check(lowest, samples.feature_names)
+    found = LocalEngine(watch, "Scoring rows").collect(samples, ScoreQuestion(score, assumptions.lowest))
+    found.screening.check(assumptions, samples.feature_names)
     return found.scores

@@ -10,11 +10,11 @@ import numpy as np
 
 from unrelu.contracts import BoolArray, FloatArray, Samples
 from unrelu.estimators import ReLULatentRecovery
+from unrelu.limits import floor_per_column
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, new_figure, tidy
 from unrelu.report.recover_summary import column_shares
 from unrelu.report.table_image import MOST_CELLS, MOST_NAMES, cells_of, evenly, name_columns
 from unrelu.samples.columns import names_or_numbers
-from unrelu.validation import floor_per_column
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

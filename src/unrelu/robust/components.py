@@ -237,13 +237,14 @@ def bins(x: NDArray[np.floating[Any]], edge: FloatArray) -> NDArray[np.intp]:
 
 
 def column_edges(values: Values, floor: FloatArray, most: int = 12) -> tuple[FloatArray, ...]:
-    """Quantiles of the values above the floor, finer in the upper tail."""
+    """The floor (below every value where there is none), and quantiles of the values above, finer in the upper tail."""
     levels = np.concatenate([np.arange(1, most) / most, 1.0 - 0.5 ** np.arange(4, 7)])
     edges = []
     for j in range(values.shape[1]):
         x = values[values[:, j] > floor[j], j].astype(np.float64)
-        inner = np.unique(np.quantile(x, np.sort(levels))) if len(x) else np.array([floor[j] + 1.0])
-        edges.append(np.concatenate([[floor[j]], inner[inner > floor[j]]]))
+        start = floor[j] if np.isfinite(floor[j]) else np.nextafter(x.min(initial=0.0), -np.inf)
+        inner = np.unique(np.quantile(x, np.sort(levels))) if len(x) else np.array([start + 1.0])
+        edges.append(np.concatenate([[start], inner[inner > start]]))
     return tuple(edges)
 
 

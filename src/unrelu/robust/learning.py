@@ -43,7 +43,7 @@ def learn_robustly(
     sample, names, rng = sampled_table(evidence, assumptions, seed), evidence.feature_names, np.random.default_rng(seed)
     columns = check_table(sample, assumptions, names)
     values = np.ascontiguousarray(sample.values[:, columns])
-    inner = replace(assumptions, floor=tuple(assumptions.floor[j] for j in columns), n_components=None)
+    inner = replace(assumptions, floor=tuple(assumptions.floor[j] for j in columns), n_components=None, mirrored=())
     repeats, values_once = find_repeated_rows(values, inner)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)  # of fits on the way, not of the result
@@ -72,6 +72,7 @@ def learn_robustly(
         groups=mixture.groups,
         cut_p_value=reweighted.cut_p_value,
         starts_disagreed=disagree(starts),
+        **assumptions.limits,
     )
     given = (stages.distribution, stages.rows, stages.pairs, stages.assembly, report)
     return RobustLearned(*given, reweighted.weights, mixture.finished(), columns)

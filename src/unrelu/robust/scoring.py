@@ -12,12 +12,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Block, BoolArray, FloatArray, Samples, Watch, unwatched
+from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray, Samples, Watch, unwatched
 from unrelu.engines.local import LocalEngine
 from unrelu.posterior.scored_rows import scored_rows
 from unrelu.robust.detection import OutlierScores
 from unrelu.robust.selection import ColumnIndex, RowIndex
-from unrelu.statistics.tiles import as_stored
+from unrelu.statistics.tiles import seen_above
 
 _MOST_DRIVERS = 3
 _NOTABLE = 2.0  # standard deviations from which a cell is named beside a stranger one
@@ -86,11 +86,14 @@ class StrangeCellsQuestion:
     scorer: OutlierScores
     rows: RowIndex
     whole: frozenset[int]
+    mirrored: tuple[bool, ...] = ()
 
     def __call__(self, block: Block) -> StrangeCells:
         start, end = np.searchsorted(self.rows, [block.first_row, block.first_row + len(block.values)])
         rows = self.rows[start:end]
         cells = strangeness(self.scorer, block.values[rows - block.first_row])
+        if self.mirrored:
+            cells[:, list(self.mirrored)] *= -1.0
         kept = {row: cells[i] for i, row in enumerate(rows.tolist()) if row in self.whole}
         return StrangeCells(((rows, *_strongest(cells)),), kept)
 
@@ -123,7 +126,7 @@ class Verdict:
 def judge_rows(
     samples: Samples,
     scorer: OutlierScores,
-    lowest: tuple[float, ...],
+    assumptions: Assumptions,
     threshold: float,
     top: int = 10,
     every_flagged: bool = False,
@@ -131,15 +134,16 @@ def judge_rows(
 ) -> Verdict:
     """Score every row, and look at the cells of the ``top`` strangest, or also of all that score below the threshold.
 
-    ``lowest``: the least value that a cell of each column may have.
+    ``samples`` show columns as the assumptions have them; drivers are signed as the table is.
     """
-    scores = scored_rows(samples, scorer.score, lowest, watch)
+    scores = scored_rows(samples, scorer.score, assumptions, watch)
     strangest = np.argsort(scores, kind="stable")[:top]
     wanted = np.union1d(strangest, np.flatnonzero(scores < threshold)) if every_flagged else np.sort(strangest)
     cells = StrangeCells((), {})
     if len(wanted):
         engine = LocalEngine(watch, "Looking at the cells of the strangest rows")
-        cells = engine.collect(samples, StrangeCellsQuestion(scorer, wanted, frozenset(strangest.tolist())))
+        whole = frozenset(strangest.tolist())
+        cells = engine.collect(samples, StrangeCellsQuestion(scorer, wanted, whole, assumptions.mirrored))
     return Verdict(scores, scorer.p_value(scores), threshold, strangest, cells, scorer.tail.scores)
 
 
@@ -151,7 +155,7 @@ def strangeness(scorer: OutlierScores, values: NDArray[np.floating[Any]]) -> Flo
     if len(values) == 0:
         return np.empty(values.shape)
     model, sizes = scorer.scores, scorer.residuals(values)
-    sizes[(values <= as_stored(model.floor, values)) & (sizes > 0.0)] = 0.0
+    sizes[(values <= seen_above(model.floor, values)) & (sizes > 0.0)] = 0.0
     at = np.flatnonzero(~model.varying)
     constant = np.maximum(model.bias, model.floor)[at]
     gap = np.maximum(values[:, at], model.floor[at]) - constant

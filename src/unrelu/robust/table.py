@@ -14,7 +14,7 @@ from unrelu.robust.components import RepeatedRowComponent
 from unrelu.robust.selection import ColumnIndex
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.statistics.subsample import Subsample, SubsampleQuestion
-from unrelu.statistics.tiles import as_stored
+from unrelu.statistics.tiles import seen_above
 from unrelu.validation import warn
 
 _PRIOR_ROWS, _PRIOR_REACH = 256, 3.0
@@ -34,14 +34,14 @@ def sampled_table(evidence: Evidence, assumptions: Assumptions, seed: int) -> Su
 
 def check_table(subsample: Subsample, assumptions: Assumptions, names: tuple[str, ...] | None) -> ColumnIndex:
     """The columns by which rows can be judged, after clear words about a table that cannot be learned from."""
-    subsample.screening.check(assumptions.lowest, names)
+    subsample.screening.check(assumptions, names)
     n, d = len(subsample.rows), len(assumptions.floor)
     if n < 2 * d:
         raise InvalidDataError(
             f"Only {n:,} rows for {d:,} columns: telling outlier rows from genuine ones takes at least two rows a"
             " column. Add rows, drop columns, or use method='one_pass'."
         )
-    floor = np.array(assumptions.censoring).astype(subsample.values.dtype)
+    floor = seen_above(np.array(assumptions.censoring), subsample.values).astype(subsample.values.dtype)
     refuse_identical(at_least(subsample.values, floor), floor, subsample.rows)
     varying = [spreads(column[~np.isnan(column)], low) for column, low in zip(subsample.values.T, floor, strict=True)]
     if not any(varying):
@@ -54,14 +54,14 @@ def varying_columns(
     subsample: Subsample, assumptions: Assumptions, n_components: int, names: tuple[str, ...] | None
 ) -> ColumnIndex:
     """The columns that vary in the sample, after clear words about a table that cannot be learned from."""
-    subsample.screening.check(assumptions.lowest, names)
+    subsample.screening.check(assumptions, names)
     n = len(subsample.rows)  # all rows of positive weight, where they are few
     if n < 2 * n_components:
         raise InvalidDataError(
             f"Only {n:,} rows (samples) for n_components={n_components}: a component takes at least two rows. Add rows"
             " or lower n_components."
         )
-    floor = np.array(assumptions.censoring).astype(subsample.values.dtype)
+    floor = seen_above(np.array(assumptions.censoring), subsample.values).astype(subsample.values.dtype)
     x = np.maximum(subsample.values, floor)
     columns = [j for j in range(x.shape[1]) if _varies(x[:, j], floor[j])]
     if not columns:
@@ -168,7 +168,7 @@ def find_repeated_rows(
     values: NDArray[Any], assumptions: Assumptions
 ) -> tuple[list[RepeatedRowComponent], NDArray[Any]]:
     """Rows repeated so often that they may be components of their own, and the rows without them."""
-    floor = as_stored(np.array(assumptions.censoring), values)
+    floor = seen_above(np.array(assumptions.censoring), values)
     x = at_least(values, floor)
     complete = ~np.isnan(x).any(axis=1)
     first, which, counts = distinct_rows(x)

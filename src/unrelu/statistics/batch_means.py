@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from unrelu.contracts import Block, FloatArray
 from unrelu.kernels.batch_sums import add_batch_sums
 from unrelu.statistics.column_tally import ColumnTally
-from unrelu.statistics.tiles import as_stored, tiles
+from unrelu.statistics.tiles import seen_above, tiles
 
 _GOLDEN = 0.6180339887498949
 
@@ -57,7 +57,7 @@ class BatchMeansQuestion:
         for tile in tiles(block):
             add_batch_sums(
                 tile.values,
-                as_stored(self.floor, tile.values),
+                seen_above(self.floor, tile.values),
                 self.centre,
                 self.scale,
                 rank,

@@ -16,7 +16,7 @@ from unrelu.contracts import Assumptions, Block, FloatArray
 from unrelu.errors import InvalidParameterError
 from unrelu.kernels.row_block import LARGEST
 from unrelu.statistics.screening import Screening, survey
-from unrelu.statistics.tiles import as_stored, tiles
+from unrelu.statistics.tiles import least_allowed, seen_above, tiles
 
 Ranks = NDArray[np.int64]
 
@@ -88,7 +88,7 @@ class ColumnTallyQuestion:
 
 def _tally(tile: Block, floor: FloatArray, lowest: FloatArray) -> ColumnTally:
     values = tile.values
-    floor, lowest = as_stored(floor, values), as_stored(lowest, values)
+    floor, lowest = seen_above(floor, values), least_allowed(lowest, values)
     seen = (values > floor) & (values <= np.float64(LARGEST))
     above = np.count_nonzero(seen, axis=0)
     mean = np.where(seen, values, 0.0).sum(axis=0, dtype=np.float64) / np.maximum(above, 1)

@@ -24,7 +24,7 @@ from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray
 from unrelu.errors import InvalidParameterError
 from unrelu.kernels.row_block import LARGEST, add_joint_counts, centre_block
 from unrelu.statistics.screening import Screening, survey
-from unrelu.statistics.tiles import as_stored, tiles
+from unrelu.statistics.tiles import least_allowed, seen_above, tiles
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,8 +210,8 @@ class _Sums:
     def add(self, tile: Block) -> None:
         values, weights = tile.values, tile.weights
         n, d = values.shape
-        floor = as_stored(self._floor, values)
-        seen_first = survey(tile, as_stored(self._lowest, values))
+        floor = seen_above(self._floor, values)
+        seen_first = survey(tile, least_allowed(self._lowest, values))
         if self._screening is None or self._scratch is None:
             # Any origin near the bulk of the data does: it only has to keep the sums from cancelling.
             self._origin, self._screening = _mean_above(values, floor, weights), seen_first.screening
@@ -279,4 +279,5 @@ def _mean_above(values: NDArray[np.floating[Any]], floor: FloatArray, weights: F
     w = seen if weights is None else seen * weights[:, None]
     total = w.sum(axis=0, dtype=np.float64)
     sums = np.einsum("ij,ij->j", w.astype(np.float64), np.where(seen, values, 0.0))
-    return np.asarray(np.divide(sums, total, out=floor.copy(), where=total > 0.0))
+    nothing = np.where(np.isfinite(floor), floor, 0.0)
+    return np.asarray(np.divide(sums, total, out=nothing, where=total > 0.0))

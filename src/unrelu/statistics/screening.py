@@ -9,10 +9,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Block, FloatArray
+from unrelu.contracts import Assumptions, Block, FloatArray
 from unrelu.errors import InvalidDataError
 from unrelu.kernels.row_block import LARGEST, scan_block
-from unrelu.statistics.tiles import as_stored, tiles
+from unrelu.statistics.tiles import least_allowed, tiles
 from unrelu.validation import column_label, listed
 
 Counts = NDArray[np.int64]
@@ -40,26 +40,36 @@ class Screening:
             large_first_row=_earlier(self.large_first_row, other.large_first_row),
         )
 
-    def check(self, lowest: Sequence[float], feature_names: Sequence[str] | None) -> None:
-        """Raise InvalidDataError if any cell is infinite, too large to square, or below the lowest allowed value."""
+    def check(self, assumptions: Assumptions, feature_names: Sequence[str] | None) -> None:
+        """Raise InvalidDataError if any cell is infinite, too large to square, below its floor or above its ceiling."""
         if self.large_count.any():
             raise InvalidDataError(
                 f"{_amount(self.large_count)} infinite or beyond {LARGEST:g}, in"
                 f" {_places(self.large_count, self.large_first_row, feature_names)}. Replace infinite values or mark"
                 " them as missing with NaN; divide a column of huge numbers by a constant."
             )
-        if self.below_count.any():
-            columns = np.flatnonzero(self.below_count)
-            smallest = float(self.below_smallest[columns].min())
-            floors = np.unique(np.array(lowest)[columns])
-            level = f"the floor {floors[0]:g}" if len(floors) == 1 else "their column's floor"
-            kind = "Negative values in data" if smallest < 0.0 else "Values below the floor"
-            raise InvalidDataError(
-                f"{kind}: {_amount(self.below_count)} below {level}, in"
-                f" {_places(self.below_count, self.below_first_row, feature_names)}. The smallest is {smallest!r}. If"
-                f" the data's floor is lower, pass it as floor= (say floor={smallest!r}); otherwise correct these"
-                " values or mark them as missing with NaN."
-            )
+        mirrored = np.array(assumptions.mirrored or (False,) * len(self.below_count))
+        self._check_limit(np.where(mirrored, 0, self.below_count), assumptions, feature_names, -1.0)
+        self._check_limit(np.where(mirrored, self.below_count, 0), assumptions, feature_names, 1.0)
+
+    def _check_limit(self, counts: Counts, assumptions: Assumptions, names: Sequence[str] | None, sign: float) -> None:
+        """Raise for cells beyond a floor (``sign`` -1) or beyond a ceiling, whose columns are upside down (1)."""
+        if not counts.any():
+            return
+        what, side, extreme, word = (
+            ("floor", "below", "smallest", "min") if sign < 0.0 else ("ceiling", "above", "largest", "max")
+        )
+        columns = np.flatnonzero(counts)
+        farthest = -sign * float(self.below_smallest[columns].min())
+        levels = np.unique(-sign * np.array(assumptions.lowest)[columns])
+        level = f"the {what} {levels[0]:g}" if len(levels) == 1 else f"their column's {what}"
+        kind = "Negative values in data" if farthest < 0.0 and sign < 0.0 else f"Values {side} the {what}"
+        raise InvalidDataError(
+            f"{kind}: {_amount(counts)} {side} {level}, in {_places(counts, self.below_first_row, names)}. The"
+            f" {extreme} is {farthest!r}. If these columns have another {what}, say which with {what}=, or take"
+            f" {what}={word!r}: each column's {extreme} value where it repeats. A column without a {what} has"
+            f" {what}=None. Otherwise correct these values or mark them as missing with NaN."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +118,7 @@ class ScreeningQuestion:
     def __call__(self, block: Block) -> Screening:
         whole: Screening | None = None
         for tile in tiles(block):
-            part = survey(tile, as_stored(np.array(self.lowest), tile.values)).screening
+            part = survey(tile, least_allowed(np.array(self.lowest), tile.values)).screening
             whole = part if whole is None else whole.merge(part)
         assert whole is not None, "a block has at least one row"
         return whole

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Assumptions, Block, FloatArray
 from unrelu.statistics.screening import Screening, survey
-from unrelu.statistics.tiles import as_stored, tiles
+from unrelu.statistics.tiles import least_allowed, seen_above, tiles
 
 Keys = NDArray[np.uint64]
 
@@ -84,9 +84,9 @@ class SubsampleQuestion:
         above, observed = np.zeros(d, dtype=np.int64), np.zeros(d, dtype=np.int64)
         screening: Screening | None = None
         for tile in tiles(block):
-            seen = survey(tile, as_stored(np.array(self.lowest), tile.values)).screening
+            seen = survey(tile, least_allowed(np.array(self.lowest), tile.values)).screening
             screening = seen if screening is None else screening.merge(seen)
-            above += np.count_nonzero(tile.values > as_stored(np.array(self.floor), tile.values), axis=0)
+            above += np.count_nonzero(tile.values > seen_above(np.array(self.floor), tile.values), axis=0)
             observed += np.count_nonzero(~np.isnan(tile.values), axis=0)
         assert screening is not None, "a block has at least one row"
         return Subsample(

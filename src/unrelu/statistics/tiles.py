@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from unrelu.contracts import Block, FloatArray
 
 _TILE_ROWS, _TILE_CELLS = 1024, 2**19  # at most
+_ROUNDINGS = 4  # units in the last place between two ways to compute the same number
 
 
 def tiles(block: Block) -> Iterator[Block]:
@@ -39,6 +40,26 @@ def as_stored(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArr
     array([ True])
     """
     return levels.astype(values.dtype).astype(np.float64)
+
+
+def seen_above(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArray:
+    """Values above this are above the level: a level, or a value, computed in another way may be off by rounding.
+
+    >>> values = np.array([[np.log(0.1)]])
+    >>> bool((values > seen_above(np.array([np.log10(0.1) / np.log10(np.e)]), values)).any())
+    False
+    """
+    return as_stored(levels, values) + _roundings(levels, values)
+
+
+def least_allowed(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArray:
+    """Values below this are below the level, for the same reason."""
+    return as_stored(levels, values) - _roundings(levels, values)
+
+
+def _roundings(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArray:
+    stored = np.where(np.isfinite(levels), levels, 0.0).astype(values.dtype)
+    return np.asarray(_ROUNDINGS * np.abs(np.spacing(stored)), dtype=np.float64)
 
 
 def _plain(values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:

@@ -26,12 +26,12 @@ def _kind(module: str, called: str = "model file", **arrays: str) -> Kind:
 
 KINDS = {
     # models and what a user assumes
-    "RectifiedGaussian": _kind("distribution", bias="d", covariance="dd", floor="d"),
+    "RectifiedGaussian": _kind("distribution", bias="d", covariance="dd", floor="d?", ceiling="~d?"),
     "Assumptions": _kind("contracts"),
     # records of the rows
     "PairMoments": _kind(
         "statistics.pair_moments", "record",
-        floor="d", origin="d", count="dd", cross="dd", masked_sum="dd", masked_square="dd",
+        floor="d?", origin="d", count="dd", cross="dd", masked_sum="dd", masked_square="dd",
     ),
     "ObservedMoments": _kind(
         "statistics.pair_moments", count="dd", squared_weight="dd", above="dd", total="dd", square="dd"
@@ -43,7 +43,7 @@ KINDS = {
     # what learning gives
     "Learned": _kind("learning"),
     "RowParameters": _kind(
-        "contracts", bias="d", scale="d", floor="d", bias_scale_covariance="dpp?", influence="dpq?"
+        "contracts", bias="d", scale="d", floor="d?", bias_scale_covariance="dpp?", influence="dpq?"
     ),
     "PairCorrelations": _kind("contracts", correlation="dd?", stderr="dd?"),
     "Assembly": _kind("contracts"),

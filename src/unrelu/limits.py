@@ -1,0 +1,156 @@
+"""Floors and ceilings as people give them, as one number per column.
+
+One number is for every column; a list goes by position; a mapping or a Series goes by name, and ``"*"`` in it is for
+all columns that it does not name (0 for floors otherwise, none for ceilings). ``None`` or an infinite number means
+that the column has no such limit; ``"min"`` (``"max"`` for ceilings) that it is the column's smallest (largest) value
+where that occurs more than once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from unrelu.contracts import BoolArray, FloatArray
+from unrelu.errors import InvalidParameterError
+from unrelu.validation import column_label, label_columns, suggestion
+
+OTHERS = "*"
+_DATA = {"floor": "min", "ceiling": "max"}  # the words for "as the table has it"
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """One number per column: -inf where there is no floor, inf where there is no ceiling.
+
+    ``floor_from_data`` and ``ceiling_from_data`` mark the columns whose limit is the table's own extreme value.
+    """
+
+    floor: FloatArray
+    ceiling: FloatArray
+    floor_from_data: BoolArray
+    ceiling_from_data: BoolArray
+
+    @property
+    def mirrored(self) -> BoolArray:
+        """Columns with a ceiling: upside down they are columns with a floor."""
+        return np.asarray((self.ceiling < np.inf) | self.ceiling_from_data)
+
+
+def limits_of(floor: Any, ceiling: Any, n_features: int, names: Sequence[str] | None = None) -> Limits:
+    """Both limits of every column, or an error that names the column at fault.
+
+    A column with a ceiling has no floor: one number that is for all columns (the default among them) leaves it out,
+    and a floor that names it is refused.
+
+    >>> limits = limits_of({"As": 0.5, "Pb": None}, {"Zn": 9.0}, 3, ["As", "Pb", "Zn"])
+    >>> limits.floor, limits.ceiling
+    (array([ 0.5, -inf, -inf]), array([inf, inf,  9.]))
+    """
+    low, low_from_data, named = _per_column("floor", floor, n_features, names, 0.0)
+    high, high_from_data, _ = _per_column("ceiling", ceiling, n_features, names, None)
+    mirrored = (high < np.inf) | high_from_data
+    both = mirrored & named & ((low > -np.inf) | low_from_data)
+    if both.any():
+        raise InvalidParameterError(
+            f"Both a floor and a ceiling for {label_columns(both, names)}: the model has one of them a column. Leave"
+            " out the one that fewer values reach (floor=None), and mark the values there as missing with NaN."
+        )
+    low[mirrored] = -np.inf
+    return Limits(low, high, low_from_data & ~mirrored, high_from_data)
+
+
+def floor_per_column(floor: Any, n_features: int, names: Sequence[str] | None = None) -> FloatArray:
+    """The floor as one finite number per column, for what needs one in every column.
+
+    >>> floor_per_column(0.5, 2)
+    array([0.5, 0.5])
+    """
+    values, from_data, _ = _per_column("floor", floor, n_features, names, 0.0)
+    refuse_none(values, names)
+    if from_data.any():
+        raise InvalidParameterError("floor must be numbers here, not 'min': there is no table to take it from.")
+    return values
+
+
+def refuse_none(floor: FloatArray, names: Sequence[str] | None) -> None:
+    """Raise InvalidParameterError where a column has no floor."""
+    none = ~np.isfinite(floor)
+    if none.any():
+        raise InvalidParameterError(
+            f"No floor for {label_columns(none, names)}: a rectifier is undone here, so that every column needs a"
+            " finite floor. Leave the others out."
+        )
+
+
+def _per_column(
+    what: str, given: Any, n_features: int, names: Sequence[str] | None, usual: float | None
+) -> tuple[FloatArray, BoolArray, BoolArray]:
+    """(numbers, columns that take theirs from the table, columns that were named one by one)."""
+    items, named = _items(what, given, n_features, names, usual)
+    none = -np.inf if what == "floor" else np.inf
+    values, from_data = np.full(n_features, none), np.zeros(n_features, dtype=bool)
+    for column, item in enumerate(items):
+        if isinstance(item, str) and item == _DATA[what]:
+            from_data[column] = True
+        else:
+            values[column] = _number(what, item, none, column, names)
+    return values, from_data, named
+
+
+def _items(
+    what: str, given: Any, n_features: int, names: Sequence[str] | None, usual: float | None
+) -> tuple[list[Any], BoolArray]:
+    """What was given for each column, and whether it was given for that column by itself."""
+    if isinstance(given, Mapping) or (hasattr(given, "items") and hasattr(given, "index")):  # a Series
+        return _by_name(what, dict(given.items()), n_features, names, usual)
+    if given is None or isinstance(given, str | Real):
+        return [given] * n_features, np.zeros(n_features, dtype=bool)
+    try:
+        items = np.asarray(given, dtype=object)
+    except ValueError:
+        items = np.empty((0, 0), dtype=object)
+    if items.ndim == 0:
+        return [items.item()] * n_features, np.zeros(n_features, dtype=bool)
+    if items.shape != (n_features,):
+        raise InvalidParameterError(
+            f"{what} must be a number or one number per column: {n_features} columns, {what} has shape {items.shape}."
+        )
+    return items.tolist(), np.ones(n_features, dtype=bool)
+
+
+def _by_name(
+    what: str, given: dict[Any, Any], n_features: int, names: Sequence[str] | None, usual: float | None
+) -> tuple[list[Any], BoolArray]:
+    items, named = [given.pop(OTHERS, usual)] * n_features, np.zeros(n_features, dtype=bool)
+    labels: list[Any] = list(range(n_features)) if names is None else list(names)
+    for key, item in given.items():
+        if key not in labels and isinstance(key, str) and names is None and key.isdecimal():
+            key = int(key)
+        if key not in labels:
+            if names is None:
+                raise InvalidParameterError(
+                    f"{what}: no column {key!r}. The columns have no names: use their numbers, 0 to {n_features - 1}."
+                )
+            raise InvalidParameterError(f"{what}: no column {key!r}. {suggestion(str(key), labels, most=8)}")
+        items[labels.index(key)], named[labels.index(key)] = item, True
+    return items, named
+
+
+def _number(what: str, item: Any, none: float, column: int, names: Sequence[str] | None) -> float:
+    if item is None:
+        return none
+    try:
+        value = float(item)
+    except (TypeError, ValueError):
+        value = np.nan
+    if isinstance(item, str | bool) or np.isnan(value) or value == -none:
+        raise InvalidParameterError(
+            f"{what} of {column_label(column, names)} must be a number, None for a column without one, or"
+            f" {_DATA[what]!r}; got {item!r}. (A Series turns None into NaN: write {none} there.)"
+        )
+    return value
