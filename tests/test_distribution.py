@@ -117,7 +117,10 @@ def test_repr_is_one_short_line(model: RectifiedGaussian) -> None:
         (([1j], [[1.0]]), "bias must be an array of real numbers: it holds complex"),
         (([0.0, np.nan], np.eye(2)), r"bias must be finite, but holds nan at index \[1\]"),
         (([0.0], [[np.inf]]), r"covariance must be finite, but holds inf at index \[0, 0\]"),
-        (([0.0], [[1.0]], -np.inf), r"floor must be finite"),
+        (([0.0], [[1.0]], np.inf), r"floor must be finite"),
+        (([0.0], [[1.0]], np.nan), r"floor must be finite"),
+        (([0.0], [[1.0]], 0.0, None, -np.inf), r"ceiling must be finite"),
+        (([0.0], [[1.0]], 1.0, None, 0.5), r"ceiling must be above the floor, but is not at index 0"),
         (([0.0, 0.0], [[1.0]]), r"covariance must be 2 x 2 to fit the bias, got shape \(1, 1\)"),
         (([0.0, 0.0], [1.0, 1.0]), r"covariance must be 2 x 2 .* shape \(2,\)"),
         (

@@ -14,7 +14,7 @@ MODULES = sorted(
     path for path in SOURCE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py", "_version.py")
 )
 
-MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 21_500, 17
+MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 26_000, 17
 
 # Modules whose tests are not in tests/<room>/test_<module>.py or test_<room>_<module>.py.
 TESTED_IN = {
@@ -32,6 +32,7 @@ TESTED_IN = {
     "estimators/base.py": "contracts/test_estimators.py",
     "estimators/peeling.py": "estimators/test_peel.py",
     "evidence.py": "properties/test_splits.py",
+    "kernels/column_sums.py": "statistics/test_column_shapes.py",
     "kernels/batch_sums.py": "statistics/test_batch_means.py",
     "kernels/normal.py": "kernels/test_bivariate_normal.py",
     "kernels/pair_gather.py": "correlations/test_weighted_moments.py",

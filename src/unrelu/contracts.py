@@ -133,7 +133,7 @@ class Assumptions:
     mirrored: tuple[bool, ...] = ()
 
     @property
-    def limits(self) -> dict[str, tuple[float | None, ...]]:
+    def limits(self) -> dict[str, Any]:
         """Floors and ceilings as a user knows them and reports give them, None where there is none."""
         mirrored = self.mirrored or (False,) * len(self.floor)
         both = tuple(zip(self.floor, mirrored, strict=True))
@@ -225,10 +225,25 @@ class Census:
 
 
 @dataclass(frozen=True)
+class Doubt:
+    """Something about a table that the model does not expect: a word for it, the columns, what was seen, what to do.
+
+    ``values``: one number per column where the words say of what.
+    """
+
+    kind: str
+    columns: tuple[int, ...]
+    words: str
+    remedy: str
+    values: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
 class LearningReport:
     """How the learning went, in plain numbers.
 
-    ``floor`` and ``ceiling``: those that were used, one per column, None where there is none.
+    ``floor`` and ``ceiling``: those that were used, one per column, None where there is none. ``doubts``: what the
+    table shows and the model does not expect.
     """
 
     method: str
@@ -242,6 +257,7 @@ class LearningReport:
     assembly: Assembly
     floor: tuple[float | None, ...] = field(default=(), kw_only=True)
     ceiling: tuple[float | None, ...] = field(default=(), kw_only=True)
+    doubts: tuple[Doubt, ...] = field(default=(), kw_only=True)
 
     @property
     def converged(self) -> bool:

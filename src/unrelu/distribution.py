@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 Names: TypeAlias = Iterable[str] | None
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 
-# On the correlation scale, where rounding is about 1e-16 times the number of features.
-_TOLERANCE = 1e-8
+_TOLERANCE = 1e-8  # on the correlation scale, where rounding is about 1e-16 times the number of features
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -176,16 +175,13 @@ class RectifiedGaussian:
     def reflected(self, columns: ArrayLike) -> RectifiedGaussian:
         """The law of x with some columns upside down, -x: floors become ceilings, and the reverse.
 
-        >>> model = RectifiedGaussian([1.0, 2.0], [[1.0, 0.5], [0.5, 1.0]], ceiling=[np.inf, 3.0], floor=[0.0, -np.inf])
-        >>> upside_down = model.reflected([False, True])
-        >>> upside_down.floor, upside_down.correlation[0, 1]
-        (array([ 0., -3.]), np.float64(-0.5))
+        >>> RectifiedGaussian([2.0], [[1.0]], -np.inf, ceiling=3.0).reflected([True])
+        RectifiedGaussian(n_features=1, bias=[-2.], row_norms=[1.], floor=-3)
         """
         sign = np.where(np.asarray(columns, dtype=bool), -1.0, 1.0)
         if (sign > 0.0).all():
             return self
-        floor = np.where(sign < 0.0, -self.ceiling, self.floor)
-        ceiling = np.where(sign < 0.0, -self.floor, self.ceiling)
+        floor, ceiling = np.where(sign < 0.0, (-self.ceiling, -self.floor), (self.floor, self.ceiling))
         return RectifiedGaussian(
             sign * self.bias, sign[:, None] * self.covariance * sign, floor, self.feature_names, ceiling
         )
@@ -320,9 +316,7 @@ def _limit(name: str, value: ArrayLike, d: int, none: float) -> FloatArray:
     if array.shape not in ((), (d,)):
         raise InvalidParameterError(f"{name} must be one number or one per column ({d}), got shape {array.shape}.")
     for at in np.argwhere(np.isnan(array) | (array == -none))[:1].tolist():
-        raise InvalidParameterError(
-            f"{name} must be finite, or {none} for none, but holds {array[tuple(at)]} at index {at}."
-        )
+        raise InvalidParameterError(f"{name} must be finite (or {none}: none), but holds {array[tuple(at)]} at {at}.")
     return np.full(d, array)
 
 

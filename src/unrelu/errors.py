@@ -56,6 +56,38 @@ class FewPositivesWarning(UnreluWarning):
     """A column is so rarely above its floor that its parameters are barely determined."""
 
 
+class DoubtfulTableWarning(UnreluWarning):
+    """The table shows what the model does not expect: the answer may be wrong. Base of the warnings that say how."""
+
+
+class RepeatedLimitWarning(DoubtfulTableWarning):
+    """A column's smallest or largest value repeats as a limit does, and is not named as its floor or ceiling."""
+
+
+class EmptyGapWarning(DoubtfulTableWarning):
+    """Nothing between the floor and the smallest value above it: what is at the floor may mean "less than that"."""
+
+
+class NothingFlooredWarning(DoubtfulTableWarning):
+    """A column has nothing at its floor, where the model expects many values."""
+
+
+class SkewedColumnsWarning(DoubtfulTableWarning):
+    """Values above the floor are not the upper part of a normal: take logarithms or roots first."""
+
+
+class TiedValuesWarning(DoubtfulTableWarning):
+    """A column has few different values, such as counts, which the model takes for continuous ones."""
+
+
+class SingularCovarianceWarning(DoubtfulTableWarning):
+    """The learned correlations have no inverse."""
+
+
+class FewRowsWarning(DoubtfulTableWarning):
+    """Fewer rows than that many columns need."""
+
+
 class PerfectCorrelationWarning(UnreluWarning):
     """Two columns are exact linear images of each other: the latent correlation is +1 or -1."""
 

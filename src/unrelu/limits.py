@@ -71,9 +71,9 @@ def floor_per_column(floor: Any, n_features: int, names: Sequence[str] | None = 
     array([0.5, 0.5])
     """
     values, from_data, _ = _per_column("floor", floor, n_features, names, 0.0)
-    refuse_none(values, names)
     if from_data.any():
         raise InvalidParameterError("floor must be numbers here, not 'min': there is no table to take it from.")
+    refuse_none(values, names)
     return values
 
 

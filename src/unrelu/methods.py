@@ -22,6 +22,7 @@ from unrelu.contracts import (
     Watch,
     unwatched,
 )
+from unrelu.doubts.findings import doubts_of, warn_of
 from unrelu.errors import InvalidParameterError
 from unrelu.learning import Learned, census_of, learn, learn_record
 from unrelu.statistics.pair_moments import PairMomentsQuestion
@@ -71,8 +72,11 @@ class OnePass:
         record = evidence.collect(self.question(assumptions))
         watch(Step(LEARNING))
         stages = learn_record(record, assumptions, evidence.feature_names)
+        doubts = doubts_of(record, stages.rows, assumptions, (stages.pairs, stages.assembly))
+        warn_of(doubts, evidence.feature_names)
+        rows = record.n_rows, record.effective_rows
         report = LearningReport.of(
-            "one_pass", record.n_rows, record.effective_rows, census_of(record), stages.assembly, **assumptions.limits
+            "one_pass", *rows, census_of(record), stages.assembly, doubts=doubts, **assumptions.limits
         )
         return Learned.of(stages, report)
 

@@ -27,7 +27,7 @@ HEAD = "As,Pb\n"
         (HEAD + "1,<0.5\n3,1\n", "limit"),
         (HEAD + "1,\n2,\n3,\n", "No value at all in column 1 ('Pb')"),
         (HEAD + "1,2\ninf,3\n0,1\n", "infinite"),
-        (HEAD + "1,2\n-1.5,3\n0,1\n", "--floor=-1.5"),
+        (HEAD + "1,2\n-1.5,3\n0,1\n", "or take --floor min"),
         (HEAD + "1,0\n2,0\n0,0\n", "Never above its floor in 3 rows: column 1 ('Pb')"),
         (HEAD + "1,2\n3\n", "row 2 has 1 cell"),
         ("As,As\n1,2\n3,4\n", "occurs twice"),
@@ -167,7 +167,7 @@ def _newer(path: Path) -> None:
     with np.load(path) as archive:
         arrays = dict(archive)
     header = json.loads(arrays["header"].tobytes())
-    header["format_version"] += 1
+    header["format_version"] += 10
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     np.savez(path, **arrays)
 

@@ -440,7 +440,7 @@ def test_the_state_stays_until_all_is_written(run, refused, folder, rectified, m
         (["--gauge", "centred"], "Did you mean 'centered'?"),
         (["--tol", "0"], "--tol must be a finite number above 0"),
         (["--floor", "half"], "'half' is not a finite number"),
-        (["--floor", "0.5"], "--floor 0.0"),
+        (["--floor", "0.5"], "say which with --floor"),
         (["--columns", "S1"], "Did you mean 's1'?"),
         (["--columns", "s1"], "--components 2 is not below both"),
         (["--hidden", "T.xlsx"], "T.xlsx: unknown kind of file. Known are .csv"),

@@ -14,7 +14,7 @@ from unrelu.errors import InvalidParameterError, OutputError
 
 COMMANDS = typer.main.get_command(app).commands
 ORDER = [
-    *(["floor"], ["floor_tolerance"], ["columns"], ["drop"], ["output"]),
+    *(["floor"], ["ceiling"], ["floor_tolerance"], ["columns"], ["drop"], ["output"]),
     *(["hidden", "latent", "outliers", "truth", "state"], ["picture"], ["seed"], ["as_json"]),
 ]
 

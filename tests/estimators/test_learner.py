@@ -282,7 +282,7 @@ def test_refit_forgets_and_clone_starts_afresh(table):
         ({"n_components": 5}, "between 1 and 4"),
         ({"n_components": 1.5}, "between 1 and 4"),
         ({"floor": [0.0, 1.0]}, "4 columns"),
-        ({"floor": np.nan}, "finite"),
+        ({"floor": np.nan}, "floor of column 0 .*must be a number"),
         ({"floor": "low"}, "number"),
         ({"method": "one_pas"}, "Did you mean 'one_pass'"),
         ({"method": 3}, "a name"),

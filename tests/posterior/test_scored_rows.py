@@ -14,6 +14,7 @@ from unrelu.robust.mixture import Mixture
 from unrelu.samples import ArraySamples
 
 SCALE = np.array([1.0, 4.0, 0.5])
+FLOORS = Assumptions((0.0,) * 3)
 MODEL = RectifiedGaussian([0.4, 2.0, 0.2], np.outer(SCALE, SCALE) * (0.4 + 0.6 * np.eye(3)))
 
 
@@ -34,7 +35,7 @@ def test_numbers_come_in_table_order_whatever_the_blocks(table):
     expected = table.sum(axis=1)
     for rows in (1, 999, 3000):
         samples = ArraySamples(table, block_rows=rows)
-        np.testing.assert_array_equal(scored_rows(samples, lambda x: x.sum(axis=1), (0.0,) * 3), expected)
+        np.testing.assert_array_equal(scored_rows(samples, lambda x: x.sum(axis=1), FLOORS), expected)
     question = ScoreQuestion(lambda x: x[:, :2], (0.0,) * 3)
     parts = [question(Block(table[a:b], a)) for a, b in ((0, 5), (5, 9))]
     np.testing.assert_array_equal(parts[1].merge(parts[0]).scores, table[:9, :2])
@@ -49,13 +50,13 @@ def test_cells_out_of_place_are_named_and_nothing_is_computed_from_them(table):
         return values.sum(axis=1)
 
     with pytest.raises(InvalidDataError, match=r"column 1 \('Pb'\) \(1, first in row 13\)"):
-        scored_rows(ArraySamples(bad, feature_names=["As", "Pb", "Cd"], block_rows=7), score, (0.0,) * 3)
+        scored_rows(ArraySamples(bad, feature_names=["As", "Pb", "Cd"], block_rows=7), score, FLOORS)
 
 
 def test_rows_of_weight_zero_are_as_good_as_absent(table):
     bad, weights = table[:5].copy(), np.array([1.0, 0.0, 2.0, 1.0, 1.0])
     bad[1] = [np.inf, -3.0, 1.0]
-    found = scored_rows(ArraySamples(bad, weights), lambda x: np.isnan(x).sum(axis=1), (0.0,) * 3)
+    found = scored_rows(ArraySamples(bad, weights), lambda x: np.isnan(x).sum(axis=1), FLOORS)
     np.testing.assert_array_equal(found, [0, 3, 0, 0, 0])
 
 

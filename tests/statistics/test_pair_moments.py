@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unrelu.contracts import Block
+from unrelu.contracts import Assumptions, Block
 from unrelu.errors import InvalidDataError
 from unrelu.statistics.pair_moments import PairMomentsQuestion
 
@@ -117,4 +117,4 @@ def test_screening_names_rows_across_blocks():
     with pytest.raises(
         InvalidDataError, match=r"2 values are below the floor 0, in column 1 \('b'\) \(2, first in row 4\)"
     ):
-        merged.screening.check(np.zeros(2), ("a", "b"))
+        merged.screening.check(Assumptions((0.0, 0.0)), ("a", "b"))

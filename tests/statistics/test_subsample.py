@@ -94,7 +94,7 @@ def test_floors_of_float32_tables():
     sample = SubsampleQuestion(SIZE, 0, (0.1,) * D, (0.1,) * D)(Block(x))
     np.testing.assert_array_equal(sample.above, np.count_nonzero(x > np.float32(0.1), axis=0))
     assert sample.values.dtype == np.float32
-    sample.screening.check((0.1,) * D, None)  # float32's 0.1 is not below the floor
+    sample.screening.check(Assumptions((0.1,) * D), None)  # float32's 0.1 is not below the floor
 
 
 def test_the_tolerance_moves_the_floor_up_and_the_lowest_value_down():
@@ -103,7 +103,7 @@ def test_the_tolerance_moves_the_floor_up_and_the_lowest_value_down():
     x = np.array([[-0.25, 1.25], [0.25, 0.75], [0.3, 1.3]])
     sample = ask(Block(x))
     np.testing.assert_array_equal(sample.above, [1, 1])
-    sample.screening.check(assumptions.lowest, None)
+    sample.screening.check(assumptions, None)
 
 
 def test_screening_is_of_all_rows_and_names_them():
@@ -113,7 +113,7 @@ def test_screening_is_of_all_rows_and_names_them():
     merged = ask(Block(x[:100], 0)).merge(ask(Block(x[100:], 100)))
     assert not {7, 250} & set(merged.rows.tolist())  # found without having been sampled
     with pytest.raises(InvalidDataError, match=r"2 values are below the floor 0, in column 2 \(2, first in row 7\)"):
-        merged.screening.check((0.0,) * D, None)
+        merged.screening.check(Assumptions((0.0,) * D), None)
 
 
 def test_the_sample_owns_its_rows():

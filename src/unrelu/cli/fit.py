@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 from unrelu.cli import options
 from unrelu.cli.frame import Job, Output
 from unrelu.cli.outcome import Answer, command
+from unrelu.errors import DoubtfulTableWarning
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -60,7 +62,8 @@ def fit(
         floor_tolerance=floor_tolerance,
         random_state=seed,
     )
-    with job.watch() as watch:
+    with job.watch() as watch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DoubtfulTableWarning)  # the answer has them in one table
         learner.watched_by(watch).fit(rows)
     law = learner.distribution_
     job.write(
@@ -79,11 +82,12 @@ def _details(learner: RectifiedGaussianLearner, paths: list[str]) -> dict[str, A
 
 
 def _answer(job: Job, learner: RectifiedGaussianLearner) -> Answer | None:
-    from unrelu.report.summaries import learned_columns, strongest_correlations
-    from unrelu.report.tables import column_table, correlation_table
+    from unrelu.cli.wording import one_line
+    from unrelu.report.summaries import labels, learned_columns, strongest_correlations
+    from unrelu.report.tables import column_table, correlation_table, doubt_line, doubt_table
     from unrelu.validation import counted
 
-    report, columns = learner.report_, learned_columns(learner)
+    report, columns, names = learner.report_, learned_columns(learner), labels(learner.distribution_)
     strongest = strongest_correlations(learner.distribution_, learner.correlation_stderr_)
     facts = {
         "report": asdict(report),
@@ -95,6 +99,7 @@ def _answer(job: Job, learner: RectifiedGaussianLearner) -> Answer | None:
         f"Learned {counted(report.n_features, 'column')} from {report.n_rows:,} rows in {job.seconds:.2f} s"
         f" ({report.share_floored:.1%} of the values at the floor{missing}).",
         *_kept_rows(report),
+        *((doubt_line(report.doubts), doubt_table(report.doubts, names, one_line)) if report.doubts else ()),
         column_table(columns),
         *([correlation_table(strongest)] if strongest else []),
     ]

@@ -20,9 +20,9 @@ def scan_block(
 ) -> None:
     """The cells that are missing or out of place, per column.
 
-    ``allowed`` is the least value a cell may have. counts[0..2] = cells missing, below what is allowed, too
-    large (infinite among them); first[0..1] = first row below, too large (-1 if none); below = the smallest value
-    below (what is allowed if none).
+    ``allowed`` is the least value a cell may have; an exact 0 below it, which says that nothing was found, is in place.
+    counts[0..2] = cells missing, below what is allowed, too large (infinite among them); first[0..1] = first row below,
+    too large (-1 if none); below = the smallest value below (what is allowed if none).
     """
     n, d = values.shape
     for j in range(d):
@@ -36,6 +36,8 @@ def scan_block(
                 continue
             if math.isnan(x):
                 counts[0, j] += 1
+            elif x == 0.0 and allowed[j] > 0.0:
+                continue
             elif -LARGEST <= x < allowed[j]:
                 counts[1, j] += 1
                 below[j] = min(below[j], x)

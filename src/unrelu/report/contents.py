@@ -21,6 +21,7 @@ from unrelu.report.summaries import (
     variance_shares,
 )
 from unrelu.report.tables import column_table, correlation_table, fact_table
+from unrelu.validation import counted
 
 if TYPE_CHECKING:
     from unrelu.estimators import (
@@ -93,11 +94,22 @@ def _described(model: RectifiedGaussian, shares: list[float]) -> dict[str, str]:
     named = "" if model.feature_names is not None else " (without names)"
     return {
         "columns": f"{model.n_features:,}{named}",
-        "floor": _range(model.floor),
+        **_limits(model),
         "bias": _range(model.bias),
         "norm": _range(model.row_norms),
         "variance in the first components": ", ".join(f"{share:.1%}" for share in shares) + " (columns standardized)",
     }
+
+
+def _limits(model: RectifiedGaussian) -> dict[str, str]:
+    """Floors and ceilings, where there are any."""
+    found = {}
+    for name, levels in (("floor", model.floor), ("ceiling", model.ceiling)):
+        known = levels[np.isfinite(levels)]
+        if len(known):
+            others = f"; none in {counted(len(levels) - len(known), 'column')}" if len(known) < len(levels) else ""
+            found[name] = f"{_range(known)}{others}"
+    return found or {"floor": "none"}
 
 
 def _known_per_column(details: Mapping[str, Any], n_features: int) -> dict[str, list[float]]:

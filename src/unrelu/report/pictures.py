@@ -111,7 +111,8 @@ def _draw_correlations(figure: Figure, axes: Axes, model: RectifiedGaussian) -> 
 
 def _draw_shares(axes: Axes, model: RectifiedGaussian, shares: FloatArray) -> None:
     varying = model.row_norms > 0.0
-    distance = (model.bias - model.floor)[varying] / model.row_norms[varying]
+    room = np.minimum(model.bias - model.floor, model.ceiling - model.bias)  # infinite without a limit
+    distance = room[varying] / model.row_norms[varying]
     axes.scatter(shares[varying], ndtr(-distance), color=LEARNED, s=22, alpha=0.8, edgecolors="none", zorder=2)
     diagonal(axes, [np.array([0.0, 1.0])])
     tidy(

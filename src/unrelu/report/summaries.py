@@ -23,12 +23,20 @@ class ColumnSummary:
     """One column: what the model says, and how sure it is (None where the file does not tell)."""
 
     name: str
-    floor: float
+    floor: float | None
+    ceiling: float | None
     bias: float
     norm: float
     share_floored: float | None = None
     bias_stderr: float | None = None
     norm_stderr: float | None = None
+
+    @property
+    def limit(self) -> str:
+        """The floor, the ceiling, or neither, in a word."""
+        if self.ceiling is not None:
+            return f"at most {self.ceiling:g}"
+        return "none" if self.floor is None else f"{self.floor:g}"
 
 
 @dataclass(frozen=True)
@@ -61,7 +69,10 @@ def column_summaries(
     nothing = [None] * d
     columns = zip(
         labels(model),
-        model.floor.tolist(),
+        *(
+            [level if np.isfinite(level) else None for level in limits.tolist()]
+            for limits in (model.floor, model.ceiling)
+        ),
         model.bias.tolist(),
         model.row_norms.tolist(),
         *(nothing if known is None else np.asarray(known).tolist() for known in (shares, bias_stderr, norm_stderr)),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from unrelu.contracts import Doubt
 from unrelu.report.comparison import MomentErrors
 from unrelu.report.summaries import ColumnSummary, CorrelationSummary
+from unrelu.validation import counted, listed
 
 _MOST_COLUMNS = 20
 
@@ -33,9 +35,9 @@ def with_error(value: float, stderr: float | None) -> str:
 
 
 def column_table(columns: Sequence[ColumnSummary], most: int = _MOST_COLUMNS) -> Table:
-    """Bias and norm of the first columns, and how many more there are."""
-    table = new_table("column", numbers=("floored", "bias", "norm"))
-    floors_differ = len({column.floor for column in columns}) > 1
+    """Bias and norm of the first columns, and how many more there are: the mean and the sd of y, before the floor."""
+    table = new_table("column", numbers=("floored", "latent mean (bias)", "latent sd (norm)"))
+    floors_differ = len({column.limit for column in columns}) > 1
     if floors_differ:
         table.add_column("floor", justify="right")
     for column in columns[:most]:
@@ -44,7 +46,7 @@ def column_table(columns: Sequence[ColumnSummary], most: int = _MOST_COLUMNS) ->
             with_error(column.bias, column.bias_stderr),
             with_error(column.norm, column.norm_stderr),
         )
-        floor = [f"{column.floor:g}"] if floors_differ else []
+        floor = [column.limit] if floors_differ else []
         table.add_row(Text(column.name), share, bias, norm, *floor)
     if len(columns) > most:
         table.add_row(Text(f"... and {len(columns) - most:,} more"))
@@ -57,6 +59,28 @@ def correlation_table(pairs: Sequence[CorrelationSummary]) -> Table:
     for pair in pairs:
         table.add_row(Text(f"{pair.first} – {pair.second}"), with_error(pair.correlation, pair.stderr))
     return table
+
+
+def doubt_table(doubts: Sequence[Doubt], names: Sequence[str], words: Callable[[str], str], most: int = 8) -> Table:
+    """What the table shows and the model does not expect, kind by kind; ``words`` turns parameters into options."""
+    table = new_table("doubt", "columns", "what was seen, and what to do")
+    for doubt in doubts:
+        shown = [names[j] for j in doubt.columns]
+        if doubt.values:
+            shown = [f"{name} ({value:.4g})" for name, value in zip(shown, doubt.values, strict=True)]
+        text = words(f"{doubt.words[0].upper()}{doubt.words[1:]} {doubt.remedy}")
+        table.add_row(Text(doubt.kind), Text(listed(shown, most)), Text(text))
+    return table
+
+
+def doubt_line(doubts: Sequence[Doubt]) -> str:
+    """The doubts on one line.
+
+    >>> doubt_line([Doubt("skewed", (0, 3), "", ""), Doubt("few rows", (), "", "")])
+    'Doubtful, so that the answer may be wrong: skewed (2 columns), few rows.'
+    """
+    told = [f"{each.kind} ({counted(len(each.columns), 'column')})" if each.columns else each.kind for each in doubts]
+    return f"Doubtful, so that the answer may be wrong: {', '.join(told)}."
 
 
 def comparison_table(errors: Mapping[str, MomentErrors], seconds: Mapping[str, float]) -> Table:

@@ -43,7 +43,6 @@ from unrelu.robust.mixture import Mixture, Settled, settle, weighted_rows
 from unrelu.robust.selection import ColumnEvidence, ColumnIndex, RowIndex
 from unrelu.robust.table import shuffled_prior, standardized, varying_columns
 from unrelu.statistics.subsample import Subsample, SubsampleQuestion
-from unrelu.statistics.tiles import seen_above
 from unrelu.validation import warn
 
 STARTS = "Comparing starts (the first run also compiles)"
@@ -135,7 +134,7 @@ class Trial:
     @classmethod
     def of(cls, subsample: Subsample, columns: ColumnIndex, assumptions: Assumptions, rng: np.random.Generator) -> Self:
         inner = replace(assumptions, floor=tuple(assumptions.floor[j] for j in columns), mirrored=())
-        floor = seen_above(np.array(inner.censoring), subsample.values).astype(subsample.values.dtype)
+        floor = np.array(inner.censoring).astype(subsample.values.dtype)
         x = np.ascontiguousarray(np.maximum(subsample.values[:, columns], floor))
         keys = np.where(np.isnan(x), -np.inf, x)  # NaN differs from itself
         _, first, copy_of = np.unique(keys, axis=0, return_index=True, return_inverse=True)

@@ -14,7 +14,7 @@ from unrelu.robust.components import RepeatedRowComponent
 from unrelu.robust.selection import ColumnIndex
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.statistics.subsample import Subsample, SubsampleQuestion
-from unrelu.statistics.tiles import seen_above
+from unrelu.statistics.tiles import as_stored
 from unrelu.validation import warn
 
 _PRIOR_ROWS, _PRIOR_REACH = 256, 3.0
@@ -41,7 +41,7 @@ def check_table(subsample: Subsample, assumptions: Assumptions, names: tuple[str
             f"Only {n:,} rows for {d:,} columns: telling outlier rows from genuine ones takes at least two rows a"
             " column. Add rows, drop columns, or use method='one_pass'."
         )
-    floor = seen_above(np.array(assumptions.censoring), subsample.values).astype(subsample.values.dtype)
+    floor = np.array(assumptions.censoring).astype(subsample.values.dtype)
     refuse_identical(at_least(subsample.values, floor), floor, subsample.rows)
     varying = [spreads(column[~np.isnan(column)], low) for column, low in zip(subsample.values.T, floor, strict=True)]
     if not any(varying):
@@ -61,7 +61,7 @@ def varying_columns(
             f"Only {n:,} rows (samples) for n_components={n_components}: a component takes at least two rows. Add rows"
             " or lower n_components."
         )
-    floor = seen_above(np.array(assumptions.censoring), subsample.values).astype(subsample.values.dtype)
+    floor = np.array(assumptions.censoring).astype(subsample.values.dtype)
     x = np.maximum(subsample.values, floor)
     columns = [j for j in range(x.shape[1]) if _varies(x[:, j], floor[j])]
     if not columns:
@@ -168,7 +168,7 @@ def find_repeated_rows(
     values: NDArray[Any], assumptions: Assumptions
 ) -> tuple[list[RepeatedRowComponent], NDArray[Any]]:
     """Rows repeated so often that they may be components of their own, and the rows without them."""
-    floor = seen_above(np.array(assumptions.censoring), values)
+    floor = as_stored(np.array(assumptions.censoring), values)
     x = at_least(values, floor)
     complete = ~np.isnan(x).any(axis=1)
     first, which, counts = distinct_rows(x)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray
 from unrelu.errors import InvalidParameterError
 from unrelu.kernels.row_block import LARGEST, add_joint_counts, centre_block
+from unrelu.statistics.column_shapes import ColumnShapes, ShapeSums
 from unrelu.statistics.screening import Screening, survey
 from unrelu.statistics.tiles import least_allowed, seen_above, tiles
 
@@ -43,7 +44,10 @@ class ObservedMoments:
 
 @dataclass(frozen=True, eq=False)
 class PairMoments:
-    """See the module's text. ``weight`` and ``squared_weight`` are the sums of w and w^2 over rows."""
+    """See the module's text. ``weight`` and ``squared_weight`` are the sums of w and w^2 over rows.
+
+    ``shapes`` tell whether floors and normal laws are in doubt; None in records of files that did not keep them.
+    """
 
     floor: FloatArray
     n_rows: int
@@ -56,6 +60,7 @@ class PairMoments:
     masked_square: FloatArray
     observed: ObservedMoments | None
     screening: Screening
+    shapes: ColumnShapes | None = None
 
     @property
     def n_features(self) -> int:
@@ -124,6 +129,7 @@ class PairMoments:
             masked_square=first.masked_square + second.masked_square,
             observed=observed,
             screening=self.screening.merge(other.screening),
+            shapes=None if self.shapes is None or other.shapes is None else self.shapes.merge(other.shapes),
         )
 
     def scaled(self, factor: float) -> Self:
@@ -142,6 +148,7 @@ class PairMoments:
             masked_sum=factor * self.masked_sum,
             masked_square=factor * self.masked_square,
             observed=o,
+            shapes=None if self.shapes is None else self.shapes.scaled(factor),
         )
 
     def _about(self, origin: FloatArray) -> Self:
@@ -206,6 +213,7 @@ class _Sums:
         self._observed: ObservedMoments | None = None
         self._screening: Screening | None = None
         self._scratch: tuple[FloatArray, FloatArray, NDArray[np.uint64]] | None = None
+        self._shapes: ShapeSums | None = None
 
     def add(self, tile: Block) -> None:
         values, weights = tile.values, tile.weights
@@ -216,6 +224,7 @@ class _Sums:
             # Any origin near the bulk of the data does: it only has to keep the sums from cancelling.
             self._origin, self._screening = _mean_above(values, floor, weights), seen_first.screening
             self._scratch = np.empty((n, 2 * d)), np.empty((n, d)), np.empty(((n + 63) // 64, d), dtype=np.uint64)
+            self._shapes = ShapeSums(tile, floor, self._origin)
         else:
             self._screening = self._screening.merge(seen_first.screening)
         powers, above, words = self._scratch[0][:n], self._scratch[1][:n], self._scratch[2]
@@ -236,6 +245,8 @@ class _Sums:
             self._powers += powers.T @ weighted
             self._weight += float(weights.sum())
             self._squared_weight += float(weights @ weights)
+        assert self._shapes is not None
+        self._shapes.add(tile)
         if self._observed is not None:
             self._add_observed(~np.isnan(values), weights, powers, above)
 
@@ -257,6 +268,7 @@ class _Sums:
 
     def record(self) -> PairMoments:
         assert self._screening is not None, "a block has at least one row"
+        assert self._shapes is not None
         d = len(self._floor)
         return PairMoments(
             floor=self._floor,
@@ -270,6 +282,7 @@ class _Sums:
             masked_square=self._powers[d:],
             observed=self._observed,
             screening=self._screening,
+            shapes=self._shapes.record(),
         )
 
 

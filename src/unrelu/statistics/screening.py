@@ -17,6 +17,8 @@ from unrelu.validation import column_label, listed
 
 Counts = NDArray[np.int64]
 
+_ROUNDING = 1e-3  # relative: a floor that was typed with a few digits
+
 
 @dataclass(frozen=True, eq=False)
 class Screening:
@@ -64,6 +66,13 @@ class Screening:
         levels = np.unique(-sign * np.array(assumptions.lowest)[columns])
         level = f"the {what} {levels[0]:g}" if len(levels) == 1 else f"their column's {what}"
         kind = "Negative values in data" if farthest < 0.0 and sign < 0.0 else f"Values {side} the {what}"
+        distance = np.abs(np.array(assumptions.lowest)[columns] - self.below_smallest[columns])
+        if (distance <= _ROUNDING * np.abs(self.below_smallest[columns])).all():
+            raise InvalidDataError(
+                f"{kind}: {_amount(counts)} {side} {level} by no more than rounding, in"
+                f" {_places(counts, self.below_first_row, names)}. The {extreme} is {farthest!r}. Give the {what} as"
+                f" the table has it, or {what}={word!r}, or a floor_tolerance."
+            )
         raise InvalidDataError(
             f"{kind}: {_amount(counts)} {side} {level}, in {_places(counts, self.below_first_row, names)}. The"
             f" {extreme} is {farthest!r}. If these columns have another {what}, say which with {what}=, or take"

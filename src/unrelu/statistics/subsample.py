@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Assumptions, Block, FloatArray
 from unrelu.statistics.screening import Screening, survey
-from unrelu.statistics.tiles import least_allowed, seen_above, tiles
+from unrelu.statistics.tiles import as_stored, least_allowed, seen_above, tiles
 
 Keys = NDArray[np.uint64]
 
@@ -93,7 +93,7 @@ class SubsampleQuestion:
             size=self.size,
             keys=keys[chosen],
             rows=rows[chosen],
-            values=np.array(block.values[chosen], order="C"),
+            values=_exact_floors(np.array(block.values[chosen], order="C"), np.array(self.floor)),
             weights=weights[chosen],
             n_rows=n,
             n_present=len(present),
@@ -101,6 +101,13 @@ class SubsampleQuestion:
             observed=observed,
             screening=screening,
         )
+
+
+def _exact_floors(values: NDArray[Any], floor: FloatArray) -> NDArray[Any]:
+    """Cells that are at their floor but for rounding, put exactly there."""
+    stored = as_stored(floor, values)
+    near = (values > stored) & (values <= seen_above(floor, values))
+    return np.where(near, stored.astype(values.dtype), values) if near.any() else values
 
 
 def smallest(keys: Keys, rows: NDArray[np.int64], size: int) -> NDArray[np.intp]:

@@ -33,6 +33,10 @@ KINDS = {
         "statistics.pair_moments", "record",
         floor="d?", origin="d", count="dd", cross="dd", masked_sum="dd", masked_square="dd",
     ),
+    "ColumnShapes": _kind(
+        "statistics.column_shapes",
+        observed="d", origin="d", sums="pd", ends="ed?", end_weights="ed", compared="d", different="d", step="d?",
+    ),
     "ObservedMoments": _kind(
         "statistics.pair_moments", count="dd", squared_weight="dd", above="dd", total="dd", square="dd"
     ),
@@ -48,6 +52,7 @@ KINDS = {
     "PairCorrelations": _kind("contracts", correlation="dd?", stderr="dd?"),
     "Assembly": _kind("contracts"),
     "LearningReport": _kind("contracts"),
+    "Doubt": _kind("contracts"),
     "RectifiedGaussianLearner": _kind("estimators.learner", "learner's file"),
     # methods with parameters of their own
     "OnePass": _kind("methods"),
@@ -100,11 +105,11 @@ KINDS = {
     "GaussianComponent": _kind("robust.components", bias="d", scale="d", correlation="dd"),
     "ClusterComponent": _kind("robust.clusters", bias="d", scale="d", correlation="dd"),
     "IndependentComponent": _kind("robust.components"),
-    "RepeatedRowComponent": _kind("robust.components", row="d", floor="d"),
-    "NoiseComponent": _kind("robust.components", log_unit="d", floor="d"),
-    "SharedColumns": _kind("robust.clusters", columns="c:int", bias="c", scale="c", floor="c"),
+    "RepeatedRowComponent": _kind("robust.components", row="d", floor="d?"),
+    "NoiseComponent": _kind("robust.components", log_unit="d", floor="d?"),
+    "SharedColumns": _kind("robust.clusters", columns="c:int", bias="c", scale="c", floor="c?"),
     "FittedMixture": _kind("robust.clusters", columns="c:int"),
-    "RowScores": _kind("posterior.row_scores", bias="d", scale="d", correlation="dd", floor="d"),
+    "RowScores": _kind("posterior.row_scores", bias="d", scale="d", correlation="dd", floor="d?"),
     "ScoreTail": _kind("posterior.calibration", scores="n"),
     "OutlierScores": _kind("robust.detection", columns="c:int"),
     "FloorOutlierDetector": _kind("estimators.outliers", "detector's file", _row_weights="~n"),

@@ -1,0 +1,118 @@
+"""What is doubtful about tables that do not fit, and nothing about those that do."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import unrelu
+from unrelu import errors
+
+NORMAL = np.random.default_rng(0).multivariate_normal(np.zeros(4), 0.4 + 0.6 * np.eye(4), size=1000)
+
+
+def doubts(table, **options):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        report = unrelu.RectifiedGaussianLearner(**options).fit(table).report_
+    said = [w.category for w in caught if issubclass(w.category, errors.DoubtfulTableWarning)]
+    assert len(said) == len(report.doubts)  # whatever is in the report is warned of, once
+    return {doubt.kind: doubt for doubt in report.doubts}, said
+
+
+@pytest.mark.parametrize("shift", [-0.5, 0.0, 2.0, 10.0])
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16])
+def test_tables_that_fit_are_left_alone(shift, kind):
+    assert doubts(np.maximum(NORMAL + shift, 0.0).astype(kind))[0] == {}
+
+
+def test_many_tables_that_fit():
+    """60 tables: each has a finding with a chance of about 1 %, so 4 or more come once in 3,000 such tests."""
+    models = [unrelu.synthetic.random_model(5, random_state=seed) for seed in range(60)]
+    found = [doubts(model.sample(300 + 40 * seed, random_state=seed))[0] for seed, model in enumerate(models)]
+    assert sum(map(bool, found)) < 4
+
+
+def test_a_limit_that_nobody_named():
+    table = np.maximum(NORMAL, 0.0)
+    table[:, 1] = np.maximum(NORMAL[:, 1], 0.25)
+    found, said = doubts(table)
+    assert (found["repeated minimum"].columns, found["repeated minimum"].values) == ((1,), (0.25,))
+    assert said == [errors.RepeatedLimitWarning]
+    assert doubts(table, floor=[0.0, 0.25, 0.0, 0.0])[0] == {}
+    found, _ = doubts(-table, ceiling=0.0)
+    assert (found["repeated maximum"].columns, found["repeated maximum"].values) == ((1,), (-0.25,))
+
+
+def test_an_upper_limit_that_nobody_named():
+    found, said = doubts(np.clip(NORMAL, 0.0, [1.5, 9.0, 9.0, 9.0]))
+    assert (found["repeated maximum"].columns, found["repeated maximum"].values) == ((0,), (1.5,))
+    assert said == [errors.RepeatedLimitWarning]
+
+
+def test_zeros_that_mean_less_than():
+    table = np.where(NORMAL + 0.5 < 0.8, 0.0, NORMAL + 0.5)
+    found, said = doubts(table)
+    assert list(found) == ["empty gap"]
+    assert said == [errors.EmptyGapWarning]
+    assert found["empty gap"].columns == (0, 1, 2, 3)
+    np.testing.assert_array_equal(found["empty gap"].values, np.where(table > 0.0, table, np.inf).min(axis=0))
+    assert doubts(table, floor=0.8)[0] == {}
+
+
+def test_values_within_rounding_of_the_floor():
+    found, _ = doubts(np.maximum(NORMAL, np.log(0.3)), floor=-1.2040)
+    assert found["near the floor"].columns == (0, 1, 2, 3)
+
+
+def test_skewed_columns_and_their_direction():
+    table = np.maximum(NORMAL, 0.0)
+    table[:, 2] = np.maximum(np.exp(0.5 * NORMAL[:, 2]) - 1.0, 0.0)
+    found, said = doubts(table)
+    assert (list(found), found["skewed"].columns) == (["skewed"], (2,))
+    assert "to the right" in found["skewed"].words
+    assert found["skewed"].values[0] < -0.1
+    assert said == [errors.SkewedColumnsWarning]
+    found, _ = doubts(-table, ceiling=0.0)
+    assert "to the left" in found["skewed"].words
+    assert found["skewed"].values[0] > 0.1
+
+
+def test_positive_columns_without_anything_at_the_floor():
+    found, said = doubts(np.exp(0.7 * NORMAL))
+    assert found["nothing floored"].columns == (0, 1, 2, 3)
+    assert errors.NothingFlooredWarning in said
+
+
+def test_counts_and_coarse_rounding():
+    found, said = doubts(np.random.default_rng(0).poisson(2.0, size=(1000, 3)))
+    assert (found["ties"].columns, found["ties"].values) == ((0, 1, 2), (1.0, 1.0, 1.0))
+    assert errors.TiedValuesWarning in said
+    for digits in (1, 2, 3):  # fine enough
+        assert doubts(np.maximum(np.round(NORMAL, digits), 0.0))[0] == {}
+
+
+def test_few_rows_and_no_inverse():
+    x = unrelu.synthetic.random_model(30, random_state=0).sample(100, random_state=1)
+    found, said = doubts(x)
+    assert "few rows" in found
+    assert errors.FewRowsWarning in said
+    together = np.maximum(np.random.default_rng(0).normal(size=(300, 3)) @ np.ones((3, 24)), 0.0)
+    together += 1e-3 * np.random.default_rng(1).random(together.shape) * (together > 0.0)
+    found, said = doubts(together)
+    assert "no inverse" in found
+    assert errors.SingularCovarianceWarning in said
+
+
+def test_doubts_survive_merging_and_files(tmp_path):
+    table = np.maximum(NORMAL, 0.0)
+    table[:, 1] = np.maximum(NORMAL[:, 1], 0.25)
+    parts = [unrelu.RectifiedGaussianLearner().partial_fit(rows) for rows in (table[:300], table[300:])]
+    with pytest.warns(errors.RepeatedLimitWarning):
+        expected = unrelu.RectifiedGaussianLearner().fit(table).report_.doubts
+    merged = unrelu.merge(parts)
+    with pytest.warns(errors.RepeatedLimitWarning):
+        found = merged.report_.doubts
+    assert found == expected
+    merged.save(tmp_path / "learner.npz")
+    assert unrelu.load(tmp_path / "learner.npz").report_.doubts == expected

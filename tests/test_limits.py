@@ -1,0 +1,206 @@
+"""Floors and ceilings as people give them, and what the learners make of them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import unrelu
+from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.limits import floor_per_column, limits_of
+
+NAMES = ("As", "Pb", "Zn")
+NONE = -np.inf
+TRUTH = unrelu.RectifiedGaussian([0.5, 0.2, -0.3], 0.5 + 0.5 * np.eye(3), [NONE, 0.0, 0.3], NAMES)
+
+
+@pytest.fixture(scope="module")
+def frame():
+    return pd.DataFrame(TRUTH.sample(4000, random_state=0), columns=NAMES)
+
+
+def learner(**options):
+    return unrelu.RectifiedGaussianLearner(**options)
+
+
+def within_errors(estimate, truth, stderr, errors=4.0):
+    return bool((np.abs(estimate - truth) < errors * stderr).all())
+
+
+# --- what is given --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("floor", "expected"),
+    [
+        (0.5, [0.5, 0.5, 0.5]),
+        (None, [NONE, NONE, NONE]),
+        ([1, None, -np.inf], [1.0, NONE, NONE]),
+        (np.array([1.0, 2.0, 3.0]), [1.0, 2.0, 3.0]),
+        ({"Pb": 2.0}, [0.0, 2.0, 0.0]),
+        ({"Pb": 2.0, "*": None}, [NONE, 2.0, NONE]),
+        (pd.Series({"Zn": 3.0, "As": 1.0, "Pb": 2.0}), [1.0, 2.0, 3.0]),  # by name, not by position
+    ],
+)
+def test_floors_of_every_kind(floor, expected):
+    np.testing.assert_array_equal(limits_of(floor, None, 3, NAMES).floor, expected)
+
+
+def test_columns_without_names_go_by_number():
+    np.testing.assert_array_equal(limits_of({1: 2.0, "2": 3.0}, None, 3).floor, [0.0, 2.0, 3.0])
+    np.testing.assert_array_equal(limits_of(pd.Series([1.0, 2.0, 3.0]), None, 3).floor, [1.0, 2.0, 3.0])
+
+
+def test_a_ceiling_leaves_no_floor_unless_one_is_named():
+    limits = limits_of(0.0, {"Zn": 9.0}, 3, NAMES)
+    np.testing.assert_array_equal(limits.floor, [0.0, 0.0, NONE])
+    np.testing.assert_array_equal(limits.ceiling, [np.inf, np.inf, 9.0])
+    np.testing.assert_array_equal(limits.mirrored, [False, False, True])
+    with pytest.raises(InvalidParameterError, match=r"Both a floor and a ceiling for column 2 \('Zn'\)"):
+        limits_of({"Zn": 0.0}, {"Zn": 9.0}, 3, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("floor", "words"),
+    [
+        ({"as": 1.0}, r"floor: no column 'as'. Did you mean 'As'\?"),
+        ([0.0, 1.0], r"3 columns, floor has shape \(2,\)"),
+        ([[0.0]], "floor has shape"),
+        (np.nan, r"floor of column 0 \('As'\) must be a number"),
+        (np.inf, "must be a number"),
+        ("low", "or 'min'; got 'low'"),
+        ("max", "or 'min'; got 'max'"),
+        (object(), "must be a number"),
+        (True, "must be a number"),
+        (pd.Series({"As": None}, dtype=float), "A Series turns None into NaN"),
+    ],
+)
+def test_floors_that_cannot_be(floor, words):
+    with pytest.raises(InvalidParameterError, match=words):
+        limits_of(floor, None, 3, NAMES)
+
+
+def test_where_every_column_needs_a_floor():
+    given = np.array([1.0, 2.0])
+    floor = floor_per_column(given, 2)
+    floor[0] = 9.0
+    assert given[0] == 1.0
+    with pytest.raises(InvalidParameterError, match="No floor for column 1"):
+        floor_per_column([0.0, None], 2)
+    with pytest.raises(InvalidParameterError, match="no table to take it from"):
+        floor_per_column("min", 2)
+    with pytest.raises(InvalidParameterError, match=r"No floor for column 0 \('As'\)"):
+        unrelu.ReLUMatrixRecovery(1, floor={"As": None}).fit(pd.DataFrame(np.ones((9, 2)), columns=["As", "Pb"]))
+
+
+# --- what is learned ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["one_pass", "robust"])
+def test_columns_without_a_floor(frame, method):
+    learned = learner(method=method, floor={"As": None, "Zn": 0.3}).fit(frame)
+    np.testing.assert_array_equal(learned.floor_, [NONE, 0.0, 0.3])
+    assert learned.report_.floor == (None, 0.0, 0.3)
+    assert within_errors(learned.bias_, TRUTH.bias, learned.bias_stderr_)
+    assert within_errors(learned.correlation_, TRUTH.correlation, learned.correlation_stderr_ + 1e-9)
+    assert learned.report_.share_floored_by_column[0] == 0.0
+
+
+def test_a_column_without_a_floor_is_an_ordinary_sample(frame):
+    learned = learner(floor={"As": None, "Zn": 0.3}).fit(frame)
+    assert learned.bias_[0] == pytest.approx(frame["As"].mean(), rel=1e-12)
+    assert learned.row_norms_[0] == pytest.approx(frame["As"].std(ddof=0), rel=1e-12)
+
+
+def test_the_papers_methods_need_floors(frame):
+    with pytest.raises(InvalidParameterError, match=r"No floor for column 0 \('As'\), and method='sgd'"):
+        learner(method="sgd", floor={"As": None, "Zn": 0.3}).fit(frame)
+
+
+@pytest.mark.parametrize("estimator", [unrelu.RectifiedGaussianLearner, unrelu.FloorOutlierDetector])
+def test_a_ceiling_is_a_floor_upside_down(frame, estimator, tmp_path):
+    down = frame.assign(Zn=-frame["Zn"])
+    upside = estimator(floor={"As": None}, ceiling={"Zn": -0.3}).fit(down)
+    usual = estimator(floor={"As": None, "Zn": 0.3}).fit(frame)
+    np.testing.assert_allclose(upside.distribution_.bias, usual.distribution_.bias * [1, 1, -1], rtol=1e-12)
+    np.testing.assert_array_equal(upside.distribution_.ceiling, [np.inf, np.inf, -0.3])
+    np.testing.assert_allclose(upside.score_samples(down[:50]), usual.score_samples(frame[:50]), rtol=1e-9)
+    assert upside.report_.ceiling == (None, None, -0.3)
+    assert upside.distribution_.sample(500, random_state=0)[:, 2].max() == -0.3
+    upside.save(tmp_path / "model.npz")
+    loaded = unrelu.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(loaded.score_samples(down[:50]), upside.score_samples(down[:50]))
+    if estimator is unrelu.FloorOutlierDetector:
+        signs = np.array([1.0, 1.0, -1.0])
+        np.testing.assert_allclose(upside.cell_residuals(down[:9]), usual.cell_residuals(frame[:9]) * signs, rtol=1e-9)
+        ours, theirs = upside.judge(down, top=1), usual.judge(frame, top=1)
+        row = int(ours.top[0])
+        assert [c for c, _ in ours.drivers(row)] == [c for c, _ in theirs.drivers(row)]
+        np.testing.assert_allclose(ours.cells.whole[row], theirs.cells.whole[row] * signs, rtol=1e-9)
+
+
+def test_groups_of_rows_below_a_ceiling(frame):
+    groups = unrelu.RectifiedGaussianMixture(1, floor={"As": None}, ceiling={"Zn": -0.3}, n_init=1)
+    means = groups.fit(frame.assign(Zn=-frame["Zn"])).means_[0]
+    usual = learner(floor={"As": None, "Zn": 0.3}).fit(frame)
+    assert within_errors(means, usual.bias_ * [1, 1, -1], usual.bias_stderr_, 0.1)
+    assert groups.report_.ceiling == (None, None, -0.3)
+
+
+def test_values_above_the_ceiling_are_named(frame):
+    with pytest.raises(InvalidDataError, match=r"above the ceiling 0\.5, in column 2 \('Zn'\).*The largest is [23]\."):
+        learner(floor={"As": None}, ceiling={"Zn": 0.5}).fit(frame)
+
+
+def test_the_smallest_value_where_it_repeats(frame):
+    learned = learner(floor="min").fit(frame)
+    np.testing.assert_array_equal(learned.floor_, [NONE, 0.0, 0.3])
+    down = learner(ceiling="max", floor=None).fit(-frame)
+    np.testing.assert_array_equal(down.ceiling_, [np.inf, 0.0, -0.3])
+    np.testing.assert_allclose(down.bias_, -learned.bias_, rtol=1e-12)
+    with pytest.raises(InvalidParameterError, match="need all rows"):
+        learner(floor="min").partial_fit(frame)
+
+
+def test_limits_survive_merging_and_files(frame, tmp_path):
+    options = {"floor": {"As": None}, "ceiling": {"Zn": -0.3}}
+    down = frame.assign(Zn=-frame["Zn"])
+    whole = learner(**options).fit(down)
+    parts = unrelu.merge([learner(**options).fit(down[:1000]), learner(**options).partial_fit(down[1000:])])
+    np.testing.assert_allclose(parts.bias_, whole.bias_, rtol=1e-10)
+    parts.save(tmp_path / "parts.npz")
+    np.testing.assert_array_equal(unrelu.load(tmp_path / "parts.npz").covariance_, parts.covariance_)
+    whole.distribution_.save(tmp_path / "model.npz")
+    assert unrelu.load(tmp_path / "model.npz") == whole.distribution_
+
+
+# --- rounding -------------------------------------------------------------------------------------
+
+
+def test_floors_match_up_to_the_rounding_of_the_table():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(500, 1))
+    level = np.log(0.3)
+    share = np.mean(y <= level)
+    nearly = np.nextafter(level, np.inf)  # the same but for rounding, as another program may have it
+    for table in (
+        np.maximum(y, level),
+        np.maximum(y, level).astype(np.float32),
+        np.maximum(y, level).astype(np.float16),
+    ):
+        for floor in (level, nearly):
+            assert learner(floor=floor).fit(table).report_.share_floored == pytest.approx(share, abs=1e-3)
+
+
+def test_a_floor_typed_with_a_few_digits_is_explained():
+    table = np.maximum(np.random.default_rng(0).normal(size=(500, 1)), np.log(0.3))
+    with pytest.raises(InvalidDataError, match=r"by no more than rounding.*or floor='min', or a floor_tolerance"):
+        learner(floor=-1.2039).fit(table)
+
+
+def test_zeros_below_a_floor_count_as_floored():
+    """They say that nothing was found; any other number below the floor is a mistake."""
+    y = np.random.default_rng(0).normal(1.0, 1.0, size=(2000, 2))
+    learned = learner(floor=0.8).fit(np.where(y < 0.8, 0.0, y))
+    assert within_errors(learned.bias_, 1.0, learned.bias_stderr_)
+    with pytest.raises(InvalidDataError, match=r"Values below the floor: 1 value is below the floor 0\.8"):
+        learner(floor=0.8).fit(np.vstack([np.where(y < 0.8, 0.0, y), [[0.1, 1.0]]]))
