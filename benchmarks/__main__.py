@@ -21,6 +21,7 @@ NAMES = (
     "matrix",
     "latent",
     "layers",
+    "real",
 )
 
 

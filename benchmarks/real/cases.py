@@ -1,0 +1,173 @@
+"""Every way in which a real table gave a silently wrong answer, as a simulated table whose truth is known.
+
+Before: the plain fit that the user tried, its largest error in standard errors, and what is now said of it. After: the
+remedy that is named, its root mean squared error in standard errors. A case is silent if it is wrong (beyond two
+standard errors, root mean square over columns and repetitions) and nothing is said.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+
+import unrelu
+from benchmarks.table import Claim
+from unrelu.contracts import FloatArray
+
+REPEATS, ROWS, COLUMNS = 8, 1000, 4
+NAMES = ("As", "Cd", "Pb", "Zn")
+CORRELATION = 0.5 + 0.5 * np.eye(COLUMNS)
+Options = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """``table`` of a latent normal table z; the user's ``options``; how to do it right, and its latent mean."""
+
+    name: str
+    table: Callable[[FloatArray], Any]
+    truth: float | tuple[float, ...]
+    options: Options = field(default_factory=dict)
+    said: str = ""
+    right_table: Callable[[FloatArray], Any] | None = None
+    right: Options = field(default_factory=dict)
+    right_truth: float | tuple[float, ...] | None = None
+
+
+def lognormal(spread: float, hidden: float) -> Callable[[FloatArray], FloatArray]:
+    return lambda z: np.maximum(np.exp(spread * z), np.exp(spread * ndtri(hidden)))
+
+
+def logs(spread: float, hidden: float) -> Callable[[FloatArray], FloatArray]:
+    return lambda z: np.log(lognormal(spread, hidden)(z))
+
+
+def skewed(hidden: float, spread: float = 0.8) -> Case:
+    level = float(np.exp(spread * ndtri(hidden)))
+    return Case(
+        f"raw lognormal columns (s={spread:g}), floor hides {hidden:.0%}",
+        lognormal(spread, hidden),
+        float(np.exp(spread**2 / 2.0)),
+        {"floor": level},
+        "skewed",
+        logs(spread, hidden),
+        {"floor": float(np.log(level))},
+        0.0,
+    )
+
+
+def named(table: FloatArray) -> pd.DataFrame:
+    return pd.DataFrame(table, columns=list(NAMES))
+
+
+def partly_floored(z: FloatArray) -> pd.DataFrame:
+    table = z.copy()
+    table[:, :2] = np.maximum(z[:, :2], [-0.5, 0.25])
+    return named(table)
+
+
+CASES = (
+    skewed(0.3),
+    skewed(0.5),
+    skewed(0.7),
+    skewed(0.9),
+    skewed(0.6, 1.0),
+    Case(
+        "floor left at 0, 70 % equal the limit .25",
+        lambda z: np.maximum(z - 0.274, 0.25),
+        -0.274,
+        {},
+        "repeated minimum",
+        right={"floor": "min"},
+    ),
+    Case(
+        "zeros that mean <.8",
+        lambda z: np.where(z + 0.5 < 0.8, 0.0, z + 0.5),
+        0.5,
+        {},
+        "empty gap",
+        right={"floor": 0.8},
+    ),
+    Case(
+        "logged limit typed with four digits",
+        lambda z: np.maximum(z, np.log(0.3)),
+        0.0,
+        {"floor": -1.2040},
+        "near the floor",
+        right={"floor": "min"},
+    ),
+    Case(
+        "float16 table, floor log(.3)",
+        lambda z: np.maximum(z, np.log(0.3)).astype(np.float16),
+        0.0,
+        {"floor": float(np.log(0.3))},
+    ),
+    Case(
+        "only two of four columns have a floor",
+        partly_floored,
+        0.0,
+        {"floor": {"As": -0.5, "Cd": 0.25, "*": None}},
+    ),
+    Case(
+        "floors as a Series in another order",
+        partly_floored,
+        0.0,
+        {"floor": pd.Series({"Zn": -np.inf, "Cd": 0.25, "As": -0.5, "Pb": -np.inf})},
+    ),
+    Case(
+        "an instrument that saturates at 1.5",
+        lambda z: np.clip(z, 0.0, 1.5),
+        0.0,
+        {},
+        "repeated maximum",
+        lambda z: np.minimum(z, 1.5),
+        {"ceiling": 1.5},
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Root mean squared error of the latent means in standard errors; the kinds of doubts in every repetition."""
+
+    error: float
+    doubts: set[str]
+
+
+def fitted(table: Callable[[FloatArray], Any], options: Options, truth: float | tuple[float, ...]) -> Fitted:
+    errors, doubts = [], []
+    for seed in range(REPEATS):
+        z = np.random.default_rng(seed).multivariate_normal(np.zeros(COLUMNS), CORRELATION, size=ROWS)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            learner = unrelu.RectifiedGaussianLearner(**options).fit(table(z))
+        errors.append((learner.bias_ - np.asarray(truth)) / learner.bias_stderr_)
+        doubts.append({doubt.kind for doubt in learner.report_.doubts})
+    return Fitted(float(np.sqrt(np.mean(np.square(errors)))), set.intersection(*doubts))
+
+
+def run() -> list[Claim]:
+    claims, silent = [], 0
+    for case in CASES:
+        before = fitted(case.table, case.options, case.truth)
+        silent += before.error > 2.0 and not before.doubts
+        said = ", ".join(sorted(before.doubts)) or "nothing"
+        claims.append(Claim(f"{case.name}: rms z as tried", before.error, note=f"said: {said}"))
+        if case.said:
+            claims.append(
+                Claim(f"  said {case.said!r} in each of {REPEATS}", float(case.said in before.doubts), least=1.0)
+            )
+        truth = case.truth if case.right_truth is None else case.right_truth
+        if not case.said:
+            claims.append(Claim("  right", before.error, most=1.6))
+        else:
+            after = fitted(case.right_table or case.table, case.right, truth)
+            left = ", ".join(sorted(after.doubts)) or "nothing"
+            claims.append(Claim("  rms z with the remedy", after.error, most=1.6, note=f"said: {left}"))
+    return [*claims, Claim("silent wrong answers among them", silent, most=0.0)]
