@@ -44,15 +44,17 @@ def program(folder: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     return start
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def truth() -> unrelu.RectifiedGaussian:
     model = unrelu.synthetic.random_model(3, condition_number=5.0, random_state=0)
     return unrelu.RectifiedGaussian(model.bias, model.covariance, feature_names=["As", "Pb", "Fe"])
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def rows(truth: unrelu.RectifiedGaussian) -> np.ndarray:
-    return truth.sample(3000, random_state=1)
+    drawn = truth.sample(3000, random_state=1)
+    drawn.flags.writeable = False  # many tests look at them
+    return drawn
 
 
 @pytest.fixture
