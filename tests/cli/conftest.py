@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
+import pty
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,6 +44,34 @@ def program(folder: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         given = {"capture_output": True} if "stdout" not in options else {"stderr": subprocess.PIPE}
         command = [*COMMAND, *map(str, args)]
         return subprocess.run(command, text=True, timeout=120, **given, **options)
+
+    return start
+
+
+@pytest.fixture
+def on_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[str, str]]:
+    """Run a command in this process with standard error on a terminal: what was drawn there, what was printed."""
+
+    def read(terminal: int, drawn: bytearray) -> None:  # meanwhile: the writer waits for a terminal that is full
+        with contextlib.suppress(OSError):  # how a terminal ends
+            while piece := os.read(terminal, 10_000):
+                drawn.extend(piece)
+
+    def start(*args: object) -> tuple[str, str]:
+        ours, theirs = pty.openpty()
+        drawn = bytearray()
+        reader = threading.Thread(target=read, args=(ours, drawn))
+        reader.start()
+        with os.fdopen(theirs, "w") as screen, monkeypatch.context() as patch:
+            patch.setenv("TERM", "xterm")
+            patch.setenv("COLUMNS", "140")
+            patch.setattr(sys, "stderr", screen)
+            with contextlib.redirect_stdout(io.StringIO()) as printed, pytest.raises(SystemExit) as end:
+                app([str(arg) for arg in args])
+        reader.join(20.0)
+        os.close(ours)
+        assert end.value.code == 0
+        return drawn.decode(errors="replace"), printed.getvalue()
 
     return start
 

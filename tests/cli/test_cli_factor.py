@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -513,25 +511,13 @@ def test_everything_is_checked_before_anything_is_read(run, refused, rectified, 
 # --- on the terminal ------------------------------------------------------------------------------
 
 
-def test_progress_is_drawn_on_a_terminal_only(folder, rectified):
-    command = [sys.executable, "-m", "unrelu.cli", "factor", str(rectified), "-o", "out.npz"]
-    quiet = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert quiet.returncode == 0
-    assert quiet.stderr == ""
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "140"}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment)
-    os.close(theirs)
-    drawn = ""
-    with suppress(OSError):  # how a terminal ends
-        while piece := os.read(ours, 10_000):
-            drawn += piece.decode(errors="replace")
-    os.close(ours)
-    out, _ = process.communicate(timeout=120)
-    assert process.returncode == 0
+def test_progress_is_drawn_on_a_terminal_only(run, on_terminal, rectified):
+    command = ("factor", rectified, "--components", 2, "-o", "out.npz")
+    assert run(*command).stderr == ""
+    drawn, printed = on_terminal(*command)
     assert "Recovering" in drawn
     assert "iteration" in drawn
-    assert b"Recovering" not in out
+    assert "Recovering" not in printed
 
 
 def test_the_meter_tells_iterations_and_ranks(rectified, run, monkeypatch):

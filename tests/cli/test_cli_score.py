@@ -141,12 +141,12 @@ def test_the_same_seed_gives_the_same_bytes(run, folder, dirty_table):
     assert (folder / "one.csv").read_bytes() == (folder / "two.csv").read_bytes()
 
 
-def test_top_zero_and_one_row_and_standard_input(program, run, dirty_table, model):
+def test_top_zero_and_one_row_and_standard_input(run, dirty_table, model):
     result = run("score", dirty_table, "--model", model, "--top", 0)
     assert result.exit_code == 0
     assert "p-value" not in result.stdout
     assert json.loads(run("score", dirty_table, "--model", model, "--top", 0, "--json").stdout)["strangest"] == []
-    result = program("score", "-", "--model", model.name, "--json", input="As,Pb,Fe\n0,99,0\n")
+    result = run("score", "-", "--model", model.name, "--json", input="As,Pb,Fe\n0,99,0\n")
     answer = json.loads(result.stdout)
     assert (answer["rows"], answer["flagged"], answer["strangest"][0]["row"]) == (1, 1, 0)
     assert result.stderr == ""
