@@ -378,5 +378,5 @@ def test_rows_to_judge_are_checked_too(fitted):
 
 def test_em_that_has_not_settled_says_so(table):
     with pytest.warns(ConvergenceWarning, match="max_iter=2"):
-        mixture = fit(table, 4, max_iter=2, n_init=1)
+        mixture = fit(table[:150], 3, max_iter=2, n_init=1)
     assert not mixture.converged_
