@@ -16,8 +16,8 @@ FOR_TESTS = ("hypothesis", "pandas", "polars", "pytest", "pytest-xdist")
 def lowest(requirement: str) -> str:
     """``name>=1.2`` as ``name==1.2``.
 
-    >>> lowest("numpy>=2.0")
-    'numpy==2.0'
+    >>> lowest("numpy>=2.2")
+    'numpy==2.2'
     """
     name, _, version = requirement.partition(">=")
     return f"{name}=={version}"
