@@ -27,9 +27,16 @@ REFUSED = {
 }
 
 
-@parametrize_with_checks([FloorOutlierDetector()], expected_failed_checks=lambda estimator: REFUSED)
+@parametrize_with_checks([FloorOutlierDetector("one_pass")], expected_failed_checks=lambda estimator: REFUSED)
 @pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow  # the same laws; the robust fit takes ten times as long
+@parametrize_with_checks([FloorOutlierDetector()], expected_failed_checks=lambda estimator: REFUSED)
+@pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
+def test_scikit_learn_checks_of_the_robust_fit(estimator, check):
     check(estimator)
 
 

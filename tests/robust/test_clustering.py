@@ -103,9 +103,8 @@ def test_one_component_is_the_one_pass_fit():
 def test_blocks_and_files_give_the_same_fit(tmp_path):
     x, _ = draw(900, 2)
     whole = parameters(fit(x), 3)
-    for rows in (97, 899):
-        for found, expected in zip(parameters(fit(x, block_rows=rows), 3), whole, strict=True):
-            np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+    for found, expected in zip(parameters(fit(x, block_rows=97), 3), whole, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
     write_table(tmp_path / "x.parquet", x)
     evidence = SampleEvidence(open_samples(tmp_path / "x.parquet"), LocalEngine())
     found = parameters(fit_mixture(evidence, Assumptions((0.0,) * 3), 2, 3, 0), 3)
@@ -118,7 +117,7 @@ def test_a_table_larger_than_the_sample_settles_on_all_rows():
     EM stops where .01 of log-likelihood are still to be gained, sqrt(2 * .01) = .14 standard errors in some direction;
     two such stops and the priors, drawn anew, make .4.
     """
-    x, labels = draw(12_000, 3)
+    x, labels = draw(6000, 3)
     (one, _), (other, _) = (parameters(fit(x, seed=seed), 3) for seed in (0, 1))
     error = np.stack([RectifiedGaussianLearner().fit(x[labels == k]).bias_stderr_ for k in (0, 1)])
     assert np.abs((one - other) / error).max() < 0.4
