@@ -9,7 +9,7 @@ therefore never know where the rows live.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -192,6 +192,18 @@ class Assembly:
 
 
 @dataclass(frozen=True)
+class Shrinkage:
+    """How the correlations were made invertible, for scores: ``amount`` of a model of ``target_rank`` factors and noise.
+
+    Amount 0: rows are scored by the estimate itself. ``smallest_eigenvalue`` is that of what rows are scored by.
+    """
+
+    amount: float
+    target_rank: int
+    smallest_eigenvalue: float
+
+
+@dataclass(frozen=True)
 class Census:
     """How many cells there were: per column those observed and those above the floor, of ``rows`` rows.
 
@@ -227,6 +239,7 @@ class LearningReport:
     share_missing: float
     pairs_never_above_together: int
     assembly: Assembly
+    shrinkage: Shrinkage | None = field(default=None, kw_only=True)  # None in files of earlier versions
 
     @property
     def converged(self) -> bool:

@@ -40,6 +40,9 @@ class RectifiedGaussian:
     numbers); ``feature_names`` is None or d distinct strings. A zero variance makes a constant
     coordinate, max(bias, floor). The arrays are copies and read-only.
 
+    ``scoring_covariance``: what rows are scored by, where the covariance itself is too uncertain to be inverted
+    (:mod:`unrelu.shrinkage`); None where it serves for both. Learners set it.
+
     >>> model = RectifiedGaussian([0.5, -1.0], [[4.0, 1.0], [1.0, 1.0]], feature_names=["As", "Pb"])
     >>> model.correlation[0, 1]
     np.float64(0.5)
@@ -51,9 +54,15 @@ class RectifiedGaussian:
     covariance: FloatArray
     floor: FloatArray
     feature_names: tuple[str, ...] | None
+    scoring_covariance: FloatArray | None = None
 
     def __init__(
-        self, bias: ArrayLike, covariance: ArrayLike, floor: ArrayLike = 0.0, feature_names: Names = None
+        self,
+        bias: ArrayLike,
+        covariance: ArrayLike,
+        floor: ArrayLike = 0.0,
+        feature_names: Names = None,
+        scoring_covariance: ArrayLike | None = None,
     ) -> None:
         b, a = _finite("bias", bias), _finite("floor", floor)
         d = b.size
@@ -62,8 +71,11 @@ class RectifiedGaussian:
         if a.shape not in ((), (d,)):
             raise InvalidParameterError(f"floor must be one number or one per column ({d}), got shape {a.shape}.")
         s, names = _symmetric(_finite("covariance", covariance), d), _distinct(feature_names, d)
-        self.__setstate__({"bias": b, "covariance": s, "floor": np.full(d, a), "feature_names": names})
-        _require_semidefinite(_scaled(s))
+        scoring = None if scoring_covariance is None else _symmetric(_finite("covariance", scoring_covariance), d)
+        state = {"bias": b, "covariance": s, "floor": np.full(d, a), "feature_names": names}
+        self.__setstate__({**state, "scoring_covariance": scoring})
+        for given in (s,) if scoring is None else (s, scoring):
+            _require_semidefinite(_scaled(given))
 
     @classmethod
     def from_weights(
@@ -93,6 +105,13 @@ class RectifiedGaussian:
     def correlation(self) -> FloatArray:
         """Correlations of y: unit diagonal, 0 beside it for coordinates of zero variance."""
         return _read_only(np.clip(_scaled(self.covariance), -1.0, 1.0))
+
+    @property
+    def scoring(self) -> RectifiedGaussian:
+        """The model that rows are scored by: this one, or the same with its scoring covariance."""
+        if self.scoring_covariance is None:
+            return self
+        return RectifiedGaussian(self.bias, self.scoring_covariance, self.floor, self.feature_names)
 
     def weights(self, k: int | None = None) -> FloatArray:
         """A d x k matrix W with W W' = covariance, or as near as rank k allows (Frobenius norm).
@@ -162,7 +181,9 @@ class RectifiedGaussian:
             twice = next(feature for n, feature in enumerate(chosen) if at[n] in at[:n])
             raise InvalidParameterError(f"marginal was asked for feature {twice!r} more than once.")
         names = None if self.feature_names is None else [self.feature_names[i] for i in at]
-        return RectifiedGaussian(self.bias[at], self.covariance[np.ix_(at, at)], self.floor[at], names)
+        square = np.ix_(at, at)
+        scoring = None if self.scoring_covariance is None else self.scoring_covariance[square]
+        return RectifiedGaussian(self.bias[at], self.covariance[square], self.floor[at], names, scoring)
 
     def _index(self, feature: int | str) -> int:
         if isinstance(feature, str):
@@ -194,7 +215,8 @@ class RectifiedGaussian:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in ("feature_names", "bias", "floor", "covariance")}
+        names = ("feature_names", "bias", "floor", "covariance", "scoring_covariance")
+        return {name: self.__dict__.get(name) for name in names}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         # Pickling forgets that an array is read-only, so this is the one door for all fields.
@@ -204,7 +226,8 @@ class RectifiedGaussian:
     def save(self, path: FilePath, details: Mapping[str, Any] | None = None) -> None:
         """Write the model to ``path``, exactly that name: a NumPy .npz without pickle.
 
-        It holds the arrays bias, covariance, floor and ``header``, UTF-8 JSON as bytes.
+        It holds the arrays bias, covariance, floor, scoring_covariance where there is one, and ``header``, UTF-8 JSON
+        as bytes.
         ``details`` are facts about the fit for the header, for :func:`read_header` to give back.
 
         >>> import pathlib, tempfile
@@ -218,18 +241,24 @@ class RectifiedGaussian:
             "feature_names": self.feature_names,
             "details": dict(details or {}),
         }
-        _format().write(path, facts, bias=self.bias, covariance=self.covariance, floor=self.floor)
+        arrays = {"bias": self.bias, "covariance": self.covariance, "floor": self.floor}
+        if self.scoring_covariance is not None:
+            arrays["scoring_covariance"] = self.scoring_covariance
+        _format().write(path, facts, **arrays)
 
     @classmethod
     def load(cls, path: FilePath) -> RectifiedGaussian:
         """Read a model that :meth:`save` wrote; the example is there."""
         header = read_header(path)
-        bias, covariance, floor = _format().arrays(path, "bias", "covariance", "floor")
+        arrays = _format().every_array(path)
+        if missing := {"bias", "covariance", "floor"} - set(arrays):
+            raise storage.damaged(path, f"it has no {min(missing)}")
+        bias, covariance, floor = (arrays[name] for name in ("bias", "covariance", "floor"))
         d = header.get("n_features")
         if (bias.shape, covariance.shape, floor.shape) != ((d,), (d, d), (d,)):
             raise storage.damaged(path, f"its arrays do not fit its {d} features")
         try:
-            return cls(bias, covariance, floor, header.get("feature_names"))
+            return cls(bias, covariance, floor, header.get("feature_names"), arrays.get("scoring_covariance"))
         except InvalidParameterError as error:
             raise storage.damaged(path, error) from error
 

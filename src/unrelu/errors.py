@@ -60,6 +60,10 @@ class PerfectCorrelationWarning(UnreluWarning):
     """Two columns are exact linear images of each other: the latent correlation is +1 or -1."""
 
 
+class SingularCovarianceWarning(UnreluWarning):
+    """Rows are scored by a model in which some columns determine others exactly."""
+
+
 class MoreColumnsThanRowsWarning(UnreluWarning):
     """Fewer rows than columns: the covariance is learned pair by pair and made semidefinite."""
 

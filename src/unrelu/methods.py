@@ -72,7 +72,7 @@ class OnePass:
         watch(Step(LEARNING))
         stages = learn_record(record, assumptions, evidence.feature_names)
         report = LearningReport.of("one_pass", record.n_rows, record.effective_rows, census_of(record), stages.assembly)
-        return Learned.of(stages, report)
+        return Learned.of(stages, report, assumptions)
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,8 @@ def _learn_by_angles(
     tally = evidence.collect(ColumnTallyQuestion.under(assumptions))
     together = evidence.collect(ExceedancesQuestion(tuple(np.maximum(rows.bias, rows.floor).tolist()))).both
     census = Census(tally.n_rows, tally.observed, tally.above, together == 0.0)
-    return Learned.of(stages, LearningReport.of(name, tally.n_rows, float(tally.n_rows), census, stages.assembly))
+    report = LearningReport.of(name, tally.n_rows, float(tally.n_rows), census, stages.assembly)
+    return Learned.of(stages, report, assumptions)
 
 
 _BY_NAME: dict[str, type[Method]] = {
