@@ -71,7 +71,9 @@ class RectifiedGaussian:
         if a.shape not in ((), (d,)):
             raise InvalidParameterError(f"floor must be one number or one per column ({d}), got shape {a.shape}.")
         s, names = _symmetric(_finite("covariance", covariance), d), _distinct(feature_names, d)
-        scoring = None if scoring_covariance is None else _symmetric(_finite("covariance", scoring_covariance), d)
+        scoring = (
+            None if scoring_covariance is None else _symmetric(_finite("scoring_covariance", scoring_covariance), d)
+        )
         state = {"bias": b, "covariance": s, "floor": np.full(d, a), "feature_names": names}
         self.__setstate__({**state, "scoring_covariance": scoring})
         for given in (s,) if scoring is None else (s, scoring):
@@ -243,22 +245,20 @@ class RectifiedGaussian:
         }
         arrays = {"bias": self.bias, "covariance": self.covariance, "floor": self.floor}
         if self.scoring_covariance is not None:
-            arrays["scoring_covariance"] = self.scoring_covariance
+            facts["is_scored_apart"], arrays["scoring_covariance"] = True, self.scoring_covariance
         _format().write(path, facts, **arrays)
 
     @classmethod
     def load(cls, path: FilePath) -> RectifiedGaussian:
         """Read a model that :meth:`save` wrote; the example is there."""
         header = read_header(path)
-        arrays = _format().every_array(path)
-        if missing := {"bias", "covariance", "floor"} - set(arrays):
-            raise storage.damaged(path, f"it has no {min(missing)}")
-        bias, covariance, floor = (arrays[name] for name in ("bias", "covariance", "floor"))
+        names = ["bias", "covariance", "floor", *(["scoring_covariance"] if header.get("is_scored_apart") else [])]
+        bias, covariance, floor, *scoring = _format().arrays(path, *names)
         d = header.get("n_features")
         if (bias.shape, covariance.shape, floor.shape) != ((d,), (d, d), (d,)):
             raise storage.damaged(path, f"its arrays do not fit its {d} features")
         try:
-            return cls(bias, covariance, floor, header.get("feature_names"), arrays.get("scoring_covariance"))
+            return cls(bias, covariance, floor, header.get("feature_names"), *scoring)
         except InvalidParameterError as error:
             raise storage.damaged(path, error) from error
 

@@ -89,9 +89,7 @@ def fit_record(record: PairMoments, assumptions: Assumptions) -> tuple[RowParame
     return rows, WeightedMoments(assumptions).estimate(evidence, rows)
 
 
-def with_inverse(
-    stages: Stages, report: Report, assumptions: Assumptions
-) -> tuple[RectifiedGaussian, Report]:
+def with_inverse(stages: Stages, report: Report, assumptions: Assumptions) -> tuple[RectifiedGaussian, Report]:
     """The model with a covariance that can be inverted, where its own cannot be trusted; the report says so."""
     model, at = stages.distribution, np.flatnonzero(stages.rows.scale > 0.0)
     if len(at) == 0:

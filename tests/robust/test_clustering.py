@@ -10,9 +10,9 @@ from unrelu.engines.local import LocalEngine
 from unrelu.errors import ConstantColumnWarning, DuplicatedRowsWarning, InvalidDataError
 from unrelu.evidence import SampleEvidence
 from unrelu.robust.clustering import Trial, fit_mixture, k_means
-from unrelu.shrinkage import error_share
 from unrelu.robust.table import shuffled_prior, varying_columns
 from unrelu.samples import ArraySamples, open_samples, write_table
+from unrelu.shrinkage import error_share
 from unrelu.statistics.subsample import SubsampleQuestion
 
 FIRST = RectifiedGaussian([0.0, 1.5, 0.3], [[1.0, 0.6, 0.2], [0.6, 1.0, -0.3], [0.2, -0.3, 1.0]])
