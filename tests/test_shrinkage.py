@@ -172,12 +172,12 @@ def table(truth, n, seed, bias=0.6):
 @pytest.mark.parametrize(("n", "truth"), [(60, factor_model(20, 2, 1)), (150, toeplitz(0.8 ** np.arange(50)))])
 def test_a_table_of_three_rows_a_column_does_not_flag_itself(n, truth):
     flagged, largest = 0, 0.0
-    for seed in range(4):
+    for seed in range(2):
         X = table(truth, n, seed)
         detector = FloorOutlierDetector("one_pass", false_alarm_rate=0.05).fit(X)
         flagged += np.sum(detector.predict(X) == -1)
         largest = max(largest, np.abs(detector.cell_residuals(X)[X > 0.0]).max())
-    assert flagged < 0.05 * 4 * n + 4.0 * np.sqrt(0.05 * 4 * n)
+    assert flagged < 0.05 * 2 * n + 4.0 * np.sqrt(0.05 * 2 * n)
     assert largest < 6.0
 
 
