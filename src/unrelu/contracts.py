@@ -202,6 +202,19 @@ class Assembly:
 
 
 @dataclass(frozen=True)
+class Shrinkage:
+    """How the correlations were made invertible for scores: mixed with a model of ``target_rank`` factors and noise.
+
+    ``amount``: the weight of that model; 0 where rows are scored by the estimate itself. ``smallest_eigenvalue`` is
+    that of what rows are scored by.
+    """
+
+    amount: float
+    target_rank: int
+    smallest_eigenvalue: float
+
+
+@dataclass(frozen=True)
 class Census:
     """How many cells there were: per column those observed and those above the floor, of ``rows`` rows.
 
@@ -258,6 +271,7 @@ class LearningReport:
     floor: tuple[float | None, ...] = field(default=(), kw_only=True)
     ceiling: tuple[float | None, ...] = field(default=(), kw_only=True)
     doubts: tuple[Doubt, ...] = field(default=(), kw_only=True)
+    shrinkage: Shrinkage | None = field(default=None, kw_only=True)  # None in files of earlier versions
 
     @property
     def converged(self) -> bool:

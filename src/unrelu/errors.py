@@ -81,7 +81,7 @@ class TiedValuesWarning(DoubtfulTableWarning):
 
 
 class SingularCovarianceWarning(DoubtfulTableWarning):
-    """The learned correlations have no inverse."""
+    """The correlations have no inverse: some columns determine others."""
 
 
 class FewRowsWarning(DoubtfulTableWarning):

@@ -10,9 +10,9 @@ from unrelu.engines.local import LocalEngine
 from unrelu.errors import ConstantColumnWarning, DuplicatedRowsWarning, InvalidDataError
 from unrelu.evidence import SampleEvidence
 from unrelu.robust.clustering import Trial, fit_mixture, k_means
-from unrelu.robust.components import shrinkage
 from unrelu.robust.table import shuffled_prior, varying_columns
 from unrelu.samples import ArraySamples, open_samples, write_table
+from unrelu.shrinkage import error_share
 from unrelu.statistics.subsample import SubsampleQuestion
 
 FIRST = RectifiedGaussian([0.0, 1.5, 0.3], [[1.0, 0.6, 0.2], [0.6, 1.0, -0.3], [0.2, -0.3, 1.0]])
@@ -210,11 +210,11 @@ def test_a_spike_that_cannot_be_avoided_is_named():
 
 def test_one_uncertain_pair_does_not_shrink_the_others():
     r, se = np.full((4, 4), 0.5), np.full((4, 4), 0.05)
-    certain = shrinkage(r, se)
+    certain = error_share(r, se)
     assert certain == pytest.approx(0.01)
     se[0, 1] = se[1, 0] = 1.0
-    assert shrinkage(r, se) == pytest.approx(certain, rel=0.25)
-    assert shrinkage(0.01 * r, se) == 1.0
+    assert error_share(r, se) == pytest.approx(certain, rel=0.25)
+    assert error_share(0.01 * r, se) == 1.0
 
 
 def test_correlations_survive_a_column_that_a_component_hardly_sees():

@@ -51,6 +51,8 @@ class RectifiedGaussianLearner(FloorEstimator):
     ----------
     bias_, covariance_, correlation_, row_norms_ : arrays
         The learned latent mean, covariance W W', its correlations, and norms of the rows of W.
+    scoring_covariance_ : array
+        What rows are scored by: the covariance, shrunken as far as it is uncertain (``report_.shrinkage``).
     bias_stderr_, row_norms_stderr_, correlation_stderr_ : arrays
         Standard errors; those of the correlations are before the assembly into one semidefinite matrix.
     distribution_ : RectifiedGaussian
@@ -213,6 +215,10 @@ class RectifiedGaussianLearner(FloorEstimator):
     @property
     def correlation_(self) -> FloatArray:
         return self.distribution_.correlation
+
+    @property
+    def scoring_covariance_(self) -> FloatArray:
+        return self.distribution_.scoring.covariance
 
     @property
     def row_norms_(self) -> FloatArray:
