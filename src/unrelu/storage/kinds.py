@@ -33,6 +33,7 @@ KINDS = {
         "statistics.pair_moments", "record",
         floor="d?", origin="d", count="dd", cross="dd", masked_sum="dd", masked_square="dd",
     ),
+    "GroupedMoments": _kind("statistics.grouped_moments", "record"),
     "ObservedMoments": _kind(
         "statistics.pair_moments", count="dd", squared_weight="dd", above="dd", total="dd", square="dd"
     ),
