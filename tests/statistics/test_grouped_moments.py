@@ -110,7 +110,7 @@ def test_bad_cells_are_found_in_the_rows_where_they_are():
 def test_long_blocks_go_run_by_run(monkeypatch):
     x, codes = table(), np.arange(400) % 7
     at_once = asked(x, codes)
-    monkeypatch.setattr("unrelu.statistics.grouped_moments._RUN", 50)
+    monkeypatch.setattr("unrelu.statistics.grouped_moments._RUN_ROWS", 50)
     for first, second in zip(at_once.parts, asked(x, codes).parts, strict=True):
         assert_same(first, second)
 

@@ -21,7 +21,7 @@ from unrelu.learning import Learned
 from unrelu.methods import Method, method_named
 from unrelu.posterior.row_scores import RowScores
 from unrelu.posterior.scored_rows import scored_rows
-from unrelu.samples.groups import GroupedSamples, split_groups
+from unrelu.samples.groups import GroupedSamples, LongBlocks, split_groups
 from unrelu.standard_errors import intervals, jackknifed
 from unrelu.statistics.grouped_moments import GroupedMoments, GroupedMomentsQuestion, whole_of
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
@@ -180,14 +180,15 @@ class RectifiedGaussianLearner(FloorEstimator):
         self, X: Any, sample_weight: ArrayLike | None, groups: Any, *, reset: bool, smallest: int = 2
     ) -> Samples:
         """The rows, each with its group where groups are given."""
-        if groups is None:
-            return self._rows(X, sample_weight, reset=reset, smallest=smallest)
-        if not self._wants_jackknife():
+        jackknife = self._wants_jackknife()
+        if groups is not None and not jackknife:
             raise InvalidParameterError(
                 "groups= is for the jackknife: use it with stderr='jackknife', or leave it out."
             )
-        X, labels = split_groups(X, groups)
-        return GroupedSamples(self._rows(X, sample_weight, reset=reset, smallest=smallest), labels)
+        X, labels = (X, None) if groups is None else split_groups(X, groups)
+        samples = self._rows(X, sample_weight, reset=reset, smallest=smallest)
+        samples = LongBlocks(samples) if jackknife else samples
+        return samples if labels is None else GroupedSamples(samples, labels)
 
     def _wants_jackknife(self) -> bool:
         check_choice("stderr", self.stderr, ("model", "jackknife"))

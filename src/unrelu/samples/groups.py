@@ -13,20 +13,14 @@ from unrelu.contracts import Block, RowLabels, Samples
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.validation import counted, suggestion
 
+_LONG_CELLS, _LONG_ROWS = 2**22, 2**16
 
-class GroupedSamples:
-    """The rows of ``samples`` with one label each.
 
-    >>> from unrelu.samples import ArraySamples
-    >>> rows = GroupedSamples(ArraySamples([[1.0], [2.0], [3.0]], block_rows=2), row_labels(["b", "a", "b"]))
-    >>> [block.groups.index.tolist() for block in rows.blocks()]
-    [[1, 0], [1]]
-    """
+class _OfSamples:
+    """The rows of other samples, told in another way."""
 
-    def __init__(self, samples: Samples, labels: RowLabels) -> None:
-        self._samples, self._labels = samples, labels
-        if samples.n_rows is not None:
-            self._check(samples.n_rows)
+    def __init__(self, samples: Samples) -> None:
+        self._samples = samples
 
     @property
     def n_features(self) -> int:
@@ -39,6 +33,46 @@ class GroupedSamples:
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         return self._samples.feature_names
+
+
+class LongBlocks(_OfSamples):
+    """The rows of ``samples`` in longer blocks: a group's share of them is still worth a matrix product.
+
+    >>> from unrelu.samples import ArraySamples
+    >>> rows = LongBlocks(ArraySamples(np.ones((5, 1)), block_rows=1))
+    >>> [len(block.values) for block in rows.blocks()]
+    [5]
+    """
+
+    def blocks(self) -> Iterator[Block]:
+        held: list[Block] = []
+        for block in self._samples.blocks():
+            if block.groups is not None:  # they come with labels: as they are
+                yield block
+                continue
+            held.append(block)
+            rows = sum(len(each.values) for each in held)
+            if rows * self.n_features >= _LONG_CELLS or rows >= _LONG_ROWS:
+                yield _joined(held)
+                held = []
+        if held:
+            yield _joined(held)
+
+
+class GroupedSamples(_OfSamples):
+    """The rows of ``samples`` with one label each.
+
+    >>> from unrelu.samples import ArraySamples
+    >>> rows = GroupedSamples(ArraySamples([[1.0], [2.0], [3.0]], block_rows=2), row_labels(["b", "a", "b"]))
+    >>> [block.groups.index.tolist() for block in rows.blocks()]
+    [[1, 0], [1]]
+    """
+
+    def __init__(self, samples: Samples, labels: RowLabels) -> None:
+        super().__init__(samples)
+        self._labels = labels
+        if samples.n_rows is not None:
+            self._check(samples.n_rows)
 
     def blocks(self) -> Iterator[Block]:
         last = 0
@@ -54,6 +88,14 @@ class GroupedSamples:
         if n_rows != (given := len(self._labels.index)):
             rows = f"at least {n_rows:,} rows" if self.n_rows is None and n_rows > given else counted(n_rows, "row")
             raise InvalidParameterError(f"groups has {counted(given, 'label')}, the table {rows}: give one per row.")
+
+
+def _joined(blocks: list[Block]) -> Block:
+    if len(blocks) == 1:
+        return blocks[0]
+    weights = [block.weights for block in blocks if block.weights is not None]
+    values = np.concatenate([block.values for block in blocks])
+    return replace(blocks[0], values=values, weights=np.concatenate(weights) if weights else None)
 
 
 def split_groups(table: Any, groups: Any) -> tuple[Any, RowLabels]:

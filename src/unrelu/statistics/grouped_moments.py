@@ -24,7 +24,7 @@ from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 GROUPS = 20
 _MOST_APART = 60  # labels: three a group on average leave hardly a group empty
 _MOST_CELLS = 2**27  # of the four matrices of all labels together; beyond it labels are dealt sooner
-_RUN = 2**16  # rows from which those of each group are gathered: enough for full tiles
+_RUN_CELLS, _RUN_ROWS = 2**24, 2**18  # rows from which those of each group are gathered: enough for many full tiles
 
 Index = NDArray[np.integer[Any]]
 
@@ -99,8 +99,9 @@ class GroupedMomentsQuestion:
     def __call__(self, block: Block) -> GroupedMoments:
         index, labels = self._groups(block)
         record = GroupedMoments((), (), block.groups is not None, self.n_groups)
-        for start in range(0, len(index), _RUN):
-            record = record._grown(self._parts(block, index[start : start + _RUN], labels, start))
+        run = min(_RUN_CELLS // block.values.shape[1], _RUN_ROWS)
+        for start in range(0, len(index), run):
+            record = record._grown(self._parts(block, index[start : start + run], labels, start))
         return record
 
     def _groups(self, block: Block) -> tuple[Index, Sequence[str | int]]:
@@ -121,9 +122,12 @@ class GroupedMomentsQuestion:
         self, block: Block, index: Index, labels: Sequence[str | int], start: int
     ) -> Iterator[tuple[str | int, PairMoments]]:
         """The records of the groups in one run of rows, each from rows gathered side by side."""
-        order = np.argsort(index, kind="stable")
-        present, firsts = np.unique(index[order], return_index=True)
-        for group, rows in zip(present, np.split(start + order, firsts[1:]), strict=True):
+        short = index.astype(np.int16) if len(labels) < 2**15 else index  # sorted by radix
+        order = start + np.argsort(short, kind="stable")
+        sizes = np.bincount(index, minlength=len(labels))
+        ends = np.cumsum(sizes)
+        for group in np.flatnonzero(sizes).tolist():
+            rows = order[ends[group] - sizes[group] : ends[group]]
             weights = None if block.weights is None else block.weights[rows]
             part = self.question(Block(block.values[rows], weights=weights))
             yield labels[group], replace(part, screening=part.screening.numbered(block.first_row + rows))
