@@ -30,6 +30,7 @@ TESTED_IN = {
     "engines/local.py": "engines/test_threads.py",
     "errors.py": "test_package.py",
     "estimators/base.py": "contracts/test_estimators.py",
+    "estimators/merging.py": "properties/test_splits.py",
     "estimators/peeling.py": "estimators/test_peel.py",
     "evidence.py": "properties/test_splits.py",
     "kernels/column_sums.py": "statistics/test_column_shapes.py",

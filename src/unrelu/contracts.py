@@ -23,12 +23,21 @@ BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
+class RowLabels:
+    """The group of every row: row i belongs to ``labels[index[i]]``."""
+
+    index: NDArray[np.integer[Any]]
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Block:
     """A run of consecutive rows. ``values`` is n x d (float32 or float64), NaN where missing."""
 
     values: NDArray[np.floating[Any]]
     first_row: int = 0
     weights: FloatArray | None = None
+    groups: RowLabels | None = None
 
 
 @runtime_checkable
@@ -256,7 +265,8 @@ class LearningReport:
     """How the learning went, in plain numbers.
 
     ``floor`` and ``ceiling``: those that were used, one per column, None where there is none. ``doubts``: what the
-    table shows and the model does not expect.
+    table shows and the model does not expect. ``stderr``: which standard errors these are, "model" or "jackknife", the
+    latter with ``stderr_degrees`` of freedom (groups less one).
     """
 
     method: str
@@ -272,6 +282,8 @@ class LearningReport:
     ceiling: tuple[float | None, ...] = field(default=(), kw_only=True)
     doubts: tuple[Doubt, ...] = field(default=(), kw_only=True)
     shrinkage: Shrinkage | None = field(default=None, kw_only=True)  # None in files of earlier versions
+    stderr: str = field(default="model", kw_only=True)
+    stderr_degrees: int | None = field(default=None, kw_only=True)
 
     @property
     def converged(self) -> bool:

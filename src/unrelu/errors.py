@@ -96,6 +96,10 @@ class MoreColumnsThanRowsWarning(UnreluWarning):
     """Fewer rows than columns: the covariance is learned pair by pair and made semidefinite."""
 
 
+class FewGroupsWarning(UnreluWarning):
+    """A jackknife over so few groups, or groups so unequal, that its standard errors are rough."""
+
+
 class PartialRecoveryWarning(UnreluWarning):
     """Some correlations could not be recovered under the method's assumptions."""
 

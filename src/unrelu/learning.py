@@ -82,9 +82,11 @@ def learn_record(record: PairMoments, assumptions: Assumptions, names: Names = N
     return stages
 
 
-def fit_record(record: PairMoments, assumptions: Assumptions) -> tuple[RowParameters, PairCorrelations]:
+def fit_record(
+    record: PairMoments, assumptions: Assumptions, names: Names = None
+) -> tuple[RowParameters, PairCorrelations]:
     """The first two steps of that fit: marginals, and correlations that may not fit together."""
-    evidence = _recorded(record, assumptions, None)
+    evidence = _recorded(record, assumptions, names)
     rows = CensoredLikelihood(assumptions).estimate(evidence)
     return rows, WeightedMoments(assumptions).estimate(evidence, rows)
 

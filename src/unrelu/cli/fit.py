@@ -33,6 +33,18 @@ def fit(
     nonnegative_bias: Annotated[
         bool, typer.Option("--nonnegative-bias", help="Assume that no bias is below its floor.")
     ] = False,
+    stderr: Annotated[
+        str,
+        typer.Option(
+            "--stderr",
+            metavar="KIND",
+            help="Standard errors: model, or jackknife (over groups of rows: right also where the model is not).",
+        ),
+    ] = "model",
+    groups: Annotated[
+        str | None,
+        typer.Option("--groups", metavar="COLUMN", help="The column of labels whose rows a jackknife keeps together."),
+    ] = None,
     floor: options.FloorOption = ["0.0"],  # noqa: B006 - typer copies it
     ceiling: options.CeilingOption = None,
     floor_tolerance: options.ToleranceOption = 0.0,
@@ -52,7 +64,10 @@ def fit(
     from unrelu.estimators import RectifiedGaussianLearner
     from unrelu.report.pictures import model_picture
 
-    rows = samples.open_samples(paths, columns=options.listed_items(columns), drop=options.listed_items(drop))
+    kept, dropped = options.listed_items(columns), options.listed_items(drop)
+    # A column of labels may be text, which no table of features holds; one that is asked for as a feature is refused.
+    labels = [groups] if groups is not None and groups not in kept else []
+    rows = samples.open_samples(paths, columns=kept, drop=[*dropped, *labels])
     learner = RectifiedGaussianLearner(
         method,
         floor=options.limits("--floor", floor),
@@ -61,10 +76,11 @@ def fit(
         n_components=components,
         floor_tolerance=floor_tolerance,
         random_state=seed,
+        stderr=stderr,
     )
     with job.watch() as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore", DoubtfulTableWarning)  # the answer has them in one table
-        learner.watched_by(watch).fit(rows)
+        learner.watched_by(watch).fit(rows, groups=groups)
     law = learner.distribution_
     job.write(
         model=partial(law.save, details=_details(learner, paths)),
@@ -100,10 +116,18 @@ def _answer(job: Job, learner: RectifiedGaussianLearner) -> Answer | None:
         f" ({report.share_floored:.1%} of the values at the floor{missing}).",
         *_kept_rows(report),
         *((doubt_line(report.doubts), doubt_table(report.doubts, names, one_line)) if report.doubts else ()),
+        *_kind_of_errors(report),
         column_table(columns),
         *([correlation_table(strongest)] if strongest else []),
     ]
     return job.answer(facts, shown)
+
+
+def _kind_of_errors(report: LearningReport) -> list[str]:
+    """Which standard errors, unless they are the model's."""
+    if report.stderr_degrees is None:
+        return []
+    return [f"Standard errors: by a {report.stderr} over {report.stderr_degrees + 1} groups of rows."]
 
 
 def _kept_rows(report: LearningReport) -> list[str]:

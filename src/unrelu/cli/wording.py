@@ -15,6 +15,7 @@ OPTIONS = {
     "floor": "--floor",
     "floor_tolerance": "--floor-tolerance",
     "gauge": "--gauge",
+    "groups": "--groups",
     "hidden_method": "--hidden-method",
     "intercept": "--intercept",
     "max_iter": "--max-iter",
@@ -28,6 +29,7 @@ OPTIONS = {
     "prior": "--prior",
     "random_state": "--seed",
     "skip_bad_rows": "--skip-bad-rows",
+    "stderr": "--stderr",
     "tol": "--tol",
     "widths": "--widths",
 }

@@ -12,6 +12,8 @@ they came from an array, a memory map, or a folder of files larger than memory.
     arrow_files.py    parquet, feather, arrow
     numpy_files.py    npy, npz
     columns.py        which columns to keep, and the same columns in every file
+    groups.py         one label per row beside any table
+    turned.py         columns upside down
     blocks.py         block sizes, and pieces of any size regrouped into blocks
     tables.py         write_table: rows to a file, block by block
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.errors import InputFileError
+from unrelu.samples.blocks import MOST_ROWS
 from unrelu.samples.columns import without
 from unrelu.samples.table_file import damage_reported, refuse_no_rows
 
@@ -53,6 +54,11 @@ class _ArrowTable:
         with damage_reported(self.name, self.kind):
             for batch in self._batches(wanted, rows):
                 yield batch_to_array(batch.select(names), dtype)
+
+    def cells(self, position: int) -> Iterator[NDArray[Any]]:
+        with damage_reported(self.name, self.kind):
+            for batch in self._batches([position], MOST_ROWS):
+                yield cells_of(batch.column(self.column_names[position]))
 
 
 class ParquetTable(_ArrowTable):
@@ -119,6 +125,17 @@ def batch_to_array(batch: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
             column = column.cast(pa.float64(), safe=False)
         table[:, position] = column.to_numpy(zero_copy_only=False)
     return table
+
+
+def cells_of(column: Any) -> NDArray[Any]:
+    """Cells of an arrow array as Python objects, of which equal ones are the same."""
+    import pyarrow as pa
+
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    kinds = np.empty(len(encoded.dictionary) + 1, dtype=object)
+    kinds[:-1] = encoded.dictionary.to_pylist()
+    places = encoded.indices.fill_null(len(kinds) - 1).to_numpy(zero_copy_only=False)
+    return np.asarray(kinds[places], dtype=object)
 
 
 def _fields(schema: Any) -> list[tuple[int, str, Any]]:

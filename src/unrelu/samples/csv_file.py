@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.errors import InputFileError
-from unrelu.samples.arrow_files import batch_to_array
+from unrelu.samples.arrow_files import batch_to_array, cells_of
 from unrelu.samples.csv_diagnosis import PADDED_MISSING, first_fault, is_missing, is_number
 from unrelu.samples.table_file import damage_reported, first_line, refuse_no_rows
 
@@ -71,18 +71,26 @@ class CsvFile:
 
     def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:  # noqa: ARG002
         # pyarrow cuts csv by bytes, not by rows
+        for batch in self._batches(wanted, text=False):
+            yield batch_to_array(batch, np.dtype(np.float64))
+
+    def cells(self, position: int) -> Iterator[NDArray[Any]]:
+        for batch in self._batches([position], text=True):
+            yield cells_of(batch.column(0))
+
+    def _batches(self, wanted: Sequence[int], *, text: bool) -> Iterator[Any]:
         from pyarrow import ArrowInvalid
 
         with self._faults_reported():
             try:
-                with self._open_arrow(wanted) as reader:
-                    for batch in reader:
-                        yield batch_to_array(batch, np.dtype(np.float64))
+                with self._open_arrow(wanted, text) as reader:
+                    yield from reader
             except ArrowInvalid as error:
-                raise InputFileError(f"{self.name}: {self._fault(wanted, error)}") from error
+                fault = self._fault([] if text else wanted, error)
+                raise InputFileError(f"{self.name}: {fault}") from error
 
     @contextmanager
-    def _open_arrow(self, wanted: Sequence[int]) -> Iterator[Iterator[Any]]:
+    def _open_arrow(self, wanted: Sequence[int], text: bool) -> Iterator[Iterator[Any]]:
         import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
@@ -94,7 +102,8 @@ class CsvFile:
         )
         parse = arrow_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True)
         convert = arrow_csv.ConvertOptions(
-            column_types=dict.fromkeys(labels, pa.float64()),
+            column_types=dict.fromkeys(labels, pa.string() if text else pa.float64()),
+            strings_can_be_null=True,
             include_columns=[labels[position] for position in wanted],
             null_values=list(PADDED_MISSING),
             check_utf8=False,

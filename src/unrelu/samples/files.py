@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ class FileSamples:
     """Rows of one or several files with the same columns, one file after the other."""
 
     def __init__(self, tables: Sequence[TableFile], choice: ColumnChoice, block_rows: int | None = None) -> None:
-        self._tables = tuple(tables)
+        self._tables, self._choice, self._asked_rows = tuple(tables), choice, block_rows
         self._wanted = match_columns(tables, choice)
         types = [table.check(wanted) for table, wanted in zip(tables, self._wanted, strict=True)]
         self._dtype = np.result_type(*types)
@@ -67,6 +68,18 @@ class FileSamples:
     def feature_names(self) -> tuple[str, ...] | None:
         names = self._tables[0].column_names
         return None if names is None else tuple(names[position] for position in self._wanted[0])
+
+    def split_column(self, name: ColumnKey) -> tuple[FileSamples, NDArray[Any]]:
+        """The rows without a column, and the cells of that column as they stand, which need not be numbers."""
+        if name in self._choice.keep:
+            raise InputFileError(
+                f"{self._tables[0].name}: column {name!r} is asked for as a feature and as groups=. Leave it out of"
+                " columns=."
+            )
+        places = match_columns(self._tables, ColumnChoice((name,)))
+        rest = FileSamples(self._tables, replace(self._choice, drop=(*self._choice.drop, name)), self._asked_rows)
+        pieces = [piece for table, (at,) in zip(self._tables, places, strict=True) for piece in table.cells(at)]
+        return rest, np.concatenate(pieces) if pieces else np.empty(0)
 
     def blocks(self) -> Iterator[Block]:
         first_row = 0

@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from unrelu.errors import InputFileError
-from unrelu.samples.blocks import as_floats, float_type, holds_numbers
+from unrelu.samples.blocks import MOST_ROWS, as_floats, float_type, holds_numbers
 from unrelu.samples.table_file import damage_reported, refuse_no_rows
 
 TABLE_KEY, NAMES_KEY = "X", "feature_names"
@@ -59,7 +59,18 @@ class Layout:
 _HEAD_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
-class NpyTable:
+class _NumberTable:
+    """What the two kinds share."""
+
+    def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
+        raise NotImplementedError
+
+    def cells(self, position: int) -> Iterator[NDArray[Any]]:
+        for piece in self.pieces([position], MOST_ROWS):
+            yield piece[:, 0]
+
+
+class NpyTable(_NumberTable):
     """One array in a file: its columns have no names."""
 
     column_names = None
@@ -89,7 +100,7 @@ class NpyTable:
         yield from _pieces_of(np.asarray(mapped), wanted, rows)
 
 
-class NpzTable:
+class NpzTable(_NumberTable):
     """An archive with one table, or with the table under the key ``X``; names under ``feature_names``."""
 
     def __init__(self, path: str) -> None:

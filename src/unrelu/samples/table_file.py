@@ -48,6 +48,10 @@ class TableFile(Protocol):
         """All rows in order, the wanted columns in the wanted order, in pieces of about ``rows`` rows."""
         ...
 
+    def cells(self, position: int) -> Iterator[NDArray[Any]]:
+        """One column in pieces, its cells as they stand: numbers, texts (as objects), None where missing."""
+        ...
+
 
 # What NumPy, zipfile and pyarrow raise on a file that is not what its name says.
 DAMAGE = (OSError, EOFError, ValueError, RuntimeError, zlib.error, zipfile.BadZipFile)

@@ -39,6 +39,7 @@ KINDS = {
         "statistics.column_shapes",
         observed="d", origin="d", sums="pd", ends="ed?", end_weights="ed", compared="d", different="d", step="d?",
     ),
+    "GroupedMoments": _kind("statistics.grouped_moments", "record"),
     "ObservedMoments": _kind(
         "statistics.pair_moments", count="dd", squared_weight="dd", above="dd", total="dd", square="dd"
     ),
