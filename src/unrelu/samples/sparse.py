@@ -50,6 +50,10 @@ class SparseSamples:
 
 def read_sparse(paths: Sequence[str], choice: ColumnChoice) -> SparseSamples:
     """The rows of all files, one after the other; their columns go by numbers, as the files have no names."""
+    if choice.ids:
+        raise InputFileError(
+            f"{paths[0]}: a sparse table holds numbers only, and no column to keep as text: leave id= out."
+        )
     files = [_SparseFile(path) for path in paths]
     parts: list[Any] = [file.matrix[:, at] for file, at in zip(files, match_columns(files, choice), strict=True)]
     return SparseSamples(parts[0] if len(parts) == 1 else scipy.sparse.vstack(parts, format="csr"))
