@@ -12,18 +12,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from unrelu import storage
-from unrelu.contracts import Assumptions, FloatArray, Samples, Step, Watch, unwatched
+from unrelu.contracts import Assumptions, CellLimits, FloatArray, Samples, Step, Watch, unwatched
 from unrelu.distribution import generator
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.samples import ArraySamples
+from unrelu.samples import ArraySamples, SparseSamples
 from unrelu.samples.blocks import as_floats
+from unrelu.samples.cells import read_cell
+from unrelu.samples.frames import collected, holds_text, read_frame
 from unrelu.statistics.screening import ScreeningQuestion
-from unrelu.validation import column_label, counted, floor_per_column, listed
+from unrelu.validation import column_label, counted, floor_per_column, listed, row_label
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath
@@ -44,6 +47,7 @@ class FloorEstimator(BaseEstimator):
     floor: Any = 0.0
     floor_tolerance: float = 0.0
     random_state: Any = 0
+    _limits: CellLimits | None = None  # that cells of the table stated themselves
 
     def watched_by(self, watch: Watch) -> Self:
         """Have ``watch`` called with every :class:`unrelu.contracts.Step` of long work; what it raises ends the work.
@@ -78,11 +82,15 @@ class FloorEstimator(BaseEstimator):
 
     def _rows(self, X: Any, sample_weight: ArrayLike | None = None, *, reset: bool, smallest: int = 2) -> Samples:
         """The table as rows that can be read again and again; columns are learned (``reset``) or checked."""
+        X = self._as_rows(X, reset)
         if isinstance(X, Samples):
-            if sample_weight is not None:
+            if isinstance(X, ArraySamples | SparseSamples) and sample_weight is not None:
+                X = X.weighted(self._weights(sample_weight, np.broadcast_to(0.0, (X.n_rows, 1))))
+            elif sample_weight is not None:
                 raise InvalidParameterError("sample_weight goes with a table in memory, not with rows read in blocks.")
-            self._check_columns(X, reset)
-            return X
+            samples: Samples = X
+            self._check_columns(samples, reset)
+            return samples
         values = self._values(X, reset=reset, smallest=smallest)
         weights = None if sample_weight is None else self._weights(sample_weight, values)
         # Questions work through a block in tiles, so an array that needs no conversion can be one block.
@@ -91,12 +99,14 @@ class FloorEstimator(BaseEstimator):
 
     def _values(self, X: Any, *, reset: bool, smallest: int = 2) -> NDArray[Any]:
         """The table as an array of numbers, no copy where it is one; infinite values are judged while reading."""
+        X = self._as_rows(X, reset)
         if isinstance(X, Samples):
             self._check_columns(X, reset)
             return self._read(X, smallest)
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.float64), np.nan)
-        _refuse_times(X)
+        if isinstance(X, np.ndarray) and X.dtype.name == "bfloat16":
+            X = as_floats(X)
         options = {"dtype": "numeric", "ensure_all_finite": False, "ensure_min_samples": smallest}
         try:
             values: NDArray[Any] = validate_data(self, X, reset=reset, **options)
@@ -108,6 +118,13 @@ class FloorEstimator(BaseEstimator):
         if values.dtype == object:
             raise InvalidDataError(_text_cell(X) or "The table holds something other than numbers.")
         return values
+
+    def _as_rows(self, X: Any, reset: bool) -> Any:
+        """What NumPy cannot read as rows that it can; the limits that cells state are learned (``reset``)."""
+        X = _readable(X)
+        if reset:
+            self.__dict__["_limits"] = getattr(X, "limits", None)
+        return X
 
     def _read(self, samples: Samples, smallest: int) -> NDArray[Any]:
         """All rows in memory."""
@@ -180,6 +197,7 @@ class FloorEstimator(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         tags.input_tags.positive_only = self._floor_is_nonnegative()
         return tags
 
@@ -188,6 +206,23 @@ class FloorEstimator(BaseEstimator):
             return bool(np.min(np.asarray(self.floor, dtype=np.float64)) >= 0.0)
         except (TypeError, ValueError):  # fit will say what is wrong with it
             return True
+
+
+def _readable(X: Any) -> Any:
+    """What is no array for NumPy as rows: sparse matrices, lazy frames, frames in which columns are text."""
+    if issparse(X):
+        return SparseSamples(X)
+    X = collected(X)
+    _refuse_times(X)
+    if not holds_text(X):
+        return X
+    cell = _text_cell(X)
+    if cell is not None:
+        raise InvalidDataError(cell)
+    try:
+        return read_frame(X)
+    except InvalidDataError as error:
+        raise InvalidDataError(f"{error} Both are parameters of unrelu.samples.read_frame.") from error
 
 
 def _refuse_times(X: Any) -> None:
@@ -212,9 +247,9 @@ def _text_cell(X: Any) -> str | None:
     names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
     for i, row in enumerate(cells):
         for j, cell in enumerate(row):
-            if isinstance(cell, str) and not _reads_as_number(cell):
-                label = column_label(j, names)
-                return f"Row {i}, {label}: {cell!r} is not a number. Correct the cell or leave the column out."
+            if isinstance(cell, str) and not (_reads_as_number(cell) if names is None else read_cell(cell)):
+                place = f"{row_label(i).capitalize()}, {column_label(j, names)}"
+                return f"{place}: {cell!r} is not a number. Correct the cell or leave the column out."
     return None
 
 

@@ -36,14 +36,16 @@ from unrelu.samples.blocks import rows_per_block
 
 if TYPE_CHECKING:
     from unrelu.samples.files import open_samples
+    from unrelu.samples.frames import read_frame
     from unrelu.samples.sparse import SparseSamples
     from unrelu.samples.tables import write_table
 
-__all__ = ["ArraySamples", "SparseSamples", "open_samples", "rows_per_block", "write_table"]
+__all__ = ["ArraySamples", "SparseSamples", "open_samples", "read_frame", "rows_per_block", "write_table"]
 
 _HOME = {
     "SparseSamples": "unrelu.samples.sparse",
     "open_samples": "unrelu.samples.files",
+    "read_frame": "unrelu.samples.frames",
     "write_table": "unrelu.samples.tables",
 }
 

@@ -21,7 +21,7 @@ from unrelu.samples.columns import ColumnChoice, ColumnKeys, match_columns, matc
 from unrelu.samples.csv_diagnosis import row_and_line
 from unrelu.samples.csv_file import CsvFile, standard_input
 from unrelu.samples.excel_file import excel_file
-from unrelu.samples.limits import cut, resolved, told
+from unrelu.samples.limits import cut, resolved, told, warn_of_nondetects
 from unrelu.samples.numpy_files import NpyTable, NpzTable, holds_sparse_table
 from unrelu.samples.packed import PACKINGS
 from unrelu.samples.reading import Reading
@@ -63,7 +63,7 @@ class FileSamples:
         self._reading = reading
         types = [table.check(wanted) for table, wanted in zip(tables, self._wanted, strict=True)]
         self._dtype = np.result_type(*types)
-        self._limits = resolved(self._seen(), self.feature_names, reading)
+        self._limits = resolved(self.seen(), self.feature_names, reading)
         self._block_rows = checked_block_rows(block_rows) or rows_per_block(self.n_rows, self.n_features)
 
     @property
@@ -96,7 +96,7 @@ class FileSamples:
     def notes(self) -> list[str]:
         """What cells that are no plain numbers were read as, one line a column; complete once all rows were read."""
         names = names_or_numbers(self.feature_names, self.n_features)
-        return told(self._seen(), names, self._limits, self._reading)
+        return told(self.seen(), names, self._limits, self._reading)
 
     @property
     def id_names(self) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ class FileSamples:
             before -= count
         return f"row {row + 1:,}"
 
-    def _seen(self) -> dict[int, Seen]:
+    def seen(self) -> dict[int, Seen]:
         """Cells that are no plain numbers, by column, of all files."""
         found: dict[int, Seen] = {}
         for table, wanted in zip(self._tables, self._wanted, strict=True):
@@ -158,7 +158,7 @@ def open_samples(
     header: bool | None = None,
     decimal: str | None = None,
     limits: str | None = None,
-    nondetect: Nondetect = "missing",
+    nondetect: Nondetect | None = None,
     sheet: str | int | None = None,
     block_rows: int | None = None,
 ) -> FileSamples | SparseSamples:
@@ -186,9 +186,9 @@ def open_samples(
         of the column, with no number beyond it: the column's floor (or ceiling) in ``FileSamples.limits``. "highest"
         cuts a column at its highest limit (the lowest of ceilings), "missing" reads such cells as missing.
         "one" is the default, but has packed files looked through before they are used.
-    nondetect : "missing", "floor", a number, or numbers by column
-        What cells such as "ND", "n.d.", "BDL" and "<LOD" are: missing, or floored, at the column's limit or else at
-        its smallest number, or at the value given here.
+    nondetect : "missing", "floor", a number, or numbers by column, optional
+        What cells such as "ND", "n.d.", "BDL" and "<LOD" are: missing (the default, with a warning), or floored, at
+        the column's limit or else at its smallest number, or at the value given here.
     sheet : name or number of a sheet, optional
         Of an Excel file; the first by default. Numbers count from 0.
     block_rows : int, optional
@@ -228,7 +228,15 @@ def open_samples(
         from unrelu.samples.sparse import read_sparse
 
         return read_sparse(names, choice)
-    return FileSamples([_open(name, reading) for name in names], choice, block_rows, reading)
+    samples = FileSamples([_open(name, reading) for name in names], choice, block_rows, reading)
+    warn_of_nondetects(samples.seen(), names_or_numbers(samples.feature_names, samples.n_features), reading)
+    return samples
+
+
+def column_names(paths: PathLike | Sequence[PathLike], header: bool | None = None) -> tuple[str, ...] | None:
+    """What the columns of the first file are called, without reading its cells; None where they have no names."""
+    first = files_of(paths)[0]
+    return None if _are_sparse([first]) else _open(first, Reading(header)).column_names
 
 
 def _are_sparse(names: Sequence[str]) -> bool:

@@ -8,12 +8,12 @@ from itertools import groupby
 import numpy as np
 
 from unrelu.contracts import CellLimits
-from unrelu.errors import InvalidDataError
+from unrelu.errors import InvalidDataError, NondetectWarning
 from unrelu.samples.blocks import Floats
 from unrelu.samples.columns import column_phrase
 from unrelu.samples.reading import Reading
 from unrelu.samples.text_columns import Seen
-from unrelu.validation import counted, listed
+from unrelu.validation import counted, listed, warn
 
 
 def resolved(seen: Mapping[int, Seen], names: Sequence[str] | None, reading: Reading) -> CellLimits | None:
@@ -92,6 +92,17 @@ def told(seen: Mapping[int, Seen], names: Sequence[str], limits: CellLimits | No
         if said:
             lines.append(f"{names[position]}: {', '.join(said)}")
     return lines
+
+
+def warn_of_nondetects(seen: Mapping[int, Seen], names: Sequence[str], reading: Reading) -> None:
+    """Warn of low values that are taken for missing, unless that was asked for."""
+    columns = [f"{names[j]!r} ({cells.n_not_detected:,})" for j, cells in sorted(seen.items()) if cells.n_not_detected]
+    if columns and reading.nondetect is None:
+        warn(
+            f"Cells that were not detected are low, but were read as missing: column {listed(columns)}."
+            " nondetect='floor' puts them at the floor; nondetect='missing' says that missing is right.",
+            NondetectWarning,
+        )
 
 
 def _of_nondetects(cells: Seen, given: float | None, has_limit: bool, where: str) -> set[float]:

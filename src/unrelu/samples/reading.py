@@ -20,7 +20,7 @@ class Reading:
     header: bool | None = None
     decimal: str | None = None
     limits: str | None = None
-    nondetect: Any = "missing"
+    nondetect: Any = None
     sheet: str | int | None = None
 
     def __post_init__(self) -> None:
@@ -28,7 +28,7 @@ class Reading:
         check_choice("limits", self.limits or "one", LIMITS)
         if isinstance(self.nondetect, str):
             check_choice("nondetect", self.nondetect, NONDETECT)
-        elif not isinstance(self.nondetect, Real | Mapping):
+        elif not isinstance(self.nondetect, Real | Mapping | None):
             raise InvalidParameterError(
                 f"nondetect must be 'missing', 'floor', a number, or numbers by column; got {self.nondetect!r}."
             )
@@ -40,11 +40,11 @@ class Reading:
 
     @property
     def floors_nondetects(self) -> bool:
-        return not (isinstance(self.nondetect, str) and self.nondetect == "missing")
+        return not (self.nondetect is None or (isinstance(self.nondetect, str) and self.nondetect == "missing"))
 
     def nondetect_floor(self, name: str | None, position: int) -> float | None:
         """The value that was given for cells that are not detected, in a column; None where none was."""
-        if isinstance(self.nondetect, str):
+        if self.nondetect is None or isinstance(self.nondetect, str):
             return None
         if isinstance(self.nondetect, Real):
             return float(self.nondetect)
