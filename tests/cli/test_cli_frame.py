@@ -14,7 +14,8 @@ from unrelu.errors import InvalidParameterError, OutputError
 
 COMMANDS = typer.main.get_command(app).commands
 ORDER = [
-    *(["floor"], ["floor_tolerance"], ["columns"], ["drop"], ["output"]),
+    *(["floor"], ["floor_tolerance"], ["columns"], ["drop"], ["id"], ["header"], ["decimal"]),
+    *(["limits"], ["nondetect"], ["sheet"], ["output"]),
     *(["hidden", "latent", "outliers", "truth", "state"], ["picture"], ["seed"], ["as_json"]),
 ]
 

@@ -33,8 +33,7 @@ def fit(
     ] = False,
     floor: options.FloorOption = ["0.0"],  # noqa: B006 - typer copies it
     floor_tolerance: options.ToleranceOption = 0.0,
-    columns: options.ColumnsOption = None,
-    drop: options.DropOption = None,
+    reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[Path, options.output_option("The model file to write.")] = Path("model.npz"),
     picture: Annotated[Path | None, options.picture_option("the model")] = None,
     seed: Annotated[int, options.seed_option("Seed of the methods that draw.")] = 0,
@@ -45,11 +44,11 @@ def fit(
     Every column is x = max(y, floor) of a normal y. Cells may be missing; cells below the floor are an error.
     """
     job = Job(Output("model", output, "Model"), Output("picture", picture, "Picture", "picture"), tables=paths)
-    from unrelu import samples
+    from unrelu.cli.inputs import opened
     from unrelu.estimators import RectifiedGaussianLearner
     from unrelu.report.pictures import model_picture
 
-    rows = samples.open_samples(paths, columns=options.listed_items(columns), drop=options.listed_items(drop))
+    rows = job.reads(opened(paths, reading, floor if floor != ["0.0"] else None))
     learner = RectifiedGaussianLearner(
         method,
         floor=options.floors(floor, rows.n_features, rows.feature_names),

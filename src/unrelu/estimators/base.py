@@ -21,10 +21,8 @@ from unrelu.contracts import Assumptions, CellLimits, FloatArray, Samples, Step,
 from unrelu.distribution import generator
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.samples import ArraySamples, SparseSamples
+from unrelu.samples import ArraySamples
 from unrelu.samples.blocks import as_floats
-from unrelu.samples.cells import read_cell
-from unrelu.samples.frames import collected, holds_text, read_frame
 from unrelu.statistics.screening import ScreeningQuestion
 from unrelu.validation import column_label, counted, floor_per_column, listed, row_label
 
@@ -44,6 +42,7 @@ class FloorEstimator(BaseEstimator):
     """
 
     _watch: ClassVar[Any] = staticmethod(unwatched)
+    _takes_sparse: ClassVar[bool] = False
     floor: Any = 0.0
     floor_tolerance: float = 0.0
     random_state: Any = 0
@@ -84,8 +83,8 @@ class FloorEstimator(BaseEstimator):
         """The table as rows that can be read again and again; columns are learned (``reset``) or checked."""
         X = self._as_rows(X, reset)
         if isinstance(X, Samples):
-            if isinstance(X, ArraySamples | SparseSamples) and sample_weight is not None:
-                X = X.weighted(self._weights(sample_weight, np.broadcast_to(0.0, (X.n_rows, 1))))
+            if hasattr(X, "weighted") and sample_weight is not None:
+                X = X.weighted(self._weights(sample_weight, np.broadcast_to(0.0, (X.n_rows or 0, 1))))
             elif sample_weight is not None:
                 raise InvalidParameterError("sample_weight goes with a table in memory, not with rows read in blocks.")
             samples: Samples = X
@@ -121,6 +120,10 @@ class FloorEstimator(BaseEstimator):
 
     def _as_rows(self, X: Any, reset: bool) -> Any:
         """What NumPy cannot read as rows that it can; the limits that cells state are learned (``reset``)."""
+        if self._takes_sparse and issparse(X):
+            from unrelu.samples.sparse import SparseSamples
+
+            X = SparseSamples(X)
         X = _readable(X)
         if reset:
             self.__dict__["_limits"] = getattr(X, "limits", None)
@@ -197,7 +200,7 @@ class FloorEstimator(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self._takes_sparse
         tags.input_tags.positive_only = self._floor_is_nonnegative()
         return tags
 
@@ -209,9 +212,11 @@ class FloorEstimator(BaseEstimator):
 
 
 def _readable(X: Any) -> Any:
-    """What is no array for NumPy as rows: sparse matrices, lazy frames, frames in which columns are text."""
-    if issparse(X):
-        return SparseSamples(X)
+    """What is no array for NumPy as rows: lazy frames, frames in which columns are text."""
+    if type(X).__name__ != "LazyFrame" and not hasattr(X, "columns"):
+        return X
+    from unrelu.samples.frames import collected, holds_text, read_frame
+
     X = collected(X)
     _refuse_times(X)
     if not holds_text(X):
@@ -238,6 +243,8 @@ def _refuse_times(X: Any) -> None:
 
 def _text_cell(X: Any) -> str | None:
     """Which cell is not a number, if one is not."""
+    from unrelu.samples.cells import read_cell
+
     try:
         cells = np.asarray(X, dtype=object)
     except (TypeError, ValueError):
