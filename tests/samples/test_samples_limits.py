@@ -80,8 +80,9 @@ def test_what_was_not_detected_can_be_floored(opened):
     assert "As: 1 cell <0.25 put at the floor 0.25, 1 cell 'ND' put at the floor 0.25" in notes
     rows, limits, _ = opened(content, nondetect={"Pb": 0.8})
     assert (rows[1], limits) == ([0.5, 0.8], CellLimits(((0, 0.25), (1, 0.8))))
+    assert opened(content, nondetect=0.1)[1] == CellLimits(((0, 0.25), (1, 0.1)))
     with pytest.raises(InvalidDataError, match="2 different limits"):
-        opened(content, nondetect=0.1)
+        opened(content, nondetect={"As": 0.1})
     with pytest.raises(InvalidDataError, match="'Pb': not detected anywhere"):
         opened("As,Pb\n1,ND\n2,ND\n", nondetect="floor")
 

@@ -34,7 +34,7 @@ def resolved(seen: Mapping[int, Seen], names: Sequence[str] | None, reading: Rea
         low = set() if reading.limits == "missing" else set(cells.below)
         high = set() if reading.limits == "missing" else set(cells.above)
         if reading.floors_nondetects and cells.n_not_detected:
-            low |= _of_nondetects(cells, reading.nondetect_floor(name, position), bool(low), where)
+            low |= _of_nondetects(cells, reading.nondetect_floor(name, position, bool(low)), bool(low), where)
         if low:
             floor[position] = max(low)
             _refuse_several(where, "<", low, max(low), cells.smallest, cells.smallest < max(low), reading)

@@ -42,11 +42,11 @@ class Reading:
     def floors_nondetects(self) -> bool:
         return not (self.nondetect is None or (isinstance(self.nondetect, str) and self.nondetect == "missing"))
 
-    def nondetect_floor(self, name: str | None, position: int) -> float | None:
-        """The value that was given for cells that are not detected, in a column; None where none was."""
+    def nondetect_floor(self, name: str | None, position: int, has_limit: bool) -> float | None:
+        """The value given for cells of a column that are not detected; one for all is for columns without a limit."""
         if self.nondetect is None or isinstance(self.nondetect, str):
             return None
         if isinstance(self.nondetect, Real):
-            return float(self.nondetect)
+            return None if has_limit else float(self.nondetect)
         given = self.nondetect.get(name, self.nondetect.get(position))
         return None if given is None else float(given)
