@@ -268,7 +268,7 @@ def bad_rows(layer):
 def test_bad_rows_are_named_and_counted_before_the_long_work(run, refused, layer, bad_rows, monkeypatch):
     monkeypatch.setattr(unrelu.recovery.RobustLatent, "recover", lambda *_: pytest.fail("the long work"))
     line = refused(run("recover", "w.npz", "v.npy", "-o", "x.npy"))
-    assert "5 of 40 rows cannot be recovered. Row 4 (line 5) has no positive entry" in line
+    assert "5 of 40 rows cannot be recovered. Row 4 has no positive entry" in line
     assert line.endswith("--skip-bad-rows leaves such rows empty and recovers the others.")
     assert not os.path.exists("x.npy")
 
@@ -325,7 +325,7 @@ def undetermined(layer):
 def test_a_row_found_to_be_undetermined_stops_the_work(run, refused, layer, undetermined, monkeypatch):
     monkeypatch.setattr("unrelu.recovery.latent.recover.available_cores", lambda: 2)
     line = refused(run("recover", "w.npz", "v.npy", "-o", "out.npz"))
-    assert "1 of 40 rows cannot be recovered. Row 34 (line 35) is not determined. The 2 entries" in line
+    assert "1 of 40 rows cannot be recovered. Row 34 is not determined. The 2 entries" in line
     assert "--prior gaussian" in line
     assert "prior='gaussian'" not in line
     write_table("long.npy", np.concatenate([layer.table, layer.table]))
