@@ -58,6 +58,18 @@ class Samples(Protocol):
     def blocks(self) -> Iterator[Block]: ...
 
 
+@dataclass(frozen=True)
+class CellLimits:
+    """Limits that cells of a table state themselves, "<0.25" or ">100": (position of the column, limit), one a column.
+
+    Such cells hold the limit itself, and no value of the column is beyond it. Samples that have some expose them as
+    ``limits``.
+    """
+
+    floor: tuple[tuple[int, float], ...] = ()
+    ceiling: tuple[tuple[int, float], ...] = ()
+
+
 # --- questions ----------------------------------------------------------------------------------
 
 

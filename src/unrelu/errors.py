@@ -48,6 +48,14 @@ class UnreluWarning(UserWarning):
     """Base of every warning this package issues."""
 
 
+class GuessedHeaderWarning(UnreluWarning):
+    """The first line of a text table are numbers that may be data or the columns' names: says what was chosen."""
+
+
+class NondetectWarning(UnreluWarning):
+    """Cells that say "not detected" were read as missing, though they are low."""
+
+
 class ConstantColumnWarning(UnreluWarning):
     """A column never varies above the floor: its row norm is 0 and its correlations are undefined (0)."""
 

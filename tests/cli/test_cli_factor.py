@@ -474,7 +474,7 @@ def test_wrong_usage_is_explained_by_typer(run, arguments):
         ("a,b,c\n0,0,0\n0,0,0\n0,0,0\n", "oo few values above the floor"),
         ("a,b,c\n,,\n,,\n,,\n", "oo few values above the floor"),
         ("a\n1\n2\n3\n", ""),
-        ("a,b\n1,x\n2,3\n", "row 1, column 'b': 'x' is not a number"),
+        ("a,b\n1,x\n2,3\n", "row 1 (line 2), column 'b': 'x' is not a number"),
         ("a,b\n1,-2\n2,3\n3,4\n", "column 1 ('b')"),
         ("a,b\n1,inf\n2,3\n3,4\n", "column 1 ('b')"),
     ],

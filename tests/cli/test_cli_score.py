@@ -54,7 +54,7 @@ def test_the_table_of_scores_is_what_the_detector_finds(run, folder, dirty, dirt
     lines = _lines(folder / "scores.csv")
     assert list(lines[0]) == ["row", "score", "p_value", "outlier", "weight", "drivers"]
     detector = unrelu.FloorOutlierDetector().fit(dirty)
-    np.testing.assert_array_equal(_numbers(lines, "row"), np.arange(len(dirty)))
+    np.testing.assert_array_equal(_numbers(lines, "row"), np.arange(len(dirty)) + 1)
     np.testing.assert_allclose(_numbers(lines, "score"), detector.score_samples(dirty), rtol=1e-8)
     np.testing.assert_allclose(_numbers(lines, "p_value"), detector.p_values(dirty), rtol=1e-6)
     np.testing.assert_array_equal(_numbers(lines, "outlier"), detector.predict(dirty) == -1)
@@ -82,10 +82,10 @@ def test_json_has_the_same_facts(run, folder, dirty_table):
     assert (answer["output"], answer["picture"], answer["model"]) == ("scores.csv", None, None)
     assert answer["report"]["method"] == "robust"
     scores = _numbers(lines, "score")
-    assert [row["row"] for row in answer["strangest"]] == np.argsort(scores)[:3].tolist()
+    assert [row["row"] for row in answer["strangest"]] == (np.argsort(scores)[:3] + 1).tolist()
     for row in answer["strangest"]:
         text = ", ".join(f"{driver['column']} {driver['residual']:+.1f}" for driver in row["drivers"])
-        assert text == lines[row["row"]]["drivers"]
+        assert text == lines[row["row"] - 1]["drivers"]
         assert row["outlier"] is True
     flagged = _numbers(lines, "outlier") == 1
     assert scores[flagged].max() < answer["threshold"] <= scores[~flagged].min()
@@ -148,7 +148,7 @@ def test_top_zero_and_one_row_and_standard_input(run, dirty_table, model):
     assert json.loads(run("score", dirty_table, "--model", model, "--top", 0, "--json").stdout)["strangest"] == []
     result = run("score", "-", "--model", model.name, "--json", input="As,Pb,Fe\n0,99,0\n")
     answer = json.loads(result.stdout)
-    assert (answer["rows"], answer["flagged"], answer["strangest"][0]["row"]) == (1, 1, 0)
+    assert (answer["rows"], answer["flagged"], answer["strangest"][0]["row"]) == (1, 1, 1)
     assert result.stderr == ""
 
 
@@ -245,7 +245,7 @@ def test_unusable_outputs_are_refused_before_anything_is_read(run, refused, tabl
     [
         (lambda x: x[:5], "Only 5 rows for 3 columns"),
         (lambda x: np.where(np.arange(len(x))[:, None] < 1800, x[0], x), "60% of the rows are identical"),
-        (lambda x: np.where(np.arange(len(x))[:, None] == 7, -1.0, x), "first in row 7"),
+        (lambda x: np.where(np.arange(len(x))[:, None] == 7, -1.0, x), "first in row 8 (line 9)"),
     ],
     ids=["few rows", "identical rows", "negative"],
 )
@@ -262,7 +262,7 @@ def test_tables_that_cannot_be_judged_are_refused(run, refused, folder, rows, ch
 def test_rows_that_the_model_cannot_have_are_refused(run, refused, folder, table, model):
     (folder / "bad.csv").write_text("As,Pb,Fe\n1,2,3\n1,inf,3\n")
     line = refused(run("score", "bad.csv", "--model", model, "-o", "scores.csv"))
-    assert "column 1 ('Pb') (1, first in row 1)" in line
+    assert "column 1 ('Pb') (1, first in row 2 (line 3))" in line
     (folder / "bad.csv").write_text("As,Fe\n1,2\n")
     line = refused(run("score", "bad.csv", "--model", model, "-o", "scores.csv"))
     assert "no column 'Pb'" in line

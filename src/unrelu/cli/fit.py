@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -48,8 +48,7 @@ def fit(
     floor: options.FloorOption = ["0.0"],  # noqa: B006 - typer copies it
     ceiling: options.CeilingOption = None,
     floor_tolerance: options.ToleranceOption = 0.0,
-    columns: options.ColumnsOption = None,
-    drop: options.DropOption = None,
+    reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[Path, options.output_option("The model file to write.")] = Path("model.npz"),
     picture: Annotated[Path | None, options.picture_option("the model")] = None,
     seed: Annotated[int, options.seed_option("Seed of the methods that draw.")] = 0,
@@ -60,14 +59,14 @@ def fit(
     Every column is x = max(y, floor) of a normal y. Cells may be missing; cells below the floor are an error.
     """
     job = Job(Output("model", output, "Model"), Output("picture", picture, "Picture", "picture"), tables=paths)
-    from unrelu import samples
+    from unrelu.cli.inputs import opened
     from unrelu.estimators import RectifiedGaussianLearner
     from unrelu.report.pictures import model_picture
 
-    kept, dropped = options.listed_items(columns), options.listed_items(drop)
     # A column of labels may be text, which no table of features holds; one that is asked for as a feature is refused.
-    labels = [groups] if groups is not None and groups not in kept else []
-    rows = samples.open_samples(paths, columns=kept, drop=[*dropped, *labels])
+    labels = [groups] if groups is not None and groups not in reading.columns else []
+    others = replace(reading, drop=[*reading.drop, *labels])
+    rows = job.reads(opened(paths, others, floor if floor != ["0.0"] else None))
     learner = RectifiedGaussianLearner(
         method,
         floor=options.limits("--floor", floor),

@@ -94,6 +94,8 @@ class RectifiedGaussianLearner(FloorEstimator):
     _learned: Learned | None
     _record: PairMoments | GroupedMoments | None
 
+    _takes_sparse = True
+
     def __init__(
         self,
         method: str | Method = "one_pass",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -11,12 +12,14 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Block, RowLabels, Samples
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.validation import counted, suggestion
+from unrelu.samples.cells import PLAIN_MISSING
+from unrelu.validation import counted, row_label, suggestion
 
 _LONG_CELLS, _LONG_ROWS = 2**22, 2**16
+_WHOLE = re.compile(r"-?\d+\.0+")
 
 
-class _OfSamples:
+class OfSamples:
     """The rows of other samples, told in another way."""
 
     def __init__(self, samples: Samples) -> None:
@@ -35,7 +38,7 @@ class _OfSamples:
         return self._samples.feature_names
 
 
-class LongBlocks(_OfSamples):
+class LongBlocks(OfSamples):
     """The rows of ``samples`` in longer blocks: a group's share of them is still worth a matrix product.
 
     >>> from unrelu.samples import ArraySamples
@@ -59,7 +62,7 @@ class LongBlocks(_OfSamples):
             yield _joined(held)
 
 
-class GroupedSamples(_OfSamples):
+class GroupedSamples(OfSamples):
     """The rows of ``samples`` with one label each.
 
     >>> from unrelu.samples import ArraySamples
@@ -139,8 +142,8 @@ def row_labels(given: Any, name: str | None = None) -> RowLabels:
     if missing.any():
         where = "" if name is None else f" (column {name!r})"
         raise InvalidDataError(
-            f"The group of {counted(int(missing.sum()), 'row')} is missing{where}, first in row"
-            f" {int(missing.argmax()):,}. Give these rows a label, or leave them out."
+            f"The group of {counted(int(missing.sum()), 'row')} is missing{where}, first in"
+            f" {row_label(int(missing.argmax()))}. Give these rows a label, or leave them out."
         )
     texts, again = np.unique(np.array([_text(kind) for kind in kinds], dtype=np.str_), return_inverse=True)
     return RowLabels(again[index].astype(np.int32), tuple(texts.tolist()))
@@ -158,7 +161,7 @@ def _factorized(labels: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:
 
 def _is_missing(label: Any) -> bool:
     if isinstance(label, str):
-        return not label.strip()
+        return label.strip() in PLAIN_MISSING
     equal = label == label  # NaN and no time differ from themselves; pandas' NA does not say
     return label is None or not isinstance(equal, bool | np.bool_) or not equal
 
@@ -166,4 +169,5 @@ def _is_missing(label: Any) -> bool:
 def _text(label: Any) -> str:
     if isinstance(label, float) and label.is_integer():
         return str(int(label))
-    return str(label).strip()
+    text = str(label).strip()
+    return text.partition(".")[0] if _WHOLE.fullmatch(text) else text  # as some kinds of files write whole numbers

@@ -13,7 +13,7 @@ from unrelu.contracts import Assumptions, Block, FloatArray
 from unrelu.errors import InvalidDataError
 from unrelu.kernels.row_block import LARGEST, scan_block
 from unrelu.statistics.tiles import least_allowed, tiles
-from unrelu.validation import column_label, listed
+from unrelu.validation import column_label, listed, row_label
 
 Counts = NDArray[np.int64]
 
@@ -112,7 +112,7 @@ def _amount(counts: Counts) -> str:
 
 def _places(counts: Counts, first_row: Counts, feature_names: Sequence[str] | None) -> str:
     return listed(
-        f"{column_label(int(j), feature_names)} ({counts[j]:,}, first in row {first_row[j]:,})"
+        f"{column_label(int(j), feature_names)} ({counts[j]:,}, first in {row_label(int(first_row[j]))})"
         for j in np.flatnonzero(counts)
     )
 
