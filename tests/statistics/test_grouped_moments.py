@@ -103,7 +103,7 @@ def test_bad_cells_are_found_in_the_rows_where_they_are():
     x = table()
     x[[123, 321], 1] = -2.0
     for codes in (None, np.arange(400) % 5):
-        with pytest.raises(InvalidDataError, match=r"column 1 \(2, first in row 123\)"):
+        with pytest.raises(InvalidDataError, match=r"column 1 \(2, first in row 123 \(the first is 0\)\)"):
             asked(x, codes, (100,)).whole.screening.check(Assumptions((0.0,) * 3), None)
 
 
