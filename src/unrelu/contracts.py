@@ -195,8 +195,8 @@ class Assembly:
 class Shrinkage:
     """How the correlations were made invertible for scores: mixed with a model of ``target_rank`` factors and noise.
 
-    ``amount``: the weight of that model; 0 where rows are scored by the estimate itself. ``smallest_eigenvalue`` is that
-    of what rows are scored by.
+    ``amount``: the weight of that model; 0 where rows are scored by the estimate itself. ``smallest_eigenvalue`` is
+    that of what rows are scored by.
     """
 
     amount: float
