@@ -72,7 +72,7 @@ class OnePass:
         watch(Step(LEARNING))
         stages = learn_record(record, assumptions, evidence.feature_names)
         report = LearningReport.of("one_pass", record.n_rows, record.effective_rows, census_of(record), stages.assembly)
-        return Learned.of(stages, report, assumptions)
+        return Learned.of(stages, report, assumptions.n_components, record.weight)
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ def _learn_by_angles(
     together = evidence.collect(ExceedancesQuestion(tuple(np.maximum(rows.bias, rows.floor).tolist()))).both
     census = Census(tally.n_rows, tally.observed, tally.above, together == 0.0)
     report = LearningReport.of(name, tally.n_rows, float(tally.n_rows), census, stages.assembly)
-    return Learned.of(stages, report, assumptions)
+    return Learned.of(stages, report, assumptions.n_components, float(tally.n_rows))
 
 
 _BY_NAME: dict[str, type[Method]] = {

@@ -73,6 +73,6 @@ def learn_robustly(
         cut_p_value=reweighted.cut_p_value,
         starts_disagreed=disagree(starts),
     )
-    model, report = with_inverse(stages, report, assumptions)
+    model, report = with_inverse(stages, report, assumptions.n_components, reweighted.record.weight)
     given = (model, stages.rows, stages.pairs, stages.assembly, report)
     return RobustLearned(*given, reweighted.weights, mixture.finished(), columns)
