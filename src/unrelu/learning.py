@@ -54,9 +54,9 @@ class Learned(Stages):
     report: LearningReport
 
     @classmethod
-    def of(cls, stages: Stages, report: LearningReport, assumptions: Assumptions) -> Self:
-        """With correlations that rows can be scored by."""
-        model, told = with_inverse(stages, report, assumptions)
+    def of(cls, stages: Stages, report: LearningReport, rank: int | None, weight: float) -> Self:
+        """With correlations that rows, of so much weight in all, can be scored by."""
+        model, told = with_inverse(stages, report, rank, weight)
         return cls(model, stages.rows, stages.pairs, stages.assembly, told)
 
 
@@ -91,15 +91,19 @@ def fit_record(
     return rows, WeightedMoments(assumptions).estimate(evidence, rows)
 
 
-def with_inverse(stages: Stages, report: Report, assumptions: Assumptions) -> tuple[RectifiedGaussian, Report]:
-    """The model with a covariance that can be inverted, where its own cannot be trusted; the report says so."""
+def with_inverse(stages: Stages, report: Report, rank: int | None, weight: float) -> tuple[RectifiedGaussian, Report]:
+    """The model with a covariance that can be inverted, where its own cannot be trusted; the report says so.
+
+    Errors are taken as of ``weight`` rows, so that weights and repeated rows give the same scores.
+    """
     model, at = stages.distribution, np.flatnonzero(stages.rows.scale > 0.0)
     if len(at) == 0:
         return model, report
     square = np.ix_(at, at)
-    pairs = PairCorrelations(stages.pairs.correlation[square], stages.pairs.stderr[square])
-    assembled, rank = model.correlation[square], assumptions.n_components
-    correlation, shrinkage = scoring_correlation(pairs, assembled, report.effective_rows, rank)
+    n = max(weight, report.effective_rows)
+    stderr = stages.pairs.stderr[square] * np.sqrt(report.effective_rows / n)
+    pairs = PairCorrelations(stages.pairs.correlation[square], stderr)
+    correlation, shrinkage = scoring_correlation(pairs, model.correlation[square], n, rank)
     told = replace(report, shrinkage=shrinkage)
     if shrinkage.amount == 0.0:
         return model, told

@@ -90,7 +90,7 @@ def _apart_energy(q: FloatArray, apart: FloatArray) -> float:
 def _least_noise(variance: FloatArray, rows: float) -> FloatArray:
     """Per column, the least variance that the others may leave it: the error of its best pair, and that of a mean."""
     others = variance + np.diag(np.full(len(variance), np.inf))
-    return np.asarray(np.clip(np.sqrt(np.min(others, axis=0)), 1.0 / rows, 0.5))
+    return np.asarray(np.clip(np.sqrt(np.min(others, axis=0)), min(1.0 / rows, 0.5), 0.5))
 
 
 def _rows_by_errors(r: FloatArray, variance: FloatArray, n: float) -> float:
@@ -137,7 +137,7 @@ def _whitened(r: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray
 
 
 def _factor_target(x: FloatArray, k: int, least: FloatArray) -> FloatArray:
-    """L L' + Psi with unit diagonal: in turn the likeliest L given Psi, and Psi = 1 - diag(L L'), from ``least`` up."""
+    """L L' + Psi with unit diagonal: the most likely L given Psi, and Psi = 1 - diag(L L'), at least ``least``."""
     d = len(x)
     noise = np.full(d, 0.5)
     for _ in range(int(np.clip(_WORK / d**3, 3, _MOST_ROUNDS))):

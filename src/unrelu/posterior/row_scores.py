@@ -57,17 +57,11 @@ class RowScores:
 
     @property
     def is_singular(self) -> bool:
-        """Whether columns determine each other up to rounding."""
-        if not self.varying.any():
-            return False
-        _, log_det = self._inverse
-        return log_det < np.log(10.0 * _RIDGE) and self._smallest_eigenvalue < 10.0 * _RIDGE
-
-    @cached_property
-    def _smallest_eigenvalue(self) -> float:
-        """Of the correlations of the columns that vary."""
+        """Whether columns determine each other up to rounding; the determinant says quickly that they do not."""
         at = np.flatnonzero(self.varying)
-        return float(eigvalsh(self.correlation[np.ix_(at, at)], subset_by_index=[0, 0])[0])
+        if len(at) == 0 or self._inverse[1] > np.log(10.0 * _RIDGE):
+            return False
+        return bool(eigvalsh(self.correlation[np.ix_(at, at)], subset_by_index=[0, 0])[0] < 10.0 * _RIDGE)
 
     @cached_property
     def varying(self) -> BoolArray:

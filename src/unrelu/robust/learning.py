@@ -74,6 +74,6 @@ def learn_robustly(
         starts_disagreed=disagree(starts),
         **assumptions.limits,
     )
-    model, report = with_inverse(stages, report, assumptions)
+    model, report = with_inverse(stages, report, assumptions.n_components, reweighted.record.weight)
     given = (model, stages.rows, stages.pairs, stages.assembly, report)
     return RobustLearned(*given, reweighted.weights, mixture.finished(), columns)
