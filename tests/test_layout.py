@@ -33,7 +33,6 @@ TESTED_IN = {
     "estimators/merging.py": "properties/test_splits.py",
     "estimators/peeling.py": "estimators/test_peel.py",
     "evidence.py": "properties/test_splits.py",
-    "kernels/column_sums.py": "statistics/test_column_shapes.py",
     "kernels/batch_sums.py": "statistics/test_batch_means.py",
     "kernels/normal.py": "kernels/test_bivariate_normal.py",
     "kernels/pair_gather.py": "correlations/test_weighted_moments.py",

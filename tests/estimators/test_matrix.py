@@ -678,7 +678,7 @@ def test_bad_numbers_of_iterations(X, most):
         ({"method": "censored"}, r"Unknown method 'censored'\. Did you mean 'censored_als'\?"),
         ({"method": 3}, "method must be a name or an object of unrelu.recovery, got 3"),
         ({"method": "likelihood"}, "needs the bias's density"),
-        ({"floor": np.nan}, "floor must be finite"),
+        ({"floor": np.nan}, "floor of column 0 must be a number"),
         ({"floor": [1.0, 2.0]}, r"30 columns, floor has shape \(2,\)"),
         ({"floor_tolerance": -1.0}, "floor_tolerance must be a number of 0 or more"),
         ({"n_components": "auto", "random_state": "x"}, "random_state must be"),

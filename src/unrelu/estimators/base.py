@@ -24,8 +24,6 @@ from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import Limits, lifts, limits_of, refuse_none
 from unrelu.samples import ArraySamples
 from unrelu.samples.blocks import as_floats
-from unrelu.samples.turned import TurnedSamples
-from unrelu.statistics.extremes import ExtremesQuestion
 from unrelu.statistics.screening import ScreeningQuestion
 from unrelu.validation import column_label, counted, listed, row_label
 
@@ -225,6 +223,8 @@ class FloorEstimator(BaseEstimator):
         limits = limits_of(self.floor, self.ceiling, self.n_features_in_, self._names())
         found = self._stated(limits)
         if limits.floor_from_data.any() or limits.ceiling_from_data.any():
+            from unrelu.statistics.extremes import ExtremesQuestion
+
             seen = LocalEngine(self._watch, "Looking for floors").collect(samples, ExtremesQuestion())
             low = np.where(seen.smallest_count > 1.0, seen.smallest, -np.inf)
             high = np.where(seen.largest_count > 1.0, seen.largest, np.inf)
@@ -257,7 +257,11 @@ class FloorEstimator(BaseEstimator):
             self._find_limits(samples, stored_as)
         limits = self._limits()
         mirrored, lifted = limits.ceiling < np.inf, lifts(getattr(samples, "limits", None), limits, self._names())
-        return TurnedSamples(samples, mirrored, lifted) if mirrored.any() or lifted else samples
+        if not (mirrored.any() or lifted):
+            return samples
+        from unrelu.samples.turned import TurnedSamples
+
+        return TurnedSamples(samples, mirrored, lifted)
 
     @property
     def _sign(self) -> FloatArray:

@@ -1,20 +1,21 @@
 """What one pass sees of each column beside its mean and spread: enough to doubt a floor, or a normal law.
 
-Sums of t^p, p = 0..4, of the values above the floor, their smallest and largest value and how often these occur, and
-how many of them are different. A long table is looked at in windows of rows, so that the pass hardly notices.
+Sums of t^p, p = 0..3, of the values above the floor, t = (x - origin)/unit, their smallest and largest value and how
+often these occur, and how many of them are different. A long table is looked at in windows of rows, so that the pass
+hardly notices.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import comb
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import comb
 
 from unrelu.contracts import Block, FloatArray
-from unrelu.kernels.column_sums import add_powers
+from unrelu.kernels.row_block import LARGEST, add_powers
 
 _ALL_ROWS = 4096  # from the first on; beyond, one window in so many rows
 _WINDOW, _PERIOD = 1024, 16_384
@@ -23,14 +24,16 @@ _LOOKED_AT = 512  # rows whose different values are counted
 
 @dataclass(frozen=True, eq=False)
 class ColumnShapes:
-    """Per column, over the rows looked at: weight ``observed``, ``sums`` (5 x d) of w t^p above the floor about
-    ``origin``, ``ends`` (2 x d) and ``end_weights``: smallest and largest value above the floor and their weights.
+    """Per column, over the rows looked at: weight ``observed``, ``sums`` (4 x d) of w t^p above the floor, about
+    ``origin`` in ``unit``; ``ends`` (2 x d) and ``end_weights``: smallest and largest value above the floor and their
+    weights.
 
     ``compared`` values above the floor have ``different`` ones among them, at least ``step`` apart.
     """
 
     observed: FloatArray
     origin: FloatArray
+    unit: FloatArray
     sums: FloatArray
     ends: FloatArray
     end_weights: FloatArray
@@ -40,12 +43,13 @@ class ColumnShapes:
 
     def merge(self, other: Self) -> Self:
         ends, weights = _joined_ends(self.ends, self.end_weights, other.ends, other.end_weights)
-        origin = np.where(self.sums[0] > 0.0, self.origin, other.origin)
+        mine = self.sums[0] > 0.0
+        place = np.where(mine, self.origin, other.origin), np.where(mine, self.unit, other.unit)
         more = other.compared > self.compared  # more values say more of ties; both together are not at hand
         return type(self)(
             self.observed + other.observed,
-            origin,
-            self.about(origin).sums + other.about(origin).sums,
+            *place,
+            self.about(*place).sums + other.about(*place).sums,
             ends,
             weights,
             np.where(more, other.compared, self.compared),
@@ -53,15 +57,12 @@ class ColumnShapes:
             np.minimum(self.step, other.step),
         )
 
-    def about(self, origin: FloatArray) -> Self:
-        """The same sums about another origin: (t - h)^p = sum_q C(p, q) (-h)^(p - q) t^q."""
-        shift = origin - self.origin
-        if not shift.any():
-            return self
-        sums = np.stack([
-            sum(comb(p, q, exact=True) * (-shift) ** (p - q) * self.sums[q] for q in range(p + 1)) for p in range(5)
-        ])  # fmt: skip
-        return replace(self, origin=origin, sums=sums)
+    def about(self, origin: FloatArray, unit: FloatArray) -> Self:
+        """The same sums about another origin in another unit: (t - h)^p = sum_q C(p, q) (-h)^(p - q) t^q."""
+        shift = (origin - self.origin) / self.unit
+        moved = [sum(comb(p, q) * (-shift) ** (p - q) * self.sums[q] for q in range(p + 1)) for p in range(4)]
+        sums = np.stack([np.where(shift == 0.0, self.sums[p], moved[p]) * (self.unit / unit) ** p for p in range(4)])
+        return replace(self, origin=origin, unit=unit, sums=sums)
 
     def scaled(self, factor: float) -> Self:
         """The record with every weight multiplied."""
@@ -76,7 +77,8 @@ class ShapeSums:
     def __init__(self, tile: Block, floor: FloatArray, origin: FloatArray) -> None:
         """From the block's first tile, whose values are also compared with each other."""
         d = len(origin)
-        self._floor, self._origin, self._sums = floor, origin, np.zeros((6, d))
+        self._floor, self._origin, self._sums = floor, origin, np.zeros((5, d))
+        self._unit = _spread(tile.values, floor, origin)
         self._ends, self._weights = _no_ends(d), np.zeros((2, d))
         self._ties = ties(tile.values[:_LOOKED_AT], floor)
 
@@ -87,11 +89,19 @@ class ShapeSums:
             return
         weights = np.ones(len(values)) if tile.weights is None else tile.weights[rows]
         found = np.empty((4, values.shape[1]))
-        add_powers(values, self._floor, self._origin, weights, self._sums, found)
+        add_powers(values, self._floor, self._origin, self._unit, weights, self._sums, found)
         self._ends, self._weights = _joined_ends(self._ends, self._weights, found[::2], found[1::2])
 
     def record(self) -> ColumnShapes:
-        return ColumnShapes(self._sums[5], self._origin, self._sums[:5], self._ends, self._weights, *self._ties)
+        place = self._origin, self._unit
+        return ColumnShapes(self._sums[4], *place, self._sums[:4], self._ends, self._weights, *self._ties)
+
+
+def _spread(values: NDArray[Any], floor: FloatArray, origin: FloatArray) -> FloatArray:
+    """A size near that of the deviations from the origin, a power of 2: any does, as it only keeps cubes in range."""
+    seen = (values > floor) & (np.abs(values) <= LARGEST)
+    size = np.max(np.where(seen, np.abs(values - origin), 0.0), axis=0).astype(np.float64)
+    return np.asarray(np.exp2(np.round(np.log2(np.where(size > 0.0, size, 1.0)))))
 
 
 def _no_ends(d: int) -> FloatArray:

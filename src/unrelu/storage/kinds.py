@@ -37,7 +37,8 @@ KINDS = {
     ),
     "ColumnShapes": _kind(
         "statistics.column_shapes",
-        observed="d", origin="d", sums="pd", ends="ed?", end_weights="ed", compared="d", different="d", step="d?",
+        observed="d", origin="d", unit="d", sums="pd", ends="ed?", end_weights="ed", compared="d", different="d",
+        step="d?",
     ),
     "GroupedMoments": _kind("statistics.grouped_moments", "record"),
     "ObservedMoments": _kind(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from unrelu.contracts import Step, Watch, unwatched
+from unrelu.errors import DoubtfulTableWarning
 from unrelu.papers.experiments.checklist import checklist_page
 from unrelu.papers.experiments.claims import Verdict
 from unrelu.papers.experiments.design import Curve, Setting
@@ -75,7 +77,9 @@ def _attempt(study: Study, trial: Trial, about_to_fit: Callable[[Curve], None]) 
     outcomes = {}
     for curve in study.experiment.curves:
         about_to_fit(curve)
-        outcomes[curve.name] = measured(curve, drawn, study.experiment.repeats)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DoubtfulTableWarning)  # outliers are what is studied
+            outcomes[curve.name] = measured(curve, drawn, study.experiment.repeats)
     return outcomes
 
 
