@@ -99,7 +99,7 @@ class ShapeSums:
 
 def _spread(values: NDArray[Any], floor: FloatArray, origin: FloatArray) -> FloatArray:
     """A size near that of the deviations from the origin, a power of 2: any does, as it only keeps cubes in range."""
-    seen = (values > floor) & (np.abs(values) <= LARGEST)
+    seen = (values > floor) & (np.abs(values) <= np.float64(LARGEST))
     size = np.max(np.where(seen, np.abs(values - origin), 0.0), axis=0).astype(np.float64)
     return np.asarray(np.exp2(np.round(np.log2(np.where(size > 0.0, size, 1.0)))))
 
