@@ -50,7 +50,8 @@ def fit(
     job = Job(Output("model", output, "Model"), Output("picture", picture, "Picture", "picture"), tables=paths)
     from unrelu import samples
     from unrelu.estimators import RectifiedGaussianLearner
-    from unrelu.report.pictures import model_picture
+    from unrelu.report.model_picture import model_picture
+    from unrelu.report.quantiles import worst_columns
 
     rows = samples.open_samples(paths, columns=options.listed_items(columns), drop=options.listed_items(drop))
     learner = RectifiedGaussianLearner(
@@ -68,7 +69,7 @@ def fit(
     law = learner.distribution_
     job.write(
         model=partial(law.save, details=_details(learner, paths)),
-        picture=lambda: model_picture(law, learner.report_.share_floored_by_column),
+        picture=lambda: model_picture(law, learner.report_.share_floored_by_column, worst_columns(learner, rows)),
     )
     return _answer(job, learner)
 
