@@ -67,7 +67,7 @@ def test_column_table_shows_names_as_they_are_and_floors_where_they_differ():
     text = _text(column_table(column_summaries(model, [0.5, 0.0], [0.1, 0.1], [0.2, 0.2])))
     for words in ("[red]a[/red]", "50.0%", "0.50 ± 0.10", "1.00 ± 0.20", "0.25"):
         assert words in text
-    same_floor = _text(column_table([ColumnSummary("a", 0.25, 1.0, 1.0)]))
+    same_floor = _text(column_table([ColumnSummary("a", 0.25, None, 1.0, 1.0)]))
     assert "floor " not in same_floor.replace("floored", "")
 
 

@@ -29,7 +29,7 @@ def fit(
         int | None,
         typer.Option("--components", min=1, help="Number of latent inputs: the rank of the covariance."),
     ] = None,
-    method: Annotated[str, typer.Option("--method", help="How to learn.")] = "one_pass",
+    method: Annotated[str, typer.Option("--method", help="How to learn: see below.")] = "one_pass",
     nonnegative_bias: Annotated[
         bool, typer.Option("--nonnegative-bias", help="Assume that no bias is below its floor.")
     ] = False,
