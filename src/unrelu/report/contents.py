@@ -66,7 +66,7 @@ def _of_model(model: RectifiedGaussian, header: Header, path: Path) -> Contents:
         "strongest_correlations": [asdict(pair) for pair in strongest],
         "details": details,
     }
-    tables = _model_tables({**_written(header), **_flat(details), **_described(model, shares)}, columns, strongest)
+    tables = _model_tables({**_written(header), **_described(model, shares), **_flat(details)}, columns, strongest)
     doubts = _doubts(details.get("report"))
     return facts, [*tables, *([doubt_table(doubts, labels(model), str)] if doubts else [])]
 
