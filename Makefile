@@ -5,12 +5,13 @@ READY := .venv/.ready
 BENCH_READY := .venv/.ready-benchmark
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal  # one worker for each core; tests/conftest.py gives each its share
 
-.PHONY: help setup demo test test-all lint bench bench-compare build clean
+.PHONY: help setup demo test test-all test-minimum lint bench bench-compare build clean
 
 help:
 	@echo "make demo      learn a network layer from its activations, write a model and a picture"
 	@echo "make test      linters, types, layers, tests (a few minutes)"
 	@echo "make test-all  the same, with the slow studies"
+	@echo "make test-minimum  the tests with the lowest versions that pyproject.toml allows, in .venv-minimum"
 	@echo "make bench     accuracy, calibration, speed, memory, start-up, robustness and recovery, as one table"
 	@echo "make bench-compare BASE=commit   every figure of another commit beside this one's; ONLY='accuracy speed' for some"
 	@echo "make build     wheel and sdist in dist/, their contents checked, the wheel tried in a fresh environment"
@@ -43,6 +44,12 @@ test: lint
 test-all: lint
 	$(PYTEST)
 
+test-minimum:
+	"$(PYTHON)" -m venv .venv-minimum
+	.venv-minimum/bin/python -m pip install --quiet --disable-pip-version-check $$("$(PYTHON)" tools/minimum_versions.py)
+	.venv-minimum/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	.venv-minimum/bin/python -m pytest -n auto --dist worksteal -m "not slow"
+
 bench: $(BENCH_READY)
 	$(BIN)/python -m benchmarks
 
@@ -56,5 +63,5 @@ build: setup
 	$(BIN)/python tools/check_release.py dist
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-minimum .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -204,3 +204,50 @@ def test_zeros_below_a_floor_count_as_floored():
     assert within_errors(learned.bias_, 1.0, learned.bias_stderr_)
     with pytest.raises(InvalidDataError, match=r"Values below the floor: 1 value is below the floor 0\.8"):
         learner(floor=0.8).fit(np.vstack([np.where(y < 0.8, 0.0, y), [[0.1, 1.0]]]))
+
+
+# --- limits that cells state ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def stated(tmp_path):
+    """As has cells "<0.25" below .25, Zn cells ">1" above 1; the truth is N(.5, 1) in both."""
+    y = np.random.default_rng(0).normal(0.5, 1.0, size=(3000, 2))
+    low = [f"{v:.6f}" if v >= 0.25 else "<0.25" for v in y[:, 0]]
+    high = [f"{v:.6f}" if v <= 1.0 else ">1" for v in y[:, 1]]
+    path = tmp_path / "cells.csv"
+    path.write_text("As,Zn\n" + "\n".join(",".join(row) for row in zip(low, high, strict=True)) + "\n")
+    return path
+
+
+def test_limits_of_cells_are_the_columns_own(stated):
+    learned = learner().fit(unrelu.samples.open_samples(stated))
+    np.testing.assert_array_equal(learned.floor_, [0.25, NONE])
+    np.testing.assert_array_equal(learned.ceiling_, [np.inf, 1.0])
+    assert within_errors(learned.bias_, 0.5, learned.bias_stderr_)
+    assert learned.report_.doubts == ()
+    text = pd.read_csv(stated, dtype=str)
+    np.testing.assert_array_equal(learner().fit(text).bias_, learned.bias_)
+
+
+def test_a_higher_floor_takes_such_cells_along(stated):
+    table = unrelu.samples.open_samples(stated, columns="As")
+    numbers = pd.read_csv(stated, dtype=str)["As"].replace("<0.25", "0.25").astype(float).to_numpy()[:, None]
+    below = (numbers > 0.25) & (numbers < 0.5)
+    with pytest.raises(InvalidDataError, match="Values below the floor"):
+        learner(floor=0.5).fit(table)
+    text = pd.DataFrame({"As": np.where(numbers[:, 0] == 0.25, "<0.25", np.where(below[:, 0], 0.5, numbers[:, 0]))})
+    learned = learner(floor={"As": 0.5}).fit(text)
+    assert learned.report_.share_floored == pytest.approx(np.mean(numbers < 0.5))
+    assert within_errors(learned.bias_, 0.5, learned.bias_stderr_)
+
+
+@pytest.mark.parametrize("floor", [{"As": 0.1}, {"As": None}, 0.1])
+def test_a_lower_floor_contradicts_such_cells(stated, floor):
+    with pytest.raises(InvalidParameterError, match=r"column 0 \('As'\) has .*cells such as '<0.25', which say less"):
+        learner(floor=floor).fit(unrelu.samples.open_samples(stated, columns="As"))
+
+
+def test_upper_limits_of_cells_are_refused_where_there_are_none(stated):
+    with pytest.raises(InvalidDataError, match=r"'>1' in column 1 \('Zn'\): ReLUMatrixRecovery has no upper limits"):
+        unrelu.ReLUMatrixRecovery(1).fit(unrelu.samples.open_samples(stated))

@@ -1,14 +1,14 @@
 """Every example in the README runs as printed."""
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from unrelu.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -23,18 +23,17 @@ def test_python_examples(code, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("script", CONSOLE, ids=range(len(CONSOLE)))
-def test_console_examples(script, tmp_path):
+def test_console_examples(script, tmp_path, monkeypatch):
+    """In this process: tests of the command line start the real program."""
+    monkeypatch.chdir(tmp_path)
     lines = script.strip().splitlines()
     assert all(line.startswith("$ unrelu ") for line in lines)
     promised = set()
     for line in lines:
         arguments = shlex.split(line.removeprefix("$ unrelu "))
         promised |= {name for option, name in pairwise(arguments) if option in ("-o", "--truth")}
-        code = "from unrelu.cli import main; main()"
-        done = subprocess.run(
-            [sys.executable, "-c", code, *arguments], cwd=tmp_path, capture_output=True, text=True, env=dict(os.environ)
-        )
-        assert done.returncode == 0, f"{line}\n{done.stderr}"
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, f"{line}\n{done.stderr}"
     assert promised
     assert promised <= {path.name for path in tmp_path.iterdir()}
 

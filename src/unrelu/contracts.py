@@ -23,12 +23,21 @@ BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
+class RowLabels:
+    """The group of every row: row i belongs to ``labels[index[i]]``."""
+
+    index: NDArray[np.integer[Any]]
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Block:
     """A run of consecutive rows. ``values`` is n x d (float32 or float64), NaN where missing."""
 
     values: NDArray[np.floating[Any]]
     first_row: int = 0
     weights: FloatArray | None = None
+    groups: RowLabels | None = None
 
 
 @runtime_checkable
@@ -47,6 +56,18 @@ class Samples(Protocol):
     def feature_names(self) -> tuple[str, ...] | None: ...
 
     def blocks(self) -> Iterator[Block]: ...
+
+
+@dataclass(frozen=True)
+class CellLimits:
+    """Limits that cells of a table state themselves, "<0.25" or ">100": (position of the column, limit), one a column.
+
+    Such cells hold the limit itself, and no value of the column is beyond it. Samples that have some expose them as
+    ``limits``.
+    """
+
+    floor: tuple[tuple[int, float], ...] = ()
+    ceiling: tuple[tuple[int, float], ...] = ()
 
 
 # --- questions ----------------------------------------------------------------------------------
@@ -202,6 +223,19 @@ class Assembly:
 
 
 @dataclass(frozen=True)
+class Shrinkage:
+    """How the correlations were made invertible for scores: mixed with a model of ``target_rank`` factors and noise.
+
+    ``amount``: the weight of that model; 0 where rows are scored by the estimate itself. ``smallest_eigenvalue`` is
+    that of what rows are scored by.
+    """
+
+    amount: float
+    target_rank: int
+    smallest_eigenvalue: float
+
+
+@dataclass(frozen=True)
 class Census:
     """How many cells there were: per column those observed and those above the floor, of ``rows`` rows.
 
@@ -243,7 +277,8 @@ class LearningReport:
     """How the learning went, in plain numbers.
 
     ``floor`` and ``ceiling``: those that were used, one per column, None where there is none. ``doubts``: what the
-    table shows and the model does not expect.
+    table shows and the model does not expect. ``stderr``: which standard errors these are, "model" or "jackknife", the
+    latter with ``stderr_degrees`` of freedom (groups less one).
     """
 
     method: str
@@ -258,6 +293,9 @@ class LearningReport:
     floor: tuple[float | None, ...] = field(default=(), kw_only=True)
     ceiling: tuple[float | None, ...] = field(default=(), kw_only=True)
     doubts: tuple[Doubt, ...] = field(default=(), kw_only=True)
+    shrinkage: Shrinkage | None = field(default=None, kw_only=True)  # None in files of earlier versions
+    stderr: str = field(default="model", kw_only=True)
+    stderr_degrees: int | None = field(default=None, kw_only=True)
 
     @property
     def converged(self) -> bool:

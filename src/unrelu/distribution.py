@@ -7,7 +7,6 @@ what is kept is the covariance, and :meth:`RectifiedGaussian.weights` picks one 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,14 +19,13 @@ from numpy.typing import ArrayLike
 from unrelu import storage
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidParameterError
+from unrelu.parameters import distinct, finite, integer, limit, require_semidefinite, scaled, symmetric
 
 if TYPE_CHECKING:
     from unrelu.storage import ArchiveFormat, FilePath
 
 Names: TypeAlias = Iterable[str] | None
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
-
-_TOLERANCE = 1e-8  # on the correlation scale, where rounding is about 1e-16 times the number of features
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -39,6 +37,9 @@ class RectifiedGaussian:
     numbers), -inf for a column without one; ``feature_names`` is None or d distinct strings. A zero
     variance makes a constant coordinate, max(bias, floor). A column may have a ``ceiling`` instead of
     a floor: x = min(y, ceiling); inf where there is none. The arrays are copies and read-only.
+
+    ``scoring_covariance``: what rows are scored by, where the covariance itself is too uncertain to be inverted
+    (:mod:`unrelu.shrinkage`); None where it serves for both. Learners set it.
 
     >>> model = RectifiedGaussian([0.5, -1.0], [[4.0, 1.0], [1.0, 1.0]], feature_names=["As", "Pb"])
     >>> model.correlation[0, 1]
@@ -52,6 +53,7 @@ class RectifiedGaussian:
     floor: FloatArray
     feature_names: tuple[str, ...] | None
     ceiling: FloatArray = field(default_factory=lambda: np.array(np.inf))
+    scoring_covariance: FloatArray | None = None
 
     def __init__(
         self,
@@ -60,17 +62,22 @@ class RectifiedGaussian:
         floor: ArrayLike = 0.0,
         feature_names: Names = None,
         ceiling: ArrayLike = np.inf,
+        scoring_covariance: ArrayLike | None = None,
     ) -> None:
-        b = _finite("bias", bias)
+        b = finite("bias", bias)
         d = b.size
         if b.ndim != 1 or d == 0:
             raise InvalidParameterError(f"bias must be a vector of at least one number, got shape {b.shape}.")
-        low, high = _limit("floor", floor, d, -np.inf), _limit("ceiling", ceiling, d, np.inf)
+        low, high = limit("floor", floor, d, -np.inf), limit("ceiling", ceiling, d, np.inf)
         if (crossed := np.flatnonzero(low >= high)).size:
             raise InvalidParameterError(f"The ceiling must be above the floor, but is not at index {crossed[0]}.")
-        s, names = _symmetric(_finite("covariance", covariance), d), _distinct(feature_names, d)
-        self.__setstate__({"bias": b, "covariance": s, "floor": low, "feature_names": names, "ceiling": high})
-        _require_semidefinite(_scaled(s))
+        s, names = symmetric(finite("covariance", covariance), d), distinct(feature_names, d)
+        scoring = None if scoring_covariance is None else finite("scoring_covariance", scoring_covariance)
+        state = {"bias": b, "covariance": s, "floor": low, "feature_names": names, "ceiling": high}
+        self.__setstate__({**state, "scoring_covariance": None if scoring is None else symmetric(scoring, d)})
+        for given in (self.covariance, self.scoring_covariance):
+            if given is not None:
+                require_semidefinite(scaled(given))
 
     @classmethod
     def from_weights(
@@ -82,7 +89,7 @@ class RectifiedGaussian:
         array([[1., 1.],
                [1., 2.]])
         """
-        w = _finite("weights", weights)
+        w = finite("weights", weights)
         if w.ndim != 2 or 0 in w.shape:
             raise InvalidParameterError(f"weights must be a d x k matrix, got shape {w.shape}.")
         return cls(bias, w @ w.T, floor, feature_names)
@@ -99,7 +106,14 @@ class RectifiedGaussian:
     @cached_property
     def correlation(self) -> FloatArray:
         """Correlations of y: unit diagonal, 0 beside it for coordinates of zero variance."""
-        return _read_only(np.clip(_scaled(self.covariance), -1.0, 1.0))
+        return _read_only(np.clip(scaled(self.covariance), -1.0, 1.0))
+
+    @property
+    def scoring(self) -> RectifiedGaussian:
+        """The model that rows are scored by: this one, or the same with its scoring covariance."""
+        if self.scoring_covariance is None:
+            return self
+        return RectifiedGaussian(self.bias, self.scoring_covariance, self.floor, self.feature_names, self.ceiling)
 
     def weights(self, k: int | None = None) -> FloatArray:
         """A d x k matrix W with W W' = covariance, or as near as rank k allows (Frobenius norm).
@@ -112,7 +126,7 @@ class RectifiedGaussian:
                [-1.]])
         """
         d = self.n_features
-        k = d if k is None else _integer("k", k)
+        k = d if k is None else integer("k", k)
         if not 1 <= k <= d:
             raise InvalidParameterError(f"k must be from 1 to the number of features, {d}; got {k}.")
         values, vectors = scipy.linalg.eigh(self.covariance, subset_by_index=(d - k, d - 1))
@@ -127,7 +141,7 @@ class RectifiedGaussian:
         >>> X.shape, bool(((X == 0).sum(axis=1) == 1).all())  # y_2 = -y_1: always one of them floored
         ((100, 2), True)
         """
-        n = _integer("n_samples", n_samples)
+        n = integer("n_samples", n_samples)
         if n < 0:
             raise InvalidParameterError(f"n_samples, the number of rows to draw, must be 0 or more; got {n}.")
         z = generator(random_state).standard_normal((n, self.n_features))
@@ -169,8 +183,12 @@ class RectifiedGaussian:
             twice = next(feature for n, feature in enumerate(chosen) if at[n] in at[:n])
             raise InvalidParameterError(f"marginal was asked for feature {twice!r} more than once.")
         names = None if self.feature_names is None else [self.feature_names[i] for i in at]
+        square = np.ix_(at, at)
+        scoring = None if self.scoring_covariance is None else self.scoring_covariance[square]
         limits = {"floor": self.floor[at], "ceiling": self.ceiling[at]}
-        return RectifiedGaussian(self.bias[at], self.covariance[np.ix_(at, at)], feature_names=names, **limits)
+        return RectifiedGaussian(
+            self.bias[at], self.covariance[square], feature_names=names, scoring_covariance=scoring, **limits
+        )
 
     def reflected(self, columns: ArrayLike) -> RectifiedGaussian:
         """The law of x with some columns upside down, -x: floors become ceilings, and the reverse.
@@ -182,8 +200,14 @@ class RectifiedGaussian:
         if (sign > 0.0).all():
             return self
         floor, ceiling = np.where(sign < 0.0, (-self.ceiling, -self.floor), (self.floor, self.ceiling))
+        turn, scoring = np.outer(sign, sign), self.scoring_covariance
         return RectifiedGaussian(
-            sign * self.bias, sign[:, None] * self.covariance * sign, floor, self.feature_names, ceiling
+            sign * self.bias,
+            turn * self.covariance,
+            floor,
+            self.feature_names,
+            ceiling,
+            None if scoring is None else turn * scoring,
         )
 
     def _index(self, feature: int | str) -> int:
@@ -193,7 +217,7 @@ class RectifiedGaussian:
             if feature not in self.feature_names:
                 raise InvalidParameterError(f"No feature {feature!r}: there are {_few(self.feature_names)}.")
             return self.feature_names.index(feature)
-        index = _integer("A feature", feature)
+        index = integer("A feature", feature)
         if not 0 <= index < self.n_features:
             raise InvalidParameterError(f"No feature {index}: indices run from 0 to {self.n_features - 1}.")
         return index
@@ -216,7 +240,8 @@ class RectifiedGaussian:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in ("feature_names", "bias", "floor", "covariance", "ceiling")}
+        names = ("feature_names", "bias", "floor", "covariance", "ceiling", "scoring_covariance")
+        return {name: self.__dict__.get(name) for name in names}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         # Pickling forgets that an array is read-only, so this is the one door for all fields.
@@ -227,8 +252,9 @@ class RectifiedGaussian:
     def save(self, path: FilePath, details: Mapping[str, Any] | None = None) -> None:
         """Write the model to ``path``, exactly that name: a NumPy .npz without pickle.
 
-        It holds the arrays bias, covariance, floor and ``header``, UTF-8 JSON as bytes; a model with a ceiling, or with
-        a column without a floor, the array ceiling, too (version 2 of the format, which older programs refuse).
+        It holds the arrays bias, covariance, floor, scoring_covariance where there is one, and ``header``, UTF-8 JSON
+        as bytes; a model with a ceiling, or with a column without a floor, the array ceiling, too (version 2 of the
+        format, which older programs refuse).
         ``details`` are facts about the fit for the header, for :func:`read_header` to give back.
 
         >>> import pathlib, tempfile
@@ -243,6 +269,8 @@ class RectifiedGaussian:
             "details": dict(details or {}),
         }
         arrays = {"bias": self.bias, "covariance": self.covariance, "floor": self.floor}
+        if self.scoring_covariance is not None:
+            facts["is_scored_apart"], arrays["scoring_covariance"] = True, self.scoring_covariance
         if np.isfinite(self.floor).all() and np.isinf(self.ceiling).all():
             _format(1).write(path, facts, **arrays)
         else:
@@ -252,13 +280,14 @@ class RectifiedGaussian:
     def load(cls, path: FilePath) -> RectifiedGaussian:
         """Read a model that :meth:`save` wrote; the example is there."""
         header = read_header(path)
-        bias, covariance, floor = _format().arrays(path, "bias", "covariance", "floor")
+        names = ["bias", "covariance", "floor", *(["scoring_covariance"] if header.get("is_scored_apart") else [])]
+        bias, covariance, floor, *scoring = _format().arrays(path, *names)
         d = header.get("n_features")
         ceiling = _format().arrays(path, "ceiling")[0] if header["format_version"] > 1 else np.full(d or 0, np.inf)
         if (bias.shape, covariance.shape, floor.shape, ceiling.shape) != ((d,), (d, d), (d,), (d,)):
             raise storage.damaged(path, f"its arrays do not fit its {d} features")
         try:
-            return cls(bias, covariance, floor, header.get("feature_names"), ceiling)
+            return cls(bias, covariance, floor, header.get("feature_names"), ceiling, *scoring)
         except InvalidParameterError as error:
             raise storage.damaged(path, error) from error
 
@@ -292,95 +321,6 @@ def generator(random_state: RandomState) -> np.random.Generator:
     except (TypeError, ValueError) as error:
         kinds = "None, an integer of 0 or more, or a NumPy generator"
         raise InvalidParameterError(f"random_state must be {kinds}, got {random_state!r}.") from error
-
-
-def _finite(name: str, value: ArrayLike) -> FloatArray:
-    """A float64 copy with only finite numbers in it."""
-    try:
-        if np.iscomplexobj(value):
-            raise TypeError("it holds complex ones")
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidParameterError(f"{name} must be an array of real numbers: {error}.") from error
-    for at in np.argwhere(~np.isfinite(array))[:1].tolist():
-        raise InvalidParameterError(f"{name} must be finite, but holds {array[tuple(at)]} at index {at}.")
-    return array
-
-
-def _limit(name: str, value: ArrayLike, d: int, none: float) -> FloatArray:
-    """One number per column, ``none`` where there is no limit."""
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidParameterError(f"{name} must be an array of real numbers: {error}.") from error
-    if array.shape not in ((), (d,)):
-        raise InvalidParameterError(f"{name} must be one number or one per column ({d}), got shape {array.shape}.")
-    for at in np.argwhere(np.isnan(array) | (array == -none))[:1].tolist():
-        raise InvalidParameterError(f"{name} must be finite (or {none}: none), but holds {array[tuple(at)]} at {at}.")
-    return np.full(d, array)
-
-
-def _integer(name: str, value: Any) -> int:
-    if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
-        raise InvalidParameterError(f"{name} must be an integer, got {value!r}.")
-    return operator.index(value)
-
-
-def _distinct(names: Names, d: int) -> tuple[str, ...] | None:
-    if names is None:
-        return None
-    given = tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (None,)
-    if not all(isinstance(name, str) for name in given):
-        raise InvalidParameterError(f"feature_names must be a list of strings, got {names!r}.")
-    if len(given) != d:
-        raise InvalidParameterError(f"feature_names has {len(given)} names for {d} features.")
-    if len(set(given)) < d:
-        twice = next(name for name in given if given.count(name) > 1)
-        raise InvalidParameterError(f"feature_names must be distinct, but {twice!r} occurs more than once.")
-    return tuple(str(name) for name in given)
-
-
-def _symmetric(s: FloatArray, d: int) -> FloatArray:
-    """The covariance made exactly symmetric and clean of rounding where a variance is zero; or an error."""
-    if s.shape != (d, d):
-        raise InvalidParameterError(f"covariance must be {d} x {d} to fit the bias, got shape {s.shape}.")
-    variance = np.diagonal(s)
-    if variance.min() < -_TOLERANCE * variance.max():
-        i = int(variance.argmin())
-        raise InvalidParameterError(f"covariance has a negative variance, {variance[i]:.3g}, at index {i}.")
-    constant = variance <= 0.0
-    # Rounding is judged on the scale of each pair; a coordinate without one borrows the largest.
-    scale = np.sqrt(np.where(constant, max(variance.max(), 0.0), variance))
-    allowed = _TOLERANCE * np.outer(scale, scale)
-    for i, j in np.argwhere(np.abs(s - s.T) > allowed)[:1].tolist():
-        pair = f"entry ({i}, {j}) is {s[i, j]:.6g} and ({j}, {i}) is {s[j, i]:.6g}"
-        raise InvalidParameterError(f"covariance must be symmetric, but {pair}.")
-    for i, j in np.argwhere((np.abs(s) > allowed) & constant)[:1].tolist():
-        raise InvalidParameterError(f"covariance gives index {j} no variance, but a covariance with {i}.")
-    s = 0.5 * s + 0.5 * s.T
-    s[constant, :] = s[:, constant] = 0.0
-    return s
-
-
-def _scaled(s: FloatArray) -> FloatArray:
-    """The covariance with a unit diagonal; beyond [-1, 1] only where it is not semidefinite."""
-    scale = np.where(np.diagonal(s) > 0.0, np.sqrt(np.diagonal(s)), 1.0)
-    r: FloatArray = s / scale[:, None] / scale  # two divisions: a product of tiny scales could be zero
-    np.fill_diagonal(r, 1.0)
-    return r
-
-
-def _require_semidefinite(r: FloatArray) -> None:
-    """Eigenvalues are slow at thousands of features: they are for the doubtful cases and the message."""
-    try:
-        np.linalg.cholesky(r + _TOLERANCE * np.eye(len(r)))
-    except np.linalg.LinAlgError:
-        smallest = float(np.linalg.eigvalsh(r)[0])
-        if smallest < -_TOLERANCE:
-            raise InvalidParameterError(
-                "covariance must be positive semidefinite, but its smallest eigenvalue, scaled to a "
-                f"correlation matrix, is {smallest:.3g}. Take the nearest semidefinite one, or from_weights."
-            ) from None
 
 
 def _read_only(array: FloatArray) -> FloatArray:

@@ -48,6 +48,14 @@ class UnreluWarning(UserWarning):
     """Base of every warning this package issues."""
 
 
+class GuessedHeaderWarning(UnreluWarning):
+    """The first line of a text table are numbers that may be data or the columns' names: says what was chosen."""
+
+
+class NondetectWarning(UnreluWarning):
+    """Cells that say "not detected" were read as missing, though they are low."""
+
+
 class ConstantColumnWarning(UnreluWarning):
     """A column never varies above the floor: its row norm is 0 and its correlations are undefined (0)."""
 
@@ -81,7 +89,7 @@ class TiedValuesWarning(DoubtfulTableWarning):
 
 
 class SingularCovarianceWarning(DoubtfulTableWarning):
-    """The learned correlations have no inverse."""
+    """The correlations have no inverse: some columns determine others."""
 
 
 class FewRowsWarning(DoubtfulTableWarning):
@@ -94,6 +102,10 @@ class PerfectCorrelationWarning(UnreluWarning):
 
 class MoreColumnsThanRowsWarning(UnreluWarning):
     """Fewer rows than columns: the covariance is learned pair by pair and made semidefinite."""
+
+
+class FewGroupsWarning(UnreluWarning):
+    """A jackknife over so few groups, or groups so unequal, that its standard errors are rough."""
 
 
 class PartialRecoveryWarning(UnreluWarning):

@@ -7,8 +7,10 @@ both.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import Self, TypeVar
+
+import numpy as np
 
 from unrelu.contracts import (
     Assembly,
@@ -27,10 +29,12 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import MoreColumnsThanRowsWarning, PerfectCorrelationWarning
 from unrelu.evidence import RecordedEvidence
 from unrelu.marginals.censored_likelihood import CensoredLikelihood
+from unrelu.shrinkage import scoring_correlation
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.validation import column_label, listed, warn
 
 Names = tuple[str, ...] | None
+Report = TypeVar("Report", bound=LearningReport)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +54,10 @@ class Learned(Stages):
     report: LearningReport
 
     @classmethod
-    def of(cls, stages: Stages, report: LearningReport) -> Self:
-        return cls(stages.distribution, stages.rows, stages.pairs, stages.assembly, report)
+    def of(cls, stages: Stages, report: LearningReport, rank: int | None, weight: float) -> Self:
+        """With correlations that rows, of so much weight in all, can be scored by."""
+        model, told = with_inverse(stages, report, rank, weight)
+        return cls(model, stages.rows, stages.pairs, stages.assembly, told)
 
 
 def learn(
@@ -76,11 +82,35 @@ def learn_record(record: PairMoments, assumptions: Assumptions, names: Names = N
     return stages
 
 
-def fit_record(record: PairMoments, assumptions: Assumptions) -> tuple[RowParameters, PairCorrelations]:
+def fit_record(
+    record: PairMoments, assumptions: Assumptions, names: Names = None
+) -> tuple[RowParameters, PairCorrelations]:
     """The first two steps of that fit: marginals, and correlations that may not fit together."""
-    evidence = _recorded(record, assumptions, None)
+    evidence = _recorded(record, assumptions, names)
     rows = CensoredLikelihood(assumptions).estimate(evidence)
     return rows, WeightedMoments(assumptions).estimate(evidence, rows)
+
+
+def with_inverse(stages: Stages, report: Report, rank: int | None, weight: float) -> tuple[RectifiedGaussian, Report]:
+    """The model with a covariance that can be inverted, where its own cannot be trusted; the report says so.
+
+    Errors are taken as of ``weight`` rows, so that weights and repeated rows give the same scores.
+    """
+    model, at = stages.distribution, np.flatnonzero(stages.rows.scale > 0.0)
+    if len(at) == 0:
+        return model, report
+    square = np.ix_(at, at)
+    n = max(weight, report.effective_rows)
+    stderr = stages.pairs.stderr[square] * np.sqrt(report.effective_rows / n)
+    pairs = PairCorrelations(stages.pairs.correlation[square], stderr)
+    correlation, shrinkage = scoring_correlation(pairs, model.correlation[square], n, rank)
+    told = replace(report, shrinkage=shrinkage)
+    if shrinkage.amount == 0.0:
+        return model, told
+    covariance = np.zeros_like(model.covariance)
+    covariance[square] = correlation * np.outer(stages.rows.scale[at], stages.rows.scale[at])
+    given = (model.bias, model.covariance, model.floor, model.feature_names, model.ceiling)
+    return RectifiedGaussian(*given, covariance), told
 
 
 def _recorded(record: PairMoments, assumptions: Assumptions, names: Names) -> RecordedEvidence:

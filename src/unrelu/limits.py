@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from unrelu.contracts import BoolArray, FloatArray
+from unrelu.contracts import BoolArray, CellLimits, FloatArray
 from unrelu.errors import InvalidParameterError
 from unrelu.validation import column_label, label_columns, suggestion
 
@@ -27,13 +27,15 @@ _DATA = {"floor": "min", "ceiling": "max"}  # the words for "as the table has it
 class Limits:
     """One number per column: -inf where there is no floor, inf where there is no ceiling.
 
-    ``floor_from_data`` and ``ceiling_from_data`` mark the columns whose limit is the table's own extreme value.
+    ``floor_from_data`` and ``ceiling_from_data`` mark the columns whose limit is the table's own extreme value,
+    ``floor_given`` those whose floor was given: by name or position, or by a number other than 0, the default.
     """
 
     floor: FloatArray
     ceiling: FloatArray
     floor_from_data: BoolArray
     ceiling_from_data: BoolArray
+    floor_given: BoolArray
 
     @property
     def mirrored(self) -> BoolArray:
@@ -61,7 +63,28 @@ def limits_of(floor: Any, ceiling: Any, n_features: int, names: Sequence[str] | 
             " out the one that fewer values reach (floor=None), and mark the values there as missing with NaN."
         )
     low[mirrored] = -np.inf
-    return Limits(low, high, low_from_data & ~mirrored, high_from_data)
+    given = named | (np.isfinite(low) & (low != 0.0))
+    return Limits(low, high, low_from_data & ~mirrored, high_from_data, given)
+
+
+def lifts(stated: CellLimits | None, limits: Limits, names: Sequence[str] | None) -> dict[int, tuple[float, float]]:
+    """Columns whose floor is above the limit that their cells state: (limit, floor), such cells being at the floor.
+
+    >>> lifts(CellLimits(floor=((0, 0.25),)), limits_of(0.5, None, 1), None)
+    {0: (0.25, 0.5)}
+    """
+    found = {}
+    for column, limit in () if stated is None else stated.floor:
+        floor = float(limits.floor[column])
+        if floor < limit:
+            has = "has no floor" if np.isinf(floor) else f"has the floor {floor:g}"
+            raise InvalidParameterError(
+                f"{column_label(column, names)} {has}, but cells such as '<{limit:g}', which say less: leave its floor"
+                " out, raise it to that limit, or read such cells as missing with limits='missing'."
+            )
+        if floor > limit:
+            found[column] = (limit, floor)
+    return found
 
 
 def floor_per_column(floor: Any, n_features: int, names: Sequence[str] | None = None) -> FloatArray:

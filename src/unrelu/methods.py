@@ -78,7 +78,7 @@ class OnePass:
         report = LearningReport.of(
             "one_pass", *rows, census_of(record), stages.assembly, doubts=doubts, **assumptions.limits
         )
-        return Learned.of(stages, report)
+        return Learned.of(stages, report, assumptions.n_components, record.weight)
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ def _learn_by_angles(
     together = evidence.collect(ExceedancesQuestion(tuple(np.maximum(rows.bias, rows.floor).tolist()))).both
     census = Census(tally.n_rows, tally.observed, tally.above, together == 0.0)
     report = LearningReport.of(name, tally.n_rows, float(tally.n_rows), census, stages.assembly, **assumptions.limits)
-    return Learned.of(stages, report)
+    return Learned.of(stages, report, assumptions.n_components, float(tally.n_rows))
 
 
 _BY_NAME: dict[str, type[Method]] = {

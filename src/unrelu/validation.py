@@ -28,6 +28,25 @@ def column_label(index: int, feature_names: Sequence[str] | None) -> str:
     return f"column {index} ({feature_names[index]!r})"
 
 
+def row_label(row: int) -> str:
+    """How messages name a row of a table in memory. The command line counts from 1, and changes this where it is said.
+
+    >>> row_label(35)
+    'row 35 (the first is 0)'
+    """
+    return row_labels([row])
+
+
+def row_labels(rows: Iterable[int]) -> str:
+    """The same for several rows.
+
+    >>> row_labels([3, 35])
+    'rows 3, 35 (the first is 0)'
+    """
+    rows = list(rows)
+    return f"row{'s' if len(rows) > 1 else ''} {listed(f'{row:,}' for row in rows)} (the first is 0)"
+
+
 def listed(items: Iterable[str], most: int = 5) -> str:
     """Join for a message, cutting a long list.
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
+import pty
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,14 +49,44 @@ def program(folder: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
 
 @pytest.fixture
+def on_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[str, str]]:
+    """Run a command in this process with standard error on a terminal: what was drawn there, what was printed."""
+
+    def read(terminal: int, drawn: bytearray) -> None:  # meanwhile: the writer waits for a terminal that is full
+        with contextlib.suppress(OSError):  # how a terminal ends
+            while piece := os.read(terminal, 10_000):
+                drawn.extend(piece)
+
+    def start(*args: object) -> tuple[str, str]:
+        ours, theirs = pty.openpty()
+        drawn = bytearray()
+        reader = threading.Thread(target=read, args=(ours, drawn))
+        reader.start()
+        with os.fdopen(theirs, "w") as screen, monkeypatch.context() as patch:
+            patch.setenv("TERM", "xterm")
+            patch.setenv("COLUMNS", "140")
+            patch.setattr(sys, "stderr", screen)
+            with contextlib.redirect_stdout(io.StringIO()) as printed, pytest.raises(SystemExit) as end:
+                app([str(arg) for arg in args])
+        reader.join(20.0)
+        os.close(ours)
+        assert end.value.code == 0
+        return drawn.decode(errors="replace"), printed.getvalue()
+
+    return start
+
+
+@pytest.fixture(scope="session")
 def truth() -> unrelu.RectifiedGaussian:
     model = unrelu.synthetic.random_model(3, condition_number=5.0, random_state=0)
     return unrelu.RectifiedGaussian(model.bias, model.covariance, feature_names=["As", "Pb", "Fe"])
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def rows(truth: unrelu.RectifiedGaussian) -> np.ndarray:
-    return truth.sample(3000, random_state=1)
+    drawn = truth.sample(3000, random_state=1)
+    drawn.flags.writeable = False  # many tests look at them
+    return drawn
 
 
 @pytest.fixture

@@ -23,13 +23,13 @@ HEAD = "As,Pb\n"
         ("\n\n", "empty"),
         (HEAD, "no rows"),
         (HEAD + "1,2\n", "at least two"),
-        (HEAD + "1,2\n3,abc\n", "row 2, column 'Pb': 'abc' is not a number"),
-        (HEAD + "1,<0.5\n3,1\n", "limit"),
+        (HEAD + "1,2\n3,abc\n", "row 2 (line 3), column 'Pb': 'abc' is not a number"),
+        (HEAD + "1,<0.5\n3,0.1\n", "limit"),
         (HEAD + "1,\n2,\n3,\n", "No value at all in column 1 ('Pb')"),
         (HEAD + "1,2\ninf,3\n0,1\n", "infinite"),
         (HEAD + "1,2\n-1.5,3\n0,1\n", "or take --floor min"),
         (HEAD + "1,0\n2,0\n0,0\n", "Never above its floor in 3 rows: column 1 ('Pb')"),
-        (HEAD + "1,2\n3\n", "row 2 has 1 cell"),
+        (HEAD + "1,2\n3\n", "row 2 (line 3) has 1 cell"),
         ("As,As\n1,2\n3,4\n", "occurs twice"),
     ],
 )
@@ -60,8 +60,8 @@ def test_unusable_arguments_are_refused(run, refused, table, arguments, words):
 
 
 def test_an_unknown_kind_of_file_is_refused(run, refused, folder):
-    (folder / "rows.xlsx").write_text("x")
-    assert "unknown kind of file" in refused(run("fit", "rows.xlsx", "-o", "out.npz"))
+    (folder / "rows.sqlite").write_text("x")
+    assert "unknown kind of file" in refused(run("fit", "rows.sqlite", "-o", "out.npz"))
 
 
 @pytest.mark.parametrize("arguments", [["fit"], ["fit", "rows.csv", "--components", "0"], ["sample"], ["fly"]])

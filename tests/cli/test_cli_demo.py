@@ -27,10 +27,12 @@ def test_demo_end_to_end(run, folder):
         assert ideal[what] < ours[what] < 0.8 * plain[what]
 
 
-def test_demo_says_what_it_did_and_repeats_itself(run, folder):
-    texts = [run("demo", "-o", name).stdout for name in ("one", "two")]
+def test_demo_says_what_it_did_and_repeats_itself(run, folder, monkeypatch):
+    text = run("demo", "-o", "one").stdout
     for words in ("unrelu", "np.mean, np.cov", "not exactly normal", "Model written to one", "demo.png"):
-        assert words in texts[0]
+        assert words in text
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # the model is the same without the picture
+    run("demo", "-o", "two")
     assert (folder / "one/model.npz").read_bytes() == (folder / "two/model.npz").read_bytes()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import unrelu
@@ -171,3 +172,32 @@ def test_the_seed_reaches_methods_that_draw(run, folder, table):
     one, again, other = (unrelu.RectifiedGaussian.load(folder / f"{name}.npz") for name in ("one", "again", "other"))
     assert one == again
     assert one != other
+
+
+@pytest.mark.parametrize("name", ["sites.csv", "sites.parquet"])
+def test_jackknife_over_a_column_of_labels(run, folder, rows, name):
+    frame = pd.DataFrame(rows, columns=["As", "Pb", "Fe"]).assign(site=[f"site {k // 200}" for k in range(len(rows))])
+    frame.to_csv(folder / name, index=False) if name.endswith("csv") else frame.to_parquet(folder / name)
+    answer = json.loads(run("fit", name, "--stderr", "jackknife", "--groups", "site", "--json").stdout)
+    expected = unrelu.RectifiedGaussianLearner(stderr="jackknife").fit(frame, groups="site")
+    assert (answer["report"]["stderr"], answer["report"]["stderr_degrees"]) == ("jackknife", 14)
+    errors = [column["bias_stderr"] for column in answer["columns"]]
+    np.testing.assert_allclose(errors, expected.bias_stderr_, rtol=1e-8)
+    shown = run("fit", name, "--drop", "site", "--stderr", "jackknife").stdout
+    assert "Standard errors: by a jackknife over 20 groups of rows." in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--groups", "Fe"], "--groups is for the jackknife: use it with --stderr jackknife, or leave it out."),
+        (["--groups", "Fee", "--stderr", "jackknife"], "no column 'Fee'. Did you mean 'Fe'?"),
+        (["--groups", "Fe", "--columns", "As,Fe", "--stderr", "jackknife"], "a feature and as --groups. Leave it out"),
+        (["--stderr", "bootstrap"], "Unknown stderr 'bootstrap'. There are: model, jackknife."),
+        (["--stderr", "jackknife", "--method", "robust"], "use --stderr model, or --method one_pass."),
+    ],
+)
+def test_jackknifes_that_are_refused(run, table, arguments, words):
+    result = run("fit", table, *arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 
 from unrelu.cli.app import app
 from unrelu.cli.frame import Job, Output, rows_output
+from unrelu.cli.outputs import write_rows
 from unrelu.errors import InvalidParameterError, OutputError
 
 COMMANDS = typer.main.get_command(app).commands
 ORDER = [
-    *(["floor"], ["ceiling"], ["floor_tolerance"], ["columns"], ["drop"], ["output"]),
+    *(["floor"], ["ceiling"], ["floor_tolerance"], ["columns"], ["drop"], ["id"], ["header"], ["decimal"]),
+    *(["limits"], ["nondetect"], ["sheet"], ["output"]),
     *(["hidden", "latent", "outliers", "truth", "state"], ["picture"], ["seed"], ["as_json"]),
 ]
 
@@ -78,6 +81,14 @@ def test_outputs_are_refused_before_the_work(folder, outputs, words):
         Job(*outputs, tables=["r*.csv"])  # a glob finds it, too
     assert words in str(refusal.value)
     assert os.listdir(folder) == ["rows.csv"]
+
+
+def test_rows_are_written_with_their_ids_block_by_block(folder):
+    blocks = [np.array([[0.5, np.nan]]), np.array([[1.5, 2.0], [3.0, 4.0]])]
+    write_rows(Path("x.csv"), iter(blocks), ["a", "b"], {"site": ["u", "v, w", ""]})
+    assert Path("x.csv").read_text() == 'site,a,b\n"u",0.5,\n"v, w",1.5,2\n"",3,4\n'
+    write_rows(Path("y.csv"), blocks[1], None, {})
+    assert Path("y.csv").read_text() == "x0,x1\n1.5,2\n3,4\n"
 
 
 def test_rows_on_standard_output_leave_no_room(folder):

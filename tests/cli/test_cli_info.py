@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 import unrelu
 from unrelu import storage
+from unrelu.samples import write_table
 
 
 def test_info_of_a_fit(run, folder, table):
@@ -68,9 +70,10 @@ def test_one_column_and_many(run, folder):
 # --- every file that unrelu.load reads ------------------------------------------------------------
 
 
-@pytest.fixture
-def saved(folder, rows):
-    """One file of every kind of estimator and record."""
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory, rows):
+    """One file of every kind of estimator and record, in a folder of their own."""
+    folder = tmp_path_factory.mktemp("kinds")
     few = rows[:600]
     learner = unrelu.RectifiedGaussianLearner().fit(few)
     fitted = {
@@ -85,7 +88,14 @@ def saved(folder, rows):
     for name, estimator in fitted.items():
         estimator.save(folder / f"{name}.npz")
     storage.write(folder / "record.npz", learner.record_)
-    return fitted
+    return folder, fitted
+
+
+@pytest.fixture
+def saved(folder, kinds):
+    """The files, copied to where the commands run; and what was saved."""
+    shutil.copytree(kinds[0], folder, dirs_exist_ok=True)
+    return kinds[1]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -121,7 +131,9 @@ def test_a_learner_tells_what_its_model_file_would(run, saved):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_whatever_has_a_law_is_a_model(run, refused, saved, folder, table):
+def test_whatever_has_a_law_is_a_model(run, refused, saved, folder, rows):
+    table = folder / "few.csv"
+    write_table(table, rows[:40], ["As", "Pb", "Fe"])
     for name in ("learner", "detector"):
         assert run("sample", f"{name}.npz", "-n", 9, "--seed", 1, "-o", f"{name}.npy").exit_code == 0
         np.testing.assert_array_equal(np.load(f"{name}.npy"), saved[name].distribution_.sample(9, 1))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import pty
 import signal
 import subprocess
 import sys
-import threading
 import time
 import warnings
 
@@ -115,29 +112,12 @@ def test_a_signal_ends_the_program_and_leaves_nothing(folder, model, number, cod
     assert os.listdir(folder) == [model.name]
 
 
-def test_progress_is_drawn_on_a_terminal_only(folder, table):
-    command = [sys.executable, "-m", "unrelu.cli", "fit", str(table), "-o", "out.npz"]
-    quiet = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert quiet.returncode == 0
-    assert quiet.stderr == ""
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
-    drawn = bytearray()
-
-    def read() -> None:  # while it runs: a terminal that nobody reads fills up, and then the writer waits
-        with contextlib.suppress(OSError):  # the end, once the other side is closed
-            while piece := os.read(ours, 10_000):
-                drawn.extend(piece)
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    shown = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, env=environment, timeout=120)
-    os.close(theirs)
-    reader.join(20.0)
-    os.close(ours)
-    assert shown.returncode == 0
-    assert b"Learning" in drawn
-    assert b"Learning" not in shown.stdout
+def test_progress_is_drawn_on_a_terminal_only(run, on_terminal, table):
+    assert run("fit", table, "-o", "out.npz").stderr == ""
+    drawn, printed = on_terminal("fit", table, "-o", "out.npz")
+    assert "Learning" in drawn
+    assert "Learning" not in printed
+    assert "out.npz" in printed
 
 
 def test_text_that_the_terminal_lacks_is_replaced(folder, table):

@@ -268,7 +268,7 @@ def bad_rows(layer):
 def test_bad_rows_are_named_and_counted_before_the_long_work(run, refused, layer, bad_rows, monkeypatch):
     monkeypatch.setattr(unrelu.recovery.RobustLatent, "recover", lambda *_: pytest.fail("the long work"))
     line = refused(run("recover", "w.npz", "v.npy", "-o", "x.npy"))
-    assert "5 of 40 rows cannot be recovered. Row 3 has no positive entry" in line
+    assert "5 of 40 rows cannot be recovered. Row 4 has no positive entry" in line
     assert line.endswith("--skip-bad-rows leaves such rows empty and recovers the others.")
     assert not os.path.exists("x.npy")
 
@@ -294,20 +294,20 @@ def test_bad_rows_can_be_skipped(run, layer, bad_rows):
     result = run("recover", "w.npz", "v.npy", *options)
     assert result.exit_code == 0, result.stderr
     assert "Recovered 35 rows" in result.stdout
-    assert "5: rows 3, 5, 35, 36, 37 (counted from 0)" in result.stdout
+    assert "5: rows 4, 6, 36, 37, 38" in result.stdout
     good = np.delete(np.arange(N), bad_rows)
     np.testing.assert_allclose(_rows("x.csv")[good], layer.clean[good], atol=1e-8)
     for name in ("x.csv", "c.csv", "e.csv"):
         assert _rows(name).shape[0] == N
         assert np.isnan(_rows(name)[bad_rows]).all()
     answer = _answer(run("recover", "w.npz", "v.npy", *options, "--json"))
-    assert [item["row"] for item in answer["bad_rows"]] == bad_rows
+    assert [item["row"] - 1 for item in answer["bad_rows"]] == bad_rows
     assert answer["bad_rows"][2]["reason"].startswith("is missing everywhere (NaN)")
     assert (len(answer["report"]["bad_rows"]), answer["report"]["share_missing"]) == (5, 0.0)
     assert answer["report"]["share_outliers"] == pytest.approx(layer.wrong[good].mean())
     # With a prior a row with few values is as good as any.
     answer = _answer(run("recover", "w.npz", "v.npy", *options, "--prior", "gaussian", "--json"))
-    assert [item["row"] for item in answer["bad_rows"]] == [3, 5, 35, 37]
+    assert [item["row"] for item in answer["bad_rows"]] == [4, 6, 36, 38]
 
 
 @pytest.fixture
@@ -325,17 +325,17 @@ def undetermined(layer):
 def test_a_row_found_to_be_undetermined_stops_the_work(run, refused, layer, undetermined, monkeypatch):
     monkeypatch.setattr("unrelu.recovery.latent.recover.available_cores", lambda: 2)
     line = refused(run("recover", "w.npz", "v.npy", "-o", "out.npz"))
-    assert "1 of 40 rows cannot be recovered. Row 33 is not determined. The 2 entries" in line
+    assert "1 of 40 rows cannot be recovered. Row 34 is not determined. The 2 entries" in line
     assert "--prior gaussian" in line
     assert "prior='gaussian'" not in line
     write_table("long.npy", np.concatenate([layer.table, layer.table]))
     line = refused(run("recover", "w.npz", "long.npy", "-o", "out.npz"))
-    assert "1 of the first 64 rows cannot be recovered. Row 33" in line
+    assert "1 of the first 64 rows cannot be recovered. Row 34" in line
 
 
 def test_an_undetermined_row_does_not_lose_its_neighbours(run, layer, undetermined):
     answer = _answer(run("recover", "w.npz", "v.npy", "--skip-bad-rows", "-o", "x.npy", "--json"))
-    assert [item["row"] for item in answer["bad_rows"]] == [33]
+    assert [item["row"] for item in answer["bad_rows"]] == [34]
     found = np.load("x.npy")
     assert np.isnan(found[33]).all()
     np.testing.assert_allclose(np.delete(found, 33, axis=0), np.delete(layer.clean, 33, axis=0), atol=1e-8)
@@ -349,11 +349,11 @@ def test_an_ambiguous_row_is_told_with_both_candidates(run, folder):
     result = run("recover", "w.npz", "v.npy", "--latent", "c.npy")
     assert result.exit_code == 0
     assert result.stderr.startswith("Warning: Two latent vectors explain row")
-    assert result.stderr.endswith(" 35 about equally well: the better one is used, --json has both.\n")
-    assert "1: row 35 (counted from 0)" in result.stdout
+    assert result.stderr.endswith(" row 36 about equally well: the better one is used, --json has both.\n")
+    assert "1: row 36" in result.stdout
     answer = _answer(run("recover", "w.npz", "v.npy", "--latent", "c.npy", "--json"))
     (told,) = answer["ambiguous"]
-    assert told["row"] == 35
+    assert told["row"] == 36
     np.testing.assert_allclose(sorted([told["latent"][0], told["rival"][0]]), [1.0, 2.0])
     assert told["latent"][0] == np.load("c.npy")[35, 0]
     assert len(answer["report"]["ambiguous_rows"]) == len(answer["warnings"]) == 1

@@ -29,6 +29,12 @@ def tiny(monkeypatch):
     return small
 
 
+@pytest.fixture
+def no_picture(monkeypatch):
+    """As without matplotlib: drawing takes longer than the tiny experiments."""
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+
+
 @pytest.mark.parametrize("name", catalogue.EXPERIMENTS)
 def test_reproduce_end_to_end(run, folder, tiny, name):
     result = run("reproduce", name, "--quick", "--output", "new/place", "--json")
@@ -43,7 +49,7 @@ def test_reproduce_end_to_end(run, folder, tiny, name):
     assert answer["trials_found"] == 0
 
 
-def test_the_checklist_is_printed_and_the_second_run_only_reads(run, folder, tiny):
+def test_the_checklist_is_printed_and_the_second_run_only_reads(run, folder, tiny, no_picture):
     first = run("reproduce", "wu2019-figure1", "--quick")
     assert first.exit_code == 0, first.stderr
     assert first.stdout.count("held") >= len(tiny["wu2019-figure1"].claims)
@@ -54,7 +60,7 @@ def test_the_checklist_is_printed_and_the_second_run_only_reads(run, folder, tin
     assert re.search(rf"0 trials in \d+ s, {trials} more were finished before\.", second.stdout)
 
 
-def test_an_interruption_says_how_to_go_on(run, folder, tiny, monkeypatch):
+def test_an_interruption_says_how_to_go_on(run, folder, tiny, no_picture, monkeypatch):
     whole = run("reproduce", "outliers-table1", "--quick", "--seed", "3", "--output", "whole")
     assert whole.exit_code == 0
     original, trials = runner._attempt, []
@@ -96,7 +102,7 @@ def test_an_interruption_before_the_first_trial_leaves_nothing(run, folder, tiny
     assert os.listdir(folder) == []
 
 
-def test_other_settings_start_over_with_a_warning(run, folder, tiny):
+def test_other_settings_start_over_with_a_warning(run, folder, tiny, no_picture):
     assert run("reproduce", "wu2019-figure1", "--quick", "--output", "place").exit_code == 0
     result = run("reproduce", "wu2019-figure1", "--quick", "--output", "place", "--seed", "1")
     assert result.exit_code == 0
@@ -119,7 +125,7 @@ def test_the_help_names_every_reproduction(run):
     assert NAMES.split(", ") == list(catalogue.EXPERIMENTS)
 
 
-def test_a_damaged_csv_is_refused(run, refused, folder, tiny):
+def test_a_damaged_csv_is_refused(run, refused, folder, tiny, no_picture):
     run("reproduce", "wu2019-figure1", "--quick", "--output", "place")
     path = folder / "place" / "wu2019-figure1-quick.csv"
     path.write_text(path.read_text() + "rows,1\n")
@@ -131,8 +137,7 @@ def test_a_folder_that_is_a_file_is_refused(run, refused, folder, tiny):
     assert "it is a file" in refused(run("reproduce", "wu2019-figure1", "--quick", "--output", "taken"))
 
 
-def test_without_matplotlib_the_picture_is_left_out(run, folder, tiny, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+def test_without_matplotlib_the_picture_is_left_out(run, folder, tiny, no_picture):
     result = run("reproduce", "wu2019-figure1", "--quick", "--output", "place")
     assert result.exit_code == 0, result.stderr
     assert 'The picture was left out. Pictures need matplotlib: pip install "unrelu[plot]".' in result.stdout

@@ -86,7 +86,7 @@ class TestEveryMethod:
     def test_bad_cells_are_named(self, name, table):
         bad = table.copy()
         bad[3, 2] = -1.0
-        with pytest.raises(InvalidDataError, match=r"column 2 \(1, first in row 3\)"):
+        with pytest.raises(InvalidDataError, match=r"column 2 \(1, first in row 3 \(the first is 0\)\)"):
             fit(name, bad)
         bad[3, 2] = np.inf
         with pytest.raises(InvalidDataError, match="infinite"):

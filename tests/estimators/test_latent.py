@@ -121,7 +121,7 @@ def test_doubtful_rows_are_named():
     v = np.concatenate([np.maximum(A @ c + b, 0.0), np.maximum(b - A @ c, 0.0)]) + 0.02 * rng.standard_normal(80)
     sure = np.tile(np.maximum(A @ c + b, 0.0), 2)
     recovery = ReLULatentRecovery(np.vstack([A, A]), np.tile(b, 2))
-    with pytest.warns(AmbiguousOptimumWarning, match="rows 1 ") as caught:
+    with pytest.warns(AmbiguousOptimumWarning, match=r" row 1 \(the first is 0\) ") as caught:
         recovery.recover(np.stack([sure, v, sure]))
     assert caught[0].filename == __file__
     assert [result.unambiguous for result in recovery.results_] == [True, False, True]
@@ -157,7 +157,9 @@ def with_bad_rows():
 def test_bad_rows_are_skipped_where_that_is_wanted(with_bad_rows, method):
     A, b, V = with_bad_rows
     recovery = ReLULatentRecovery(A, b, method)
-    with pytest.raises(InvalidDataError, match=r"of 70 rows cannot .* Row 1 is missing .* skip_bad_rows=True"):
+    with pytest.raises(
+        InvalidDataError, match=r"of 70 rows cannot .* Row 1 \(the first is 0\) is missing .* skip_bad_rows=True"
+    ):
         recovery.recover(V)
     results = recovery.recover(V, skip_bad_rows=True)
     bad = [1, 4, 5, 40] if method == "robust" else [1, 4, 40]
@@ -181,7 +183,9 @@ def test_rows_that_turn_out_to_be_undetermined_are_skipped_too(with_bad_rows):
     V = np.delete(V, [1, 4, 5, 40], axis=0)
     V[3, :7], V[3, 7:] = 5.0, np.nan
     recovery = ReLULatentRecovery(A, b)
-    with pytest.raises(InvalidDataError, match=r"1 of (the first \d+|66) rows cannot .* Row 3 is not determined"):
+    with pytest.raises(
+        InvalidDataError, match=r"1 of (the first \d+|66) rows cannot .* Row 3 \(the first is 0\) is not determined"
+    ):
         recovery.recover(V)
     assert recovery.recover(V, skip_bad_rows=True)[3] is None
     assert recovery.rows_.done.sum() == len(V) - 1
@@ -288,10 +292,14 @@ A, B, _, _, TABLE = table()
         (InvalidDataError, "v must be an array of numbers", lambda: recover_latent(A, B, ["a"] * 60)),
         (
             InvalidDataError,
-            "Row 1 is missing",
+            r"Row 1 \(the first is 0\) is missing",
             lambda: ReLULatentRecovery(A, B).transform([TABLE[0], np.full(60, np.nan)]),
         ),
-        (InvalidDataError, "Row 0 has no positive", lambda: ReLULatentRecovery(A, B).transform(-np.ones((2, 60)))),
+        (
+            InvalidDataError,
+            r"Row 0 \(the first is 0\) has no positive",
+            lambda: ReLULatentRecovery(A, B).transform(-np.ones((2, 60))),
+        ),
         (InvalidDataError, "no positive", lambda: recover_latent(A, B, np.ones(60), floor=1.0)),
         (InvalidParameterError, "d x k", lambda: recover_latent(A[:, 0], B, TABLE[0])),
         (InvalidParameterError, "d x k", lambda: recover_latent(A[:, :0], B, TABLE[0])),

@@ -310,14 +310,17 @@ def with_column(table, values):
         (lambda x: with_column(x, np.nan), "No value at all in column 1"),
         (
             lambda x: with_column(x, np.where(np.arange(len(x)) == 5, np.inf, x[:, 1])),
-            r"column 1 \(1, first in row 5\)",
+            r"column 1 \(1, first in row 5 \(the first is 0\)\)",
         ),
         (lambda x: with_column(x, np.where(np.arange(len(x)) == 5, -np.inf, x[:, 1])), "infinite"),
         (lambda x: with_column(x, -1.0), r"3,000 values are below the floor 0.*floor=-1"),
         (lambda x: with_column(x, 0.0), "Never above its floor in 3,000 rows: column 1"),
         (lambda x: x * 1e300, "beyond 1e\\+140"),
         (lambda x: x * 1e-300, "too small to square"),
-        (lambda x: with_column(x.astype(object), "trace"), "Row 0, column 1: 'trace' is not a number"),
+        (
+            lambda x: with_column(x.astype(object), "trace"),
+            r"Row 0 \(the first is 0\), column 1: 'trace' is not a number",
+        ),
         (lambda x: with_column(x, np.where(np.arange(len(x)) == 0, 1.0, np.nan)), "Only 1 sample"),
     ],
     ids=[

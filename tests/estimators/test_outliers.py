@@ -24,12 +24,20 @@ REFUSED = {
     "check_outliers_fit_predict": NEGATIVE,
     "check_outliers_train": NEGATIVE,
     "check_sample_weight_equivalence_on_dense_data": "feeds 15 rows of 30 columns, too few to tell outliers by",
+    "check_sample_weight_equivalence_on_sparse_data": "feeds 15 rows of 30 columns, too few to tell outliers by",
 }
 
 
-@parametrize_with_checks([FloorOutlierDetector()], expected_failed_checks=lambda estimator: REFUSED)
+@parametrize_with_checks([FloorOutlierDetector("one_pass")], expected_failed_checks=lambda estimator: REFUSED)
 @pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow  # the same laws; the robust fit takes ten times as long
+@parametrize_with_checks([FloorOutlierDetector()], expected_failed_checks=lambda estimator: REFUSED)
+@pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
+def test_scikit_learn_checks_of_the_robust_fit(estimator, check):
     check(estimator)
 
 
@@ -245,7 +253,9 @@ def test_frames_give_names_and_must_keep_them(table):
         detector.predict(frame[["Pb", "As", "Cd", "Hg"]])
     frame.loc[6, "Cd"] = -1.0
     for judge in (detector.predict, detector.p_values, detector.cell_residuals):
-        with pytest.raises(InvalidDataError, match=r"below the floor 0, in column 2 \('Cd'\) \(1, first in row 6\)"):
+        with pytest.raises(
+            InvalidDataError, match=r"below the floor 0, in column 2 \('Cd'\) \(1, first in row 6 \(the first is 0\)\)"
+        ):
             judge(frame)
 
 
@@ -254,7 +264,7 @@ def test_infinite_cells_are_named(detector, table, bad):
     X = table[:100].copy()
     X[42, 1] = bad
     for judge in (detector.predict, detector.score_samples, detector.cell_residuals):
-        with pytest.raises(InvalidDataError, match=r"column 1 \(1, first in row 42\)"):
+        with pytest.raises(InvalidDataError, match=r"column 1 \(1, first in row 42 \(the first is 0\)\)"):
             judge(X)
 
 

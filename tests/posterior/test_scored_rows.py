@@ -49,7 +49,7 @@ def test_cells_out_of_place_are_named_and_nothing_is_computed_from_them(table):
         assert values.min() >= 0.0
         return values.sum(axis=1)
 
-    with pytest.raises(InvalidDataError, match=r"column 1 \('Pb'\) \(1, first in row 13\)"):
+    with pytest.raises(InvalidDataError, match=r"column 1 \('Pb'\) \(1, first in row 13 \(the first is 0\)\)"):
         scored_rows(ArraySamples(bad, feature_names=["As", "Pb", "Cd"], block_rows=7), score, FLOORS)
 
 

@@ -54,7 +54,7 @@ def test_the_cells_are_those_of_the_strangest_rows():
     assert norm(0.0) == pytest.approx(0.5)  # neither red nor blue
     assert norm.vmax >= np.nanmax(np.abs(result.strangeness))
     assert [label.get_text() for label in cells.get_xticklabels()] == list(result.names)
-    assert [label.get_text() for label in cells.get_yticklabels()] == ["0", "1", "2", "3", "4", "5"]
+    assert [label.get_text() for label in cells.get_yticklabels()] == ["1", "2", "3", "4", "5", "6"]
     assert cells.yaxis_inverted()  # the strangest row on top
 
 

@@ -19,10 +19,9 @@ from unrelu.robust.components import (
     bins,
     column_edges,
     gaussian_from,
-    shrinkage,
-    shrunken,
 )
 from unrelu.robust.table import prior_record
+from unrelu.shrinkage import error_share, shrunken
 
 MODEL = RectifiedGaussian([0.3, -0.5, 1.0], [[1.0, 0.5, 0.2], [0.5, 1.5, -0.3], [0.2, -0.3, 0.8]])
 
@@ -254,19 +253,19 @@ class TestShrinkage:
         for _ in range(50):
             r = np.tanh(rng.standard_normal((4, 4)))
             r = np.triu(r, 1) + np.triu(r, 1).T + np.eye(4)
-            assert 0.0 <= shrinkage(r, np.full((4, 4), rng.gamma(0.3))) <= 1.0
+            assert 0.0 <= error_share(r, np.full((4, 4), rng.gamma(0.3))) <= 1.0
 
     def test_of_exact_correlations_is_nothing(self):
         r = np.array([[1.0, 0.5], [0.5, 1.0]])
-        assert shrinkage(r, np.full((2, 2), 1e-6)) < 1e-11
-        assert shrinkage(np.eye(3), np.zeros((3, 3))) == 0.0
+        assert error_share(r, np.full((2, 2), 1e-6)) < 1e-11
+        assert error_share(np.eye(3), np.zeros((3, 3))) == 0.0
 
     def test_of_pure_sampling_error_is_everything(self):
         """Independent columns: the squares of the estimated correlations are their standard errors', on average."""
         x = np.abs(np.random.default_rng(0).standard_normal((500, 12)))
         learner = RectifiedGaussianLearner().fit(x)
         pairs = 12 * 11 / 2
-        got = shrinkage(learner.correlation_, learner.correlation_stderr_)
+        got = error_share(learner.correlation_, learner.correlation_stderr_)
         assert got > 1.0 / (1.0 + 5.0 * np.sqrt(2.0 / pairs))  # sum r^2 / sum se^2 is chi-square(66)/66
 
     def test_few_rows_are_shrunken_more(self, table, setting):

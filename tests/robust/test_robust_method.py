@@ -140,9 +140,9 @@ def test_a_far_row_does_not_hide_other_outliers(value):
 
 
 def test_more_rows_than_the_sample_on_which_the_mixture_is_chosen():
-    x, outlier = contaminated("near", 0.2, n=30_000)
+    x, outlier = contaminated("near", 0.2, n=21_000)
     learner, oracle = fit(x), one_pass(x[~outlier])
-    assert learner.row_weights_.shape == (30_000,)
+    assert learner.row_weights_.shape == (21_000,)
     # Overlapping rows are told apart by their probabilities only, which costs some of the information.
     assert distance(learner, oracle) < 3.0
     assert learner.row_weights_[outlier].mean() < 0.1
@@ -225,7 +225,7 @@ def test_a_clear_majority_needs_no_warning():
 
 def test_rows_of_no_model_at_all():
     """Every row an outlier of its own kind: numbers come out, and a warning says that they are no majority's."""
-    x = np.maximum(np.random.default_rng(0).standard_cauchy((1500, D)), 0.0)
+    x = np.maximum(np.random.default_rng(0).standard_cauchy((600, D)), 0.0)
     with pytest.warns(AmbiguousMajorityWarning):
         learner = fit(x)
     assert np.isfinite(learner.covariance_).all()
@@ -245,8 +245,7 @@ def test_the_same_seed_gives_the_same_model(near):
 def test_other_seeds_agree(near):
     """They start elsewhere, and simulate other rows, but a settled mixture is the same: .15 standard errors each."""
     x, _, learner = near
-    for seed in (1, 2):
-        assert distance(fit(x, method="robust", random_state=seed), learner) < 0.5
+    assert distance(fit(x, method="robust", random_state=1), learner) < 0.5
 
 
 def test_blocks_and_files_do_not_matter(near, tmp_path):

@@ -50,7 +50,9 @@ class TestCheckTable:
 
     def test_more_than_half_of_the_rows_identical(self, table):
         table[400:901] = [1.0, 2.0, 3.0]
-        with pytest.raises(InvalidDataError, match=r"50% of the rows are identical \(row 400 is the first\)"):
+        with pytest.raises(
+            InvalidDataError, match=r"50% of the rows are identical, such as row 400 \(the first is 0\)"
+        ):
             check_table(sample_of(table), ASSUMPTIONS, None)
         table[400] = [9.0, 9.0, 9.0]  # exactly half is an atom
         check_table(sample_of(table), ASSUMPTIONS, None)
@@ -82,7 +84,7 @@ class TestCheckTable:
 
     def test_bad_cells_come_first(self, table):
         table[3, 1] = -1.0
-        with pytest.raises(InvalidDataError, match=r"column 1 \('b'\) \(1, first in row 3\)"):
+        with pytest.raises(InvalidDataError, match=r"column 1 \('b'\) \(1, first in row 3 \(the first is 0\)\)"):
             check_table(sample_of(table[:5]), ASSUMPTIONS, ("a", "b", "c"))
 
     def test_a_tolerance_makes_small_values_floored(self, table):

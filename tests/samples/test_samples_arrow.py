@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
+from unrelu.contracts import CellLimits
 from unrelu.errors import InputFileError
 from unrelu.samples import open_samples
 
@@ -89,7 +90,8 @@ def test_other_columns_are_named_at_once_and_can_be_left_out(save, all_rows, col
     path = save(pa.table({"the site": column, "a": [1.0, 2.0]}))
     with pytest.raises(InputFileError, match=said):
         open_samples(path)
-    assert refusal(path).endswith("Leave it out with drop='the site'.")
+    assert "Leave it out with drop='the site'" in refusal(path)
+    assert ("id='the site'" in refusal(path)) == ("list" not in said)
     np.testing.assert_array_equal(all_rows(open_samples(path, drop="the site")), [[1], [2]])
 
 
@@ -154,3 +156,17 @@ def test_arrow_stream(tmp_path, table, all_rows):
     samples = open_samples(tmp_path / "x.arrow", columns=["c", "a"])
     assert samples.n_rows == 1100
     np.testing.assert_array_equal(all_rows(samples), table[:, [2, 0]])
+
+
+def test_text_columns_hold_limits_and_words_as_those_of_csv(save, all_rows):
+    data = pa.table({"site": ["u", "v", "w"], "As": ["0.5", "<0.25", "ND"], "Pb": [1.0, None, 2.0]})
+    samples = open_samples(save(data), id="site")
+    np.testing.assert_array_equal(all_rows(samples), [[0.5, 1], [0.25, np.nan], [np.nan, 2]])
+    assert samples.limits == CellLimits(((0, 0.25),))
+    assert samples.notes == ["As: 1 cell <0.25 put at the floor 0.25, 1 cell 'ND' read as missing"]
+    assert samples.ids() == {"site": ["u", "v", "w"]}
+
+
+def test_dates_are_kept_as_text(save):
+    data = pa.table({"day": pa.array([datetime.date(2020, 1, 31), None]), "a": [1.0, 2.0]})
+    assert open_samples(save(data), id="day").ids() == {"day": ["2020-01-31", ""]}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from unrelu.errors import InputFileError
 from unrelu.samples import open_samples
-from unrelu.samples.csv_diagnosis import is_missing, is_number
+from unrelu.samples.cells import read_cell
 
 NAN = np.nan
 
@@ -143,7 +143,8 @@ def test_any_block_size_gives_the_same_rows(block_rows):
 def test_text_in_a_number_column(written):
     rows = "".join(f"{i},{i}\n" for i in range(16))
     assert refusal(written(f"Pb,As\n{rows}1,abc\n1,def\n")) == (
-        "data.csv: row 17, column 'As': 'abc' is not a number. Fix the cell, or leave the column out with drop='As'."
+        "data.csv: row 17 (line 18), column 'As': 'abc' is not a number. Fix it, leave the column out with drop='As',"
+        " or keep it as text with id='As'."
     )
 
 
@@ -152,36 +153,28 @@ def test_text_far_down_is_found_after_good_blocks(written):
     path = written(f"a,b c\n{rows}1;5,2\n7,x\n")
     assert os.path.getsize(path) > 2**21
     said = refusal(path)
-    assert said.startswith("data.csv: row 200001, column 'a': '1;5' is not a number.")
-    assert "row 200002, column 'b c': 'x'" in refusal(path, drop="a")
-    assert refusal(path, drop="a").endswith("drop='b c'.")
+    assert said.startswith("data.csv: row 200,001 (line 200,002), column 'a': '1;5' is not a number.")
+    assert "row 200,002 (line 200,003), column 'b c': 'x'" in refusal(path, drop="a")
+    assert "drop='b c'" in refusal(path, drop="a")
 
 
-@pytest.mark.parametrize("cell", ['"1,000"', "1_000", "0x10", "12%", "1e", "one", "true", "- 5", "١"])
+@pytest.mark.parametrize("cell", ["1_000", '"1,00,000"', '"0,5 "', "0x10", "12%", "1e", "one", "true", "- 5", "١"])
 def test_what_is_no_number(written, cell):
-    assert "row 1, column 'b'" in refusal(written(f"a,b\n1,{cell}\n"))
-
-
-@pytest.mark.parametrize("cell", ["<0.25", "< 0.25", " <.5"])
-def test_below_a_detection_limit(written, cell):
-    assert refusal(written(f"As,Pb\n1,2\n1,{cell}\n")) == (
-        f"data.csv: row 2, column 'Pb': {cell!r} is not a number: "
-        "replace it by the limit itself and pass that limit as the floor."
-    )
+    assert "row 1 (line 2), column 'b'" in refusal(written(f"a,b\n1.5,{cell}\n"))
 
 
 def test_text_where_columns_have_no_names(written):
     said = refusal(written("1,2\n3,x\n"))
-    assert "row 2, column number 1 (the first is 0): 'x' is not a number" in said
-    assert said.endswith("drop=1.")
+    assert "row 2 (line 2), column number 1 (the first is 0): 'x' is not a number" in said
+    assert said.endswith("drop=1, or keep it as text with id=1.")
     assert open_samples("data.csv", drop="1").n_features == 1
 
 
 @pytest.mark.parametrize(("row", "n"), [("5", "1 cell"), ("5,6,7", "3 cells")])
 def test_ragged_row(written, row, n):
     said = refusal(written(f"a,b\n1,2\n\n{row}\n3,4\n"))
-    assert said == f"data.csv: row 2 has {n}, but the header has 2. Give all rows as many cells."
-    assert "row 2 has" in refusal(written(f"1,2\n{row}\n"))
+    assert said == f"data.csv: row 2 (line 4) has {n}, but the header has 2. Give all rows as many cells."
+    assert "row 2 (line 2) has" in refusal(written(f"1,2\n{row}\n"))
 
 
 @pytest.mark.parametrize(
@@ -195,10 +188,6 @@ def test_ragged_row(written, row, n):
         (",a\n0,1\n", "column 1 from the left has no name (is it a row index?)"),
         ("a,\n0,\n", "drop='column 2'"),
         ("µ\n1\n".encode("latin-1"), "the header is not UTF-8 text"),
-        ("a,b\n1,2\n".encode("utf-16"), "the header is not UTF-8 text"),
-        ("a;b\n1;2\n", "separated by semicolons: save the file with commas"),
-        ("a;b\n1,5;2,5\n", "separated by semicolons: save the file with commas"),
-        ("a\tb\n1\t2\n", "separated by tabs"),
         ('a,b\n1,"2\n' + "3,4\n" * 50_000, "Is a quotation mark not closed?"),
     ],
 )
@@ -225,11 +214,11 @@ def test_the_diagnosis_and_the_reader_agree_on_what_a_number_is(cell):
         path = os.path.join(folder, "x.csv")
         with open(path, "w") as stream:
             stream.write(f"a,b\n1,{cell}\n")
-        if is_number(cell) or is_missing(cell):
+        if read_cell(cell) is not None:
             (block,) = open_samples(path).blocks()
             assert block.values.shape == (1, 2)
         else:
-            assert "row 1, column 'b'" in refusal(path)
+            assert "row 1 (line 2), column 'b'" in refusal(path)
 
 
 # --- standard input -----------------------------------------------------------------------------

@@ -195,9 +195,9 @@ def test_single_floats_only_if_all_files_are(folder, all_rows):
         ([], "No file given. Name at least one, or - for csv on standard input."),
         ("sub", "sub: is a folder. Name the files in it, such as sub/*.parquet."),
         (
-            "x.xlsx",
-            "x.xlsx: unknown kind of file. Known are .csv, .csv.gz, .tsv, .tsv.gz, .parquet, .feather, "
-            ".arrow, .npy, .npz.",
+            "x.sqlite",
+            "x.sqlite: unknown kind of file. Known are .csv, .csv.gz, .csv.bz2, .csv.zst, .csv.zip, .tsv, .tsv.gz, "
+            ".tsv.bz2, .tsv.zst, .tsv.zip, .zip, .xlsx, .parquet, .feather, .arrow, .npy, .npz.",
         ),
         ("nowhere*.csv", "nowhere.csv: cannot be read (No such file or directory)."),
     ],
@@ -205,7 +205,7 @@ def test_single_floats_only_if_all_files_are(folder, all_rows):
 def test_paths_that_lead_nowhere(folder, paths, said):
     np.save("x.npy", np.zeros((1, 2)))
     (folder / "sub").mkdir()
-    (folder / "x.xlsx").write_text("x")
+    (folder / "x.sqlite").write_text("x")
     (folder / "nowhere.csv").symlink_to("gone.csv")
     assert refusal(paths) == said
 

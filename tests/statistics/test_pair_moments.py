@@ -115,6 +115,7 @@ def test_screening_names_rows_across_blocks():
     question = PairMomentsQuestion((0.0, 0.0), (0.0, 0.0))
     merged = question(Block(x[:20], 0)).merge(question(Block(x[20:], 20)))
     with pytest.raises(
-        InvalidDataError, match=r"2 values are below the floor 0, in column 1 \('b'\) \(2, first in row 4\)"
+        InvalidDataError,
+        match=r"2 values are below the floor 0, in column 1 \('b'\) \(2, first in row 4 \(the first is 0\)\)",
     ):
         merged.screening.check(Assumptions((0.0, 0.0)), ("a", "b"))

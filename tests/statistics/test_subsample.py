@@ -112,7 +112,9 @@ def test_screening_is_of_all_rows_and_names_them():
     ask = question(5)
     merged = ask(Block(x[:100], 0)).merge(ask(Block(x[100:], 100)))
     assert not {7, 250} & set(merged.rows.tolist())  # found without having been sampled
-    with pytest.raises(InvalidDataError, match=r"2 values are below the floor 0, in column 2 \(2, first in row 7\)"):
+    with pytest.raises(
+        InvalidDataError, match=r"2 values are below the floor 0, in column 2 \(2, first in row 7 \(the first is 0\)\)"
+    ):
         merged.screening.check(Assumptions((0.0,) * D), None)
 
 

@@ -50,8 +50,7 @@ def factor(
     max_iter: Annotated[int, typer.Option("--max-iter", min=1, help="Most iterations of this run.")] = 500,
     floor: options.FloorOption = ["0.0"],  # noqa: B006 - typer copies it
     floor_tolerance: options.ToleranceOption = 0.0,
-    columns: options.ColumnsOption = None,
-    drop: options.DropOption = None,
+    reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[Path, options.output_option("The factors file to write.")] = Path("factors.npz"),
     hidden: Annotated[
         Path | None,
@@ -74,14 +73,15 @@ def factor(
     """
     job = Job(
         Output("factors", output, "Factors"),
-        Output("hidden", hidden, "T", "table"),
-        Output("latent", latent, "Latent vectors", "table"),
+        Output("hidden", hidden, "T", reading.table_kind),
+        Output("latent", latent, "Latent vectors", reading.table_kind),
         Output("state", state, kind="kept"),
         Output("picture", picture, "Picture", "picture"),
         tables=paths,
     )
     count = options.number_or_auto("--components", components)
-    from unrelu import samples
+    from unrelu.cli.inputs import ids_of, opened
+    from unrelu.cli.outputs import write_rows
     from unrelu.estimators import ReLUMatrixRecovery
     from unrelu.report.factor_picture import FactorResult, factor_picture
     from unrelu.report.factor_summary import component_names
@@ -89,14 +89,14 @@ def factor(
     recovery = ReLUMatrixRecovery(
         count, method, gauge, floor_tolerance=floor_tolerance, tol=tol, max_iter=max_iter, random_state=seed
     )
-    table = samples.open_samples(paths, columns=options.listed_items(columns), drop=options.listed_items(drop))
+    table = job.reads(opened(paths, reading, floor if floor != ["0.0"] else None))
     recovery.set_params(floor=options.limits("--floor", floor))
     with job.watch() as watch:
         recovery.watched_by(watch).fit(table, state=state)
     job.write(
         factors=recovery.save,
-        hidden=lambda path: samples.write_table(path, _hidden_blocks(recovery), table.feature_names),
-        latent=lambda path: samples.write_table(path, recovery.latent_, component_names(recovery.n_components_)),
+        hidden=lambda path: write_rows(path, _hidden_blocks(recovery), table.feature_names, ids_of(table)),
+        latent=lambda path: write_rows(path, recovery.latent_, component_names(recovery.n_components_), ids_of(table)),
         picture=lambda: factor_picture(FactorResult.of(recovery, table)),
     )
     return _answer(job, recovery, state)

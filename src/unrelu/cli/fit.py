@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,11 +33,22 @@ def fit(
     nonnegative_bias: Annotated[
         bool, typer.Option("--nonnegative-bias", help="Assume that no bias is below its floor.")
     ] = False,
+    stderr: Annotated[
+        str,
+        typer.Option(
+            "--stderr",
+            metavar="KIND",
+            help="Standard errors: model, or jackknife (over groups of rows: right also where the model is not).",
+        ),
+    ] = "model",
+    groups: Annotated[
+        str | None,
+        typer.Option("--groups", metavar="COLUMN", help="The column of labels whose rows a jackknife keeps together."),
+    ] = None,
     floor: options.FloorOption = ["0.0"],  # noqa: B006 - typer copies it
     ceiling: options.CeilingOption = None,
     floor_tolerance: options.ToleranceOption = 0.0,
-    columns: options.ColumnsOption = None,
-    drop: options.DropOption = None,
+    reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[Path, options.output_option("The model file to write.")] = Path("model.npz"),
     picture: Annotated[Path | None, options.picture_option("the model")] = None,
     seed: Annotated[int, options.seed_option("Seed of the methods that draw.")] = 0,
@@ -48,12 +59,15 @@ def fit(
     Every column is x = max(y, floor) of a normal y. Cells may be missing; cells below the floor are an error.
     """
     job = Job(Output("model", output, "Model"), Output("picture", picture, "Picture", "picture"), tables=paths)
-    from unrelu import samples
+    from unrelu.cli.inputs import opened
     from unrelu.estimators import RectifiedGaussianLearner
     from unrelu.report.model_picture import model_picture
     from unrelu.report.quantiles import worst_columns
 
-    rows = samples.open_samples(paths, columns=options.listed_items(columns), drop=options.listed_items(drop))
+    # A column of labels may be text, which no table of features holds; one that is asked for as a feature is refused.
+    labels = [groups] if groups is not None and groups not in reading.columns else []
+    others = replace(reading, drop=[*reading.drop, *labels])
+    rows = job.reads(opened(paths, others, floor if floor != ["0.0"] else None))
     learner = RectifiedGaussianLearner(
         method,
         floor=options.limits("--floor", floor),
@@ -62,10 +76,11 @@ def fit(
         n_components=components,
         floor_tolerance=floor_tolerance,
         random_state=seed,
+        stderr=stderr,
     )
     with job.watch() as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore", DoubtfulTableWarning)  # the answer has them in one table
-        learner.watched_by(watch).fit(rows)
+        learner.watched_by(watch).fit(rows, groups=groups)
     law = learner.distribution_
     job.write(
         model=partial(law.save, details=_details(learner, paths)),
@@ -101,10 +116,18 @@ def _answer(job: Job, learner: RectifiedGaussianLearner) -> Answer | None:
         f" ({report.share_floored:.1%} of the values at the floor{missing}).",
         *_kept_rows(report),
         *((doubt_line(report.doubts), doubt_table(report.doubts, names, one_line)) if report.doubts else ()),
+        *_kind_of_errors(report),
         column_table(columns),
         *([correlation_table(strongest)] if strongest else []),
     ]
     return job.answer(facts, shown)
+
+
+def _kind_of_errors(report: LearningReport) -> list[str]:
+    """Which standard errors, unless they are the model's."""
+    if report.stderr_degrees is None:
+        return []
+    return [f"Standard errors: by a {report.stderr} over {report.stderr_degrees + 1} groups of rows."]
 
 
 def _kept_rows(report: LearningReport) -> list[str]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from unrelu.cli.progress import Meter
+    from unrelu.contracts import Samples
 
 STDOUT = Path("-")
 
@@ -67,6 +68,7 @@ class Job:
         self._outputs = {output.name: output for output in outputs if output.path is not None}
         self._names = [output.name for output in outputs]
         self._left_out = ""
+        self._table: Samples | None = None
         inputs: list[str | Path] = [path for path in files if path is not None]
         if tables:
             from unrelu.samples.files import files_of
@@ -96,6 +98,15 @@ class Job:
     def files(self) -> dict[str, Path | None]:
         """Every output's path by its name; None where it is not wanted, or was left out."""
         return {name: self._outputs[name].path if name in self._outputs else None for name in self._names}
+
+    def reads(self, table: Samples) -> Samples:
+        """The table itself; the answer tells what its text cells were read as."""
+        self._table = table
+        return table
+
+    @property
+    def _notes(self) -> list[str]:
+        return list(getattr(self._table, "notes", ()))
 
     @contextmanager
     def watch(self) -> Iterator[Meter]:
@@ -141,7 +152,12 @@ class Job:
         """The answer: what was found, and which files were written; nothing if rows went to standard output."""
         if self.to_stdout:
             return None
+        from unrelu.validation import listed
+
         told = [f"{each.called} written to {each.path}" for each in self._outputs.values() if each.called]
         left_out = [self._left_out] if self._left_out else []
         every = {**self.files, "seconds": round(self.seconds, 3), **facts}
-        return Answer(every, [*shown, *told, *left_out, *last])
+        if not self._notes:
+            return Answer(every, [*shown, *told, *left_out, *last])
+        read = f"Text in cells: {listed(self._notes, most=8)}."
+        return Answer({**every, "text_cells": self._notes}, [*shown[:1], read, *shown[1:], *told, *left_out, *last])

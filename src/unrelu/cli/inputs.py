@@ -1,4 +1,4 @@
-"""What commands are given besides a table: models, and the columns of a model found in a table."""
+"""What commands are given: tables, models, and the columns of a model found in a table."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from unrelu import samples, storage
+from unrelu.cli.options import TableOptions
+from unrelu.cli.wording import ROW_LABEL
 from unrelu.contracts import Samples
 from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InputFileError, InvalidParameterError, ModelFileError
+from unrelu.samples import SparseSamples
+from unrelu.samples.files import FileSamples, column_names
 from unrelu.validation import listed, suggestion
 
 
@@ -24,23 +28,40 @@ def law_in(path: Path) -> RectifiedGaussian:
     return law
 
 
+def opened(paths: list[str], reading: TableOptions, floor: Sequence[str] | None = None) -> Samples:
+    """The table; messages about its rows will tell their lines."""
+    return _known(samples.open_samples(paths, **reading.chosen(floor)))
+
+
+def ids_of(table: Samples) -> dict[str, list[str]]:
+    """The columns that are kept as text, by name."""
+    return table.ids() if isinstance(table, FileSamples) else {}
+
+
 def matched_table(
-    file: Path, names: Sequence[str] | None, n_columns: int, paths: list[str], keep: list[str], drop: list[str]
+    file: Path, names: Sequence[str] | None, n_columns: int, paths: list[str], reading: TableOptions
 ) -> tuple[Samples, list[int]]:
     """The table, and which of a file's columns are in it: by name where both have names, by position elsewhere."""
-    if names is not None and _has_names(paths):
-        wanted = _wanted(file, names, keep, drop)
+    if names is not None and _has_names(paths, reading):
+        wanted = _wanted(file, names, reading.columns, reading.drop)
         try:
-            return samples.open_samples(paths, columns=wanted), [names.index(name) for name in wanted]
+            table = samples.open_samples(paths, **reading.chosen(columns=wanted))
+            return _known(table), [names.index(name) for name in wanted]
         except InputFileError as error:
             raise InputFileError(f"{error} {file} speaks of {listed(names, most=8)}.") from error
-    table = samples.open_samples(paths, columns=keep, drop=drop)
+    table = samples.open_samples(paths, **reading.chosen())
     if table.n_features != n_columns:
         raise InvalidParameterError(
             f"{file} is of {n_columns:,} columns, the table has {table.n_features:,}: choose the same ones, in the same"
             " order, with columns= or drop=."
         )
-    return table, list(range(n_columns))
+    return _known(table), list(range(n_columns))
+
+
+def _known(table: FileSamples | SparseSamples) -> Samples:
+    if isinstance(table, FileSamples):
+        ROW_LABEL.set(table.row_label)
+    return table
 
 
 def _wanted(file: Path, names: Sequence[str], keep: list[str], drop: list[str]) -> list[str]:
@@ -54,9 +75,9 @@ def _wanted(file: Path, names: Sequence[str], keep: list[str], drop: list[str]) 
     return wanted
 
 
-def _has_names(paths: list[str]) -> bool:
+def _has_names(paths: list[str], reading: TableOptions) -> bool:
     """Whether the tables' columns have names; True also where that cannot be asked twice, as of standard input."""
     try:
-        return "-" in paths or samples.open_samples(paths, columns=[0]).feature_names is not None
+        return "-" in paths or column_names(paths, reading.header) is not None
     except InputFileError:
-        return True  # its first column cannot be read: whoever reads it will say why
+        return True  # it cannot be read: whoever reads it will say why

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +16,7 @@ from unrelu.errors import InvalidParameterError
 
 def tables(what: str = "Tables", more: str = "") -> Any:
     """The argument that names tables."""
-    kinds = "csv, tsv, parquet, feather, npy, npz, scipy's sparse npz"
+    kinds = "csv, tsv, also as gz, bz2, zst or zip; xlsx, parquet, feather, npy, npz, scipy's sparse npz"
     return typer.Argument(help=f"{what} ({kinds}), globs of them, or - for csv on stdin.{more}", metavar="PATHS")
 
 
@@ -47,11 +49,6 @@ def ceiling_option() -> Any:
     )
 
 
-def columns_option(default: str = "all") -> Any:
-    """The columns to use."""
-    return typer.Option("--columns", metavar="NAMES", help=f"Columns to use, as a,b,c; {default} by default.")
-
-
 def picture_option(what: str) -> Any:
     """A picture of what a command finds."""
     return typer.Option("--picture", help=f"Also draw {what}: a png, svg or pdf file.")
@@ -66,10 +63,109 @@ CeilingOption = Annotated[list[str] | None, ceiling_option()]
 ToleranceOption = Annotated[
     float, typer.Option("--floor-tolerance", min=0.0, help="Values this close to the floor count as floored.")
 ]
-ColumnsOption = Annotated[list[str] | None, columns_option()]
-DropOption = Annotated[
-    list[str] | None, typer.Option("--drop", metavar="NAMES", help="Columns to leave out, as a,b,c.")
-]
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """How tables are read. A command that has a parameter ``reading`` has all of these options, each once."""
+
+    columns: list[str] = field(default_factory=list)
+    drop: list[str] = field(default_factory=list)
+    id: list[str] = field(default_factory=list)
+    header: bool | None = None
+    decimal: str | None = None
+    limits: str | None = None
+    nondetect: str | None = None
+    sheet: str | None = None
+
+    @property
+    def table_kind(self) -> str:
+        """The kind of a table that is written: one with ids holds text as well."""
+        return "columns" if self.id else "table"
+
+    def chosen(self, floor: Sequence[str] | None = None, columns: list[str] | None = None) -> dict[str, Any]:
+        """The parameters of open_samples; columns may be chosen by what is in a model."""
+        keep = {"columns": columns} if columns is not None else {"columns": self.columns, "drop": self.drop}
+        return {
+            **keep,
+            "id": self.id,
+            "header": self.header,
+            "decimal": self.decimal,
+            "limits": self.limits,
+            "nondetect": _nondetect(self.nondetect, floor),
+            "sheet": self.sheet,
+        }
+
+
+EVERYTHING = TableOptions()
+_READING: dict[str, Any] = {
+    "columns": Annotated[
+        list[str] | None,
+        typer.Option("--columns", metavar="NAMES", help="Columns to use, as a,b,c; all (or the model's) by default."),
+    ],
+    "drop": Annotated[
+        list[str] | None, typer.Option("--drop", metavar="NAMES", help="Columns to leave out, as a,b,c.")
+    ],
+    "id": Annotated[
+        list[str] | None,
+        typer.Option("--id", metavar="NAMES", help="Columns to keep as text (names, dates): they go into every table."),
+    ],
+    "header": Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether the first line names the columns; told from the file."),
+    ],
+    "decimal": Annotated[
+        str | None, typer.Option("--decimal", metavar=".|,", help="The decimal mark of text; told from the file.")
+    ],
+    "limits": Annotated[
+        str | None,
+        typer.Option(
+            "--limits",
+            metavar="one|highest|missing",
+            help="Cells such as <0.25 or >100: a column's one limit is its floor (or ceiling); highest: the column is"
+            " cut at its highest; missing: such cells are missing.",
+        ),
+    ],
+    "nondetect": Annotated[
+        str | None,
+        typer.Option(
+            "--nondetect",
+            metavar="missing|floor",
+            help="Cells such as ND, n.d., BDL or <LOD: missing, or at the column's floor (its limit, that of --floor,"
+            " or its smallest number).",
+        ),
+    ],
+    "sheet": Annotated[str | None, typer.Option("--sheet", help="The sheet of an Excel file; the first by default.")],
+}
+
+
+def spelled_out(signature: inspect.Signature) -> inspect.Signature:
+    """The signature of a command, with the options that its parameter ``reading`` stands for."""
+    parameters = []
+    for each in signature.parameters.values():
+        if each.name != "reading":
+            parameters.append(each)
+            continue
+        for name, option in _READING.items():
+            parameters.append(each.replace(name=name, annotation=option, default=None))
+    return signature.replace(parameters=parameters)
+
+
+def gathered(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a command that has a parameter ``reading``."""
+    given = {name: arguments[name] for name in _READING}
+    lists = {name: listed_items(given[name]) for name in ("columns", "drop", "id")}
+    others = {name: value for name, value in arguments.items() if name not in _READING}
+    return {**others, "reading": TableOptions(**{**given, **lists})}
+
+
+def _nondetect(text: str | None, floor: Sequence[str] | None) -> Any:
+    """With --nondetect floor, cells that were not detected are at the floors that --floor gives, if it gives any."""
+    items = listed_items(floor) if text == "floor" else []
+    own = dict(item.rpartition("=")[::2] for item in items if "=" in item)
+    numbers = {name.strip(): float(value) for name, value in own.items() if _is_number(value)}
+    others = [float(item) for item in items if "=" not in item and _is_number(item)]
+    return numbers or (others[0] if others else text)
 
 
 def listed_items(texts: Sequence[str] | None) -> list[str]:
@@ -103,6 +199,13 @@ def limits(option: str, texts: Sequence[str]) -> Any:
     if not own:
         return others[0] if others else None
     return {**own, "*": others[0]} if others else own
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _limit(option: str, text: str, item: str) -> float | str | None:

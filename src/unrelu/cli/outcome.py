@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import logging
 import math
@@ -14,11 +15,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec, cast
 
 import typer
 
-from unrelu.cli.wording import one_line
+from unrelu.cli import options
+from unrelu.cli.wording import ROW_LABEL, one_line
 from unrelu.errors import OutputError, UnreluError, UnreluWarning
 
 if TYPE_CHECKING:
@@ -48,10 +50,14 @@ def command(says: Mapping[str, str] | None = None) -> Callable[[Callable[P, Answ
     def decorated(body: Callable[P, Answer | None]) -> Callable[P, None]:
         @functools.wraps(body)
         def run(*args: P.args, **kwargs: P.kwargs) -> None:
-            code = _conduct(lambda: body(*args, **kwargs), bool(kwargs.get("as_json", False)), words)
+            given: dict[str, Any] = options.gathered(kwargs) if reads_tables else kwargs
+            code = _conduct(lambda: cast(Any, body)(*args, **given), bool(kwargs.get("as_json", False)), words)
             if code:
                 raise typer.Exit(code)
 
+        signature = inspect.signature(body, eval_str=True)
+        reads_tables = "reading" in signature.parameters
+        cast(Any, run).__signature__ = options.spelled_out(signature)
         return run
 
     return decorated
@@ -59,6 +65,7 @@ def command(says: Mapping[str, str] | None = None) -> Callable[[Callable[P, Answ
 
 def _conduct(body: Callable[[], Answer | None], as_json: bool, words: Words) -> int:
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its font cache
+    ROW_LABEL.set(None)
     notes: list[str] = []
     code, line = 0, ""
     try:

@@ -1,13 +1,17 @@
-"""Outputs checked before the long work, with the words that writing itself would use."""
+"""Outputs checked before the long work, with the words that writing itself would use; rows written with their ids."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from unrelu.errors import OutputError
+
+if TYPE_CHECKING:
+    from unrelu.contracts import FloatArray
 
 
 class _Tried(Exception):
@@ -54,3 +58,33 @@ def output_folder(folder: Path) -> Iterator[None]:
             with suppress(OSError):
                 folder.rmdir()
         raise
+
+
+def write_rows(
+    path: Path,
+    values: FloatArray | Iterable[FloatArray],
+    names: Sequence[str] | None,
+    ids: Mapping[str, Sequence[str]],
+) -> None:
+    """Write a table, its rows or blocks of them, with the columns that are kept as text before its own."""
+    import numpy as np
+
+    from unrelu.samples.columns import names_or_numbers
+    from unrelu.samples.tables import write_columns, write_table
+
+    if not ids:
+        write_table(path, values, names)
+        return
+
+    def parts() -> Iterator[dict[str, Any]]:
+        import pyarrow as pa
+
+        first = 0
+        for block in [values] if isinstance(values, np.ndarray) else values:
+            texts = {name: list(cells[first : first + len(block)]) for name, cells in ids.items()}
+            labels = names_or_numbers(names, block.shape[1])
+            numbers = {label: pa.array(block[:, j], from_pandas=True) for j, label in enumerate(labels)}
+            yield {**texts, **numbers}
+            first += len(block)
+
+    write_columns(path, parts())

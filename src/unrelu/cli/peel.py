@@ -59,8 +59,7 @@ def peel(
         list[str] | None, options.floor_option("The floor of the outputs: a number (0 by default)")
     ] = None,
     floor_tolerance: options.ToleranceOption = 0.0,
-    columns: options.ColumnsOption = None,
-    drop: options.DropOption = None,
+    reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[Path, options.output_option("The file of layers to write.")] = Path("layers.npz"),
     hidden: Annotated[
         Path | None,
@@ -77,22 +76,23 @@ def peel(
     """
     job = Job(
         Output("layers_file", output, "Layers"),
-        Output("hidden", hidden, "Hidden units", "table"),
+        Output("hidden", hidden, "Hidden units", reading.table_kind),
         Output("picture", picture, "Picture", "picture"),
         tables=paths,
     )
     plan = _Plan(_widths(widths), linear, output_bias, method, hidden_method, floor, floor_tolerance, seed)
     plan.check()
-    from unrelu import samples
+    from unrelu.cli.inputs import ids_of, opened
+    from unrelu.cli.outputs import write_rows
     from unrelu.report.peel_picture import peel_picture
     from unrelu.report.peel_summary import unit_names
 
-    table = samples.open_samples(paths, columns=options.listed_items(columns), drop=options.listed_items(drop))
+    table = job.reads(opened(paths, reading, floor))
     with job.watch() as watch:
         found = plan.of_linear(table, watch) if linear else plan.of_rectified(table, watch)
     job.write(
         layers_file=found.save,
-        hidden=lambda path: samples.write_table(path, found.units, unit_names(found.units.shape[1])),
+        hidden=lambda path: write_rows(path, found.units, unit_names(found.units.shape[1]), ids_of(table)),
         picture=lambda: peel_picture(found.network, found.units),
     )
     if found.failure is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -31,6 +31,7 @@ class Meter:
 @contextmanager
 def meter(*, hidden: bool = False) -> Iterator[Meter]:
     """A meter that is drawn only on a terminal, and cleared at the end."""
+    drawn = not hidden and sys.stderr.isatty()
     progress = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -39,7 +40,7 @@ def meter(*, hidden: bool = False) -> Iterator[Meter]:
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
-        disable=hidden or not sys.stderr.isatty(),
+        disable=not drawn,
     )
-    with progress:
+    with progress if drawn else nullcontext():  # older versions of rich end a disabled one with an empty line
         yield Meter(progress)

@@ -67,8 +67,7 @@ def recover(
         list[str] | None, options.floor_option("The floor, where WEIGHTS does not tell: a number (0 by default)")
     ] = None,
     floor_tolerance: options.ToleranceOption = 0.0,
-    columns: options.ColumnsOption = None,
-    drop: options.DropOption = None,
+    reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[Path, options.output_option("The clean table to write, its kind by extension.")] = Path(
         "clean.csv"
     ),
@@ -90,24 +89,24 @@ def recover(
     """
     _refuse_as_table(weights, paths)
     job = Job(
-        Output("clean", output, "Clean table", "table"),
-        Output("latent", latent, "Latent vectors", "table"),
-        Output("outliers", outliers, "Outliers", "table"),
+        Output("clean", output, "Clean table", reading.table_kind),
+        Output("latent", latent, "Latent vectors", reading.table_kind),
+        Output("outliers", outliers, "Outliers", reading.table_kind),
         Output("picture", picture, "Picture", "picture"),
         tables=paths,
         files=[weights],
     )
     method_options = _Options(method, prior, noise_scale, penalty, intercept)
     method_options.check()
-    from unrelu.cli.inputs import matched_table
+    from unrelu.cli.inputs import ids_of, matched_table
+    from unrelu.cli.outputs import write_rows
     from unrelu.cli.recover_layer import loaded_layer
     from unrelu.report.factor_summary import component_names
     from unrelu.report.recover_picture import RecoverResult, recover_picture
-    from unrelu.samples import write_table
 
     layer = loaded_layer(weights, components, floor)
-    choice = options.listed_items(columns), options.listed_items(drop)
-    table, at = matched_table(weights, layer.names, len(layer.bias), paths, *choice)
+    table, at = matched_table(weights, layer.names, len(layer.bias), paths, reading)
+    job.reads(table)
     names = layer.part(at).names or table.feature_names
     layer = replace(layer.part(at), names=names).with_floor(floor)
     recovery = _recovery(layer, method_options, floor_tolerance, seed)
@@ -115,9 +114,9 @@ def recover(
         recovery.watched_by(watch).recover(table, skip_bad_rows=skip_bad_rows)
     rows = recovery.rows_
     job.write(
-        clean=lambda path: write_table(path, rows.clean, names),
-        latent=lambda path: write_table(path, rows.latent, component_names(rows.latent.shape[1])),
-        outliers=lambda path: write_table(path, rows.outliers, names),
+        clean=lambda path: write_rows(path, rows.clean, names, ids_of(table)),
+        latent=lambda path: write_rows(path, rows.latent, component_names(rows.latent.shape[1]), ids_of(table)),
+        outliers=lambda path: write_rows(path, rows.outliers, names, ids_of(table)),
         picture=lambda: recover_picture(RecoverResult.of(recovery, table, names)),
     )
     return _answer(job, recovery, layer)

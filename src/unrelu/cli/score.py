@@ -33,8 +33,7 @@ def score(
     floor: Annotated[list[str] | None, options.floor_option("The floor: a number (0 by default)")] = None,
     ceiling: options.CeilingOption = None,
     floor_tolerance: options.ToleranceOption = 0.0,
-    columns: Annotated[list[str] | None, options.columns_option("all (or the model's)")] = None,
-    drop: options.DropOption = None,
+    reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[
         Path | None,
         options.output_option("Also write one line per row: csv, tsv (also gzipped), parquet, feather or arrow."),
@@ -58,21 +57,22 @@ def score(
     for option, given in (("--floor", floor), ("--ceiling", ceiling)):
         if model is not None and given is not None:
             raise InvalidParameterError(f"{option} belongs to a fit, and {model} has its own: leave one of them out.")
+    from unrelu.cli.inputs import ids_of
     from unrelu.report.outlier_picture import OutlierResult, outlier_picture
     from unrelu.report.outlier_summary import Judged
     from unrelu.samples.tables import write_columns
 
-    choice = options.listed_items(columns), options.listed_items(drop)
     wanted = {"false_alarm_rate": false_alarm_rate, "floor_tolerance": floor_tolerance, "random_state": seed}
     with job.watch() as watch:
         if model is None:
             wanted["floor"] = options.limits("--floor", floor or ["0.0"])
             wanted["ceiling"] = options.limits("--ceiling", ceiling or ())
-            detector, table = _fitted(paths, *choice, wanted, watch)
+            detector, table = _fitted(paths, reading, floor, wanted, watch)
         else:
-            detector, table = _of_model(model, paths, *choice, wanted, watch)
+            detector, table = _of_model(model, paths, reading, wanted, watch)
+        job.reads(table)
         verdict = detector.judge(table, top=top, cells_of="top" if output is None else "flagged")
-    judged = Judged.by(detector, verdict)
+    judged = Judged.by(detector, verdict, ids_of(table))
     job.write(
         output=lambda path: write_columns(path, judged.columns()),
         picture=lambda: outlier_picture(OutlierResult.of(judged)),
@@ -82,18 +82,18 @@ def score(
 
 
 def _fitted(
-    paths: list[str], keep: list[str], drop: list[str], wanted: dict[str, Any], watch: Meter
+    paths: list[str], reading: options.TableOptions, floor: list[str] | None, wanted: dict[str, Any], watch: Meter
 ) -> tuple[FloorOutlierDetector, Samples]:
     """The robust fit to the table itself."""
-    from unrelu import samples
+    from unrelu.cli.inputs import opened
     from unrelu.estimators import FloorOutlierDetector
 
-    table = samples.open_samples(paths, columns=keep, drop=drop)
+    table = opened(paths, reading, floor)
     return FloorOutlierDetector(**wanted).watched_by(watch).fit(table), table
 
 
 def _of_model(
-    model: Path, paths: list[str], keep: list[str], drop: list[str], wanted: dict[str, Any], watch: Meter
+    model: Path, paths: list[str], reading: options.TableOptions, wanted: dict[str, Any], watch: Meter
 ) -> tuple[FloorOutlierDetector, Samples]:
     """A model from a file, of those of its columns that are wanted."""
     from unrelu.cli.inputs import law_in, matched_table
@@ -101,6 +101,6 @@ def _of_model(
     from unrelu.estimators import FloorOutlierDetector
 
     law = law_in(model)
-    table, at = matched_table(model, law.feature_names, law.n_features, paths, keep, drop)
+    table, at = matched_table(model, law.feature_names, law.n_features, paths, reading)
     watch(Step("Simulating rows of the model"))
     return FloorOutlierDetector.from_model(law.marginal(at), **wanted).watched_by(watch), table

@@ -5,34 +5,43 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 
 OPTIONS = {
     "ceiling": "--ceiling",
     "columns": "--columns",
+    "decimal": "--decimal",
     "drop": "--drop",
     "false_alarm_rate": "--false-alarm-rate",
     "floor": "--floor",
     "floor_tolerance": "--floor-tolerance",
     "gauge": "--gauge",
+    "groups": "--groups",
+    "header": "--header",
     "hidden_method": "--hidden-method",
+    "id": "--id",
     "intercept": "--intercept",
+    "limits": "--limits",
     "max_iter": "--max-iter",
     "method": "--method",
     "n_components": "--components",
     "n_hidden": "--widths",
     "noise_scale": "--noise-scale",
+    "nondetect": "--nondetect",
     "nonnegative_bias": "--nonnegative-bias",
     "output_bias": "--output-bias",
     "penalty": "--penalty",
     "prior": "--prior",
     "random_state": "--seed",
+    "sheet": "--sheet",
     "skip_bad_rows": "--skip-bad-rows",
+    "stderr": "--stderr",
     "tol": "--tol",
     "widths": "--widths",
 }
 
-_VALUE = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|True|[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"""
+_VALUE = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|True|False|[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"""
 
 
 def one_line(message: str, says: Mapping[str, str] | None = None) -> str:
@@ -52,7 +61,21 @@ def one_line(message: str, says: Mapping[str, str] | None = None) -> str:
     for phrase in [phrase for phrase in own if not phrase.isidentifier()]:
         text = text.replace(phrase, own.pop(phrase))
     options = {**OPTIONS, **own}
-    return _pattern(options).sub(lambda match: _option(options, match), text)
+    return _ROWS.sub(_counted_from_one, _pattern(options).sub(lambda match: _option(options, match), text))
+
+
+ROW_LABEL: ContextVar[Callable[[int], str] | None] = ContextVar("ROW_LABEL", default=None)
+"""What the table that a command reads calls a row that is counted from 0."""
+_ROWS = re.compile(r"([Rr])ows? (\d[\d,]*(?:, \d[\d,]*)*)( and \d+ more)? \(the first is 0\)")
+
+
+def _counted_from_one(match: re.Match[str]) -> str:
+    """Rows on the command line are counted from 1; a single one also has its line in the file."""
+    rows = [int(row.replace(",", "")) for row in match[2].split(", ")]
+    label = ROW_LABEL.get()
+    if len(rows) > 1 or match[3]:
+        return f"{match[1]}ows {', '.join(f'{row + 1:,}' for row in rows)}{match[3] or ''}"
+    return match[1] + (f"row {rows[0] + 1:,}" if label is None else label(rows[0]))[1:]
 
 
 def _pattern(options: Mapping[str, str]) -> re.Pattern[str]:
@@ -71,6 +94,8 @@ def _option(options: Mapping[str, str], match: re.Match[str]) -> str:
     value = match["value"]
     if value is None or value == "True":
         return option
+    if value == "False":
+        return option.replace("--", "--no-")
     if value[0] in "'\"":
         text = ast.literal_eval(value)
         return f"{option} " + shlex.quote(f'"{text}"' if "," in text else text)  # a bare comma separates columns

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unrelu.estimators.latent import ReLULatentRecovery, recall, recover_latent
-    from unrelu.estimators.learner import RectifiedGaussianLearner, merge
+    from unrelu.estimators.learner import RectifiedGaussianLearner
     from unrelu.estimators.matrix import ReLUMatrixRecovery
+    from unrelu.estimators.merging import merge
     from unrelu.estimators.mixture import RectifiedGaussianMixture
     from unrelu.estimators.outliers import FloorOutlierDetector
     from unrelu.estimators.peeling import peel
@@ -34,7 +35,7 @@ _HOME = {
     "RectifiedGaussianLearner": "unrelu.estimators.learner",
     "RectifiedGaussianMixture": "unrelu.estimators.mixture",
     "TwoLayerReLULearner": "unrelu.estimators.two_layer",
-    "merge": "unrelu.estimators.learner",
+    "merge": "unrelu.estimators.merging",
     "peel": "unrelu.estimators.peeling",
     "recall": "unrelu.estimators.latent",
     "recover_latent": "unrelu.estimators.latent",

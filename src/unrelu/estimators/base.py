@@ -12,21 +12,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from unrelu import storage
-from unrelu.contracts import Assumptions, FloatArray, Samples, Step, Watch, unwatched
+from unrelu.contracts import Assumptions, CellLimits, FloatArray, Samples, Step, Watch, unwatched
 from unrelu.distribution import generator
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.limits import Limits, limits_of, refuse_none
+from unrelu.limits import Limits, lifts, limits_of, refuse_none
 from unrelu.samples import ArraySamples
 from unrelu.samples.blocks import as_floats
 from unrelu.samples.turned import TurnedSamples
 from unrelu.statistics.extremes import ExtremesQuestion
 from unrelu.statistics.screening import ScreeningQuestion
-from unrelu.validation import column_label, counted, listed
+from unrelu.validation import column_label, counted, listed, row_label
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath
@@ -45,11 +46,13 @@ class FloorEstimator(BaseEstimator):
 
     _watch: ClassVar[Any] = staticmethod(unwatched)
     _has_ceilings: ClassVar[bool] = False  # and columns without a floor
+    _takes_sparse: ClassVar[bool] = False
     floor: Any = 0.0
     ceiling: Any = None
     floor_tolerance: float = 0.0
     random_state: Any = 0
     _found_limits: dict[str, dict[str, float]]  # floors and ceilings that the table itself has told, by column
+    _stated_limits: CellLimits | None = None  # that cells of the table stated themselves
 
     def watched_by(self, watch: Watch) -> Self:
         """Have ``watch`` called with every :class:`unrelu.contracts.Step` of long work; what it raises ends the work.
@@ -84,11 +87,15 @@ class FloorEstimator(BaseEstimator):
 
     def _rows(self, X: Any, sample_weight: ArrayLike | None = None, *, reset: bool, smallest: int = 2) -> Samples:
         """The table as rows that can be read again and again; columns are learned (``reset``) or checked."""
+        X = self._as_rows(X, reset)
         if isinstance(X, Samples):
-            if sample_weight is not None:
+            if hasattr(X, "weighted") and sample_weight is not None:
+                X = X.weighted(self._weights(sample_weight, np.broadcast_to(0.0, (X.n_rows or 0, 1))))
+            elif sample_weight is not None:
                 raise InvalidParameterError("sample_weight goes with a table in memory, not with rows read in blocks.")
-            self._check_columns(X, reset)
-            return self._turned(X, reset)
+            samples: Samples = X
+            self._check_columns(samples, reset)
+            return self._turned(samples, reset)
         values = self._values(X, reset=reset, smallest=smallest)
         weights = None if sample_weight is None else self._weights(sample_weight, values)
         # Questions work through a block in tiles, so an array that needs no conversion can be one block.
@@ -98,12 +105,14 @@ class FloorEstimator(BaseEstimator):
 
     def _values(self, X: Any, *, reset: bool, smallest: int = 2) -> NDArray[Any]:
         """The table as an array of numbers, no copy where it is one; infinite values are judged while reading."""
+        X = self._as_rows(X, reset)
         if isinstance(X, Samples):
             self._check_columns(X, reset)
             return self._read(X, smallest)
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.float64), np.nan)
-        _refuse_times(X)
+        if isinstance(X, np.ndarray) and X.dtype.name == "bfloat16":
+            X = as_floats(X)
         options = {"dtype": "numeric", "ensure_all_finite": False, "ensure_min_samples": smallest}
         try:
             values: NDArray[Any] = validate_data(self, X, reset=reset, **options)
@@ -115,6 +124,17 @@ class FloorEstimator(BaseEstimator):
         if values.dtype == object:
             raise InvalidDataError(_text_cell(X) or "The table holds something other than numbers.")
         return values
+
+    def _as_rows(self, X: Any, reset: bool) -> Any:
+        """What NumPy cannot read as rows that it can; the limits that cells state are learned (``reset``)."""
+        if self._takes_sparse and issparse(X):
+            from unrelu.samples.sparse import SparseSamples
+
+            X = SparseSamples(X)
+        X = _readable(X)
+        if reset:
+            self.__dict__["_stated_limits"] = getattr(X, "limits", None)
+        return X
 
     def _read(self, samples: Samples, smallest: int) -> NDArray[Any]:
         """All rows in memory."""
@@ -132,7 +152,9 @@ class FloorEstimator(BaseEstimator):
         values = as_floats(self._values(X, reset=reset, smallest=smallest))
         samples = ArraySamples(values, feature_names=self._names())
         if reset:
-            self._find_limits(X if isinstance(X, Samples) else samples, getattr(X, "dtype", None))
+            self._find_limits(samples, getattr(X, "dtype", None))
+        for column, (limit, floor) in lifts(self._stated_limits, self._limits(), self._names()).items():
+            values[values[:, column] <= limit, column] = floor
         self._screen(samples)
         return values
 
@@ -201,7 +223,7 @@ class FloorEstimator(BaseEstimator):
         """What only the table can tell: its own extreme values, cells such as "<0.25", and how it stores a floor."""
         self._found_limits = {}
         limits = limits_of(self.floor, self.ceiling, self.n_features_in_, self._names())
-        found: dict[str, dict[str, float]] = {"floor": {}, "ceiling": {}}
+        found = self._stated(limits)
         if limits.floor_from_data.any() or limits.ceiling_from_data.any():
             seen = LocalEngine(self._watch, "Looking for floors").collect(samples, ExtremesQuestion())
             low = np.where(seen.smallest_count > 1.0, seen.smallest, -np.inf)
@@ -214,12 +236,28 @@ class FloorEstimator(BaseEstimator):
                 found[name] |= {str(j): float(rounded[j]) for j in np.flatnonzero(rounded != levels)}
         self._found_limits = {name: levels for name, levels in found.items() if levels}
 
+    def _stated(self, limits: Limits) -> dict[str, dict[str, float]]:
+        """The limits that cells state, for columns that have no number of their own."""
+        stated = self._stated_limits or CellLimits()
+        if stated.ceiling and not self._has_ceilings:
+            column, limit = stated.ceiling[0]
+            raise InvalidDataError(
+                f"Cells such as '>{limit:g}' in {column_label(column, self._names())}: {type(self).__name__} has no"
+                " upper limits. Read them as missing with limits='missing', or leave the column out."
+            )
+        free = ~limits.floor_given
+        return {
+            "floor": {str(column): limit for column, limit in stated.floor if free[column]},
+            "ceiling": {str(column): limit for column, limit in stated.ceiling if limits.ceiling[column] == np.inf},
+        }
+
     def _turned(self, samples: Samples, reset: bool, stored_as: Any = None) -> Samples:
         """The rows with columns that have a ceiling upside down."""
         if reset:
             self._find_limits(samples, stored_as)
-        mirrored = self._limits().ceiling < np.inf
-        return TurnedSamples(samples, mirrored) if mirrored.any() else samples
+        limits = self._limits()
+        mirrored, lifted = limits.ceiling < np.inf, lifts(getattr(samples, "limits", None), limits, self._names())
+        return TurnedSamples(samples, mirrored, lifted) if mirrored.any() or lifted else samples
 
     @property
     def _sign(self) -> FloatArray:
@@ -236,6 +274,7 @@ class FloorEstimator(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = self._takes_sparse
         tags.input_tags.positive_only = self._floor_is_nonnegative()
         return tags
 
@@ -244,6 +283,25 @@ class FloorEstimator(BaseEstimator):
             return self.ceiling is None and bool(np.min(np.asarray(self.floor, dtype=np.float64)) >= 0.0)
         except (TypeError, ValueError):  # fit will say what is wrong with it
             return True
+
+
+def _readable(X: Any) -> Any:
+    """What is no array for NumPy as rows: lazy frames, frames in which columns are text."""
+    if type(X).__name__ != "LazyFrame" and not hasattr(X, "columns"):
+        return X
+    from unrelu.samples.frames import collected, holds_text, read_frame
+
+    X = collected(X)
+    _refuse_times(X)
+    if not holds_text(X):
+        return X
+    cell = _text_cell(X)
+    if cell is not None:
+        raise InvalidDataError(cell)
+    try:
+        return read_frame(X)
+    except InvalidDataError as error:
+        raise InvalidDataError(f"{error} Both are parameters of unrelu.samples.read_frame.") from error
 
 
 def _refuse_times(X: Any) -> None:
@@ -259,6 +317,8 @@ def _refuse_times(X: Any) -> None:
 
 def _text_cell(X: Any) -> str | None:
     """Which cell is not a number, if one is not."""
+    from unrelu.samples.cells import read_cell
+
     try:
         cells = np.asarray(X, dtype=object)
     except (TypeError, ValueError):
@@ -268,9 +328,9 @@ def _text_cell(X: Any) -> str | None:
     names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
     for i, row in enumerate(cells):
         for j, cell in enumerate(row):
-            if isinstance(cell, str) and not _reads_as_number(cell):
-                label = column_label(j, names)
-                return f"Row {i}, {label}: {cell!r} is not a number. Correct the cell or leave the column out."
+            if isinstance(cell, str) and not (_reads_as_number(cell) if names is None else read_cell(cell)):
+                place = f"{row_label(i).capitalize()}, {column_label(j, names)}"
+                return f"{place}: {cell!r} is not a number. Correct the cell or leave the column out."
     return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from unrelu.contracts import Assumptions, FloatArray, LearningReport
+from unrelu.contracts import Assumptions, FloatArray, LearningReport, Samples
 from unrelu.distribution import RandomState, RectifiedGaussian
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidParameterError
@@ -22,7 +21,13 @@ from unrelu.learning import Learned
 from unrelu.methods import Method, method_named
 from unrelu.posterior.row_scores import RowScores
 from unrelu.posterior.scored_rows import scored_rows
+from unrelu.samples.groups import GroupedSamples, LongBlocks, split_groups
+from unrelu.standard_errors import intervals, jackknifed
+from unrelu.statistics.grouped_moments import GroupedMoments, GroupedMomentsQuestion, whole_of
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
+from unrelu.validation import check_choice
+
+_STDERR_CHANGED = "stderr was changed after rows were learned: fit them again."
 
 
 class RectifiedGaussianLearner(FloorEstimator):
@@ -46,13 +51,20 @@ class RectifiedGaussianLearner(FloorEstimator):
         Noise after the floor: values within it of the floor, above or below, count as floored.
     random_state : int, Generator or None, default=0
         Seeds the methods that draw; "one_pass" does not.
+    stderr : "model" or "jackknife", default="model"
+        Standard errors that trust the model, or those of a jackknife over groups of rows, right also for columns that
+        are not normal, and for clustered rows where ``fit(X, groups=...)`` names the clusters. Without ``groups`` rows
+        are dealt to 20 groups. With "one_pass" only.
 
     Attributes
     ----------
     bias_, covariance_, correlation_, row_norms_ : arrays
         The learned latent mean, covariance W W', its correlations, and norms of the rows of W.
+    scoring_covariance_ : array
+        What rows are scored by: the covariance, shrunken as far as it is uncertain (``report_.shrinkage``).
     bias_stderr_, row_norms_stderr_, correlation_stderr_ : arrays
-        Standard errors; those of the correlations are before the assembly into one semidefinite matrix.
+        Standard errors (``report_.stderr`` says which); those of the correlations are before the assembly into one
+        semidefinite matrix.
     distribution_ : RectifiedGaussian
         The learned model: sample from it, save it.
     report_ : LearningReport
@@ -80,7 +92,9 @@ class RectifiedGaussianLearner(FloorEstimator):
 
     _has_ceilings = True
     _learned: Learned | None
-    _record: PairMoments | None
+    _record: PairMoments | GroupedMoments | None
+
+    _takes_sparse = True
 
     def __init__(
         self,
@@ -92,6 +106,7 @@ class RectifiedGaussianLearner(FloorEstimator):
         n_components: int | None = None,
         floor_tolerance: float = 0.0,
         random_state: Any = 0,
+        stderr: str = "model",
     ) -> None:
         self.method = method
         self.floor = floor
@@ -100,26 +115,42 @@ class RectifiedGaussianLearner(FloorEstimator):
         self.n_components = n_components
         self.floor_tolerance = floor_tolerance
         self.random_state = random_state
+        self.stderr = stderr
 
     # --- learning ---------------------------------------------------------------------------------
 
-    def fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
+    def fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
         """Learn from the rows of X, forgetting any earlier rows.
 
         X is an array, a data frame, or rows that are read block by block (:func:`unrelu.samples.open_samples`).
+        ``groups`` goes with stderr="jackknife": one label per row, or the name of a column of X, which is then no
+        feature. Rows with one label stay together; more than 60 labels are dealt to 20 groups.
+
+        >>> import numpy as np
+        >>> import unrelu
+        >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
+        >>> days = np.arange(1000) // 50
+        >>> learner = unrelu.RectifiedGaussianLearner(stderr="jackknife").fit(X, groups=days)
+        >>> learner.report_.stderr, learner.report_.stderr_degrees
+        ('jackknife', 19)
         """
         self._record, self._learned = None, None
-        samples = self._rows(X, sample_weight, reset=True)
+        samples = self._labelled_rows(X, sample_weight, groups, reset=True)
         method = method_named(self.method)
         assumptions = self._assumptions()
         evidence = SampleEvidence(samples, LocalEngine(self._watch))
+        if self._wants_jackknife():
+            record = evidence.collect(GroupedMomentsQuestion(self._question(assumptions)))
+            self._learned = self._learn(record, assumptions)
+            self._record = record
+            return self
         learned = method.learn(evidence, assumptions, self._seed(), self._watch)
         question = method.question(assumptions)
         self._record = None if question is None else evidence.collect(question)
         self._learned = learned
         return self
 
-    def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
+    def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
         """Add the rows of X to those seen before. The model is solved when an attribute is next asked for.
 
         >>> import numpy as np
@@ -130,20 +161,42 @@ class RectifiedGaussianLearner(FloorEstimator):
         >>> bool(np.allclose(parts.bias_, whole.bias_, rtol=1e-10))
         True
         """
-        before: PairMoments | None = getattr(self, "_record", None)
+        before: Any = getattr(self, "_record", None)
         if before is None and any(isinstance(limit, str) for limit in (self.floor, self.ceiling)):
             raise InvalidParameterError(
                 "floor='min' and ceiling='max' need all rows at once: use fit, or give numbers."
             )
-        samples = self._rows(X, sample_weight, reset=before is None, smallest=1)
+        samples = self._labelled_rows(X, sample_weight, groups, reset=before is None, smallest=1)
         assumptions = self._assumptions()
-        question = self._question(assumptions)
+        plain = self._question(assumptions)
+        seen = 0 if before is None else before.n_rows
+        question: Any = GroupedMomentsQuestion(plain, rows_before=seen) if self._wants_jackknife() else plain
         record = LocalEngine(self._watch).collect(samples, question)
         # Bad cells must not enter the sums: check before merging, so that the rows seen so far stay usable.
-        record.screening.check(assumptions, samples.feature_names)
+        whole_of(record).screening.check(assumptions, samples.feature_names)
+        if before is not None and type(before) is not type(record):
+            raise InvalidParameterError(_STDERR_CHANGED)
         self._record = record if before is None else before.merge(record)
         self._learned = None
         return self
+
+    def _labelled_rows(
+        self, X: Any, sample_weight: ArrayLike | None, groups: Any, *, reset: bool, smallest: int = 2
+    ) -> Samples:
+        """The rows, each with its group where groups are given."""
+        jackknife = self._wants_jackknife()
+        if groups is not None and not jackknife:
+            raise InvalidParameterError(
+                "groups= is for the jackknife: use it with stderr='jackknife', or leave it out."
+            )
+        X, labels = (X, None) if groups is None else split_groups(X, groups)
+        samples = self._rows(X, sample_weight, reset=reset, smallest=smallest)
+        samples = LongBlocks(samples) if jackknife else samples
+        return samples if labels is None else GroupedSamples(samples, labels)
+
+    def _wants_jackknife(self) -> bool:
+        check_choice("stderr", self.stderr, ("model", "jackknife"))
+        return self.stderr == "jackknife"
 
     def _assumptions(self) -> Assumptions:
         d = self.n_features_in_
@@ -162,8 +215,9 @@ class RectifiedGaussianLearner(FloorEstimator):
         method = method_named(self.method)
         question = method.question(assumptions)
         if question is None:
+            other = "stderr='model'" if self._wants_jackknife() else "fit"
             raise InvalidParameterError(
-                f"{type(method).__name__} reads the rows more than once: use fit, or method='one_pass'."
+                f"{type(method).__name__} reads the rows more than once: use {other}, or method='one_pass'."
             )
         return question
 
@@ -175,14 +229,22 @@ class RectifiedGaussianLearner(FloorEstimator):
     def _result(self) -> Learned:
         check_is_fitted(self)
         if self._learned is None:
-            assumptions = self._assumptions()
-            question = self._question(assumptions)
             assert self._record is not None
-            if tuple(self._record.floor.tolist()) != question.floor:
-                raise InvalidParameterError("The floor was changed after rows were learned: fit them again.")
-            evidence = RecordedEvidence(question, self._record, self._names())
-            self._learned = method_named(self.method).learn(evidence, assumptions, self._seed(), self._watch)
+            self._learned = self._learn(self._record, self._assumptions())
         return self._learned
+
+    def _learn(self, record: PairMoments | GroupedMoments, assumptions: Assumptions) -> Learned:
+        """The model of the rows that a record is of."""
+        question, whole = self._question(assumptions), whole_of(record)
+        if tuple(whole.floor.tolist()) != question.floor:
+            raise InvalidParameterError("The floor was changed after rows were learned: fit them again.")
+        evidence = RecordedEvidence(question, whole, self._names())
+        learned = method_named(self.method).learn(evidence, assumptions, self._seed(), self._watch)
+        if not self._wants_jackknife():
+            return learned
+        if not isinstance(record, GroupedMoments):
+            raise InvalidParameterError(_STDERR_CHANGED)
+        return jackknifed(learned, record, assumptions, self._names(), self._watch)
 
     @property
     def distribution_(self) -> RectifiedGaussian:
@@ -215,6 +277,10 @@ class RectifiedGaussianLearner(FloorEstimator):
         return self.distribution_.correlation
 
     @property
+    def scoring_covariance_(self) -> FloatArray:
+        return self.distribution_.scoring.covariance
+
+    @property
     def row_norms_(self) -> FloatArray:
         return self.distribution_.row_norms
 
@@ -230,6 +296,27 @@ class RectifiedGaussianLearner(FloorEstimator):
     def correlation_stderr_(self) -> FloatArray:
         return self._result().pairs.stderr
 
+    def confidence_intervals(self, level: float = 0.95) -> dict[str, FloatArray]:
+        """Low and high ends for "bias", "row_norms" (d x 2) and "correlation" (d x d x 2).
+
+        From the standard errors, with Student's quantiles where these are the jackknife's. Norms go through their
+        logarithm, correlations through Fisher's z.
+
+        >>> import unrelu
+        >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
+        >>> learner = unrelu.RectifiedGaussianLearner(stderr="jackknife").fit(X)
+        >>> low, high = learner.confidence_intervals()["bias"][0]
+        >>> bool(low < learner.bias_[0] < high)
+        True
+        """
+        return intervals(
+            (self.bias_, self.bias_stderr_),
+            (self.row_norms_, self.row_norms_stderr_),
+            (self.correlation_, self.correlation_stderr_),
+            level,
+            self.report_.stderr_degrees,
+        )
+
     @property
     def row_weights_(self) -> FloatArray:
         learned = self._result()
@@ -239,8 +326,8 @@ class RectifiedGaussianLearner(FloorEstimator):
         return weights
 
     @property
-    def record_(self) -> PairMoments:
-        """What one pass over the rows kept: it merges with others, and stands for the rows."""
+    def record_(self) -> PairMoments | GroupedMoments:
+        """What one pass over the rows kept (by groups for a jackknife): it merges, and stands for the rows."""
         check_is_fitted(self)
         if self._record is None:
             raise AttributeError(f"A learner with method {self.method!r} keeps no record: use method='one_pass'.")
@@ -271,7 +358,7 @@ class RectifiedGaussianLearner(FloorEstimator):
         """Draw rows from the learned model."""
         return self.distribution_.sample(n_samples, random_state)
 
-    def with_record(self, record: PairMoments) -> RectifiedGaussianLearner:
+    def with_record(self, record: PairMoments | GroupedMoments) -> RectifiedGaussianLearner:
         """A learner with the same parameters and columns, of the rows that ``record`` is of."""
         check_is_fitted(self)
         learner: RectifiedGaussianLearner = clone(self)
@@ -287,47 +374,9 @@ class RectifiedGaussianLearner(FloorEstimator):
         if self.n_features_in_ != other.n_features_in_:
             return  # their records will say so
         same = self._assumptions() == other._assumptions()
+        same = same and self.stderr == other.stderr
         if not same or method_named(self.method) != method_named(other.method):
             raise InvalidParameterError(f"Cannot merge learners with different parameters: {self} and {other}.")
         names, others = (list(getattr(each, "feature_names_in_", ())) for each in (self, other))
         if names != others:
             raise InvalidParameterError("Cannot merge learners with different column names.")
-
-
-def merge(parts: Sequence[RectifiedGaussianLearner | PairMoments]) -> Any:
-    """Join what was learned from disjoint rows, as if all rows had been read together.
-
-    Learners give a learner (they must agree in parameters and columns), records give a record.
-
-    >>> import numpy as np
-    >>> import unrelu
-    >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
-    >>> parts = [unrelu.RectifiedGaussianLearner().fit(rows) for rows in (X[:400], X[400:])]
-    >>> whole = unrelu.RectifiedGaussianLearner().fit(X)
-    >>> bool(np.allclose(unrelu.merge(parts).covariance_, whole.covariance_, rtol=1e-10))
-    True
-    """
-    parts = [parts] if isinstance(parts, RectifiedGaussianLearner | PairMoments) else list(parts)
-    if not parts:
-        raise InvalidParameterError("merge needs at least one learner or record.")
-    for part in parts:
-        if not isinstance(part, RectifiedGaussianLearner | PairMoments):
-            raise InvalidParameterError(f"merge takes learners and records, got {type(part).__name__}.")
-    merged, *records = [part if isinstance(part, PairMoments) else _record_of(part) for part in parts]
-    learners = [part for part in parts if isinstance(part, RectifiedGaussianLearner)]
-    for other in learners[1:]:
-        learners[0].agrees_with(other)
-    for record in records:
-        if record.n_features != merged.n_features:
-            raise InvalidParameterError(
-                f"Cannot merge: {merged.n_features} columns in one part, {record.n_features} in another."
-            )
-        merged = merged.merge(record)
-    return learners[0].with_record(merged) if learners else merged
-
-
-def _record_of(learner: RectifiedGaussianLearner) -> PairMoments:
-    try:
-        return learner.record_
-    except AttributeError as error:
-        raise InvalidParameterError(f"Cannot merge: {error}") from error

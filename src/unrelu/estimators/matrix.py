@@ -117,6 +117,8 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     _fit: MatrixFit | None
     floor_: FloatArray
 
+    _takes_sparse = True
+
     def __init__(
         self,
         n_components: int | str = "auto",
@@ -356,11 +358,6 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
             raise InvalidDataError(f"Latent vectors have {k} columns; got an array of shape {values.shape}.")
         hidden: FloatArray = values @ self.components_ + self.bias_
         return hidden
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def _check_stored(table: Any, tolerance: float) -> None:

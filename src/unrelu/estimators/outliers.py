@@ -90,6 +90,8 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
     _report: LearningReport | None
     _row_weights: FloatArray | None
 
+    _takes_sparse = True
+
     def __init__(
         self,
         method: str | Method = "robust",

@@ -13,13 +13,16 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigvalsh
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import available_cores, map_in_threads
+from unrelu.errors import SingularCovarianceWarning
 from unrelu.kernels.row_density import cell_residuals, log_densities, seen_totals
 from unrelu.statistics.tiles import seen_above
+from unrelu.validation import warn
 
 _LOG_2PI_E = float(np.log(2.0 * np.pi) + 1.0)
 _RIDGE = 1e-8  # on the correlation scale: a singular matrix gets an inverse, a regular one does not notice
@@ -40,8 +43,25 @@ class RowScores:
 
     @classmethod
     def of(cls, model: RectifiedGaussian, floor_tolerance: float = 0.0) -> Self:
-        """The model's own; values up to the tolerance above its floor count as floored."""
-        return cls(model.bias, model.row_norms, model.correlation, model.floor + floor_tolerance)
+        """By the model's scoring covariance; values up to the tolerance above its floor count as floored."""
+        by = model.scoring
+        scores = cls(by.bias, by.row_norms, by.correlation, by.floor + floor_tolerance)
+        if scores.is_singular:
+            warn(
+                "The model's covariance has no inverse: rows are scored as if every column had noise of its own, of"
+                f" {_RIDGE**0.5:g} of its standard deviation, and whatever strays further from the others is flagged."
+                " A fit to rows brings an inverse with it; a model made by hand may be given more noise.",
+                SingularCovarianceWarning,
+            )
+        return scores
+
+    @property
+    def is_singular(self) -> bool:
+        """Whether columns determine each other up to rounding; the determinant says quickly that they do not."""
+        at = np.flatnonzero(self.varying)
+        if len(at) == 0 or self._inverse[1] > np.log(10.0 * _RIDGE):
+            return False
+        return bool(eigvalsh(self.correlation[np.ix_(at, at)], subset_by_index=[0, 0])[0] < 10.0 * _RIDGE)
 
     @cached_property
     def varying(self) -> BoolArray:

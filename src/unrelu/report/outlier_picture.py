@@ -136,7 +136,7 @@ def _name_cells(axes: Axes, result: OutlierResult, rows: NDArray[np.intp], colum
     # Where they fit they lie flat: a reader need not tilt the head.
     flat = len(names) * max(map(len, names)) <= 60
     axes.set_xticks(np.arange(len(names)) + 0.5, names, rotation=0 if flat else 90, fontsize=8)
-    axes.set_yticks(np.arange(len(rows)) + 0.5, [f"{row:,}" for row in rows.tolist()], fontsize=8)
+    axes.set_yticks(np.arange(len(rows)) + 0.5, [f"{row + 1:,}" for row in rows.tolist()], fontsize=8)
     axes.tick_params(length=0)
     axes.spines[["left", "bottom"]].set_visible(False)
     if len(rows) < _FEW_ROWS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -26,19 +26,25 @@ _FLAGGED = (
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """A verdict, the columns' names, and what only a fit to the same rows can tell: their weights, and its report."""
+    """A verdict, the columns' names, and what only a fit to the same rows can tell: their weights, and its report.
+
+    ``ids`` are columns of text that say which row is which. Rows are counted from 1.
+    """
 
     verdict: Verdict
     false_alarm_rate: float
     names: tuple[str, ...]
     weights: FloatArray | None
     report: LearningReport | None
+    ids: Mapping[str, Sequence[str]]
 
     @classmethod
-    def by(cls, detector: FloorOutlierDetector, verdict: Verdict) -> Judged:
+    def by(
+        cls, detector: FloorOutlierDetector, verdict: Verdict, ids: Mapping[str, Sequence[str]] | None = None
+    ) -> Judged:
         """The verdict of a detector on the table that it was fitted to, or of one that was made from a model."""
         weights, report = getattr(detector, "row_weights_", None), getattr(detector, "report_", None)
-        return cls(verdict, detector.false_alarm_rate, labels(detector.distribution_), weights, report)
+        return cls(verdict, detector.false_alarm_rate, labels(detector.distribution_), weights, report, ids or {})
 
     def words(self, row: int) -> str:
         """A row's strangest cells as people read them, "As +7.2, Pb -4.1"."""
@@ -54,7 +60,8 @@ class Judged:
             at = slice(start, start + _ROWS_AT_A_TIME)
             rows = np.arange(start, start + len(flagged[at]))
             yield {
-                "row": rows,
+                "row": rows + 1,
+                **{name: list(texts[at]) for name, texts in self.ids.items()},
                 "score": self.verdict.scores[at],
                 "p_value": self.verdict.p_values[at],
                 "outlier": flagged[at].astype(np.int8),
@@ -77,7 +84,8 @@ class Judged:
 
     def _row(self, row: int) -> dict[str, Any]:
         return {
-            "row": row,
+            "row": row + 1,
+            **({"id": {name: texts[row] for name, texts in self.ids.items()}} if self.ids else {}),
             "score": float(self.verdict.scores[row]),
             "p_value": float(self.verdict.p_values[row]),
             "outlier": bool(self.verdict.flagged[row]),
@@ -104,16 +112,17 @@ class Judged:
 
     def _table(self, strangest: list[dict[str, Any]]) -> Table:
         weight = [] if self.weights is None else ["weight"]
-        table = new_table(numbers=("row", "score", "p-value", "flagged", *weight))
+        table = new_table(numbers=("row", *self.ids, "score", "p-value", "flagged", *weight))
         table.add_column("strangest cells, in standard deviations given the others", overflow="fold")
         for row in strangest:
             p = row["p_value"]
             table.add_row(
                 f"{row['row']:,}",
+                *map(Text, row.get("id", {}).values()),
                 f"{row['score']:.4g}",
                 f"{p:.2g}" if p >= 1e-99 else "< 1e-99",
                 "yes" if row["outlier"] else "no",
                 *([f"{row['weight']:.2f}"] if weight else []),
-                Text(self.words(row["row"])),
+                Text(self.words(row["row"] - 1)),
             )
         return table

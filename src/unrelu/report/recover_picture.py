@@ -127,8 +127,8 @@ def _spread(clean: FloatArray) -> FloatArray:
 
 def _draw_image(axes: Axes, image: Any, result: RecoverResult, title: str) -> None:
     d = len(result.names)
-    # The axes count all rows and columns, also where not all of them are shown.
-    axes.imshow(image, aspect="auto", interpolation="nearest", extent=(-0.5, d - 0.5, result.n_rows - 0.5, -0.5))
+    # The axes count all rows (from 1) and columns, also where not all of them are shown.
+    axes.imshow(image, aspect="auto", interpolation="nearest", extent=(-0.5, d - 0.5, result.n_rows + 0.5, 0.5))
     tidy(axes, title, "" if d <= MOST_NAMES else "column", "")
     axes.spines[:].set_visible(False)
     name_columns(axes, result.names)

@@ -44,13 +44,14 @@ def strangest_columns(rows: LatentRows, names: Sequence[str] | None, most: int =
 
 
 def recovery_json(recovery: ReLULatentRecovery, columns: Sequence[ColumnOutliers]) -> dict[str, Any]:
-    """All of it, for JSON; of the rows only those that are ambiguous, or could not be recovered."""
+    """All of it, for JSON; of the rows, counted from 1, only those that are ambiguous, or could not be recovered."""
     rows, report = recovery.rows_, recovery.report_
+    ambiguous, bad = [row + 1 for row in report.ambiguous_rows], [(row + 1, why) for row, why in report.bad_rows]
     return {
-        "report": asdict(report),
+        "report": {**asdict(report), "ambiguous_rows": ambiguous, "bad_rows": bad},
         "columns": [asdict(column) for column in columns],
-        "ambiguous": [{"row": i, "latent": rows.latent[i], "rival": rows.rivals[i]} for i in report.ambiguous_rows],
-        "bad_rows": [{"row": row, "reason": why} for row, why in report.bad_rows],
+        "ambiguous": [{"row": i + 1, "latent": rows.latent[i], "rival": rows.rivals[i]} for i in report.ambiguous_rows],
+        "bad_rows": [{"row": row, "reason": why} for row, why in bad],
     }
 
 
@@ -81,4 +82,4 @@ def outlier_table(columns: Sequence[ColumnOutliers]) -> Table:
 
 
 def _rows_in_words(rows: Sequence[int]) -> str:
-    return f"{len(rows):,}: row{'s' if len(rows) > 1 else ''} {listed(map(str, rows), most=8)} (counted from 0)"
+    return f"{len(rows):,}: row{'s' if len(rows) > 1 else ''} {listed((str(row + 1) for row in rows), most=8)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import eigvalsh
@@ -12,8 +12,10 @@ from scipy.sparse.linalg import eigsh
 
 from unrelu.contracts import FloatArray
 from unrelu.distribution import RectifiedGaussian
-from unrelu.estimators import RectifiedGaussianLearner
 from unrelu.samples.columns import names_or_numbers
+
+if TYPE_CHECKING:
+    from unrelu.estimators import RectifiedGaussianLearner
 
 _DENSE = 500  # beyond so many columns a few eigenvalues come sooner by Lanczos' method
 

@@ -13,9 +13,10 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidDataError
 from unrelu.learning import fit_record
 from unrelu.posterior.row_scores import Values
-from unrelu.robust.components import GaussianComponent, Setting, shrinkage
+from unrelu.robust.components import GaussianComponent, Setting
 from unrelu.robust.mixture import Mixture, MixtureMoments
 from unrelu.robust.selection import ColumnIndex, selected
+from unrelu.shrinkage import error_share
 from unrelu.statistics.pair_moments import PairMoments
 
 _SAME, _IMPOSSIBLE = 1e-6, -1e4  # relative distance from a constant that is none, and log density beyond it
@@ -34,7 +35,7 @@ def cluster_from(record: PairMoments, setting: Setting) -> ClusterComponent:
     rows, pairs = fit_record(as_counts(setting.with_prior(record)), setting.assumptions)
     covariance, _ = assemble(rows.scale, pairs)
     correlation = covariance / np.outer(rows.scale, rows.scale)
-    keep = 1.0 - shrinkage(pairs.correlation, pairs.stderr)
+    keep = 1.0 - error_share(pairs.correlation, pairs.stderr)
     shrunken = keep * correlation + (1.0 - keep) * np.eye(len(correlation))
     return ClusterComponent(setting, rows.bias, rows.scale, shrunken)
 

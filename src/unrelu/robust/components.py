@@ -19,10 +19,9 @@ from unrelu.errors import InvalidDataError
 from unrelu.learning import fit_record
 from unrelu.posterior.calibration import rows_from_normals
 from unrelu.posterior.row_scores import RowScores, Values, seen_sum
+from unrelu.shrinkage import error_share, shrunken
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 
-_LEAST_EIGENVALUE = 1e-9
-_SMALLEST_ERROR = 1e-8  # of a correlation, that of a perfect one
 _NOWHERE = -1e300  # log density where a component has none
 
 
@@ -127,36 +126,8 @@ def gaussian_from(record: PairMoments, setting: Setting) -> GaussianComponent:
     """The one-pass fit to a record, with one row's worth of the prior."""
     free = replace(setting.assumptions, nonnegative_bias=False, n_components=None)
     rows, pairs = fit_record(setting.with_prior(record), free)
-    keep = 1.0 - shrinkage(pairs.correlation, pairs.stderr)
+    keep = 1.0 - error_share(pairs.correlation, pairs.stderr)
     return GaussianComponent(setting, rows.bias, rows.scale, shrunken(np.nan_to_num(pairs.correlation), keep))
-
-
-def shrunken(correlation: FloatArray, keep: float) -> FloatArray:
-    """keep R + (1 - keep) I, with less of R where pairs estimated one by one do not fit together.
-
-    Components come and go; only the model at the end is worth a proper assembly.
-    """
-    alone = np.eye(len(correlation))
-    while True:
-        mixed = keep * correlation + (1.0 - keep) * alone
-        try:
-            np.linalg.cholesky(mixed + _LEAST_EIGENVALUE * alone)
-        except np.linalg.LinAlgError:
-            keep *= 0.95
-        else:
-            return mixed
-
-
-def shrinkage(correlation: FloatArray, stderr: FloatArray) -> float:
-    """The share of the correlations' squares that is sampling error, the best weight of the identity (Schaefer and
-    Strimmer 2005, target D), squares weighted by 1/stderr^2, lest one uncertain pair takes all others with it.
-
-    >>> round(shrinkage(np.array([[1.0, 0.4], [0.4, 1.0]]), np.full((2, 2), 0.1)), 4)
-    0.0625
-    """
-    at = np.triu_indices(len(correlation), 1)
-    certain = float(np.sum((correlation[at] / np.maximum(stderr[at], _SMALLEST_ERROR)) ** 2))
-    return min(1.0, len(at[0]) / certain) if certain > 0.0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)

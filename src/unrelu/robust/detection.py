@@ -57,7 +57,8 @@ class OutlierScores:
         uncalibrated = cls(scores, mixture, columns, ScoreTail(np.zeros(1)))
         size = int(np.clip(_SIMULATED_CELLS // model.n_features, _FEWEST_SIMULATED, _MOST_SIMULATED))
         normals = np.random.default_rng(seed).standard_normal((size, model.n_features))
-        rows = rows_from_normals(normals, model.bias, model.row_norms, model.correlation, model.floor)
+        by = model.scoring
+        rows = rows_from_normals(normals, by.bias, by.row_norms, by.correlation, by.floor)
         return cls(scores, mixture, columns, ScoreTail.of(uncalibrated.score(rows)))
 
     def score(self, values: Values) -> FloatArray:

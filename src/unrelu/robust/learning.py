@@ -10,7 +10,7 @@ import numpy as np
 from unrelu.contracts import Assumptions, Census, Evidence, FloatArray, RobustReport, Step, Watch, unwatched
 from unrelu.engines.local import one_blas_thread
 from unrelu.errors import UnreluWarning
-from unrelu.learning import Learned
+from unrelu.learning import Learned, with_inverse
 from unrelu.robust.components import Setting
 from unrelu.robust.growth import CHOOSING, SampledRows, choose_mixture, warn_of_two_groups
 from unrelu.robust.mixture import Mixture, settle_on_all
@@ -74,5 +74,6 @@ def learn_robustly(
         starts_disagreed=disagree(starts),
         **assumptions.limits,
     )
-    given = (stages.distribution, stages.rows, stages.pairs, stages.assembly, report)
+    model, report = with_inverse(stages, report, assumptions.n_components, reweighted.record.weight)
+    given = (model, stages.rows, stages.pairs, stages.assembly, report)
     return RobustLearned(*given, reweighted.weights, mixture.finished(), columns)

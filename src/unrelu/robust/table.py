@@ -15,7 +15,7 @@ from unrelu.robust.selection import ColumnIndex
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.statistics.subsample import Subsample, SubsampleQuestion
 from unrelu.statistics.tiles import as_stored
-from unrelu.validation import warn
+from unrelu.validation import row_label, warn
 
 _PRIOR_ROWS, _PRIOR_REACH = 256, 3.0
 _FARTHEST = 1e60  # spreads: rows farther out are as far, and squares of it are numbers
@@ -147,7 +147,7 @@ def refuse_identical(x: NDArray[Any], floor: FloatArray, rows: NDArray[np.int64]
     row = x[first[most]]
     if counts[most] > len(x) / 2 and not np.isnan(row).any() and (row > floor).any():
         raise InvalidDataError(
-            f"{counts[most] / len(x):.0%} of the rows are identical (row {rows[first[most]]:,} is the first): no method"
+            f"{counts[most] / len(x):.0%} of the rows are identical, such as {row_label(rows[first[most]])}: no method"
             " can tell genuine rows from those. Drop the copies if they are an artefact, or use method='one_pass'."
         )
 

@@ -9,9 +9,18 @@ they came from an array, a memory map, or a folder of files larger than memory.
     files.py          open_samples: paths and globs, matched column by column
     table_file.py     what one file on disk must answer (the protocol of the readers)
     csv_file.py       csv and tsv; csv_diagnosis.py finds the cell that is at fault
+    csv_dialect.py    separator, decimal mark and header of a text table, told from its first rows
+    packed.py         gz, bz2, zst and zip
+    excel_file.py     xlsx
+    reading.py        what is asked for: header, limits, words
+    cells.py          what one cell's text says; text_columns.py reads columns of them
+    limits.py         the limits that cells state, one a column
     arrow_files.py    parquet, feather, arrow
     numpy_files.py    npy, npz
     columns.py        which columns to keep, and the same columns in every file
+    groups.py         one label per row beside any table
+    turned.py         columns upside down
+    frames.py         tables of other libraries: lazy, sparse, of text, of short floats
     blocks.py         block sizes, and pieces of any size regrouped into blocks
     tables.py         write_table: rows to a file, block by block
 
@@ -29,14 +38,16 @@ from unrelu.samples.blocks import rows_per_block
 
 if TYPE_CHECKING:
     from unrelu.samples.files import open_samples
+    from unrelu.samples.frames import read_frame
     from unrelu.samples.sparse import SparseSamples
     from unrelu.samples.tables import write_table
 
-__all__ = ["ArraySamples", "SparseSamples", "open_samples", "rows_per_block", "write_table"]
+__all__ = ["ArraySamples", "SparseSamples", "open_samples", "read_frame", "rows_per_block", "write_table"]
 
 _HOME = {
     "SparseSamples": "unrelu.samples.sparse",
     "open_samples": "unrelu.samples.files",
+    "read_frame": "unrelu.samples.frames",
     "write_table": "unrelu.samples.tables",
 }
 

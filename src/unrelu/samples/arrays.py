@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unrelu.contracts import Block, FloatArray
+from unrelu.contracts import Block, CellLimits, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.samples.blocks import as_floats, holds_numbers, rows_per_block
 
@@ -29,6 +29,8 @@ class ArraySamples:
         One name per column.
     block_rows : int, optional
         Rows per block; chosen by :func:`rows_per_block` by default.
+    limits : CellLimits, optional
+        Limits that cells stated where the array comes from.
 
     Examples
     --------
@@ -45,7 +47,9 @@ class ArraySamples:
         weights: ArrayLike | None = None,
         feature_names: Sequence[str] | None = None,
         block_rows: int | None = None,
+        limits: CellLimits | None = None,
     ) -> None:
+        self.limits = limits
         self._values = _table(values)
         self._weights = None if weights is None else _one_per_row(weights, len(self._values))
         self._names = None if feature_names is None else _one_per_column(feature_names, self.n_features)
@@ -62,6 +66,12 @@ class ArraySamples:
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         return self._names
+
+    def weighted(self, weights: ArrayLike) -> ArraySamples:
+        """The same rows with a weight each, if they have none yet."""
+        if self._weights is not None:
+            raise InvalidParameterError("The rows have weights of their own: leave sample_weight out.")
+        return ArraySamples(self._values, weights, self._names, self._block_rows, self.limits)
 
     def blocks(self) -> Iterator[Block]:
         for first in range(0, self.n_rows, self._block_rows):

@@ -12,16 +12,22 @@ from numpy.typing import NDArray
 
 from unrelu.errors import InputFileError
 from unrelu.samples.columns import without
-from unrelu.samples.table_file import damage_reported, refuse_no_rows
+from unrelu.samples.reading import Reading
+from unrelu.samples.table_file import WithoutLines, damage_reported, refuse_no_rows
+from unrelu.samples.text_columns import Seen, UnreadableCell, read_texts
+
+_ROWS = 2**16
 
 
-class _ArrowTable:
+class _ArrowTable(WithoutLines):
     """What the two kinds share: a schema that tells names and types before any row is read."""
 
     kind: str
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, reading: Reading = Reading()) -> None:  # noqa: B008 - frozen
         self.name = path
+        self._reading = reading
+        self._texts: dict[int, Seen] = {}
         self.n_bytes = os.path.getsize(path)
         self._path = path
         with damage_reported(self.name, self.kind):
@@ -39,20 +45,70 @@ class _ArrowTable:
 
     def check(self, wanted: Sequence[int]) -> np.dtype[Any]:
         types = [self._fields[position][2] for position in wanted]
+        texts = [position for position, kind in zip(wanted, types, strict=True) if _in_words(kind) == "text"]
         for position, arrow_type in zip(wanted, types, strict=True):
-            if not _is_number(arrow_type):
-                raise InputFileError(
-                    f"{self.name}: column {self.column_names[position]!r} holds {_in_words(arrow_type)}, "
-                    f"not numbers. Leave it out with {without(self.column_names, position)}."
-                )
+            if not (_is_number(arrow_type) or position in texts):
+                raise InputFileError(self._no_numbers(position))
+        self._texts |= {position: self._look_through(position) for position in texts if position not in self._texts}
         return np.dtype(np.float32 if all(map(_is_single, types)) else np.float64)
+
+    def seen(self) -> dict[int, Seen]:
+        return self._texts
+
+    def _look_through(self, position: int) -> Seen:
+        """A column of text may hold numbers, limits and words for missing."""
+        seen = Seen()
+        try:
+            with damage_reported(self.name, self.kind):
+                for batch in self._batches([position], _ROWS):
+                    seen = seen.merge(self._read_texts(batch.column(self.column_names[position]))[1])
+        except InputFileError as error:
+            if isinstance(error.__cause__, UnreadableCell):
+                raise InputFileError(f"{self._no_numbers(position)} One is {str(error.__cause__)[:60]!r}.") from error
+            raise
+        return seen
+
+    def _no_numbers(self, position: int) -> str:
+        names, held = self.column_names, _in_words(self._fields[position][2])
+        keep = "" if "values" in held else f", or keep it as text with {without(names, position, 'id')}"
+        return (
+            f"{self.name}: column {names[position]!r} holds {held}, not numbers. Leave it out with"
+            f" {without(names, position)}{keep}."
+        )
+
+    def _read_texts(self, column: Any) -> tuple[NDArray[Any], Seen]:
+        import pyarrow as pa
+
+        return read_texts(column.cast(pa.string()), self._reading.decimal or ".", self._reading)
 
     def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
         dtype = self.check(wanted)
-        names = [self.column_names[position] for position in wanted]
         with damage_reported(self.name, self.kind):
             for batch in self._batches(wanted, rows):
-                yield batch_to_array(batch.select(names), dtype)
+                yield batch_to_array(self._as_numbers(batch, wanted), dtype)
+
+    def _as_numbers(self, batch: Any, wanted: Sequence[int]) -> Any:
+        """The wanted columns in the wanted order, text read."""
+        import pyarrow as pa
+
+        names = [self.column_names[position] for position in wanted]
+        chosen = batch.select(names)
+        if not any(position in self._texts for position in wanted):
+            return chosen
+        columns = [
+            pa.array(self._read_texts(column)[0]) if position in self._texts else column
+            for position, column in zip(wanted, chosen.columns, strict=True)
+        ]
+        return pa.record_batch(columns, names=names)
+
+    def texts(self, position: int) -> Iterator[list[str]]:
+        """A column as text."""
+        import pyarrow as pa
+
+        with damage_reported(self.name, self.kind):
+            for batch in self._batches([position], _ROWS):
+                cells = batch.column(self.column_names[position]).cast(pa.string()).to_pylist()
+                yield ["" if cell is None else cell for cell in cells]
 
 
 class ParquetTable(_ArrowTable):

@@ -33,14 +33,15 @@ def rows_per_block(n_rows: int | None, n_features: int) -> int:
 
 
 def holds_numbers(dtype: np.dtype[Any]) -> bool:
-    """Floats, integers and booleans count as numbers."""
-    return dtype.kind in "fiub"
+    """Floats (ml_dtypes' bfloat16 as well), integers and booleans count as numbers."""
+    return dtype.kind in "fiub" or dtype.name == "bfloat16"
 
 
 def float_type(dtype: DTypeLike) -> np.dtype[Any]:
     """float32 for half and single floats; float64 for all other numbers."""
     dtype = np.dtype(dtype)
-    return np.dtype(np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64)
+    short = dtype.name == "bfloat16" or (dtype.kind == "f" and dtype.itemsize <= 4)
+    return np.dtype(np.float32 if short else np.float64)
 
 
 def as_floats(values: NDArray[Any]) -> Floats:

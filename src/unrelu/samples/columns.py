@@ -13,6 +13,9 @@ ColumnKey = str | int
 """A column's name, or its number counted from 0 (also as text, where columns have no names)."""
 
 
+ColumnKeys = ColumnKey | Sequence[ColumnKey] | None
+
+
 class Columns(Protocol):
     """What a file says of its columns, and what messages call it."""
 
@@ -28,16 +31,15 @@ class Columns(Protocol):
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """The columns asked for, in the order asked for (all by default), less those to leave out."""
+    """The columns asked for, in the order asked for (all by default), less those to leave out or to keep as text."""
 
     keep: tuple[ColumnKey, ...] = ()
     drop: tuple[ColumnKey, ...] = ()
+    ids: tuple[ColumnKey, ...] = ()
 
     @classmethod
-    def of(
-        cls, columns: ColumnKey | Sequence[ColumnKey] | None, drop: ColumnKey | Sequence[ColumnKey] | None
-    ) -> ColumnChoice:
-        return cls(_keys(columns), _keys(drop))
+    def of(cls, columns: ColumnKeys, drop: ColumnKeys, ids: ColumnKeys = None) -> ColumnChoice:
+        return cls(_keys(columns), _keys(drop), _keys(ids))
 
 
 def match_columns(tables: Sequence[Columns], choice: ColumnChoice) -> list[list[int]]:
@@ -49,7 +51,13 @@ def match_columns(tables: Sequence[Columns], choice: ColumnChoice) -> list[list[
     places = [_places(table) for table in tables]
     everywhere = set().union(*places)
     keep = [_label(first, key, places[0]) for key in choice.keep] or list(places[0])
-    drop = {_label(first, key, everywhere) for key in choice.drop}
+    ids = {_label(first, key, places[0]) for key in choice.ids}
+    for label in [label for label in keep if choice.keep and label in ids]:
+        raise InputFileError(
+            f"{first.name}: {column_phrase(first.column_names, places[0][label])} is asked for both as a number and as"
+            " text: leave it out of columns= or of id=."
+        )
+    drop = {_label(first, key, everywhere) for key in choice.drop} | ids
     wanted = [label for label in dict.fromkeys(keep) if label not in drop]
     if not wanted:
         raise InputFileError(f"{first.name}: no column is left to read. Drop fewer columns.")
@@ -57,6 +65,16 @@ def match_columns(tables: Sequence[Columns], choice: ColumnChoice) -> list[list[
         extra = [] if choice.keep else [label for label in place if label not in places[0].keys() | drop]
         _refuse_other_columns(first, table, [label for label in wanted if label not in place], extra)
     return [[place[label] for label in wanted] for place in places]
+
+
+def match_ids(tables: Sequence[Columns], choice: ColumnChoice) -> list[dict[str, int]]:
+    """Positions, in every file, of the columns that are kept as text, by what they are called."""
+    first, places = tables[0], [_places(table) for table in tables]
+    labels = list(dict.fromkeys(_label(first, key, places[0]) for key in choice.ids))
+    for table, place in zip(tables[1:], places[1:], strict=True):
+        _refuse_other_columns(first, table, [label for label in labels if label not in place], [])
+    prefix = "id" if first.column_names is None else ""
+    return [{f"{prefix}{label}": place[label] for label in labels} for place in places]
 
 
 def column_phrase(names: Sequence[str] | None, position: int) -> str:
@@ -68,13 +86,13 @@ def column_phrase(names: Sequence[str] | None, position: int) -> str:
     return f"column number {position} (the first is 0)" if names is None else f"column {names[position]!r}"
 
 
-def without(names: Sequence[str] | None, position: int) -> str:
-    """The parameter of open_samples that leaves a column out.
+def without(names: Sequence[str] | None, position: int, parameter: str = "drop") -> str:
+    """The parameter of open_samples that leaves a column out (or another one that names a column).
 
     >>> without(["site name"], 0), without(None, 3)
     ("drop='site name'", 'drop=3')
     """
-    return f"drop={position if names is None else names[position]!r}"
+    return f"{parameter}={position if names is None else names[position]!r}"
 
 
 def names_or_numbers(names: Sequence[str] | None, n_columns: int) -> tuple[str, ...]:

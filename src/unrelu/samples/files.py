@@ -4,47 +4,67 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Block
+from unrelu.contracts import Block, CellLimits
 from unrelu.errors import InputFileError
 from unrelu.samples.arrays import checked_block_rows
 from unrelu.samples.arrow_files import FeatherTable, ParquetTable
 from unrelu.samples.blocks import regroup, rows_per_block
-from unrelu.samples.columns import ColumnChoice, ColumnKey, match_columns
+from unrelu.samples.columns import ColumnChoice, ColumnKeys, match_columns, match_ids, names_or_numbers
+from unrelu.samples.csv_diagnosis import row_and_line
 from unrelu.samples.csv_file import CsvFile, standard_input
+from unrelu.samples.excel_file import excel_file
+from unrelu.samples.limits import cut, resolved, told, warn_of_nondetects
 from unrelu.samples.numpy_files import NpyTable, NpzTable, holds_sparse_table
+from unrelu.samples.packed import PACKINGS
+from unrelu.samples.reading import Reading
 from unrelu.samples.table_file import PathLike, TableFile, extension_of, unknown_kind
+from unrelu.samples.text_columns import Seen
 
 if TYPE_CHECKING:
     from unrelu.samples.sparse import SparseSamples
 
-KINDS: dict[str, Callable[[str], TableFile]] = {
-    ".csv": CsvFile,
-    ".csv.gz": partial(CsvFile, gzipped=True),
-    ".tsv": partial(CsvFile, delimiter="\t"),
-    ".tsv.gz": partial(CsvFile, delimiter="\t", gzipped=True),
+KINDS: dict[str, Callable[[str, Reading], TableFile]] = {
+    **{f".csv{end}": partial(CsvFile, packing=packing) for end, packing in PACKINGS.items()},
+    **{f".tsv{end}": partial(CsvFile, delimiter="\t", packing=packing) for end, packing in PACKINGS.items()},
+    ".zip": partial(CsvFile, packing="zip"),
+    ".xlsx": excel_file,
     ".parquet": ParquetTable,
     ".feather": FeatherTable,
     ".arrow": FeatherTable,
-    ".npy": NpyTable,
-    ".npz": NpzTable,
+    ".npy": lambda path, _: NpyTable(path),
+    ".npz": lambda path, _: NpzTable(path),
 }
+
+
+Nondetect = str | float | Mapping[str, float]
 
 
 class FileSamples:
     """Rows of one or several files with the same columns, one file after the other."""
 
-    def __init__(self, tables: Sequence[TableFile], choice: ColumnChoice, block_rows: int | None = None) -> None:
-        self._tables = tuple(tables)
+    def __init__(
+        self,
+        tables: Sequence[TableFile],
+        choice: ColumnChoice,
+        block_rows: int | None = None,
+        reading: Reading = Reading(),  # noqa: B008 - frozen
+    ) -> None:
+        self._tables, self._choice, self._asked_rows = tuple(tables), choice, block_rows
         self._wanted = match_columns(tables, choice)
+        self._ids = match_ids(tables, choice)
+        self._reading = reading
         types = [table.check(wanted) for table, wanted in zip(tables, self._wanted, strict=True)]
         self._dtype = np.result_type(*types)
+        self._limits = resolved(self.seen(), self.feature_names, reading)
         self._block_rows = checked_block_rows(block_rows) or rows_per_block(self.n_rows, self.n_features)
 
     @property
@@ -68,6 +88,67 @@ class FileSamples:
         names = self._tables[0].column_names
         return None if names is None else tuple(names[position] for position in self._wanted[0])
 
+    def split_column(self, name: str | int) -> tuple[FileSamples, NDArray[Any]]:
+        """The rows without a column, and the cells of that column as they stand, which need not be numbers."""
+        if name in self._choice.keep:
+            raise InputFileError(
+                f"{self._tables[0].name}: column {name!r} is asked for as a feature and as groups=. Leave it out of"
+                " columns=."
+            )
+        places = match_columns(self._tables, ColumnChoice((name,)))
+        others = replace(self._choice, drop=(*self._choice.drop, name))
+        rest = FileSamples(self._tables, others, self._asked_rows, self._reading)
+        pieces = [piece for table, (at,) in zip(self._tables, places, strict=True) for piece in table.texts(at)]
+        return rest, np.array(list(chain.from_iterable(pieces)), dtype=object)
+
+    @property
+    def limits(self) -> CellLimits | None:
+        """The limits that cells state, "<0.25" or ">100"; None where none does."""
+        return self._limits
+
+    @property
+    def notes(self) -> list[str]:
+        """What cells that are no plain numbers were read as, one line a column; complete once all rows were read."""
+        names = names_or_numbers(self.feature_names, self.n_features)
+        return told(self.seen(), names, self._limits, self._reading)
+
+    @property
+    def id_names(self) -> tuple[str, ...]:
+        """What the columns are called that are kept as text."""
+        return tuple(self._ids[0])
+
+    def ids(self) -> dict[str, list[str]]:
+        """The columns that are kept as text, of all rows, by name."""
+        every = zip(self._tables, self._ids, strict=True)
+        parts = [(table, places) for table, places in every]
+        return {
+            name: list(chain.from_iterable(chain.from_iterable(t.texts(places[name]) for t, places in parts)))
+            for name in self.id_names
+        }
+
+    def row_label(self, row: int) -> str:
+        """How messages call a row that is counted from 0: counted from 1, with its line and file if it has any."""
+        before = row
+        for table in self._tables:
+            line, count = table.line_of(before)
+            if line is not None:
+                place = row_and_line(row + 1, line)
+                return place if len(self._tables) == 1 else f"{place[:-1]} of {table.name})"
+            if count > before:
+                break
+            before -= count
+        return f"row {row + 1:,}"
+
+    def seen(self) -> dict[int, Seen]:
+        """Cells that are no plain numbers, by column, of all files."""
+        found: dict[int, Seen] = {}
+        for table, wanted in zip(self._tables, self._wanted, strict=True):
+            for position, cells in table.seen().items():
+                if position in wanted and cells:
+                    at = wanted.index(position)
+                    found[at] = found.get(at, Seen()).merge(cells)
+        return found
+
     def blocks(self) -> Iterator[Block]:
         first_row = 0
         for values in regroup(self._pieces(), self._block_rows):
@@ -77,14 +158,22 @@ class FileSamples:
     def _pieces(self) -> Iterator[NDArray[Any]]:
         for table, wanted in zip(self._tables, self._wanted, strict=True):
             for piece in table.pieces(wanted, self._block_rows):
-                yield piece.astype(self._dtype, copy=False)
+                values = piece.astype(self._dtype, copy=False)
+                cut(values, self._limits)
+                yield values
 
 
 def open_samples(
     paths: PathLike | Sequence[PathLike],
     *,
-    columns: ColumnKey | Sequence[ColumnKey] | None = None,
-    drop: ColumnKey | Sequence[ColumnKey] | None = None,
+    columns: ColumnKeys = None,
+    drop: ColumnKeys = None,
+    id: ColumnKeys = None,
+    header: bool | None = None,
+    decimal: str | None = None,
+    limits: str | None = None,
+    nondetect: Nondetect | None = None,
+    sheet: str | int | None = None,
     block_rows: int | None = None,
 ) -> FileSamples | SparseSamples:
     """Open table files as samples that are read block by block; they need not fit in memory.
@@ -93,26 +182,44 @@ def open_samples(
     ----------
     paths : path or sequence of paths
         Files, globs of files (read in sorted order), or ``"-"`` for csv on standard input. The kind
-        follows from the extension: csv, tsv (also gzipped), parquet, feather, arrow, npy, npz (also
-        that of ``scipy.sparse.save_npz``).
+        follows from the extension: csv, tsv (also packed: gz, bz2, zst, zip), xlsx, parquet, feather,
+        arrow, npy, npz (also that of ``scipy.sparse.save_npz``).
     columns : names or numbers of columns, optional
         The columns to keep, in this order; all of the first file's by default. Numbers count from 0.
     drop : names or numbers of columns, optional
         Columns to leave out.
+    id : names or numbers of columns, optional
+        Columns to keep as text, such as names and dates: no features, but :meth:`FileSamples.ids` gives them.
+    header : bool, optional
+        Whether the first line of a text table names the columns. By default that is told from the file; a first
+        line of numbers is a header only if it is unlike the rows below it, and a warning says so.
+    decimal : "." or ",", optional
+        The decimal mark of text; told from the file by default.
+    limits : "one", "highest" or "missing", optional
+        What becomes of cells such as "<0.25" or ">100". By default they hold their limit, which must be the only one
+        of the column, with no number beyond it: the column's floor (or ceiling) in ``FileSamples.limits``. "highest"
+        cuts a column at its highest limit (the lowest of ceilings), "missing" reads such cells as missing.
+        "one" is the default, but has packed files looked through before they are used.
+    nondetect : "missing", "floor", a number, or numbers by column, optional
+        What cells such as "ND", "n.d.", "BDL" and "<LOD" are: missing (the default, with a warning), or floored, at
+        the column's limit or else at its smallest number, or at the value given here.
+    sheet : name or number of a sheet, optional
+        Of an Excel file; the first by default. Numbers count from 0.
     block_rows : int, optional
         Rows per block; chosen by :func:`rows_per_block` by default.
 
     Returns
     -------
     FileSamples, or SparseSamples for sparse tables, which are read whole
-        The rows of all files, one after the other. ``n_rows`` is None if a file is csv. FileSamples
-        also tells ``n_bytes``, the size on disk.
+        The rows of all files, one after the other. ``n_rows`` is None if a file is text. FileSamples
+        also tells ``n_bytes``, the size on disk, ``limits``, and ``notes``: which words were read as what.
 
     Notes
     -----
-    Several files must have the same columns; another order is matched by name. In csv, an empty cell,
-    NA, NaN, nan, null and N/A mean missing, blank lines are skipped, and a first line of numbers
-    only is data: the columns then have no names.
+    Several files must have the same columns; another order is matched by name. Columns without a name or with
+    the same name are refused. In text, the separator is told from the file (commas, semicolons, tabs, bars), also
+    its encoding where it starts with a byte-order mark; an empty cell, NA, NaN, null, N/A, "-" and the like mean
+    missing, blank lines are skipped, and numbers may have thousands separators.
 
     Examples
     --------
@@ -124,13 +231,26 @@ def open_samples(
     ('As', 'Pb')
     >>> [block.values.tolist() for block in samples.blocks()]
     [[[0.5, 0.0], [nan, 1.25]]]
+    >>> _ = (folder / "soil.csv").write_text("site;As\\nA;0,5\\nB;<0,25\\n")
+    >>> samples = open_samples(folder / "soil.csv", id="site")
+    >>> samples.limits, samples.ids()
+    (CellLimits(floor=((0, 0.25),), ceiling=()), {'site': ['A', 'B']})
     """
-    names, choice = files_of(paths), ColumnChoice.of(columns, drop)
+    names, choice = files_of(paths), ColumnChoice.of(columns, drop, id)
+    reading = Reading(header, decimal, limits, nondetect, sheet)
     if _are_sparse(names):
         from unrelu.samples.sparse import read_sparse
 
         return read_sparse(names, choice)
-    return FileSamples([_open(name) for name in names], choice, block_rows)
+    samples = FileSamples([_open(name, reading) for name in names], choice, block_rows, reading)
+    warn_of_nondetects(samples.seen(), names_or_numbers(samples.feature_names, samples.n_features), reading)
+    return samples
+
+
+def column_names(paths: PathLike | Sequence[PathLike], header: bool | None = None) -> tuple[str, ...] | None:
+    """What the columns of the first file are called, without reading its cells; None where they have no names."""
+    first = files_of(paths)[0]
+    return None if _are_sparse([first]) else _open(first, Reading(header)).column_names
 
 
 def _are_sparse(names: Sequence[str]) -> bool:
@@ -160,9 +280,9 @@ def _matching(path: str) -> list[str]:
     return found
 
 
-def _open(path: str) -> TableFile:
+def _open(path: str, reading: Reading) -> TableFile:
     if path == "-":
-        return standard_input()
+        return standard_input(reading)
     if os.path.isdir(path):
         raise InputFileError(f"{path}: is a folder. Name the files in it, such as {path}/*.parquet.")
     extension = extension_of(path, KINDS)
@@ -174,4 +294,4 @@ def _open(path: str) -> TableFile:
         raise InputFileError(f"{path}: cannot be read ({error.strerror}).") from error
     if size == 0:
         raise InputFileError(f"{path}: the file is empty.")
-    return KINDS[extension](path)
+    return KINDS[extension](path, reading)

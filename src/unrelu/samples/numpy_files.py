@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from unrelu.errors import InputFileError
 from unrelu.samples.blocks import as_floats, float_type, holds_numbers
-from unrelu.samples.table_file import damage_reported, refuse_no_rows
+from unrelu.samples.table_file import WithoutLines, damage_reported, refuse_no_rows
 
 TABLE_KEY, NAMES_KEY = "X", "feature_names"
 
@@ -59,7 +59,24 @@ class Layout:
 _HEAD_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
-class NpyTable:
+class _NumpyTable(WithoutLines):
+    """What the two kinds share."""
+
+    _layout: Layout
+
+    def check(self, wanted: Sequence[int]) -> np.dtype[Any]:  # noqa: ARG002 - one type for all columns
+        return float_type(self._layout.dtype)
+
+    def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
+        raise NotImplementedError
+
+    def texts(self, position: int) -> Iterator[list[str]]:
+        for piece in self.pieces([position], 2**16):
+            whole = self._layout.dtype.kind in "iub"
+            yield [str(int(value) if whole else value) for value in piece[:, 0].tolist()]
+
+
+class NpyTable(_NumpyTable):
     """One array in a file: its columns have no names."""
 
     column_names = None
@@ -78,9 +95,6 @@ class NpyTable:
         if self.n_bytes < expected:
             raise ValueError(f"{self.n_bytes} of {expected} bytes")
 
-    def check(self, wanted: Sequence[int]) -> np.dtype[Any]:  # noqa: ARG002 - one type for all columns
-        return float_type(self._layout.dtype)
-
     def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
         layout = self._layout
         with damage_reported(self.name, "npy"):
@@ -89,7 +103,7 @@ class NpyTable:
         yield from _pieces_of(np.asarray(mapped), wanted, rows)
 
 
-class NpzTable:
+class NpzTable(_NumpyTable):
     """An archive with one table, or with the table under the key ``X``; names under ``feature_names``."""
 
     def __init__(self, path: str) -> None:
@@ -126,9 +140,6 @@ class NpzTable:
         if names.dtype.kind != "U" or names.shape != (self.n_columns,):
             raise InputFileError(f"{self.name}: feature_names is not one text per column of the table.")
         return tuple(names.tolist())
-
-    def check(self, wanted: Sequence[int]) -> np.dtype[Any]:  # noqa: ARG002 - one type for all columns
-        return float_type(self._layout.dtype)
 
     def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
         with (

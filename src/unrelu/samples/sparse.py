@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from unrelu.contracts import Block
+from unrelu.contracts import Block, FloatArray
 from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
 from unrelu.samples.blocks import holds_numbers, rows_per_block
 from unrelu.samples.columns import ColumnChoice, match_columns
@@ -23,7 +23,9 @@ class SparseSamples:
     (2, ('a', 'b'), [[0.0, 2.0], [1.0, 0.0]])
     """
 
-    def __init__(self, matrix: Any, feature_names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, matrix: Any, feature_names: Sequence[str] | None = None, weights: FloatArray | None = None
+    ) -> None:
         is_sparse: bool = scipy.sparse.issparse(matrix)
         if not is_sparse or len(matrix.shape) != 2:
             raise InvalidDataError(f"Expected rows and columns of a scipy sparse matrix, got {type(matrix).__name__}.")
@@ -32,6 +34,7 @@ class SparseSamples:
                 f"{len(feature_names)} feature names for {matrix.shape[1]} columns: give one name per column."
             )
         self.matrix: Any = matrix.tocsr()
+        self._weights = weights
         self.feature_names = None if feature_names is None else tuple(map(str, feature_names))
 
     @property
@@ -42,14 +45,24 @@ class SparseSamples:
     def n_rows(self) -> int:
         return int(self.matrix.shape[0])
 
+    def weighted(self, weights: FloatArray) -> SparseSamples:
+        """The same rows with a weight each."""
+        return SparseSamples(self.matrix, self.feature_names, weights)
+
     def blocks(self) -> Iterator[Block]:
         size = rows_per_block(self.n_rows, self.n_features)
         for first in range(0, self.n_rows, size):
-            yield Block(self.matrix[first : first + size].toarray().astype(np.float64), first)
+            rows = slice(first, first + size)
+            weights = None if self._weights is None else self._weights[rows]
+            yield Block(self.matrix[rows].toarray().astype(np.float64), first, weights)
 
 
 def read_sparse(paths: Sequence[str], choice: ColumnChoice) -> SparseSamples:
     """The rows of all files, one after the other; their columns go by numbers, as the files have no names."""
+    if choice.ids:
+        raise InputFileError(
+            f"{paths[0]}: a sparse table holds numbers only, and no column to keep as text: leave id= out."
+        )
     files = [_SparseFile(path) for path in paths]
     parts: list[Any] = [file.matrix[:, at] for file, at in zip(files, match_columns(files, choice), strict=True)]
     return SparseSamples(parts[0] if len(parts) == 1 else scipy.sparse.vstack(parts, format="csr"))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.errors import InputFileError
+from unrelu.samples.text_columns import Seen
 from unrelu.validation import suggestion
 
 PathLike = str | os.PathLike[str]
@@ -47,6 +48,30 @@ class TableFile(Protocol):
     def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
         """All rows in order, the wanted columns in the wanted order, in pieces of about ``rows`` rows."""
         ...
+
+    def seen(self) -> dict[int, Seen]:
+        """Cells of columns that were checked or read and are not plain numbers, by column."""
+        ...
+
+    def texts(self, position: int) -> Iterator[list[str]]:
+        """A column as text, in pieces."""
+        ...
+
+    def line_of(self, row: int) -> tuple[int | None, int]:
+        """The line (from 1) of a row (from 0), or None; and, where the file has no such row, how many it has."""
+        ...
+
+
+class WithoutLines:
+    """What files that are no text have in common: rows are counted, cells are numbers."""
+
+    n_rows: int
+
+    def seen(self) -> dict[int, Seen]:
+        return {}
+
+    def line_of(self, row: int) -> tuple[int | None, int]:  # noqa: ARG002 - there are no lines
+        return None, self.n_rows
 
 
 # What NumPy, zipfile and pyarrow raise on a file that is not what its name says.

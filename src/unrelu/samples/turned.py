@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from unrelu.contracts import Block, BoolArray, Samples
+from unrelu.samples.groups import OfSamples
 
 
-class TurnedSamples:
+class TurnedSamples(OfSamples):
     """The rows of ``samples`` with the ``mirrored`` columns negated: a ceiling is then a floor.
 
     ``lifted`` maps a column to (limit, floor): its cells at the limit or below hold the floor, which is higher.
@@ -24,20 +25,9 @@ class TurnedSamples:
     def __init__(
         self, samples: Samples, mirrored: BoolArray, lifted: Mapping[int, tuple[float, float]] | None = None
     ) -> None:
-        self._samples, self._sign, self._lifted = samples, np.where(mirrored, -1.0, 1.0), dict(lifted or {})
+        super().__init__(samples)
+        self._sign, self._lifted = np.where(mirrored, -1.0, 1.0), dict(lifted or {})
         self.mirrored = tuple(np.asarray(mirrored).tolist())
-
-    @property
-    def n_features(self) -> int:
-        return self._samples.n_features
-
-    @property
-    def n_rows(self) -> int | None:
-        return self._samples.n_rows
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        return self._samples.feature_names
 
     def blocks(self) -> Iterator[Block]:
         for block in self._samples.blocks():

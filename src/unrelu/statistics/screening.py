@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from unrelu.contracts import Assumptions, Block, FloatArray
 from unrelu.errors import InvalidDataError
 from unrelu.kernels.row_block import LARGEST, scan_block
 from unrelu.statistics.tiles import least_allowed, tiles
-from unrelu.validation import column_label, listed
+from unrelu.validation import column_label, listed, row_label
 
 Counts = NDArray[np.int64]
 
@@ -41,6 +41,11 @@ class Screening:
             large_count=self.large_count + other.large_count,
             large_first_row=_earlier(self.large_first_row, other.large_first_row),
         )
+
+    def numbered(self, rows: NDArray[np.integer[Any]]) -> Self:
+        """The same, where what was counted as row i is row ``rows[i]`` of the table."""
+        below, large = (np.where(first < 0, -1, rows[first]) for first in (self.below_first_row, self.large_first_row))
+        return replace(self, below_first_row=below, large_first_row=large)
 
     def check(self, assumptions: Assumptions, feature_names: Sequence[str] | None) -> None:
         """Raise InvalidDataError if any cell is infinite, too large to square, below its floor or above its ceiling."""
@@ -107,7 +112,7 @@ def _amount(counts: Counts) -> str:
 
 def _places(counts: Counts, first_row: Counts, feature_names: Sequence[str] | None) -> str:
     return listed(
-        f"{column_label(int(j), feature_names)} ({counts[j]:,}, first in row {first_row[j]:,})"
+        f"{column_label(int(j), feature_names)} ({counts[j]:,}, first in {row_label(int(first_row[j]))})"
         for j in np.flatnonzero(counts)
     )
 

@@ -26,7 +26,9 @@ def _kind(module: str, called: str = "model file", **arrays: str) -> Kind:
 
 KINDS = {
     # models and what a user assumes
-    "RectifiedGaussian": _kind("distribution", bias="d", covariance="dd", floor="d?", ceiling="~d?"),
+    "RectifiedGaussian": _kind(
+        "distribution", bias="d", covariance="dd", floor="d?", ceiling="~d?", scoring_covariance="~dd"
+    ),
     "Assumptions": _kind("contracts"),
     # records of the rows
     "PairMoments": _kind(
@@ -37,6 +39,7 @@ KINDS = {
         "statistics.column_shapes",
         observed="d", origin="d", sums="pd", ends="ed?", end_weights="ed", compared="d", different="d", step="d?",
     ),
+    "GroupedMoments": _kind("statistics.grouped_moments", "record"),
     "ObservedMoments": _kind(
         "statistics.pair_moments", count="dd", squared_weight="dd", above="dd", total="dd", square="dd"
     ),
@@ -51,6 +54,7 @@ KINDS = {
     ),
     "PairCorrelations": _kind("contracts", correlation="dd?", stderr="dd?"),
     "Assembly": _kind("contracts"),
+    "Shrinkage": _kind("contracts"),
     "LearningReport": _kind("contracts"),
     "Doubt": _kind("contracts"),
     "RectifiedGaussianLearner": _kind("estimators.learner", "learner's file"),

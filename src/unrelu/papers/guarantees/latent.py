@@ -348,9 +348,11 @@ def _summed(p: Any, start: float, stop: float, integrable: bool) -> _Points:
         values = values + (start - values.min())
     else:
         first = start if start > -math.inf else float(p.ppf(1e-15))
-        last = stop if stop < math.inf else float(p.isf(1e-15))
-        if not last - first < _MOST_POINTS:
-            last = first + _MOST_POINTS
+        last = first + _MOST_POINTS
+        if stop < math.inf:
+            last = min(stop, last)
+        elif not p.sf(last) > 1e-12:  # scipy may search long for a quantile that is farther out than that
+            last = min(float(p.isf(1e-15)), last)
         values = np.arange(first, last + 1.0)
     weights = np.asarray(p.pmf(values), dtype=np.float64)
     whole_mass = abs(weights.sum() - 1.0) <= _ACCURACY

@@ -12,7 +12,7 @@ from unrelu.engines.local import available_cores, map_in_threads, one_blas_threa
 from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, InvalidParameterError
 from unrelu.recovery.latent.contracts import LatentMethod, LatentReport, LatentResult, LatentRows, Layer
 from unrelu.recovery.latent.methods import method_name, prior_of
-from unrelu.validation import listed, warn
+from unrelu.validation import row_label, row_labels, warn
 
 _STAGE = "Recovering rows"
 _RANGE = 1e60  # of values whose quotients' squares are safe
@@ -91,7 +91,7 @@ def report_on(rows: LatentRows, method: LatentMethod) -> LatentReport:
 def warn_of(report: LatentReport) -> None:
     """Warn of rows that two latent vectors explain."""
     if report.ambiguous_rows:
-        rows = "v" if report.n_rows == 1 else f"rows {listed(map(str, report.ambiguous_rows))}"
+        rows = "v" if report.n_rows == 1 else row_labels(report.ambiguous_rows)
         warn(
             f"Two latent vectors explain {rows} about equally well: the result has both, as latent and rival.",
             AmbiguousOptimumWarning,
@@ -137,4 +137,5 @@ def _refuse(faults: Mapping[int, str], seen: int, n: int, skip: bool) -> None:
         raise InvalidDataError(f"v {faults[first]}")
     of = f"{n:,} rows" if seen == n else f"the first {seen:,} rows"
     what_next = "" if bad == n else " skip_bad_rows=True leaves such rows empty and recovers the others."
-    raise InvalidDataError(f"{bad:,} of {of} cannot be recovered. Row {first} {faults[first]}{what_next}")
+    row = row_label(first).capitalize()
+    raise InvalidDataError(f"{bad:,} of {of} cannot be recovered. {row} {faults[first]}{what_next}")

@@ -11,7 +11,7 @@ from unrelu.recovery.latent.methods import RobustLatent
 from unrelu.recovery.latent.priors import NonnegativePrior
 from unrelu.recovery.latent.recover import recover_rows
 from unrelu.recovery.layers.peeled import Outputs, PeeledLayer
-from unrelu.validation import listed, warn
+from unrelu.validation import row_label, row_labels, warn
 
 _OFF = 4.0  # standard errors below which a unit is taken to be off
 
@@ -29,12 +29,12 @@ def units_of(layer: PeeledLayer, outputs: Outputs, seed: int = 0, watch: Watch =
         row, why = found.faults[0]
         warn(
             f"{len(found.faults):,} of {len(rows):,} rows do not determine their hidden units, which are NaN there."
-            f" Row {row} {why}",
+            f" {row_label(row).capitalize()} {why}",
             WeakRowsWarning,
         )
     if found.ambiguous.any():
         warn(
-            f"Other hidden units explain rows {listed(map(str, np.flatnonzero(found.ambiguous)))} about equally well.",
+            f"Other hidden units explain {row_labels(np.flatnonzero(found.ambiguous).tolist())} about equally well.",
             AmbiguousOptimumWarning,
         )
     errors = np.sqrt(np.diagonal(found.covariance, axis1=1, axis2=2))

@@ -1,0 +1,104 @@
+"""Parameters of a model, checked: numbers, limits, names, and covariances that are some."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unrelu.contracts import FloatArray
+from unrelu.errors import InvalidParameterError
+
+_TOLERANCE = 1e-8  # on the correlation scale, where rounding is about 1e-16 times the number of features
+
+
+def finite(name: str, value: ArrayLike) -> FloatArray:
+    """A float64 copy with only finite numbers in it."""
+    try:
+        if np.iscomplexobj(value):
+            raise TypeError("it holds complex ones")
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameterError(f"{name} must be an array of real numbers: {error}.") from error
+    for at in np.argwhere(~np.isfinite(array))[:1].tolist():
+        raise InvalidParameterError(f"{name} must be finite, but holds {array[tuple(at)]} at index {at}.")
+    return array
+
+
+def limit(name: str, value: ArrayLike, d: int, none: float) -> FloatArray:
+    """One number per column, ``none`` where there is no limit."""
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameterError(f"{name} must be an array of real numbers: {error}.") from error
+    if array.shape not in ((), (d,)):
+        raise InvalidParameterError(f"{name} must be one number or one per column ({d}), got shape {array.shape}.")
+    for at in np.argwhere(np.isnan(array) | (array == -none))[:1].tolist():
+        raise InvalidParameterError(f"{name} must be finite (or {none}: none), but holds {array[tuple(at)]} at {at}.")
+    return np.full(d, array)
+
+
+def integer(name: str, value: Any) -> int:
+    if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
+        raise InvalidParameterError(f"{name} must be an integer, got {value!r}.")
+    return operator.index(value)
+
+
+def distinct(names: Iterable[str] | None, d: int) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    given = tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (None,)
+    if not all(isinstance(name, str) for name in given):
+        raise InvalidParameterError(f"feature_names must be a list of strings, got {names!r}.")
+    if len(given) != d:
+        raise InvalidParameterError(f"feature_names has {len(given)} names for {d} features.")
+    if len(set(given)) < d:
+        twice = next(name for name in given if given.count(name) > 1)
+        raise InvalidParameterError(f"feature_names must be distinct, but {twice!r} occurs more than once.")
+    return tuple(str(name) for name in given)
+
+
+def symmetric(s: FloatArray, d: int) -> FloatArray:
+    """The covariance made exactly symmetric and clean of rounding where a variance is zero; or an error."""
+    if s.shape != (d, d):
+        raise InvalidParameterError(f"covariance must be {d} x {d} to fit the bias, got shape {s.shape}.")
+    variance = np.diagonal(s)
+    if variance.min() < -_TOLERANCE * variance.max():
+        i = int(variance.argmin())
+        raise InvalidParameterError(f"covariance has a negative variance, {variance[i]:.3g}, at index {i}.")
+    constant = variance <= 0.0
+    # Rounding is judged on the scale of each pair; a coordinate without one borrows the largest.
+    scale = np.sqrt(np.where(constant, max(variance.max(), 0.0), variance))
+    allowed = _TOLERANCE * np.outer(scale, scale)
+    for i, j in np.argwhere(np.abs(s - s.T) > allowed)[:1].tolist():
+        pair = f"entry ({i}, {j}) is {s[i, j]:.6g} and ({j}, {i}) is {s[j, i]:.6g}"
+        raise InvalidParameterError(f"covariance must be symmetric, but {pair}.")
+    for i, j in np.argwhere((np.abs(s) > allowed) & constant)[:1].tolist():
+        raise InvalidParameterError(f"covariance gives index {j} no variance, but a covariance with {i}.")
+    s = 0.5 * s + 0.5 * s.T
+    s[constant, :] = s[:, constant] = 0.0
+    return s
+
+
+def scaled(s: FloatArray) -> FloatArray:
+    """The covariance with a unit diagonal; beyond [-1, 1] only where it is not semidefinite."""
+    scale = np.where(np.diagonal(s) > 0.0, np.sqrt(np.diagonal(s)), 1.0)
+    r: FloatArray = s / scale[:, None] / scale  # two divisions: a product of tiny scales could be zero
+    np.fill_diagonal(r, 1.0)
+    return r
+
+
+def require_semidefinite(r: FloatArray) -> None:
+    """Eigenvalues are slow at thousands of features: they are for the doubtful cases and the message."""
+    try:
+        np.linalg.cholesky(r + _TOLERANCE * np.eye(len(r)))
+    except np.linalg.LinAlgError:
+        smallest = float(np.linalg.eigvalsh(r)[0])
+        if smallest < -_TOLERANCE:
+            raise InvalidParameterError(
+                "covariance must be positive semidefinite, but its smallest eigenvalue, scaled to a "
+                f"correlation matrix, is {smallest:.3g}. Take the nearest semidefinite one, or from_weights."
+            ) from None

@@ -1,0 +1,116 @@
+"""Columns of text that hold numbers nevertheless: read cell by cell where a cell is not plain, and counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from unrelu.contracts import FloatArray
+from unrelu.samples.cells import PLAIN_MISSING, Cell, plain_number, read_cell
+from unrelu.samples.reading import Reading
+
+NOT_DETECTED = -np.inf
+"""Stands for a cell that was not detected and is to be floored, until its column's limit is known."""
+
+
+class UnreadableCell(ValueError):
+    """A cell is no number, no limit, and no known word; its text is the message."""
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """The cells of a column that are not plain: how often each limit, and each word, by its kind and as written.
+
+    ``smallest`` and ``largest`` are those of the numbers (infinite where there are none).
+    """
+
+    below: Counter[float] = field(default_factory=Counter)
+    above: Counter[float] = field(default_factory=Counter)
+    words: Counter[tuple[str, str]] = field(default_factory=Counter)
+    smallest: float = np.inf
+    largest: float = -np.inf
+
+    def merge(self, other: Seen) -> Seen:
+        return Seen(
+            self.below + other.below,
+            self.above + other.above,
+            self.words + other.words,
+            min(self.smallest, other.smallest),
+            max(self.largest, other.largest),
+        )
+
+    @property
+    def n_not_detected(self) -> int:
+        return sum(count for (kind, _), count in self.words.items() if kind == "nondetect")
+
+    def __bool__(self) -> bool:
+        return bool(self.below or self.above or self.words)
+
+
+def read_texts(column: Any, decimal: str, reading: Reading) -> tuple[FloatArray, Seen]:
+    """An Arrow array of text as numbers, and what was seen. Raises UnreadableCell.
+
+    A limit becomes its number (NaN with limits="missing"), what is missing NaN, and what was not detected NaN, or
+    ``NOT_DETECTED`` where that is to be floored.
+
+    >>> import pyarrow as pa
+    >>> values, seen = read_texts(pa.array(["0.5", "<0.25", "ND", None]), ".", Reading())
+    >>> values, dict(seen.below)
+    (array([0.5 , 0.25,  nan,  nan]), {0.25: 1})
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+
+    text = compute.ascii_trim_whitespace(column)
+    plain = compute.fill_null(compute.match_substring_regex(text, f"^{plain_number(decimal)}$"), False)
+    numbers = compute.if_else(plain, text, None)
+    if decimal == ",":
+        numbers = compute.replace_substring(numbers, ",", ".")
+    values = np.array(numbers.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    odd = compute.and_(compute.is_valid(text), compute.invert(plain))
+    seen = Seen()
+    is_number = ~np.isnan(values)
+    if compute.any(odd).as_py():
+        coded = text.filter(odd).dictionary_encode()
+        texts = [_text(each) for each in coded.dictionary.cast(pa.binary())]
+        cells = [_cell(each, decimal) for each in texts]
+        at, codes = np.flatnonzero(odd), np.asarray(coded.indices)
+        values[at] = np.array([_value(cell, reading) for cell in cells])[codes]
+        is_number[at] = np.array([cell.kind in ("number", "grouped") for cell in cells])[codes]
+        for cell, each, count in zip(cells, texts, np.bincount(codes, minlength=len(cells)).tolist(), strict=True):
+            _note(seen, cell, each, count)
+    if not is_number.any():
+        return values, seen
+    kept = values[is_number]
+    return values, Seen(seen.below, seen.above, seen.words, float(kept.min()), float(kept.max()))
+
+
+def _text(cell: Any) -> str:
+    return bytes(cell.as_py()).decode(errors="replace")
+
+
+def _cell(text: str, decimal: str) -> Cell:
+    cell = read_cell(text, decimal)
+    if cell is None:
+        raise UnreadableCell(text)
+    return cell
+
+
+def _value(cell: Cell, reading: Reading) -> float:
+    if cell.kind == "nondetect" and reading.floors_nondetects:
+        return NOT_DETECTED
+    if cell.kind in ("below", "above") and reading.limits == "missing":
+        return float("nan")
+    return cell.value
+
+
+def _note(seen: Seen, cell: Cell, text: str, count: int) -> None:
+    if cell.kind == "below":
+        seen.below[cell.value] += count
+    elif cell.kind == "above":
+        seen.above[cell.value] += count
+    elif cell.kind != "number" and text.strip() not in PLAIN_MISSING:
+        seen.words[cell.kind, text.strip()] += count

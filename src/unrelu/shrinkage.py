@@ -1,0 +1,185 @@
+"""Correlations that can be inverted: shrunken towards factors plus noise, by as much as their errors say.
+
+Pairs are learned one by one; made one matrix X they often have directions without variance, where rows do have some.
+Rows are therefore scored by
+
+    (1 - a) X + a T,     T = L L' + Psi with unit diagonal and k factors.
+
+Errors E of the correlations cost a row's log density tr(T^-1 E T^-1 E)/4 on average (the Kullback-Leibler divergence
+to second order). Mixing costs least at a = E|E|^2 / |R - T|^2 in that metric, as Ledoit and Wolf (2004) have it for
+squared errors, less the share of E that T follows. With Y = T^-1/2 R T^-1/2, Q = T^-1, n rows and standard errors s,
+
+    E|E|^2 = ( |Y|^2 + (tr Y)^2 ) / n                                as of the covariance of n rows,
+           + 1/2 sum x_ij (Q_ii Q_jj + Q_ij^2)                       for x_ij = s_ij^2 - (1 - r_ij^2)^2 / n > 0,
+           + 2 sum of squares of Y's negative eigenvalues            pairs that disagree by more than that.
+
+Errors of rows (the first line) fit together: they leave a direction without variance alone. What floors and gaps add
+(the second) does so only in part; one half is near the best on simulated tables (docs/decisions/022). k counts the
+directions that stand out of noise: T^-1 X has an eigenvalue beyond 1.5 (1 + sqrt(d/n'))^2, the edge for n' rows, n' by
+the errors, or leaves a pair so strong that shrinking it would cost more than all noise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import LinAlgError, eigh, eigvalsh, solve_triangular
+
+from unrelu.contracts import FloatArray, PairCorrelations, Shrinkage
+
+_MOST_FACTORS = 6
+_EDGE = 1.5  # times the largest eigenvalue that noise alone has
+_STRONG, _CERTAIN = 0.6, 5.0  # a pair that T leaves as strong as that, by so many standard errors, needs a factor, too
+_PART_APART = 0.5  # of the errors that floors and gaps add, does not fit together
+_NO_MATTER = 0.04  # four times the log density that errors of X may cost a row before anything is shrunken
+_LEAST_FREE = 0.1  # share of the pairs that T does not follow: a T that follows all differs only where X is singular
+_ROUNDING = 1e-6  # noise of every column, for columns that determine each other exactly
+_SETTLED = 1e-3  # of a uniqueness: T need not be exact
+_MOST_ROUNDS, _WORK = 30, 2e9  # rounds of a factor fit, and rounds x d^3
+_LEAST_EIGENVALUE = 1e-9
+_SMALLEST_ERROR = 1e-8  # of a correlation, that of a perfect one
+
+
+def scoring_correlation(
+    pairs: PairCorrelations, assembled: FloatArray, n_rows: float, rank: int | None = None
+) -> tuple[FloatArray, Shrinkage]:
+    """(correlations to score rows by, what was done). ``assembled``: X; constant columns have no covariance in it.
+
+    With a ``rank`` k the model is W W' and noise: T of k factors itself, with what W leaves of each column as Psi.
+
+    >>> r = np.array([[1.0, 0.9, 0.9], [0.9, 1.0, 0.9], [0.9, 0.9, 1.0]])
+    >>> correlation, shrinkage = scoring_correlation(PairCorrelations(r, np.full((3, 3), 0.02)), r, 100)
+    >>> correlation.round(2)[0], shrinkage.target_rank  # one factor explains them: nothing to change
+    (array([1. , 0.9, 0.9]), 1)
+    """
+    d = len(assembled)
+    r, variance = np.nan_to_num(pairs.correlation), np.nan_to_num(pairs.stderr, nan=1.0) ** 2
+    apart = np.maximum(variance - (1.0 - r * r) ** 2 / n_rows, 0.0)
+    np.fill_diagonal(apart, 0.0)
+    low_rank = rank is not None and rank < d
+    if d == 1 or (not low_rank and _is_certain(assembled, apart, n_rows)):
+        return assembled, Shrinkage(0.0, 0, float(eigvalsh(assembled, subset_by_index=[0, 0])[0]))
+    rows = _rows_by_errors(r, variance, n_rows)
+    if low_rank:
+        assert rank is not None
+        amount, k, mixed = 1.0, rank, _factor_target(r, rank, _least_noise(variance, rows / (rank + 1)))
+    else:
+        k, target = _target(assembled, rows, _least_noise(variance, rows))
+        amount = _amount(r, target, apart, n_rows, k)
+        mixed = (1.0 - amount) * assembled + amount * target
+    mixed = (1.0 - _ROUNDING) * mixed + _ROUNDING * np.eye(d)
+    return mixed, Shrinkage(amount, k, float(eigvalsh(mixed, subset_by_index=[0, 0])[0]))
+
+
+def _is_certain(x: FloatArray, apart: FloatArray, n: float) -> bool:
+    """Whether X is known so well that its own errors cost scores next to nothing."""
+    d = len(x)
+    if d * (d + 1) / n > _NO_MATTER:
+        return False
+    try:
+        _, inverse = _whitened(x, x)
+    except LinAlgError:
+        return False
+    return d * (d + 1) / n + _apart_energy(inverse, apart) <= _NO_MATTER
+
+
+def _apart_energy(q: FloatArray, apart: FloatArray) -> float:
+    diagonal = np.diagonal(q)
+    return _PART_APART * float(np.sum(apart * (np.outer(diagonal, diagonal) + q * q)))
+
+
+def _least_noise(variance: FloatArray, rows: float) -> FloatArray:
+    """Per column, the least variance that the others may leave it: the error of its best pair, and that of a mean."""
+    others = variance + np.diag(np.full(len(variance), np.inf))
+    return np.asarray(np.clip(np.sqrt(np.min(others, axis=0)), min(1.0 / rows, 0.5), 0.5))
+
+
+def _rows_by_errors(r: FloatArray, variance: FloatArray, n: float) -> float:
+    """The number of rows without floors and gaps that would know a typical pair as well."""
+    at = np.triu_indices(len(r), 1)
+    known = variance[at] > 0.0
+    if not known.any():
+        return n
+    return float(np.clip(np.median(((1.0 - r[at] ** 2) ** 2)[known] / variance[at][known]), 1.0, n))
+
+
+def _amount(r: FloatArray, target: FloatArray, apart: FloatArray, n: float, k: int) -> float:
+    """The a of the module's text."""
+    d = len(r)
+    y, inverse = _whitened(r, target)
+    distance = float(np.sum((y - np.eye(d)) ** 2))
+    below = eigvalsh(y, subset_by_value=[-np.inf, 0.0])
+    noise = (float(np.sum(y * y)) + np.trace(y) ** 2) / n + _apart_energy(inverse, apart) + 2.0 * below @ below
+    followed = (d * k - k * (k - 1) / 2) / (d * (d - 1) / 2)  # parameters of T among the pairs
+    return float(min(1.0, max(1.0 - followed, _LEAST_FREE) * noise / max(distance, 1e-300)))
+
+
+def _target(x: FloatArray, rows: float, least: FloatArray) -> tuple[int, FloatArray]:
+    """(k, T) with as many factors as stand out of the noise."""
+    d = len(x)
+    most = min(_MOST_FACTORS, (d - 1) // 2)
+    edge = _EDGE * (1.0 + np.sqrt(d / rows)) ** 2
+    certain = max(_STRONG, _CERTAIN / np.sqrt(rows))
+    k, target = 0, np.eye(d)
+    while k < most:
+        y, q = _whitened(x, target)
+        left = np.abs(x - target) * np.sqrt(np.outer(np.diagonal(q), np.diagonal(q)))
+        if eigvalsh(y, subset_by_index=[d - 1, d - 1])[0] <= edge and left.max() < certain:
+            break
+        k += 1
+        target = _factor_target(x, k, least)
+    return k, target
+
+
+def _whitened(r: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(A R A', T^-1) with A T A' = I: the Y of the module's text, up to a rotation."""
+    root = solve_triangular(np.linalg.cholesky(target), np.eye(len(target)), lower=True)
+    return root @ r @ root.T, root.T @ root
+
+
+def _factor_target(x: FloatArray, k: int, least: FloatArray) -> FloatArray:
+    """L L' + Psi with unit diagonal: the most likely L given Psi, and Psi = 1 - diag(L L'), at least ``least``."""
+    d = len(x)
+    noise = np.full(d, 0.5)
+    for _ in range(int(np.clip(_WORK / d**3, 3, _MOST_ROUNDS))):
+        scale = np.sqrt(noise)
+        values, vectors = eigh(x / np.outer(scale, scale), subset_by_index=[d - k, d - 1])
+        loadings = scale[:, None] * vectors * np.sqrt(np.maximum(values - 1.0, 0.0))
+        explained = np.sum(loadings * loadings, axis=1)
+        before, noise = noise, np.clip(1.0 - explained, least, 1.0)
+        if np.max(np.abs(noise - before)) < _SETTLED:
+            break
+    loadings *= np.sqrt(np.minimum(1.0, (1.0 - least) / np.maximum(explained, 1e-300)))[:, None]
+    target: FloatArray = loadings @ loadings.T
+    np.fill_diagonal(target, 1.0)
+    return target
+
+
+# --- towards independence, for groups of rows that come and go ---------------------------------------
+
+
+def error_share(correlation: FloatArray, stderr: FloatArray) -> float:
+    """The share of the correlations' squares that is sampling error, the best weight of the identity (Schaefer and
+    Strimmer 2005, target D), squares weighted by 1/stderr^2, lest one uncertain pair takes all others with it.
+
+    >>> round(error_share(np.array([[1.0, 0.4], [0.4, 1.0]]), np.full((2, 2), 0.1)), 4)
+    0.0625
+    """
+    at = np.triu_indices(len(correlation), 1)
+    certain = float(np.sum((correlation[at] / np.maximum(stderr[at], _SMALLEST_ERROR)) ** 2))
+    return min(1.0, len(at[0]) / certain) if certain > 0.0 else 0.0
+
+
+def shrunken(correlation: FloatArray, keep: float) -> FloatArray:
+    """keep R + (1 - keep) I, with less of R where pairs estimated one by one do not fit together.
+
+    Components come and go; only the model at the end is worth a proper assembly.
+    """
+    alone = np.eye(len(correlation))
+    while True:
+        mixed = keep * correlation + (1.0 - keep) * alone
+        try:
+            np.linalg.cholesky(mixed + _LEAST_EIGENVALUE * alone)
+        except np.linalg.LinAlgError:
+            keep *= 0.95
+        else:
+            return mixed

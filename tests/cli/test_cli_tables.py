@@ -1,0 +1,130 @@
+"""Tables as they come, on the command line: what is read is told, ids go into every output, rows count from 1."""
+
+from __future__ import annotations
+
+import csv
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def named(folder, rows):
+    """The rows as a csv file with a name and a date for each of them, and the numbers as text."""
+    cells = [[f"{value:.6f}" for value in row] for row in rows[:400]]
+    path = folder / "named.csv"
+    with open(path, "w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["site", "As", "Pb", "Fe"])
+        writer.writerows([f"s{i}", *row] for i, row in enumerate(cells))
+    return path
+
+
+def lines(path) -> list[list[str]]:
+    with open(path, newline="") as stream:
+        return list(csv.reader(stream))
+
+
+def test_text_cells_are_told_in_one_line(run, folder):
+    rng = np.random.default_rng(0)
+    values = rng.normal(1.0, 1.0, (200, 2))
+    text = "\n".join(";".join(("<0,25" if v < 0.25 else f"{v:.4f}".replace(".", ",")) for v in row) for row in values)
+    (folder / "x.csv").write_text(f"As;Pb\n{text}\nND;1,5\n")
+    result = run("fit", "x.csv", "--floor", "0.25", "-o", "m.npz")
+    assert result.exit_code == 0, result.stderr
+    told = [line for line in result.stdout.splitlines() if line.startswith("Text in cells:")]
+    below = [int((column < 0.25).sum()) for column in values.T]
+    assert told == [
+        f"Text in cells: As: {below[0]} cells <0.25 put at the floor 0.25, 1 cell 'ND' read as missing, Pb: {below[1]}"
+        " cells <0.25 put at the floor 0.25."
+    ]
+    assert "--nondetect floor puts them at the floor" in result.stderr
+    quiet = run("fit", "x.csv", "--floor", "0.25", "--nondetect", "floor", "--json", "-o", "m.npz")
+    assert quiet.stderr == ""
+    assert json.loads(quiet.stdout)["text_cells"][0].endswith("1 cell 'ND' put at the floor 0.25")
+
+
+def test_an_ordinary_table_brings_no_new_line(run, table):
+    result = run("fit", table, "--json", "-o", "m.npz")
+    assert "text_cells" not in json.loads(result.stdout)
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "words"),
+    [
+        ("As\n<0.1\n<0.5\n1\n2\n", [], "2 different limits, <0.1, <0.5, but a column has one floor. --limits highest"),
+        ("As\n<0.5\n0.3\n1\n2\n", [], "<0.5 beside 0.3"),
+        ("As\n1\n2\n", ["--limits", "lowest"], "Unknown limits 'lowest'"),
+        ("As\n1\n2\n", ["--nondetect", "zero"], "Unknown nondetect 'zero'"),
+        ("site,As\na,1\nb,2\n", [], "row 1 (line 2), column 'site': 'a' is not a number. Fix it, leave the column out"),
+        ("site,As\na,1\nb,2\n", [], "--id site"),
+        ("site,As\na,1\nb,2\n", ["--id", "site", "--columns", "site,As"], "both as a number and as text"),
+        ("site,As\na,1\nb,2\n", ["--id", "sit"], "Did you mean 'site'?"),
+        ("As,As\n1,2\n3,4\n", [], "the column name 'As' occurs twice"),
+        (",As\n1,2\n3,4\n", [], "has no name (is it a row index?)"),
+        ("As,Pb\n\n1,2\n3,-4\n5,6\n", [], "(1, first in row 2 (line 4))"),
+        ("1,2\n3,-4\n5,6\n", ["--no-header"], "(1, first in row 2 (line 2))"),
+    ],
+)
+def test_tables_that_need_a_word(run, refused, folder, content, options, words):
+    (folder / "bad.csv").write_text(content)
+    assert words in refused(run("fit", "bad.csv", *options, "-o", "out.npz"))
+
+
+def test_excel_without_its_reader_is_refused(run, refused, folder, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
+    (folder / "x.xlsx").write_bytes(b"x")
+    assert 'pip install "unrelu[xlsx]"' in refused(run("fit", "x.xlsx", "-o", "out.npz"))
+
+
+def test_a_header_of_numbers_is_told_and_can_be_overruled(run, folder, rows):
+    np.savetxt(folder / "x.csv", rows[:300], fmt="%.4f", delimiter=",", header="1990,1991,1992", comments="")
+    result = run("fit", "x.csv", "--json", "-o", "m.npz")
+    assert [column["name"] for column in json.loads(result.stdout)["columns"]] == ["1990", "1991", "1992"]
+    assert "Warning: x.csv: the first line (1990, 1991, 1992) was taken for the columns' names" in result.stderr
+    assert "say --no-header; if not, --header" in result.stderr
+    result = run("fit", "x.csv", "--header", "--json", "-o", "m.npz")
+    assert result.stderr == ""
+    assert json.loads(result.stdout)["report"]["n_rows"] == 300
+    result = run("fit", "x.csv", "--no-header", "--json", "-o", "m.npz")
+    assert json.loads(result.stdout)["report"]["n_rows"] == 301
+
+
+def test_zip_of_a_table(run, folder, table):
+    with zipfile.ZipFile(folder / "x.zip", "w") as archive:
+        archive.write(table, "rows.csv")
+    assert run("fit", "x.zip", "-o", "m.npz").exit_code == 0
+
+
+def test_ids_and_rows_from_one_in_scores(run, named):
+    result = run("score", named, "--id", "site", "--top", 3, "-o", "scores.csv", "--json")
+    assert result.exit_code == 0, result.stderr
+    head, *body = lines("scores.csv")
+    assert head[:3] == ["row", "site", "score"]
+    assert [line[:2] for line in body[:2]] == [["1", "s0"], ["2", "s1"]]
+    assert len(body) == 400
+    for strange in json.loads(result.stdout)["strangest"]:
+        assert strange["id"] == {"site": f"s{strange['row'] - 1}"}
+        assert float(body[strange["row"] - 1][2]) == pytest.approx(strange["score"])
+    shown = run("score", named, "--id", "site", "--top", 1)
+    assert "site" in shown.stdout
+
+
+def test_ids_in_what_factor_and_recover_write(run, refused, named):
+    given = ["--id", "site", "--components", 1]
+    result = run("factor", named, *given, "--hidden", "t.csv", "--latent", "c.parquet", "-o", "f.npz")
+    assert result.exit_code == 0, result.stderr
+    head, *body = lines("t.csv")
+    assert head == ["site", "As", "Pb", "Fe"]
+    assert [line[0] for line in body] == [f"s{i}" for i in range(400)]
+    result = run("recover", "f.npz", named, "--id", "site", "--skip-bad-rows", "--outliers", "e.csv", "-o", "clean.csv")
+    assert result.exit_code == 0, result.stderr
+    for name in ("clean.csv", "e.csv"):
+        head, *body = lines(name)
+        assert (head, body[-1][0], len(body)) == (["site", "As", "Pb", "Fe"], "s399", 400)
+    assert "unknown kind of file" in refused(run("factor", named, *given, "--hidden", "t.npy", "-o", "out.npz"))

@@ -1,0 +1,91 @@
+"""Tables of other libraries, given to estimators as they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse
+
+import unrelu
+from unrelu.contracts import CellLimits
+from unrelu.errors import InvalidDataError, InvalidParameterError, NondetectWarning
+from unrelu.samples import ArraySamples, read_frame
+
+ROWS = unrelu.synthetic.random_model(3, random_state=0).sample(300, random_state=1).round(4)
+NAMES = ["a", "b", "c"]
+
+
+def learned(table, **more) -> np.ndarray:
+    return unrelu.RectifiedGaussianLearner().fit(table, **more).distribution_.covariance
+
+
+def with_limits(frame_of):
+    """ROWS as a frame whose first column is text: what is 0 says "<0"."""
+    texts = [f"{value}" if value > 0.0 else "<0" for value in ROWS[:, 0].tolist()]
+    return frame_of({"a": texts, "b": ROWS[:, 1], "c": ROWS[:, 2]})
+
+
+@pytest.mark.parametrize("frame_of", [pd.DataFrame, pl.DataFrame, lambda data: pl.DataFrame(data).lazy()])
+def test_frames_with_limits_as_text(frame_of):
+    learner = unrelu.RectifiedGaussianLearner().fit(with_limits(frame_of))
+    np.testing.assert_array_equal(learner.distribution_.covariance, learned(pd.DataFrame(ROWS, columns=NAMES)))
+    assert learner.feature_names_in_.tolist() == NAMES
+    samples = read_frame(with_limits(frame_of))
+    assert samples.limits == CellLimits(((0, 0.0),))
+    np.testing.assert_array_equal(next(samples.blocks()).values, ROWS)
+
+
+def test_weights_go_with_frames_of_text_and_with_sparse_matrices():
+    weights = np.random.default_rng(0).uniform(0.5, 1.5, 300)
+    expected = learned(ROWS, sample_weight=weights)
+    np.testing.assert_array_equal(learned(with_limits(pd.DataFrame), sample_weight=weights), expected)
+    np.testing.assert_allclose(learned(scipy.sparse.csr_array(ROWS), sample_weight=weights), expected, rtol=1e-9)
+    with pytest.raises(InvalidParameterError, match="weights of their own"):
+        ArraySamples(ROWS, weights).weighted(weights)
+
+
+@pytest.mark.parametrize("kind", [scipy.sparse.csr_array, scipy.sparse.coo_matrix])
+def test_sparse_matrices(kind):
+    np.testing.assert_allclose(learned(kind(ROWS)), learned(ROWS), rtol=1e-9)
+
+
+@pytest.mark.parametrize("short", ["float16", "bfloat16"])
+def test_short_floats(short):
+    if short == "bfloat16":
+        short = pytest.importorskip("ml_dtypes").bfloat16
+    values = ROWS.astype(short)
+    np.testing.assert_allclose(learned(values), learned(values.astype(np.float32)), rtol=1e-5)
+    assert next(ArraySamples(values).blocks()).values.dtype == np.float32
+
+
+def test_lazy_frames_of_numbers():
+    np.testing.assert_array_equal(learned(pl.DataFrame(ROWS, schema=NAMES).lazy()), learned(ROWS))
+
+
+def test_several_limits_in_a_frame_name_the_way():
+    frame = pd.DataFrame({"a": ["<0.1", "<0.5", "0.3", 2.0, None], "b": [1.0, 2.0, 3.0, 4.0, 5.0]})
+    with pytest.raises(InvalidDataError, match=r"column 'a': 2 different limits.* unrelu.samples.read_frame"):
+        unrelu.RectifiedGaussianLearner().fit(frame)
+    values = next(read_frame(frame, limits="highest").blocks()).values
+    np.testing.assert_array_equal(values[:, 0], [0.5, 0.5, 0.5, 2.0, np.nan])
+
+
+def test_words_in_a_frame_are_missing_with_a_warning():
+    frame = pd.DataFrame({"a": ["ND", "0,5", "1,5"], "b": [1, 2, 3]})
+    with pytest.warns(NondetectWarning, match=r"column 'a' \(1\)"):
+        values = next(read_frame(frame, decimal=",").blocks()).values
+    np.testing.assert_array_equal(values, [[np.nan, 1], [0.5, 2], [1.5, 3]])
+    assert read_frame(frame, decimal=",", nondetect="floor").limits == CellLimits(((0, 0.5),))
+
+
+def test_other_text_is_refused_by_row():
+    frame = with_limits(pd.DataFrame)
+    frame.loc[7, "a"] = "north"
+    with pytest.raises(InvalidDataError, match=r"Row 7 \(the first is 0\), column 0 \('a'\): 'north' is not a number"):
+        unrelu.RectifiedGaussianLearner().fit(frame)
+    with pytest.raises(InvalidDataError, match="Column 'a': 'north' is not a number"):
+        read_frame(frame)
+    with pytest.raises(InvalidParameterError, match="Expected a pandas or polars frame"):
+        read_frame(ROWS)

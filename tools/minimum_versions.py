@@ -1,0 +1,35 @@
+"""``python tools/minimum_versions.py``: the lowest versions that pyproject.toml allows, as pip's arguments.
+
+What the library and its extras need, and what the tests import; linters have no say in what works.
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FOR_TESTS = ("hypothesis", "pandas", "polars", "pytest", "pytest-xdist")
+
+
+def lowest(requirement: str) -> str:
+    """``name>=1.2`` as ``name==1.2``.
+
+    >>> lowest("numpy>=2.2")
+    'numpy==2.2'
+    """
+    name, _, version = requirement.partition(">=")
+    return f"{name}=={version}"
+
+
+def main() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    tests = [each for each in extras["dev"] if each.partition(">=")[0] in FOR_TESTS]
+    wanted = [*project["dependencies"], *extras["cli"], *extras["plot"], *tests]
+    sys.stdout.write(" ".join(map(lowest, wanted)) + "\n")
+
+
+if __name__ == "__main__":
+    main()
