@@ -59,7 +59,7 @@ def test_json_is_one_object_with_everything(run, folder, table):
     assert answer["warnings"] == []
     assert [column["name"] for column in answer["columns"]] == ["As", "Pb", "Fe"]
     assert set(answer["columns"][0]) == {
-        *("name", "floor", "bias", "norm", "share_floored", "bias_stderr", "norm_stderr")
+        *("name", "floor", "ceiling", "bias", "norm", "share_floored", "bias_stderr", "norm_stderr")
     }
     assert answer["strongest_correlations"][0]["stderr"] > 0.0
     assert (folder / "fit.png").read_bytes().startswith(b"\x89PNG")

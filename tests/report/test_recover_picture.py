@@ -111,7 +111,7 @@ def test_large_tables_are_thinned_out_and_odd_ones_drawn():
     assert len(result.shares) == 40
     figure = recover_picture(result)
     assert panels(figure)["Given"].get_xlim() == (-0.5, 39.5)
-    assert panels(figure)["Given"].get_ylim() == (49.5, -0.5)
+    assert panels(figure)["Given"].get_ylim() == (50.5, 0.5)  # rows count from 1
     assert rendered(figure)
     recovery = unrelu.ReLULatentRecovery([[1.0], [2.0]], [0.0, 0.0])
     recovery.recover([[1.0, 2.0]])

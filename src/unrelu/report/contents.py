@@ -68,7 +68,8 @@ def _of_model(model: RectifiedGaussian, header: Header, path: Path) -> Contents:
     }
     tables = _model_tables({**_written(header), **_described(model, shares), **_flat(details)}, columns, strongest)
     doubts = _doubts(details.get("report"))
-    return facts, [*tables, *([doubt_table(doubts, labels(model), str)] if doubts else [])]
+    told = [doubt_table(doubts, labels(model), str)] if doubts else []
+    return facts, [*tables[:1], *told, *tables[1:]]
 
 
 def _of_learner(learner: RectifiedGaussianLearner, header: Header, path: Path) -> Contents:

@@ -19,8 +19,8 @@ from unrelu.validation import counted
 
 _ROWS_AT_A_TIME = 100_000
 _FLAGGED = (
-    "Flagged: the p-value is below the false alarm rate, as it is for {:.3g} % of the genuine rows. Weight: how much the"
-    " row counted in the fit; a flagged row of weight 1.00 is strange, but no stranger than some genuine rows are."
+    "Flagged: the p-value is below the false alarm rate, as it is for {:.3g} % of the genuine rows. Weight: how much"
+    " the row counted in the fit; a flagged row of weight 1.00 is strange, but no stranger than some genuine rows are."
 )
 
 
