@@ -83,12 +83,15 @@ def learn_record(record: PairMoments, assumptions: Assumptions, names: Names = N
 
 
 def fit_record(
-    record: PairMoments, assumptions: Assumptions, names: Names = None
+    record: PairMoments, assumptions: Assumptions, names: Names = None, near: PairCorrelations | None = None
 ) -> tuple[RowParameters, PairCorrelations]:
-    """The first two steps of that fit: marginals, and correlations that may not fit together."""
+    """The first two steps of that fit: marginals, and correlations that may not fit together.
+
+    Correlations ``near`` those of the record save time where their standard errors are not wanted.
+    """
     evidence = _recorded(record, assumptions, names)
     rows = CensoredLikelihood(assumptions).estimate(evidence)
-    return rows, WeightedMoments(assumptions).estimate(evidence, rows)
+    return rows, WeightedMoments(assumptions).estimate(evidence, rows, None if near is None else near.correlation)
 
 
 def with_inverse(stages: Stages, report: Report, rank: int | None, weight: float) -> tuple[RectifiedGaussian, Report]:

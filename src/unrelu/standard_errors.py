@@ -84,7 +84,7 @@ def _fits_without_a_group(
     def fitted(item: tuple[int, PairMoments]) -> Fit:
         group, others = item
         try:
-            rows, pairs = fit_record(others, assumptions, names)
+            rows, pairs = fit_record(others, assumptions, names, learned.pairs)
             if (constant := (rows.scale == 0.0) & (learned.rows.scale > 0.0)).any():
                 raise InvalidDataError(f"Constant: {label_columns(constant, names)}.")
         except InvalidDataError as error:

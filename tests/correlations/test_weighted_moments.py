@@ -9,12 +9,12 @@ from unrelu.marginals.censored_likelihood import CensoredLikelihood
 from unrelu.statistics.pair_moments import PairMomentsQuestion
 
 
-def estimate(x, weights=None):
+def estimate(x, weights=None, near=None):
     assumptions = Assumptions((0.0,) * x.shape[1])
     question = PairMomentsQuestion.under(assumptions)
     evidence = RecordedEvidence(question, question(Block(x, 0, weights)))
     rows = CensoredLikelihood(assumptions).estimate(evidence)
-    return rows, WeightedMoments(assumptions).estimate(evidence, rows)
+    return rows, WeightedMoments(assumptions).estimate(evidence, rows, near)
 
 
 def simulate(seed, n, d, bias_size=0.8):
@@ -137,3 +137,16 @@ def test_constant_columns_have_no_correlation():
     assert pairs.correlation[0, 1] == 0.0
     assert np.isnan(pairs.stderr[0, 1])
     assert pairs.stderr[0, 2] > 0
+
+
+@pytest.mark.parametrize("start", [0.0, 0.3, 1.0, np.nan])
+def test_starts_do_not_move_the_root(start):
+    """From r itself, from elsewhere, and from starts that are none."""
+    x, _ = simulate(1, 500, 5)
+    x = np.column_stack([x, 2.0 * x[:, 0]])  # an exact image: no root is looked for
+    _, pairs = estimate(x)
+    for near in (np.full((6, 6), start), pairs.correlation):
+        _, again = estimate(x, near=near)
+        np.testing.assert_allclose(again.correlation, pairs.correlation, atol=1e-8)
+        assert np.isnan(again.stderr).all()
+        assert again.perfect_pairs == pairs.perfect_pairs == ((0, 5),)

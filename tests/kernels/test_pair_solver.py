@@ -109,7 +109,7 @@ def test_the_root_is_found_also_where_the_model_fits_badly():
         x = np.maximum(simulate_latent(rng, int(n), *a, r), 0.0)
         mhat = reference.pair_rows(x[:, 0], x[:, 1], a, (1.0, 1.0)).mean(axis=0)
         moments = moments_of_columns(a)
-        found, _, _ = pair_solver.find_root(*a, *moments, mhat, n, work)
+        found, _, _ = pair_solver.find_root(*a, *moments, mhat, n, np.nan, work)
 
         def score(r, n=n, a=a, moments=moments, mhat=mhat):
             per_row, _ = pair_solver.evaluate(*a, r, *moments, mhat, work)

@@ -28,10 +28,11 @@ class WeightedMoments:
 
     assumptions: Assumptions
 
-    def estimate(self, evidence: Evidence, rows: RowParameters) -> PairCorrelations:
+    def estimate(self, evidence: Evidence, rows: RowParameters, near: FloatArray | None = None) -> PairCorrelations:
+        """All pairs; ``near`` are correlations to start from, when standard errors are not wanted (they are NaN)."""
         record = evidence.collect(PairMomentsQuestion.under(self.assumptions))
         d = record.n_features
-        correlation, stderr = np.eye(d), np.zeros((d, d))
+        correlation, stderr = np.eye(d), np.zeros((d, d)) if near is None else np.full((d, d), np.nan)
         varying = np.flatnonzero(rows.scale > 0.0)
         stderr[rows.scale == 0.0] = stderr[:, rows.scale == 0.0] = np.nan
         first, second = (varying[k] for k in np.triu_indices(len(varying), 1))
@@ -40,7 +41,7 @@ class WeightedMoments:
         def solve(start: int) -> None:
             batch = slice(start, start + _PAIRS_PER_TASK)
             i, j = first[batch], second[batch]
-            r, se = solver.solve(i, j)
+            r, se = solver.solve(i, j, None if near is None else near[i, j])
             correlation[i, j] = correlation[j, i] = r
             stderr[i, j] = stderr[j, i] = se
 
@@ -66,8 +67,10 @@ class _PairSolver:
         columns = Columns(a, moments_of_columns(a), rows.influence, record.column_rows)
         return cls(record, np.maximum(rows.floor, rows.bias) - record.origin, safe_scale, columns)
 
-    def solve(self, i: NDArray[Any], j: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
-        """Correlations and standard errors of the pairs (i, j)."""
+    def solve(
+        self, i: NDArray[Any], j: NDArray[Any], near: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray | float]:
+        """Correlations and standard errors of the pairs (i, j); with starts ``near`` them, no errors."""
         record, o = self.record, self.record.observed
         if o is None:
             weight, rows = np.full(len(i), record.weight), np.full(len(i), record.effective_rows)
@@ -77,7 +80,8 @@ class _PairSolver:
             rows = np.divide(weight**2, squared, out=np.zeros_like(weight), where=squared > 0.0)
             observed = (o.above, o.total, o.square)
         sums = (record.count, record.cross, record.masked_sum, record.masked_square)
-        statistics, r, se = np.empty((len(i), 12)), np.empty(len(i)), np.empty(len(i))
+        statistics = np.empty((len(i), 12))
+        r, se = (np.empty(len(i)), np.empty(len(i))) if near is None else (near.copy(), np.empty(0))
         gather_statistics((i, j), self.centre, self.scale, sums, observed, weight, statistics)
         solve_pairs((i, j), statistics, weight, rows, self.columns, r, se)
-        return r, se
+        return r, se if near is None else np.nan

@@ -36,6 +36,7 @@ from unrelu.kernels.pair_model import (
 )
 
 _LARGEST_Z = 12.0  # atanh of the largest correlation considered, 1 - 1e-10
+_LARGEST_START = 0.98
 _LARGEST_STEP = 1.0
 _STRIDE = 0.5
 _TOLERANCE = 1e-10  # on atanh(r)
@@ -170,7 +171,7 @@ def start_by_cross_moment(a1: float, a2: float, m1: np.ndarray, m2: np.ndarray, 
             break
         step = (target - value) / slope
         r = min(max(r + step, 0.5 * (r - 1.0) if r < 0.9 else -0.9), 0.5 * (r + 1.0) if r > -0.9 else 0.9)
-        r = min(max(r, -0.98), 0.98)
+        r = min(max(r, -_LARGEST_START), _LARGEST_START)
         if abs(step) < 0.02:
             break
         value, slope = cross_moment(a1, a2, r)
@@ -232,10 +233,21 @@ def evaluate(
 
 @njit(cache=True, nogil=True)
 def find_root(
-    a1: float, a2: float, moments1: np.ndarray, moments2: np.ndarray, mhat: np.ndarray, n: float, work: Work
+    a1: float,
+    a2: float,
+    moments1: np.ndarray,
+    moments2: np.ndarray,
+    mhat: np.ndarray,
+    n: float,
+    start: float,
+    work: Work,
 ) -> tuple[float, float, float]:
-    """(r, information per row, curvature of the penalized quasi-likelihood) at the root of the equation above."""
-    z = math.atanh(start_by_cross_moment(a1, a2, moments1, moments2, mhat[7]))
+    """(r, information per row, curvature of the penalized quasi-likelihood) at the root of the equation above.
+
+    ``start`` is an r nearby, NaN where none is known.
+    """
+    known = abs(start) < _LARGEST_START
+    z = math.atanh(start if known else start_by_cross_moment(a1, a2, moments1, moments2, mhat[7]))
     low = -_LARGEST_Z
     high = _LARGEST_Z
     score_low = 0.0  # not yet evaluated
@@ -337,8 +349,10 @@ def solve_pairs(
     """Estimate a batch of ``pairs`` (first and second columns); results go to ``correlation`` and ``stderr``.
 
     ``statistics`` (pairs x 12) are the sample means mhat over the rows that see both columns, of total ``weight``,
-    effectively ``rows`` many.
+    effectively ``rows`` many. With an empty ``stderr`` no errors are wanted and ``correlation`` holds starts, NaN where
+    there is none.
     """
+    wanted = stderr.shape[0] > 0
     work = workspace()
     for pair in range(statistics.shape[0]):
         i = pairs[0][pair]
@@ -347,19 +361,24 @@ def solve_pairs(
         n = max(weight[pair], rows[pair])  # integer weights then act exactly as repeated rows
         if n <= 0.0:  # never seen together: nothing is known
             correlation[pair] = 0.0
-            stderr[pair] = 1.0
+            if wanted:
+                stderr[pair] = 1.0
             continue
         line = on_a_line(mhat, n)
         if line != 0:
             correlation[pair] = line
-            stderr[pair] = 0.0
+            if wanted:
+                stderr[pair] = 0.0
             continue
         moments1 = columns.moments[i]
         moments2 = columns.moments[j]
-        r, information, curvature = find_root(columns.a[i], columns.a[j], moments1, moments2, mhat, n, work)
+        start = math.nan if wanted else correlation[pair]
+        r, information, curvature = find_root(columns.a[i], columns.a[j], moments1, moments2, mhat, n, start, work)
+        correlation[pair] = r
+        if not wanted:
+            continue
         share = n * information / curvature
         variance = (1.0 - share) / curvature
         if information > 0.0:
             variance += share * share * sampling_variance(i, j, rows[pair], information, columns, work)
-        correlation[pair] = r
         stderr[pair] = min(math.sqrt(variance), 1.0)

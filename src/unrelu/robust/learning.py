@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from unrelu.contracts import Assumptions, Census, Evidence, FloatArray, RobustReport, Step, Watch, unwatched
+from unrelu.doubts.findings import doubts_of, warn_of
 from unrelu.engines.local import one_blas_thread
 from unrelu.errors import UnreluWarning
 from unrelu.learning import Learned, with_inverse
@@ -60,6 +61,8 @@ def learn_robustly(
         reweighted = reweight(evidence, mixture, assumptions, columns, imitation, watch)
     warn_of_two_groups(mixture, sample.n_present)
     stages = learn_kept(reweighted.record, assumptions, names)
+    doubts = doubts_of(reweighted.record, stages.rows, assumptions, (stages.pairs, stages.assembly))
+    warn_of(doubts, names)
     census = Census(sample.n_present, sample.observed, sample.above, reweighted.record.count < 0.5)
     report = RobustReport.of(
         "robust",
@@ -72,6 +75,7 @@ def learn_robustly(
         groups=mixture.groups,
         cut_p_value=reweighted.cut_p_value,
         starts_disagreed=disagree(starts),
+        doubts=doubts,
         **assumptions.limits,
     )
     model, report = with_inverse(stages, report, assumptions.n_components, reweighted.record.weight)

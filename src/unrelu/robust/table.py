@@ -45,7 +45,10 @@ def check_table(subsample: Subsample, assumptions: Assumptions, names: tuple[str
     refuse_identical(at_least(subsample.values, floor), floor, subsample.rows)
     varying = [spreads(column[~np.isnan(column)], low) for column, low in zip(subsample.values.T, floor, strict=True)]
     if not any(varying):
-        raise InvalidDataError("No column varies: there is nothing to learn.")
+        raise InvalidDataError(
+            "No column varies: in each of them most values are the same one, above the floor. If values are cut off"
+            " there, say so with floor='min'."
+        )
     columns = np.flatnonzero(varying)
     return columns[~linear_image(np.ascontiguousarray(subsample.values[:, columns]), floor[columns])]
 
