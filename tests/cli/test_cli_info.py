@@ -142,3 +142,23 @@ def test_whatever_has_a_law_is_a_model(run, refused, saved, folder, rows):
     for name in ("mixture", "record"):
         assert "which is no model of single rows" in refused(run("sample", f"{name}.npz"))
         assert "which is no layer" in refused(run("recover", f"{name}.npz", table))
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def test_words_for_what_is_inside(run, folder, rows):
+    """Latent mean and sd beside bias and norm; doubts as a table; the assembly explained; shares of groups."""
+    np.save(folder / "skewed.npy", np.column_stack([rows[:800, 0], np.exp(rows[:800, 1])]))
+    run("fit", "skewed.npy", "-o", "out.npz")
+    shown = " ".join(run("info", "out.npz").stdout.split())
+    for words in (
+        "latent mean (bias)",
+        "latent sd (norm)",
+        "of the pairs to one matrix",
+        "what was seen, and what to do",
+    ):
+        assert words in shown
+    assert "kind" not in shown  # the doubts are not also printed as they are stored
+    unrelu.RectifiedGaussianMixture(1).fit(rows[:300]).save(folder / "mixture.npz")
+    assert "group 1: 100.0% of the rows" in run("info", "mixture.npz").stdout

@@ -67,8 +67,9 @@ def test_the_table_of_scores_is_what_the_detector_finds(run, folder, dirty, dirt
 def test_the_terminal_tells_how_many_and_which(run, dirty_table):
     result = run("score", dirty_table, "--top", 4)
     assert result.exit_code == 0
-    for words in ("1,000 rows of 3 columns", "a clean table of that size would have about 10", "p-value", "Pb +"):
+    for words in ("1,000 rows of 3 columns", "that the model fits would have about 10", "p-value", "Pb +"):
         assert words in result.stdout
+    assert "as it is for 1 % of the genuine rows. Weight: how much the row counted in the fit" in result.stdout
     assert sum(" yes " in line for line in result.stdout.splitlines()) == 4
 
 

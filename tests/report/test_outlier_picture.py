@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -88,9 +90,21 @@ def test_of_many_columns_and_rows_the_strangest_are_shown():
 @pytest.mark.parametrize(("d", "rows"), [(4, 6), (40, 25), (2, 1)])
 def test_nothing_overlaps_the_edge(d, rows):
     figure = outlier_picture(result_of(d, rows))
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     for axes in figure.axes:
         box = axes.get_tightbbox()  # the layout settles to within a pixel
         assert box.x0 >= -1.0
         assert box.y0 >= -1.0
         assert box.x1 <= figure.bbox.x1 + 1.0
+
+
+@pytest.mark.parametrize(("d", "rows"), [(12, 12), (13, 5), (30, 5)])
+def test_numbers_in_cells_do_not_overlap(d, rows):
+    result = result_of(d, rows)
+    result.strangeness[:] = -1234.0
+    figure = outlier_picture(result)
+    figure.draw_without_rendering()
+    texts = figure.axes[1].texts
+    assert (len(texts) > 0) == (d <= 12)
+    boxes = sorted((text.get_window_extent() for text in texts), key=lambda box: (box.y0, box.x0))
+    assert all(a.x1 < b.x0 or a.y1 < b.y0 for a, b in pairwise(boxes))

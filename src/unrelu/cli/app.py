@@ -16,6 +16,7 @@ from unrelu.cli.demo import demo
 from unrelu.cli.factor import factor
 from unrelu.cli.fit import fit
 from unrelu.cli.info import info
+from unrelu.cli.methods import methods_in_words
 from unrelu.cli.peel import peel
 from unrelu.cli.recover import recover
 from unrelu.cli.reproduce import reproduce
@@ -32,7 +33,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for body in (demo, factor, fit, info, peel, recover, reproduce, sample, score, simulate):
-    app.command()(body)
+    app.command(epilog=methods_in_words(body.__name__))(body)
 
 
 def _show_version(wanted: bool) -> None:

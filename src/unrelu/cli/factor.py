@@ -37,9 +37,14 @@ def factor(
         str,
         typer.Option("--components", metavar="auto|INTEGER", help="How many; auto chooses by held-out cells."),
     ] = "auto",
-    method: Annotated[str, typer.Option("--method", help="censored_als, or tobit_em (with noise).")] = "censored_als",
+    method: Annotated[str, typer.Option("--method", help="How to recover: see below.")] = "censored_als",
     gauge: Annotated[
-        str, typer.Option("--gauge", help="How T is split: centered, orthogonal, bayes, or zero (no bias).")
+        str,
+        typer.Option(
+            "--gauge",
+            help="How T is split into C A' and b, which it does not tell: centered (b is T's mean), orthogonal (to A),"
+            " bayes (between both), or zero (no b).",
+        ),
     ] = "centered",
     tol: Annotated[float, typer.Option("--tol", help="Relative residual at which a fit counts as exact.")] = 1e-12,
     max_iter: Annotated[int, typer.Option("--max-iter", min=1, help="Most iterations of this run.")] = 500,

@@ -29,7 +29,7 @@ def fit(
         int | None,
         typer.Option("--components", min=1, help="Number of latent inputs: the rank of the covariance."),
     ] = None,
-    method: Annotated[str, typer.Option("--method", help="How to learn.")] = "one_pass",
+    method: Annotated[str, typer.Option("--method", help="How to learn: see below.")] = "one_pass",
     nonnegative_bias: Annotated[
         bool, typer.Option("--nonnegative-bias", help="Assume that no bias is below its floor.")
     ] = False,
@@ -61,7 +61,8 @@ def fit(
     job = Job(Output("model", output, "Model"), Output("picture", picture, "Picture", "picture"), tables=paths)
     from unrelu.cli.inputs import opened
     from unrelu.estimators import RectifiedGaussianLearner
-    from unrelu.report.pictures import model_picture
+    from unrelu.report.model_picture import model_picture
+    from unrelu.report.quantiles import worst_columns
 
     # A column of labels may be text, which no table of features holds; one that is asked for as a feature is refused.
     labels = [groups] if groups is not None and groups not in reading.columns else []
@@ -83,7 +84,7 @@ def fit(
     law = learner.distribution_
     job.write(
         model=partial(law.save, details=_details(learner, paths)),
-        picture=lambda: model_picture(law, learner.report_.share_floored_by_column),
+        picture=lambda: model_picture(law, learner.report_.share_floored_by_column, worst_columns(learner, rows)),
     )
     return _answer(job, learner)
 

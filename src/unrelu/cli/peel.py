@@ -11,14 +11,13 @@ import typer
 
 from unrelu.cli import options
 from unrelu.cli.frame import Job, Output
+from unrelu.cli.methods import METHODS
 from unrelu.cli.outcome import Answer, command
 from unrelu.errors import CannotPeelError, InvalidParameterError
 
 if TYPE_CHECKING:
     from unrelu.contracts import FloatArray, Samples, Watch
     from unrelu.report.peel_summary import Network
-
-_METHODS = ("facets", "separable")
 
 
 @command(
@@ -51,7 +50,7 @@ def peel(
     ] = False,
     method: Annotated[
         str | None,
-        typer.Option("--method", help="facets (the default), or separable for A >= 0 and few units (with --linear)."),
+        typer.Option("--method", help="How to find the weights: see below."),
     ] = None,
     hidden_method: Annotated[
         str, typer.Option("--hidden-method", help="How the innermost units' law is learned: a --method of unrelu fit.")
@@ -132,7 +131,7 @@ class _Plan:
         from unrelu.validation import check_choice
 
         method_named(self.hidden_method)
-        check_choice("method", self.method or "facets", _METHODS)
+        check_choice("method", self.method or "facets", list(METHODS["peel"]))
         for name, given in (("--output-bias", self.output_bias), ("--method", self.method is not None)):
             if given and not self.linear:
                 raise InvalidParameterError(f"{name} is for outputs that are not rectified: add --linear.")

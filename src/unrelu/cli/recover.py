@@ -11,6 +11,7 @@ import typer
 
 from unrelu.cli import options
 from unrelu.cli.frame import Job, Output
+from unrelu.cli.methods import METHODS
 from unrelu.cli.outcome import Answer, command
 from unrelu.errors import InputFileError, InvalidParameterError
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from unrelu.estimators import ReLULatentRecovery
     from unrelu.recovery.latent.contracts import LatentMethod
 
-_METHODS, _PRIORS = ("robust", "lasso"), ("none", "gaussian", "sparse", "nonnegative")
+_PRIORS = ("none", "gaussian", "sparse", "nonnegative")
 
 
 @command({"the result has both, as latent and rival": "the better one is used, --json has both"})
@@ -41,7 +42,7 @@ def recover(
         int | None,
         typer.Option("--components", min=1, help="Latent numbers per row, for a model of unrelu fit; all by default."),
     ] = None,
-    method: Annotated[str, typer.Option("--method", help="robust, or lasso (program (47) of the paper).")] = "robust",
+    method: Annotated[str, typer.Option("--method", help="How to recover: see below.")] = "robust",
     prior: Annotated[
         str | None,
         typer.Option(
@@ -140,7 +141,7 @@ class _Options:
     def check(self) -> None:
         from unrelu.validation import check_choice
 
-        check_choice("method", self.method, _METHODS)
+        check_choice("method", self.method, list(METHODS["recover"]))
         check_choice("prior", self.prior or "none", _PRIORS)
         robust = {"--prior": self.prior not in (None, "none"), "--noise-scale": self.noise_scale is not None}
         lasso = {"--penalty": self.penalty is not None, "--intercept": self.intercept}

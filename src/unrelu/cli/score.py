@@ -27,7 +27,8 @@ def score(
     ] = None,
     top: Annotated[int, typer.Option("--top", min=0, help="How many of the strangest rows to show.")] = 10,
     false_alarm_rate: Annotated[
-        float, typer.Option("--false-alarm-rate", help="The share of the rows of a clean table that are flagged.")
+        float,
+        typer.Option("--false-alarm-rate", help="The share flagged of the rows of a clean table that the model fits."),
     ] = 0.01,
     floor: Annotated[list[str] | None, options.floor_option("The floor: a number (0 by default)")] = None,
     ceiling: options.CeilingOption = None,
@@ -43,7 +44,9 @@ def score(
 ) -> Answer | None:
     """Score every row of a table, and show the strangest ones and their strangest cells.
 
-    A p-value is the share of the model's own rows that are as strange; the score is a row's log density.
+    A p-value is the share of the model's own rows that are as strange; the score is a row's log density. Rows with a
+    p-value below the false alarm rate are flagged: that share of a clean table, if the model fits it. Of a table that
+    is not normal above its floors more are flagged; take logarithms first if it is skewed.
     """
     job = Job(
         Output("output", output, "Scores", "columns"),

@@ -208,7 +208,7 @@ def _skewed(table: _Table, explained: BoolArray) -> list[Doubt]:
         found += _doubt(
             "skewed", sure & matters & ((sign * test.skewness > 0.0) == right),
             f"skewed {words} beyond what a normal law allows: latent means, norms and correlations may be off by more"
-            " than their standard errors (values: latent means, in latent standard deviations, about).",
+            " than their standard errors (values: how far latent means are off, roughly, in norms).",
             remedy,
             sign * test.shift,
         )  # fmt: skip

@@ -42,7 +42,8 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         "auto": a row is an outlier when its p-value is below ``false_alarm_rate``. A number in (0, 0.5]: that share
         of the rows given to :meth:`fit`, those with the lowest scores, are outliers.
     false_alarm_rate : float, default=0.01
-        With contamination="auto", the share of the rows of a clean table that are flagged all the same.
+        With contamination="auto", the share of the rows of a clean table that are flagged all the same, if the model
+        fits that table: if the columns are normal above their floors. Of other tables more are flagged.
     floor : float or one per column, default=0.0
         Values at the floor are cut off there; values below it are an error. NaN means not observed.
     floor_tolerance : float, default=0.0

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.table import Table
 
-from unrelu.contracts import FloatArray
+from unrelu.contracts import Doubt, FloatArray
 from unrelu.distribution import RectifiedGaussian
 from unrelu.report.summaries import (
     ColumnSummary,
     CorrelationSummary,
     column_summaries,
     fit_details,
+    labels,
     strongest_correlations,
     variance_shares,
 )
-from unrelu.report.tables import column_table, correlation_table, fact_table
+from unrelu.report.tables import column_table, correlation_table, doubt_table, fact_table
 from unrelu.validation import counted
 
 if TYPE_CHECKING:
@@ -65,7 +66,10 @@ def _of_model(model: RectifiedGaussian, header: Header, path: Path) -> Contents:
         "strongest_correlations": [asdict(pair) for pair in strongest],
         "details": details,
     }
-    return facts, _model_tables({**_written(header), **_described(model, shares), **_flat(details)}, columns, strongest)
+    tables = _model_tables({**_written(header), **_described(model, shares), **_flat(details)}, columns, strongest)
+    doubts = _doubts(details.get("report"))
+    told = [doubt_table(doubts, labels(model), str)] if doubts else []
+    return facts, [*tables[:1], *told, *tables[1:]]
 
 
 def _of_learner(learner: RectifiedGaussianLearner, header: Header, path: Path) -> Contents:
@@ -80,7 +84,10 @@ def _of_mixture(mixture: RectifiedGaussianMixture, header: Header, path: Path) -
     groups = [column_summaries(law) for law in mixture.distributions_]
     found = zip(mixture.weights_.tolist(), groups, strict=True)
     facts |= {"groups": [{"share": share, "columns": [asdict(column) for column in group]} for share, group in found]}
-    return facts, [*tables, *map(column_table, groups)]
+    shown = list(map(column_table, groups))
+    for number, (table, share) in enumerate(zip(shown, mixture.weights_.tolist(), strict=True), start=1):
+        table.title, table.title_justify = f"group {number}: {share:.1%} of the rows", "left"
+    return facts, [*tables, *shown]
 
 
 def _model_tables(
@@ -95,8 +102,8 @@ def _described(model: RectifiedGaussian, shares: list[float]) -> dict[str, str]:
     return {
         "columns": f"{model.n_features:,}{named}",
         **_limits(model),
-        "bias": _range(model.bias),
-        "norm": _range(model.row_norms),
+        "latent mean (bias)": _range(model.bias),
+        "latent sd (norm)": _range(model.row_norms),
         "variance in the first components": ", ".join(f"{share:.1%}" for share in shares) + " (columns standardized)",
     }
 
@@ -243,11 +250,26 @@ def _written(header: Header) -> dict[str, str]:
 
 
 def _flat(details: Mapping[str, Any]) -> dict[str, str]:
-    """The report and other single facts, under the names the file gives them."""
+    """The report and other single facts, under the names the file gives them; what tables show is left to them."""
     report = details.get("report")
     flat = {**(report if isinstance(report, dict) else {}), **{k: v for k, v in details.items() if k != "report"}}
-    per_model = {k: v for k, v in flat.items() if k not in ("columns", "strongest_correlations")}
-    return {name.replace("_", " "): in_words(_plain(value)) for name, value in per_model.items()}
+    return {name.replace("_", " "): _fact(name, value) for name, value in flat.items() if name not in _IN_TABLES}
+
+
+def _fact(name: str, value: Any) -> str:
+    if name == "assembly" and isinstance(value, dict):
+        value = {_ASSEMBLY.get(key, key): item for key, item in value.items()}
+    return in_words(_plain(value))
+
+
+def _doubts(report: Any) -> list[Doubt]:
+    """The doubts in a report as a file has it; none where it is not one of ours."""
+    try:
+        return [
+            Doubt(d["kind"], tuple(d["columns"]), d["words"], d["remedy"], tuple(d["values"])) for d in report["doubts"]
+        ]
+    except (KeyError, TypeError):
+        return []
 
 
 def in_words(value: Any) -> str:
@@ -276,6 +298,22 @@ def _range(values: FloatArray) -> str:
     low, high = values.min(), values.max()
     return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
 
+
+_IN_TABLES = {
+    "columns",
+    "strongest_correlations",
+    "share_floored_by_column",
+    "n_features",
+    "floor",
+    "ceiling",
+    "doubts",
+}
+# Assembly: pairs of columns are learned one by one, and then made one matrix that can be a covariance.
+_ASSEMBLY = {
+    "smallest_eigenvalue": "of the pairs to one matrix: smallest eigenvalue before",
+    "shift_max": "correlations moved by at most",
+    "shift_rms": "by a root mean square of",
+}
 
 # Found by the class's name, so that a model file is read without the modules of all other kinds.
 _KINDS: dict[str, Callable[[Any, Header, Path], Contents]] = {

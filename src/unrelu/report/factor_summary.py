@@ -18,6 +18,14 @@ from unrelu.samples.columns import names_or_numbers
 from unrelu.validation import listed
 
 _MOST_COMPONENTS = 20
+# T = C A' + 1 b' tells C, A and b only up to a shift of C that b takes back: the gauge says which of them is meant.
+_GAUGES = {
+    "centered": "latent vectors have mean 0, the bias is T's column mean",
+    "orthogonal": "the bias is orthogonal to the components",
+    "bayes": "between centered and orthogonal",
+    "zero": "there is no bias",
+}
+_WEAK = "too seldom above the floor to be determined: filled in, a guess"
 
 
 @dataclass(frozen=True)
@@ -106,13 +114,14 @@ def recovery_facts(report: MatrixReport, names: Sequence[str]) -> dict[str, str]
     return {
         "table": f"{report.n_rows:,} x {report.n_features:,}",
         "components": f"{report.n_components:,}{chosen}",
-        "method": f"{report.method}, gauge {report.gauge}",
+        "method": report.method,
+        "gauge": f"{report.gauge} ({_GAUGES[report.gauge]})" if report.gauge in _GAUGES else report.gauge,
         "iterations": f"{report.iterations:,}",
         "relative residual": f"{report.residual:.3g}{ended}",
         "at the floor": f"{report.share_floored:.1%} of the values{missing}",
         **({} if report.noise is None else {"noise": f"{report.noise:.4g} (standard deviation inside the rectifier)"}),
-        **({"weak columns": listed(weak, most=8)} if weak else {}),
-        **({"weak rows": f"{report.weak_rows:,}"} if report.weak_rows else {}),
+        **({"weak columns": f"{listed(weak, most=8)} ({_WEAK})"} if weak else {}),
+        **({"weak rows": f"{report.weak_rows:,} ({_WEAK})"} if report.weak_rows else {}),
     }
 
 

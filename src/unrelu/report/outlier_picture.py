@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import FloatArray
 from unrelu.report.outlier_summary import Judged
-from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, tidy
+from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, short_name, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,9 +20,8 @@ _BINS = 60
 _DEPTH = 3.0  # the axis shows scores this many times as far below the typical one as the threshold is
 _CALM = 3.0  # standard deviations up to which colours are about linear, and logarithmic beyond
 _MOST_ROWS, _MOST_COLUMNS = 25, 30
-_MOST_NUMBERS = 150  # cells that can be read
+_MOST_NUMBERS, _MOST_WIDE = 150, 12  # cells, and columns of them, that can be read
 _FEW_ROWS = 8
-_LONGEST_NAME = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +119,7 @@ def _draw_cells(figure: Figure, axes: Axes, result: OutlierResult) -> None:
     mesh = axes.pcolormesh(np.clip(values, -limit, limit), cmap=colours, norm=norm, edgecolors="white", linewidth=1.0)
     axes.invert_yaxis()
     _name_cells(axes, result, rows, columns)
-    if values.size <= _MOST_NUMBERS:
+    if values.size <= _MOST_NUMBERS and len(columns) <= _MOST_WIDE:
         _write_numbers(axes, values, norm)
     steps = [step for step in (0.0, 3.0, 10.0, 30.0, 100.0, 1e3, 1e4, 1e6) if step <= limit]
     bar = figure.colorbar(mesh, ax=axes, shrink=0.85, ticks=[-step for step in steps[:0:-1]] + steps)
@@ -133,7 +132,7 @@ def _name_cells(axes: Axes, result: OutlierResult, rows: NDArray[np.intp], colum
     left_out = result.strangeness.shape[1] - len(columns)
     title = f"The {len(rows)} strangest rows" if len(rows) > 1 else "The strangest row"
     tidy(axes, title + (f" ({left_out:,} calmer columns left out)" if left_out else ""), "", "row of the table")
-    names = [_short(result.names[column]) for column in columns]
+    names = [short_name(result.names[column]) for column in columns]
     # Where they fit they lie flat: a reader need not tilt the head.
     flat = len(names) * max(map(len, names)) <= 60
     axes.set_xticks(np.arange(len(names)) + 0.5, names, rotation=0 if flat else 90, fontsize=8)
@@ -163,8 +162,3 @@ def _write_numbers(axes: Axes, values: FloatArray, norm: Any) -> None:
         text = f"{value:+.1f}" if abs(value) < 99.95 else f"{value:+.0f}" if abs(value) < 1e4 else f"{value:+.0e}"
         dark = not 0.2 < norm(np.clip(value, norm.vmin, norm.vmax)) < 0.8
         axes.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=7.5, color="white" if dark else INK)
-
-
-def _short(name: str) -> str:
-    cut = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-    return cut.replace("$", r"\$")  # a dollar sign would start a formula

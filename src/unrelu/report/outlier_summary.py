@@ -18,6 +18,10 @@ from unrelu.robust.scoring import Verdict
 from unrelu.validation import counted
 
 _ROWS_AT_A_TIME = 100_000
+_FLAGGED = (
+    "Flagged: the p-value is below the false alarm rate, as it is for {:.3g} % of the genuine rows. Weight: how much"
+    " the row counted in the fit; a flagged row of weight 1.00 is strange, but no stranger than some genuine rows are."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +99,14 @@ class Judged:
         n, found, expected = facts["rows"], facts["flagged"], facts["expected_if_clean"]
         return [
             f"Scored {counted(n, 'row')} of {counted(len(self.names), 'column')} by {judge} in {seconds:.2f} s.",
-            f"Flagged {counted(found, 'row')} ({found / n:.2%}); a clean table of that size would have about"
-            f" {expected:,.{0 if expected >= 10 else 1}f} (false alarm rate {self.false_alarm_rate:g}).",
+            f"Flagged {counted(found, 'row')} ({found / n:.2%}); a clean table of that size that the model"
+            f" fits would have about {expected:,.{0 if expected >= 10 else 1}f}"
+            f" (false alarm rate {self.false_alarm_rate:g}).",
+            *(
+                []
+                if self.weights is None or not facts["strangest"]
+                else [_FLAGGED.format(100.0 * self.false_alarm_rate)]
+            ),
             *([self._table(facts["strangest"])] if facts["strangest"] else []),
         ]
 

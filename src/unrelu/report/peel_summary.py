@@ -159,7 +159,7 @@ def unit_table(units: Sequence[UnitSummary], most: int = _MOST_UNITS) -> Table:
     """The first units, and how many more there are."""
     table = new_table()
     table.add_column("innermost unit", no_wrap=True)
-    for name in ("rows off", "bias", "norm"):
+    for name in ("rows off", "latent mean (bias)", "latent sd (norm)"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("")
     for unit in units[:most]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import FloatArray, Samples
+from unrelu.report.pictures import short_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,12 +48,7 @@ def name_columns(axes: Axes, names: tuple[str, ...]) -> None:
     """The columns' names below the axes, unless there are too many."""
     if len(names) > MOST_NAMES:
         return
-    short = [_short(name) for name in names]
+    short = [short_name(name, _LONGEST_NAME) for name in names]
     flat = len(short) * max(map(len, short)) <= 45
     axes.set_xticks(range(len(short)), short, rotation=0 if flat else 90, fontsize=8)
     axes.tick_params(axis="x", length=0)
-
-
-def _short(name: str) -> str:
-    cut = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-    return cut.replace("$", r"\$")  # a dollar sign would start a formula

@@ -36,18 +36,20 @@ def with_error(value: float, stderr: float | None) -> str:
 
 def column_table(columns: Sequence[ColumnSummary], most: int = _MOST_COLUMNS) -> Table:
     """Bias and norm of the first columns, and how many more there are: the mean and the sd of y, before the floor."""
-    table = new_table("column", numbers=("floored", "latent mean (bias)", "latent sd (norm)"))
+    known = any(column.share_floored is not None for column in columns)
+    table = new_table("column", numbers=(*["floored"] * known, "latent mean (bias)", "latent sd (norm)"))
     floors_differ = len({column.limit for column in columns}) > 1
     if floors_differ:
         table.add_column("floor", justify="right")
     for column in columns[:most]:
         share = "" if column.share_floored is None else f"{column.share_floored:.1%}"
+        shares = [share] if known else []
         bias, norm = (
             with_error(column.bias, column.bias_stderr),
             with_error(column.norm, column.norm_stderr),
         )
         floor = [column.limit] if floors_differ else []
-        table.add_row(Text(column.name), share, bias, norm, *floor)
+        table.add_row(Text(column.name), *shares, bias, norm, *floor)
     if len(columns) > most:
         table.add_row(Text(f"... and {len(columns) - most:,} more"))
     return table

@@ -65,7 +65,7 @@ def test_nothing_overlaps(name):
     study, results = made_up(name)
     figure = reproduction_picture(study, results)
     assert rendered(figure).startswith(b"\x89PNG")
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     boxes = [axes.get_tightbbox() for axes in figure.axes] + [legend.get_window_extent() for legend in figure.legends]
     boxes.append(figure._suptitle.get_window_extent())
     for i, one in enumerate(boxes):

@@ -1,0 +1,131 @@
+"""The picture of a learned model: its correlations, and checks of it against the table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import leaves_list, linkage
+from scipy.spatial.distance import squareform
+from scipy.special import ndtr
+
+from unrelu.contracts import FloatArray
+from unrelu.distribution import RectifiedGaussian
+from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, diagonal, new_figure, short_name, tidy
+from unrelu.report.quantiles import ColumnQuantiles
+from unrelu.report.summaries import labels
+from unrelu.validation import counted
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+_MOST_NAMES, _MOST_LARGE_NAMES = 60, 30
+_MOST_NUMBERS = 12  # columns whose correlations are written out
+_MOST_ORDERED = 500  # columns beyond which the leaves of the tree stay as they come
+
+
+def model_picture(
+    model: RectifiedGaussian, shares: Sequence[float] | FloatArray, worst: Sequence[ColumnQuantiles] = ()
+) -> Figure:
+    """The learned correlations, and two checks of single columns: the share at the floor, and quantiles above it.
+
+    ``shares``: of values at the limit, seen in the table. ``worst``: the columns whose quantiles are drawn.
+    """
+    limited = np.isfinite(model.floor) | np.isfinite(model.ceiling)
+    panels = int(limited.any()) + len(worst)
+    wide = (panels + 1) // 2
+    d = model.n_features
+    height = float(np.clip(1.4 + 0.115 * min(d, _MOST_NAMES), 6.4, 8.3))
+    widths = [height + 0.6] * (d > 1 or not panels) + [max(3.5 * wide, 4.5)] * (panels > 0)
+    figure = new_figure((sum(widths), height))
+    figure.suptitle(f"Learned model of {counted(d, 'column')}", fontsize=14, color=INK)
+    parts = cast("list[SubFigure]", figure.subfigures(1, len(widths), width_ratios=widths, squeeze=False)[0].tolist())
+    if d > 1 or not panels:
+        _draw_correlations(parts[0], parts[0].subplots(), model)
+    if not panels:
+        return figure
+    axes = list(parts[-1].subplots(min(panels, 2), wide, squeeze=False).ravel())
+    for spare in axes[panels:]:
+        spare.set_axis_off()
+    if limited.any():
+        _draw_shares(axes.pop(0), model, np.asarray(shares, dtype=np.float64), limited)
+    for panel, column in zip(axes, worst, strict=False):
+        _draw_quantiles(panel, column, legend=column is worst[0])
+    if worst and d > len(worst):
+        parts[-1].suptitle("Checks of single columns, and those that a normal fits least", fontsize=11, color=INK)
+    return figure
+
+
+def column_order(correlation: FloatArray) -> NDArray[np.intp]:
+    """Columns that go together side by side: the leaves of average-linkage clustering by 1 - |r|, optimally turned.
+
+    >>> column_order(np.array([[1.0, 0.0, -0.9], [0.0, 1.0, 0.1], [-0.9, 0.1, 1.0]])).tolist()
+    [0, 2, 1]
+    """
+    d = len(correlation)
+    if d < 3:
+        return np.arange(d)
+    distance = np.maximum(1.0 - np.abs(correlation), 0.0)
+    np.fill_diagonal(distance, 0.0)
+    tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=d <= _MOST_ORDERED)
+    return np.asarray(leaves_list(tree), dtype=np.intp)
+
+
+def _draw_correlations(figure: Figure | SubFigure, axes: Axes, model: RectifiedGaussian) -> None:
+    order = column_order(model.correlation)
+    shown = model.correlation[np.ix_(order, order)]
+    image = axes.imshow(shown, cmap="RdBu_r", vmin=-1.0, vmax=1.0, interpolation="nearest")
+    d, names = len(order), [short_name(labels(model)[j]) for j in order]
+    tidy(axes, "Latent correlations" + (", columns ordered by clustering" if d > 2 else ""), "", "")
+    axes.spines[["left", "bottom"]].set_visible(False)
+    axes.tick_params(length=0)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    if d <= _MOST_NAMES:
+        size = 8.0 if d <= _MOST_LARGE_NAMES else 6.0
+        flat = d * max(map(len, names)) <= 50
+        axes.set_xticks(range(d), names, rotation=0 if flat else 90, fontsize=size)
+        axes.set_yticks(range(d), names, fontsize=size)
+    if d <= _MOST_NUMBERS:
+        for (i, j), r in np.ndenumerate(shown):
+            colour = "white" if abs(r) > 0.6 else INK
+            axes.text(j, i, f"{r:.2f}", ha="center", va="center", fontsize=7.5, color=colour)
+    figure.colorbar(image, ax=axes, shrink=0.8)
+
+
+def _draw_shares(axes: Axes, model: RectifiedGaussian, shares: FloatArray, limited: NDArray[np.bool_]) -> None:
+    shown = (model.row_norms > 0.0) & limited
+    room = np.minimum(model.bias - model.floor, model.ceiling - model.bias)
+    implied = ndtr(-room[shown] / model.row_norms[shown])
+    axes.scatter(shares[shown], implied, color=LEARNED, s=22, alpha=0.8, edgecolors="none", zorder=2)
+    diagonal(axes, [np.array([0.0, 1.0])])
+    limit = " or ".join(
+        word for word, levels in (("floor", model.floor), ("ceiling", model.ceiling)) if np.isfinite(levels).any()
+    )
+    tidy(axes, f"Values at the {limit}\n(off the line: not normal)", "share in the table", "share the model implies")
+
+
+def _draw_quantiles(axes: Axes, column: ColumnQuantiles, *, legend: bool) -> None:
+    axes.fill_between(
+        column.fitted, column.low, column.high, color=HIDDEN, linewidth=0.0, label="99 % of normal columns"
+    )
+    ends: Any = (column.fitted[0], column.fitted[-1])
+    axes.plot(ends, ends, color=INK, linewidth=0.8)
+    axes.plot(column.fitted, column.seen, ".", color=LEARNED, markersize=5, label="the table")
+    for word, level in (("floor", column.floor), ("ceiling", column.ceiling)):
+        if level is not None:
+            axes.axhline(level, color=NAIVE, linestyle="--", linewidth=1.0)
+            # Values leave the floor at the left, and meet the ceiling at the right: the other side is free.
+            x, side, over = (0.98, "right", "bottom") if word == "floor" else (0.02, "left", "top")
+            axes.text(
+                x, level, f"{word} {level:.4g}", transform=axes.get_yaxis_transform(), ha=side, va=over, fontsize=8,
+                color=NAIVE,
+            )  # fmt: skip
+    axes.margins(0.06)
+    title = f"{short_name(column.name)}\n(test of skewness: z = {column.z:+.1f})"
+    tidy(axes, title, "quantiles of the model", "quantiles of the table")
+    if legend:
+        axes.legend(frameon=False, fontsize=8, loc="upper left" if column.ceiling is None else "lower right")
