@@ -73,6 +73,25 @@ def test_the_terminal_tells_how_many_and_which(run, dirty_table):
     assert sum(" yes " in line for line in result.stdout.splitlines()) == 4
 
 
+def test_doubts_of_the_fit_are_one_table(run, folder):
+    rng = np.random.default_rng(0)
+    np.save(folder / "rounded.npy", np.round(5.0 * rng.normal(0.5, 1.0, (600, 4)).clip(0.0)) / 5.0)
+    result = run("score", "rounded.npy", "--top", 1)
+    assert result.exit_code == 0
+    assert "Doubtful, so that the answer may be wrong: ties (4 columns)." in result.stdout
+    assert "few different values" not in result.stderr  # said once
+
+
+def test_many_flagged_rows_may_be_a_skewed_table(run, folder):
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal((600, 2))
+    np.save(folder / "skewed.npy", np.maximum(np.exp(0.6 * y), 0.7))
+    np.save(folder / "logs.npy", np.maximum(0.6 * y, np.log(0.7)))
+    hint = "Take them for outliers only if"
+    assert hint in run("score", "skewed.npy", "--floor", 0.7).stdout
+    assert hint not in run("score", "logs.npy", f"--floor={np.log(0.7)}").stdout
+
+
 def test_json_has_the_same_facts(run, folder, dirty_table):
     result = run("score", dirty_table, "-o", "scores.csv", "--top", 3, "--false-alarm-rate", 0.05, "--json")
     answer = json.loads(result.stdout)

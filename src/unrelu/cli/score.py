@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 from unrelu.cli import options
 from unrelu.cli.frame import Job, Output
 from unrelu.cli.outcome import Answer, command
-from unrelu.errors import InvalidParameterError
+from unrelu.errors import DoubtfulTableWarning, InvalidParameterError
 
 if TYPE_CHECKING:
     from unrelu.cli.progress import Meter
@@ -58,12 +59,14 @@ def score(
         if model is not None and given is not None:
             raise InvalidParameterError(f"{option} belongs to a fit, and {model} has its own: leave one of them out.")
     from unrelu.cli.inputs import ids_of
+    from unrelu.cli.wording import one_line
     from unrelu.report.outlier_picture import OutlierResult, outlier_picture
     from unrelu.report.outlier_summary import Judged
     from unrelu.samples.tables import write_columns
 
     wanted = {"false_alarm_rate": false_alarm_rate, "floor_tolerance": floor_tolerance, "random_state": seed}
-    with job.watch() as watch:
+    with job.watch() as watch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DoubtfulTableWarning)  # the answer has them in one table
         if model is None:
             wanted["floor"] = options.limits("--floor", floor or ["0.0"])
             wanted["ceiling"] = options.limits("--ceiling", ceiling or ())
@@ -78,7 +81,7 @@ def score(
         picture=lambda: outlier_picture(OutlierResult.of(judged)),
     )
     judge = "the model of their genuine rows" if model is None else str(model)
-    return job.answer({"model": model, **judged.facts()}, judged.shown(judge, job.seconds))
+    return job.answer({"model": model, **judged.facts()}, judged.shown(judge, job.seconds, one_line))
 
 
 def _fitted(

@@ -63,7 +63,7 @@ def column_order(correlation: FloatArray) -> NDArray[np.intp]:
     """Columns that go together side by side: the leaves of average-linkage clustering by 1 - |r|, optimally turned.
 
     >>> column_order(np.array([[1.0, 0.0, -0.9], [0.0, 1.0, 0.1], [-0.9, 0.1, 1.0]])).tolist()
-    [0, 2, 1]
+    [1, 2, 0]
     """
     d = len(correlation)
     if d < 3:
@@ -125,7 +125,7 @@ def _draw_quantiles(axes: Axes, column: ColumnQuantiles, *, legend: bool) -> Non
                 color=NAIVE,
             )  # fmt: skip
     axes.margins(0.06)
-    title = f"{short_name(column.name)}\n(test of skewness: z = {column.z:+.1f})"
+    title = f"{short_name(column.name, 26)}\n(test of skewness: z = {column.z:+.1f})"
     tidy(axes, title, "quantiles of the model", "quantiles of the table")
     if legend:
         axes.legend(frameon=False, fontsize=8, loc="upper left" if column.ceiling is None else "lower right")

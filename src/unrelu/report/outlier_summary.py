@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,11 +13,15 @@ from rich.text import Text
 from unrelu.contracts import FloatArray, LearningReport
 from unrelu.estimators import FloorOutlierDetector
 from unrelu.report.summaries import labels
-from unrelu.report.tables import new_table
+from unrelu.report.tables import doubt_line, doubt_table, new_table
 from unrelu.robust.scoring import Verdict
 from unrelu.validation import counted
 
 _ROWS_AT_A_TIME = 100_000
+_MANY = (
+    "Take them for outliers only if the others are normal above their floors: of skewed columns, which unrelu fit"
+    " names, the tail is flagged."
+)
 _FLAGGED = (
     "Flagged: the p-value is below the false alarm rate, as it is for {:.3g} % of the genuine rows. Weight: how much"
     " the row counted in the fit; a flagged row of weight 1.00 is strange, but no stranger than some genuine rows are."
@@ -93,15 +97,18 @@ class Judged:
             "drivers": [{"column": self.names[j], "residual": size} for j, size in self.verdict.drivers(row)],
         }
 
-    def shown(self, judge: str, seconds: float) -> list[str | Table]:
-        """All of it, for the terminal; ``judge`` is who judged."""
+    def shown(self, judge: str, seconds: float, words: Callable[[str], str]) -> list[str | Table]:
+        """All of it, for the terminal; ``judge`` is who judged, ``words`` turns parameters into options."""
+        doubts = () if self.report is None else self.report.doubts
         facts = self.facts()
         n, found, expected = facts["rows"], facts["flagged"], facts["expected_if_clean"]
         return [
             f"Scored {counted(n, 'row')} of {counted(len(self.names), 'column')} by {judge} in {seconds:.2f} s.",
+            *((doubt_line(doubts), doubt_table(doubts, self.names, words)) if doubts else ()),
             f"Flagged {counted(found, 'row')} ({found / n:.2%}); a clean table of that size that the model"
             f" fits would have about {expected:,.{0 if expected >= 10 else 1}f}"
             f" (false alarm rate {self.false_alarm_rate:g}).",
+            *([_MANY] if found > 2.0 * expected + 3.0 * expected**0.5 else []),
             *(
                 []
                 if self.weights is None or not facts["strangest"]
