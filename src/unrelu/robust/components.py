@@ -62,7 +62,7 @@ class Setting:
 
     @property
     def question(self) -> PairMomentsQuestion:
-        return PairMomentsQuestion.under(self.assumptions)
+        return PairMomentsQuestion.under(self.assumptions, shapes=False)
 
     def with_prior(self, record: PairMoments) -> PairMoments:
         return record if self.prior is None else record.merge(self.prior)

@@ -184,18 +184,19 @@ class PairMomentsQuestion:
     """Ask a block of rows for its :class:`PairMoments`.
 
     ``floor``: values above it are taken for what they are; ``lowest``: values below it are out of place. One number per
-    column each.
+    column each. ``shapes``: whether to look at the columns' shapes as well, for whoever may doubt them.
     """
 
     floor: tuple[float, ...]
     lowest: tuple[float, ...]
+    shapes: bool = True
 
     @classmethod
-    def under(cls, assumptions: Assumptions) -> Self:
-        return cls(assumptions.censoring, assumptions.lowest)
+    def under(cls, assumptions: Assumptions, shapes: bool = True) -> Self:
+        return cls(assumptions.censoring, assumptions.lowest, shapes)
 
     def __call__(self, block: Block) -> PairMoments:
-        sums = _Sums(len(block.values), np.array(self.floor), np.array(self.lowest))
+        sums = _Sums(len(block.values), np.array(self.floor), np.array(self.lowest), self.shapes)
         for tile in tiles(block):
             sums.add(tile)
         return sums.record()
@@ -204,8 +205,9 @@ class PairMomentsQuestion:
 class _Sums:
     """Running sums of a block, tile by tile; nothing here grows with the rows."""
 
-    def __init__(self, n_rows: int, floor: FloatArray, lowest: FloatArray) -> None:
+    def __init__(self, n_rows: int, floor: FloatArray, lowest: FloatArray, shapes: bool) -> None:
         d = len(floor)
+        self._wants_shapes = shapes
         self._n_rows, self._floor, self._lowest = n_rows, floor, lowest
         self._origin = floor
         self._count, self._cross, self._powers = np.zeros((d, d)), np.zeros((d, d)), np.zeros((2 * d, d))
@@ -224,7 +226,7 @@ class _Sums:
             # Any origin near the bulk of the data does: it only has to keep the sums from cancelling.
             self._origin, self._screening = _mean_above(values, floor, weights), seen_first.screening
             self._scratch = np.empty((n, 2 * d)), np.empty((n, d)), np.empty(((n + 63) // 64, d), dtype=np.uint64)
-            self._shapes = ShapeSums(tile, floor, self._origin)
+            self._shapes = ShapeSums(tile, floor, self._origin) if self._wants_shapes else None
         else:
             self._screening = self._screening.merge(seen_first.screening)
         powers, above, words = self._scratch[0][:n], self._scratch[1][:n], self._scratch[2]
@@ -245,8 +247,8 @@ class _Sums:
             self._powers += powers.T @ weighted
             self._weight += float(weights.sum())
             self._squared_weight += float(weights @ weights)
-        assert self._shapes is not None
-        self._shapes.add(tile)
+        if self._shapes is not None:
+            self._shapes.add(tile)
         if self._observed is not None:
             self._add_observed(~np.isnan(values), weights, powers, above)
 
@@ -268,7 +270,6 @@ class _Sums:
 
     def record(self) -> PairMoments:
         assert self._screening is not None, "a block has at least one row"
-        assert self._shapes is not None
         d = len(self._floor)
         return PairMoments(
             floor=self._floor,
@@ -282,7 +283,7 @@ class _Sums:
             masked_square=self._powers[d:],
             observed=self._observed,
             screening=self._screening,
-            shapes=self._shapes.record(),
+            shapes=None if self._shapes is None else self._shapes.record(),
         )
 
 
