@@ -46,7 +46,10 @@ class TestEveryMethod:
         fit(name, table)
         np.testing.assert_array_equal(table, before)
 
-    @pytest.mark.parametrize(("rows", "block_rows"), [(300, 1), (600, 7), (2000, 1000), (2000, 1999)])
+    @pytest.mark.parametrize(
+        ("rows", "block_rows"),
+        [(300, 1), (2000, 1999), *(pytest.param(*sizes, marks=pytest.mark.slow) for sizes in ((600, 7), (2000, 1000)))],
+    )
     def test_does_not_depend_on_the_blocks(self, name, table, rows, block_rows):
         table = table[:rows]
         samples = ArraySamples(table, block_rows=block_rows)

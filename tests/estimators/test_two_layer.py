@@ -607,6 +607,7 @@ def test_too_small_a_number_of_units_is_told():
         TwoLayerReLULearner(3).fit(X)
 
 
+@pytest.mark.slow
 def test_too_large_a_number_of_units_with_noise():
     X, *_ = reference.draw(seeded(14), n=600, noise=0.01)
     with pytest.raises(InvalidDataError, match="None of 5 hidden units was found"):

@@ -275,7 +275,7 @@ def test_rate() -> None:
         (stats.norm([0.0, 1.0], 1.0), "stands for 2 distributions"),
         (stats.norm(0.0, -1.0), "outside their domain"),
         (stats.multivariate_normal(np.zeros(2)), "Give a number, an array"),
-        (stats.zipf(3.1), "too many points to be summed"),
+        pytest.param(stats.zipf(3.1), "too many points to be summed", marks=pytest.mark.slow),
         ("normal", "cannot be read as biases"),
         (None, "Give a number, an array"),
         ([], "is empty"),

@@ -183,9 +183,10 @@ def test_a_noisy_density_will_do() -> None:
 # --- L, (8) -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("p", "gamma"), [*RISING_OR_FALLING, (stats.norm(0.2, 0.7), 1.0), (VALLEY, 3.0), (SHOULDER, 2.0)], ids=_id
-)
+BENT = [pytest.param(*case, marks=pytest.mark.slow) for case in ((VALLEY, 3.0), (SHOULDER, 2.0))]
+
+
+@pytest.mark.parametrize(("p", "gamma"), [*RISING_OR_FALLING, (stats.norm(0.2, 0.7), 1.0), *BENT], ids=_id)
 def test_steepness_is_the_most_of_a_dense_grid(p: Any, gamma: float) -> None:
     x = np.linspace(-gamma, gamma, 4_001)
     low = p.support()[0] if np.isfinite(p.support()[0]) else -np.inf

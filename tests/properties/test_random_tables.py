@@ -266,7 +266,7 @@ def test_tables_that_were_found(name, x):
 
 
 # Without shrinking, as the tables are small.
-few = settings(derandomize=True, deadline=None, max_examples=12, phases=[Phase.explicit, Phase.generate])
+few = settings(derandomize=True, deadline=None, max_examples=7, phases=[Phase.explicit, Phase.generate])
 many = settings(few, max_examples=200)
 
 

@@ -83,11 +83,11 @@ def test_a_clean_table_gives_the_one_pass_fit(seed):
     ("kind", "fraction"),
     [
         ("normal", 0.2),
-        ("normal", 0.35),
-        ("near", 0.2),
-        ("one coordinate", 0.2),
+        pytest.param("normal", 0.35, marks=pytest.mark.slow),
+        pytest.param("near", 0.2, marks=pytest.mark.slow),
+        pytest.param("one coordinate", 0.2, marks=pytest.mark.slow),
         ("point", 0.2),
-        ("zeros", 0.2),
+        pytest.param("zeros", 0.2, marks=pytest.mark.slow),
         ("cauchy", 0.1),
     ],
 )
@@ -108,7 +108,7 @@ def test_errors_are_those_of_the_genuine_rows(kind, fraction):
     assert spoiled["weights"] > 3.0 * got["weights"]
 
 
-@pytest.mark.parametrize("size", [30.0, 1e3, 1e5])
+@pytest.mark.parametrize("size", [30.0, *(pytest.param(far, marks=pytest.mark.slow) for far in (1e3, 1e5))])
 def test_outliers_at_any_distance(clean, size):
     x = clean.copy()
     outlier = np.random.default_rng(0).random(N) < 0.1
@@ -116,7 +116,7 @@ def test_outliers_at_any_distance(clean, size):
     assert distance(fit(x), one_pass(x[~outlier])) < 0.5
 
 
-@pytest.mark.parametrize("value", [1e6, 1e10])
+@pytest.mark.parametrize("value", [1e6, pytest.param(1e10, marks=pytest.mark.slow)])
 def test_a_single_far_row_does_no_harm(clean, value):
     x = clean.copy()
     x[17] = value
@@ -130,7 +130,7 @@ def test_a_single_far_row_does_no_harm(clean, value):
     "value",
     [
         1e4,
-        1e8,
+        pytest.param(1e8, marks=pytest.mark.slow),
     ],
 )
 def test_a_far_row_does_not_hide_other_outliers(value):
@@ -139,6 +139,7 @@ def test_a_far_row_does_not_hide_other_outliers(value):
     assert distance(fit(x), one_pass(x[~outlier])) < 0.5
 
 
+@pytest.mark.slow
 def test_more_rows_than_the_sample_on_which_the_mixture_is_chosen():
     x, outlier = contaminated("near", 0.2, n=21_000)
     learner, oracle = fit(x), one_pass(x[~outlier])
@@ -242,12 +243,14 @@ def test_the_same_seed_gives_the_same_model(near):
     np.testing.assert_array_equal(again.row_weights_, learner.row_weights_)
 
 
+@pytest.mark.slow
 def test_other_seeds_agree(near):
     """They start elsewhere, and simulate other rows, but a settled mixture is the same: .15 standard errors each."""
     x, _, learner = near
     assert distance(fit(x, method="robust", random_state=1), learner) < 0.5
 
 
+@pytest.mark.slow  # of every method in contracts/test_methods.py
 def test_blocks_and_files_do_not_matter(near, tmp_path):
     x, _, learner = near
     write_table(tmp_path / "x.parquet", x)
