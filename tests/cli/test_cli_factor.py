@@ -343,7 +343,9 @@ def test_an_interruption_while_the_rank_is_chosen_leaves_nothing(run, folder, re
     assert run("factor", rectified, "-o", "out.npz").stderr == "Interrupted: nothing half-written is left.\n"
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_signal_ends_the_program_and_keeps_the_state(run, folder, hidden, number, code):
     noise = 0.3 * np.random.default_rng(4).standard_normal(hidden.shape)  # with it EM takes about twenty iterations
     rectified = folder / "X.csv"

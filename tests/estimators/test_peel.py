@@ -275,6 +275,7 @@ def test_too_small_a_width_is_told(net, width):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.slow
 def test_outlier_rows_are_refused(net):
     X = net[0].copy()
     X[::20] = 5.0 * np.abs(seeded(1).standard_normal((30, 30)))

@@ -428,6 +428,7 @@ def test_without_floors_the_errors_are_those_of_a_sample_covariance() -> None:
         assert planned == pytest.approx(np.quantile(draws, 0.95) / 0.02**2, rel=0.03)
 
 
+@pytest.mark.slow
 def test_fits_have_the_planned_errors() -> None:
     model = RectifiedGaussian([1.0, 0.2, -0.5], [[1.0, 0.7, 0.1], [0.7, 2.0, -0.4], [0.1, -0.4, 1.0]])
     n, repetitions = 500, 200

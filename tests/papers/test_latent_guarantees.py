@@ -86,7 +86,7 @@ def test_image_of_a_density_is_the_double_integral(p: Any) -> None:
 @pytest.mark.parametrize(
     ("p", "points"),
     [
-        (stats.poisson(2.0), np.arange(40)),
+        pytest.param(stats.poisson(2.0), np.arange(40), marks=pytest.mark.slow),
         pytest.param(stats.skellam(1.0, 2.0), np.arange(-40, 40), marks=pytest.mark.slow),
         (TABLE, [-0.75, 0.75, 2.25]),
     ],

@@ -525,7 +525,7 @@ class TestNuclear:
 
 
 class TestPieces:
-    @pytest.mark.parametrize("rho", [0.02, 1.0])
+    @pytest.mark.parametrize("rho", [0.02, pytest.param(1.0, marks=pytest.mark.slow)])
     def test_nearest_point_of_the_likelihoods_side(self, rho):
         """No member of (29) has a lower f(M) + rho/2 |M - V|^2; V leaves the box on both sides, one cell is missing."""
         rng = np.random.default_rng(1)

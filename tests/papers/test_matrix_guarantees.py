@@ -511,6 +511,7 @@ def test_p_must_be_a_frozen_continuous_distribution(p: Any, words: str) -> None:
         assert "such as scipy.stats.norm(2.0, 1.0)" in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_density_that_is_nowhere_smooth_is_refused() -> None:
     class Rough(stats.rv_continuous):
         def _logpdf(self, x: Any) -> Any:

@@ -37,7 +37,10 @@ def panels(figure):
     return {axes.get_title(loc="left").split(":")[0]: axes for axes in figure.axes}
 
 
-@pytest.mark.parametrize(("kind", "start"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])
+OTHERS = [pytest.param(*kind, marks=pytest.mark.slow) for kind in ((".svg", b"<?xml"), (".pdf", b"%PDF"))]
+
+
+@pytest.mark.parametrize(("kind", "start"), [(".png", b"\x89PNG"), *OTHERS])
 def test_kinds_of_pictures(kind, start):
     one, two = (rendered(factor_picture(result_of()), kind) for _ in range(2))
     assert one.startswith(start)

@@ -22,7 +22,10 @@ def result_of(d: int = 4, rows: int = 6, lowest: float = -50.0) -> OutlierResult
     return OutlierResult(scores, simulated, float(np.quantile(simulated, 0.01)), 0.01, np.arange(rows), cells, names)
 
 
-@pytest.mark.parametrize(("kind", "start"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])
+OTHERS = [pytest.param(*kind, marks=pytest.mark.slow) for kind in ((".svg", b"<?xml"), (".pdf", b"%PDF"))]
+
+
+@pytest.mark.parametrize(("kind", "start"), [(".png", b"\x89PNG"), *OTHERS])
 def test_kinds_of_pictures(kind, start):
     one, two = (rendered(outlier_picture(result_of()), kind) for _ in range(2))
     assert one.startswith(start)

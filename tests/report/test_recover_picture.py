@@ -38,7 +38,10 @@ def panels(figure):
     return {axes.get_title(loc="left").split(":")[0].split(" (")[0]: axes for axes in figure.axes}
 
 
-@pytest.mark.parametrize(("kind", "start"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])
+OTHERS = [pytest.param(*kind, marks=pytest.mark.slow) for kind in ((".svg", b"<?xml"), (".pdf", b"%PDF"))]
+
+
+@pytest.mark.parametrize(("kind", "start"), [(".png", b"\x89PNG"), *OTHERS])
 def test_kinds_of_pictures(kind, start):
     result = result_of(n=6, d=4)
     one = rendered(recover_picture(result), kind)

@@ -196,7 +196,7 @@ class TestEM:
         for rows in (slice(0, 900), slice(900, N)):
             assert share[rows, found.main].mean() == pytest.approx(truth[rows, 0].mean(), abs=allowed)
 
-    @pytest.mark.parametrize(("seed", "n_outliers"), [(16, 946), (31, 958)])
+    @pytest.mark.parametrize(("seed", "n_outliers"), [pytest.param(16, 946, marks=pytest.mark.slow), (31, 958)])
     def test_settled_is_settled(self, seed, n_outliers):
         """Shrinkage lets the log-likelihood fall for a few rounds before it climbs on: ten times the level at which EM
         counts as settled is allowed."""

@@ -60,7 +60,9 @@ def test_an_infinite_mean_is_shown_as_such():
     assert signs[0][0].get_xdata() == [study.plan.panels[0].settings[0].rows]
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize(
+    "name", [name if name == "wu2019-figure1" else pytest.param(name, marks=pytest.mark.slow) for name in EXPERIMENTS]
+)
 def test_nothing_overlaps(name):
     study, results = made_up(name)
     figure = reproduction_picture(study, results)
