@@ -170,6 +170,7 @@ CSV, TSV = "a,b\n1.5,2\n<0.5,4\n", "a\tb\n1.5\t2\n<0.5\t4\n"
         ("x.csv.zip", zipped(any__csv=CSV)),
         ("x.zip", zipped(any__tsv=TSV, readme__txt="x")),
     ],
+    ids=["gz", "bz2", "tsv", "zst", "zip of csv", "zip of several"],  # packed bytes hold the time, which differs
 )
 def test_packed_files(written, all_rows, name, content):
     samples = open_samples(written(content, name))
