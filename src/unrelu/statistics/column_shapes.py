@@ -18,7 +18,7 @@ from unrelu.contracts import Block, FloatArray
 from unrelu.kernels.row_block import LARGEST, add_powers
 
 _ALL_ROWS = 4096  # from the first on; beyond, one window in so many rows
-_WINDOW, _PERIOD = 1024, 16_384
+_WINDOW, _PERIOD = 512, 32_768
 _LOOKED_AT = 512  # rows whose different values are counted
 
 
