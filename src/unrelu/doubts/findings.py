@@ -104,10 +104,11 @@ def doubts_of(
 def warn_of(doubts: Iterable[Doubt], names: tuple[str, ...] | None) -> None:
     """One warning for each kind of doubt."""
     for doubt in doubts:
-        where = listed((column_label(j, names) for j in doubt.columns), most=6)
-        warn(
-            f"{where}: {doubt.words} {doubt.remedy}" if where else f"{doubt.words} {doubt.remedy}", WARNINGS[doubt.kind]
-        )
+        labels = [column_label(j, names) for j in doubt.columns]
+        if doubt.values:
+            labels = [f"{label}: {value:.4g}" for label, value in zip(labels, doubt.values, strict=True)]
+        where = f" In {listed(labels, most=6)}." if labels else ""
+        warn(f"{doubt.words[0].upper()}{doubt.words[1:]}{where} {doubt.remedy}", WARNINGS[doubt.kind])
 
 
 def _doubt(kind: str, which: BoolArray, words: str, remedy: str, values: FloatArray | None = None) -> list[Doubt]:
