@@ -40,7 +40,7 @@ class Limits:
     @property
     def mirrored(self) -> BoolArray:
         """Columns with a ceiling: upside down they are columns with a floor."""
-        return np.asarray((self.ceiling < np.inf) | self.ceiling_from_data)
+        return np.asarray(self.ceiling < np.inf)
 
 
 def limits_of(floor: Any, ceiling: Any, n_features: int, names: Sequence[str] | None = None) -> Limits:

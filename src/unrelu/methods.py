@@ -72,7 +72,7 @@ class OnePass:
         record = evidence.collect(self.question(assumptions))
         watch(Step(LEARNING))
         stages = learn_record(record, assumptions, evidence.feature_names)
-        doubts = doubts_of(record, stages.rows, assumptions, (stages.pairs, stages.assembly))
+        doubts = doubts_of(record, stages.rows, assumptions, stages.pairs, stages.assembly)
         warn_of(doubts, evidence.feature_names)
         rows = record.n_rows, record.effective_rows
         report = LearningReport.of(

@@ -1,4 +1,4 @@
-"""Helpers that read samples back as one array."""
+"""Helpers that write files, and read samples back as one array."""
 
 from __future__ import annotations
 
@@ -28,3 +28,15 @@ def table() -> np.ndarray:
     values = rng.normal(size=(1100, 3)).clip(0)
     values[rng.random(values.shape) < 0.1] = np.nan
     return values
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """Write a file and return its bare name, as someone in that folder would type it."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(content: str | bytes, name: str = "data.csv") -> str:
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        return name
+
+    return write

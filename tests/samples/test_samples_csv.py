@@ -20,18 +20,6 @@ from unrelu.samples.cells import read_cell
 NAN = np.nan
 
 
-@pytest.fixture
-def written(tmp_path, monkeypatch):
-    """Write a file and return its bare name, as someone in that folder would type it."""
-    monkeypatch.chdir(tmp_path)
-
-    def write(content: str | bytes, name: str = "data.csv") -> str:
-        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-        return name
-
-    return write
-
-
 def refusal(path: str, **options) -> str:
     with pytest.raises(InputFileError) as caught:
         list(open_samples(path, **options).blocks())

@@ -19,17 +19,6 @@ from unrelu.samples import open_samples
 NUMBERS = np.random.default_rng(0).gamma(2.0, 3.0, (40, 4)).round(3)
 
 
-@pytest.fixture
-def written(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    def write(content: str | bytes, name: str = "x.csv") -> str:
-        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-        return name
-
-    return write
-
-
 def text_of(header: list[str] | None, values: np.ndarray) -> str:
     lines = [] if header is None else [",".join(header)]
     return "\n".join([*lines, *(",".join(f"{cell:g}" for cell in row) for row in values)]) + "\n"
@@ -75,11 +64,11 @@ def test_headerless_semicolons_with_decimal_commas(written, all_rows):
 
 def test_a_decimal_mark_can_be_given(written, all_rows):
     written("a;b\n1.234;2\n")
-    np.testing.assert_array_equal(all_rows(open_samples("x.csv")), [[1.234, 2]])
-    np.testing.assert_array_equal(all_rows(open_samples("x.csv", decimal=",")), [[1234, 2]])
+    np.testing.assert_array_equal(all_rows(open_samples("data.csv")), [[1.234, 2]])
+    np.testing.assert_array_equal(all_rows(open_samples("data.csv", decimal=",")), [[1234, 2]])
     written("a;b\n0,5;1\n0,25;1.5\n")
     with pytest.raises(InputFileError, match=r"row 1 \(line 2\), column 'a': '0,5' .* decimal=','"):
-        open_samples("x.csv")
+        open_samples("data.csv")
 
 
 def test_a_comma_in_a_text_column_changes_nothing(written, all_rows):
@@ -94,7 +83,7 @@ def test_a_comma_in_a_text_column_changes_nothing(written, all_rows):
 @pytest.mark.parametrize("header", [["1", "2", "3", "4"], ["0", "1", "2", "3"], ["1990", "1991", "1992", "1993"]])
 def test_a_header_of_numbers_is_found_and_told(written, all_rows, header):
     path = written(text_of(header, NUMBERS))
-    with pytest.warns(GuessedHeaderWarning, match=r"x.csv: the first line \(.*\) was taken for the .* header=False"):
+    with pytest.warns(GuessedHeaderWarning, match=r"data.csv: the first line \(.*\) was taken for the .* header=False"):
         samples = open_samples(path)
     assert samples.feature_names == tuple(header)
     np.testing.assert_array_equal(all_rows(samples), NUMBERS)
@@ -241,9 +230,9 @@ def test_ids_of_columns_without_names(written, tmp_path):
 def test_an_id_that_is_also_a_feature_or_is_not_there_is_refused(written):
     written("site,a\nx,1\n")
     with pytest.raises(InputFileError, match="column 'site' is asked for both as a number and as text"):
-        open_samples("x.csv", columns=["site", "a"], id="site")
+        open_samples("data.csv", columns=["site", "a"], id="site")
     with pytest.raises(InputFileError, match=r"no column 'sit'. Did you mean 'site'"):
-        open_samples("x.csv", id="sit")
+        open_samples("data.csv", id="sit")
 
 
 def test_rows_have_labels_that_find_them_in_the_file(written):

@@ -5,8 +5,9 @@ import pytest
 
 from unrelu.contracts import Assumptions, Block, RowLabels
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.statistics.grouped_moments import GROUPS, GroupedMomentsQuestion, mixed, most_apart, whole_of
+from unrelu.statistics.grouped_moments import GROUPS, GroupedMomentsQuestion, most_apart, whole_of
 from unrelu.statistics.pair_moments import PairMomentsQuestion
+from unrelu.statistics.subsample import row_keys
 
 PLAIN = PairMomentsQuestion((0.0,) * 3, (0.0,) * 3)
 ASK = GroupedMomentsQuestion(PLAIN)
@@ -82,7 +83,7 @@ def test_labels_stay_whole_when_they_are_dealt():
 
 
 def test_rows_are_dealt_as_if_at_random():
-    groups = (mixed(np.arange(100_000, dtype=np.uint64)) % np.uint64(20)).astype(int)
+    groups = (row_keys(0, np.arange(100_000)) % np.uint64(20)).astype(int)
     sizes = np.bincount(groups)
     assert abs(sizes - 5000).max() < 4.5 * np.sqrt(5000 * 0.95)
     for period in (2, 7, 20):  # whatever comes in turn is in all groups

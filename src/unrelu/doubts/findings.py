@@ -82,12 +82,9 @@ class _Table:
 
 
 def doubts_of(
-    record: PairMoments,
-    rows: RowParameters,
-    assumptions: Assumptions,
-    matrix: tuple[PairCorrelations, Assembly] | None = None,
+    record: PairMoments, rows: RowParameters, assumptions: Assumptions, pairs: PairCorrelations, assembly: Assembly
 ) -> tuple[Doubt, ...]:
-    """Everything doubtful about a fit to a record; of the correlations, too, where ``matrix`` tells how they came."""
+    """Everything doubtful about a fit to a record."""
     if record.shapes is None:
         return ()
     table = _Table(record.shapes, rows, assumptions)
@@ -96,8 +93,7 @@ def doubts_of(
     explained = np.zeros(len(rows.scale), dtype=bool)
     explained[[column for doubt in found for column in doubt.columns if doubt.kind != "nothing floored"]] = True
     found += [*_skewed(table, explained), *_tied(table)]
-    if matrix is not None:
-        found += _matrix(record, int(np.count_nonzero(table.varying)), assumptions, *matrix)
+    found += _matrix(record, int(np.count_nonzero(table.varying)), assumptions, pairs, assembly)
     return tuple(found)
 
 
@@ -166,8 +162,7 @@ def _gaps(table: _Table, repeated: BoolArray) -> list[Doubt]:
     """Nobody between the floor and the smallest value above it, where the model expects many (Poisson)."""
     shapes, floor = table.shapes, table.rows.floor
     floored = shapes.observed - shapes.sums[0] > 0.5
-    low = np.where(np.isfinite(floor), floor, -np.inf)
-    expected = shapes.observed * table.probability(low, shapes.ends[0])
+    expected = shapes.observed * table.probability(floor, shapes.ends[0])
     gap = floored & ~repeated & (expected > -np.log(_ALARM / len(floor))) & np.isfinite(floor)
     # A gap that is a step of the table's own numbers is no gap.
     gap &= shapes.ends[0] - floor > 1.5 * np.where(np.isfinite(shapes.step), shapes.step, 0.0)

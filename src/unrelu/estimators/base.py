@@ -198,7 +198,7 @@ class FloorEstimator(BaseEstimator):
         if not (isinstance(tolerance, Real) and 0.0 <= tolerance < np.inf):
             raise InvalidParameterError(f"floor_tolerance must be a number of 0 or more, got {tolerance!r}.")
         limits = self._limits()
-        mirrored = limits.ceiling < np.inf
+        mirrored = limits.mirrored
         if not self._has_ceilings:
             refuse_none(limits.floor, self._names())
         return Assumptions(
@@ -214,7 +214,7 @@ class FloorEstimator(BaseEstimator):
         for name, levels in (("floor", limits.floor), ("ceiling", limits.ceiling)):
             for column, level in found.get(name, {}).items():
                 levels[int(column)] = level
-        limits.floor[limits.ceiling < np.inf] = -np.inf
+        limits.floor[limits.mirrored] = -np.inf
         return limits
 
     def _find_limits(self, samples: Samples, stored_as: Any = None) -> None:
@@ -256,7 +256,7 @@ class FloorEstimator(BaseEstimator):
         if reset:
             self._find_limits(samples, stored_as)
         limits = self._limits()
-        mirrored, lifted = limits.ceiling < np.inf, lifts(getattr(samples, "limits", None), limits, self._names())
+        mirrored, lifted = limits.mirrored, lifts(getattr(samples, "limits", None), limits, self._names())
         if not (mirrored.any() or lifted):
             return samples
         from unrelu.samples.turned import TurnedSamples
@@ -266,7 +266,7 @@ class FloorEstimator(BaseEstimator):
     @property
     def _sign(self) -> FloatArray:
         """-1 for the columns that are learned upside down, 1 for the others."""
-        return np.where(self._limits().ceiling < np.inf, -1.0, 1.0)
+        return np.where(self._limits().mirrored, -1.0, 1.0)
 
     def _seed(self) -> int:
         """A seed is used as it is, so that it means the same everywhere; a generator moves on."""

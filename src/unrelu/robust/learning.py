@@ -61,7 +61,7 @@ def learn_robustly(
         reweighted = reweight(evidence, mixture, assumptions, columns, imitation, watch)
     warn_of_two_groups(mixture, sample.n_present)
     stages = learn_kept(reweighted.record, assumptions, names)
-    doubts = doubts_of(reweighted.record, stages.rows, assumptions, (stages.pairs, stages.assembly))
+    doubts = doubts_of(reweighted.record, stages.rows, assumptions, stages.pairs, stages.assembly)
     warn_of(doubts, names)
     census = Census(sample.n_present, sample.observed, sample.above, reweighted.record.count < 0.5)
     report = RobustReport.of(

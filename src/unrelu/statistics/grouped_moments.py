@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from unrelu.contracts import Block
 from unrelu.errors import InvalidParameterError
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
+from unrelu.statistics.subsample import row_keys
 
 GROUPS = 20
 _MOST_APART = 60  # labels: three a group on average leave hardly a group empty
@@ -108,8 +109,8 @@ class GroupedMomentsQuestion:
         """The group of every row, as a position in a list of labels."""
         if block.groups is None:
             first = self.rows_before + block.first_row
-            numbers = np.arange(first, first + len(block.values), dtype=np.uint64)
-            return (mixed(numbers) % np.uint64(self.n_groups)).astype(np.int64), range(self.n_groups)
+            keys = row_keys(0, np.arange(first, first + len(block.values)))
+            return (keys % np.uint64(self.n_groups)).astype(np.int64), range(self.n_groups)
         index, labels = block.groups.index, block.groups.labels
         present = np.flatnonzero(np.bincount(index, minlength=len(labels)))
         if len(present) <= most_apart(block.values.shape[1]):
@@ -145,18 +146,6 @@ def most_apart(n_features: int) -> int:
     (60, 33, 20)
     """
     return min(max(_MOST_CELLS // (4 * n_features**2), GROUPS), _MOST_APART)
-
-
-def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A fixed hash of whole numbers, all of whose bits look random: two rounds of xor-shift and multiply, mod 2^64.
-
-    >>> np.bincount((mixed(np.arange(9000, dtype=np.uint64)) % np.uint64(3)).astype(int))
-    array([2974, 2953, 3073])
-    """
-    x = numbers + np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
-    return x ^ (x >> np.uint64(31))
 
 
 def _group_of(label: str, n_groups: int) -> int:
