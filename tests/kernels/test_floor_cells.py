@@ -4,9 +4,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.special import log_ndtr
 
 from tests.references import matrix as reference
-from unrelu.kernels.floor_cells import factor_grams, floor_cells, packed_products, solve_grams, tobit_cells, weigh
+from unrelu.kernels.floor_cells import (
+    careful_rows,
+    factor_grams,
+    floor_cells,
+    packed_products,
+    solve_grams,
+    tobit_cells,
+    weigh,
+)
 
 
 def run(kernel, values, fitted, option, precision=np.float64):
@@ -182,3 +192,32 @@ def test_a_ridge_makes_a_singular_system_regular():
     got, pivot = solve(gram[None], np.ones((1, 3)), ridge)
     np.testing.assert_allclose(got[0], np.linalg.solve(gram + np.diag(ridge), np.ones(3)), rtol=1e-10)
     assert pivot[0] > 1e-3
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.4])
+def test_careful_steps_end_at_each_rows_minimum(sigma):
+    rng = np.random.default_rng(5)
+    n, d, k = 40, 12, 3
+    loadings, offset = rng.standard_normal((d, k)), 0.3 * rng.standard_normal(d)
+    x = np.maximum(rng.standard_normal((n, k)) @ loadings.T + offset + 0.3 * rng.standard_normal((n, d)), 0.0)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    ridge = np.array([0.1, 0.2, 0.3])
+
+    def objective(c, row):
+        t = loadings @ c + offset
+        seen, zero = row > 0.0, row == 0.0
+        if sigma:
+            floored = -(sigma**2) * log_ndtr(-t[zero] / sigma).sum()
+        else:
+            floored = 0.5 * (np.maximum(t[zero], 0.0) ** 2).sum()
+        return 0.5 * ((row[seen] - t[seen]) ** 2).sum() + floored + 0.5 * (ridge * c * c).sum()
+
+    reached = 4.0 * rng.standard_normal((n, k))  # far off, where full steps carry cells across the floor
+    before = [objective(c, row) for c, row in zip(reached, x, strict=True)]
+    for _ in range(8):
+        careful_rows(x, reached, offset, loadings, (ridge, np.zeros(d), sigma), 1e-13, 0.0)
+        after = [objective(c, row) for c, row in zip(reached, x, strict=True)]
+        assert all(a <= b * (1.0 + 1e-12) for a, b in zip(after, before, strict=True))
+        before = after
+    best = [minimize(objective, c, (row,), options={"gtol": 1e-9}).fun for c, row in zip(reached, x, strict=True)]
+    np.testing.assert_allclose(before, best, rtol=1e-8)

@@ -16,7 +16,6 @@ from unrelu.robust.components import (
     NoiseComponent,
     RepeatedRowComponent,
     Setting,
-    bins,
     column_edges,
     gaussian_from,
 )
@@ -81,11 +80,12 @@ class TestIndependentColumns:
         assert both[0] == pytest.approx(alone.sum())
 
     def test_bins(self):
-        edge = self.edges[0]
-        x = np.array([0.2, 0.5, 0.51, 1.0, 1.2, 4.0, 4.1, 1e9, np.nan])
-        np.testing.assert_array_equal(bins(x, edge), [0, 0, 1, 1, 2, 3, 4, 4, -1])
-        single = np.array([0.1, 0.2], dtype=np.float32)
-        np.testing.assert_array_equal(bins(single, np.array([0.1, 5.0])), [0, 1])  # float32's 0.1 is at the floor
+        component = IndependentComponent(self.edges[:1], (np.zeros(len(self.edges[0]) + 1),))
+        x = np.array([[0.2, 0.5, 0.51, 1.0, 1.2, 4.0, 4.1, 1e9, np.nan]]).T
+        np.testing.assert_array_equal(component.record(Block(x)).counts[0], [2, 2, 1, 1, 2])
+        single = np.array([[0.1], [0.2]], dtype=np.float32)  # float32's 0.1 is at the floor
+        at_a_tenth = IndependentComponent((np.array([0.1, 5.0]),), (np.zeros(3),))
+        np.testing.assert_array_equal(at_a_tenth.record(Block(single)).counts[0], [1, 1, 0])
 
     def test_counts_are_weights_in_bins_and_missing_cells_are_none(self):
         rng = np.random.default_rng(0)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from unrelu.contracts import FloatArray
 from unrelu.kernels.normal import log_probability_and_hazard
 
+_CAREFUL_ROUNDS = 5
 _FAR = 1e5  # standard deviations above the floor at which a zero pulls like a seen 0, to all digits
 
 
@@ -144,6 +145,90 @@ def solve_grams(factor: FloatArray, vectors: FloatArray) -> None:
             for j in range(1, k - i):
                 total -= row[at + j] * v[i + j]
             v[i] = total * row[at]
+
+
+@njit(cache=True, nogil=True)
+def _row_state(
+    x: Any, latent: FloatArray, offset: FloatArray, loadings: FloatArray, how: Any, r: FloatArray, w: FloatArray
+) -> float:
+    """Residuals and weights of one row's cells at ``latent``; returns its loss and penalty."""
+    ridge, caps, sigma = how
+    total = 0.0
+    for m in range(len(latent)):
+        total += 0.5 * ridge[m] * latent[m] * latent[m]
+    for j in range(len(x)):
+        t = offset[j]
+        for m in range(len(latent)):
+            t += loadings[j, m] * latent[m]
+        r[j], w[j] = 0.0, 0.0
+        if x[j] > 0.0 or (sigma == 0.0 and x[j] - t + caps[j] < 0.0):
+            r[j] = x[j] - t + (0.0 if x[j] > 0.0 else caps[j])
+            w[j] = 1.0
+            total += 0.5 * r[j] * r[j]
+        elif sigma > 0.0 and x[j] <= 0.0:
+            s = t / sigma
+            log_probability, hazard = log_probability_and_hazard(-s)
+            r[j] = -sigma * hazard
+            w[j] = min(max(hazard * (hazard - s), 0.0), 1.0) if s < _FAR else 1.0
+            total -= sigma * sigma * log_probability
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _weighted_gram(vectors: FloatArray, weights: FloatArray, packed: FloatArray) -> None:
+    """Upper triangle of sum_j w_j v_j v_j', row by row."""
+    packed[:] = 0.0
+    k = vectors.shape[1]
+    for j in range(len(weights)):
+        if weights[j] != 0.0:
+            at = 0
+            for m in range(k):
+                lead = weights[j] * vectors[j, m]
+                for h in range(m, k):
+                    packed[at + h - m] += lead * vectors[j, h]
+                at += k - m
+
+
+@njit(cache=True, nogil=True)
+def careful_rows(
+    values: Any, latent: FloatArray, offset: FloatArray, loadings: FloatArray, how: Any, damping: float, still: float
+) -> None:
+    """Newton steps for each row in place, the last that gains a share ``still`` or less being the last of all.
+
+    ``how`` = (ridge per component, caps, sigma): sigma = 0 for least squares. A step that raises a row's objective is
+    tried again with ever more of A'A added to its Gram. As no cell weighs more than 1, A'A bounds the curvature
+    everywhere: with all of it the objective cannot rise.
+    """
+    d, k = loadings.shape
+    size = k * (k + 1) // 2
+    gram, packed, factor, bound = np.empty(size), np.empty((1, size)), np.empty((1, size)), np.empty(size)
+    gradient, step, pivot = np.empty(k), np.empty((1, k)), np.empty(1)
+    _weighted_gram(loadings, np.ones(d), bound)
+    r, w, moved = np.empty(d), np.empty(d), np.empty(k)
+    r_there, w_there = np.empty(d), np.empty(d)
+    for i in range(values.shape[0]):
+        x, c = values[i], latent[i]
+        objective = _row_state(x, c, offset, loadings, how, r, w)
+        for _ in range(_CAREFUL_ROUNDS):
+            before = objective
+            _weighted_gram(loadings, w, gram)
+            gradient[:] = -how[0] * c
+            for j in range(d):
+                if r[j] != 0.0:
+                    gradient += r[j] * loadings[j]
+            for share in (0.0, 1e-3, 1e-2, 1e-1, 1.0):
+                packed[0] = gram + share * bound
+                step[0] = gradient
+                factor_grams(packed, how[0], damping, factor, pivot)
+                solve_grams(factor, step)
+                moved[:] = c + step[0]
+                there = _row_state(x, moved, offset, loadings, how, r_there, w_there)
+                if there <= objective:
+                    objective = there
+                    c[:], r[:], w[:] = moved, r_there, w_there
+                    break
+            if before - objective <= still * before:
+                break
 
 
 def unpacked(packed: NDArray[Any], width: int) -> NDArray[Any]:

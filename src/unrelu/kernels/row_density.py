@@ -28,53 +28,71 @@ from numpy.typing import NDArray
 from unrelu.contracts import FloatArray
 from unrelu.kernels.normal import log_probability_and_hazard
 
-FLOORED, SEEN, MISSING = 0, 1, 2
-
 _LOG_2PI = math.log(2.0 * math.pi)
 _SMALLEST_VARIANCE = 1e-12  # what rounding leaves of a variance that is nothing
+_LARGE, _SMALL = 1e100, 1e-100  # between them a product takes one factor more
 
-States = NDArray[np.int8]
+Index = NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _standardize(
-    x: Any, floor: Any, bias: FloatArray, scale: FloatArray, precision: FloatArray, state: States, u: Any, g: Any
+# No views of rows inside: each costs about as much as the arithmetic on a row of a narrow table.
+@njit(cache=True, nogil=True, inline="always")
+def _split(
+    values: Any, row: int, floor: Any, bias: FloatArray, per_scale: FloatArray, seen: Index, u: FloatArray, order: Index
+) -> tuple[int, int, int]:
+    """The row's seen columns with their values in standard units; its floored and then its missing columns in order.
+
+    Returns how many are seen, floored, and hidden: floored or missing.
+    """
+    d = values.shape[1]
+    n_seen = floored = missing = 0
+    for j in range(d):
+        x = values[row, j]
+        if x > floor[j]:
+            seen[n_seen] = j
+            u[n_seen] = (x - bias[j]) * per_scale[j]
+            n_seen += 1
+        elif x <= floor[j]:
+            order[floored] = j
+            floored += 1
+        else:
+            missing += 1
+            order[d - missing] = j  # those that are floored end before
+    for k in range(missing):
+        order[floored + k] = order[d - missing + k]
+    return n_seen, floored, floored + missing
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _gather(
+    hidden: int, order: Index, n_seen: int, seen: Index, u: FloatArray, precision: FloatArray, v: Any, m: Any
 ) -> None:
-    """The row's states, its seen values in standard units (0 elsewhere), and g = Q u."""
-    for j in range(len(x)):
-        u[j] = 0.0
-        g[j] = 0.0
-        state[j] = MISSING
-        if x[j] > floor[j]:
-            state[j] = SEEN
-            u[j] = (x[j] - bias[j]) / scale[j]
-        elif x[j] <= floor[j]:
-            state[j] = FLOORED
-    for j in range(len(x)):
-        if state[j] == SEEN:
-            for k in range(len(x)):
-                g[k] += u[j] * precision[j, k]
+    """Q_hh in the lower triangle of ``v``, and -g_h in ``m``."""
+    for i in range(hidden):
+        at = order[i]
+        for j in range(i + 1):
+            v[i, j] = precision[at, order[j]]
+        total = 0.0
+        for k in range(n_seen):
+            total += u[k] * precision[at, seen[k]]
+        m[i] = -total
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def _sweep(
-    hidden: int, order: NDArray[np.int64], g: FloatArray, precision: FloatArray, v: FloatArray, m: FloatArray, c: Any
-) -> tuple[float, float]:
-    """Leave -V in ``v`` (lower triangle) and m in ``m`` for the cells order[:hidden].
+def _sweep(hidden: int, v: FloatArray, m: FloatArray, c: FloatArray) -> tuple[float, float]:
+    """From Q_hh and -g_h: leave -V in ``v`` (lower triangle) and the mean in ``m``.
 
     Returns g_h' V g_h and log det Q_hh.
     """
-    for i in range(hidden):
-        source = precision[order[i]]
-        for j in range(i + 1):
-            v[i, j] = source[order[j]]
-        m[i] = -g[order[i]]
-    quadratic = 0.0
-    log_det = 0.0
+    quadratic = log_det = 0.0
+    pivots = 1.0  # one logarithm of many
     for k in range(hidden):
         pivot = v[k, k]
         inverse = 1.0 / pivot
-        log_det += math.log(pivot)
+        pivots *= pivot
+        if pivots > _LARGE or pivots < _SMALL:
+            log_det += math.log(pivots)
+            pivots = 1.0
         for j in range(k):
             c[j] = v[k, j]
         for i in range(k + 1, hidden):
@@ -86,21 +104,20 @@ def _sweep(
                 continue
             m[i] -= c[i] * mean
             factor = c[i] * inverse
-            target = v[i]
             for j in range(i + 1):
-                target[j] -= factor * c[j]
+                v[i, j] -= factor * c[j]
         m[k] = mean
         for j in range(k):
             v[k, j] = c[j] * inverse
         for i in range(k + 1, hidden):
             v[i, k] = c[i] * inverse
         v[k, k] = -inverse
-    return quadratic, log_det
+    return quadratic, log_det + math.log(pivots)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _filter(
-    floored: int, last: int, order: NDArray[np.int64], limit: FloatArray, v: FloatArray, m: FloatArray, c: FloatArray
+    floored: int, last: int, order: Index, limit: FloatArray, v: FloatArray, m: FloatArray, c: FloatArray
 ) -> float:
     """Take the cells order[:floored] in turn; sum of their log probabilities. Cells up to ``last`` are updated."""
     total = 0.0
@@ -116,9 +133,8 @@ def _filter(
         for i in range(k + 1, last):
             m[i] += c[i] * shift  # v holds -V, so this is m -= (column of V) lambda / sqrt(v)
             factor = c[i] * shrink
-            target = v[i]
             for j in range(k + 1, i + 1):
-                target[j] += factor * c[j]
+                v[i, j] += factor * c[j]
     return total
 
 
@@ -128,28 +144,22 @@ def log_densities(
 ) -> None:
     """``out[i]``: log density of row i, per unit of ``scale``; ``log_det`` = log det R."""
     n, d = values.shape
-    order = np.empty(d, dtype=np.int64)
-    state = np.empty(d, dtype=np.int8)
-    v, m, c, u, g = np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d), np.empty(d)
-    limit = (floor - bias) / scale
+    order, seen = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
+    v, m, c, u = np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d)
+    per_scale = 1.0 / scale
+    limit = (floor - bias) * per_scale
     for row in range(n):
-        _standardize(values[row], floor, bias, scale, precision, state, u, g)
-        seen_square = 0.0
-        floored = 0
-        for j in range(d):
-            if state[j] == FLOORED:
-                order[floored] = j
-                floored += 1
-            elif state[j] == SEEN:
-                seen_square += u[j] * g[j]
-        hidden = floored
-        for j in range(d):
-            if state[j] == MISSING:
-                order[hidden] = j
-                hidden += 1
-        explained, hidden_log_det = _sweep(hidden, order, g, precision, v, m, c)
-        square = seen_square - explained
-        normal = -0.5 * (square + (d - hidden) * _LOG_2PI + log_det + hidden_log_det)
+        n_seen, floored, hidden = _split(values, row, floor, bias, per_scale, seen, u, order)
+        square = 0.0
+        for i in range(n_seen):
+            at = seen[i]
+            total = 0.0
+            for j in range(i):
+                total += u[j] * precision[at, seen[j]]
+            square += u[i] * (2.0 * total + u[i] * precision[at, at])
+        _gather(hidden, order, n_seen, seen, u, precision, v, m)
+        explained, hidden_log_det = _sweep(hidden, v, m, c)
+        normal = -0.5 * (square - explained + n_seen * _LOG_2PI + log_det + hidden_log_det)
         out[row] = normal + _filter(floored, floored, order, limit, v, m, c)
 
 
@@ -171,35 +181,91 @@ def cell_residuals(
 ) -> None:
     """``out[i, j]``: how far cell j lies from what the row's other cells predict, in standard deviations.
 
-    For a floored cell: its limit's distance, which says how unlikely so low a value was; NaN for a missing one.
+    For a floored cell: its limit's distance, which says how unlikely so low a value was; NaN for a missing one. Hidden
+    cells are swept once a row; then each cell in turn is the last that the filter comes to.
     """
     n, d = values.shape
-    order = np.empty(d, dtype=np.int64)
-    state = np.empty(d, dtype=np.int8)
-    v, m, c, u, g = np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d), np.empty(d)
-    without = np.empty(d)
-    limit = (floor - bias) / scale
+    order, others, seen = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
+    swept, mean, w = np.empty((d, d)), np.empty(d), np.empty(d)
+    v, m, c, u = np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d)
+    per_scale = 1.0 / scale
+    limit = (floor - bias) * per_scale
     for row in range(n):
-        _standardize(values[row], floor, bias, scale, precision, state, u, g)
-        for cell in range(d):
-            if state[cell] == MISSING:
-                out[row, cell] = np.nan
-                continue
-            floored = 0
-            for j in range(d):
-                without[j] = g[j] - u[cell] * precision[cell, j]
-                if state[j] == FLOORED and j != cell:
-                    order[floored] = j
-                    floored += 1
-            hidden = floored
-            for j in range(d):
-                if state[j] == MISSING:
-                    order[hidden] = j
-                    hidden += 1
-            order[hidden] = cell
-            hidden += 1
-            _sweep(hidden, order, without, precision, v, m, c)
-            _filter(floored, hidden, order, limit, v, m, c)
-            value = limit[cell] if state[cell] == FLOORED else u[cell]
-            deviation = math.sqrt(max(-v[hidden - 1, hidden - 1], _SMALLEST_VARIANCE))
-            out[row, cell] = (value - m[hidden - 1]) / deviation
+        n_seen, floored, hidden = _split(values, row, floor, bias, per_scale, seen, u, order)
+        _gather(hidden, order, n_seen, seen, u, precision, swept, mean)
+        _sweep(hidden, swept, mean, c)
+        for i in range(floored, hidden):
+            out[row, order[i]] = np.nan
+        for cell in range(floored):
+            last = floored - 1
+            _move_last(cell, floored, order, swept, mean, others, v, m)
+            _filter(last, floored, others, limit, v, m, c)
+            deviation = math.sqrt(max(-v[last, last], _SMALLEST_VARIANCE))
+            out[row, order[cell]] = (limit[order[cell]] - m[last]) / deviation
+        for cell in range(n_seen):
+            _hide(cell, floored, hidden, order, n_seen, seen, u, precision, swept, mean, w, v, m)
+            _filter(floored, floored + 1, order, limit, v, m, c)
+            deviation = math.sqrt(max(-v[floored, floored], _SMALLEST_VARIANCE))
+            out[row, seen[cell]] = (u[cell] - m[floored]) / deviation
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _move_last(cell: int, floored: int, order: Index, swept: Any, mean: Any, others: Index, v: Any, m: Any) -> None:
+    """The floored cells with one of them at the end: ``others``, -V and the mean in that order."""
+    for i in range(floored):
+        a = cell if i == floored - 1 else i + (i >= cell)
+        others[i] = order[a]
+        m[i] = mean[a]
+        for j in range(i + 1):
+            b = cell if j == floored - 1 else j + (j >= cell)
+            v[i, j] = swept[max(a, b), min(a, b)]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _hide(
+    cell: int,
+    floored: int,
+    hidden: int,
+    order: Index,
+    n_seen: int,
+    seen: Index,
+    u: FloatArray,
+    precision: FloatArray,
+    swept: FloatArray,
+    mean: FloatArray,
+    w: FloatArray,
+    v: FloatArray,
+    m: FloatArray,
+) -> None:
+    """-V and the mean of the floored cells and, last, of a seen cell k that is hidden with them.
+
+    With q = Q_hk, w = V q, s = Q_kk - q'w, and g_k over the other seen cells,
+
+        m_k = -(g_k + q'm + u_k q'w)/s      m_h + w (u_k - m_k)      V_hh + w w'/s      V_hk = -w/s      V_kk = 1/s.
+    """
+    k = seen[cell]
+    total = 0.0
+    for i in range(n_seen):
+        if i != cell:
+            total += u[i] * precision[k, seen[i]]
+    qw = 0.0
+    for i in range(hidden):
+        dot = 0.0
+        for j in range(i + 1):
+            dot -= swept[i, j] * precision[k, order[j]]
+        for j in range(i + 1, hidden):
+            dot -= swept[j, i] * precision[k, order[j]]
+        w[i] = dot
+        q = precision[k, order[i]]
+        qw += q * dot
+        total += q * mean[i]
+    variance = 1.0 / (precision[k, k] - qw)
+    m[floored] = -(total + u[cell] * qw) * variance
+    surprise = u[cell] - m[floored]
+    for i in range(floored):
+        m[i] = mean[i] + w[i] * surprise
+        factor = w[i] * variance
+        v[floored, i] = factor
+        for j in range(i + 1):
+            v[i, j] = swept[i, j] - factor * w[j]
+    v[floored, floored] = -variance

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Assumptions, Block, FloatArray, Record
 from unrelu.errors import InvalidDataError
+from unrelu.kernels.mixing import add_bin_counts, histogram_log_densities
 from unrelu.learning import fit_record
 from unrelu.posterior.calibration import rows_from_normals
-from unrelu.posterior.row_scores import RowScores, Values, seen_sum
+from unrelu.posterior.row_scores import RowScores, Values, plain, seen_sum
 from unrelu.shrinkage import error_share, shrunken
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 
@@ -176,35 +177,25 @@ class IndependentComponent:
             log_mass.append(np.log(mass / mass.sum() / width))
         return cls(edges, tuple(log_mass))
 
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        """Where each column's edges begin in all columns' edges."""
+        return np.cumsum([0, *(len(edge) for edge in self.edges)])
+
     def log_density(self, values: Values) -> FloatArray:
-        total = np.zeros(len(values))
-        for j, (edge, mass) in enumerate(zip(self.edges, self.log_mass, strict=True)):
-            x = values[:, j]
-            at = bins(x, edge)
-            known = at >= 0
-            total[known] += mass[at[known]]
-            tail = at == len(edge)
-            # Mass t beyond the edge e has density t e / x^2, x and e measured from the floor.
-            total[tail] -= 2.0 * np.log(x[tail] - edge[0])
-        return total
+        out, edges = np.empty(len(values)), np.concatenate(self.edges).astype(values.dtype)
+        histogram_log_densities(plain(values), edges, self._starts, np.concatenate(self.log_mass), out)
+        return out
 
     def record(self, block: Block) -> BinCounts:
         weights = np.ones(len(block.values)) if block.weights is None else block.weights
-        counts = []
-        for j, edge in enumerate(self.edges):
-            at = bins(block.values[:, j], edge)
-            known = at >= 0
-            counts.append(np.bincount(at[known], weights=weights[known], minlength=len(edge) + 1).astype(np.float64))
-        return BinCounts(tuple(counts))
+        edges = np.concatenate(self.edges).astype(block.values.dtype)
+        counts = np.zeros(len(edges) + self.n_columns)
+        add_bin_counts(plain(block.values), weights, edges, self._starts, counts)
+        return BinCounts(tuple(np.split(counts, self._starts[1:-1] + np.arange(1, self.n_columns))))
 
     def refitted(self, record: BinCounts) -> IndependentComponent:
         return self.from_counts(self.edges, record)
-
-
-def bins(x: NDArray[np.floating[Any]], edge: FloatArray) -> NDArray[np.intp]:
-    """0 at the floor, k between edges k - 1 and k, len(edge) beyond the last, -1 where missing."""
-    at = np.searchsorted(edge.astype(x.dtype), x, side="left")
-    return np.where(np.isnan(x), -1, at)
 
 
 def column_edges(values: Values, floor: FloatArray, most: int = 12) -> tuple[FloatArray, ...]:

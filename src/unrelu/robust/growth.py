@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from unrelu.contracts import Block, BoolArray, Evidence, FloatArray, Step, Watch, unwatched
-from unrelu.engines.local import LocalEngine
+from unrelu.engines.local import LocalEngine, map_in_threads
 from unrelu.errors import AmbiguousMajorityWarning
 from unrelu.evidence import SampleEvidence
 from unrelu.posterior.row_scores import Values
@@ -27,7 +27,7 @@ from unrelu.robust.components import (
     column_edges,
     gaussian_from,
 )
-from unrelu.robust.mixture import Mixture, Settled, settle, weighted_rows
+from unrelu.robust.mixture import SETTLED, Mixture, Settled, settle, weighted_rows
 from unrelu.robust.starts import Start
 from unrelu.robust.table import standardized
 from unrelu.samples import ArraySamples
@@ -47,6 +47,7 @@ _CALIBRATION_ROWS = 4000
 _ROUNDS_OF_ONE = 10
 _SAME_ROWS = 0.95  # judged alike
 _MAJORITY, _CLEAR_MAJORITY = 0.45, 0.6
+_NEAR = 1.0  # log-likelihood to be gained by rounds that a choice need not wait for
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +57,26 @@ class SampledRows:
     values: Values
     weights: FloatArray
     evidence: Evidence
+    watch: Watch = unwatched
 
     @classmethod
-    def of(cls, values: Values, weights: FloatArray) -> Self:
+    def of(cls, values: Values, weights: FloatArray, watch: Watch = unwatched) -> Self:
+        """``watch`` hears of the rounds of EM on them."""
         samples = ArraySamples(values, weights=weights, block_rows=max(len(values), 1))
-        return cls(values, weights, SampleEvidence(samples, LocalEngine()))
+        return cls(values, weights, SampleEvidence(samples, LocalEngine()), watch)
+
+    def settled(self, mixture: Mixture, most_rounds: int) -> Settled:
+        return settle(self.evidence, mixture, most_rounds, self._told(mixture))
+
+    def run_on(self, settled: Settled, gain: float = SETTLED) -> Settled:
+        """EM until no more than ``gain`` is to be gained."""
+        while not settled.is_within(gain):
+            settled = settled.run_on(self.evidence, self._told(settled.mixture))
+        return settled
+
+    def _told(self, mixture: Mixture) -> Watch:
+        tried = f"{len(mixture.components)} groups"
+        return lambda step: self.watch(Step(CHOOSING, words=f"{tried}, {step.words}"))
 
 
 def choose_mixture(
@@ -79,16 +95,16 @@ def choose_mixture(
     kept_by: list[BoolArray] = []
     for k, start in enumerate(starts):
         watch(Step(CHOOSING, k, len(starts), f"from start {k + 1}"))
-        one = settle(rows.evidence, _with_side_components(start.component, [*repeats, noise]), _ROUNDS_OF_ONE)
+        one = rows.settled(_with_side_components(start.component, [*repeats, noise]), _ROUNDS_OF_ONE)
         if not found:  # the level of the first goes for all, so that their likelihoods compare
             noise = noise_below(one.mixture.main_component, normals)
-        one = settle(rows.evidence, _replace_noise(one.mixture, noise), _ROUNDS_OF_ONE)
+        one = rows.settled(_replace_noise(one.mixture, noise), _ROUNDS_OF_ONE)
         kept = one.mixture.posterior(rows.values)[0][:, one.mixture.main] > 0.5
         if any(np.mean(kept == other) > _SAME_ROWS for other in kept_by):
             continue
         kept_by.append(kept)
         one, base = drop_needless_repeats(rows, one, _with_side_components(start.component, [*repeats, noise]))
-        found.append(grow(rows, run_on(rows.evidence, one), base, setting, most, True, watch))
+        found.append(grow(rows, rows.run_on(one), base, setting, most, True, watch))
     return min(found, key=lambda settled: settled.bic)
 
 
@@ -112,7 +128,7 @@ def _replace_noise(mixture: Mixture, noise: NoiseComponent) -> Mixture:
 def drop_needless_repeats(rows: SampledRows, settled: Settled, base: Mixture) -> tuple[Settled, Mixture]:
     """Keep the repeated rows that the model does not explain: those that lower the BIC."""
     for row in [part for part in settled.mixture.components if isinstance(part, RepeatedRowComponent)]:
-        fewer = settle(rows.evidence, settled.mixture.without(settled.mixture.components.index(row)), _ROUNDS_OF_ONE)
+        fewer = rows.settled(settled.mixture.without(settled.mixture.components.index(row)), _ROUNDS_OF_ONE)
         if fewer.hoped_bic <= settled.hoped_bic:
             settled, base = fewer, base.without(base.components.index(row))
     return settled, base
@@ -137,7 +153,7 @@ def grow(
             break
         watch(Step(CHOOSING, words=f"{len(grown.mixture.components)} groups lower the BIC to {grown.bic:,.0f}"))
         settled, base = grown, grown.mixture
-    return settled
+    return rows.run_on(settled)
 
 
 def one_more(rows: SampledRows, mixture: Mixture, setting: Setting, scattered: bool, to_beat: float) -> Settled | None:
@@ -146,18 +162,21 @@ def one_more(rows: SampledRows, mixture: Mixture, setting: Setting, scattered: b
     A race: all candidates run on until they can no longer catch up with the best of them.
     """
     first_rounds = _FIRST_ROUNDS[rows.values.shape[1] > _MANY_COLUMNS]
-    racing = [
-        settle(rows.evidence, mixture.with_component(component, _SHARE), first_rounds)
-        for component in candidates(rows, mixture, setting, scattered)
-    ]
+    racing = map_in_threads(
+        lambda component: settle(rows.evidence, mixture.with_component(component, _SHARE), first_rounds),
+        list(candidates(rows, mixture, setting, scattered)),
+    )
     racing = [settled for settled in racing if has_genuine_majority(settled.mixture)]
     while racing:
         best = min(racing, key=lambda settled: settled.bic)
         bound = min(best.bic, to_beat)
         racing = [settled for settled in racing if settled is best or settled.hoped_bic < bound]
-        if all(settled.is_settled or settled.hoped_bic >= to_beat for settled in racing):
+        if all(settled.is_within(_NEAR) or settled.hoped_bic >= to_beat for settled in racing):
             return best if best.bic < to_beat else None
-        racing = [settled if settled.is_settled else settled.run_on(rows.evidence) for settled in racing]
+        rows.watch(Step(CHOOSING, words=f"{len(racing)} ways to add a group, the best with BIC {best.bic:,.0f}"))
+        racing = map_in_threads(
+            lambda settled: settled if settled.is_within(_NEAR) else settled.run_on(rows.evidence), racing
+        )
         racing = [settled for settled in racing if has_genuine_majority(settled.mixture)]
     return None
 
@@ -170,13 +189,6 @@ def has_genuine_majority(mixture: Mixture) -> bool:
         if isinstance(component, IndependentComponent)
     )
     return scattered < float(mixture.shares[mixture.main])
-
-
-def run_on(evidence: Evidence, settled: Settled) -> Settled:
-    """EM until it settles."""
-    while not settled.is_settled:
-        settled = settled.run_on(evidence)
-    return settled
 
 
 def candidates(rows: SampledRows, mixture: Mixture, setting: Setting, scattered: bool) -> Iterator[Component]:

@@ -54,7 +54,7 @@ def learn_robustly(
         with one_blas_thread():
             setting = Setting(inner, prior_record(values_once, inner, rng))
             starts = concentrated_starts(rows_to_start_on(values_once, rng), setting, rng)
-            rows = SampledRows.of(values, sample.effective_weights)
+            rows = SampledRows.of(values, sample.effective_weights, watch)
             settled = choose_mixture(rows, starts, repeats, setting, max_groups, rng, watch)
         mixture, rounds = settle_on_all(ColumnEvidence(evidence, columns), settled, sample, watch)
         imitation = Imitation(rng, np.isnan(sample.values))

@@ -14,13 +14,14 @@ import numpy as np
 
 from unrelu.contracts import Block, Evidence, FloatArray, RowGroup, Step, Watch, unwatched
 from unrelu.errors import InvalidDataError
+from unrelu.kernels.mixing import share_rows
 from unrelu.posterior.row_scores import Values
 from unrelu.robust.components import Component, GaussianComponent
 from unrelu.robust.selection import ColumnIndex
 from unrelu.statistics.subsample import Subsample
 
 _SMALLEST_WEIGHT = 1e-8  # of a row in a component
-_SETTLED = 1e-2  # log-likelihood still to be gained: moves no estimate by more than .15 standard errors
+SETTLED = 1e-2  # log-likelihood still to be gained: moves no estimate by more than .15 standard errors
 _SLOWEST = 0.99  # rate of convergence beyond which it is not believed
 _ROUNDS_AT_A_TIME, _MOST_ROUNDS = 10, 150
 _MOST_FULL_ROUNDS = 30
@@ -69,8 +70,10 @@ class Mixture:
 
     def joint(self, values: Values) -> FloatArray:
         """n x K: log p_k + log f_k(x_i)."""
-        densities = [component.log_density(values) for component in self.components]
-        return np.stack(densities, axis=1) + np.log(self.shares)
+        joint = np.empty((len(values), len(self.components)))
+        for k, component in enumerate(self.components):
+            np.add(component.log_density(values), np.log(self.shares[k]), out=joint[:, k])
+        return joint
 
     def posterior(self, values: Values) -> tuple[FloatArray, FloatArray]:
         """(responsibilities n x K, log density of each row)."""
@@ -112,10 +115,9 @@ def normalized(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
     >>> normalized(np.array([[-1000.0, -1000.0]]))
     (array([[0.5, 0.5]]), array([-999.30685282]))
     """
-    highest = joint.max(axis=1, keepdims=True)
-    relative = np.exp(joint - highest)
-    total = relative.sum(axis=1, keepdims=True)
-    return relative / total, (highest + np.log(total))[:, 0]
+    shares, log_sums = np.empty(joint.shape), np.empty(len(joint))
+    share_rows(np.ascontiguousarray(joint), shares, log_sums)
+    return shares, log_sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +168,7 @@ def weighted_rows(values: Values, weights: FloatArray, first_row: int = 0) -> Bl
 @dataclass(frozen=True, eq=False)
 class Settled:
     """Where EM stands. ``rate``: by how much a round shrank the log-likelihood still to be gained, ``to_gain``;
-    ``quiet``: two rounds in a row gained next to nothing."""
+    ``unrest``: the same by the larger gain of two rounds, as one alone may be near 0 only for changing its sign."""
 
     mixture: Mixture
     log_likelihood: float
@@ -174,11 +176,11 @@ class Settled:
     rounds: int
     rate: float
     to_gain: float
-    quiet: bool
+    unrest: float
 
-    @property
-    def is_settled(self) -> bool:
-        return self.quiet or self.rounds >= _MOST_ROUNDS
+    def is_within(self, gain: float) -> bool:
+        """Whether no more log-likelihood than this is to be gained, or no more rounds are worth it."""
+        return self.unrest < gain or self.rounds >= _MOST_ROUNDS
 
     @property
     def bic(self) -> float:
@@ -189,16 +191,16 @@ class Settled:
         """What the BIC would be if EM were run on, by its rate."""
         return self.bic - 2.0 * self.to_gain
 
-    def run_on(self, evidence: Evidence) -> Settled:
+    def run_on(self, evidence: Evidence, watch: Watch = unwatched) -> Settled:
         """A few rounds more."""
-        further = settle(evidence, self.mixture, _ROUNDS_AT_A_TIME)
+        further = settle(evidence, self.mixture, _ROUNDS_AT_A_TIME, watch)
         return replace(further, rounds=self.rounds + further.rounds)
 
 
 def settle(evidence: Evidence, mixture: Mixture, most_rounds: int, watch: Watch = unwatched) -> Settled:
-    """EM until the log-likelihood has no more than _SETTLED to gain, or for ``most_rounds``."""
+    """EM until the log-likelihood has no more than SETTLED to gain, or for ``most_rounds``."""
     levels: list[float] = []
-    rate, to_gain = _SLOWEST, np.inf
+    rate, to_gain, unrest = _SLOWEST, np.inf, np.inf
     moments: MixtureMoments | None = None
     for _ in range(most_rounds):
         moments = evidence.collect(MixtureQuestion(mixture), remember=False)
@@ -211,11 +213,11 @@ def settle(evidence: Evidence, mixture: Mixture, most_rounds: int, watch: Watch 
             last, before = abs(levels[-1] - levels[-2]), abs(levels[-2] - levels[-3])
             rate = min(last / before, _SLOWEST) if before > 0.0 else 0.0
             to_gain = last / (1.0 - rate)
-            # Of two gains the larger: one alone may be near 0 only for changing its sign.
-            if max(last, before) / (1.0 - rate) < _SETTLED:
-                return Settled(mixture, levels[-1], moments.weight, len(levels), rate, to_gain, True)
+            unrest = max(last, before) / (1.0 - rate)
+            if unrest < SETTLED:
+                break
     assert moments is not None, "at least one round"
-    return Settled(mixture, levels[-1], moments.weight, len(levels), rate, to_gain, False)
+    return Settled(mixture, levels[-1], moments.weight, len(levels), rate, to_gain, unrest)
 
 
 def settle_on_all(

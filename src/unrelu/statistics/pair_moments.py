@@ -209,6 +209,7 @@ class _Sums:
         d = len(floor)
         self._wants_shapes = shapes
         self._n_rows, self._floor, self._lowest = n_rows, floor, lowest
+        self._levels: tuple[FloatArray, FloatArray] | None = None
         self._origin = floor
         self._count, self._cross, self._powers = np.zeros((d, d)), np.zeros((d, d)), np.zeros((2 * d, d))
         self._weight = self._squared_weight = 0.0
@@ -220,8 +221,10 @@ class _Sums:
     def add(self, tile: Block) -> None:
         values, weights = tile.values, tile.weights
         n, d = values.shape
-        floor = seen_above(self._floor, values)
-        seen_first = survey(tile, least_allowed(self._lowest, values))
+        if self._levels is None:
+            self._levels = seen_above(self._floor, values), least_allowed(self._lowest, values)
+        floor, lowest = self._levels
+        seen_first = survey(tile, lowest)
         if self._screening is None or self._scratch is None:
             # Any origin near the bulk of the data does: it only has to keep the sums from cancelling.
             self._origin, self._screening = _mean_above(values, floor, weights), seen_first.screening

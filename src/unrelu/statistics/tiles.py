@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from unrelu.contracts import Block, FloatArray
 
 _TILE_ROWS, _TILE_CELLS = 1024, 2**19  # at most
+_NARROW_ROWS, _NARROW_CELLS = 4096, 2**14  # of a narrow table, whose tiles would hold little for what a tile costs
 _ROUNDINGS = 4  # units in the last place between two ways to compute the same number
 
 
@@ -19,11 +20,12 @@ def tiles(block: Block) -> Iterator[Block]:
 
     Rows of weight 0 are as good as absent: their values are shown as missing.
 
-    >>> [len(tile.values) for tile in tiles(Block(np.zeros((2500, 3))))]
+    >>> [len(tile.values) for tile in tiles(Block(np.zeros((2500, 20))))]
     [1024, 1024, 452]
     """
     n, d = block.values.shape
     height = int(np.clip(_TILE_CELLS // max(d, 1), 64, _TILE_ROWS))
+    height = max(height, min(_NARROW_CELLS // max(d, 1), _NARROW_ROWS))
     for start in range(0, n, height):
         rows = slice(start, start + height)
         weights = None if block.weights is None else block.weights[rows]

@@ -123,8 +123,10 @@ def test_the_prior_ridge_is_n_noise_squared_over_singular_values():
 
 
 def test_the_objective_only_falls_while_the_penalty_stays():
-    X, seen = noisy(2, 0.3), []
-    recover(X, watch=lambda step: seen.append((step.done, step.state.residual, step.state.factors)))
+    X = noisy(2, 0.3)
+    heard = []
+    recover(X, watch=heard.append)
+    seen = [(step.done, step.state.residual, step.state.factors) for step in heard if step.state is not None]
     assert [iteration for iteration, _, _ in seen] == list(range(1, len(seen) + 1))
     descent = Descent(DenseCells(X), LeastSquares(np.zeros(30)), 0.0)
     before_the_penalty = [descent.start(factors).objective for _, _, factors in seen[:4]]

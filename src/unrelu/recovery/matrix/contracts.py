@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from unrelu.contracts import Step, Watch, unwatched
@@ -44,6 +44,16 @@ class Task:
     start: Factors | None = None
     watch: Watch = unwatched
     unit: float = 1.0  # of the cells: a method whose parameters have the data's units multiplies by it first
+    enough: float = 1e-7  # share of the objective below which an iteration has gained nothing
+    fewer: Factors | None = None  # factors of the same table with one component less, where they are known
+
+    def told(self, words: str) -> Watch:
+        """A watch for work on the side: what is heard of it is no state to go on from."""
+        return lambda step: self.watch(Step(step.stage, words=f"{words}, {step.words}"))
+
+    def changed(self, change: Callable[[Factors], Factors]) -> tuple[Factors | None, Factors | None]:
+        """``start`` and ``fewer``, where they are given, for another form of the table."""
+        return tuple(None if given is None else change(given) for given in (self.start, self.fewer))  # type: ignore[return-value]
 
     def watched_through(self, change: Callable[[Factors], Factors]) -> Watch:
         """A watch for a part of the work, whose factors ``change`` turns into those of this task."""
@@ -51,8 +61,9 @@ class Task:
             return unwatched
 
         def watch(step: Step) -> None:
-            iterate: Iterate = step.state
-            self.watch(replace(step, state=replace(iterate, factors=change(iterate.factors))))
+            iterate: Iterate | None = step.state
+            state = None if iterate is None else replace(iterate, factors=change(iterate.factors))
+            self.watch(replace(step, state=state))
 
         return watch
 
@@ -82,10 +93,14 @@ class MatrixMethod(Protocol):
 
 @dataclass(frozen=True)
 class ComponentChoice:
-    """The number chosen, and per number tried the relative error |X - ReLU(T)|/|X| over the held-out cells."""
+    """The number chosen, and per number tried the relative error |X - ReLU(T)|/|X| over the held-out cells.
+
+    ``fewer``: the factors of one component less that were found on the way.
+    """
 
     n_components: int
     errors: tuple[tuple[int, float], ...] = ()
+    fewer: Factors | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

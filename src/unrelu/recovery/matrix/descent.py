@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from unrelu.contracts import FloatArray, unwatched
+from unrelu.contracts import FloatArray, Step
 from unrelu.engines.local import map_in_threads, one_blas_thread
 from unrelu.recovery.matrix.cells import Cells, tiles
-from unrelu.recovery.matrix.contracts import Iterate, Recovered, Task
+from unrelu.recovery.matrix.contracts import RECOVERING, Iterate, Recovered, Task
 from unrelu.recovery.matrix.factors import Factors
 from unrelu.recovery.matrix.losses import LeastSquares, Loss
 from unrelu.recovery.matrix.newton import Descent, State
@@ -21,9 +21,9 @@ _SLOW = 0.3  # alternation that leaves more than this share of the residual a ro
 _FIRST_ROUNDS = 4
 _SLOWED = 1e-3  # share of the objective gained by a round that shows an exact fit out of reach
 _COLUMN_TOLERANCE = 1e3  # times the table's, for each column by itself
-_STALLED = 1e-7  # share of the objective below which a round has gained nothing
 _STAGE = 10  # rounds for each rank on the way up
 _TRIAL = 30  # rounds after which a second start shows whether it is better
+_TRIAL_ENOUGH = 10.0  # times what ends a descent ends a trial
 _CLEARLY = 0.98  # of the first one's residual
 _PRIOR_SHARE = 0.5  # the table's singular values are about half of those of T
 _REBALANCE = 10  # rounds of alternation after which the factors' scales may have drifted apart
@@ -61,8 +61,10 @@ def descend(task: Task, loss: Loss) -> Recovered:
         found = _descent(task, loss, Prior(task))
         if task.start is not None or found.residual <= task.tolerance or task.n_components == 1:
             return found
-        other = replace(task, start=built_up(task, loss), watch=unwatched)
-        short = _descent(replace(other, max_iterations=min(_TRIAL, task.max_iterations)), loss, Prior(other))
+        watch = task.told("a second start")
+        other = replace(task, start=built_up(replace(task, watch=watch), loss), watch=watch)
+        trial = replace(other, max_iterations=min(_TRIAL, task.max_iterations), enough=_TRIAL_ENOUGH * task.enough)
+        short = _descent(trial, loss, Prior(other))
         if short.residual >= _CLEARLY * found.residual:
             return found
         again = _descent(replace(other, start=short.factors, watch=task.watch), loss, Prior(other))
@@ -70,21 +72,32 @@ def descend(task: Task, loss: Loss) -> Recovered:
 
 
 def built_up(task: Task, loss: Loss) -> Factors:
-    """Factors of rank 1, then of rank 2, ...: each time the leading singular pair of what is left joins them."""
+    """Factors of rank 1, then of rank 2, ...: each time the leading singular pair of what is left joins them.
+
+    Where ``task.fewer`` is known, one more is all that is to be found.
+    """
+    if task.fewer is not None:
+        return _with_one_more(task, loss, task.fewer)
     descent = Descent(task.cells, loss)
     factors = singular_start(task.cells, 1, task.free_bias)
-    for _ in range(1, task.n_components):
+    for rank in range(1, task.n_components):
         walk = Walk(descent, factors.balanced())
         for _ in range(_STAGE):
             walk.step()
-        factors = walk.state.factors.balanced()
-        left, right = descent.leading_residual(factors)
-        factors = replace(
-            factors,
-            latent=np.column_stack([factors.latent, left]),
-            loadings=np.column_stack([factors.loadings, right]),
-        )
+            task.watch(Step(RECOVERING, words=f"{rank} of {task.n_components} components"))
+        factors = _with_one_more(task, loss, walk.state.factors)
     return factors
+
+
+def _with_one_more(task: Task, loss: Loss, factors: Factors) -> Factors:
+    """The leading singular pair of what is left joins the factors."""
+    factors = factors.balanced()
+    left, right = Descent(task.cells, loss).leading_residual(factors)
+    return replace(
+        factors,
+        latent=np.column_stack([factors.latent, left]),
+        loadings=np.column_stack([factors.loadings, right]),
+    )
 
 
 def _descent(task: Task, loss: Loss, prior: Prior) -> Recovered:
@@ -103,7 +116,7 @@ def _descent(task: Task, loss: Loss, prior: Prior) -> Recovered:
         residual = math.sqrt(max(walk.state.sums.squares, 0.0)) / scale
         task.watch(Iterate(iteration, residual, walk.state.factors).step())
         exact = residual <= task.tolerance and worst_column(walk.state, sizes) <= _COLUMN_TOLERANCE * task.tolerance
-        if exact or (gain <= _STALLED and (settled or residual <= task.tolerance)):
+        if exact or (gain <= task.enough and (settled or residual <= task.tolerance)):
             done = True
             break
         if not settled and gain <= _SLOWED and residual > task.tolerance:

@@ -62,8 +62,8 @@ def fit_task(task: Task, method: MatrixMethod, gauge: str) -> TaskFit:
     if unit == 1.0:
         return _recovered(task, method, gauge)
     watch = task.watched_through(lambda factors: factors.scaled(unit))
-    start = None if task.start is None else task.start.scaled(1.0 / unit)
-    scaled = replace(task, cells=task.cells.scaled(1.0 / unit), start=start, watch=watch, unit=unit)
+    start, fewer = task.changed(lambda factors: factors.scaled(1.0 / unit))
+    scaled = replace(task, cells=task.cells.scaled(1.0 / unit), start=start, fewer=fewer, watch=watch, unit=unit)
     return _recovered(scaled, method, gauge).in_units(unit)
 
 
@@ -114,16 +114,18 @@ def usual_unit(cells: Cells) -> float:
 
 
 def _core_task(task: Task, table: Cells, core: Core) -> Task:
-    """The task of the core's table: a start is cut to it, and whoever watches sees factors of the whole table, with
-    zeros outside the core."""
+    """The task of the core's table: given factors are cut to it, and whoever watches sees factors of the whole table,
+    with zeros outside the core."""
     if core.is_everything:
         return task
-    start = task.start
-    if start is not None:
-        bias = None if start.bias is None else start.bias[core.columns]
-        start = Factors(start.latent[core.rows], start.loadings[core.columns], bias)
+
+    def cut(factors: Factors) -> Factors:
+        bias = None if factors.bias is None else factors.bias[core.columns]
+        return Factors(factors.latent[core.rows], factors.loadings[core.columns], bias)
+
+    start, fewer = task.changed(cut)
     watch = task.watched_through(lambda factors: _placed(factors, core))
-    return replace(task, cells=table, start=start, watch=watch)
+    return replace(task, cells=table, start=start, fewer=fewer, watch=watch)
 
 
 def _placed(factors: Factors, core: Core) -> Factors:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from unrelu.contracts import FloatArray
 from unrelu.kernels.floor_cells import floor_cells, tobit_cells
 
@@ -16,6 +18,10 @@ class Loss(Protocol):
         self, values: FloatArray, fitted: FloatArray, weight: Any, row_loss: FloatArray, column_loss: FloatArray
     ) -> float:
         """In place; returns the expected sum of squared noise."""
+        ...
+
+    def of_rows(self, n_columns: int) -> tuple[FloatArray, float]:
+        """(caps, sigma) for steps row by row."""
         ...
 
 
@@ -35,6 +41,9 @@ class LeastSquares:
         floor_cells(values, fitted, self.caps, weight, row_loss, column_loss)
         return 2.0 * (float(row_loss.sum()) - before)
 
+    def of_rows(self, n_columns: int) -> tuple[FloatArray, float]:  # noqa: ARG002 - the protocol's
+        return self.caps, 0.0
+
 
 @dataclass(frozen=True)
 class Tobit:
@@ -46,3 +55,6 @@ class Tobit:
         self, values: FloatArray, fitted: FloatArray, weight: Any, row_loss: FloatArray, column_loss: FloatArray
     ) -> float:
         return float(tobit_cells(values, fitted, self.sigma, weight, row_loss, column_loss))
+
+    def of_rows(self, n_columns: int) -> tuple[FloatArray, float]:
+        return np.zeros(n_columns), self.sigma

@@ -18,7 +18,7 @@ import numpy as np
 
 from unrelu.contracts import FloatArray
 from unrelu.engines.local import map_in_threads
-from unrelu.kernels.floor_cells import factor_grams, packed_products, solve_grams, unpacked, weigh
+from unrelu.kernels.floor_cells import careful_rows, factor_grams, packed_products, solve_grams, unpacked, weigh
 from unrelu.recovery.matrix.cells import Cells, tiles
 from unrelu.recovery.matrix.factors import Factors
 from unrelu.recovery.matrix.losses import Loss
@@ -27,8 +27,7 @@ _HALVINGS = 8
 _STILL = 1e-13  # relative movement of rows that have arrived
 _ROUNDING = 1e-13  # a loss that rose by less has not risen
 _SINGLE_DAMPING, _DOUBLE_DAMPING = 1e-6, 1e-13  # what Grams in that precision do not resolve, relative to a diagonal
-_DAMPING_SHARES = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
-_PATIENT_ROUNDS = 5
+_LITTLE = 1e-12  # share of a row's objective: a careful step that gains less is the last
 _MUCH_BETTER = 0.25
 _FARTHEST = 1e9  # of a factor, values being about 1: beyond are rounding over rounding, and single precision's end
 _HARD = 1e-3  # relative pivot below which a row's Gram is formed anew in double precision
@@ -217,32 +216,18 @@ class Descent:
         rose = np.flatnonzero(moved.row_objective > tile.row_objective * (1.0 + _ROUNDING))
         if len(rose):
             latent = moved.latent.copy()
-            latent[rose] = self._patient(factors, values[rose], tile.latent[rose])
+            latent[rose] = self._careful(factors, values[rose], tile.latent[rose])
             moved = _TileFit(self, factors, values, latent)
         return _Tile(moved.latent, loss_before, moved.column_sums())
 
-    def _patient(self, factors: Factors, values: FloatArray, latent: FloatArray) -> FloatArray:
-        """Several careful steps for rows that a full one made worse, as it carried cells across the floor.
-
-        Ever more of A'A is added to the Gram. As no cell weighs more than 1, A'A bounds the curvature everywhere: with
-        all of it the objective cannot rise.
-        """
-        for _ in range(_PATIENT_ROUNDS):
-            tile = _TileFit(self, factors, values, latent)
-            reached = tile.latent.copy()
-            open_rows = np.arange(len(latent))
-            for share in _DAMPING_SHARES:
-                here = tile if len(open_rows) == len(latent) else tile.only(open_rows)
-                step = here.row_gradient()
-                solve_grams(here.damped_factor(share), step)
-                moved = _TileFit(self, factors, values[open_rows], _in_range(here.latent + step))
-                fell = moved.row_objective <= here.row_objective
-                reached[open_rows[fell]] = moved.latent[fell]
-                open_rows = open_rows[~fell]
-                if not len(open_rows):
-                    break
-            latent = reached
-        return latent
+    def _careful(self, factors: Factors, values: FloatArray, latent: FloatArray) -> FloatArray:
+        """Several careful steps for rows that a full one made worse, as it carried cells across the floor."""
+        ridge = np.full(factors.rank, self.ridge) if self.row_ridge is None else self.row_ridge
+        offset = np.zeros(len(factors.loadings)) if factors.bias is None else factors.bias
+        how = (ridge, *self.loss.of_rows(len(offset)))
+        reached, loadings = latent.copy(), np.ascontiguousarray(factors.loadings)
+        careful_rows(values, reached, np.ascontiguousarray(offset), loadings, how, _DOUBLE_DAMPING, _LITTLE)
+        return _in_range(reached)
 
     # --- joint steps ------------------------------------------------------------------------------
 
@@ -348,20 +333,10 @@ class _TileFit:
         self._row_ridge: FloatArray = row_ridge
         self.row_objective = self.row_loss + 0.5 * (latent**2 @ row_ridge)
 
-    def only(self, rows: Any) -> _TileFit:
-        return _TileFit(self._descent, self._factors, self._values[rows], self.latent[rows])
-
     def row_gradient(self) -> FloatArray:
         """Minus the gradient of the objective in each row's latent vector."""
         gradient: FloatArray = self.residual @ self._factors.loadings - self._row_ridge * self.latent
         return gradient
-
-    def damped_factor(self, share: float) -> FloatArray:
-        """Factored Grams of the rows with ``share`` of A'A added, in double precision."""
-        gram = (self.weight + share).astype(np.float64) @ self._factors.loading_products
-        factor = np.empty(gram.shape)
-        factor_grams(gram, self._row_ridge, _DOUBLE_DAMPING, factor, np.empty(len(gram)))
-        return factor
 
     def row_factor(self) -> FloatArray:
         """Factored Grams of the rows: single precision, but double where a row is nearly singular."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unrelu.contracts import BoolArray, FloatArray, Step, unwatched
+from unrelu.contracts import BoolArray, FloatArray, Step, Watch
 from unrelu.engines.local import map_in_threads
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.recovery.matrix.cells import Cells, DenseCells, tiles
@@ -19,6 +19,7 @@ _SHARE = 0.1
 _PATIENCE = 3  # numbers beyond the best one that must be worse before the search ends
 _EXACT = 1e-12  # of the squares of the cells: such an error is rounding
 _MOST_ITERATIONS = 60  # a number is judged long before the last digits
+_ENOUGH = 3e-5  # share of the objective: an iteration that gains less moves no held-out error that matters
 _TOLD = 4  # errors that one line tells of
 
 
@@ -65,15 +66,18 @@ def choose_components(task: Task, fit: Callable[[Task], Factors], seed: int) -> 
         )
     table = HeldOut(task.cells, _SHARE, seed)
     shown: Cells = DenseCells(table.rows(0, n)) if isinstance(task.cells, DenseCells) else table
-    quiet = replace(task, cells=shown, max_iterations=_MOST_ITERATIONS, start=None, watch=unwatched)
+    trial = replace(task, cells=shown, max_iterations=_MOST_ITERATIONS, start=None, enough=_ENOUGH)
     losses: list[FloatArray] = []
     errors: list[tuple[int, float]] = []
+    tried: list[Factors] = []
     norm = _held_out_squares(table)
     for number in range(1, max(1, min(n, d) // 2) + 1):
         try:
-            factors = fit(replace(quiet, n_components=number))
+            factors = fit(replace(trial, n_components=number, watch=_told(task, number)))
         except InvalidDataError:
             break
+        trial = replace(trial, fewer=factors)  # where the next number begins
+        tried.append(factors)
         losses.append(_row_losses(table, factors))
         errors.append((number, float(np.sqrt(losses[-1].sum() / norm))))
         task.watch(_step(errors))
@@ -82,7 +86,14 @@ def choose_components(task: Task, fit: Callable[[Task], Factors], seed: int) -> 
             break
     if not losses:
         raise InvalidDataError("No component can be fitted: too few values above the floor.")
-    return ComponentChoice(_smallest_as_good(losses, norm), tuple(errors))
+    number = _smallest_as_good(losses, norm)
+    fewer = tried[number - 2].scaled(task.unit) if number > 1 else None
+    return ComponentChoice(number, tuple(errors), fewer)
+
+
+def _told(task: Task, number: int) -> Watch:
+    """Iterations on the way to a choice are no state to go on from."""
+    return lambda step: task.watch(Step(CHOOSING, number, words=f"{number} components, {step.words}"))
 
 
 def _step(errors: list[tuple[int, float]]) -> Step:

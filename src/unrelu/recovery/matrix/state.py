@@ -201,7 +201,7 @@ class Keeper:
         self.latest: MatrixState | None = None
 
     def __call__(self, step: Step) -> None:
-        if step.stage == CHOOSING:
+        if step.stage == CHOOSING and step.state is not None:
             self._errors = (*self._errors, step.state)
         elif isinstance(step.state, Iterate):
             iterate = replace(step.state, iterations=self._before + step.state.iterations)

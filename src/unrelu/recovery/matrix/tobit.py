@@ -70,7 +70,8 @@ def _climb(task: Task, prior: Prior, factors: Factors) -> Recovered:
         # EM's update, with the noise that the free parameters have fitted put back.
         before, squares = noise, sums.squares + _fitted(walk) * noise * noise
         noise = max(math.sqrt(squares / seen), least)
-        if (abs(noise / before - 1.0) <= _SETTLED and gain <= _SETTLED) or residual <= task.tolerance:
+        settled = max(_SETTLED, task.enough)
+        if (abs(noise / before - 1.0) <= settled and gain <= settled) or residual <= task.tolerance:
             done = True
             break
     return Recovered(factors, iteration, residual, done, noise=noise, ridge=walk.descent.ridge)
