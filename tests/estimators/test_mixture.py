@@ -261,7 +261,7 @@ def test_tolerance_takes_jitter_at_the_floor_for_the_floor(table, fitted):
 
 
 def test_frames_give_names(table, fitted):
-    frame = pd.DataFrame(table, columns=["As", "Pb", "Cd"])
+    frame = pd.DataFrame(table.copy(), columns=["As", "Pb", "Cd"])
     named = fit(frame)
     assert named.distributions_[0].feature_names == ("As", "Pb", "Cd")
     np.testing.assert_array_equal(named.predict(frame), fitted.predict(table))

@@ -244,7 +244,7 @@ def test_expected_zeros_count_nothing_and_cells_off_a_constant_count_infinitely(
 
 
 def test_frames_give_names_and_must_keep_them(table):
-    frame = pd.DataFrame(table, columns=["As", "Pb", "Cd", "Hg"])
+    frame = pd.DataFrame(table.copy(), columns=["As", "Pb", "Cd", "Hg"])
     detector = FloorOutlierDetector("one_pass").fit(frame)
     assert detector.feature_names_in_.tolist() == ["As", "Pb", "Cd", "Hg"]
     assert detector.distribution_.feature_names == ("As", "Pb", "Cd", "Hg")

@@ -40,7 +40,7 @@ def exact_log_density(row, bias, scale, correlation, floor):
         return total
     if len(limit) == 1:
         return total + float(log_ndtr((limit[0] - mean[0]) / np.sqrt(covariance[0, 0])))
-    probability = multivariate_normal(mean, covariance, abseps=1e-6, releps=1e-5).cdf(limit)
+    probability = multivariate_normal.cdf(limit, mean, covariance, abseps=1e-6, releps=1e-5)
     return total + float(np.log(probability))
 
 

@@ -163,6 +163,10 @@ class FloorEstimator(BaseEstimator):
 
     def _weights(self, sample_weight: ArrayLike, values: NDArray[Any]) -> FloatArray:
         weights: FloatArray = _check_sample_weight(sample_weight, values, dtype=np.float64, ensure_non_negative=True)
+        if not weights.any():
+            raise InvalidDataError(
+                "sample_weight holds no positive number: at least one row must have a non-zero weight."
+            )
         if weights.max() > _LARGEST_WEIGHT or weights[weights > 0.0].min() < 1.0 / _LARGEST_WEIGHT:
             raise InvalidDataError("sample_weight leaves the range of squares: rescale it to a mean near 1.")
         return weights

@@ -167,7 +167,7 @@ def _determined(A: FloatArray, clear: BoolArray) -> bool:
     A small entry agrees with being off as well, and c can always be made to switch a few of them on.
     """
     k = A.shape[1]
-    lacking = k - int(np.linalg.matrix_rank(A[clear]))
+    lacking = k - (int(np.linalg.matrix_rank(A[clear])) if clear.any() else 0)
     few = np.count_nonzero(~clear) <= 2 * lacking
     return lacking == 0 or (not few and int(np.linalg.matrix_rank(A)) == k)
 
