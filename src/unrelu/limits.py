@@ -53,8 +53,8 @@ def limits_of(floor: Any, ceiling: Any, n_features: int, names: Sequence[str] | 
     >>> limits.floor, limits.ceiling
     (array([ 0.5, -inf, -inf]), array([inf, inf,  9.]))
     """
-    low, low_from_data, named = _per_column("floor", floor, n_features, names, 0.0)
-    high, high_from_data, _ = _per_column("ceiling", ceiling, n_features, names, None)
+    low, low_from_data, named = _levels("floor", floor, n_features, names, 0.0)
+    high, high_from_data, _ = _levels("ceiling", ceiling, n_features, names, None)
     mirrored = (high < np.inf) | high_from_data
     both = mirrored & named & ((low > -np.inf) | low_from_data)
     if both.any():
@@ -93,7 +93,7 @@ def floor_per_column(floor: Any, n_features: int, names: Sequence[str] | None = 
     >>> floor_per_column(0.5, 2)
     array([0.5, 0.5])
     """
-    values, from_data, _ = _per_column("floor", floor, n_features, names, 0.0)
+    values, from_data, _ = _levels("floor", floor, n_features, names, 0.0)
     if from_data.any():
         raise InvalidParameterError("floor must be numbers here, not 'min': there is no table to take it from.")
     refuse_none(values, names)
@@ -110,11 +110,11 @@ def refuse_none(floor: FloatArray, names: Sequence[str] | None) -> None:
         )
 
 
-def _per_column(
+def _levels(
     what: str, given: Any, n_features: int, names: Sequence[str] | None, usual: float | None
 ) -> tuple[FloatArray, BoolArray, BoolArray]:
     """(numbers, columns that take theirs from the table, columns that were named one by one)."""
-    items, named = _items(what, given, n_features, names, usual)
+    items, named = per_column(what, given, n_features, names, usual)
     none = -np.inf if what == "floor" else np.inf
     values, from_data = np.full(n_features, none), np.zeros(n_features, dtype=bool)
     for column, item in enumerate(items):
@@ -125,10 +125,14 @@ def _per_column(
     return values, from_data, named
 
 
-def _items(
-    what: str, given: Any, n_features: int, names: Sequence[str] | None, usual: float | None
+def per_column(
+    what: str, given: Any, n_features: int, names: Sequence[str] | None, usual: Any
 ) -> tuple[list[Any], BoolArray]:
-    """What was given for each column, and whether it was given for that column by itself."""
+    """What was given for each column, and whether it was given for that column by itself.
+
+    >>> per_column("floor", {"Pb": 1.0}, 2, ["As", "Pb"], 0.0)
+    ([0.0, 1.0], array([False,  True]))
+    """
     if isinstance(given, Mapping) or (hasattr(given, "items") and hasattr(given, "index")):  # a Series
         return _by_name(what, dict(given.items()), n_features, names, usual)
     if given is None or isinstance(given, str | Real):
@@ -147,7 +151,7 @@ def _items(
 
 
 def _by_name(
-    what: str, given: dict[Any, Any], n_features: int, names: Sequence[str] | None, usual: float | None
+    what: str, given: dict[Any, Any], n_features: int, names: Sequence[str] | None, usual: Any
 ) -> tuple[list[Any], BoolArray]:
     items, named = [given.pop(OTHERS, usual)] * n_features, np.zeros(n_features, dtype=bool)
     labels: list[Any] = list(range(n_features)) if names is None else list(names)

@@ -1,0 +1,327 @@
+"""Shapes of columns from their margins: powers by the censored likelihood, free ones from normal scores.
+
+A power has the profile log-likelihood, over the n+ values above the floor and the n0 at it,
+
+    l(e) = max_{b, s} [ -n+ log s - sum (y - b)^2 / (2 s^2) + n0 log Phi((y0 - b)/s) ] + (e - 1) sum log t,
+
+whose inner maximum is that of :mod:`unrelu.marginals.censored_likelihood`; the last sum is the Jacobian's. A free shape
+has the scores Phi^-1(F(x)), F at the middle of its jump, and Phi^-1(share floored) at the floor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import boxcox, log_ndtr, ndtr, ndtri
+
+from unrelu.contracts import BoolArray, FloatArray
+from unrelu.errors import InvalidDataError
+from unrelu.limits import Limits
+from unrelu.marginals.censored_likelihood import maximize
+from unrelu.shapes import Free, Log, Normal, Power, Seen, Shape, Shapes
+from unrelu.statistics.margins import ColumnMargin, Margins
+from unrelu.statistics.tiles import seen_above
+from unrelu.validation import column_label
+
+_FEWEST = 20  # values above the floor, for a power
+_EXPONENTS = (-1.0, 3.0)
+_GRID, _NARROWINGS = 9, 14  # exponents tried at first, and golden sections after
+_GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
+_CURVATURE_STEP = 0.05
+_CLEARLY = 10.8  # twice the log-likelihood that a power must gain over a normal: its chance is one in a thousand
+_FARTHEST = 1.3  # sqrt(n) times the largest distance of distributions: a fitted law has it once in ten thousand tables
+_KNOTS = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column's different values (or runs of them), their weights, and which of them are above floor, below ceiling.
+
+    ``before``: the weight of all lower ones. ``rows``: the effective number of them all.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    weights: FloatArray
+    above: BoolArray
+    floor: float
+    ceiling: float
+    rows: float
+    seen: Seen
+
+    @classmethod
+    def of(cls, margin: ColumnMargin, floor: float, ceiling: float, rows: float, stored_as: str) -> Column:
+        low, high = margin.runs
+        like = np.empty(0, dtype=stored_as)
+        edge = -seen_above(np.array([-ceiling]), like)[0]
+        above = (low > seen_above(np.array([floor]), like)[0]) & (high < edge)
+        return cls(low, high, margin.weights, above, floor, ceiling, rows, _seen(margin))
+
+    @property
+    def before(self) -> FloatArray:
+        return np.cumsum(self.weights) - self.weights
+
+    @property
+    def x(self) -> FloatArray:
+        """The middle of each run above the floor."""
+        return np.asarray(0.5 * (self.low + self.high)[self.above])
+
+    @property
+    def w(self) -> FloatArray:
+        return self.weights[self.above]
+
+    @property
+    def is_mirrored(self) -> bool:
+        return self.ceiling < np.inf
+
+    @property
+    def distinct(self) -> int:
+        return int(np.count_nonzero(self.above))
+
+    @property
+    def rows_above(self) -> float:
+        return self.rows * float(self.w.sum() / self.weights.sum())
+
+
+def _seen(margin: ColumnMargin) -> Seen:
+    low, high = margin.runs
+    if len(low) == 0:
+        return Seen()
+    step = 1.0 if margin.whole else 0.0
+    if step == 0.0 and margin.shift == 0:
+        sizes = np.abs(low).max()
+        for digits in range(1, 5):
+            scaled = low * 10.0**digits
+            if sizes * 10.0**digits < 1e9 and (np.abs(scaled - np.rint(scaled)) < 1e-6).all():
+                step = 10.0**-digits
+                break
+    return Seen(float(low[0]), float(high[-1]), step)
+
+
+def fit_shapes(
+    requests: Sequence[str | Shape], margins: Margins, limits: Limits, names: Sequence[str] | None
+) -> Shapes:
+    """The shape of every column, as asked for; an error names the column that cannot have it."""
+    columns = [
+        Column.of(margin, float(low), float(high), float(rows), margins.stored_as)
+        for margin, low, high, rows in zip(margins.columns, limits.floor, limits.ceiling, margins.rows, strict=True)
+    ]
+    _refuse(requests, columns, names)
+    wanted = [
+        j for j, request in enumerate(requests) if request == "power" or (request == "auto" and _has_power(columns[j]))
+    ]
+    powers = dict(zip(wanted, fit_powers([columns[j] for j in wanted]), strict=True))
+    return tuple(
+        request if not isinstance(request, str) else _fitted(request, column, powers.get(j))
+        for j, (request, column) in enumerate(zip(requests, columns, strict=True))
+    )
+
+
+def _refuse(requests: Sequence[str | Shape], columns: list[Column], names: Sequence[str] | None) -> None:
+    for j, (request, column) in enumerate(zip(requests, columns, strict=True)):
+        label = column_label(j, names)
+        if request == "log" or getattr(request, "kind", "") == "log":
+            floor = column.floor
+            if np.isfinite(floor) and floor <= 0.0:
+                raise InvalidDataError(
+                    f"shape='log' of {label}: its floor {floor:g} has no logarithm. Give the floor that its zeros stand"
+                    " for, or use shape='power' or 'free' for it."
+                )
+            if column.distinct and column.low[column.above][0] <= 0.0:
+                raise InvalidDataError(
+                    f"shape='log' of {label}: values down to {column.low[column.above][0]:g} have no logarithm. Use"
+                    " shape='power' or 'free' for it."
+                )
+        if request == "power" and not _has_power(column):
+            raise InvalidDataError(
+                f"shape='power' of {label}: {column.distinct} different values in about {column.rows_above:.0f} rows"
+                f" above the floor are too few to learn an exponent from ({_FEWEST} at least). Use shape='log',"
+                " 'normal' or 'free' for it."
+            )
+        if request == "free" and column.distinct < 2:
+            raise InvalidDataError(
+                f"shape='free' of {label}: all its values above the floor are the same. Use shape='normal' for it, or"
+                " leave it out."
+            )
+
+
+def _has_power(column: Column) -> bool:
+    return column.distinct >= 5 and column.rows_above >= _FEWEST
+
+
+def _fitted(request: str, column: Column, power: PowerFit | None) -> Shape:
+    if request == "normal":
+        return Normal(column.seen)
+    if request == "log":
+        return Log(column.seen)
+    if request == "free":
+        return free_shape(column)
+    if power is None:
+        return Normal(column.seen)
+    if request == "power":
+        return power.shape
+    if power.gain < _CLEARLY:
+        return Normal(column.seen) if power.normal_distance < _FARTHEST else free_shape(column)
+    return power.shape if power.distance < _FARTHEST else free_shape(column)
+
+
+# --- free -----------------------------------------------------------------------------------------
+
+
+def free_shape(column: Column) -> Free:
+    """Normal scores at the column's values, no more than _KNOTS of them, as even as can be in the scores."""
+    total, before, half = column.weights.sum(), column.before, 0.5 / column.rows
+    exact = bool((column.low == column.high).all())
+    level = before + (0.5 * column.weights if exact else column.weights)
+    x, u = column.high[column.above], np.clip(level[column.above] / total, half, 1.0 - half)
+    at_floor = float(column.weights[column.high < x[0]].sum()) if len(x) else 0.0
+    if np.isfinite(column.floor):
+        x, u = np.append(column.floor, x), np.append(max(at_floor / total, 0.5 * half), u)
+    elif not exact:
+        x, u = np.append(column.low[column.above][0], x), np.append(0.5 * half, u)
+    if column.is_mirrored:
+        share = float(column.weights[column.low > x[-1]].sum()) / total
+        x, u = np.append(x, column.ceiling), np.append(u, 1.0 - max(share, 0.5 * half))
+    y = ndtri(u)
+    rising = np.append(True, (np.diff(np.maximum.accumulate(y)) > 0.0) & (np.diff(x) > 0.0))
+    x, y = x[rising], y[rising]
+    if len(x) > _KNOTS:
+        even = np.searchsorted(y, np.linspace(y[0], y[-1], _KNOTS))
+        chosen = np.unique(np.concatenate([[0], even, [len(x) - 1]]))
+        x, y = x[chosen], y[chosen]
+    return Free(x, y, column.seen)
+
+
+# --- powers ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PowerFit:
+    """``gain``: twice the log-likelihood beyond the normal's. Distances: sqrt(n) times that of the distributions."""
+
+    shape: Power
+    gain: float
+    distance: float
+    normal_distance: float
+
+
+def fit_powers(columns: Sequence[Column]) -> list[PowerFit]:
+    """The likeliest exponent of each column: a grid, then golden sections, all columns at a time."""
+    if not columns:
+        return []
+    profile = Profile(columns)
+    grid = np.linspace(*_EXPONENTS, _GRID)
+    values = np.array([profile(np.full(len(columns), e)).level for e in grid])
+    best = np.argmax(values, axis=0)
+    low, high = grid[np.maximum(best - 1, 0)], grid[np.minimum(best + 1, _GRID - 1)]
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = profile(left).level, profile(right).level
+    for _ in range(_NARROWINGS):
+        lower = at_left > at_right
+        low, high = np.where(lower, low, left), np.where(lower, right, high)
+        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+        fresh = profile(np.where(lower, left, right)).level
+        at_left, at_right = np.where(lower, fresh, at_right), np.where(lower, at_left, fresh)
+    exponent = 0.5 * (low + high)
+    found, normal = profile(exponent), profile(np.ones(len(columns)))
+    beside = [profile(exponent + step).level for step in (-_CURVATURE_STEP, _CURVATURE_STEP)]
+    curvature = (2.0 * found.level - beside[0] - beside[1]) / _CURVATURE_STEP**2
+    with np.errstate(divide="ignore"):
+        stderr = np.where(curvature > 0.0, 1.0 / np.sqrt(np.maximum(curvature, 1e-300)), np.inf)
+    return [
+        PowerFit(
+            replace(profile.shapes(exponent)[k], exponent_stderr=float(stderr[k])),
+            2.0 * float(found.level[k] - normal.level[k]),
+            found.distance(k),
+            normal.distance(k),
+        )
+        for k in range(len(columns))
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class NormalFits:
+    """Columns under given exponents: the log-likelihood ``level``, latent ``bias`` and ``scale``."""
+
+    columns: Sequence[Column]
+    shapes: list[Power]
+    level: FloatArray
+    bias: FloatArray
+    scale: FloatArray
+
+    def distance(self, k: int) -> float:
+        """sqrt(n) max |F(x) - empirical F(x)| over the values above the floor, at the middle of each jump."""
+        column = self.columns[k]
+        level = (column.before + 0.5 * column.weights)[column.above] / column.weights.sum()
+        fitted = ndtr((self.shapes[k].to_latent(column.x) - self.bias[k]) / self.scale[k])
+        return float(np.sqrt(column.rows) * np.abs(fitted - level).max())
+
+
+class Profile:
+    """The profile log-likelihood of exponents, one for each column."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self._columns = columns
+        self._places = [_place(column) for column in columns]
+        self._logs = np.array(
+            [
+                float(c.w @ np.log((c.x - origin) / unit))
+                for c, (origin, unit) in zip(columns, self._places, strict=True)
+            ]
+        )
+
+    def shapes(self, exponents: FloatArray) -> list[Power]:
+        return [
+            Power(float(e), *place, seen=column.seen)
+            for e, place, column in zip(exponents, self._places, self._columns, strict=True)
+        ]
+
+    def __call__(self, exponents: FloatArray) -> NormalFits:
+        rows = [self._moments(k, float(e)) for k, e in enumerate(exponents)]
+        share, mean, variance, edge, sign, rows_above, total = np.array(rows).T
+        distance = sign * (mean - edge)
+        cut = share < 1.0
+        size = np.where(cut, np.sqrt(distance**2 + variance), np.sqrt(variance))
+        g, t = np.zeros(len(share)), np.ones(len(share))
+        if cut.any():
+            g[cut], t[cut] = maximize(share[cut], distance[cut] / size[cut])
+        scale = size / t
+        bias = np.where(cut, edge + sign * scale * g, mean)
+        squares = rows_above * (variance + (mean - bias) ** 2)
+        level = -rows_above * np.log(scale) - 0.5 * squares / scale**2
+        level += np.where(cut, (total - rows_above) * log_ndtr(-g), 0.0) + (exponents - 1.0) * self._logs * (
+            rows_above / np.array([c.w.sum() for c in self._columns])
+        )
+        return NormalFits(self._columns, self.shapes(exponents), level, bias, scale)
+
+    def _moments(self, k: int, exponent: float) -> tuple[Any, ...]:
+        """(share above, mean and variance of latent values, latent limit, direction, rows above, rows)."""
+        column, (origin, unit) = self._columns[k], self._places[k]
+        w, limit = column.w, column.ceiling if column.is_mirrored else column.floor
+        y = origin + unit * (1.0 + boxcox((column.x - origin) / unit, exponent))
+        weight = w.sum()
+        mean = float(w @ y / weight)
+        variance = float(w @ (y - mean) ** 2 / weight)
+        edge = mean
+        if np.isfinite(limit):
+            edge = origin + unit * (1.0 + float(boxcox(max((limit - origin) / unit, 1e-300), exponent)))
+        share = weight / column.weights.sum() if np.isfinite(limit) else 1.0
+        sign = -1.0 if column.is_mirrored else 1.0
+        return share, mean, variance, edge, sign, share * column.rows, column.rows
+
+
+def _place(column: Column) -> tuple[float, float]:
+    """(origin, unit): t = 1 at the median of what is seen, and 0 at 0 where all values are positive by nature.
+
+    Else, with a floor of 0 or values on both sides of it, t = 1 at the lowest value that there may be.
+    """
+    x, w = column.x, column.w
+    middle = float(x[np.searchsorted(np.cumsum(w), 0.5 * w.sum())])
+    lowest = column.floor if np.isfinite(column.floor) else float(x[0])
+    if lowest > 0.0:
+        return 0.0, middle
+    unit = max(middle - lowest, 1e-9 * max(abs(lowest), float(x[-1] - x[0])))
+    return lowest - unit, unit

@@ -1,0 +1,139 @@
+"""The distribution of every column: weights of its values, of runs of neighbouring values where they are many.
+
+Records merge exactly: which values are told apart depends on the set of all values alone
+(:mod:`unrelu.kernels.value_counts`), so that any split of the rows gives the same record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.contracts import Block, FloatArray
+from unrelu.engines.local import map_in_threads
+from unrelu.kernels.value_counts import EMPTY, count_values
+
+MOST_KEYS = 4096
+_TABLE = 4 * MOST_KEYS
+_COLUMNS, _ROWS = 8, 2**16  # of a table that are copied at a time: a cache line of doubles, a core's cache
+_BEHIND_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
+
+Keys = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnMargin:
+    """Sorted ``keys`` of values, all but their last ``shift`` bits, and the weight of each; ``whole``: no fractions."""
+
+    shift: int
+    keys: Keys
+    weights: FloatArray
+    whole: bool
+
+    def merge(self, other: Self) -> Self:
+        shift = max(self.shift, other.shift)
+        mine, theirs = self.keys >> (shift - self.shift), other.keys >> (shift - other.shift)
+        keys, weights = _summed(np.concatenate([mine, theirs]), np.concatenate([self.weights, other.weights]))
+        while len(keys) > MOST_KEYS:
+            shift += 1
+            keys, weights = _summed(keys >> 1, weights)
+        return type(self)(shift, keys, weights, self.whole and other.whole)
+
+    @property
+    def runs(self) -> tuple[FloatArray, FloatArray]:
+        """(lowest, highest) double that each key stands for; the same where values are told apart one by one."""
+        first = self.keys << self.shift
+        return _doubles(first), _doubles(first + (1 << self.shift) - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Margins:
+    """The columns, and the sum and sum of squares of the rows' weights in each. ``stored_as``: the floats' type."""
+
+    columns: tuple[ColumnMargin, ...]
+    weight: FloatArray
+    squared_weight: FloatArray
+    stored_as: str
+
+    def merge(self, other: Self) -> Self:
+        pairs = zip(self.columns, other.columns, strict=True)
+        return type(self)(
+            tuple(a.merge(b) for a, b in pairs),
+            self.weight + other.weight,
+            self.squared_weight + other.squared_weight,
+            self.stored_as if self.stored_as == other.stored_as else "float64",
+        )
+
+    @property
+    def rows(self) -> FloatArray:
+        """Kish's effective number of rows, per column."""
+        total = np.maximum(self.squared_weight, 1e-300)
+        return np.asarray(self.weight**2 / total)
+
+
+@dataclass(frozen=True)
+class MarginsQuestion:
+    """Ask a block for its :class:`Margins`.
+
+    >>> found = MarginsQuestion()(Block(np.array([[0.0], [2.5], [0.0], [np.nan]]))).columns[0]
+    >>> found.runs[0], found.weights, found.whole
+    (array([0. , 2.5]), array([2., 1.]), False)
+    """
+
+    def __call__(self, block: Block) -> Margins:
+        d = block.values.shape[1]
+        parts = map_in_threads(lambda start: _margins(block, start), range(0, d, _COLUMNS))
+        columns = tuple(column for part in parts for column, _ in part)
+        sums = np.array([total for part in parts for _, total in part]).reshape(d, 2)
+        return Margins(columns, sums[:, 0], sums[:, 1], block.values.dtype.name)
+
+
+def _margins(block: Block, start: int) -> list[tuple[ColumnMargin, tuple[float, float]]]:
+    """Of some neighbouring columns, with the sum and sum of squares of their cells' weights."""
+    n, stop = len(block.values), min(start + _COLUMNS, block.values.shape[1])
+    tallies = [_Tally() for _ in range(start, stop)]
+    for first in range(0, n, _ROWS):
+        rows = slice(first, first + _ROWS)
+        values = np.ascontiguousarray(block.values[rows, start:stop].T, dtype=np.float64) + 0.0  # no -0.0
+        weights = np.ones(values.shape[1]) if block.weights is None else block.weights[rows]
+        for tally, column in zip(tallies, values, strict=True):
+            tally.add(column, weights)
+    return [(tally.margin(), (tally.weight, tally.squared_weight)) for tally in tallies]
+
+
+class _Tally:
+    """A column's running counts."""
+
+    def __init__(self) -> None:
+        self._keys, self._weights = np.full(_TABLE, EMPTY), np.zeros(_TABLE)
+        self._state, self._whole = np.zeros(2, dtype=np.int64), True
+        self.weight = self.squared_weight = 0.0
+
+    def add(self, column: FloatArray, weights: FloatArray) -> None:
+        known = ~np.isnan(column) & (weights > 0.0)
+        if not known.all():
+            column, weights = column[known], weights[known]
+        count_values(column.view(np.int64), weights, MOST_KEYS, self._keys, self._weights, self._state)
+        self._whole = self._whole and bool((column == np.rint(column)).all())
+        self.weight += float(weights.sum())
+        self.squared_weight += float(weights @ weights)
+
+    def margin(self) -> ColumnMargin:
+        held = self._keys != EMPTY
+        keys, weights = self._keys[held], self._weights[held]
+        order = np.argsort(keys)
+        return ColumnMargin(int(self._state[0]), keys[order], weights[order], self._whole)
+
+
+def _summed(keys: Keys, weights: FloatArray) -> tuple[Keys, FloatArray]:
+    unique, where = np.unique(keys, return_inverse=True)
+    sums: FloatArray = np.bincount(where, weights, len(unique)).astype(np.float64)
+    return unique, sums
+
+
+def _doubles(keys: Keys) -> FloatArray:
+    bits: NDArray[Any] = np.where(keys >= 0, keys, keys ^ _BEHIND_SIGN)
+    return np.asarray(bits.view(np.float64))
