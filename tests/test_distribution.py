@@ -16,8 +16,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, stats
 
 import unrelu.distribution
-from unrelu.distribution import RectifiedGaussian, generator
+from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidParameterError
+from unrelu.parameters import generator
 
 BIAS = np.array([0.5, -1.0, 2.0])
 COVARIANCE = np.array([[4.0, 1.0, -0.3], [1.0, 1.0, 0.2], [-0.3, 0.2, 0.25]])

@@ -15,17 +15,28 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 
-from unrelu import storage
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidParameterError
-from unrelu.parameters import distinct, finite, integer, limit, require_semidefinite, scaled, symmetric
+from unrelu.parameters import (
+    RandomState,
+    distinct,
+    finite,
+    generator,
+    integer,
+    limit,
+    require_semidefinite,
+    scaled,
+    symmetric,
+)
+from unrelu.shapes import Shape, Shapes, latent_limits, to_latent
 
 if TYPE_CHECKING:
-    from unrelu.storage import ArchiveFormat, FilePath
+    from unrelu.storage import FilePath
 
 Names: TypeAlias = Iterable[str] | None
-RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
+_SUMMARY_POINTS = 10_000
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -37,6 +48,9 @@ class RectifiedGaussian:
     numbers), -inf for a column without one; ``feature_names`` is None or d distinct strings. A zero
     variance makes a constant coordinate, max(bias, floor). A column may have a ``ceiling`` instead of
     a floor: x = min(y, ceiling); inf where there is none. The arrays are copies and read-only.
+
+    ``shapes``: for columns that are not normal, x = max(f(y), floor) with one increasing f per column
+    (:mod:`unrelu.shapes`); bias and covariance are those of y, floor and ceiling those of x. None: f(y) = y.
 
     ``scoring_covariance``: what rows are scored by, where the covariance itself is too uncertain to be inverted
     (:mod:`unrelu.shrinkage`); None where it serves for both. Learners set it.
@@ -54,6 +68,7 @@ class RectifiedGaussian:
     feature_names: tuple[str, ...] | None
     ceiling: FloatArray = field(default_factory=lambda: np.array(np.inf))
     scoring_covariance: FloatArray | None = None
+    shapes: Shapes | None = None
 
     def __init__(
         self,
@@ -63,6 +78,7 @@ class RectifiedGaussian:
         feature_names: Names = None,
         ceiling: ArrayLike = np.inf,
         scoring_covariance: ArrayLike | None = None,
+        shapes: Iterable[Shape] | None = None,
     ) -> None:
         b = finite("bias", bias)
         d = b.size
@@ -73,7 +89,10 @@ class RectifiedGaussian:
             raise InvalidParameterError(f"The ceiling must be above the floor, but is not at index {crossed[0]}.")
         s, names = symmetric(finite("covariance", covariance), d), distinct(feature_names, d)
         scoring = None if scoring_covariance is None else finite("scoring_covariance", scoring_covariance)
-        state = {"bias": b, "covariance": s, "floor": low, "feature_names": names, "ceiling": high}
+        forms = None if shapes is None else tuple(shapes)
+        if forms is not None and len(forms) != d:
+            raise InvalidParameterError(f"{len(forms)} shapes for {d} features: one per feature is needed.")
+        state = {"bias": b, "covariance": s, "floor": low, "feature_names": names, "ceiling": high, "shapes": forms}
         self.__setstate__({**state, "scoring_covariance": None if scoring is None else symmetric(scoring, d)})
         for given in (self.covariance, self.scoring_covariance):
             if given is not None:
@@ -113,7 +132,81 @@ class RectifiedGaussian:
         """The model that rows are scored by: this one, or the same with its scoring covariance."""
         if self.scoring_covariance is None:
             return self
-        return RectifiedGaussian(self.bias, self.scoring_covariance, self.floor, self.feature_names, self.ceiling)
+        return self._with(covariance=self.scoring_covariance, scoring_covariance=None)
+
+    def _with(self, **changed: Any) -> RectifiedGaussian:
+        """The same model with other parts."""
+        return RectifiedGaussian(**{**self.__getstate__(), **changed})
+
+    # --- shapes -----------------------------------------------------------------------------------
+
+    @cached_property
+    def latent(self) -> RectifiedGaussian:
+        """The law of y itself, cut off where x is: the model without its shapes.
+
+        >>> from unrelu.shapes import Log
+        >>> RectifiedGaussian([0.0], [[1.0]], floor=1.0, shapes=[Log()]).latent
+        RectifiedGaussian(n_features=1, bias=[0.], row_norms=[1.], floor=0)
+        """
+        if self.shapes is None:
+            return self
+        floor, ceiling = latent_limits(self.shapes, self.floor, self.ceiling)
+        return self._with(floor=floor, ceiling=ceiling, shapes=None)
+
+    def shaped(self, shapes: Iterable[Shape], floor: ArrayLike, ceiling: ArrayLike = np.inf) -> RectifiedGaussian:
+        """The law of x = f(y), cut off at limits of x, where this is the law of y.
+
+        >>> from unrelu.shapes import Log
+        >>> RectifiedGaussian([0.0], [[1.0]]).shaped([Log()], floor=1.0)
+        RectifiedGaussian(n_features=1, bias=[0.], row_norms=[1.], floor=1, shapes=['log'])
+        """
+        return self._with(floor=floor, ceiling=ceiling, shapes=shapes)
+
+    def to_latent(self, X: ArrayLike) -> FloatArray:
+        """Rows of x as rows of y; a cell at its floor or below holds the latent floor.
+
+        >>> from unrelu.shapes import Log
+        >>> RectifiedGaussian([0.0], [[1.0]], floor=1.0, shapes=[Log()]).to_latent([[1.0], [10.0]]).round(3)
+        array([[0.   ],
+               [2.303]])
+        """
+        x = np.clip(np.asarray(X, dtype=np.float64), self.floor, self.ceiling)
+        return x if self.shapes is None else to_latent(self.shapes, x, self.floor, self.ceiling)
+
+    def column_summary(self) -> list[dict[str, Any]]:
+        """Per column, in the user's units: share floored, mean, quartiles and median of x, and the shape's name.
+
+        >>> RectifiedGaussian([0.0], [[1.0]]).column_summary()[0]["mean"]  # 1 / sqrt(2 pi)
+        0.3989
+        """
+        u = (np.arange(_SUMMARY_POINTS) + 0.5) / _SUMMARY_POINTS
+        y = np.clip(self.bias + self.row_norms * ndtri(u)[:, None], self.latent.floor, self.latent.ceiling)
+        x, names = self._from_latent(y, as_seen=False), self.feature_names
+        quartiles = np.quantile(x, [0.25, 0.5, 0.75], axis=0)
+        return [
+            {
+                "column": str(j) if names is None else names[j],
+                "shape": "normal" if self.shapes is None else self.shapes[j].kind,
+                "share_floored": float(np.mean((x[:, j] <= self.floor[j]) | (x[:, j] >= self.ceiling[j]))),
+                "mean": round(float(x[:, j].mean()), 4),
+                "lower_quartile": float(quartiles[0, j]),
+                "median": float(quartiles[1, j]),
+                "upper_quartile": float(quartiles[2, j]),
+            }
+            for j in range(self.n_features)
+        ]
+
+    def _from_latent(self, y: FloatArray, as_seen: bool) -> FloatArray:
+        """Latent rows, cut off, in the user's units: a cell at its latent limit holds exactly its limit."""
+        if self.shapes is None:
+            return y
+        low, high = self.latent.floor, self.latent.ceiling
+        for j, shape in enumerate(self.shapes):
+            floored, full = y[:, j] <= low[j], y[:, j] >= high[j]
+            x = shape.from_latent(y[:, j])
+            y[:, j] = np.clip(shape.seen.fitted(x) if as_seen else x, self.floor[j], self.ceiling[j])
+            y[floored, j], y[full, j] = self.floor[j], self.ceiling[j]
+        return y
 
     def weights(self, k: int | None = None) -> FloatArray:
         """A d x k matrix W with W W' = covariance, or as near as rank k allows (Frobenius norm).
@@ -134,8 +227,11 @@ class RectifiedGaussian:
         largest = w[np.argmax(np.abs(w), axis=0), np.arange(k)]
         return np.where(largest < 0.0, -w, w) + 0.0  # + 0.0 turns -0.0 into 0.0
 
-    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
+    def sample(self, n_samples: int = 1, random_state: RandomState = None, as_seen: bool = True) -> FloatArray:
         """Draw rows, n_samples x d; a floored cell holds exactly its floor.
+
+        Columns whose shape was learned stay within the range that was seen and keep their step, such as whole numbers,
+        unless ``as_seen`` is False.
 
         >>> X = RectifiedGaussian([0.0, 0.0], [[1.0, -1.0], [-1.0, 1.0]]).sample(100, random_state=0)
         >>> X.shape, bool(((X == 0).sum(axis=1) == 1).all())  # y_2 = -y_1: always one of them floored
@@ -148,7 +244,7 @@ class RectifiedGaussian:
         y = z @ self._correlation_root.T
         y *= self.row_norms
         y += self.bias
-        return np.clip(y, self.floor, self.ceiling, out=y)
+        return self._from_latent(np.clip(y, self.latent.floor, self.latent.ceiling, out=y), as_seen)
 
     @cached_property
     def _correlation_root(self) -> FloatArray:
@@ -185,9 +281,14 @@ class RectifiedGaussian:
         names = None if self.feature_names is None else [self.feature_names[i] for i in at]
         square = np.ix_(at, at)
         scoring = None if self.scoring_covariance is None else self.scoring_covariance[square]
-        limits = {"floor": self.floor[at], "ceiling": self.ceiling[at]}
         return RectifiedGaussian(
-            self.bias[at], self.covariance[square], feature_names=names, scoring_covariance=scoring, **limits
+            self.bias[at],
+            self.covariance[square],
+            self.floor[at],
+            names,
+            self.ceiling[at],
+            scoring,
+            None if self.shapes is None else [self.shapes[i] for i in at],
         )
 
     def reflected(self, columns: ArrayLike) -> RectifiedGaussian:
@@ -199,6 +300,8 @@ class RectifiedGaussian:
         sign = np.where(np.asarray(columns, dtype=bool), -1.0, 1.0)
         if (sign > 0.0).all():
             return self
+        if self.shapes is not None:
+            raise InvalidParameterError("A model with shapes cannot be turned upside down: take its latent part.")
         floor, ceiling = np.where(sign < 0.0, (-self.ceiling, -self.floor), (self.floor, self.ceiling))
         turn, scoring = np.outer(sign, sign), self.scoring_covariance
         return RectifiedGaussian(
@@ -226,7 +329,8 @@ class RectifiedGaussian:
         if not isinstance(other, RectifiedGaussian):
             return NotImplemented
         mine, theirs = self.__getstate__(), other.__getstate__()
-        return all(np.array_equal(mine[name], theirs[name]) for name in mine)
+        arrays = all(np.array_equal(mine[name], theirs[name]) for name in mine if name != "shapes")
+        return arrays and self.shapes == other.shapes
 
     def __hash__(self) -> int:
         return hash((self.feature_names, tuple(self.bias.tolist()), tuple(self.floor.tolist())))
@@ -234,13 +338,15 @@ class RectifiedGaussian:
     def __repr__(self) -> str:
         names = "" if self.feature_names is None else f", names=[{_few(self.feature_names)}]"
         ceiling = f", ceiling={_one_or_all(self.ceiling)}" if np.isfinite(self.ceiling).any() else ""
+        if self.shapes is not None:
+            ceiling += f", shapes=[{_few(tuple(shape.kind for shape in self.shapes))}]"
         return (
             f"RectifiedGaussian(n_features={self.n_features}, bias={_short(self.bias)}, "
             f"row_norms={_short(self.row_norms)}, floor={_one_or_all(self.floor)}{ceiling}{names})"
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        names = ("feature_names", "bias", "floor", "covariance", "ceiling", "scoring_covariance")
+        names = ("feature_names", "bias", "floor", "covariance", "ceiling", "scoring_covariance", "shapes")
         return {name: self.__dict__.get(name) for name in names}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -254,73 +360,26 @@ class RectifiedGaussian:
 
         It holds the arrays bias, covariance, floor, scoring_covariance where there is one, and ``header``, UTF-8 JSON
         as bytes; a model with a ceiling, or with a column without a floor, the array ceiling, too (version 2 of the
-        format, which older programs refuse).
-        ``details`` are facts about the fit for the header, for :func:`read_header` to give back.
+        format, which older programs refuse); one with shapes also these (version 3).
+        ``details`` are facts about the fit for the header, for
+        :func:`unrelu.model_files.read_header` to give back.
 
         >>> import pathlib, tempfile
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.unrelu"
         >>> RectifiedGaussian([1.0], [[2.0]]).save(path, details={"n_rows": 500})
-        >>> RectifiedGaussian.load(path), read_header(path)["details"]
-        (RectifiedGaussian(n_features=1, bias=[1.], row_norms=[1.4142], floor=0), {'n_rows': 500})
+        >>> RectifiedGaussian.load(path)
+        RectifiedGaussian(n_features=1, bias=[1.], row_norms=[1.4142], floor=0)
         """
-        facts = {
-            "n_features": self.n_features,
-            "feature_names": self.feature_names,
-            "details": dict(details or {}),
-        }
-        arrays = {"bias": self.bias, "covariance": self.covariance, "floor": self.floor}
-        if self.scoring_covariance is not None:
-            facts["is_scored_apart"], arrays["scoring_covariance"] = True, self.scoring_covariance
-        if np.isfinite(self.floor).all() and np.isinf(self.ceiling).all():
-            _format(1).write(path, facts, **arrays)
-        else:
-            _format(2).write(path, facts, **arrays, ceiling=self.ceiling)
+        from unrelu.model_files import write_model
+
+        write_model(path, self, details)
 
     @classmethod
     def load(cls, path: FilePath) -> RectifiedGaussian:
         """Read a model that :meth:`save` wrote; the example is there."""
-        header = read_header(path)
-        names = ["bias", "covariance", "floor", *(["scoring_covariance"] if header.get("is_scored_apart") else [])]
-        bias, covariance, floor, *scoring = _format().arrays(path, *names)
-        d = header.get("n_features")
-        ceiling = _format().arrays(path, "ceiling")[0] if header["format_version"] > 1 else np.full(d or 0, np.inf)
-        if (bias.shape, covariance.shape, floor.shape, ceiling.shape) != ((d,), (d, d), (d,), (d,)):
-            raise storage.damaged(path, f"its arrays do not fit its {d} features")
-        try:
-            return cls(bias, covariance, floor, header.get("feature_names"), ceiling, *scoring)
-        except InvalidParameterError as error:
-            raise storage.damaged(path, error) from error
+        from unrelu.model_files import read_model
 
-
-def _format(version: int = 2) -> ArchiveFormat:
-    return storage.ArchiveFormat("unrelu.RectifiedGaussian", version)
-
-
-def read_header(path: FilePath) -> dict[str, Any]:
-    """The facts a model file states about itself: format, versions, features and ``details``.
-
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.unrelu"
-    >>> RectifiedGaussian([1.0], [[2.0]], feature_names=["As"]).save(path)
-    >>> read_header(path)["feature_names"]
-    ['As']
-    """
-    return _format().header(path)
-
-
-def generator(random_state: RandomState) -> np.random.Generator:
-    """The generator a ``random_state`` stands for; a generator handed in is used, and moves on.
-
-    >>> bool(generator(3).random() == np.random.default_rng(3).random())
-    True
-    """
-    try:
-        if isinstance(random_state, np.random.RandomState):
-            return np.random.default_rng(random_state.randint(2**31 - 1, size=4))  # moves on, too
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError) as error:
-        kinds = "None, an integer of 0 or more, or a NumPy generator"
-        raise InvalidParameterError(f"random_state must be {kinds}, got {random_state!r}.") from error
+        return read_model(path)
 
 
 def _read_only(array: FloatArray) -> FloatArray:

@@ -1,16 +1,18 @@
-"""Parameters of a model, checked: numbers, limits, names, and covariances that are some."""
+"""Parameters of a model, checked: numbers, limits, names, covariances that are some; and seeds."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidParameterError
+
+RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 
 _TOLERANCE = 1e-8  # on the correlation scale, where rounding is about 1e-16 times the number of features
 
@@ -102,3 +104,18 @@ def require_semidefinite(r: FloatArray) -> None:
                 "covariance must be positive semidefinite, but its smallest eigenvalue, scaled to a "
                 f"correlation matrix, is {smallest:.3g}. Take the nearest semidefinite one, or from_weights."
             ) from None
+
+
+def generator(random_state: RandomState) -> np.random.Generator:
+    """The generator a ``random_state`` stands for; a generator handed in is used, and moves on.
+
+    >>> bool(generator(3).random() == np.random.default_rng(3).random())
+    True
+    """
+    try:
+        if isinstance(random_state, np.random.RandomState):
+            return np.random.default_rng(random_state.randint(2**31 - 1, size=4))  # moves on, too
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        kinds = "None, an integer of 0 or more, or a NumPy generator"
+        raise InvalidParameterError(f"random_state must be {kinds}, got {random_state!r}.") from error

@@ -11,7 +11,6 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.interpolate import PchipInterpolator
 from scipy.special import boxcox, inv_boxcox
 
 from unrelu.contracts import FloatArray
@@ -186,6 +185,8 @@ class Free:
         return np.asarray(np.interp(np.asarray(y, dtype=np.float64), self.scores, self.values))
 
     def log_slope(self, x: ArrayLike) -> FloatArray:
+        from scipy.interpolate import PchipInterpolator
+
         grid = np.linspace(self.scores[0], self.scores[-1], _SLOPES)
         at, first = np.unique(self.from_latent(grid), return_index=True)
         if len(at) < 2:
@@ -228,3 +229,21 @@ def shape_requests(given: Any, n_features: int, names: Sequence[str] | None = No
                 f" unrelu.shapes, got {item!r}."
             )
     return items
+
+
+def latent_limits(shapes: Shapes, floor: FloatArray, ceiling: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Floors and ceilings of y, infinite where x has none."""
+    low, high = floor.copy(), ceiling.copy()
+    for j, shape in enumerate(shapes):
+        low[j] = float(shape.to_latent(floor[j])) if np.isfinite(floor[j]) else -np.inf
+        high[j] = float(shape.to_latent(ceiling[j])) if np.isfinite(ceiling[j]) else np.inf
+    return low, high
+
+
+def to_latent(shapes: Shapes, x: FloatArray, floor: FloatArray, ceiling: FloatArray) -> FloatArray:
+    """Rows of x as rows of y. What is at a limit or beyond holds exactly the latent limit."""
+    low, high = latent_limits(shapes, floor, ceiling)
+    y = np.empty(x.shape)
+    for j, shape in enumerate(shapes):
+        y[:, j] = np.clip(shape.to_latent(x[:, j]), low[j], high[j])
+    return y

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unrelu.contracts import BoolArray, FloatArray
-from unrelu.distribution import RandomState, RectifiedGaussian, generator
+from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.parameters import RandomState, generator
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import unrelu
-from unrelu.distribution import read_header
+from unrelu.model_files import read_header
 from unrelu.samples import write_table
 
 

@@ -30,7 +30,7 @@ def sample(
     """Draw rows from a model, with exact zeros (floors) where a value falls below its floor."""
     job = Job(rows_output(output, as_json), files=[model])
     from unrelu.cli.inputs import law_in
-    from unrelu.distribution import generator
+    from unrelu.parameters import generator
     from unrelu.samples import write_table
     from unrelu.validation import counted
 

@@ -6,7 +6,8 @@ stored is a record of :mod:`unrelu.storage.kinds`, so that every fitted estimato
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
@@ -17,13 +18,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from unrelu import storage
-from unrelu.contracts import Assumptions, CellLimits, FloatArray, Samples, Step, Watch, unwatched
-from unrelu.distribution import generator
+from unrelu.contracts import Assumptions, BoolArray, CellLimits, FloatArray, Samples, Step, Watch, unwatched
+from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.estimators.shaping import learned_shapes
 from unrelu.limits import Limits, lifts, limits_of, refuse_none
+from unrelu.parameters import generator
 from unrelu.samples import ArraySamples
 from unrelu.samples.blocks import as_floats
+from unrelu.shapes import Shapes, latent_limits
 from unrelu.statistics.screening import ScreeningQuestion
 from unrelu.validation import column_label, counted, listed, row_label
 
@@ -46,11 +50,13 @@ class FloorEstimator(BaseEstimator):
     _has_ceilings: ClassVar[bool] = False  # and columns without a floor
     _takes_sparse: ClassVar[bool] = False
     floor: Any = 0.0
+    shape: Any = "normal"
     ceiling: Any = None
     floor_tolerance: float = 0.0
     random_state: Any = 0
     _found_limits: dict[str, dict[str, float]]  # floors and ceilings that the table itself has told, by column
     _stated_limits: CellLimits | None = None  # that cells of the table stated themselves
+    _shapes: Shapes | None = None  # of the columns, where one is not normal
 
     def watched_by(self, watch: Watch) -> Self:
         """Have ``watch`` called with every :class:`unrelu.contracts.Step` of long work; what it raises ends the work.
@@ -150,15 +156,23 @@ class FloorEstimator(BaseEstimator):
         values = as_floats(self._values(X, reset=reset, smallest=smallest))
         samples = ArraySamples(values, feature_names=self._names())
         if reset:
+            self._shapes = None
             self._find_limits(samples, getattr(X, "dtype", None))
-        for column, (limit, floor) in lifts(self._stated_limits, self._limits(), self._names()).items():
+        limits = self._limits()
+        for column, (limit, floor) in lifts(self._stated_limits, limits, self._names()).items():
             values[values[:, column] <= limit, column] = floor
-        self._screen(samples)
-        return values
+        plain = self._plain_assumptions(limits.floor, limits.ceiling, limits.mirrored)
+        self._screen(samples, plain)
+        if reset:
+            self._shapes = learned_shapes(self.shape, samples, plain, limits, self._names(), self._watch)
+        if self._shapes is None:
+            return values
+        from unrelu.samples.shaped import Shaped
 
-    def _screen(self, samples: Samples) -> None:
+        return Shaped(self._shapes, limits).latent(values)
+
+    def _screen(self, samples: Samples, assumptions: Assumptions) -> None:
         """Raise InvalidDataError for cells that are infinite, huge or below their floor."""
-        assumptions = self._assumptions()
         LocalEngine().collect(samples, ScreeningQuestion(assumptions.lowest)).check(assumptions, self._names())
 
     def _weights(self, sample_weight: ArrayLike, values: NDArray[Any]) -> FloatArray:
@@ -202,12 +216,17 @@ class FloorEstimator(BaseEstimator):
         if not (isinstance(tolerance, Real) and 0.0 <= tolerance < np.inf):
             raise InvalidParameterError(f"floor_tolerance must be a number of 0 or more, got {tolerance!r}.")
         limits = self._limits()
-        mirrored = limits.mirrored
         if not self._has_ceilings:
             refuse_none(limits.floor, self._names())
+        floor, ceiling = limits.floor, limits.ceiling
+        if self._shapes is not None:
+            floor, ceiling = latent_limits(self._shapes, floor, ceiling)
+        return self._plain_assumptions(floor, ceiling, limits.mirrored)
+
+    def _plain_assumptions(self, floor: FloatArray, ceiling: FloatArray, mirrored: BoolArray) -> Assumptions:
         return Assumptions(
-            tuple(np.where(mirrored, -limits.ceiling, limits.floor).tolist()),
-            floor_tolerance=float(tolerance),
+            tuple(np.where(mirrored, -ceiling, floor).tolist()),
+            floor_tolerance=float(self.floor_tolerance),
             mirrored=tuple(mirrored.tolist()) if mirrored.any() else (),
         )
 
@@ -256,16 +275,44 @@ class FloorEstimator(BaseEstimator):
         }
 
     def _turned(self, samples: Samples, reset: bool, stored_as: Any = None) -> Samples:
-        """The rows with columns that have a ceiling upside down."""
+        """The rows with columns that have a ceiling upside down, and those with a shape as latent values."""
         if reset:
+            self._shapes = None
             self._find_limits(samples, stored_as)
         limits = self._limits()
         mirrored, lifted = limits.mirrored, lifts(getattr(samples, "limits", None), limits, self._names())
-        if not (mirrored.any() or lifted):
-            return samples
-        from unrelu.samples.turned import TurnedSamples
+        if mirrored.any() or lifted:
+            from unrelu.samples.turned import TurnedSamples
 
-        return TurnedSamples(samples, mirrored, lifted)
+            samples = TurnedSamples(samples, mirrored, lifted)
+        plain = self._plain_assumptions(limits.floor, limits.ceiling, mirrored)
+        if reset:
+            self._shapes = learned_shapes(self.shape, samples, plain, limits, self._names(), self._watch)
+        if self._shapes is None:
+            return samples
+        from unrelu.samples.shaped import Shaped, ShapedSamples
+
+        return ShapedSamples(samples, plain, Shaped(self._shapes, limits))
+
+    def _in_user_units(self, law: RectifiedGaussian) -> RectifiedGaussian:
+        """A law that was learned of latent values, some of them upside down, as the user knows it."""
+        upright, limits = law.reflected(self._sign < 0.0), self._limits()
+        return upright if self._shapes is None else upright.shaped(self._shapes, limits.floor, limits.ceiling)
+
+    def _told(self, report: Any) -> Any:
+        """A report with the limits in the user's units."""
+        if self._shapes is None:
+            return report
+        limits = self._limits()
+        return replace(report, **self._plain_assumptions(limits.floor, limits.ceiling, limits.mirrored).limits)
+
+    def _log_densities(self, X: Any, density: Callable[[NDArray[Any]], FloatArray]) -> FloatArray:
+        """Of every row, in the user's units, from the density of latent rows."""
+        from unrelu.posterior.scored_rows import scored_rows
+
+        samples = self._rows(X, reset=False, smallest=1)
+        found = scored_rows(samples, density, self._assumptions(), self._watch)
+        return found if self._shapes is None else found + samples.log_slopes()  # type: ignore[attr-defined]
 
     @property
     def _sign(self) -> FloatArray:

@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import TransformerMixin
 
 from unrelu.contracts import BoolArray, FloatArray, Samples
-from unrelu.distribution import RectifiedGaussian, generator
+from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.estimators.matrix import ReLUMatrixRecovery
+from unrelu.parameters import generator
 from unrelu.recovery.latent.contracts import LatentMethod, LatentReport, LatentResult, LatentRows, Layer
 from unrelu.recovery.latent.methods import latent_method
 from unrelu.recovery.latent.priors import Prior

@@ -12,16 +12,18 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import Assumptions, FloatArray, LearningReport, Samples
-from unrelu.distribution import RandomState, RectifiedGaussian
+from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
+from unrelu.estimators.shaping import refuse_to_learn_by_parts
 from unrelu.evidence import RecordedEvidence, SampleEvidence
 from unrelu.learning import Learned
 from unrelu.methods import Method, method_named
+from unrelu.parameters import RandomState
 from unrelu.posterior.row_scores import RowScores
-from unrelu.posterior.scored_rows import scored_rows
 from unrelu.samples.groups import GroupedSamples, LongBlocks, split_groups
+from unrelu.shapes import Shapes
 from unrelu.standard_errors import intervals, jackknifed
 from unrelu.statistics.grouped_moments import GroupedMoments, GroupedMomentsQuestion, whole_of
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
@@ -45,6 +47,10 @@ class RectifiedGaussianLearner(FloorEstimator):
         Upper limits, the mirror image of floors. A column has a floor or a ceiling: one with a ceiling has no floor.
     nonnegative_bias : bool, default=False
         Assume every bias at or above its floor, as Wu et al. 2019 and Bulusu et al. 2022 do.
+    shape : str, object of :mod:`unrelu.shapes`, one per column, or dict by name, default="normal"
+        What becomes of the normal y before it is cut off: "normal" (x = y), "log" (x = exp(y)), "power" (Box and Cox's,
+        its exponent learned), "free" (any increasing function), "auto" (the simplest that the column does not reject).
+        Bias, norms and covariance are then those of the latent y; floor, ceiling and samples stay in your units.
     n_components : int or None, default=None
         Number k of latent inputs: the covariance W W' then has rank at most k.
     floor_tolerance : float, default=0.0
@@ -66,7 +72,8 @@ class RectifiedGaussianLearner(FloorEstimator):
         Standard errors (``report_.stderr`` says which); those of the correlations are before the assembly into one
         semidefinite matrix.
     distribution_ : RectifiedGaussian
-        The learned model: sample from it, save it.
+        The learned model: sample from it, save it; ``distribution_.column_summary()`` speaks in your units.
+    shapes_ : tuple of shapes, or None where all are normal
     report_ : LearningReport
         How the learning went.
     row_weights_ : array
@@ -102,6 +109,7 @@ class RectifiedGaussianLearner(FloorEstimator):
         *,
         floor: Any = 0.0,
         ceiling: Any = None,
+        shape: Any = "normal",
         nonnegative_bias: bool = False,
         n_components: int | None = None,
         floor_tolerance: float = 0.0,
@@ -111,6 +119,7 @@ class RectifiedGaussianLearner(FloorEstimator):
         self.method = method
         self.floor = floor
         self.ceiling = ceiling
+        self.shape = shape
         self.nonnegative_bias = nonnegative_bias
         self.n_components = n_components
         self.floor_tolerance = floor_tolerance
@@ -167,6 +176,8 @@ class RectifiedGaussianLearner(FloorEstimator):
                 "floor='min' and ceiling='max' need all rows at once: use fit, or give numbers."
             )
         samples = self._labelled_rows(X, sample_weight, groups, reset=before is None, smallest=1)
+        if before is None:
+            refuse_to_learn_by_parts(self.shape, self.n_features_in_, self._names())
         assumptions = self._assumptions()
         plain = self._question(assumptions)
         seen = 0 if before is None else before.n_rows
@@ -248,7 +259,12 @@ class RectifiedGaussianLearner(FloorEstimator):
 
     @property
     def distribution_(self) -> RectifiedGaussian:
-        return self._result().distribution.reflected(self._sign < 0.0)
+        return self._in_user_units(self._result().distribution)
+
+    @property
+    def shapes_(self) -> Shapes | None:
+        self._result()
+        return self._shapes
 
     @property
     def floor_(self) -> FloatArray:
@@ -262,7 +278,8 @@ class RectifiedGaussianLearner(FloorEstimator):
 
     @property
     def report_(self) -> LearningReport:
-        return self._result().report
+        report: LearningReport = self._told(self._result().report)
+        return report
 
     @property
     def bias_(self) -> FloatArray:
@@ -339,8 +356,7 @@ class RectifiedGaussianLearner(FloorEstimator):
         NaN cells are integrated over. A column that is constant in the model adds 0, or -10,000 where a cell differs.
         """
         model = RowScores.of(self._result().distribution, float(self.floor_tolerance))
-        samples = self._rows(X, reset=False, smallest=1)
-        return scored_rows(samples, model.table_log_density, self._assumptions(), self._watch)
+        return self._log_densities(X, model.table_log_density)
 
     def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
         """Mean log density of the rows.
@@ -365,7 +381,7 @@ class RectifiedGaussianLearner(FloorEstimator):
         learner.n_features_in_ = self.n_features_in_
         if self._names() is not None:
             learner.feature_names_in_ = self.feature_names_in_
-        learner._found_limits = self._found_limits
+        learner._found_limits, learner._shapes = self._found_limits, self._shapes
         learner._record, learner._learned = record, None
         return learner
 
@@ -374,7 +390,7 @@ class RectifiedGaussianLearner(FloorEstimator):
         if self.n_features_in_ != other.n_features_in_:
             return  # their records will say so
         same = self._assumptions() == other._assumptions()
-        same = same and self.stderr == other.stderr
+        same = same and self.stderr == other.stderr and self._shapes == other._shapes
         if not same or method_named(self.method) != method_named(other.method):
             raise InvalidParameterError(f"Cannot merge learners with different parameters: {self} and {other}.")
         names, others = (list(getattr(each, "feature_names_in_", ())) for each in (self, other))

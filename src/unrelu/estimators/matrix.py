@@ -54,6 +54,9 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     floor : float or one per column, default=0.0
         Values at the floor are cut off there; values below it are an error. NaN means not observed. Sparse tables need
         a floor of 0.
+    shape : str, object of :mod:`unrelu.shapes`, one per column, or dict by name, default="normal"
+        What becomes of T before it is cut off, as for :class:`unrelu.RectifiedGaussianLearner`. C, A and b are then of
+        latent values; :meth:`hidden` gives your units. Not for sparse tables.
     floor_tolerance : float, default=0.0
         Noise after the floor: values within it of the floor, above or below, count as floored.
     tol : float, default=1e-12
@@ -126,6 +129,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         gauge: str = "centered",
         *,
         floor: ArrayLike = 0.0,
+        shape: Any = "normal",
         floor_tolerance: float = 0.0,
         tol: float = 1e-12,
         max_iter: int = 500,
@@ -136,6 +140,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         self.method = method
         self.gauge = gauge
         self.floor = floor
+        self.shape = shape
         self.floor_tolerance = floor_tolerance
         self.tol = tol
         self.max_iter = max_iter
@@ -193,6 +198,9 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
 
     def _sparse_cells(self, X: Any) -> SparseCells:
         table = scipy.sparse.csr_array(X)
+        if not (isinstance(self.shape, str) and self.shape == "normal"):
+            raise InvalidParameterError("shape= goes with dense tables: pass X.toarray().")
+        self._shapes = None
         assumptions = self._assumptions()
         if any(assumptions.floor):
             raise InvalidParameterError(
@@ -332,7 +340,11 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         >>> bool(np.abs(recovery.hidden() - T).max() < 1e-8)
         True
         """
-        return self._hidden_of(self.latent_ if X is None else self.transform(X))
+        hidden = self._hidden_of(self.latent_ if X is None else self.transform(X))
+        if self._shapes is not None:
+            for j, shape in enumerate(self._shapes):
+                hidden[:, j] = shape.from_latent(hidden[:, j])
+        return hidden
 
     def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002
         """Share of the variance of X about its column means that the model explains."""

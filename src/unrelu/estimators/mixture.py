@@ -16,11 +16,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import FloatArray, MixtureReport, Samples
-from unrelu.distribution import RandomState, RectifiedGaussian, generator
+from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.evidence import SampleEvidence
+from unrelu.parameters import RandomState, generator
 from unrelu.posterior.scored_rows import scored_rows
 from unrelu.robust.clustering import fit_mixture
 from unrelu.robust.clusters import FittedMixture
@@ -102,6 +103,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         max_iter: int = 300,
         floor: Any = 0.0,
         ceiling: Any = None,
+        shape: Any = "normal",
         floor_tolerance: float = 0.0,
         random_state: Any = 0,
     ) -> None:
@@ -110,6 +112,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         self.max_iter = max_iter
         self.floor = floor
         self.ceiling = ceiling
+        self.shape = shape
         self.floor_tolerance = floor_tolerance
         self.random_state = random_state
 
@@ -134,7 +137,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         counts = (self.n_components, self.n_init, seed, self.max_iter)
         fitted = fit_mixture(evidence, assumptions, *counts, self._watch)
         laws = fitted.distributions(assumptions.floor, samples.feature_names)
-        self.distributions_ = tuple(law.reflected(self._sign < 0.0) for law in laws)
+        self.distributions_ = tuple(self._in_user_units(law) for law in laws)
         self._fitted = fitted
         if not self.converged_:
             warnings.warn(
@@ -175,7 +178,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
 
         NaN cells are integrated over.
         """
-        return self._asked(X, self._result().log_density)
+        return self._log_densities(X, self._result().log_density)
 
     def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
         """Mean log density of the rows."""

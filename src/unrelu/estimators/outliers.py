@@ -100,6 +100,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         false_alarm_rate: float = 0.01,
         floor: Any = 0.0,
         ceiling: Any = None,
+        shape: Any = "normal",
         floor_tolerance: float = 0.0,
         random_state: Any = 0,
     ) -> None:
@@ -108,6 +109,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         self.false_alarm_rate = false_alarm_rate
         self.floor = floor
         self.ceiling = ceiling
+        self.shape = shape
         self.floor_tolerance = floor_tolerance
         self.random_state = random_state
 
@@ -126,7 +128,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         learned = method_named(self.method).learn(evidence, self._assumptions(), seed, self._watch)
         self._watch(Step("Simulating rows of the model"))
         scores = OutlierScores.of(learned, float(self.floor_tolerance), seed)
-        self._distribution, self._report = learned.distribution.reflected(self._sign < 0.0), learned.report
+        self._distribution, self._report = self._in_user_units(learned.distribution), self._told(learned.report)
         self._row_weights = getattr(learned, "row_weights", None)
         if share is None:
             self.offset_ = score_threshold(scores, float(self.false_alarm_rate))
@@ -161,6 +163,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
             false_alarm_rate=false_alarm_rate,
             floor=distribution.floor,
             ceiling=distribution.ceiling,
+            shape="normal" if distribution.shapes is None else distribution.shapes,
             floor_tolerance=floor_tolerance,
             random_state=random_state,
         )
@@ -170,7 +173,8 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         self.n_features_in_ = model.n_features
         if model.feature_names is not None:
             self.feature_names_in_ = np.array(model.feature_names, dtype=object)
-        upright = model.reflected(self._sign < 0.0)
+        self._shapes = model.shapes
+        upright = model.latent.reflected(self._sign < 0.0)
         scores = OutlierScores.of_model(upright, self._assumptions().floor_tolerance, self._seed())
         self.offset_ = score_threshold(scores, float(self.false_alarm_rate))
         self._distribution, self._report, self._row_weights = model, None, None

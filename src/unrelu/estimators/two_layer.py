@@ -15,11 +15,12 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import BoolArray, FloatArray
-from unrelu.distribution import RandomState, RectifiedGaussian
+from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import Table
 from unrelu.estimators.peeling import OutputReader, checked_width
 from unrelu.methods import Method, method_named
+from unrelu.parameters import RandomState
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.layers.peeled import Peeled
 from unrelu.recovery.layers.subspace import ROUNDING

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from unrelu.storage.archives import ArchiveFormat, damaged, foreign_arrays, stated_format, stated_header
     from unrelu.storage.files import FilePath, atomic_write
-    from unrelu.storage.records import Unsaved, load, read, write
+    from unrelu.storage.records import Unsaved, load, packed, read, unpacked, write
 
 __all__ = [
     "ArchiveFormat",
@@ -24,9 +24,11 @@ __all__ = [
     "damaged",
     "foreign_arrays",
     "load",
+    "packed",
     "read",
     "stated_format",
     "stated_header",
+    "unpacked",
     "write",
 ]
 
@@ -35,7 +37,7 @@ _HOME = {
         ("ArchiveFormat", "damaged", "foreign_arrays", "stated_format", "stated_header"), "unrelu.storage.archives"
     ),
     **dict.fromkeys(("FilePath", "atomic_write"), "unrelu.storage.files"),
-    **dict.fromkeys(("Unsaved", "load", "read", "write"), "unrelu.storage.records"),
+    **dict.fromkeys(("Unsaved", "load", "packed", "read", "unpacked", "write"), "unrelu.storage.records"),
 }
 
 

@@ -30,6 +30,11 @@ KINDS = {
         "distribution", bias="d", covariance="dd", floor="d?", ceiling="~d?", scoring_covariance="~dd"
     ),
     "Assumptions": _kind("contracts"),
+    "Normal": _kind("shapes"),
+    "Log": _kind("shapes"),
+    "Power": _kind("shapes"),
+    "Free": _kind("shapes", values="n", scores="n"),
+    "Seen": _kind("shapes"),
     # records of the rows
     "PairMoments": _kind(
         "statistics.pair_moments", "record",

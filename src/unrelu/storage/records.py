@@ -39,7 +39,7 @@ class Unsaved:
 def write(path: FilePath, value: Any, details: Mapping[str, Any] | None = None) -> None:
     """Write a record or a fitted estimator to ``path``; ``details`` are facts for the file's header."""
     arrays: Arrays = {}
-    content = _packed(value, "", arrays)
+    content = packed(value, "", arrays)
     facts = {"content": content, "details": dict(details or {})}
     _format(type(value).__name__).write(path, facts, **arrays)
 
@@ -49,7 +49,7 @@ def read(path: FilePath, kind: type[T]) -> T:
     archive = _format(kind.__name__)
     header, arrays = archive.header(path), archive.every_array(path)
     try:
-        value = _unpacked(header["content"], arrays)
+        value = unpacked(header["content"], arrays)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         why = f"its header lacks {error}" if isinstance(error, KeyError) else error
         raise damaged(path, why) from error
@@ -87,7 +87,7 @@ def _class(name: str) -> Any:
 # --- to an archive --------------------------------------------------------------------------------
 
 
-def _packed(value: Any, name: str, arrays: Arrays) -> Any:
+def packed(value: Any, name: str, arrays: Arrays) -> Any:
     """The value as JSON holds it; arrays go to ``arrays`` under ``name``."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -99,7 +99,7 @@ def _packed(value: Any, name: str, arrays: Arrays) -> Any:
     if isinstance(value, Mapping):
         return {"map": _packed_fields(value, name, arrays)}
     if isinstance(value, list | tuple | np.ndarray):
-        items = [_packed(item, f"{name}.{i}", arrays) for i, item in enumerate(value)]
+        items = [packed(item, f"{name}.{i}", arrays) for i, item in enumerate(value)]
         return {"tuple": items} if isinstance(value, tuple) else items
     kind = type(value).__name__
     if kind not in KINDS or type(value).__module__ != KINDS[kind].module:
@@ -114,7 +114,7 @@ def _packed(value: Any, name: str, arrays: Arrays) -> Any:
 
 def _packed_fields(values: Mapping[str, Any], name: str, arrays: Arrays) -> dict[str, Any]:
     prefix = f"{name}." if name else ""
-    return {key: _packed(item, f"{prefix}{key}", arrays) for key, item in values.items()}
+    return {key: packed(item, f"{prefix}{key}", arrays) for key, item in values.items()}
 
 
 def _packed_parameter(value: Any, name: str, arrays: Arrays) -> Any:
@@ -122,11 +122,11 @@ def _packed_parameter(value: Any, name: str, arrays: Arrays) -> Any:
         value = np.asarray(value)
     own: Arrays = {}
     try:
-        packed = _packed(value, name, own)
+        node = packed(value, name, own)
     except InvalidParameterError:
         return {"unsaved": repr(value)}
     arrays.update(own)
-    return packed
+    return node
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:
@@ -137,15 +137,16 @@ def _parameters(estimator: Any) -> dict[str, Any]:
 # --- from an archive ------------------------------------------------------------------------------
 
 
-def _unpacked(node: Any, arrays: Arrays) -> Any:
+def unpacked(node: Any, arrays: Arrays) -> Any:
+    """What :func:`packed` made JSON and arrays of."""
     if isinstance(node, list):
-        return [_unpacked(item, arrays) for item in node]
+        return [unpacked(item, arrays) for item in node]
     if not isinstance(node, dict):
         return node
     if "array" in node:
         return arrays[node["array"]]
     if "tuple" in node:
-        return tuple(_unpacked(item, arrays) for item in node["tuple"])
+        return tuple(unpacked(item, arrays) for item in node["tuple"])
     if "map" in node:
         return _unpacked_fields(node["map"], arrays)
     if "unsaved" in node:
@@ -160,7 +161,7 @@ def _unpacked(node: Any, arrays: Arrays) -> Any:
 
 
 def _unpacked_fields(nodes: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
-    return {key: _unpacked(item, arrays) for key, item in nodes.items()}
+    return {key: unpacked(item, arrays) for key, item in nodes.items()}
 
 
 def _record(name: str, values: dict[str, Any]) -> Any:

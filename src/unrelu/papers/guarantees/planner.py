@@ -18,11 +18,12 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from unrelu.distribution import RandomState, RectifiedGaussian, generator
+from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidParameterError
 from unrelu.papers.guarantees.checks import between_0_and_1, number, samples, whole
 from unrelu.papers.guarantees.error_law import SquaredError
 from unrelu.papers.guarantees.influence import Columns, DrawnRows, Pairs
+from unrelu.parameters import RandomState, generator
 from unrelu.validation import column_label
 
 _DRAWS = 1000  # rows drawn: their 1000 x 1000 products take 8 MB, and the answer is sure to about one per cent

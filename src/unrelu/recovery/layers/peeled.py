@@ -10,8 +10,9 @@ import numpy as np
 
 from unrelu import storage
 from unrelu.contracts import BoolArray, FloatArray
-from unrelu.distribution import RandomState, RectifiedGaussian
+from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidDataError
+from unrelu.parameters import RandomState
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.matrix.contracts import MatrixReport
 

@@ -1,0 +1,43 @@
+"""Shapes of columns, for every estimator: learned from one look at the rows, in the user's units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from unrelu.contracts import Assumptions, Samples, Watch
+from unrelu.engines.local import LocalEngine
+from unrelu.errors import InvalidParameterError
+from unrelu.limits import Limits
+from unrelu.shapes import Shapes, shape_requests
+
+
+def learned_shapes(
+    shape: Any, samples: Samples, plain: Assumptions, limits: Limits, names: Sequence[str] | None, watch: Watch
+) -> Shapes | None:
+    """The columns' shapes as asked for; None where all are normal. ``plain``: the assumptions in the user's units."""
+    if isinstance(shape, str) and shape == "normal":
+        return None
+    requests = shape_requests(shape, samples.n_features, names)
+    if all(request == "normal" for request in requests):
+        return None
+    if plain.floor_tolerance:
+        raise InvalidParameterError(
+            "floor_tolerance goes with shape='normal' alone: set values within it of the floor to the floor."
+        )
+    from unrelu.marginals.shape_fitting import fit_shapes
+    from unrelu.samples.shaped import ShapedSamples
+    from unrelu.statistics.margins import MarginsQuestion
+
+    engine = LocalEngine(watch, "Looking at the columns' shapes")
+    margins = engine.collect(ShapedSamples(samples, plain), MarginsQuestion())
+    return fit_shapes(requests, margins, limits, names)
+
+
+def refuse_to_learn_by_parts(shape: Any, n_features: int, names: Sequence[str] | None) -> None:
+    """Raise InvalidParameterError where a shape takes all rows at once."""
+    for request in shape_requests(shape, n_features, names):
+        if isinstance(request, str) and request not in ("normal", "log"):
+            raise InvalidParameterError(
+                f"shape={request!r} needs all rows at once: use fit, or give the shapes of a fitted learner, shapes_."
+            )

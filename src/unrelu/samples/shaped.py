@@ -1,0 +1,84 @@
+"""Rows of latent values: every column by its shape, after its cells were screened in the user's units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.contracts import Assumptions, Block, FloatArray, Samples
+from unrelu.limits import Limits
+from unrelu.samples.groups import OfSamples
+from unrelu.shapes import Shapes, latent_limits, to_latent
+from unrelu.statistics.screening import survey
+from unrelu.statistics.tiles import least_allowed, seen_above
+
+
+@dataclass(frozen=True, eq=False)
+class Shaped:
+    """Shapes of the columns, and their limits in the user's units."""
+
+    shapes: Shapes
+    limits: Limits
+
+    @property
+    def latent_limits(self) -> tuple[FloatArray, FloatArray]:
+        return latent_limits(self.shapes, self.limits.floor, self.limits.ceiling)
+
+    def latent(self, x: NDArray[np.floating[Any]]) -> FloatArray:
+        """Rows of latent values; a cell at its limit or beyond, up to rounding, holds the latent limit."""
+        floor, ceiling = self.limits.floor, self.limits.ceiling
+        low, high = self.latent_limits
+        y = to_latent(self.shapes, x.astype(np.float64), floor, ceiling)
+        y = np.where(x <= seen_above(floor, x), low, y)
+        return np.where(x >= -seen_above(-ceiling, x), high, y)
+
+    def log_slopes(self, x: NDArray[np.floating[Any]]) -> FloatArray:
+        """Per row, the sum of log dy/dx over the cells between their limits."""
+        floor, ceiling = self.limits.floor, self.limits.ceiling
+        total = np.zeros(len(x))
+        between = (x > seen_above(floor, x)) & (x < -seen_above(-ceiling, x))
+        for j, shape in enumerate(self.shapes):
+            at = between[:, j]
+            total[at] += shape.log_slope(x[at, j])
+        return total
+
+
+class ShapedSamples(OfSamples):
+    """The rows of ``samples``, whose columns with a ceiling are upside down, as latent values, still upside down.
+
+    ``assumptions`` are in the user's units: cells beyond a limit, infinite or huge, are refused there. Without
+    ``shaped`` the rows are the user's own, upright.
+    """
+
+    def __init__(self, samples: Samples, assumptions: Assumptions, shaped: Shaped | None = None) -> None:
+        super().__init__(samples)
+        self._assumptions, self._shaped = assumptions, shaped
+        self._sign = np.where(assumptions.mirrored or [False] * samples.n_features, -1.0, 1.0)
+
+    def log_slopes(self) -> FloatArray:
+        """One number per row: what its log density gains in the user's units."""
+        assert self._shaped is not None
+        rows = ShapedSamples(self._samples, self._assumptions)
+        return np.concatenate([self._shaped.log_slopes(block.values) for block in rows.blocks()])
+
+    def blocks(self) -> Iterator[Block]:
+        lowest, upright = np.array(self._assumptions.lowest), (self._sign > 0.0).all()
+        for block in self._samples.blocks():
+            present = block if block.weights is None or block.weights.all() else _without_absent(block)
+            survey(present, least_allowed(lowest, present.values)).screening.check(
+                self._assumptions, self.feature_names
+            )
+            x = present.values if upright else present.values * self._sign.astype(present.values.dtype)
+            if self._shaped is not None:
+                x = self._shaped.latent(x) if upright else self._shaped.latent(x) * self._sign
+            yield replace(block, values=x)
+
+
+def _without_absent(block: Block) -> Block:
+    """Rows of weight 0 are as good as absent: their values are shown as missing."""
+    assert block.weights is not None
+    return replace(block, values=np.where(block.weights[:, None] > 0.0, block.values, np.nan))
