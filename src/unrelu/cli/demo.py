@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -62,6 +63,7 @@ class _Comparison:
 
 def _learned(seed: int, watch: Watch) -> tuple[HiddenLayer, HiddenLayer, _Comparison]:
     from unrelu.contracts import Step
+    from unrelu.errors import DoubtfulTableWarning
 
     watch(Step("Training a network on images of digits"))
     from unrelu.cli.digits import trained_layer
@@ -69,7 +71,9 @@ def _learned(seed: int, watch: Watch) -> tuple[HiddenLayer, HiddenLayer, _Compar
     layer = trained_layer(seed=seed)
     kept = layer.learnable()
     watch(Step("Learning its hidden layer (the first run also compiles)"))
-    learned = _compare(kept, seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DoubtfulTableWarning)  # the text below tells of them in one line
+        learned = _compare(kept, seed)
     watch(Step("Drawing"))
     return layer, kept, learned
 
@@ -123,6 +127,7 @@ def _facts(layer: HiddenLayer, kept: HiddenLayer, learned: _Comparison) -> dict[
         "training_accuracy": layer.accuracy,
         "share_floored": float((kept.pre_activations <= 0.0).mean()),
         "mean_absolute_skewness": mean_absolute_skewness(kept.pre_activations),
+        "units_in_doubt": len({column for doubt in learned.learner.report_.doubts for column in doubt.columns}),
         "errors": {name: asdict(error) for name, error in learned.errors.items()},
         "seconds": {name: round(value, 6) for name, value in learned.seconds.items()},
     }
@@ -142,4 +147,5 @@ def _shown(facts: dict[str, Any], learned: _Comparison) -> list[Any]:
         "Errors of mean and std are in units of each unit's true standard deviation.",
         f"The pre-activations are not exactly normal (mean absolute skewness {facts['mean_absolute_skewness']:.2f});",
         "the last line shows what as many exactly normal rows would give.",
+        *([f"unrelu fit would warn of it ({facts['units_in_doubt']} units)."] if facts["units_in_doubt"] else []),
     ]
