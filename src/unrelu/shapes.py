@@ -247,6 +247,11 @@ def latent_limits(shapes: Shapes, floor: FloatArray, ceiling: FloatArray) -> tup
     return low, high
 
 
+def from_latent(shapes: Shapes, y: FloatArray) -> FloatArray:
+    """Rows of y as rows of f(y), not cut off."""
+    return np.column_stack([shape.from_latent(y[:, j]) for j, shape in enumerate(shapes)])
+
+
 def to_latent(shapes: Shapes, x: FloatArray, floor: FloatArray, ceiling: FloatArray) -> FloatArray:
     """Rows of x as rows of y. What is at a limit or beyond holds exactly the latent limit."""
     low, high = latent_limits(shapes, floor, ceiling)

@@ -108,6 +108,9 @@ def _hidden_blocks(recovery: ReLUMatrixRecovery) -> Iterator[FloatArray]:
     """T in blocks of rows: that of a sparse table may not fit in memory."""
     from unrelu.samples import rows_per_block
 
+    if recovery.shapes_ is not None:  # its table was in memory
+        yield recovery.hidden()
+        return
     latent, components, bias = recovery.latent_, recovery.components_, recovery.bias_
     size = rows_per_block(len(latent), len(bias))
     for first in range(0, len(latent), size):

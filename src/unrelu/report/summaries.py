@@ -88,14 +88,11 @@ def column_summaries(
 def shape_words(shape: Shape) -> str:
     """A shape's name, and the exponent of a power.
 
-    >>> from unrelu.shapes import Power
-    >>> shape_words(Power(0.3333)), shape_words(Power(0.3333, exponent_stderr=0.02))
-    ('power 0.33', 'power 0.33 ± 0.02')
+    >>> from unrelu.shapes import Log, Power
+    >>> shape_words(Log()), shape_words(Power(0.3333))
+    ('log', 'power 0.33')
     """
-    if not isinstance(shape, Power):
-        return shape.kind
-    error = f" ± {shape.exponent_stderr:.1g}" if np.isfinite(shape.exponent_stderr) else ""
-    return f"power {shape.exponent:.2f}{error}"
+    return f"power {shape.exponent:.2f}" if isinstance(shape, Power) else shape.kind
 
 
 def shape_facts(model: RectifiedGaussian) -> dict[str, Any]:

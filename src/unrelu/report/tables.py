@@ -66,7 +66,9 @@ def shape_tables(model: RectifiedGaussian, most: int = _MOST_COLUMNS) -> list[Ta
     found = list(zip(labels(model), model.shapes, model.column_summary(), strict=True))
     for name, shape, column in found[:most]:
         numbers = (f"{column[quartile]:.4g}" for quartile in quartiles)
-        table.add_row(Text(name), shape_words(shape), f"{column['share_floored']:.1%}", *numbers)
+        error = getattr(shape, "exponent_stderr", math.nan)
+        words = shape_words(shape) + (f" ± {error:.1g}" if math.isfinite(error) else "")
+        table.add_row(Text(name), words, f"{column['share_floored']:.1%}", *numbers)
     if len(found) > most:
         table.add_row(Text(f"... and {len(found) - most:,} more"))
     return [table]
