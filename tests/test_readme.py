@@ -1,4 +1,4 @@
-"""Every example in the README runs as printed."""
+"""Every example in the README, and in pages of docs/ that have some, runs as printed."""
 
 import re
 import shlex
@@ -12,8 +12,9 @@ from unrelu.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-CONSOLE = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+PAGES = README + (ROOT / "docs" / "shapes.md").read_text()
+PYTHON = re.findall(r"```python\n(.*?)```", PAGES, re.DOTALL)
+CONSOLE = re.findall(r"```console\n(.*?)```", PAGES, re.DOTALL)
 
 
 @pytest.mark.parametrize("code", PYTHON, ids=range(len(PYTHON)))

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unrelu import methods, metrics, papers, recovery, samples, synthetic
+    from unrelu import methods, metrics, papers, recovery, samples, shapes, synthetic
     from unrelu._version import __version__
     from unrelu.distribution import RectifiedGaussian
     from unrelu.estimators import (
@@ -49,6 +49,7 @@ __all__ = [
     "recover_latent",
     "recovery",
     "samples",
+    "shapes",
     "synthetic",
 ]
 
@@ -68,9 +69,10 @@ _HOME = {
     "recall": "unrelu.estimators",
     "recover_latent": "unrelu.estimators",
 }
+_ROOMS = ("methods", "metrics", "papers", "recovery", "samples", "shapes", "synthetic")
 _MODULES = {
     "guarantees": "unrelu.papers.guarantees",
-    **{name: f"unrelu.{name}" for name in ("methods", "metrics", "papers", "recovery", "samples", "synthetic")},
+    **{name: f"unrelu.{name}" for name in _ROOMS},
 }
 
 

@@ -174,27 +174,27 @@ class RectifiedGaussian:
         return x if self.shapes is None else to_latent(self.shapes, x, self.floor, self.ceiling)
 
     def column_summary(self) -> list[dict[str, Any]]:
-        """Per column, in the user's units: share floored, mean, quartiles and median of x, and the shape's name.
+        """Per column, in the user's units, of what :meth:`sample` draws: share floored, mean, quartiles; the shape.
 
-        >>> RectifiedGaussian([0.0], [[1.0]]).column_summary()[0]["mean"]  # 1 / sqrt(2 pi)
+        >>> round(RectifiedGaussian([0.0], [[1.0]]).column_summary()[0]["mean"], 4)  # 1 / sqrt(2 pi)
         0.3989
         """
-        u = (np.arange(_SUMMARY_POINTS) + 0.5) / _SUMMARY_POINTS
-        y = np.clip(self.bias + self.row_norms * ndtri(u)[:, None], self.latent.floor, self.latent.ceiling)
-        x, names = self._from_latent(y, as_seen=False), self.feature_names
-        quartiles = np.quantile(x, [0.25, 0.5, 0.75], axis=0)
-        return [
-            {
-                "column": str(j) if names is None else names[j],
-                "shape": "normal" if self.shapes is None else self.shapes[j].kind,
-                "share_floored": float(np.mean((x[:, j] <= self.floor[j]) | (x[:, j] >= self.ceiling[j]))),
-                "mean": round(float(x[:, j].mean()), 4),
-                "lower_quartile": float(quartiles[0, j]),
-                "median": float(quartiles[1, j]),
-                "upper_quartile": float(quartiles[2, j]),
-            }
-            for j in range(self.n_features)
-        ]
+        z, found = ndtri((np.arange(_SUMMARY_POINTS) + 0.5) / _SUMMARY_POINTS)[:, None], []
+        for j in range(self.n_features):
+            one = self if self.n_features == 1 else self.marginal(j)
+            y = np.clip(one.bias + one.row_norms * z, one.latent.floor, one.latent.ceiling)
+            x = one._from_latent(y, as_seen=True)
+            quartiles = np.quantile(x, [0.25, 0.5, 0.75])
+            found.append(
+                {
+                    "column": str(j) if self.feature_names is None else self.feature_names[j],
+                    "shape": "normal" if self.shapes is None else self.shapes[j].kind,
+                    "share_floored": float(np.mean((x <= one.floor) | (x >= one.ceiling))),
+                    "mean": float(x.mean()),
+                    **dict(zip(("lower_quartile", "median", "upper_quartile"), quartiles.tolist(), strict=True)),
+                }
+            )
+        return found
 
     def _from_latent(self, y: FloatArray, as_seen: bool) -> FloatArray:
         """Latent rows, cut off, in the user's units: a cell at its latent limit holds exactly its limit."""
@@ -204,7 +204,8 @@ class RectifiedGaussian:
         for j, shape in enumerate(self.shapes):
             floored, full = y[:, j] <= low[j], y[:, j] >= high[j]
             x = shape.from_latent(y[:, j])
-            y[:, j] = np.clip(shape.seen.fitted(x) if as_seen else x, self.floor[j], self.ceiling[j])
+            limits = self.floor[j], self.ceiling[j]
+            y[:, j] = np.clip(shape.seen.fitted(x, *limits) if as_seen else x, *limits)
             y[floored, j], y[full, j] = self.floor[j], self.ceiling[j]
         return y
 

@@ -81,7 +81,7 @@ class NothingFlooredWarning(DoubtfulTableWarning):
 
 
 class SkewedColumnsWarning(DoubtfulTableWarning):
-    """Values above the floor are not the upper part of a normal: take logarithms or roots first."""
+    """Values above the floor are not the upper part of a normal, or not of the column's shape: take another shape."""
 
 
 class TiedValuesWarning(DoubtfulTableWarning):
@@ -130,6 +130,10 @@ class WeakRowsWarning(UnreluWarning):
 
 class RankDeficientWarning(UnreluWarning):
     """The table has a lower rank than asked for: some components are zero."""
+
+
+class UnknownBelowFloorWarning(UnreluWarning):
+    """A free shape is not known below its floor: values asked for there are given as the floor."""
 
 
 class DoubtfulUnitsWarning(UnreluWarning):

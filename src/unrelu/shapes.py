@@ -31,14 +31,21 @@ class Seen:
     high: float = np.inf
     step: float = 0.0
 
-    def fitted(self, x: FloatArray) -> FloatArray:
-        """Values rounded to the step, within the range.
+    def fitted(self, x: FloatArray, floor: float = -np.inf, ceiling: float = np.inf) -> FloatArray:
+        """Values rounded to the step, within the range; what is off its limits is not rounded onto them.
 
-        >>> Seen(0.0, 5.0, 1.0).fitted(np.array([2.4, 9.0]))
-        array([2., 5.])
+        >>> Seen(0.0, 5.0, 1.0).fitted(np.array([2.4, 9.0])), Seen(0.0, 5.0, 0.1).fitted(np.array([0.31]))
+        (array([2., 5.]), array([0.3]))
+        >>> Seen(0.0, 5.0, 1.0).fitted(np.array([0.2, 1.2]), floor=0.0)
+        array([1., 1.])
         """
-        rounded = np.round(x / self.step) * self.step if self.step > 0.0 else x
-        return np.clip(rounded, self.low, self.high)
+        if self.step > 0.0:
+            steps = np.round(x / self.step)
+            steps = np.where((steps * self.step <= floor) & (x > floor), steps + 1.0, steps)
+            steps = np.where((steps * self.step >= ceiling) & (x < ceiling), steps - 1.0, steps)
+            # Divided by a whole number: 3 / 10 is the double 0.3, and 3 x 0.1 is not.
+            x = steps * self.step if self.step >= 1.0 else steps / np.round(1.0 / self.step)
+        return np.clip(x, self.low, self.high) + 0.0  # no -0.0
 
 
 class Shape(Protocol):
@@ -238,6 +245,11 @@ def latent_limits(shapes: Shapes, floor: FloatArray, ceiling: FloatArray) -> tup
         low[j] = float(shape.to_latent(floor[j])) if np.isfinite(floor[j]) else -np.inf
         high[j] = float(shape.to_latent(ceiling[j])) if np.isfinite(ceiling[j]) else np.inf
     return low, high
+
+
+def from_latent(shapes: Shapes, y: FloatArray) -> FloatArray:
+    """Rows of y as rows of f(y), not cut off."""
+    return np.column_stack([shape.from_latent(y[:, j]) for j, shape in enumerate(shapes)])
 
 
 def to_latent(shapes: Shapes, x: FloatArray, floor: FloatArray, ceiling: FloatArray) -> FloatArray:

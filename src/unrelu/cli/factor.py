@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         " filled in",
         "The best state is kept: raise max_iter, or go on from it with warm_start=True": "To go on, raise --max-iter,"
         " or run the same command again with --state FILE",
+        "shape= goes with dense tables: pass X.toarray()": "--shape goes with dense tables: write it as one",
         "To go on, run the same again": "To go on, run the same command again",
         "the bias's density: give": "the density of the biases, which is a Python object: in Python, give",
     }
@@ -49,6 +50,7 @@ def factor(
     tol: Annotated[float, typer.Option("--tol", help="Relative residual at which a fit counts as exact.")] = 1e-12,
     max_iter: Annotated[int, typer.Option("--max-iter", min=1, help="Most iterations of this run.")] = 500,
     floor: options.FloorOption = ["0.0"],  # noqa: B006 - typer copies it
+    shape: options.ShapeOption = None,
     floor_tolerance: options.ToleranceOption = 0.0,
     reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[Path, options.output_option("The factors file to write.")] = Path("factors.npz"),
@@ -90,7 +92,7 @@ def factor(
         count, method, gauge, floor_tolerance=floor_tolerance, tol=tol, max_iter=max_iter, random_state=seed
     )
     table = job.reads(opened(paths, reading, floor if floor != ["0.0"] else None))
-    recovery.set_params(floor=options.limits("--floor", floor))
+    recovery.set_params(floor=options.limits("--floor", floor), shape=options.shapes(shape))
     with job.watch() as watch:
         recovery.watched_by(watch).fit(table, state=state)
     job.write(
@@ -106,6 +108,9 @@ def _hidden_blocks(recovery: ReLUMatrixRecovery) -> Iterator[FloatArray]:
     """T in blocks of rows: that of a sparse table may not fit in memory."""
     from unrelu.samples import rows_per_block
 
+    if recovery.shapes_ is not None:  # its table was in memory
+        yield recovery.hidden()
+        return
     latent, components, bias = recovery.latent_, recovery.components_, recovery.bias_
     size = rows_per_block(len(latent), len(bias))
     for first in range(0, len(latent), size):

@@ -47,6 +47,7 @@ def fit(
     ] = None,
     floor: options.FloorOption = ["0.0"],  # noqa: B006 - typer copies it
     ceiling: options.CeilingOption = None,
+    shape: options.ShapeOption = None,
     floor_tolerance: options.ToleranceOption = 0.0,
     reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[Path, options.output_option("The model file to write.")] = Path("model.npz"),
@@ -56,7 +57,8 @@ def fit(
 ) -> Answer | None:
     """Learn a model from tables and write it to a file.
 
-    Every column is x = max(y, floor) of a normal y. Cells may be missing; cells below the floor are an error.
+    Every column is x = max(y, floor) of a normal y; with --shape, x = max(f(y), floor) with an increasing curve f.
+    Cells may be missing; cells below the floor are an error.
     """
     job = Job(Output("model", output, "Model"), Output("picture", picture, "Picture", "picture"), tables=paths)
     from unrelu.cli.inputs import opened
@@ -72,6 +74,7 @@ def fit(
         method,
         floor=options.limits("--floor", floor),
         ceiling=options.limits("--ceiling", ceiling or ()),
+        shape=options.shapes(shape),
         nonnegative_bias=nonnegative_bias,
         n_components=components,
         floor_tolerance=floor_tolerance,
@@ -99,8 +102,8 @@ def _details(learner: RectifiedGaussianLearner, paths: list[str]) -> dict[str, A
 
 def _answer(job: Job, learner: RectifiedGaussianLearner) -> Answer | None:
     from unrelu.cli.wording import one_line
-    from unrelu.report.summaries import labels, learned_columns, strongest_correlations
-    from unrelu.report.tables import column_table, correlation_table, doubt_line, doubt_table
+    from unrelu.report.summaries import labels, learned_columns, shape_facts, strongest_correlations
+    from unrelu.report.tables import column_table, correlation_table, doubt_line, doubt_table, shape_tables
     from unrelu.validation import counted
 
     report, columns, names = learner.report_, learned_columns(learner), labels(learner.distribution_)
@@ -109,6 +112,7 @@ def _answer(job: Job, learner: RectifiedGaussianLearner) -> Answer | None:
         "report": asdict(report),
         "columns": [asdict(column) for column in columns],
         "strongest_correlations": [asdict(pair) for pair in strongest],
+        **shape_facts(learner.distribution_),
     }
     missing = f", {report.share_missing:.1%} of the cells missing" if report.share_missing else ""
     shown: list[str | Table] = [
@@ -118,6 +122,7 @@ def _answer(job: Job, learner: RectifiedGaussianLearner) -> Answer | None:
         *((doubt_line(report.doubts), doubt_table(report.doubts, names, one_line)) if report.doubts else ()),
         *_kind_of_errors(report),
         column_table(columns),
+        *shape_tables(learner.distribution_),
         *([correlation_table(strongest)] if strongest else []),
     ]
     return job.answer(facts, shown)

@@ -13,6 +13,8 @@ import typer
 
 from unrelu.errors import InvalidParameterError
 
+OTHERS = "*"  # columns that are not named
+
 
 def tables(what: str = "Tables", more: str = "") -> Any:
     """The argument that names tables."""
@@ -49,6 +51,16 @@ def ceiling_option() -> Any:
     )
 
 
+def shape_option() -> Any:
+    """One shape, or those of single columns."""
+    return typer.Option(
+        "--shape",
+        metavar="SHAPE",
+        help="For columns that are not normal: normal, log, power, free (any increasing curve), auto (the simplest that"
+        " fits), or for single columns As=log,*=auto (normal by default). Floors stay in the table's units.",
+    )
+
+
 def picture_option(what: str) -> Any:
     """A picture of what a command finds."""
     return typer.Option("--picture", help=f"Also draw {what}: a png, svg or pdf file.")
@@ -60,6 +72,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object 
 SeedOption = Annotated[int | None, seed_option("Whole number that makes the random draws repeatable.")]
 FloorOption = Annotated[list[str], floor_option()]
 CeilingOption = Annotated[list[str] | None, ceiling_option()]
+ShapeOption = Annotated[list[str] | None, shape_option()]
 ToleranceOption = Annotated[
     float, typer.Option("--floor-tolerance", min=0.0, help="Values this close to the floor count as floored.")
 ]
@@ -198,7 +211,18 @@ def limits(option: str, texts: Sequence[str]) -> Any:
             others = [value]
     if not own:
         return others[0] if others else None
-    return {**own, "*": others[0]} if others else own
+    return {**own, OTHERS: others[0]} if others else own
+
+
+def shapes(texts: Sequence[str] | None) -> Any:
+    """Shapes from a word, from ``name=word`` items, or both; a lone word, or that of ``*``, is for all others.
+
+    >>> shapes(["As=log", "*=auto"]), shapes(["free"]), shapes(["As=log,auto"]), shapes(None)
+    ({'As': 'log', '*': 'auto'}, 'free', {'As': 'log', '*': 'auto'}, 'normal')
+    """
+    parts = [item.rpartition("=") for item in listed_items(texts)]
+    given = {(name.strip() if equals else OTHERS): word.strip() for name, equals, word in parts}
+    return given if set(given) - {OTHERS} else given.get(OTHERS, "normal")
 
 
 def _is_number(text: str) -> bool:

@@ -72,6 +72,8 @@ def _of_model(path: Path, content: Any, n_components: int | None) -> KnownLayer:
         raise InvalidParameterError(f"--components must be at most {width}, the columns of {path}; got {n_components}.")
     names = getattr(content, "feature_names_in_", getattr(law, "feature_names", None))
     own = isinstance(content, ReLULatentRecovery)
+    if getattr(law, "shapes", getattr(content, "shapes_", None)) is not None:
+        raise ModelFileError(f"The columns of {path} have shapes, and a layer has none: fit a model without --shape.")
     try:
         recovery = content if own else ReLULatentRecovery.from_model(content, n_components=n_components)
     except InvalidParameterError as error:

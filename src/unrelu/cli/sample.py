@@ -23,11 +23,23 @@ if TYPE_CHECKING:
 def sample(
     model: Annotated[Path, typer.Argument(help="A model file, or a saved learner or detector.", metavar="MODEL")],
     rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="Number of rows to draw.")] = 1000,
+    beyond_range: Annotated[
+        bool,
+        typer.Option(
+            "--beyond-range",
+            help="With columns that have a shape: let values leave the range of the table learned from, and whole"
+            " numbers have fractions.",
+        ),
+    ] = False,
     output: RowsOption = "-",
     seed: SeedOption = None,
     as_json: JsonOption = False,
 ) -> Answer | None:
-    """Draw rows from a model, with exact zeros (floors) where a value falls below its floor."""
+    """Draw rows from a model, with exact zeros (floors) where a value falls below its floor.
+
+    A model that was fitted with --shape gives a synthetic table: the same margins, zeros and dependence. Values stay in
+    the range seen, and whole numbers whole.
+    """
     job = Job(rows_output(output, as_json), files=[model])
     from unrelu.cli.inputs import law_in
     from unrelu.parameters import generator
@@ -36,13 +48,15 @@ def sample(
 
     law = law_in(model)
     with job.watch() as watch:
-        blocks = drawn_blocks(law, rows, generator(seed), watch)
+        blocks = drawn_blocks(law, rows, generator(seed), watch, as_seen=not beyond_range)
         job.write(output=lambda path: write_table(path, blocks, law.feature_names))
     facts = {"model": model, "rows": rows, "columns": law.n_features, "seed": seed}
     return job.answer(facts, [f"{counted(rows, 'row')} of {counted(law.n_features, 'column')} written to {output}"])
 
 
-def drawn_blocks(law: RectifiedGaussian, rows: int, rng: np.random.Generator, watch: Watch) -> Iterator[FloatArray]:
+def drawn_blocks(
+    law: RectifiedGaussian, rows: int, rng: np.random.Generator, watch: Watch, as_seen: bool = True
+) -> Iterator[FloatArray]:
     """Rows in blocks; one generator runs through them, so that their size does not change the rows."""
     from unrelu.contracts import Step
     from unrelu.samples import rows_per_block
@@ -50,4 +64,4 @@ def drawn_blocks(law: RectifiedGaussian, rows: int, rng: np.random.Generator, wa
     size = rows_per_block(None, law.n_features)
     for first in range(0, rows, size):
         watch(Step("Drawing rows", first, rows, f"{first:,} rows"))
-        yield law.sample(min(size, rows - first), rng)
+        yield law.sample(min(size, rows - first), rng, as_seen)

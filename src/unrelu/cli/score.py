@@ -33,6 +33,7 @@ def score(
     ] = 0.01,
     floor: Annotated[list[str] | None, options.floor_option("The floor: a number (0 by default)")] = None,
     ceiling: options.CeilingOption = None,
+    shape: options.ShapeOption = None,
     floor_tolerance: options.ToleranceOption = 0.0,
     reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[
@@ -47,7 +48,7 @@ def score(
 
     A p-value is the share of the model's own rows that are as strange; the score is a row's log density. Rows with a
     p-value below the false alarm rate are flagged: that share of a clean table, if the model fits it. Of a table that
-    is not normal above its floors more are flagged; take logarithms first if it is skewed.
+    is not normal above its floors more are flagged: --shape auto learns how its columns are skewed.
     """
     job = Job(
         Output("output", output, "Scores", "columns"),
@@ -55,7 +56,7 @@ def score(
         tables=paths,
         files=[model],
     )
-    for option, given in (("--floor", floor), ("--ceiling", ceiling)):
+    for option, given in (("--floor", floor), ("--ceiling", ceiling), ("--shape", shape)):
         if model is not None and given is not None:
             raise InvalidParameterError(f"{option} belongs to a fit, and {model} has its own: leave one of them out.")
     from unrelu.cli.inputs import ids_of
@@ -70,6 +71,7 @@ def score(
         if model is None:
             wanted["floor"] = options.limits("--floor", floor or ["0.0"])
             wanted["ceiling"] = options.limits("--ceiling", ceiling or ())
+            wanted["shape"] = options.shapes(shape)
             detector, table = _fitted(paths, reading, floor, wanted, watch)
         else:
             detector, table = _of_model(model, paths, reading, wanted, watch)

@@ -34,6 +34,7 @@ OPTIONS = {
     "penalty": "--penalty",
     "prior": "--prior",
     "random_state": "--seed",
+    "shape": "--shape",
     "sheet": "--sheet",
     "skip_bad_rows": "--skip-bad-rows",
     "stderr": "--stderr",

@@ -53,7 +53,8 @@ WARNINGS: dict[str, type[DoubtfulTableWarning]] = {
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """A fit, seen column by column. Numbers are those of the rows looked at; ends are as the learner saw them."""
+    """A fit, seen column by column. Numbers are those of the rows looked at, and as the learner saw them: latent, some
+    columns upside down. Who is told of them wants the values of the table."""
 
     shapes: ColumnShapes
     rows: RowParameters
@@ -76,9 +77,49 @@ class _Table:
         difference = np.where(upper, ndtr(-below) - ndtr(-above), ndtr(above) - ndtr(below))
         return np.asarray(self.varying * np.maximum(difference, 0.0))
 
+    @property
+    def sign(self) -> FloatArray:
+        return np.where(self.mirrored, -1.0, 1.0)
+
+    @property
+    def curved(self) -> list[int]:
+        """Columns that were learned as latent values."""
+        return [j for j, shape in enumerate(self.assumptions.shapes) if shape.kind != "normal"]
+
+    def of_kind(self, *kinds: str) -> BoolArray:
+        shapes = self.assumptions.shapes
+        return np.array([shape.kind in kinds for shape in shapes] if shapes else ["normal" in kinds] * len(self.sign))
+
+    def told(self, learned: FloatArray) -> FloatArray:
+        """Learned values as the user's table has them."""
+        x = self.sign * learned
+        for j in self.curved:
+            x[j] = self.assumptions.shapes[j].from_latent(x[j])
+        return x
+
+    def learned(self, told: FloatArray) -> FloatArray:
+        """Values of the user's table as the learner saw them."""
+        y = told.copy()
+        for j in self.curved:
+            y[j] = self.assumptions.shapes[j].to_latent(y[j])
+        return self.sign * y
+
     def at_end(self, end: int) -> FloatArray:
         """The smallest (0) or largest (1) values as the user's table has them."""
-        return np.asarray(np.where(self.mirrored, -1.0, 1.0) * self.shapes.ends[end])
+        return self.told(self.shapes.ends[end])
+
+    @property
+    def step(self) -> FloatArray:
+        """Between two values of the user's table; 0 where it is not known."""
+        step = np.where(np.isfinite(self.shapes.step), self.shapes.step, 0.0)
+        for j in self.curved:
+            step[j] = self.assumptions.shapes[j].seen.step
+        return step
+
+    def cell_of(self, told: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Learned values half a step below and above those of the user's table, in order."""
+        ends = [self.learned(told + half * self.step) for half in (-0.5, 0.5)]
+        return np.minimum(*ends), np.maximum(*ends)
 
 
 def doubts_of(
@@ -120,10 +161,9 @@ def _doubt(kind: str, which: BoolArray, words: str, remedy: str, values: FloatAr
 def _repeated_end(table: _Table, end: int) -> BoolArray:
     """Columns whose smallest (0) or largest (1) value above the floor occurs too often for rounding to explain."""
     shapes = table.shapes
-    level, weight = shapes.ends[end], shapes.end_weights[end]
-    step = np.where(np.isfinite(shapes.step), shapes.step, 0.0)
+    weight = shapes.end_weights[end]
     with np.errstate(invalid="ignore"):  # levels of columns without values
-        by_rounding = shapes.observed * table.probability(level - 0.5 * step, level + 0.5 * step)
+        by_rounding = shapes.observed * table.probability(*table.cell_of(table.at_end(end)))
     often = weight >= np.maximum(_REPEATED_COUNT, _REPEATED_SHARE * shapes.observed)
     return np.asarray(often & (weight > _BY_ROUNDING * by_rounding + 2.0) & table.varying)
 
@@ -165,7 +205,8 @@ def _gaps(table: _Table, repeated: BoolArray) -> list[Doubt]:
     expected = shapes.observed * table.probability(floor, shapes.ends[0])
     gap = floored & ~repeated & (expected > -np.log(_ALARM / len(floor))) & np.isfinite(floor)
     # A gap that is a step of the table's own numbers is no gap.
-    gap &= shapes.ends[0] - floor > 1.5 * np.where(np.isfinite(shapes.step), shapes.step, 0.0)
+    with np.errstate(invalid="ignore"):
+        gap &= np.abs(table.at_end(0) - table.told(floor)) > 1.5 * table.step
     return _doubt(
         "empty gap", gap,
         "no value between the floor and the smallest one above it, where the model expects many: what is at the floor"
@@ -183,31 +224,32 @@ def _nothing_floored(table: _Table, repeated: BoolArray) -> list[Doubt]:
     return _doubt(
         "nothing floored", none & (expected > -np.log(_ALARM / len(floor))),
         "no value is at the floor, where a normal law with the column's mean and spread would have many.",
-        "If the column has no floor there, say floor=None or name its own; if it is skewed, take its logarithm.",
+        "If the column has no floor there, say floor=None or name its own; if it is skewed, give it shape='auto'.",
     )  # fmt: skip
 
 
 def _skewed(table: _Table, explained: BoolArray) -> list[Doubt]:
     """Values above the floor that are not the upper part of a normal, so far that it matters.
 
-    A floor that nobody named bends a column as well: where one was found it is the explanation.
+    A floor that nobody named bends a column as well: where one was found it is the explanation. Of free shapes there is
+    nothing to say: their latent values are normal by construction.
     """
     test = skewness_of(table.shapes, table.rows)
     sure = (np.abs(test.z) > -ndtri(0.5 * _ALARM / len(test.z))) & ~explained
     matters = (np.abs(test.skewness) > _SKEWED) | (np.abs(test.shift) > _SHIFTED)
-    sign = np.where(table.mirrored, -1.0, 1.0)
-    found = []
-    for right, words, remedy in (
-        (True, "to the right", "Take logarithms or roots of these columns, and of their floors, before learning."),
-        (False, "to the left", "Take squares, or logarithms of a number minus the values, before learning."),
+    sign, found = table.sign, []
+    for kinds, beyond, remedy in (
+        (("normal",), "beyond what a normal law allows", "Give these columns shape='auto', or 'log' or 'power'."),
+        (("log", "power"), "even after their shape", "Give these columns shape='free', or 'auto'."),
     ):
-        found += _doubt(
-            "skewed", sure & matters & ((sign * test.skewness > 0.0) == right),
-            f"skewed {words} beyond what a normal law allows: latent means, norms and correlations may be off by more"
-            " than their standard errors (values: how far latent means are off, roughly, in norms).",
-            remedy,
-            sign * test.shift,
-        )  # fmt: skip
+        for right, words in ((True, "to the right"), (False, "to the left")):
+            found += _doubt(
+                "skewed", sure & matters & ((sign * test.skewness > 0.0) == right) & table.of_kind(*kinds),
+                f"skewed {words} {beyond}: latent means, norms and correlations may be off by more than their standard"
+                " errors (values: how far latent means are off, roughly, in norms).",
+                remedy,
+                sign * test.shift,
+            )  # fmt: skip
     return found
 
 
@@ -217,13 +259,17 @@ def _many_ties(shapes: ColumnShapes) -> BoolArray:
 
 def _tied(table: _Table) -> list[Doubt]:
     """Few different values, far apart: counts, or numbers rounded coarsely."""
-    coarse = table.shapes.step > _COARSE * table.rows.scale
+    size = table.shapes.step.copy()  # of a step, where most values are
+    if table.curved:
+        low, high = table.cell_of(table.told(np.maximum(table.rows.bias, table.shapes.ends[0])))
+        size[table.curved] = (high - low)[table.curved]
+    coarse = size > _COARSE * table.rows.scale
     return _doubt(
         "ties", _many_ties(table.shapes) & coarse & table.varying,
         "few different values (counts, or rounded coarsely), which the model takes for continuous ones (values: the"
         " step between them).",
         "Errors are then too small and densities mean little; use more digits, or a model for counts.",
-        table.shapes.step,
+        np.where(table.step > 0.0, table.step, table.shapes.step),
     )  # fmt: skip
 
 

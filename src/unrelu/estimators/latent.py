@@ -150,10 +150,15 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         (3, 3)
         """
         known = prior if method == "robust" else None
+        law = getattr(model, "distribution_", model)
+        if getattr(law, "shapes", getattr(law, "shapes_", None)) is not None:
+            raise InvalidParameterError(
+                "The columns of this model have shapes, and a layer has none: give the latent part of a"
+                " RectifiedGaussian, model.latent, and rows as model.to_latent(X)."
+            )
         if isinstance(model, ReLUMatrixRecovery):
             weights = model.components_.T.copy()
             return cls(weights, model.bias_, method, prior=known, floor=model.floor_, random_state=random_state)
-        law = getattr(model, "distribution_", model)
         if not isinstance(law, RectifiedGaussian):
             raise InvalidParameterError(
                 f"No layer in {type(model).__name__}: give a RectifiedGaussian, a fitted RectifiedGaussianLearner or a"

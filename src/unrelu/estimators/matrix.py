@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
+from unrelu.estimators.shaping import warn_of_unknown
 from unrelu.kernels.row_block import LARGEST
 from unrelu.recovery.matrix.cells import Cells, DenseCells, SparseCells
 from unrelu.recovery.matrix.contracts import MatrixMethod, MatrixReport
@@ -26,6 +27,7 @@ from unrelu.recovery.matrix.methods import matrix_method
 from unrelu.recovery.matrix.state import recover_kept
 from unrelu.recovery.matrix.uncertainty import StandardErrors
 from unrelu.samples import SparseSamples
+from unrelu.shapes import Shapes, from_latent
 from unrelu.statistics.tiles import as_stored
 from unrelu.storage import FilePath
 from unrelu.validation import check_choice
@@ -80,6 +82,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         The number of components, chosen or given.
     floor_ : array of shape (d,)
         Every column's floor.
+    shapes_ : tuple of shapes, or None where all are normal
     column_space_ : array of shape (d, n_components_)
         Orthonormal basis of the columns of A.
     column_identifiable_, row_identifiable_ : arrays of bool
@@ -119,7 +122,6 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
 
     _fit: MatrixFit | None
     floor_: FloatArray
-
     _takes_sparse = True
 
     def __init__(
@@ -177,7 +179,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         else:
             facts = {"floor": assumptions.floor, "floor_tolerance": assumptions.floor_tolerance}
             fit = recover_kept(state, cells, request, seed, self._watch, **facts)
-        self._fit, self.floor_ = fit, np.array(assumptions.floor)
+        self._fit, self.floor_ = fit, self._limits().floor
         warn_of(fit, self._names())
         return self
 
@@ -246,13 +248,19 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         return self.report_.iterations
 
     @property
+    def shapes_(self) -> Shapes | None:
+        self._result()
+        return self._shapes
+
+    @property
     def components_(self) -> FloatArray:
         return np.ascontiguousarray(self._result().factors.loadings.T)
 
     @property
     def bias_(self) -> FloatArray:
         bias = self._result().factors.bias
-        return self.floor_.copy() if bias is None else self.floor_ + bias
+        floor = np.array(self._assumptions().floor)
+        return floor if bias is None else floor + bias
 
     @property
     def latent_(self) -> FloatArray:
@@ -327,8 +335,8 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
 
     def inverse_transform(self, X: ArrayLike) -> FloatArray:
         """The table that latent vectors give: max(floor, C A' + 1 b')."""
-        table: FloatArray = np.maximum(self._hidden_of(X), self.floor_)
-        return table
+        hidden = self._hidden_of(X)
+        return np.maximum(hidden if self._shapes is None else from_latent(self._shapes, hidden), self.floor_)
 
     def hidden(self, X: Table | None = None) -> FloatArray:
         """T = C A' + 1 b', also below the floor: of the table fitted, or of the rows of X.
@@ -341,17 +349,17 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         True
         """
         hidden = self._hidden_of(self.latent_ if X is None else self.transform(X))
-        if self._shapes is not None:
-            for j, shape in enumerate(self._shapes):
-                hidden[:, j] = shape.from_latent(hidden[:, j])
-        return hidden
+        if self._shapes is None:
+            return hidden
+        warn_of_unknown(self._shapes, hidden < np.array(self._assumptions().floor), self._names())
+        return from_latent(self._shapes, hidden)
 
     def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002
-        """Share of the variance of X about its column means that the model explains."""
+        """Share of the variance of X (of latent values, with shapes) about its column means that the model explains."""
         latent = self.transform(X)
         cells = self._cells(X, reset=False)
         values = cells.rows(0, cells.shape[0])
-        fitted = np.maximum(self._hidden_of(latent) - self.floor_, 0.0)
+        fitted = np.maximum(self._hidden_of(latent) - np.array(self._assumptions().floor), 0.0)
         seen = ~np.isnan(values)
         mean = np.where(seen, values, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
         left = float(np.nansum((values - fitted) ** 2))

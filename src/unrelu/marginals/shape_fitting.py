@@ -91,14 +91,27 @@ def _seen(margin: ColumnMargin) -> Seen:
     if len(low) == 0:
         return Seen()
     step = 1.0 if margin.whole else 0.0
-    if step == 0.0 and margin.shift == 0:
-        sizes = np.abs(low).max()
-        for digits in range(1, 5):
-            scaled = low * 10.0**digits
-            if sizes * 10.0**digits < 1e9 and (np.abs(scaled - np.rint(scaled)) < 1e-6).all():
-                step = 10.0**-digits
+    if margin.shift == 0:
+        least = float(np.diff(low).min()) if len(low) > 1 else 0.0
+        for tried in (_rounded(least), 1.0, 0.1, 0.01, 1e-3, 1e-4):
+            steps = low / tried if tried > 0.0 else np.array([np.inf])
+            if np.abs(steps).max() < 1e9 and (np.abs(steps - np.rint(steps)) < 1e-6).all():
+                step = tried
                 break
     return Seen(float(low[0]), float(high[-1]), step)
+
+
+def _rounded(step: float) -> float:
+    """The step as a whole number, or one over a whole number, where it is either up to rounding; 0 elsewhere.
+
+    >>> _rounded(0.30000000000000004 - 0.2), _rounded(0.25), _rounded(0.3)
+    (0.1, 0.25, 0.0)
+    """
+    for value, turned in ((step, False), (1.0 / step if step > 0.0 else 0.0, True)):
+        whole = np.rint(value)
+        if whole >= 1.0 and abs(value - whole) < 1e-6 * whole:
+            return float(1.0 / whole if turned else whole)
+    return 0.0
 
 
 def fit_shapes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
@@ -18,10 +19,11 @@ from unrelu.report.summaries import (
     column_summaries,
     fit_details,
     labels,
+    shape_facts,
     strongest_correlations,
     variance_shares,
 )
-from unrelu.report.tables import column_table, correlation_table, doubt_table, fact_table
+from unrelu.report.tables import column_table, correlation_table, doubt_table, fact_table, shape_tables
 from unrelu.validation import counted
 
 if TYPE_CHECKING:
@@ -64,9 +66,11 @@ def _of_model(model: RectifiedGaussian, header: Header, path: Path) -> Contents:
         "variance_shares": shares,
         "columns": [asdict(column) for column in columns],
         "strongest_correlations": [asdict(pair) for pair in strongest],
+        **shape_facts(model),
         "details": details,
     }
-    tables = _model_tables({**_written(header), **_described(model, shares), **_flat(details)}, columns, strongest)
+    described = {**_written(header), **_described(model, shares), **_flat(details)}
+    tables = _model_tables(model, described, columns, strongest)
     doubts = _doubts(details.get("report"))
     told = [doubt_table(doubts, labels(model), str)] if doubts else []
     return facts, [*tables[:1], *told, *tables[1:]]
@@ -81,20 +85,24 @@ def _of_learner(learner: RectifiedGaussianLearner, header: Header, path: Path) -
 def _of_mixture(mixture: RectifiedGaussianMixture, header: Header, path: Path) -> Contents:
     """Parameters and report, and every group's columns."""
     facts, tables = _of_anything(mixture, header, path)
-    groups = [column_summaries(law) for law in mixture.distributions_]
-    found = zip(mixture.weights_.tolist(), groups, strict=True)
-    facts |= {"groups": [{"share": share, "columns": [asdict(column) for column in group]} for share, group in found]}
-    shown = list(map(column_table, groups))
-    for number, (table, share) in enumerate(zip(shown, mixture.weights_.tolist(), strict=True), start=1):
+    told, shown = [], []
+    for number, (law, share) in enumerate(zip(mixture.distributions_, mixture.weights_.tolist(), strict=True), start=1):
+        columns = column_summaries(law)
+        told.append({"share": share, "columns": [asdict(column) for column in columns], **shape_facts(law)})
+        table = column_table(columns)
         table.title, table.title_justify = f"group {number}: {share:.1%} of the rows", "left"
-    return facts, [*tables, *shown]
+        shown += [table, *shape_tables(law)]
+    return {**facts, "groups": told}, [*tables, *shown]
 
 
 def _model_tables(
-    described: dict[str, str], columns: Sequence[ColumnSummary], strongest: Sequence[CorrelationSummary]
+    model: RectifiedGaussian,
+    described: dict[str, str],
+    columns: Sequence[ColumnSummary],
+    strongest: Sequence[CorrelationSummary],
 ) -> list[Table]:
     pairs = [correlation_table(strongest)] if strongest else []
-    return [fact_table(described), column_table(columns), *pairs]
+    return [fact_table(described), column_table(columns), *shape_tables(model), *pairs]
 
 
 def _described(model: RectifiedGaussian, shares: list[float]) -> dict[str, str]:
@@ -102,6 +110,7 @@ def _described(model: RectifiedGaussian, shares: list[float]) -> dict[str, str]:
     return {
         "columns": f"{model.n_features:,}{named}",
         **_limits(model),
+        **_shapes(model),
         "latent mean (bias)": _range(model.bias),
         "latent sd (norm)": _range(model.row_norms),
         "variance in the first components": ", ".join(f"{share:.1%}" for share in shares) + " (columns standardized)",
@@ -117,6 +126,15 @@ def _limits(model: RectifiedGaussian) -> dict[str, str]:
             others = f"; none in {counted(len(levels) - len(known), 'column')}" if len(known) < len(levels) else ""
             found[name] = f"{_range(known)}{others}"
     return found or {"floor": "none"}
+
+
+def _shapes(model: RectifiedGaussian) -> dict[str, str]:
+    """How many columns have which shape, where one is not normal."""
+    if model.shapes is None:
+        return {}
+    counts = Counter(shape.kind for shape in model.shapes)
+    told = ", ".join(f"{kind} ({counted(number, 'column')})" for kind, number in counts.most_common())
+    return {"shapes": told}
 
 
 def _known_per_column(details: Mapping[str, Any], n_features: int) -> dict[str, list[float]]:
@@ -212,7 +230,8 @@ def _of_anything(content: Any, header: Header, path: Path) -> Contents:
     if isinstance(law, RectifiedGaussian):
         columns, strongest = column_summaries(law), strongest_correlations(law)
         facts |= {"columns": [asdict(c) for c in columns], "strongest_correlations": [asdict(p) for p in strongest]}
-        tables += _model_tables(_described(law, variance_shares(law)), columns, strongest)
+        facts |= shape_facts(law)
+        tables += _model_tables(law, _described(law, variance_shares(law)), columns, strongest)
     return facts, tables
 
 

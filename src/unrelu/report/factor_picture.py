@@ -13,6 +13,7 @@ from unrelu.recovery.matrix.contracts import MatrixReport
 from unrelu.report.factor_summary import column_labels, component_names, variance_shares
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, tidy
 from unrelu.report.table_image import MOST_CELLS, MOST_NAMES, Numbers, cells_of, evenly, name_columns
+from unrelu.shapes import latent_limits, to_latent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,9 +29,9 @@ _COMPONENTS = "Components: loadings of the columns, and share of the variance"
 class FactorResult:
     """What the picture shows: cells of the table and of T, and the components of all columns.
 
-    ``table`` and ``hidden`` are heights over the floor, NaN where missing, with rows and columns in the order of the
-    first component and evenly thinned out if there are many; ``order`` are all columns in that order. ``floored`` marks
-    the cells of the table that are at the floor.
+    ``table`` and ``hidden`` are heights over the floor (latent ones, with shapes), NaN where missing, with rows and
+    columns in the order of the first component and evenly thinned out if there are many; ``order`` are all columns in
+    that order. ``floored`` marks the cells of the table that are at the floor.
     """
 
     table: FloatArray
@@ -47,8 +48,11 @@ class FactorResult:
         """From what was recovered, and the table itself."""
         row_order, order = component_order(recovery)
         rows, columns = row_order[evenly(len(row_order), most)], order[evenly(len(order), most)]
-        floor = recovery.floor_[columns]
-        heights = cells_of(table, rows, columns) - floor
+        floor, cells = latent_floor(recovery)[columns], cells_of(table, rows, columns)
+        if recovery.shapes_ is not None:
+            chosen = tuple(recovery.shapes_[j] for j in columns.tolist())
+            cells = to_latent(chosen, cells, recovery.floor_[columns], np.full(len(columns), np.inf))
+        heights = cells - floor
         hidden = recovery.latent_[rows] @ recovery.components_[:, columns] + recovery.bias_[columns] - floor
         return cls(
             heights,
@@ -62,9 +66,16 @@ class FactorResult:
         )
 
 
+def latent_floor(recovery: ReLUMatrixRecovery) -> FloatArray:
+    """Where T is cut off: the floors themselves, or those of latent values where columns have shapes."""
+    if recovery.shapes_ is None:
+        return recovery.floor_
+    return latent_limits(recovery.shapes_, recovery.floor_, np.full(len(recovery.floor_), np.inf))[0]
+
+
 def component_order(recovery: ReLUMatrixRecovery) -> tuple[Numbers, Numbers]:
     """Rows by their part in the first component, columns by its share in them: so sorted, T changes smoothly."""
-    height = recovery.bias_ - recovery.floor_
+    height = recovery.bias_ - latent_floor(recovery)
     size = np.sqrt((recovery.components_**2).sum(axis=0) + height**2)
     share = recovery.components_[0] / np.where(size > 0.0, size, 1.0)
     return np.argsort(recovery.latent_[:, 0], kind="stable"), np.argsort(share, kind="stable")

@@ -13,6 +13,7 @@ from rich.text import Text
 from unrelu.contracts import FloatArray
 from unrelu.estimators.matrix import ReLUMatrixRecovery
 from unrelu.recovery.matrix.contracts import MatrixReport
+from unrelu.report.summaries import shape_words
 from unrelu.report.tables import fact_table, new_table
 from unrelu.samples.columns import names_or_numbers
 from unrelu.validation import listed
@@ -125,6 +126,15 @@ def recovery_facts(report: MatrixReport, names: Sequence[str]) -> dict[str, str]
     }
 
 
+def _shapes(recovery: ReLUMatrixRecovery) -> dict[str, str]:
+    if recovery.shapes_ is None:
+        return {}
+    told = zip(column_labels(recovery), map(shape_words, recovery.shapes_), strict=True)
+    return {
+        "shapes": f"{listed([f'{name} {words}' for name, words in told], most=8)} (components and bias are of latent values)"
+    }
+
+
 def factor_facts(recovery: ReLUMatrixRecovery) -> dict[str, Any]:
     """All of it, for JSON."""
     report, names = recovery.report_, column_labels(recovery)
@@ -132,6 +142,7 @@ def factor_facts(recovery: ReLUMatrixRecovery) -> dict[str, Any]:
         "report": asdict(report),
         "weak_columns": [names[j] for j in report.weak_columns],
         "components": [asdict(component) for component in component_summaries(recovery)],
+        **({} if recovery.shapes_ is None else {"shapes": [shape_words(shape) for shape in recovery.shapes_]}),
     }
 
 
@@ -139,7 +150,7 @@ def factor_tables(recovery: ReLUMatrixRecovery, more: Mapping[str, str] | None =
     """All of it, for the terminal; ``more`` are facts to begin with."""
     report = recovery.report_
     return [
-        fact_table({**(more or {}), **recovery_facts(report, column_labels(recovery))}),
+        fact_table({**(more or {}), **recovery_facts(report, column_labels(recovery)), **_shapes(recovery)}),
         *([choice_table(report)] if report.component_errors else []),
         component_table(component_summaries(recovery)),
     ]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMES, _MOST_LARGE_NAMES = 60, 30
 _MOST_NUMBERS = 12  # columns whose correlations are written out
+_FAR = 30.0  # times the smallest: the largest value from which on axes of columns with a shape are logarithmic
 _MOST_ORDERED = 500  # columns beyond which the leaves of the tree stay as they come
 
 
@@ -55,7 +56,7 @@ def model_picture(
     for panel, column in zip(axes, worst, strict=False):
         _draw_quantiles(panel, column, legend=column is worst[0])
     if worst and d > len(worst):
-        parts[-1].suptitle("Checks of single columns, and those that a normal fits least", fontsize=11, color=INK)
+        parts[-1].suptitle("Checks of single columns, and those that the model fits least", fontsize=11, color=INK)
     return figure
 
 
@@ -98,25 +99,27 @@ def _draw_correlations(figure: Figure | SubFigure, axes: Axes, model: RectifiedG
 
 def _draw_shares(axes: Axes, model: RectifiedGaussian, shares: FloatArray, limited: NDArray[np.bool_]) -> None:
     shown = (model.row_norms > 0.0) & limited
-    room = np.minimum(model.bias - model.floor, model.ceiling - model.bias)
+    room = np.minimum(model.bias - model.latent.floor, model.latent.ceiling - model.bias)
     implied = ndtr(-room[shown] / model.row_norms[shown])
     axes.scatter(shares[shown], implied, color=LEARNED, s=22, alpha=0.8, edgecolors="none", zorder=2)
     diagonal(axes, [np.array([0.0, 1.0])])
     limit = " or ".join(
         word for word, levels in (("floor", model.floor), ("ceiling", model.ceiling)) if np.isfinite(levels).any()
     )
-    tidy(axes, f"Values at the {limit}\n(off the line: not normal)", "share in the table", "share the model implies")
+    tidy(axes, f"Values at the {limit}\n(off the line: does not fit)", "share in the table", "share the model implies")
 
 
 def _draw_quantiles(axes: Axes, column: ColumnQuantiles, *, legend: bool) -> None:
     axes.fill_between(
-        column.fitted, column.low, column.high, color=HIDDEN, linewidth=0.0, label="99 % of normal columns"
+        column.fitted, column.low, column.high, color=HIDDEN, linewidth=0.0, label="99 % of columns that fit"
     )
     ends: Any = (column.fitted[0], column.fitted[-1])
     axes.plot(ends, ends, color=INK, linewidth=0.8)
     axes.plot(column.fitted, column.seen, ".", color=LEARNED, markersize=5, label="the table")
+    lowest, highest = min(column.seen[0], column.fitted[0]), max(column.seen[-1], column.fitted[-1])
+    logarithmic = column.shape != "normal" and highest > _FAR * lowest > 0.0
     for word, level in (("floor", column.floor), ("ceiling", column.ceiling)):
-        if level is not None:
+        if level is not None and (level > 0.0 or not logarithmic):
             axes.axhline(level, color=NAIVE, linestyle="--", linewidth=1.0)
             # Values leave the floor at the left, and meet the ceiling at the right: the other side is free.
             x, side, over = (0.98, "right", "bottom") if word == "floor" else (0.02, "left", "top")
@@ -125,7 +128,11 @@ def _draw_quantiles(axes: Axes, column: ColumnQuantiles, *, legend: bool) -> Non
                 color=NAIVE,
             )  # fmt: skip
     axes.margins(0.06)
-    title = f"{short_name(column.name, 26)}\n(test of skewness: z = {column.z:+.1f})"
+    if logarithmic:
+        axes.set(xscale="log", yscale="log", ylim=(lowest / 1.5, highest * 1.5))
+    form = "" if column.shape == "normal" else f": {column.shape}"
+    test = "(normal by construction)" if column.shape == "free" else f"(test of skewness: z = {column.z:+.1f})"
+    title = f"{short_name(column.name, 26 - len(form))}{form}\n{test}"
     tidy(axes, title, "quantiles of the model", "quantiles of the table")
     if legend:
         axes.legend(frameon=False, fontsize=8, loc="upper left" if column.ceiling is None else "lower right")

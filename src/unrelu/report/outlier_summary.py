@@ -20,7 +20,7 @@ from unrelu.validation import counted
 _ROWS_AT_A_TIME = 100_000
 _MANY = (
     "Take them for outliers only if the others are normal above their floors: of skewed columns, which unrelu fit"
-    " names, the tail is flagged."
+    " names, the tail is flagged, unless shape='auto' learns how they are skewed."
 )
 _FLAGGED = (
     "Flagged: the p-value is below the false alarm rate, as it is for {:.3g} % of the genuine rows. Weight: how much"
@@ -108,7 +108,7 @@ class Judged:
             f"Flagged {counted(found, 'row')} ({found / n:.2%}); a clean table of that size that the model"
             f" fits would have about {expected:,.{0 if expected >= 10 else 1}f}"
             f" (false alarm rate {self.false_alarm_rate:g}).",
-            *([_MANY] if found > 2.0 * expected + 3.0 * expected**0.5 else []),
+            *([words(_MANY)] if found > 2.0 * expected + 3.0 * expected**0.5 else []),
             *(
                 []
                 if self.weights is None or not facts["strangest"]

@@ -1,4 +1,4 @@
-"""Columns that a normal fits least: the table's quantiles beside those of the model, from a sample of the rows."""
+"""Columns that the model fits least: the table's quantiles beside those of the model, from a sample of the rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.doubts.skewness import Skewness, skewness_of
 from unrelu.engines.local import LocalEngine
 from unrelu.estimators import RectifiedGaussianLearner
-from unrelu.report.summaries import labels
+from unrelu.report.summaries import labels, shape_words
 from unrelu.samples.turned import TurnedSamples
 from unrelu.statistics.column_shapes import ShapeSums
 from unrelu.statistics.subsample import SubsampleQuestion
@@ -26,10 +26,10 @@ _BAND = 0.99  # of the tables that the model fits have a given quantile within t
 
 @dataclass(frozen=True, eq=False)
 class ColumnQuantiles:
-    """Quantiles of a column that are off its limit, the smallest first: of the table, and of the fitted cut-off normal.
+    """Quantiles of a column that are off its limit, the smallest first: of the table, and of the fitted model.
 
-    ``low`` and ``high``: where the table's would be 99 times out of 100 if the model were true. ``z`` is the test
-    of skewness, standard normal then.
+    All in the table's units. ``low`` and ``high``: where the table's would be 99 times out of 100 if the model were
+    true. ``z`` is the test of skewness of latent values, standard normal then. ``shape``: its name, and its exponent.
     """
 
     name: str
@@ -40,6 +40,7 @@ class ColumnQuantiles:
     floor: float | None
     ceiling: float | None
     z: float
+    shape: str = "normal"
 
 
 def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int = 5) -> list[ColumnQuantiles]:
@@ -56,16 +57,19 @@ def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int
     """
     model = learner.distribution_
     mirrored = model.ceiling < np.inf
-    law = model.reflected(mirrored)  # only floors
-    floor = law.floor + learner.floor_tolerance
-    question = SubsampleQuestion(_ROWS, 0, tuple(floor.tolist()), (-np.inf,) * len(floor))
+    sign = np.where(mirrored, -1.0, 1.0)
+    law = model.latent.reflected(mirrored)  # only floors
+    limit = np.where(mirrored, -model.ceiling, model.floor) + learner.floor_tolerance
+    question = SubsampleQuestion(_ROWS, 0, tuple(limit.tolist()), (-np.inf,) * len(limit))
     sample = LocalEngine().collect(TurnedSamples(samples, mirrored), question)
-    values = sample.values.astype(np.float64)
+    x, above = sample.values.astype(np.float64), seen_above(limit, sample.values)
     weights = getattr(learner, "row_weights_", None)
     if weights is not None:
-        values = values[weights[sample.rows] >= 0.5]
+        x = x[weights[sample.rows] >= 0.5]
+    values, floor = (x, above) if model.shapes is None else (sign * model.to_latent(sign * x), law.floor)
+    values = np.where(x <= above, np.minimum(values, floor), values)
     unknown = np.full((len(floor), 2, 3), np.nan)
-    rows = RowParameters(law.bias, law.row_norms, seen_above(floor, sample.values), unknown[:, :, :2], unknown)
+    rows = RowParameters(law.bias, law.row_norms, floor, unknown[:, :, :2], unknown)
     test = _tested(values, rows)
     worst = [j for j in np.argsort(-np.abs(test.z), kind="stable")[:most].tolist() if test.z[j] != 0.0]
     return [_column(model, j, _points(values[:, j], rows, j), test) for j in worst]
@@ -96,9 +100,13 @@ def _points(values: FloatArray, rows: RowParameters, column: int) -> FloatArray:
 
 
 def _column(model: RectifiedGaussian, column: int, points: FloatArray, test: Skewness) -> ColumnQuantiles:
-    """The points of a column, the right way up again."""
+    """The points of a column, the right way up again, and in the table's units."""
     limits = (float(levels[column]) for levels in (model.floor, model.ceiling))
     floor, ceiling = (level if np.isfinite(level) else None for level in limits)
     sign = 1.0 if ceiling is None else -1.0
-    seen, fitted, low, high = points if ceiling is None else -points[[0, 1, 3, 2], ::-1]
-    return ColumnQuantiles(labels(model)[column], seen, fitted, low, high, floor, ceiling, sign * float(test.z[column]))
+    points, shape = points if ceiling is None else -points[[0, 1, 3, 2], ::-1], "normal"
+    if model.shapes is not None:
+        points, shape = model.shapes[column].from_latent(points), shape_words(model.shapes[column])
+    seen, fitted, low, high = points
+    z = sign * float(test.z[column])
+    return ColumnQuantiles(labels(model)[column], seen, fitted, low, high, floor, ceiling, z, shape)

@@ -13,16 +13,18 @@ from scipy.sparse.linalg import eigsh
 from unrelu.contracts import FloatArray
 from unrelu.distribution import RectifiedGaussian
 from unrelu.samples.columns import names_or_numbers
+from unrelu.shapes import Power, Shape
 
 if TYPE_CHECKING:
     from unrelu.estimators import RectifiedGaussianLearner
 
+_POWER = ("exponent", "exponent_stderr", "origin", "unit")
 _DENSE = 500  # beyond so many columns a few eigenvalues come sooner by Lanczos' method
 
 
 @dataclass(frozen=True)
 class ColumnSummary:
-    """One column: what the model says, and how sure it is (None where the file does not tell)."""
+    """One column: what the model says of the latent y, and how sure it is (None where the file does not tell)."""
 
     name: str
     floor: float | None
@@ -81,6 +83,27 @@ def column_summaries(
         strict=True,
     )
     return [ColumnSummary(*values) for values in columns]
+
+
+def shape_words(shape: Shape) -> str:
+    """A shape's name, and the exponent of a power.
+
+    >>> from unrelu.shapes import Log, Power
+    >>> shape_words(Log()), shape_words(Power(0.3333))
+    ('log', 'power 0.33')
+    """
+    return f"power {shape.exponent:.2f}" if isinstance(shape, Power) else shape.kind
+
+
+def shape_facts(model: RectifiedGaussian) -> dict[str, Any]:
+    """For JSON: every column's shape, and the columns in the user's units; nothing where all are normal."""
+    if model.shapes is None:
+        return {}
+    shapes = [
+        {"kind": shape.kind, **{name: getattr(shape, name) for name in _POWER if hasattr(shape, name)}}
+        for shape in model.shapes
+    ]
+    return {"shapes": shapes, "column_summary": model.column_summary()}
 
 
 def strongest_correlations(

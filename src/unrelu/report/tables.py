@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from unrelu.contracts import Doubt
+from unrelu.distribution import RectifiedGaussian
 from unrelu.report.comparison import MomentErrors
-from unrelu.report.summaries import ColumnSummary, CorrelationSummary
+from unrelu.report.summaries import ColumnSummary, CorrelationSummary, labels, shape_words
 from unrelu.validation import counted, listed
 
 _MOST_COLUMNS = 20
@@ -53,6 +54,24 @@ def column_table(columns: Sequence[ColumnSummary], most: int = _MOST_COLUMNS) ->
     if len(columns) > most:
         table.add_row(Text(f"... and {len(columns) - most:,} more"))
     return table
+
+
+def shape_tables(model: RectifiedGaussian, most: int = _MOST_COLUMNS) -> list[Table]:
+    """Where columns have shapes, one table more: shapes, and what the model says in the units of the user's table."""
+    if model.shapes is None:
+        return []
+    quartiles = ("lower_quartile", "median", "upper_quartile")
+    table = new_table("column", numbers=("shape", "floored", "25 %", "median", "75 %"))
+    table.title, table.title_justify = "in the units of the table:", "left"
+    found = list(zip(labels(model), model.shapes, model.column_summary(), strict=True))
+    for name, shape, column in found[:most]:
+        numbers = (f"{column[quartile]:.4g}" for quartile in quartiles)
+        error = getattr(shape, "exponent_stderr", math.nan)
+        words = shape_words(shape) + (f" ± {error:.1g}" if math.isfinite(error) else "")
+        table.add_row(Text(name), words, f"{column['share_floored']:.1%}", *numbers)
+    if len(found) > most:
+        table.add_row(Text(f"... and {len(found) - most:,} more"))
+    return [table]
 
 
 def correlation_table(pairs: Sequence[CorrelationSummary]) -> Table:

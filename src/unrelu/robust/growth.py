@@ -261,6 +261,6 @@ def warn_of_two_groups(mixture: Mixture, n_rows: int) -> None:
         )
     warn(
         f"{found} The {genuine:,} were taken as genuine, but the table cannot say so. Look at the weights of the rows,"
-        " or split the table; where columns are skewed, transform them first (logarithm, cube root).",
+        " or split the table; where columns are skewed, give them shape='auto'.",
         AmbiguousMajorityWarning,
     )

@@ -83,11 +83,11 @@ def rows_needed(
     for name, error in (("bias_error", bias_error), ("weight_error", weight_error)):
         if error is not None:
             number(name, error, "above 1e-7 and below 1e7", above=1e-7, below=1e7)
-    plan = _Plan(model, random_state)
+    plan = _Plan(model.latent, random_state)
     for_bias = None if bias_error is None else plan.rows_for_bias(bias_error, probability)
     for_weights = None if weight_error is None else plan.rows_for_weights(weight_error, probability)
     rows = max(for_bias or 0, for_weights or 0, 2)  # fewer the learner refuses
-    fewest = _fewest_positives(model, rows)
+    fewest = _fewest_positives(model.latent, rows)
     bias, weights = plan.mean_errors(rows)
     return RowsNeeded(rows, for_bias, for_weights, probability, bias, weights, fewest, rows * plan.rarest_pair)
 
@@ -102,8 +102,8 @@ def expected_errors(model: RectifiedGaussian, n: int, *, random_state: RandomSta
     {'bias': 0.008, 'weights': 0.0113}
     """
     n = whole("n", n)
-    plan = _Plan(model, random_state)
-    _fewest_positives(model, n)
+    plan = _Plan(model.latent, random_state)
+    _fewest_positives(model.latent, n)
     bias, weights = plan.mean_errors(n)
     return {"bias": bias, "weights": weights}
 
