@@ -115,6 +115,15 @@ class RectifiedGaussian:
             return self
         return RectifiedGaussian(self.bias, self.scoring_covariance, self.floor, self.feature_names, self.ceiling)
 
+    @property
+    def latent(self) -> RectifiedGaussian:
+        """The same model of y: itself, as all columns are normal."""
+        return self
+
+    def to_latent(self, X: ArrayLike) -> FloatArray:
+        """X in units of y; what is beyond a limit is put at it."""
+        return np.clip(np.asarray(X, dtype=np.float64), self.floor, self.ceiling)
+
     def weights(self, k: int | None = None) -> FloatArray:
         """A d x k matrix W with W W' = covariance, or as near as rank k allows (Frobenius norm).
 
