@@ -1,0 +1,183 @@
+"""The check on one screen: rows of the table, a model of them, tables of the model with models of their own, p-values.
+
+A table of n rows is fitted and compared with its fit. So is each of B tables that the fitted model gives, with the same
+number of rows, the same cells missing, and rounded as the table is: whatever a fit does to the statistics, it does to
+all of them alike, and the table's rank among them is its p-value (a parametric bootstrap).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+from scipy.stats import beta
+
+from unrelu.checks.calibration import family_of, overall, standardized
+from unrelu.checks.result import FitCheck
+from unrelu.checks.statistics import Standardized, column_statistics, pair_statistics, quadrants
+from unrelu.contracts import Assumptions, BoolArray, FloatArray, Samples, Step, Watch
+from unrelu.distribution import RectifiedGaussian
+from unrelu.engines.local import LocalEngine, available_cores, map_in_threads, one_blas_thread
+from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.samples.columns import names_or_numbers
+from unrelu.statistics.subsample import SubsampleQuestion
+from unrelu.statistics.tiles import seen_above
+from unrelu.validation import counted, listed
+
+MOST_ROWS = 5000
+_FEWEST_ROWS, _FEWEST_SEEN, _FEWEST_DIFFERENT, _FEWEST_SIMULATIONS = 20, 10, 3, 19
+_COPIES = 0.01  # of the values seen, from which a column is taken for rounded
+_COARSE = 50  # different values or fewer: counts, perhaps
+_MOST_PAIRS = 20_000  # that are tested: those of the strongest correlations
+_ATTEMPTS = 20  # at a simulated table that can be learned
+_POINTS, _BAND = 60, 0.99
+
+Columns = NDArray[np.intp]
+Fit = Callable[[FloatArray, Columns], RectifiedGaussian]
+
+
+@dataclass(frozen=True)
+class Simulations:
+    """How many simulated tables, by what seed, and at which ``level`` a p-value says that the model does not fit."""
+
+    number: int = 199
+    seed: int = 0
+    level: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.number, int | np.integer) and self.number >= _FEWEST_SIMULATIONS):
+            raise InvalidParameterError(
+                f"n_simulations must be a whole number of at least {_FEWEST_SIMULATIONS}, got {self.number!r}."
+            )
+        if not 1.0 / (self.number + 1) <= self.level < 1.0:
+            raise InvalidParameterError(
+                f"level must be below 1 and at least 1/(n_simulations + 1) = {1.0 / (self.number + 1):.3g}, the least"
+                f" p-value; got {self.level!r}."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a table in the user's units, what is at a limit exactly there; ``n_rows``: of the whole table."""
+
+    values: FloatArray
+    n_rows: int
+    assumptions: Assumptions
+    names: tuple[str, ...]
+    n_outliers: int = 0
+
+    @property
+    def seen(self) -> BoolArray:
+        """Cells that are off their limit."""
+        turned = self.values * self.sign
+        return np.asarray(turned > np.array(self.assumptions.censoring))
+
+    @property
+    def sign(self) -> FloatArray:
+        return np.where(self.assumptions.mirrored or False, -1.0, 1.0)
+
+
+def sampled_rows(samples: Samples, assumptions: Assumptions, seed: int, watch: Watch) -> Rows:
+    """A random sample of the rows, all of a short table; columns with ceilings are upside down in ``samples``."""
+    question = SubsampleQuestion.under(assumptions, MOST_ROWS, seed)
+    sample = LocalEngine(watch).collect(samples, question)
+    sample.screening.check(assumptions, samples.feature_names)
+    if len(np.unique(sample.weights)) > 1:
+        raise InvalidParameterError(
+            "A check counts every row once, and these have different sample weights: check a table without weights."
+        )
+    if len(sample.values) < _FEWEST_ROWS:
+        raise InvalidDataError(
+            f"The table has {counted(len(sample.values), 'row')}: a check needs at least {_FEWEST_ROWS}."
+        )
+    at_limit = sample.values <= seen_above(np.array(assumptions.censoring), sample.values)
+    values = np.where(at_limit, assumptions.floor, sample.values.astype(np.float64))
+    names = names_or_numbers(samples.feature_names, samples.n_features)
+    turned = Rows(values, sample.n_rows, assumptions, names)
+    return Rows(values * turned.sign, sample.n_rows, assumptions, names)
+
+
+def check_fit(rows: Rows, judge: RectifiedGaussian | Fit, simulations: Simulations, watch: Watch) -> FitCheck:
+    """The check of a model that is given, or of what ``judge`` fits to values of some of the columns."""
+    left_out = _left_out(rows, judge)
+    kept = np.array([j for j in range(len(rows.names)) if j not in left_out], dtype=np.intp)
+    if not len(kept):
+        why = listed(f"{rows.names[j]} ({reason})" for j, reason in left_out.items())
+        raise InvalidDataError(f"No column can be checked: {why}. Add rows, or give other floors.")
+    values, fit = rows.values[:, kept], None if isinstance(judge, RectifiedGaussian) else judge
+    tolerance = rows.assumptions.floor_tolerance
+    with one_blas_thread(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is doubtful was said when the table was learned
+        model = judge.marginal(kept.tolist()) if fit is None else fit(values, kept)  # type: ignore[union-attr]
+        table = Standardized.of(values, model, tolerance)
+        grid = _grids(values, rows.seen[:, kept])
+        pairs = _pairs(model.correlation)
+
+        def numbers(drawn: Standardized) -> tuple[FloatArray, FloatArray]:
+            return column_statistics(drawn), pair_statistics(drawn)[:, pairs]
+
+        def simulated(number: int) -> tuple[FloatArray, FloatArray]:
+            for attempt in range(_ATTEMPTS):
+                drawn = model.sample(len(values), np.random.default_rng([simulations.seed, number, attempt]))
+                drawn = _rounded(drawn, grid)
+                drawn[np.isnan(values)] = np.nan
+                try:
+                    own = model if fit is None else fit(drawn, kept)
+                except InvalidDataError:  # a column that is never above its floor in this one
+                    continue
+                return numbers(Standardized.of(drawn, own, tolerance))
+            raise InvalidDataError("Tables that the fitted model gives cannot be learned: add rows, or drop columns.")
+
+        every = [numbers(table)]
+        while len(every) <= simulations.number:
+            watch(Step("Simulating tables", len(every) - 1, simulations.number))
+            batch = range(len(every), min(len(every) + available_cores(), simulations.number + 1))
+            every += map_in_threads(simulated, batch)
+    statistics = np.stack([columns for columns, _ in every]), np.stack([parts for _, parts in every])
+    return _result(rows, kept, left_out, fit is not None, simulations, model, table, statistics, pairs, grid)
+
+
+def _left_out(rows: Rows, judge: RectifiedGaussian | Fit) -> dict[int, str]:
+    """Columns of which nothing can be said, and why."""
+    found = {}
+    for j, seen in enumerate(rows.seen.T):
+        known = rows.values[~np.isnan(rows.values[:, j]), j]
+        different = len(np.unique(rows.values[seen, j]))
+        if not len(known):
+            found[j] = "no value at all"
+        elif known.min() == known.max() and seen.any():
+            found[j] = "constant"
+        elif isinstance(judge, RectifiedGaussian) and judge.row_norms[j] == 0.0:
+            found[j] = "constant in the model"
+        elif np.count_nonzero(seen) < _FEWEST_SEEN:
+            found[j] = f"{np.count_nonzero(seen)} values off its limit, {_FEWEST_SEEN} are needed"
+        elif different < _FEWEST_DIFFERENT:
+            found[j] = f"{different} different values off its limit, {_FEWEST_DIFFERENT} are needed"
+    return found
+
+
+def _grids(values: FloatArray, seen: BoolArray) -> list[FloatArray | None]:
+    """The values that a column has, where so many of them are copies that it must be rounded; None elsewhere."""
+    found: list[FloatArray | None] = []
+    for column, off in zip(values.T, seen.T, strict=True):
+        different = np.unique(column[off])
+        found.append(different if len(different) <= (1.0 - _COPIES) * np.count_nonzero(off) else None)
+    return found
+
+
+def _rounded(values: FloatArray, grids: list[FloatArray | None]) -> FloatArray:
+    """Every value off its limit at the nearest one that its column has, up to the last one.
+
+    Ties alone would make a column fail: a test for continuous laws takes a rounded normal for no normal. Rounding the
+    simulated tables likewise asks the question that matters, whether the law behind the rounded numbers is the model's.
+    """
+    for j, grid in enumerate(grids):
+        if grid is not None:
+            off = (values[:, j] > values[:, j].min()) & (values[:, j] < grid[-1]) if len(grid) else False
+            middle = 0.5 * (grid[1:] + grid[:-1])
+            values[off, j] = grid[np.searchsorted(middle, values[off, j])]
+    return values
