@@ -4,4 +4,6 @@
     calibration.py  p-values from the same numbers of simulated tables
     result.py       FitCheck: the numbers, one sentence, and what pictures need
     fit_check.py    the conductor: rows, a fit, simulated tables with fits of their own, p-values
+
+How tables are fitted is the caller's: a function of values and columns, or a model that is given.
 """

@@ -10,11 +10,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
-from scipy.stats import beta
+from scipy.special import betaincinv, ndtr, ndtri
 
 from unrelu.checks.calibration import family_of, overall, standardized
 from unrelu.checks.result import FitCheck
@@ -78,7 +78,7 @@ class Rows:
 
     @property
     def sign(self) -> FloatArray:
-        return np.where(self.assumptions.mirrored or False, -1.0, 1.0)
+        return np.where(self.assumptions.mirrored or [False] * self.values.shape[1], -1.0, 1.0)
 
 
 def sampled_rows(samples: Samples, assumptions: Assumptions, seed: int, watch: Watch) -> Rows:
@@ -114,7 +114,7 @@ def check_fit(rows: Rows, judge: RectifiedGaussian | Fit, simulations: Simulatio
         warnings.simplefilter("ignore")  # what is doubtful was said when the table was learned
         model = judge.marginal(kept.tolist()) if fit is None else fit(values, kept)  # type: ignore[union-attr]
         table = Standardized.of(values, model, tolerance)
-        grid = _grids(values, rows.seen[:, kept])
+        grids = _grids(values, rows.seen[:, kept])
         pairs = _pairs(model.correlation)
 
         def numbers(drawn: Standardized) -> tuple[FloatArray, FloatArray]:
@@ -123,7 +123,7 @@ def check_fit(rows: Rows, judge: RectifiedGaussian | Fit, simulations: Simulatio
         def simulated(number: int) -> tuple[FloatArray, FloatArray]:
             for attempt in range(_ATTEMPTS):
                 drawn = model.sample(len(values), np.random.default_rng([simulations.seed, number, attempt]))
-                drawn = _rounded(drawn, grid)
+                drawn = _rounded(drawn, grids, model, tolerance)
                 drawn[np.isnan(values)] = np.nan
                 try:
                     own = model if fit is None else fit(drawn, kept)
@@ -137,8 +137,21 @@ def check_fit(rows: Rows, judge: RectifiedGaussian | Fit, simulations: Simulatio
             watch(Step("Simulating tables", len(every) - 1, simulations.number))
             batch = range(len(every), min(len(every) + available_cores(), simulations.number + 1))
             every += map_in_threads(simulated, batch)
-    statistics = np.stack([columns for columns, _ in every]), np.stack([parts for _, parts in every])
-    return _result(rows, kept, left_out, fit is not None, simulations, model, table, statistics, pairs, grid)
+    columns, parts = np.stack([each for each, _ in every]), np.stack([each for _, each in every])
+    counts = [len(grid) if grid is not None else len(values) for grid in grids]
+    return FitCheck(
+        names=rows.names,
+        left_out=tuple(left_out.items()),
+        n_rows=rows.n_rows,
+        n_looked_at=len(values),
+        n_outlier_rows=rows.n_outliers,
+        n_simulations=simulations.number,
+        refitted=fit is not None,
+        n_components=rows.assumptions.n_components,
+        level=simulations.level,
+        **_p_values(columns, parts, model, pairs, (len(rows.names), kept)),
+        **_described(values, model, table, counts, (len(rows.names), kept)),
+    )
 
 
 def _left_out(rows: Rows, judge: RectifiedGaussian | Fit) -> dict[int, str]:
@@ -169,15 +182,120 @@ def _grids(values: FloatArray, seen: BoolArray) -> list[FloatArray | None]:
     return found
 
 
-def _rounded(values: FloatArray, grids: list[FloatArray | None]) -> FloatArray:
-    """Every value off its limit at the nearest one that its column has, up to the last one.
+def _rounded(
+    values: FloatArray, grids: list[FloatArray | None], model: RectifiedGaussian, tolerance: float
+) -> FloatArray:
+    """Every value off its limit at the nearest one that its column has; those beyond an open end as they are.
 
     Ties alone would make a column fail: a test for continuous laws takes a rounded normal for no normal. Rounding the
     simulated tables likewise asks the question that matters, whether the law behind the rounded numbers is the model's.
     """
+    low, high = model.floor + tolerance, model.ceiling - tolerance
     for j, grid in enumerate(grids):
         if grid is not None:
-            off = (values[:, j] > values[:, j].min()) & (values[:, j] < grid[-1]) if len(grid) else False
-            middle = 0.5 * (grid[1:] + grid[:-1])
-            values[off, j] = grid[np.searchsorted(middle, values[off, j])]
+            x = values[:, j]
+            off = (x > low[j]) & (x < high[j])
+            off &= (x >= grid[0]) | np.isfinite(low[j])
+            off &= (x <= grid[-1]) | np.isfinite(high[j])
+            values[off, j] = grid[np.searchsorted(0.5 * (grid[1:] + grid[:-1]), x[off])]
     return values
+
+
+def _pairs(correlation: FloatArray) -> Columns:
+    """Which pairs are tested, by their places among all."""
+    strength = np.abs(correlation[np.triu_indices(len(correlation), 1)])
+    return np.sort(np.argsort(-strength, kind="stable")[:_MOST_PAIRS])
+
+
+def _kinds(model: RectifiedGaussian) -> list[str]:
+    shapes = getattr(model, "shapes", None)
+    return ["normal"] * model.n_features if shapes is None else [shape.kind for shape in shapes]
+
+
+def _p_values(
+    columns: FloatArray, parts: FloatArray, model: RectifiedGaussian, pairs: Columns, place: tuple[int, Columns]
+) -> dict[str, Any]:
+    """From the numbers of the table (first) and of the simulated ones."""
+    d, kept = place
+    columns[:, [kind == "free" for kind in _kinds(model)]] = np.nan
+    size = np.stack([standardized(part) for part in parts.transpose(1, 0, 2)])
+    squares = np.where(np.isnan(size).all(axis=0), np.nan, np.nansum(size**2, axis=0))
+    ofcolumns, ofpairs = family_of(columns), family_of(squares)
+    first, second = (kept[each[pairs]] for each in np.triu_indices(len(kept), 1))
+
+    def matrix(numbers: FloatArray) -> FloatArray:
+        whole = np.full((d, d), np.nan)
+        whole[first, second] = whole[second, first] = numbers
+        return whole
+
+    return {
+        "p_value": overall(ofcolumns, ofpairs),
+        "columns_p_value": ofcolumns.p_value,
+        "pairs_p_value": ofpairs.p_value,
+        "column_statistic": _spread_out(columns[0], d, kept),
+        "column_p_value": _spread_out(ofcolumns.p_values, d, kept),
+        "column_adjusted": _spread_out(ofcolumns.adjusted, d, kept),
+        "pair_statistic": matrix(squares[0]),
+        "pair_p_value": matrix(ofpairs.p_values),
+        "pair_adjusted": matrix(ofpairs.adjusted),
+    }
+
+
+def _described(
+    values: FloatArray, model: RectifiedGaussian, table: Standardized, counts: list[int], place: tuple[int, Columns]
+) -> dict[str, Any]:
+    """What pictures and tables show beside the p-values."""
+    d, kept = place
+    shapes, coarse = ["left out"] * d, [False] * d
+    for j, kind, count in zip(kept, _kinds(model), counts, strict=True):
+        shapes[j], coarse[j] = kind, count <= _COARSE
+    observed, expected = (_spread_out(_spread_out(each, d, kept, -1), d, kept, -2) for each in quadrants(table))
+    known = np.count_nonzero(~np.isnan(table.u), axis=0)
+    return {
+        "shapes": tuple(shapes),
+        "coarse": tuple(coarse),
+        "share_at_limit": _spread_out(1.0 - np.count_nonzero(table.seen, axis=0) / known, d, kept),
+        "expected_share_at_limit": _spread_out(1.0 - table.share_seen, d, kept),
+        "column_distance": _spread_out(_distances(table), d, kept),
+        "observed": observed,
+        "expected": expected,
+        "quantiles": _spread_out(_quantiles(values, model, table), d, kept, -1),
+    }
+
+
+def _spread_out(numbers: FloatArray, d: int, kept: Columns, axis: int = 0) -> FloatArray:
+    """Numbers of the columns that were kept, among all; NaN for the others."""
+    shape = list(numbers.shape)
+    shape[axis] = d
+    whole = np.full(shape, np.nan)
+    np.moveaxis(whole, axis, 0)[kept] = np.moveaxis(numbers, axis, 0)
+    return whole
+
+
+def _distances(table: Standardized) -> FloatArray:
+    """The largest difference of the distribution functions over what is seen, per column."""
+    found = []
+    for u, seen in zip(table.u.T, table.seen.T, strict=True):
+        known = np.sort(u[~np.isnan(u)])
+        steps = np.searchsorted(known, u[seen], side="right"), np.searchsorted(known, u[seen], side="left")
+        found.append(max(float(np.abs(step / len(known) - ndtr(u[seen])).max()) for step in steps))
+    return np.array(found)
+
+
+def _quantiles(values: FloatArray, model: RectifiedGaussian, table: Standardized) -> FloatArray:
+    """4 x points x columns: of the table, of the model, low and high; NaN where there are fewer.
+
+    The i-th smallest of n values is the model's quantile at a probability that has the law Beta(i, n - i + 1).
+    """
+    latent, shapes, tail = model.latent, getattr(model, "shapes", None), 0.5 * (1.0 - _BAND)
+    found = np.full((4, _POINTS, values.shape[1]), np.nan)
+    for j, seen in enumerate(table.seen.T):
+        ordered = np.sort(values[~np.isnan(values[:, j]), j])
+        n, edge = len(ordered), -ndtri(0.5 / len(ordered))
+        inside = np.sort(values[seen, j])
+        rank = np.unique(np.clip((n * ndtr(np.linspace(-edge, edge, _POINTS))).astype(int), 0, n - 1))
+        rank = rank[(ordered[rank] >= inside[0]) & (ordered[rank] <= inside[-1])]
+        p = np.stack([(rank + 0.5) / n, *(betaincinv(rank + 1, n - rank, q) for q in (tail, 1.0 - tail))])
+        y = np.clip(latent.bias[j] + latent.row_norms[j] * ndtri(p), latent.floor[j], latent.ceiling[j])
+        found[:, : len(rank), j] = ordered[rank], *(y if shapes is None else shapes[j].from_latent(y))
+    return found

@@ -18,8 +18,8 @@ class FitCheck:
 
     ``p_value``: of the whole table, right however many columns there are; ``columns_p_value`` and ``pairs_p_value`` of
     all columns and of all pairs together. ``column_p_value`` and ``pair_p_value`` are of each by itself, the
-    ``adjusted`` ones allow for there being many. NaN where nothing can be tested: columns ``left_out`` (with the reason),
-    and columns with a free shape, whose margin fits always.
+    ``adjusted`` ones allow for there being many. NaN where nothing can be tested: columns ``left_out`` (with the
+    reason), and columns with a free shape, whose margin fits always. ``coarse`` columns have few different values.
 
     ``column_distance``: the largest difference of the distribution functions of table and model, a share of the rows.
     ``quantiles``: 4 x points x d, in the table's units: of the table, of the model, and where the table's would be 99
@@ -33,12 +33,13 @@ class FitCheck:
     names: tuple[str, ...]
     shapes: tuple[str, ...]
     left_out: tuple[tuple[int, str], ...]
-    rounded: tuple[bool, ...]
+    coarse: tuple[bool, ...]
     n_rows: int
     n_looked_at: int
     n_outlier_rows: int
     n_simulations: int
     refitted: bool
+    n_components: int | None
     level: float
     p_value: float
     columns_p_value: float
@@ -86,34 +87,38 @@ class FitCheck:
     @property
     def verdict(self) -> str:
         """One sentence: fits or not, which columns, what to do."""
-        rows = f"{counted(self.n_looked_at, 'row')}, {counted(self.n_simulations, 'simulated table')}"
         who = "The model" if self.refitted else "The given model"
+        rows = f"{counted(self.n_looked_at, 'row')}, {counted(self.n_simulations, 'simulated table')}"
+        seen = f"p = {self.p_value:.3g}; {rows}"
         if self.fits:
-            return f"{who} fits: no column or pair is further from it than chance has it (p = {self.p_value:.3g}; {rows})."
+            return f"{who} fits: nothing in the table is further from it than chance has it ({seen})."
         columns, pairs = self.misfits
         said = []
         if columns:
             shapes = listed(sorted({self.shapes[j] for j in columns}))
-            said.append(f"not {shapes}: {listed(self.names[j] for j in columns)}{self._remedy(columns)}")
+            said.append(f"not {shapes}: {listed(self.names[j] for j in columns)}{self._column_remedy(columns)}")
         if pairs:
             told = listed(f"{self.names[i]} and {self.names[j]}" for i, j in pairs)
-            said.append(f"not related as normal columns are: {told}{'' if columns else self._pair_remedy}")
+            said.append(f"not related as in the model: {told}{self._pair_remedy(bool(columns))}")
         what = "; ".join(said) or "no single column or pair is to blame"
-        return f"{who} does not fit (p = {self.p_value:.3g}; {rows}): {what}."
+        advice = "" if self.refitted else "; fit a model to this table, and check that one"
+        return f"{who} does not fit ({seen}): {what}{advice}."
 
-    def _remedy(self, columns: list[int]) -> str:
+    def _column_remedy(self, columns: list[int]) -> str:
         if not self.refitted:
-            return " (fit a model to this table, and check that one)"
-        shapes = [_NEXT.get(self.shapes[j], "free") for j in columns]
-        coarse = any(self.rounded[j] for j in columns)
-        counts = "; a column of few different values may need a model for counts" if coarse else ""
-        return f" (try shape={'free' if 'free' in shapes else 'power'!r}{counts})"
+            return ""
+        shape = "free" if any(_NEXT.get(self.shapes[j]) != "power" for j in columns) else "power"
+        coarse = any(self.coarse[j] for j in columns)
+        counts = "; few different values may need a model for counts" if coarse else ""
+        return f" (try shape={shape!r}{counts})"
 
-    @property
-    def _pair_remedy(self) -> str:
+    def _pair_remedy(self, columns_too: bool) -> str:
         if not self.refitted:
-            return " (fit a model to this table, and check that one)"
-        return " (rows may be outliers, or of several groups: try method='robust', or RectifiedGaussianMixture)"
+            return ""
+        rank = "" if self.n_components is None else f"n_components above {self.n_components}, or "
+        return (
+            f" ({'then ' if columns_too else ''}try {rank}method='robust': rows may be outliers, or of several groups)"
+        )
 
     def __repr__(self) -> str:
         return f"FitCheck({self.verdict})"

@@ -42,12 +42,10 @@ class Standardized:
         """``values`` in the user's units; what is within ``tolerance`` of a limit is at it."""
         latent = model.latent
         below, above = model.floor + tolerance, model.ceiling - tolerance
-        ends = latent.floor, latent.ceiling
-        if tolerance:
-            ends = tuple(
-                np.where(np.isfinite(end), model.to_latent(np.where(np.isfinite(end), end, 0.0)[None])[0], end)
-                for end in (below, above)
-            )
+        ends = [latent.floor, latent.ceiling]
+        if tolerance > 0.0:
+            known = [np.where(np.isfinite(end), end, 0.0)[None] for end in (below, above)]
+            ends = [np.where(np.isfinite(at), model.to_latent(x)[0], at) for x, at in zip(known, ends, strict=True)]
         unit = np.where(latent.row_norms > 0.0, latent.row_norms, 1.0)
         low, high = ((end - latent.bias) / unit for end in ends)
         u = (model.to_latent(values) - latent.bias) / unit
@@ -58,7 +56,9 @@ class Standardized:
     @property
     def share_seen(self) -> FloatArray:
         """What the model expects; from the tail that has digits to lose."""
-        return np.asarray(np.where(self.low > 0.0, ndtr(-self.low) - ndtr(-self.high), ndtr(self.high) - ndtr(self.low)))
+        return np.asarray(
+            np.where(self.low > 0.0, ndtr(-self.low) - ndtr(-self.high), ndtr(self.high) - ndtr(self.low))
+        )
 
     def thresholds(self) -> FloatArray:
         """2 x d."""
@@ -112,7 +112,7 @@ def _within(v: FloatArray) -> FloatArray:
     n = np.where(n >= _FEW, n, np.nan)
     mean = total / n
     variance = np.maximum(square / n - mean**2, 0.0)
-    return np.clip((v.T @ v / n - mean * mean.T) / np.sqrt(variance * variance.T), -0.999999, 0.999999)
+    return np.asarray(np.clip((v.T @ v / n - mean * mean.T) / np.sqrt(variance * variance.T), -0.999999, 0.999999))
 
 
 def quadrants(table: Standardized) -> tuple[FloatArray, FloatArray]:

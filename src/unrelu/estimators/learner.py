@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +26,9 @@ from unrelu.standard_errors import intervals, jackknifed
 from unrelu.statistics.grouped_moments import GroupedMoments, GroupedMomentsQuestion, whole_of
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.validation import check_choice
+
+if TYPE_CHECKING:
+    from unrelu.checks.result import FitCheck
 
 _STDERR_CHANGED = "stderr was changed after rows were learned: fit them again."
 
@@ -93,7 +96,6 @@ class RectifiedGaussianLearner(FloorEstimator):
     _has_ceilings = True
     _learned: Learned | None
     _record: PairMoments | GroupedMoments | None
-
     _takes_sparse = True
 
     def __init__(
@@ -353,6 +355,22 @@ class RectifiedGaussianLearner(FloorEstimator):
         True
         """
         return float(np.mean(self.score_samples(X)))
+
+    def check(self, X: Table, n_simulations: int = 199, level: float = 0.05) -> FitCheck:
+        """Does a model of this kind fit the rows of X, those that were learned? Which columns and pairs do not?
+
+        A model is fitted to X (to 5,000 of its rows, if there are more) and compared with it; p-values come from tables
+        that this model gives, each fitted anew. A model that was not fitted to X: :func:`unrelu.check_model`.
+
+        >>> X = RectifiedGaussian([0.5, 0.0], [[1.0, 0.6], [0.6, 1.0]]).sample(500, random_state=1)
+        >>> RectifiedGaussianLearner().fit(X).check(X).fits
+        True
+        """
+        from unrelu.estimators.checking import check_learner  # fits need not wait for it
+
+        check_is_fitted(self)
+        rows, wanted = self._rows(X, reset=False), {"number": n_simulations, "seed": self._seed(), "level": level}
+        return check_learner(self, rows, self._assumptions(), wanted, self._watch)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
         """Draw rows from the learned model."""

@@ -224,8 +224,8 @@ def marginal_gradient(
 def upper_parts(thresholds: np.ndarray, correlation: np.ndarray, share: np.ndarray, within: np.ndarray) -> None:
     """Two unit normals above thresholds, for every pair of columns.
 
-    ``share[k, i, j]``: P(u_i > t_ki, u_j > t_kj), for each row k of ``thresholds``; ``within[i, j]``: the correlation of
-    u_i and u_j where both are above the thresholds of the first row.
+    ``share[k, i, j]``: P(u_i > t_ki, u_j > t_kj), for each row k of ``thresholds``; ``within[i, j]``: the correlation
+    of u_i and u_j where both are above the thresholds of the first row, NaN where that hardly happens.
     """
     m, d1, d2 = np.zeros((5, 5)), np.zeros(4), np.zeros(4)
     for i in range(correlation.shape[0]):
@@ -233,7 +233,11 @@ def upper_parts(thresholds: np.ndarray, correlation: np.ndarray, share: np.ndarr
             r = min(max(correlation[i, j], -NEARLY_ONE), NEARLY_ONE)
             for k in range(thresholds.shape[0]):
                 share[k, i, j] = share[k, j, i] = upper_orthant(thresholds[k, i], thresholds[k, j], r)
+            within[i, j] = within[j, i] = np.nan
             joint_moments(-thresholds[0, i], -thresholds[0, j], r, d1, d2, m)
+            if m[0, 0] < 1e-9:
+                continue
             mean1, mean2 = m[1, 0] / m[0, 0], m[0, 1] / m[0, 0]
             var1, var2 = m[2, 0] / m[0, 0] - mean1 * mean1, m[0, 2] / m[0, 0] - mean2 * mean2
-            within[i, j] = within[j, i] = (m[1, 1] / m[0, 0] - mean1 * mean2) / math.sqrt(var1 * var2)
+            if var1 > 0.0 and var2 > 0.0:
+                within[i, j] = within[j, i] = (m[1, 1] / m[0, 0] - mean1 * mean2) / math.sqrt(var1 * var2)

@@ -53,7 +53,7 @@ def model_picture(
     if limited.any():
         _draw_shares(axes.pop(0), model, np.asarray(shares, dtype=np.float64), limited)
     for panel, column in zip(axes, worst, strict=False):
-        _draw_quantiles(panel, column, legend=column is worst[0])
+        draw_quantiles(panel, column, legend=column is worst[0])
     if worst and d > len(worst):
         parts[-1].suptitle("Checks of single columns, and those that a normal fits least", fontsize=11, color=INK)
     return figure
@@ -108,7 +108,8 @@ def _draw_shares(axes: Axes, model: RectifiedGaussian, shares: FloatArray, limit
     tidy(axes, f"Values at the {limit}\n(off the line: not normal)", "share in the table", "share the model implies")
 
 
-def _draw_quantiles(axes: Axes, column: ColumnQuantiles, *, legend: bool) -> None:
+def draw_quantiles(axes: Axes, column: ColumnQuantiles, *, legend: bool, note: str | None = None) -> None:
+    """The quantiles of a column against those of the model; ``note`` is said of it below its name."""
     axes.fill_between(
         column.fitted, column.low, column.high, color=HIDDEN, linewidth=0.0, label="99 % of normal columns"
     )
@@ -125,7 +126,7 @@ def _draw_quantiles(axes: Axes, column: ColumnQuantiles, *, legend: bool) -> Non
                 color=NAIVE,
             )  # fmt: skip
     axes.margins(0.06)
-    title = f"{short_name(column.name, 26)}\n(test of skewness: z = {column.z:+.1f})"
+    title = f"{short_name(column.name, 26)}\n({note or f'test of skewness: z = {column.z:+.1f}'})"
     tidy(axes, title, "quantiles of the model", "quantiles of the table")
     if legend:
         axes.legend(frameon=False, fontsize=8, loc="upper left" if column.ceiling is None else "lower right")
