@@ -77,12 +77,15 @@ class FitCheck:
 
     @property
     def misfits(self) -> tuple[list[int], list[tuple[int, int]]]:
-        """Columns and pairs that do not fit, even when allowed for their number; none where the model fits."""
+        """Columns and pairs that do not fit, allowing for their number; none where the model fits.
+
+        A column that does not fit spoils its pairs, which are then not named.
+        """
         if self.fits:
             return [], []
         columns = [j for j in self.worst_columns(len(self.names)) if self.column_adjusted[j] <= self.level]
         pairs = [pair for pair in self.worst_pairs(len(self.names) ** 2) if self.pair_adjusted[pair] <= self.level]
-        return columns, pairs
+        return columns, [pair for pair in pairs if not {*pair} & {*columns}]
 
     @property
     def verdict(self) -> str:

@@ -116,7 +116,7 @@ def _within(v: FloatArray) -> FloatArray:
 
 
 def quadrants(table: Standardized) -> tuple[FloatArray, FloatArray]:
-    """Observed and expected counts of rows, 2 x 2 x 2 x d x d: threshold, first column above, second column above."""
+    """Observed and expected counts of rows, 2 x 2 x 2 x d x d: threshold, first above, second above; NaN diagonals."""
     d = table.u.shape[1]
     t = table.thresholds()
     both, _ = np.zeros((2, d, d)), np.zeros((d, d))
@@ -134,4 +134,5 @@ def quadrants(table: Standardized) -> tuple[FloatArray, FloatArray]:
         one, other = p[:, None], p[None, :]
         expected[k, 1, 1], expected[k, 1, 0], expected[k, 0, 1] = both[k], one - both[k], other - both[k]
         expected[k, 0, 0] = 1.0 - one - other + both[k]
-    return observed, expected * together
+    observed[..., np.arange(d), np.arange(d)] = expected[..., np.arange(d), np.arange(d)] = np.nan
+    return observed, np.maximum(expected, 0.0) * together

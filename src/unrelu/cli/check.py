@@ -23,9 +23,12 @@ _MISFIT = 1  # the exit code of --strict
 
 @command({"must be None or between": "must be between"})
 def check(
-    table: Annotated[str, options.tables("The table", " Quote a glob.")],
+    table: Annotated[
+        str, typer.Argument(help="The table, or a quoted glob of tables, as in unrelu fit.", metavar="TABLE")
+    ],
     model: Annotated[
-        Path | None, typer.Argument(help="A model file, taken as given; by default the table is learned.")
+        Path | None,
+        typer.Argument(metavar="MODEL", help="A model file, taken as given; by default the table is learned."),
     ] = None,
     components: Annotated[
         int | None,

@@ -77,12 +77,13 @@ class _GivenModel(FloorEstimator):
 
     def __init__(self, model: RectifiedGaussian, floor_tolerance: float) -> None:
         self.floor, self.ceiling, self.floor_tolerance = model.floor, model.ceiling, floor_tolerance
-        self.n_features_in_ = model.n_features
-        if model.feature_names is not None:
-            self.feature_names_in_ = np.array(model.feature_names, dtype=object)
+        self.n_features_in_, self._of_model = model.n_features, model.feature_names
 
     def rows(self, X: Table, seed: int, watch: Watch) -> Rows:
-        return sampled_rows(self._rows(X, reset=False), self._assumptions(), seed, watch)
+        if self._of_model is not None and (hasattr(X, "columns") or isinstance(X, Samples)):
+            self.feature_names_in_ = np.array(self._of_model, dtype=object)
+        rows = sampled_rows(self._rows(X, reset=False), self._assumptions(), seed, watch)
+        return rows if self._of_model is None else replace(rows, names=self._of_model)
 
 
 def check_model(

@@ -31,12 +31,12 @@ def check_picture(check: FitCheck) -> Figure:
     wide = min(max(panels, 1), 4)
     rows = max(-(-panels // wide), 1)
     figure = new_figure((4.1 * wide, 4.0 * rows + 0.8))
-    figure.suptitle(textwrap.fill(check.verdict.replace("$", r"\$"), 28 * wide), fontsize=11, color=INK)
+    figure.suptitle(textwrap.fill(check.verdict.replace("$", r"\$"), 38 * wide), fontsize=11, color=INK)
     axes = list(figure.subplots(rows, wide, squeeze=False).ravel())
     for spare in axes[panels:]:
         spare.set_axis_off()
     for j in columns:
-        note = f"{check.shapes[j]}; p = {check.column_p_value[j]:.3g}, as one of many {check.column_adjusted[j]:.3g}"
+        note = f"{check.shapes[j]}; p = {check.column_p_value[j]:.3g}, adjusted {check.column_adjusted[j]:.3g}"
         draw_quantiles(axes.pop(0), _quantiles(check, j), legend=j == columns[0], note=note)
     if pairs:
         _draw_counts(axes.pop(0), check)
@@ -55,14 +55,14 @@ def _draw_counts(axes: Axes, check: FitCheck) -> None:
     _scatter(axes, check, lambda observed, expected: (np.sqrt(expected), np.sqrt(observed)))
     shown = np.sqrt(np.concatenate([each[~np.isnan(each)] for each in (check.observed, check.expected)]))
     diagonal(axes, [shown])
-    tidy(axes, "Rows in quadrants of pairs\n(square roots of counts)", "expected", "observed")
+    tidy(axes, "Rows in quadrants of pairs\n(square roots of counts)", "√expected", "√observed")
     axes.legend(frameon=False, fontsize=8, loc="upper left")
 
 
 def _draw_residuals(axes: Axes, check: FitCheck) -> None:
     _scatter(axes, check, lambda seen, expected: (np.sqrt(expected), (seen - expected) / np.sqrt(expected)))
     axes.axhspan(-2.0, 2.0, color=HIDDEN, alpha=0.5, linewidth=0.0, zorder=0)
-    tidy(axes, "The same: how far off", "expected (square root)", "(observed - expected) / square root")
+    tidy(axes, "The same: how far off", "√expected", "(observed − expected) / √expected")
 
 
 def _scatter(axes: Axes, check: FitCheck, point: Point) -> None:

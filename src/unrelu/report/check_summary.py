@@ -15,6 +15,10 @@ from unrelu.validation import counted, listed
 
 _MOST = 10  # columns and pairs in a table for people
 _MOST_PAIRS = 100  # in JSON
+_LEGEND = (
+    "Off by: the largest difference of the shares of rows below a value. High: above the model's median of what is seen"
+    " of the column; higher: above its 80 % quantile. Adjusted: p-values that allow for the number of columns or pairs."
+)
 
 
 def check_facts(check: FitCheck) -> dict[str, Any]:
@@ -64,17 +68,14 @@ def check_shown(check: FitCheck, seconds: float, words: Callable[[str], str]) ->
         words(check.verdict),
         *([f"Free shapes fit their columns always: {listed(free, 8)}."] if free else []),
         *([f"Left out: {listed(f'{check.names[j]} ({why})' for j, why in check.left_out)}."] if check.left_out else []),
+        *([_LEGEND] if check.worst_columns(1) else []),
         *([_column_table(check)] if check.worst_columns(1) else []),
         *([_pair_table(check)] if check.worst_pairs(1) else []),
     ]
 
 
 def _column_table(check: FitCheck) -> Table:
-    table = new_table(
-        "columns that fit worst",
-        "shape",
-        numbers=("at the limit", "expected", "largest difference", "p-value", "as one of many"),
-    )
+    table = new_table("worst columns", "shape", numbers=("at limit", "expected", "off by", "p-value", "adjusted"))
     for j in check.worst_columns(_MOST):
         shares = (check.share_at_limit[j], check.expected_share_at_limit[j], check.column_distance[j])
         table.add_row(
@@ -87,10 +88,7 @@ def _column_table(check: FitCheck) -> Table:
 
 
 def _pair_table(check: FitCheck) -> Table:
-    table = new_table(
-        "pairs that fit worst",
-        numbers=("both high", "expected", "both very high", "expected", "p-value", "as one of many"),
-    )
+    table = new_table("worst pairs", numbers=("both high", "expected", "higher", "expected", "p-value", "adjusted"))
     for i, j in check.worst_pairs(_MOST):
         high = np.stack([check.observed, check.expected])[:, :, 1, 1, i, j]
         table.add_row(

@@ -111,7 +111,7 @@ def _draw_shares(axes: Axes, model: RectifiedGaussian, shares: FloatArray, limit
 def draw_quantiles(axes: Axes, column: ColumnQuantiles, *, legend: bool, note: str | None = None) -> None:
     """The quantiles of a column against those of the model; ``note`` is said of it below its name."""
     axes.fill_between(
-        column.fitted, column.low, column.high, color=HIDDEN, linewidth=0.0, label="99 % of normal columns"
+        column.fitted, column.low, column.high, color=HIDDEN, linewidth=0.0, label="99 % if the model holds"
     )
     ends: Any = (column.fitted[0], column.fitted[-1])
     axes.plot(ends, ends, color=INK, linewidth=0.8)
