@@ -1,8 +1,8 @@
 """Does the check of a fit tell the truth? False alarms on tables of the model, power on tables that are not.
 
 Tables have 5 columns with random correlations, 40 % of every column floored. "Lognormal": x = exp(y/2) above the same
-floor, y the latent normal. "Two groups": correlations of .8, those of the first column -.8 in half of the rows. Each is checked with 99 simulated tables, so that p <= .05 has the chance .05 exactly if the
-table is like them.
+floor, y the latent normal. "Two groups": correlations of .8, those of the first column -.8 in half of the rows. Each is
+checked with 99 simulated tables, so that p <= .05 has the chance .05 exactly if the table is like them.
 """
 
 from __future__ import annotations
