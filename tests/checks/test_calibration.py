@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unrelu.checks.calibration import family_of, overall, rank_shares, standardized
+from unrelu.checks.calibration import family_of, overall, standardized
 
 
 def test_a_p_value_is_one_plus_the_number_as_large_over_all():
@@ -44,7 +44,7 @@ def test_what_is_not_known_counts_for_nothing():
     numbers[:, 1] = np.nan
     found = family_of(numbers)
     assert np.isnan(found.p_values[1])
-    np.testing.assert_array_equal(found.ranks, family_of(numbers[:, [0, 2]]).ranks)
+    np.testing.assert_array_equal(found.largest, family_of(numbers[:, [0, 2]]).largest)
     nothing = family_of(np.full((20, 2), np.nan))
     assert np.isnan(nothing.p_value)
     assert overall(found, nothing) == found.p_value
@@ -52,5 +52,8 @@ def test_what_is_not_known_counts_for_nothing():
     assert np.isnan(family_of(np.ones((20, 0))).p_value)
 
 
-def test_rank_shares():
-    np.testing.assert_allclose(rank_shares(np.array([[3.0], [1.0], [3.0], [0.0]]))[:, 0], [0.5, 0.75, 0.5, 1.0])
+def test_what_is_far_off_in_one_family_is_as_sure_as_can_be_overall():
+    rng = np.random.default_rng(3)
+    first, second = rng.chisquare(2, (2, 20, 5))
+    first[0, 1] = 80.0
+    assert overall(family_of(first), family_of(second)) == 1 / 20

@@ -16,16 +16,19 @@ from unrelu.contracts import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Statistics of one kind: ``p_values`` one by one, ``adjusted`` for there being many, ``ranks`` of every table."""
+    """Statistics of one kind: ``p_values`` one by one, ``adjusted`` for there being many, ``largest`` of every table.
+
+    The largest are in standard deviations; NaN where there are none.
+    """
 
     p_values: FloatArray
     adjusted: FloatArray
-    ranks: FloatArray
+    largest: FloatArray
 
     @property
     def p_value(self) -> float:
-        """Of the largest of them; NaN where there are none."""
-        return float(self.ranks[0])
+        """Of the largest of them."""
+        return overall(self)
 
 
 def family_of(statistics: FloatArray) -> Family:
@@ -36,23 +39,24 @@ def family_of(statistics: FloatArray) -> Family:
     (array([0.25, 0.75]), 0.25)
     """
     known = ~np.isnan(statistics)
-    p_values = np.where(known[0], rank_shares(np.where(known, statistics, -np.inf))[0], np.nan)
     size = standardized(np.log(np.maximum(statistics, 1e-12)))  # log: their right tails are long
     largest = np.where(known, size, -np.inf).max(axis=1, initial=-np.inf)
-    adjusted = (largest[1:, None] >= size[0]).sum(axis=0) + 1.0
-    nothing = np.full(len(statistics), np.nan)
-    ranks = rank_shares(largest[:, None])[:, 0] if known[0].any() else nothing
-    return Family(p_values, np.where(known[0], adjusted / len(statistics), np.nan), ranks)
+    p_values, adjusted = (
+        (np.count_nonzero(others >= own, axis=0) + 1.0) / len(statistics)
+        for others, own in ((np.where(known, statistics, -np.inf)[1:], statistics[0]), (largest[1:, None], size[0]))
+    )
+    nothing = ~known[0]
+    p_values[nothing] = adjusted[nothing] = np.nan
+    return Family(p_values, adjusted, np.full(len(statistics), np.nan) if nothing.all() else largest)
 
 
-def overall(first: Family, second: Family) -> float:
-    """One p-value of two families: of the smaller of their p-values, the larger breaking ties."""
-    told = [family.ranks for family in (first, second) if not np.isnan(family.ranks).any()]
+def overall(*families: Family) -> float:
+    """One p-value of all families that say something: of the largest number of any, each family in its own units."""
+    told = [family.largest for family in families if not np.isnan(family.largest).any()]
     if not told:
         return float("nan")
-    ranks = np.sort(np.stack(told), axis=0)
-    lower = ranks[0] + ranks[-1] * 1e-6
-    return float(np.mean(lower <= lower[0]))
+    largest = standardized(np.stack(told, axis=1)).max(axis=1)
+    return float(np.mean(largest >= largest[0]))
 
 
 def standardized(numbers: FloatArray) -> FloatArray:
@@ -62,11 +66,3 @@ def standardized(numbers: FloatArray) -> FloatArray:
     centred = numbers - np.where(known, numbers, 0.0).sum(axis=0) / count
     spread = np.sqrt(np.where(known, centred**2, 0.0).sum(axis=0) / count)
     return np.asarray(centred / np.where(spread > 0.0, spread, 1.0))
-
-
-def rank_shares(statistics: FloatArray) -> FloatArray:
-    """Of every number, the share of its column's that are as large."""
-    order = np.sort(statistics, axis=0)
-    n = len(statistics)
-    columns = [n - np.searchsorted(order[:, k], statistics[:, k], side="left") for k in range(statistics.shape[1])]
-    return np.stack(columns, axis=1) / n if columns else np.ones((n, 0))
