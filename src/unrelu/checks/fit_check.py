@@ -10,7 +10,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,12 @@ _ATTEMPTS = 20  # at a simulated table that can be learned
 _POINTS, _BAND = 60, 0.99
 
 Columns = NDArray[np.intp]
-Fit = Callable[[FloatArray, Columns], RectifiedGaussian]
+
+
+class Fit(Protocol):
+    """How values of the columns ``at`` are fitted."""
+
+    def __call__(self, values: FloatArray, at: Columns) -> RectifiedGaussian: ...
 
 
 @dataclass(frozen=True)
@@ -108,37 +114,20 @@ def check_fit(rows: Rows, judge: RectifiedGaussian | Fit, simulations: Simulatio
     if not len(kept):
         why = listed(f"{rows.names[j]} ({reason})" for j, reason in left_out.items())
         raise InvalidDataError(f"No column can be checked: {why}. Add rows, or give other floors.")
-    values, fit = rows.values[:, kept], None if isinstance(judge, RectifiedGaussian) else judge
-    tolerance = rows.assumptions.floor_tolerance
+    values, refitted = rows.values[:, kept], not isinstance(judge, RectifiedGaussian)
     with one_blas_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is doubtful was said when the table was learned
-        model = judge.marginal(kept.tolist()) if fit is None else fit(values, kept)  # type: ignore[union-attr]
-        table = Standardized.of(values, model, tolerance)
+        model = judge.marginal(kept.tolist()) if isinstance(judge, RectifiedGaussian) else judge(values, kept)
         grids = _grids(values, rows.seen[:, kept])
-        pairs = _pairs(model.correlation)
-
-        def numbers(drawn: Standardized) -> tuple[FloatArray, FloatArray]:
-            return column_statistics(drawn), pair_statistics(drawn)[:, pairs]
-
-        def simulated(number: int) -> tuple[FloatArray, FloatArray]:
-            for attempt in range(_ATTEMPTS):
-                drawn = model.sample(len(values), np.random.default_rng([simulations.seed, number, attempt]))
-                drawn = _rounded(drawn, grids, model, tolerance)
-                drawn[np.isnan(values)] = np.nan
-                try:
-                    own = model if fit is None else fit(drawn, kept)
-                except InvalidDataError:  # a column that is never above its floor in this one
-                    continue
-                return numbers(Standardized.of(drawn, own, tolerance))
-            raise InvalidDataError("Tables that the fitted model gives cannot be learned: add rows, or drop columns.")
-
-        every = [numbers(table)]
+        fit = None if isinstance(judge, RectifiedGaussian) else partial(judge, at=kept)
+        tables = _Tables(values, model, fit, rows.assumptions.floor_tolerance, grids, simulations.seed)
+        every = [tables.own]
         while len(every) <= simulations.number:
             watch(Step("Simulating tables", len(every) - 1, simulations.number))
             batch = range(len(every), min(len(every) + available_cores(), simulations.number + 1))
-            every += map_in_threads(simulated, batch)
+            every += map_in_threads(tables.simulated, batch)
     columns, parts = np.stack([each for each, _ in every]), np.stack([each for _, each in every])
-    counts = [len(grid) if grid is not None else len(values) for grid in grids]
+    place, table = (len(rows.names), kept), tables.standardized(values, model)
     return FitCheck(
         names=rows.names,
         left_out=tuple(left_out.items()),
@@ -146,12 +135,48 @@ def check_fit(rows: Rows, judge: RectifiedGaussian | Fit, simulations: Simulatio
         n_looked_at=len(values),
         n_outlier_rows=rows.n_outliers,
         n_simulations=simulations.number,
-        refitted=fit is not None,
+        refitted=refitted,
         n_components=rows.assumptions.n_components,
         level=simulations.level,
-        **_p_values(columns, parts, model, pairs, (len(rows.names), kept)),
-        **_described(values, model, table, counts, (len(rows.names), kept)),
+        **_p_values(columns, parts, model, place),
+        **_described(values, model, table, grids, place),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Tables:
+    """Tables of a model in the image of one that it was fitted to (or, without ``fit``, given for)."""
+
+    values: FloatArray
+    model: RectifiedGaussian
+    fit: Callable[[FloatArray], RectifiedGaussian] | None
+    tolerance: float
+    grids: list[FloatArray | None]
+    seed: int
+
+    @property
+    def own(self) -> tuple[FloatArray, FloatArray]:
+        """The numbers of the table itself."""
+        return self._numbers(self.values, self.model)
+
+    def simulated(self, number: int) -> tuple[FloatArray, FloatArray]:
+        """The numbers of a simulated table, fitted like the table itself."""
+        for attempt in range(_ATTEMPTS):
+            drawn = self.model.sample(len(self.values), np.random.default_rng([self.seed, number, attempt]))
+            drawn = _rounded(drawn, self.grids, self.model, self.tolerance)
+            drawn[np.isnan(self.values)] = np.nan
+            try:
+                return self._numbers(drawn, self.model if self.fit is None else self.fit(drawn))
+            except InvalidDataError:  # a column that is never above its floor in this one
+                continue
+        raise InvalidDataError("Tables that the fitted model gives cannot be learned: add rows, or drop columns.")
+
+    def standardized(self, values: FloatArray, model: RectifiedGaussian) -> Standardized:
+        return Standardized.of(values, model, self.tolerance)
+
+    def _numbers(self, values: FloatArray, model: RectifiedGaussian) -> tuple[FloatArray, FloatArray]:
+        table = self.standardized(values, model)
+        return column_statistics(table), pair_statistics(table)[:, tested_pairs(self.model)]
 
 
 def _left_out(rows: Rows, judge: RectifiedGaussian | Fit) -> dict[int, str]:
@@ -201,9 +226,9 @@ def _rounded(
     return values
 
 
-def _pairs(correlation: FloatArray) -> Columns:
+def tested_pairs(model: RectifiedGaussian) -> Columns:
     """Which pairs are tested, by their places among all."""
-    strength = np.abs(correlation[np.triu_indices(len(correlation), 1)])
+    strength = np.abs(model.correlation[np.triu_indices(model.n_features, 1)])
     return np.sort(np.argsort(-strength, kind="stable")[:_MOST_PAIRS])
 
 
@@ -213,7 +238,7 @@ def _kinds(model: RectifiedGaussian) -> list[str]:
 
 
 def _p_values(
-    columns: FloatArray, parts: FloatArray, model: RectifiedGaussian, pairs: Columns, place: tuple[int, Columns]
+    columns: FloatArray, parts: FloatArray, model: RectifiedGaussian, place: tuple[int, Columns]
 ) -> dict[str, Any]:
     """From the numbers of the table (first) and of the simulated ones."""
     d, kept = place
@@ -221,7 +246,7 @@ def _p_values(
     size = np.stack([standardized(part) for part in parts.transpose(1, 0, 2)])
     squares = np.where(np.isnan(size).all(axis=0), np.nan, np.nansum(size**2, axis=0))
     ofcolumns, ofpairs = family_of(columns), family_of(squares)
-    first, second = (kept[each[pairs]] for each in np.triu_indices(len(kept), 1))
+    first, second = (kept[each[tested_pairs(model)]] for each in np.triu_indices(len(kept), 1))
 
     def matrix(numbers: FloatArray) -> FloatArray:
         whole = np.full((d, d), np.nan)
@@ -242,13 +267,17 @@ def _p_values(
 
 
 def _described(
-    values: FloatArray, model: RectifiedGaussian, table: Standardized, counts: list[int], place: tuple[int, Columns]
+    values: FloatArray,
+    model: RectifiedGaussian,
+    table: Standardized,
+    grids: list[FloatArray | None],
+    place: tuple[int, Columns],
 ) -> dict[str, Any]:
     """What pictures and tables show beside the p-values."""
     d, kept = place
     shapes, coarse = ["left out"] * d, [False] * d
-    for j, kind, count in zip(kept, _kinds(model), counts, strict=True):
-        shapes[j], coarse[j] = kind, count <= _COARSE
+    for j, kind, grid in zip(kept, _kinds(model), grids, strict=True):
+        shapes[j], coarse[j] = kind, grid is not None and len(grid) <= _COARSE
     observed, expected = (_spread_out(_spread_out(each, d, kept, -1), d, kept, -2) for each in quadrants(table))
     known = np.count_nonzero(~np.isnan(table.u), axis=0)
     return {
