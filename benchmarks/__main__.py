@@ -11,6 +11,7 @@ from benchmarks.table import Claim, render
 NAMES = (
     "accuracy",
     "calibration",
+    "checks",
     "jackknife",
     "speed",
     "memory",

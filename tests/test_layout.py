@@ -81,6 +81,7 @@ TESTED_IN = {
     "recovery/matrix/contracts.py": "recovery/matrix/test_descent.py",
     "recovery/matrix/losses.py": "recovery/matrix/test_newton.py",
     "recovery/matrix/methods.py": "estimators/test_matrix.py",
+    "report/check_summary.py": "cli/test_cli_check.py",
     "report/comparison.py": "cli/test_cli_demo.py",
     "report/contents.py": "cli/test_cli_info.py",
     "report/factor_summary.py": "cli/test_cli_factor.py",

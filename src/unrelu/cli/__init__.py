@@ -9,7 +9,7 @@
     outputs.py        outputs checked before the long work
     progress.py       the watch that shows progress on a terminal, and is silent in a pipe
     recover_layer.py  the layer that `recover` is given
-    fit.py  info.py  sample.py  score.py  factor.py  recover.py  peel.py  simulate.py  demo.py  reproduce.py
+    fit.py  check.py  info.py  sample.py  score.py  factor.py  recover.py  peel.py  simulate.py  demo.py  reproduce.py
 
 Only typer and rich are imported at the start; everything heavier waits for the command that needs it, so that
 ``unrelu --help`` answers at once.
@@ -23,7 +23,8 @@ _EXTRAS = {"typer", "click", "rich"}
 
 
 def main() -> None:
-    """Run the command line and exit: 0 done, 2 bad input or usage, 130 interrupted, 1 an internal error."""
+    """Run the command line and exit: 0 done, 2 bad input or usage, 130 interrupted, 1 an internal error (of
+    ``check --strict``: a model that does not fit)."""
     try:
         import rich  # noqa: F401 - each command needs it later; its absence is told at once
 

@@ -34,10 +34,11 @@ BAD_INPUT, INTERNAL, INTERRUPTED, BROKEN_PIPE = 2, 1, 130, 141
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command found: ``facts`` for --json, lines and tables for people."""
+    """What a command found: ``facts`` for --json, lines and tables for people, and the exit code that says so."""
 
     facts: Mapping[str, Any]
     shown: Sequence[str | Table]
+    code: int = 0
 
 
 def command(says: Mapping[str, str] | None = None) -> Callable[[Callable[P, Answer | None]], Callable[P, None]]:
@@ -73,6 +74,7 @@ def _conduct(body: Callable[[], Answer | None], as_json: bool, words: Words) -> 
             answer = body()
             if answer is not None:
                 _present(answer, notes, as_json)
+                code = answer.code
     except KeyboardInterrupt as stop:
         how_to_go_on = [words(note) for note in getattr(stop, "__notes__", [])]
         code, line = INTERRUPTED, "\n".join([*how_to_go_on, "Interrupted: nothing half-written is left."])

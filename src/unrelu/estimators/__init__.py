@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from unrelu.estimators.checking import check_model
     from unrelu.estimators.latent import ReLULatentRecovery, recall, recover_latent
     from unrelu.estimators.learner import RectifiedGaussianLearner
     from unrelu.estimators.matrix import ReLUMatrixRecovery
@@ -22,6 +23,7 @@ __all__ = [
     "RectifiedGaussianLearner",
     "RectifiedGaussianMixture",
     "TwoLayerReLULearner",
+    "check_model",
     "merge",
     "peel",
     "recall",
@@ -35,6 +37,7 @@ _HOME = {
     "RectifiedGaussianLearner": "unrelu.estimators.learner",
     "RectifiedGaussianMixture": "unrelu.estimators.mixture",
     "TwoLayerReLULearner": "unrelu.estimators.two_layer",
+    "check_model": "unrelu.estimators.checking",
     "merge": "unrelu.estimators.merging",
     "peel": "unrelu.estimators.peeling",
     "recall": "unrelu.estimators.latent",

@@ -22,6 +22,7 @@ from unrelu.contracts import Assumptions, BoolArray, CellLimits, FloatArray, Sam
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.estimators.reading import readable, text_cell
 from unrelu.estimators.shaping import learned_shapes
 from unrelu.limits import Limits, lifts, limits_of, refuse_none
 from unrelu.parameters import generator
@@ -29,7 +30,7 @@ from unrelu.samples import ArraySamples
 from unrelu.samples.blocks import as_floats
 from unrelu.shapes import Shapes, latent_limits
 from unrelu.statistics.screening import ScreeningQuestion
-from unrelu.validation import column_label, counted, listed, row_label
+from unrelu.validation import column_label, counted, listed
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath
@@ -121,12 +122,12 @@ class FloorEstimator(BaseEstimator):
         try:
             values: NDArray[Any] = validate_data(self, X, reset=reset, **options)
         except (ValueError, TypeError) as error:
-            cell = _text_cell(X)
+            cell = text_cell(X)
             if cell is None:
                 raise
             raise InvalidDataError(cell) from error
         if values.dtype == object:
-            raise InvalidDataError(_text_cell(X) or "The table holds something other than numbers.")
+            raise InvalidDataError(text_cell(X) or "The table holds something other than numbers.")
         return values
 
     def _as_rows(self, X: Any, reset: bool) -> Any:
@@ -135,7 +136,7 @@ class FloorEstimator(BaseEstimator):
             from unrelu.samples.sparse import SparseSamples
 
             X = SparseSamples(X)
-        X = _readable(X)
+        X = readable(X)
         if reset:
             self.__dict__["_stated_limits"] = getattr(X, "limits", None)
         return X
@@ -306,6 +307,15 @@ class FloorEstimator(BaseEstimator):
         limits = self._limits()
         return replace(report, **self._plain_assumptions(limits.floor, limits.ceiling, limits.mirrored).limits)
 
+    def _rows_in_user_units(self, X: Any) -> tuple[Samples, Assumptions]:
+        """The rows without their shapes, columns with a ceiling still upside down, and what is assumed of such rows."""
+        samples, assumptions = self._rows(X, reset=False), self._assumptions()
+        if self._shapes is None:
+            return samples, assumptions
+        limits = self._limits()
+        plain = self._plain_assumptions(limits.floor, limits.ceiling, limits.mirrored)
+        return samples.turned, replace(assumptions, floor=plain.floor)  # type: ignore[attr-defined]
+
     def _log_densities(self, X: Any, density: Callable[[NDArray[Any]], FloatArray]) -> FloatArray:
         """Of every row, in the user's units, from the density of latent rows."""
         from unrelu.posterior.scored_rows import scored_rows
@@ -338,60 +348,3 @@ class FloorEstimator(BaseEstimator):
             return self.ceiling is None and bool(np.min(np.asarray(self.floor, dtype=np.float64)) >= 0.0)
         except (TypeError, ValueError):  # fit will say what is wrong with it
             return True
-
-
-def _readable(X: Any) -> Any:
-    """What is no array for NumPy as rows: lazy frames, frames in which columns are text."""
-    if type(X).__name__ != "LazyFrame" and not hasattr(X, "columns"):
-        return X
-    from unrelu.samples.frames import collected, holds_text, read_frame
-
-    X = collected(X)
-    _refuse_times(X)
-    if not holds_text(X):
-        return X
-    cell = _text_cell(X)
-    if cell is not None:
-        raise InvalidDataError(cell)
-    try:
-        return read_frame(X)
-    except InvalidDataError as error:
-        raise InvalidDataError(f"{error} Both are parameters of unrelu.samples.read_frame.") from error
-
-
-def _refuse_times(X: Any) -> None:
-    """Dates would pass as huge integers."""
-    dtypes = getattr(X, "dtypes", None)
-    if dtypes is None or not hasattr(X, "columns"):
-        return
-    kinds = [str(kind).lower() for kind in dtypes]
-    times = [f"{name!r}" for name, kind in zip(X.columns, kinds, strict=True) if "date" in kind or "time" in kind]
-    if times:
-        raise InvalidDataError(f"Dates or times, not numbers: column {listed(times)}. Leave it out.")
-
-
-def _text_cell(X: Any) -> str | None:
-    """Which cell is not a number, if one is not."""
-    from unrelu.samples.cells import read_cell
-
-    try:
-        cells = np.asarray(X, dtype=object)
-    except (TypeError, ValueError):
-        return None
-    if cells.ndim != 2:
-        return None
-    names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
-    for i, row in enumerate(cells):
-        for j, cell in enumerate(row):
-            if isinstance(cell, str) and not (_reads_as_number(cell) if names is None else read_cell(cell)):
-                place = f"{row_label(i).capitalize()}, {column_label(j, names)}"
-                return f"{place}: {cell!r} is not a number. Correct the cell or leave the column out."
-    return None
-
-
-def _reads_as_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from unrelu.contracts import Assumptions, FloatArray, LearningReport, Samples
-from unrelu.distribution import RectifiedGaussian
+from unrelu.contracts import Assumptions, Samples
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidParameterError
-from unrelu.estimators.base import FloorEstimator, Table
+from unrelu.estimators.base import Table
+from unrelu.estimators.learned_model import LearnedModel
 from unrelu.estimators.shaping import refuse_to_learn_by_parts
 from unrelu.evidence import RecordedEvidence, SampleEvidence
 from unrelu.learning import Learned
 from unrelu.methods import Method, method_named
-from unrelu.parameters import RandomState
-from unrelu.posterior.row_scores import RowScores
 from unrelu.samples.groups import GroupedSamples, LongBlocks, split_groups
-from unrelu.shapes import Shapes
-from unrelu.standard_errors import intervals, jackknifed
+from unrelu.standard_errors import jackknifed
 from unrelu.statistics.grouped_moments import GroupedMoments, GroupedMomentsQuestion, whole_of
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.validation import check_choice
 
+if TYPE_CHECKING:
+    pass
+
 _STDERR_CHANGED = "stderr was changed after rows were learned: fit them again."
 
 
-class RectifiedGaussianLearner(FloorEstimator):
+class RectifiedGaussianLearner(LearnedModel):
     """Learn x = max(y, floor), y ~ N(bias, covariance), from rows of x.
 
     Parameters
@@ -100,7 +100,6 @@ class RectifiedGaussianLearner(FloorEstimator):
     _has_ceilings = True
     _learned: Learned | None
     _record: PairMoments | GroupedMoments | None
-
     _takes_sparse = True
 
     def __init__(
@@ -258,121 +257,12 @@ class RectifiedGaussianLearner(FloorEstimator):
         return jackknifed(learned, record, assumptions, self._names(), self._watch)
 
     @property
-    def distribution_(self) -> RectifiedGaussian:
-        return self._in_user_units(self._result().distribution)
-
-    @property
-    def shapes_(self) -> Shapes | None:
-        self._result()
-        return self._shapes
-
-    @property
-    def floor_(self) -> FloatArray:
-        """The floors that were used, -inf for a column without one."""
-        return self.distribution_.floor
-
-    @property
-    def ceiling_(self) -> FloatArray:
-        """The ceilings that were used, inf for a column without one."""
-        return self.distribution_.ceiling
-
-    @property
-    def report_(self) -> LearningReport:
-        report: LearningReport = self._told(self._result().report)
-        return report
-
-    @property
-    def bias_(self) -> FloatArray:
-        return self.distribution_.bias
-
-    @property
-    def covariance_(self) -> FloatArray:
-        return self.distribution_.covariance
-
-    @property
-    def correlation_(self) -> FloatArray:
-        return self.distribution_.correlation
-
-    @property
-    def scoring_covariance_(self) -> FloatArray:
-        return self.distribution_.scoring.covariance
-
-    @property
-    def row_norms_(self) -> FloatArray:
-        return self.distribution_.row_norms
-
-    @property
-    def bias_stderr_(self) -> FloatArray:
-        return self._result().rows.bias_stderr
-
-    @property
-    def row_norms_stderr_(self) -> FloatArray:
-        return self._result().rows.scale_stderr
-
-    @property
-    def correlation_stderr_(self) -> FloatArray:
-        return self._result().pairs.stderr
-
-    def confidence_intervals(self, level: float = 0.95) -> dict[str, FloatArray]:
-        """Low and high ends for "bias", "row_norms" (d x 2) and "correlation" (d x d x 2).
-
-        From the standard errors, with Student's quantiles where these are the jackknife's. Norms go through their
-        logarithm, correlations through Fisher's z.
-
-        >>> import unrelu
-        >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
-        >>> learner = unrelu.RectifiedGaussianLearner(stderr="jackknife").fit(X)
-        >>> low, high = learner.confidence_intervals()["bias"][0]
-        >>> bool(low < learner.bias_[0] < high)
-        True
-        """
-        return intervals(
-            (self.bias_, self.bias_stderr_),
-            (self.row_norms_, self.row_norms_stderr_),
-            (self.correlation_, self.correlation_stderr_),
-            level,
-            self.report_.stderr_degrees,
-        )
-
-    @property
-    def row_weights_(self) -> FloatArray:
-        learned = self._result()
-        weights: FloatArray | None = getattr(learned, "row_weights", None)
-        if weights is None:
-            raise AttributeError(f"Only method='robust' gives row_weights_, not {learned.report.method!r}.")
-        return weights
-
-    @property
     def record_(self) -> PairMoments | GroupedMoments:
         """What one pass over the rows kept (by groups for a jackknife): it merges, and stands for the rows."""
         check_is_fitted(self)
         if self._record is None:
             raise AttributeError(f"A learner with method {self.method!r} keeps no record: use method='one_pass'.")
         return self._record
-
-    def score_samples(self, X: Table) -> FloatArray:
-        """Log density of each row: density of the values above the floor, probability of the others to be at it.
-
-        NaN cells are integrated over. A column that is constant in the model adds 0, or -10,000 where a cell differs.
-        """
-        model = RowScores.of(self._result().distribution, float(self.floor_tolerance))
-        return self._log_densities(X, model.table_log_density)
-
-    def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
-        """Mean log density of the rows.
-
-        >>> import unrelu
-        >>> truth = unrelu.synthetic.random_model(3, random_state=0)
-        >>> learner = unrelu.RectifiedGaussianLearner().fit(truth.sample(2000, random_state=1))
-        >>> fresh = truth.sample(1000, random_state=2)
-        >>> learner.score(fresh) > learner.score(fresh[:, ::-1])
-        True
-        """
-        return float(np.mean(self.score_samples(X)))
-
-    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
-        """Draw rows from the learned model."""
-        return self.distribution_.sample(n_samples, random_state)
 
     def with_record(self, record: PairMoments | GroupedMoments) -> RectifiedGaussianLearner:
         """A learner with the same parameters and columns, of the rows that ``record`` is of."""

@@ -28,6 +28,7 @@ from unrelu.kernels.normal import density, distribution
 N_STATISTICS = 12
 N_MARGINAL = 6
 LARGEST_A = 40.0  # a floor this far below the mean is as good as none: its density and tail are 0 in double precision
+NEARLY_ONE = 1.0 - 1e-6  # correlations beyond it are taken as this one, where a division needs it
 JOINT_P = np.array([0, 1, 1, 0, 2, 0])
 JOINT_Q = np.array([0, 1, 0, 1, 0, 2])
 
@@ -217,3 +218,26 @@ def marginal_gradient(
             scale += p * (same + c * below)
         out[N_MARGINAL + k, 0] = bias
         out[N_MARGINAL + k, 1] = scale
+
+
+@njit(cache=True, nogil=True)
+def upper_parts(thresholds: np.ndarray, correlation: np.ndarray, share: np.ndarray, within: np.ndarray) -> None:
+    """Two unit normals above thresholds, for every pair of columns.
+
+    ``share[k, i, j]``: P(u_i > t_ki, u_j > t_kj), for each row k of ``thresholds``; ``within[i, j]``: the correlation
+    of u_i and u_j where both are above the thresholds of the first row, NaN where that hardly happens.
+    """
+    m, d1, d2 = np.zeros((5, 5)), np.zeros(4), np.zeros(4)
+    for i in range(correlation.shape[0]):
+        for j in range(i):
+            r = min(max(correlation[i, j], -NEARLY_ONE), NEARLY_ONE)
+            for k in range(thresholds.shape[0]):
+                share[k, i, j] = share[k, j, i] = upper_orthant(thresholds[k, i], thresholds[k, j], r)
+            within[i, j] = within[j, i] = np.nan
+            joint_moments(-thresholds[0, i], -thresholds[0, j], r, d1, d2, m)
+            if m[0, 0] < 1e-9:
+                continue
+            mean1, mean2 = m[1, 0] / m[0, 0], m[0, 1] / m[0, 0]
+            var1, var2 = m[2, 0] / m[0, 0] - mean1 * mean1, m[0, 2] / m[0, 0] - mean2 * mean2
+            if var1 > 0.0 and var2 > 0.0:
+                within[i, j] = within[j, i] = (m[1, 1] / m[0, 0] - mean1 * mean2) / math.sqrt(var1 * var2)

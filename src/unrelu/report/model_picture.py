@@ -54,7 +54,7 @@ def model_picture(
     if limited.any():
         _draw_shares(axes.pop(0), model, np.asarray(shares, dtype=np.float64), limited)
     for panel, column in zip(axes, worst, strict=False):
-        _draw_quantiles(panel, column, legend=column is worst[0])
+        draw_quantiles(panel, column, legend=column is worst[0])
     if worst and d > len(worst):
         parts[-1].suptitle("Checks of single columns, and those that the model fits least", fontsize=11, color=INK)
     return figure
@@ -109,9 +109,10 @@ def _draw_shares(axes: Axes, model: RectifiedGaussian, shares: FloatArray, limit
     tidy(axes, f"Values at the {limit}\n(off the line: does not fit)", "share in the table", "share the model implies")
 
 
-def _draw_quantiles(axes: Axes, column: ColumnQuantiles, *, legend: bool) -> None:
+def draw_quantiles(axes: Axes, column: ColumnQuantiles, *, legend: bool, note: str | None = None) -> None:
+    """The quantiles of a column against those of the model; ``note`` is said of it below its name."""
     axes.fill_between(
-        column.fitted, column.low, column.high, color=HIDDEN, linewidth=0.0, label="99 % of columns that fit"
+        column.fitted, column.low, column.high, color=HIDDEN, linewidth=0.0, label="99 % if the model holds"
     )
     ends: Any = (column.fitted[0], column.fitted[-1])
     axes.plot(ends, ends, color=INK, linewidth=0.8)
@@ -131,8 +132,8 @@ def _draw_quantiles(axes: Axes, column: ColumnQuantiles, *, legend: bool) -> Non
     if logarithmic:
         axes.set(xscale="log", yscale="log", ylim=(lowest / 1.5, highest * 1.5))
     form = "" if column.shape == "normal" else f": {column.shape}"
-    test = "(normal by construction)" if column.shape == "free" else f"(test of skewness: z = {column.z:+.1f})"
-    title = f"{short_name(column.name, 26 - len(form))}{form}\n{test}"
+    test = "normal by construction" if column.shape == "free" else f"test of skewness: z = {column.z:+.1f}"
+    title = f"{short_name(column.name, 26 - len(form))}{form}\n({note or test})"
     tidy(axes, title, "quantiles of the model", "quantiles of the table")
     if legend:
         axes.legend(frameon=False, fontsize=8, loc="upper left" if column.ceiling is None else "lower right")

@@ -56,7 +56,7 @@ class ShapedSamples(OfSamples):
 
     def __init__(self, samples: Samples, assumptions: Assumptions, shaped: Shaped | None = None) -> None:
         super().__init__(samples)
-        self._assumptions, self._shaped = assumptions, shaped
+        self.turned, self._assumptions, self._shaped = samples, assumptions, shaped
         self._sign = np.where(assumptions.mirrored or [False] * samples.n_features, -1.0, 1.0)
 
     def log_slopes(self) -> FloatArray:

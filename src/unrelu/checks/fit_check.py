@@ -1,0 +1,331 @@
+"""The check on one screen: rows of the table, a model of them, tables of the model with models of their own, p-values.
+
+A table of n rows is fitted and compared with its fit. So is each of B tables that the fitted model gives, with the same
+number of rows, the same cells missing, and rounded as the table is: whatever a fit does to the statistics, it does to
+all of them alike, and the table's rank among them is its p-value (a parametric bootstrap).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, ndtr, ndtri
+
+from unrelu.checks.calibration import family_of, overall, standardized
+from unrelu.checks.result import FitCheck
+from unrelu.checks.statistics import Standardized, column_statistics, pair_statistics, quadrants
+from unrelu.contracts import Assumptions, BoolArray, FloatArray, Samples, Step, Watch
+from unrelu.distribution import RectifiedGaussian
+from unrelu.engines.local import LocalEngine, available_cores, map_in_threads, one_blas_thread
+from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.samples.columns import names_or_numbers
+from unrelu.statistics.subsample import SubsampleQuestion
+from unrelu.statistics.tiles import seen_above
+from unrelu.validation import counted, listed
+
+MOST_ROWS = 5000
+_FEWEST_ROWS, _FEWEST_SEEN, _FEWEST_DIFFERENT, _FEWEST_SIMULATIONS = 20, 10, 3, 19
+_COPIES = 0.01  # of the values seen, from which a column is taken for rounded
+_COARSE = 50  # different values or fewer: counts, perhaps
+_MOST_PAIRS = 20_000  # that are tested: those of the strongest correlations
+_ATTEMPTS = 20  # at a simulated table that can be learned
+_POINTS, _BAND = 60, 0.99
+
+Columns = NDArray[np.intp]
+
+
+class Fit(Protocol):
+    """How values of the columns ``at`` are fitted."""
+
+    def __call__(self, values: FloatArray, at: Columns) -> RectifiedGaussian: ...
+
+
+@dataclass(frozen=True)
+class Simulations:
+    """How many simulated tables, by what seed, and at which ``level`` a p-value says that the model does not fit."""
+
+    number: int = 199
+    seed: int = 0
+    level: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.number, int | np.integer) and self.number >= _FEWEST_SIMULATIONS):
+            raise InvalidParameterError(
+                f"n_simulations must be a whole number of at least {_FEWEST_SIMULATIONS}, got {self.number!r}."
+            )
+        if not 1.0 / (self.number + 1) <= self.level < 1.0:
+            raise InvalidParameterError(
+                f"level must be below 1 and at least 1/(n_simulations + 1) = {1.0 / (self.number + 1):.3g}, the least"
+                f" p-value; got {self.level!r}."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a table in the user's units, what is at a limit exactly there; ``n_rows``: of the whole table."""
+
+    values: FloatArray
+    n_rows: int
+    assumptions: Assumptions
+    names: tuple[str, ...]
+    n_outliers: int = 0
+
+    @property
+    def seen(self) -> BoolArray:
+        """Cells that are off their limit."""
+        turned = self.values * self.sign
+        return np.asarray(turned > np.array(self.assumptions.censoring))
+
+    @property
+    def sign(self) -> FloatArray:
+        return np.where(self.assumptions.mirrored or [False] * self.values.shape[1], -1.0, 1.0)
+
+
+def sampled_rows(samples: Samples, assumptions: Assumptions, seed: int, watch: Watch) -> Rows:
+    """A random sample of the rows, all of a short table; columns with ceilings are upside down in ``samples``."""
+    question = SubsampleQuestion.under(assumptions, MOST_ROWS, seed)
+    sample = LocalEngine(watch).collect(samples, question)
+    sample.screening.check(assumptions, samples.feature_names)
+    if len(np.unique(sample.weights)) > 1:
+        raise InvalidParameterError(
+            "A check counts every row once, and these have different sample weights: check a table without weights."
+        )
+    if len(sample.values) < _FEWEST_ROWS:
+        raise InvalidDataError(
+            f"The table has {counted(len(sample.values), 'row')}: a check needs at least {_FEWEST_ROWS}."
+        )
+    at_limit = sample.values <= seen_above(np.array(assumptions.censoring), sample.values)
+    values = np.where(at_limit, assumptions.floor, sample.values.astype(np.float64))
+    names = names_or_numbers(samples.feature_names, samples.n_features)
+    turned = Rows(values, sample.n_rows, assumptions, names)
+    return Rows(values * turned.sign, sample.n_rows, assumptions, names)
+
+
+def check_fit(rows: Rows, judge: RectifiedGaussian | Fit, simulations: Simulations, watch: Watch) -> FitCheck:
+    """The check of a model that is given, or of what ``judge`` fits to values of some of the columns."""
+    left_out = _left_out(rows, judge)
+    kept = np.array([j for j in range(len(rows.names)) if j not in left_out], dtype=np.intp)
+    if not len(kept):
+        why = listed(f"{rows.names[j]} ({reason})" for j, reason in left_out.items())
+        raise InvalidDataError(f"No column can be checked: {why}. Add rows, or give other floors.")
+    values, refitted = rows.values[:, kept], not isinstance(judge, RectifiedGaussian)
+    with one_blas_thread(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is doubtful was said when the table was learned
+        model = judge.marginal(kept.tolist()) if isinstance(judge, RectifiedGaussian) else judge(values, kept)
+        grids = _grids(values, rows.seen[:, kept])
+        fit = None if isinstance(judge, RectifiedGaussian) else partial(judge, at=kept)
+        tables = _Tables(values, model, fit, rows.assumptions.floor_tolerance, grids, simulations.seed)
+        every = [tables.own]
+        while len(every) <= simulations.number:
+            watch(Step("Simulating tables", len(every) - 1, simulations.number))
+            batch = range(len(every), min(len(every) + available_cores(), simulations.number + 1))
+            every += map_in_threads(tables.simulated, batch)
+    columns, parts = np.stack([each for each, _ in every]), np.stack([each for _, each in every])
+    place, table = (len(rows.names), kept), tables.standardized(values, model)
+    return FitCheck(
+        names=rows.names,
+        left_out=tuple(left_out.items()),
+        n_rows=rows.n_rows,
+        n_looked_at=len(values),
+        n_outlier_rows=rows.n_outliers,
+        n_simulations=simulations.number,
+        refitted=refitted,
+        n_components=rows.assumptions.n_components,
+        level=simulations.level,
+        **_p_values(columns, parts, model, place),
+        **_described(values, model, table, grids, place),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Tables:
+    """Tables of a model in the image of one that it was fitted to (or, without ``fit``, given for)."""
+
+    values: FloatArray
+    model: RectifiedGaussian
+    fit: Callable[[FloatArray], RectifiedGaussian] | None
+    tolerance: float
+    grids: list[FloatArray | None]
+    seed: int
+
+    @property
+    def own(self) -> tuple[FloatArray, FloatArray]:
+        """The numbers of the table itself."""
+        return self._numbers(self.values, self.model)
+
+    def simulated(self, number: int) -> tuple[FloatArray, FloatArray]:
+        """The numbers of a simulated table, fitted like the table itself."""
+        for attempt in range(_ATTEMPTS):
+            rng = np.random.default_rng([self.seed, number, attempt])
+            drawn = self.model.sample(len(self.values), rng, as_seen=False)
+            drawn = _rounded(drawn, self.grids, self.model, self.tolerance)
+            drawn[np.isnan(self.values)] = np.nan
+            try:
+                return self._numbers(drawn, self.model if self.fit is None else self.fit(drawn))
+            except InvalidDataError:  # a column that is never above its floor in this one
+                continue
+        raise InvalidDataError("Tables that the fitted model gives cannot be learned: add rows, or drop columns.")
+
+    def standardized(self, values: FloatArray, model: RectifiedGaussian) -> Standardized:
+        return Standardized.of(values, model, self.tolerance)
+
+    def _numbers(self, values: FloatArray, model: RectifiedGaussian) -> tuple[FloatArray, FloatArray]:
+        table = self.standardized(values, model)
+        return column_statistics(table), pair_statistics(table)[:, tested_pairs(self.model)]
+
+
+def _left_out(rows: Rows, judge: RectifiedGaussian | Fit) -> dict[int, str]:
+    """Columns of which nothing can be said, and why."""
+    found = {}
+    for j, seen in enumerate(rows.seen.T):
+        known = rows.values[~np.isnan(rows.values[:, j]), j]
+        different = len(np.unique(rows.values[seen, j]))
+        if not len(known):
+            found[j] = "no value at all"
+        elif known.min() == known.max() and seen.any():
+            found[j] = "constant"
+        elif isinstance(judge, RectifiedGaussian) and judge.row_norms[j] == 0.0:
+            found[j] = "constant in the model"
+        elif np.count_nonzero(seen) < _FEWEST_SEEN:
+            found[j] = f"{np.count_nonzero(seen)} values off its limit, {_FEWEST_SEEN} are needed"
+        elif different < _FEWEST_DIFFERENT:
+            found[j] = f"{different} different values off its limit, {_FEWEST_DIFFERENT} are needed"
+    return found
+
+
+def _grids(values: FloatArray, seen: BoolArray) -> list[FloatArray | None]:
+    """The values that a column has, where so many of them are copies that it must be rounded; None elsewhere."""
+    found: list[FloatArray | None] = []
+    for column, off in zip(values.T, seen.T, strict=True):
+        different = np.unique(column[off])
+        found.append(different if len(different) <= (1.0 - _COPIES) * np.count_nonzero(off) else None)
+    return found
+
+
+def _rounded(
+    values: FloatArray, grids: list[FloatArray | None], model: RectifiedGaussian, tolerance: float
+) -> FloatArray:
+    """Every value off its limit at the nearest one that its column has; those beyond an open end as they are.
+
+    Ties alone would make a column fail: a test for continuous laws takes a rounded normal for no normal. Rounding the
+    simulated tables likewise asks the question that matters, whether the law behind the rounded numbers is the model's.
+    """
+    low, high = model.floor + tolerance, model.ceiling - tolerance
+    for j, grid in enumerate(grids):
+        if grid is not None:
+            x = values[:, j]
+            off = (x > low[j]) & (x < high[j])
+            off &= (x >= grid[0]) | np.isfinite(low[j])
+            off &= (x <= grid[-1]) | np.isfinite(high[j])
+            values[off, j] = grid[np.searchsorted(0.5 * (grid[1:] + grid[:-1]), x[off])]
+    return values
+
+
+def tested_pairs(model: RectifiedGaussian) -> Columns:
+    """Which pairs are tested, by their places among all."""
+    strength = np.abs(model.correlation[np.triu_indices(model.n_features, 1)])
+    return np.sort(np.argsort(-strength, kind="stable")[:_MOST_PAIRS])
+
+
+def _kinds(model: RectifiedGaussian) -> list[str]:
+    shapes = getattr(model, "shapes", None)
+    return ["normal"] * model.n_features if shapes is None else [shape.kind for shape in shapes]
+
+
+def _p_values(
+    columns: FloatArray, parts: FloatArray, model: RectifiedGaussian, place: tuple[int, Columns]
+) -> dict[str, Any]:
+    """From the numbers of the table (first) and of the simulated ones."""
+    d, kept = place
+    columns[:, [kind == "free" for kind in _kinds(model)]] = np.nan
+    size = np.stack([standardized(part) for part in parts.transpose(1, 0, 2)])
+    squares = np.where(np.isnan(size).all(axis=0), np.nan, np.nansum(size**2, axis=0))
+    ofcolumns, ofpairs = family_of(columns), family_of(squares)
+    first, second = (kept[each[tested_pairs(model)]] for each in np.triu_indices(len(kept), 1))
+
+    def matrix(numbers: FloatArray) -> FloatArray:
+        whole = np.full((d, d), np.nan)
+        whole[first, second] = whole[second, first] = numbers
+        return whole
+
+    return {
+        "p_value": overall(ofcolumns, ofpairs),
+        "columns_p_value": ofcolumns.p_value,
+        "pairs_p_value": ofpairs.p_value,
+        "column_statistic": _spread_out(columns[0], d, kept),
+        "column_p_value": _spread_out(ofcolumns.p_values, d, kept),
+        "column_adjusted": _spread_out(ofcolumns.adjusted, d, kept),
+        "pair_statistic": matrix(squares[0]),
+        "pair_p_value": matrix(ofpairs.p_values),
+        "pair_adjusted": matrix(ofpairs.adjusted),
+    }
+
+
+def _described(
+    values: FloatArray,
+    model: RectifiedGaussian,
+    table: Standardized,
+    grids: list[FloatArray | None],
+    place: tuple[int, Columns],
+) -> dict[str, Any]:
+    """What pictures and tables show beside the p-values."""
+    d, kept = place
+    shapes, coarse = ["left out"] * d, [False] * d
+    for j, kind, grid in zip(kept, _kinds(model), grids, strict=True):
+        shapes[j], coarse[j] = kind, grid is not None and len(grid) <= _COARSE
+    observed, expected = (_spread_out(_spread_out(each, d, kept, -1), d, kept, -2) for each in quadrants(table))
+    known = np.count_nonzero(~np.isnan(table.u), axis=0)
+    return {
+        "shapes": tuple(shapes),
+        "coarse": tuple(coarse),
+        "share_at_limit": _spread_out(1.0 - np.count_nonzero(table.seen, axis=0) / known, d, kept),
+        "expected_share_at_limit": _spread_out(1.0 - table.share_seen, d, kept),
+        "column_distance": _spread_out(_distances(table), d, kept),
+        "observed": observed,
+        "expected": expected,
+        "quantiles": _spread_out(_quantiles(values, model, table), d, kept, -1),
+    }
+
+
+def _spread_out(numbers: FloatArray, d: int, kept: Columns, axis: int = 0) -> FloatArray:
+    """Numbers of the columns that were kept, among all; NaN for the others."""
+    shape = list(numbers.shape)
+    shape[axis] = d
+    whole = np.full(shape, np.nan)
+    np.moveaxis(whole, axis, 0)[kept] = np.moveaxis(numbers, axis, 0)
+    return whole
+
+
+def _distances(table: Standardized) -> FloatArray:
+    """The largest difference of the distribution functions over what is seen, per column."""
+    found = []
+    for u, seen in zip(table.u.T, table.seen.T, strict=True):
+        known = np.sort(u[~np.isnan(u)])
+        steps = np.searchsorted(known, u[seen], side="right"), np.searchsorted(known, u[seen], side="left")
+        found.append(max(float(np.abs(step / len(known) - ndtr(u[seen])).max()) for step in steps))
+    return np.array(found)
+
+
+def _quantiles(values: FloatArray, model: RectifiedGaussian, table: Standardized) -> FloatArray:
+    """4 x points x columns: of the table, of the model, low and high; NaN where there are fewer.
+
+    The i-th smallest of n values is the model's quantile at a probability that has the law Beta(i, n - i + 1).
+    """
+    latent, shapes, tail = model.latent, getattr(model, "shapes", None), 0.5 * (1.0 - _BAND)
+    found = np.full((4, _POINTS, values.shape[1]), np.nan)
+    for j, seen in enumerate(table.seen.T):
+        ordered = np.sort(values[~np.isnan(values[:, j]), j])
+        n, edge = len(ordered), -ndtri(0.5 / len(ordered))
+        inside = np.sort(values[seen, j])
+        rank = np.unique(np.clip((n * ndtr(np.linspace(-edge, edge, _POINTS))).astype(int), 0, n - 1))
+        rank = rank[(ordered[rank] >= inside[0]) & (ordered[rank] <= inside[-1])]
+        p = np.stack([(rank + 0.5) / n, *(betaincinv(rank + 1, n - rank, q) for q in (tail, 1.0 - tail))])
+        y = np.clip(latent.bias[j] + latent.row_norms[j] * ndtri(p), latent.floor[j], latent.ceiling[j])
+        found[:, : len(rank), j] = ordered[rank], *(y if shapes is None else shapes[j].from_latent(y))
+    return found

@@ -1,0 +1,154 @@
+"""What a learner knows once it has learned: the model, its errors, densities of rows, draws, and whether it fits."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from unrelu.contracts import FloatArray, LearningReport
+from unrelu.distribution import RectifiedGaussian
+from unrelu.estimators.base import FloorEstimator, Table
+from unrelu.learning import Learned
+from unrelu.parameters import RandomState
+from unrelu.posterior.row_scores import RowScores
+from unrelu.shapes import Shapes
+from unrelu.standard_errors import intervals
+
+if TYPE_CHECKING:
+    from unrelu.checks.result import FitCheck
+
+
+class LearnedModel(FloorEstimator):
+    """The part of a learner that speaks of its result."""
+
+    @abstractmethod
+    def _result(self) -> Learned:
+        """What was learned, of latent values, columns with a ceiling upside down."""
+
+    @property
+    def distribution_(self) -> RectifiedGaussian:
+        return self._in_user_units(self._result().distribution)
+
+    @property
+    def shapes_(self) -> Shapes | None:
+        self._result()
+        return self._shapes
+
+    @property
+    def floor_(self) -> FloatArray:
+        """The floors that were used, -inf for a column without one."""
+        return self.distribution_.floor
+
+    @property
+    def ceiling_(self) -> FloatArray:
+        """The ceilings that were used, inf for a column without one."""
+        return self.distribution_.ceiling
+
+    @property
+    def report_(self) -> LearningReport:
+        report: LearningReport = self._told(self._result().report)
+        return report
+
+    @property
+    def bias_(self) -> FloatArray:
+        return self.distribution_.bias
+
+    @property
+    def covariance_(self) -> FloatArray:
+        return self.distribution_.covariance
+
+    @property
+    def correlation_(self) -> FloatArray:
+        return self.distribution_.correlation
+
+    @property
+    def scoring_covariance_(self) -> FloatArray:
+        return self.distribution_.scoring.covariance
+
+    @property
+    def row_norms_(self) -> FloatArray:
+        return self.distribution_.row_norms
+
+    @property
+    def bias_stderr_(self) -> FloatArray:
+        return self._result().rows.bias_stderr
+
+    @property
+    def row_norms_stderr_(self) -> FloatArray:
+        return self._result().rows.scale_stderr
+
+    @property
+    def correlation_stderr_(self) -> FloatArray:
+        return self._result().pairs.stderr
+
+    def confidence_intervals(self, level: float = 0.95) -> dict[str, FloatArray]:
+        """Low and high ends for "bias", "row_norms" (d x 2) and "correlation" (d x d x 2).
+
+        From the standard errors, with Student's quantiles where these are the jackknife's. Norms go through their
+        logarithm, correlations through Fisher's z.
+
+        >>> import unrelu
+        >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
+        >>> learner = unrelu.RectifiedGaussianLearner(stderr="jackknife").fit(X)
+        >>> low, high = learner.confidence_intervals()["bias"][0]
+        >>> bool(low < learner.bias_[0] < high)
+        True
+        """
+        return intervals(
+            (self.bias_, self.bias_stderr_),
+            (self.row_norms_, self.row_norms_stderr_),
+            (self.correlation_, self.correlation_stderr_),
+            level,
+            self.report_.stderr_degrees,
+        )
+
+    @property
+    def row_weights_(self) -> FloatArray:
+        learned = self._result()
+        weights: FloatArray | None = getattr(learned, "row_weights", None)
+        if weights is None:
+            raise AttributeError(f"Only method='robust' gives row_weights_, not {learned.report.method!r}.")
+        return weights
+
+    def score_samples(self, X: Table) -> FloatArray:
+        """Log density of each row: density of the values above the floor, probability of the others to be at it.
+
+        NaN cells are integrated over. A column that is constant in the model adds 0, or -10,000 where a cell differs.
+        """
+        model = RowScores.of(self._result().distribution, float(self.floor_tolerance))
+        return self._log_densities(X, model.table_log_density)
+
+    def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
+        """Mean log density of the rows.
+
+        >>> import unrelu
+        >>> truth = unrelu.synthetic.random_model(3, random_state=0)
+        >>> learner = unrelu.RectifiedGaussianLearner().fit(truth.sample(2000, random_state=1))
+        >>> fresh = truth.sample(1000, random_state=2)
+        >>> learner.score(fresh) > learner.score(fresh[:, ::-1])
+        True
+        """
+        return float(np.mean(self.score_samples(X)))
+
+    def check(self, X: Table, n_simulations: int = 199, level: float = 0.05) -> FitCheck:
+        """Does a model of this kind fit the rows of X, those that were learned? Which columns and pairs do not?
+
+        A model is fitted to X (to 5,000 of its rows, if there are more) and compared with it; p-values come from tables
+        that this model gives, each fitted anew. A model that was not fitted to X: :func:`unrelu.check_model`.
+
+        >>> X = RectifiedGaussian([0.5, 0.0], [[1.0, 0.6], [0.6, 1.0]]).sample(500, random_state=1)
+        >>> RectifiedGaussianLearner().fit(X).check(X).fits
+        True
+        """
+        from unrelu.estimators.checking import check_learner  # fits need not wait for it
+
+        check_is_fitted(self)
+        wanted = {"number": n_simulations, "seed": self._seed(), "level": level}
+        return check_learner(self, *self._rows_in_user_units(X), wanted, self._watch)
+
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
+        """Draw rows from the learned model."""
+        return self.distribution_.sample(n_samples, random_state)

@@ -1,0 +1,58 @@
+"""One sentence that says what was found and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+import unrelu
+
+MODEL = unrelu.RectifiedGaussian([0.5, 0.2, 0.0], np.eye(3), feature_names=["As", "Pb", "Fe"])
+
+
+@cache
+def fitting():
+    return unrelu.check_model(MODEL, MODEL.sample(100, random_state=0), n_simulations=19)
+
+
+def misfit(columns=(), pairs=(), **more):
+    adjusted, paired = np.ones(3), np.ones((3, 3))
+    adjusted[list(columns)] = 0.05
+    for i, j in pairs:
+        paired[i, j] = paired[j, i] = 0.05
+    given = {"refitted": True, "p_value": 0.05, "column_adjusted": adjusted, "pair_adjusted": paired}
+    return replace(fitting(), **{**given, **more})
+
+
+def test_a_model_that_fits():
+    assert fitting().fits
+    assert fitting().misfits == ([], [])
+    assert fitting().verdict.startswith("The given model fits: ")
+    assert "100 rows, 19 simulated tables" in repr(fitting())
+
+
+def test_columns_get_the_next_shape():
+    assert "not normal: Pb (try shape='power')" in misfit([1]).verdict
+    assert "not power: Pb (try shape='free')" in misfit([1], shapes=("normal", "power", "free")).verdict
+    assert "counts" in misfit([1], coarse=(False, True, False)).verdict
+
+
+def test_pairs_of_columns_that_fit_are_named_and_others_not():
+    assert misfit([], [(0, 2)]).misfits == ([], [(0, 2)])
+    assert "As and Fe (try method='robust'" in misfit([], [(0, 2)]).verdict
+    assert misfit([1], [(0, 1), (1, 2)]).misfits == ([1], [])
+    assert "n_components above 1" in misfit([], [(0, 2)], n_components=1).verdict
+
+
+def test_a_given_model_is_to_be_fitted():
+    verdict = misfit([1], [(0, 2)], refitted=False).verdict
+    assert verdict.count("fit a model to this table") == 1
+    assert "try" not in verdict
+
+
+def test_the_worst_come_first():
+    check = replace(misfit([2]), column_p_value=np.array([0.5, np.nan, 0.05]))
+    assert check.worst_columns() == [2, 0]
+    assert misfit([], [(1, 2)]).worst_pairs(1) == [(1, 2)]
