@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from examples import digits_held_out, digits_memory, peel_network
+from examples import digits_held_out, digits_memory, peel_network, shapes_of_real_tables
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +81,35 @@ def test_a_trained_networks_weights_are_found_from_its_outputs(peeled):
 def test_the_picture_of_weights_is_drawn(peeled, tmp_path):
     peel_network.draw(peeled, str(tmp_path / "peeled.png"))
     assert (tmp_path / "peeled.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.fixture(scope="module")
+def sediments(tmp_path_factory):
+    """A table as casco_pah.csv is: ids, skewed columns, zeros for what was not detected."""
+    rng = np.random.default_rng(0)
+    x = np.exp(2.0 * rng.multivariate_normal(np.zeros(3), 0.6 + 0.4 * np.eye(3), size=300))
+    lines = ["Sample_ID,Sample_Year,Region,a,b,c"]
+    lines += [f"s{i},1991,Casco,{a:.4g},{b:.4g},{c:.4g}" for i, (a, b, c) in enumerate(np.where(x < 0.5, 0.0, x))]
+    path = tmp_path_factory.mktemp("data") / "casco_pah.csv"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_shapes_fit_skewed_tables_and_give_synthetic_ones(sediments, capsys):
+    found = shapes_of_real_tables.compare(sediments)
+    assert found.scores["normal"] < found.scores["log"] - 1.0
+    assert abs(found.scores["auto"] - found.scores["log"]) < 0.2
+    assert max(found.margins, found.zeros, found.correlations) < 0.08  # about 1.4 / sqrt(300)
+    shapes_of_real_tables.main([str(sediments.parent)])
+    told = capsys.readouterr().out
+    assert "casco_pah.csv: mean log density" in told
+    assert "proteomics_pxd000501_ibaq.csv is not in" in told  # one sentence, and no error
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shapes_of_real_tables.FOLDER.exists(), reason="the real tables are not here")
+def test_shapes_of_the_real_tables():
+    for name in shapes_of_real_tables.LABELS:
+        found = shapes_of_real_tables.compare(shapes_of_real_tables.FOLDER / name)
+        assert found.scores["auto"] > found.scores["normal"] + 50.0
+        assert max(found.margins, found.zeros) < 0.08

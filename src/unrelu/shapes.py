@@ -239,7 +239,11 @@ def shape_requests(given: Any, n_features: int, names: Sequence[str] | None = No
 
 
 def latent_limits(shapes: Shapes, floor: FloatArray, ceiling: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Floors and ceilings of y, infinite where x has none."""
+    """Floors and ceilings of y, infinite where x has none.
+
+    >>> latent_limits((Log(), Normal()), np.array([1.0, 0.5]), np.array([np.inf, np.inf]))
+    (array([0. , 0.5]), array([inf, inf]))
+    """
     low, high = floor.copy(), ceiling.copy()
     for j, shape in enumerate(shapes):
         low[j] = float(shape.to_latent(floor[j])) if np.isfinite(floor[j]) else -np.inf
@@ -248,12 +252,20 @@ def latent_limits(shapes: Shapes, floor: FloatArray, ceiling: FloatArray) -> tup
 
 
 def from_latent(shapes: Shapes, y: FloatArray) -> FloatArray:
-    """Rows of y as rows of f(y), not cut off."""
+    """Rows of y as rows of f(y), not cut off.
+
+    >>> from_latent((Log(), Normal()), np.array([[0.0, -2.0]]))
+    array([[ 1., -2.]])
+    """
     return np.column_stack([shape.from_latent(y[:, j]) for j, shape in enumerate(shapes)])
 
 
 def to_latent(shapes: Shapes, x: FloatArray, floor: FloatArray, ceiling: FloatArray) -> FloatArray:
-    """Rows of x as rows of y. What is at a limit or beyond holds exactly the latent limit."""
+    """Rows of x as rows of y. What is at a limit or beyond holds exactly the latent limit.
+
+    >>> to_latent((Log(), Normal()), np.array([[0.5, 2.0]]), np.array([1.0, 0.0]), np.array([np.inf, np.inf]))
+    array([[0., 2.]])
+    """
     low, high = latent_limits(shapes, floor, ceiling)
     y = np.empty(x.shape)
     for j, shape in enumerate(shapes):

@@ -99,6 +99,25 @@ def table(folder: Path, rows: np.ndarray) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def skewed_rows() -> np.ndarray:
+    """Logs above .5, a shifted power with zeros, counts: what shapes are for."""
+    y = np.random.default_rng(3).multivariate_normal(np.zeros(3), 0.5 + 0.5 * np.eye(3), size=800)
+    columns = np.exp(y[:, 0]), np.expm1(y[:, 1]), np.round(np.exp(1.0 + y[:, 2]) - 1.0)
+    drawn = np.maximum(np.column_stack(columns), [0.5, 0.0, 0.0])
+    drawn.flags.writeable = False
+    return drawn
+
+
+@pytest.fixture
+def skewed(folder: Path, skewed_rows: np.ndarray) -> Path:
+    """The same as a csv file."""
+    from unrelu.samples import write_table
+
+    write_table(folder / "skewed.csv", skewed_rows, ["As", "rain", "count"])
+    return folder / "skewed.csv"
+
+
 @pytest.fixture
 def model(folder: Path, truth: unrelu.RectifiedGaussian) -> Path:
     """The true model as a file."""

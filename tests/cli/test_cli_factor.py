@@ -583,3 +583,34 @@ def test_a_damaged_factors_file_is_refused(run, refused, folder, rectified):
         assert len(arrays) < len(archive.files)
     np.savez("f.npz", **arrays)
     assert "f.npz" in refused(run("info", "f.npz"))
+
+
+def test_shapes_and_the_hidden_table_in_the_users_units(run, folder):
+    rng = np.random.default_rng(0)
+    true = np.exp(0.8 * rng.standard_normal((150, 1)) @ rng.uniform(0.5, 1.5, (1, 5)))
+    write_table(folder / "rows.csv", np.maximum(true, 0.7), list("abcde"))
+    options = ("--floor", "0.7", "--shape", "log", "--components", 1, "--hidden", "hidden.csv", "--picture", "f.png")
+    result = run("factor", "rows.csv", "-o", "out.npz", *options)
+    assert result.exit_code == 0, result.stderr
+    hidden = np.loadtxt(folder / "hidden.csv", delimiter=",", skiprows=1)
+    recovery = unrelu.load(folder / "out.npz")
+    known = recovery.row_identifiable_
+    assert known.mean() > 0.6
+    np.testing.assert_allclose(hidden[known], true[known], rtol=1e-6)
+    np.testing.assert_allclose(recovery.floor_, 0.7)
+    np.testing.assert_allclose(recovery.inverse_transform(recovery.latent_), np.maximum(hidden, 0.7), rtol=1e-9)
+    assert "a log, b log" in " ".join(run("info", "out.npz").stdout.split())
+
+
+def test_a_free_shape_says_what_it_assumes_below_its_floor(run, skewed):
+    options = ("--components", 1, "--method", "tobit_em", "--hidden", "h.csv")
+    result = run("factor", skewed, "--floor", "As=0.5", "--shape", "free", *options)
+    assert result.exit_code == 0
+    assert "given as the floor itself, in column 0 ('As'), column 1 ('rain')" in result.stderr
+    assert "Use --shape power" in result.stderr
+
+
+def test_shapes_need_dense_tables(run, refused, folder):
+    scipy.sparse.save_npz(folder / "rows.npz", scipy.sparse.csr_array(np.eye(20)))
+    line = refused(run("factor", "rows.npz", "--shape", "free", "-o", "out.npz"))
+    assert "--shape goes with dense tables: write it as one." in line

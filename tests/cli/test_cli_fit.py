@@ -201,3 +201,52 @@ def test_jackknifes_that_are_refused(run, table, arguments, words):
     result = run("fit", table, *arguments)
     assert result.exit_code == 2
     assert words in result.stderr
+
+
+SHAPED = ("--floor", "As=0.5", "--shape", "As=log", "--shape", "*=auto")
+
+
+def test_shapes_reach_the_learner(run, folder, skewed, skewed_rows):
+    result = run("fit", skewed, "-o", "out.npz", *SHAPED, "--picture", "fit.png")
+    assert result.exit_code == 0, result.stderr
+    learned = unrelu.RectifiedGaussian.load(folder / "out.npz")
+    with pytest.warns(unrelu.errors.TiedValuesWarning):
+        expected = unrelu.RectifiedGaussianLearner(floor=[0.5, 0, 0], shape=["log", "auto", "auto"]).fit(skewed_rows)
+    assert learned.shapes == expected.shapes_
+    np.testing.assert_allclose(learned.covariance, expected.covariance_, rtol=1e-9)
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert "in the units of the table:" in result.stdout
+    for name, kind, column in zip(("As", "rain", "count"), learned.shapes, learned.column_summary(), strict=True):
+        told = next(line for line in lines if line[:2] == [name, kind.kind])
+        assert told[-2] == f"{column['median']:.4g}"
+        assert f"{column['share_floored']:.1%}" in told
+    assert (folder / "fit.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_json_has_shapes_and_summaries_where_there_are_shapes(run, skewed):
+    answer = json.loads(run("fit", skewed, "--json", *SHAPED).stdout)
+    assert [shape["kind"] for shape in answer["shapes"]][:2] == ["log", "power"]
+    assert answer["shapes"][1]["exponent_stderr"] > 0.0
+    assert [column["column"] for column in answer["column_summary"]] == ["As", "rain", "count"]
+    assert answer["columns"][0]["floor"] == 0.5
+    assert answer["report"]["floor"] == [0.5, 0.0, 0.0]
+    assert "shapes" not in json.loads(run("fit", skewed, "--floor", "As=0.5", "--json").stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--shape", "logg"], "--shape of column 0 ('As'): unknown shape 'logg'. Did you mean 'log'?"),
+        (["--shape", "Az=log"], "--shape: no column 'Az'. Did you mean 'As'?"),
+        (["--shape", "rain=log"], "--shape log of column 1 ('rain'): its floor 0 has no logarithm."),
+        (["--shape", "auto", "--floor-tolerance", "0.1"], "--floor-tolerance goes with --shape normal alone"),
+    ],
+)
+def test_shapes_that_are_refused(run, refused, skewed, arguments, words):
+    assert words in refused(run("fit", skewed, "-o", "out.npz", *arguments))
+
+
+def test_the_doubt_about_skewed_columns_names_the_option(run, skewed):
+    shown = " ".join(run("fit", skewed, "--floor", "As=0.5").stdout.split())
+    assert "skewed (3 columns)" in shown
+    assert "--shape auto, or" in shown

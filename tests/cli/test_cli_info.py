@@ -162,3 +162,22 @@ def test_words_for_what_is_inside(run, folder, rows):
     assert "kind" not in shown  # the doubts are not also printed as they are stored
     unrelu.RectifiedGaussianMixture(1).fit(rows[:300]).save(folder / "mixture.npz")
     assert "group 1: 100.0% of the rows" in run("info", "mixture.npz").stdout
+
+
+def test_info_of_a_model_with_shapes(run, folder, skewed):
+    fitted = json.loads(
+        run("fit", skewed, "-o", "out.npz", "--floor", "As=0.5", "--shape", "As=log,free", "--json").stdout
+    )
+    answer = json.loads(run("info", "out.npz", "--json").stdout)
+    assert answer["shapes"] == fitted["shapes"]
+    assert answer["column_summary"] == fitted["column_summary"]
+    shown = run("info", "out.npz").stdout
+    for words in ("unrelu.RectifiedGaussian 3", "free (2 columns), log (1 column)", "in the units of the table:"):
+        assert words in shown
+
+
+def test_info_of_a_mixture_with_shapes(run, folder, skewed_rows):
+    unrelu.RectifiedGaussianMixture(1, floor=[0.5, 0, 0], shape="free").fit(skewed_rows).save(folder / "mixture.npz")
+    group = json.loads(run("info", "mixture.npz", "--json").stdout)["groups"][0]
+    assert [column["shape"] for column in group["column_summary"]] == ["free"] * 3
+    assert "in the units of the table:" in run("info", "mixture.npz").stdout

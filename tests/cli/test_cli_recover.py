@@ -466,3 +466,10 @@ def test_damaged_models_and_tables_are_refused(run, refused, folder, layer, fact
     assert "'abc' is not a number" in refused(run("recover", "w.npz", "bad.csv", "-o", "x.csv"))
     (folder / "empty.csv").write_text("")
     assert "empty" in refused(run("recover", "w.npz", "empty.csv", "-o", "x.csv"))
+
+
+@pytest.mark.parametrize("command", [["fit"], ["factor", "--components", "1"]])
+def test_models_with_shapes_are_no_layers(run, refused, skewed, command):
+    assert run(*command, skewed, "--floor", "As=0.5", "--shape", "power", "-o", "shaped.npz").exit_code == 0
+    line = refused(run("recover", "shaped.npz", skewed, "-o", "out.npz"))
+    assert "The columns of shaped.npz have shapes, and a layer has none" in line

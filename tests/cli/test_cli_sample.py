@@ -93,3 +93,26 @@ def test_a_small_share_of_many_blocks_does_not_vanish():
     blocks = [np.zeros((100, 2)) for _ in range(50)]
     dirty = np.concatenate(list(contaminated(blocks, 0.002, np.random.default_rng(0))))
     assert (dirty[:, 0] > 0.0).sum() == 10
+
+
+def test_samples_of_shapes_keep_range_steps_and_zeros(run, folder, skewed, skewed_rows):
+    assert run("fit", skewed, "-o", "out.npz", "--floor", "As=0.5", "--shape", "free").exit_code == 0
+    assert run("sample", "out.npz", "-n", 4000, "--seed", 1, "-o", "synthetic.csv").exit_code == 0
+    drawn = _read("synthetic.csv")
+    counts = [line.split(",")[2] for line in (folder / "synthetic.csv").read_text().splitlines()[1:]]
+    assert all(text.isdecimal() for text in counts)  # no 3.0000000001
+    assert (drawn >= skewed_rows.min(axis=0)).all()
+    assert (drawn <= skewed_rows.max(axis=0)).all()
+    shares = (skewed_rows <= [0.5, 0.0, 0.0]).mean(axis=0)
+    error = np.sqrt(shares * (1.0 - shares) / 4000)
+    np.testing.assert_array_less(np.abs((drawn <= [0.5, 0.0, 0.0]).mean(axis=0) - shares), 4.0 * error)
+    assert run("sample", "out.npz", "-n", 400, "--seed", 1, "-o", "beyond.csv", "--beyond-range").exit_code == 0
+    assert (_read("beyond.csv")[:, 2] % 1.0 > 0.0).any()
+
+
+def test_decimals_are_written_as_the_table_had_them(run, folder, skewed_rows):
+    tenths = np.round(skewed_rows[:, :2], 1)
+    unrelu.RectifiedGaussianLearner(floor=[0.5, 0.0], shape="power").fit(tenths).distribution_.save(folder / "m.npz")
+    run("sample", "m.npz", "-n", 500, "--seed", 1, "-o", "synthetic.csv")
+    cells = (folder / "synthetic.csv").read_text().replace("\n", ",").split(",")[2:-1]
+    assert max(map(len, cells)) <= 5  # as 12.3, and not 0.30000000000000004

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -289,3 +290,20 @@ def test_rows_that_the_model_cannot_have_are_refused(run, refused, folder, table
     assert "no column 'Pb'" in line
     assert "speaks of As, Pb, Fe" in line
     assert not (folder / "scores.csv").exists()
+
+
+def test_shapes_leave_the_tails_of_skewed_columns_alone(run, skewed):
+    given = ("score", skewed, "--drop", "count", "--floor", "As=0.5")
+    fitted = json.loads(run(*given, "--shape", "auto", "--json").stdout)
+    assert fitted["flagged"] < 20  # of 800, and 8 of a clean table
+    shown = " ".join(run(*given).stdout.split())
+    assert int(re.search(r"Flagged (\d+) rows", shown)[1]) > 80
+    assert "the tail is flagged; --shape auto learns how they are skewed." in shown
+
+
+def test_a_model_with_shapes_judges_rows_in_its_units(run, skewed):
+    run("fit", skewed, "-o", "out.npz", "--floor", "As=0.5", "--shape", "auto")
+    answer = json.loads(run("score", skewed, "--model", "out.npz", "--json").stdout)
+    assert answer["flagged"] < 25
+    refusal = run("score", skewed, "--model", "out.npz", "--shape", "log")
+    assert (refusal.exit_code, "--shape belongs to a fit, and out.npz has its own" in refusal.stderr) == (2, True)

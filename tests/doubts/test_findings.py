@@ -116,3 +116,64 @@ def test_doubts_survive_merging_and_files(tmp_path):
     assert found == expected
     merged.save(tmp_path / "learner.npz")
     assert unrelu.load(tmp_path / "learner.npz").report_.doubts == expected
+
+
+# --- columns with shapes --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", ["log", "power", "free", "auto"])
+def test_tables_that_fit_their_shapes_are_left_alone(shape):
+    assert doubts(np.maximum(np.exp(NORMAL), 0.5), floor=0.5, shape=shape)[0] == {}
+
+
+def test_many_tables_with_shapes_that_fit():
+    """12 tables: each has a finding with a chance of about 1 %, so 3 or more come once in 4,000 such tests."""
+    models = [unrelu.synthetic.random_model(4, random_state=seed) for seed in range(12)]
+    tables = [np.exp(model.sample(400, random_state=seed)) for seed, model in enumerate(models)]
+    assert sum(bool(doubts(table, floor=1.0, shape="auto")[0]) for table in tables) < 3
+
+
+def test_the_remedy_for_skewed_columns_is_a_shape():
+    table = np.maximum(np.exp(NORMAL), 0.5)
+    found, _ = doubts(table, floor=0.5)
+    assert "shape='auto'" in found["skewed"].remedy
+    assert found["skewed"].columns == (0, 1, 2, 3)
+    assert doubts(table, floor=0.5, shape="auto")[0] == {}
+
+
+def test_columns_that_are_skewed_even_after_their_shape():
+    table = np.maximum(np.exp(NORMAL), 0.5)
+    table[:, 1] = np.maximum(NORMAL[:, 1] + 2.0, 0.5)  # needs no logarithm
+    found, said = doubts(table, floor=0.5, shape="log")
+    assert (found["skewed"].columns, said) == ((1,), [errors.SkewedColumnsWarning])
+    assert "to the left even after their shape" in found["skewed"].words
+    assert "shape='free'" in found["skewed"].remedy
+    assert doubts(table, floor=0.5, shape="free")[0] == {}
+
+
+@pytest.mark.parametrize("shape", ["log", "free"])
+def test_values_are_told_in_the_tables_units(shape):
+    table = np.maximum(np.exp(NORMAL), 0.5)
+    table[:, 1] = np.maximum(table[:, 1], 0.8)
+    found, _ = doubts(table, floor=0.5, shape=shape)
+    assert found["repeated minimum"].columns == (1,)
+    assert found["repeated minimum"].values == pytest.approx((0.8,))
+    found, _ = doubts(1.0 / table, floor=None, ceiling=2.0, shape=shape)
+    assert found["repeated maximum"].values == pytest.approx((1.25,))
+
+
+def test_gaps_are_told_in_the_tables_units():
+    table = np.exp(NORMAL)
+    table = np.where(table < 0.8, 0.4, table)
+    found, _ = doubts(table, floor=0.4, shape="log")
+    assert found["empty gap"].columns == (0, 1, 2, 3)
+    np.testing.assert_allclose(found["empty gap"].values, np.where(table > 0.4, table, np.inf).min(axis=0))
+
+
+@pytest.mark.parametrize("shape", ["power", "free", "auto"])
+def test_counts_with_shapes_are_ties_and_no_limits(shape):
+    counts = np.maximum(np.round(np.exp(1.0 + NORMAL) - 1.0), 0.0)
+    found, _ = doubts(counts, shape=shape)
+    assert (list(found), found["ties"].columns) == (["ties"], (0, 1, 2, 3))
+    assert found["ties"].values == (1.0, 1.0, 1.0, 1.0)
+    assert "repeated minimum" not in doubts(np.round(4.0 * np.exp(NORMAL)) / 4.0, shape=shape)[0]

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.text import Text
+from scipy.stats import norm
 
 from unrelu.distribution import RectifiedGaussian
 from unrelu.report.model_picture import column_order, model_picture
 from unrelu.report.pictures import NAIVE, rendered
 from unrelu.report.quantiles import ColumnQuantiles
+from unrelu.shapes import Log, Power
 from unrelu.synthetic import random_model
 
 
@@ -107,3 +109,18 @@ def test_the_same_picture_each_time():
     model = random_model(3, random_state=0)
     one, two = (rendered(model_picture(model, np.full(3, 0.5), [quantiles()])) for _ in range(2))
     assert one == two
+
+
+def test_shares_and_quantiles_of_columns_with_shapes():
+    model = RectifiedGaussian([0.0, 1.0], np.eye(2), floor=[1.0, 0.0], shapes=[Log(), Power(0.5, -1.0, 1.0)])
+    at = np.geomspace(0.1, 90.0, 40)
+    column = ColumnQuantiles("rain", at**1.1, at, np.maximum(at - 0.2, 0.0), 2.0 * at, 0.0, None, 4.2, "power 0.50")
+    figure = model_picture(model, [0.5, 0.2], [column])
+    figure.draw_without_rendering()
+    shares, panel = figure.axes[-2:]
+    np.testing.assert_allclose(shares.collections[0].get_offsets(), [[0.5, 0.5], [0.2, norm.cdf(-1.0)]], atol=1e-6)
+    assert panel.get_title(loc="left").startswith("rain: power 0.50\n")
+    assert (panel.get_xscale(), panel.get_yscale()) == ("log", "log")
+    assert len(panel.texts) == 0  # a floor of 0 has no place on a logarithmic axis
+    boxes = [thing.get_window_extent() for axes in figure.axes for thing in words_of(axes)]
+    assert [(a, b) for a, b in combinations(boxes, 2) if overlap(a, b)] == []

@@ -69,3 +69,25 @@ def test_floors_match_up_to_the_rounding_of_the_table():
     x = np.maximum(np.random.default_rng(4).normal(0.3, 1.0, (300, 1)), 0.1).astype(np.float32)
     _, (column,) = columns_of(x, floor=0.1)
     assert column.seen[0] > np.float32(0.1)
+
+
+def test_columns_with_shapes_are_told_in_the_tables_units():
+    """A log shape gives the quantiles of a fit to logarithms, taken back."""
+    x = np.maximum(np.random.default_rng(5).normal(0.0, 1.0, (400, 2)), [-0.3, -0.5])
+    _, plain = columns_of(x, floor=[-0.3, -0.5])
+    _, shaped = columns_of(np.exp(x), floor=np.exp([-0.3, -0.5]), shape="log")
+    assert [column.shape for column in shaped] == ["log", "log"]
+    for one, other in zip(plain, shaped, strict=True):
+        for name in ("seen", "fitted", "low", "high"):
+            np.testing.assert_allclose(getattr(other, name), np.exp(getattr(one, name)), rtol=1e-9)
+        assert other.floor == pytest.approx(np.exp(one.floor))
+        assert other.z == pytest.approx(one.z, abs=1e-9)
+
+
+def test_a_shape_under_a_ceiling():
+    x = np.minimum(np.exp(np.random.default_rng(6).normal(0.0, 1.0, (400, 1))), 2.0)
+    _, (column,) = columns_of(x, ceiling=2.0, shape="log")
+    assert (column.floor, column.ceiling) == (None, 2.0)
+    assert column.seen[0] == pytest.approx(x.min())
+    assert column.seen[-1] < 2.0
+    np.testing.assert_array_less(column.low, column.high)

@@ -11,6 +11,7 @@ import numpy as np
 from unrelu import storage
 from unrelu.cli.options import limits
 from unrelu.contracts import FloatArray
+from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidParameterError, ModelFileError
 from unrelu.estimators import ReLULatentRecovery, ReLUMatrixRecovery
 from unrelu.limits import floor_per_column
@@ -72,7 +73,8 @@ def _of_model(path: Path, content: Any, n_components: int | None) -> KnownLayer:
         raise InvalidParameterError(f"--components must be at most {width}, the columns of {path}; got {n_components}.")
     names = getattr(content, "feature_names_in_", getattr(law, "feature_names", None))
     own = isinstance(content, ReLULatentRecovery)
-    if getattr(law, "shapes", getattr(content, "shapes_", None)) is not None:
+    shaped = law.shapes if isinstance(law, RectifiedGaussian) else getattr(content, "shapes_", None)
+    if shaped is not None:
         raise ModelFileError(f"The columns of {path} have shapes, and a layer has none: fit a model without --shape.")
     try:
         recovery = content if own else ReLULatentRecovery.from_model(content, n_components=n_components)

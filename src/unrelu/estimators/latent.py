@@ -151,7 +151,8 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         """
         known = prior if method == "robust" else None
         law = getattr(model, "distribution_", model)
-        if getattr(law, "shapes", getattr(law, "shapes_", None)) is not None:
+        shaped = law.shapes if isinstance(law, RectifiedGaussian) else getattr(model, "shapes_", None)
+        if shaped is not None:
             raise InvalidParameterError(
                 "The columns of this model have shapes, and a layer has none: give the latent part of a"
                 " RectifiedGaussian, model.latent, and rows as model.to_latent(X)."

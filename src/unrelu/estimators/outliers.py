@@ -46,6 +46,9 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         fits that table: if the columns are normal above their floors. Of other tables more are flagged.
     floor : float or one per column, default=0.0
         Values at the floor are cut off there; values below it are an error. NaN means not observed.
+    shape : str, object of :mod:`unrelu.shapes`, one per column, or dict by name, default="normal"
+        What becomes of the normal y before it is cut off, as for :class:`unrelu.RectifiedGaussianLearner`: "auto" where
+        columns are skewed, or their tails are flagged.
     floor_tolerance : float, default=0.0
         Noise after the floor: values within it of the floor, above or below, count as floored.
     random_state : int, Generator or None, default=0

@@ -130,8 +130,8 @@ def _shapes(recovery: ReLUMatrixRecovery) -> dict[str, str]:
     if recovery.shapes_ is None:
         return {}
     told = zip(column_labels(recovery), map(shape_words, recovery.shapes_), strict=True)
-    forms = listed([f"{name} {words}" for name, words in told], most=8)
-    return {"shapes": f"{forms} (components and bias are of latent values)"}
+    shapes = listed([f"{name} {words}" for name, words in told], most=8)
+    return {"shapes": f"{shapes} (components and bias are of latent values)"}
 
 
 def factor_facts(recovery: ReLUMatrixRecovery) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from unrelu.validation import counted
 _ROWS_AT_A_TIME = 100_000
 _MANY = (
     "Take them for outliers only if the others are normal above their floors: of skewed columns, which unrelu fit"
-    " names, the tail is flagged, unless shape='auto' learns how they are skewed."
+    " names, the tail is flagged; shape='auto' learns how they are skewed."
 )
 _FLAGGED = (
     "Flagged: the p-value is below the false alarm rate, as it is for {:.3g} % of the genuine rows. Weight: how much"
