@@ -8,6 +8,8 @@
     contents.py       what is in a file of ours, whatever its kind
     outlier_summary.py  a judged table in plain numbers and tables
     outlier_picture.py  the picture of a table's outliers: scores, and the strangest cells
+    check_summary.py  a check of a model in plain numbers and tables
+    check_picture.py  quantiles of the columns that fit worst, counts of pairs
     factor_summary.py  recovered components in plain numbers and tables
     factor_picture.py  a table beside the matrix recovered behind it, and its components
     recover_summary.py  recovered rows in plain numbers and tables
