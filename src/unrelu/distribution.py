@@ -30,7 +30,7 @@ from unrelu.parameters import (
     scaled,
     symmetric,
 )
-from unrelu.shapes import Shape, Shapes, latent_limits, to_latent
+from unrelu.shapes import Shape, Shapes, is_shape, latent_limits, to_latent
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath
@@ -90,8 +90,8 @@ class RectifiedGaussian:
         s, names = symmetric(finite("covariance", covariance), d), distinct(feature_names, d)
         scoring = None if scoring_covariance is None else finite("scoring_covariance", scoring_covariance)
         forms = None if shapes is None else tuple(shapes)
-        if forms is not None and len(forms) != d:
-            raise InvalidParameterError(f"{len(forms)} shapes for {d} features: one per feature is needed.")
+        if forms is not None and (len(forms) != d or not all(map(is_shape, forms))):
+            raise InvalidParameterError(f"shapes must be {d} objects of unrelu.shapes, one each, got {shapes!r}.")
         state = {"bias": b, "covariance": s, "floor": low, "feature_names": names, "ceiling": high, "shapes": forms}
         self.__setstate__({**state, "scoring_covariance": None if scoring is None else symmetric(scoring, d)})
         for given in (self.covariance, self.scoring_covariance):
@@ -188,7 +188,7 @@ class RectifiedGaussian:
                 "column": str(j) if names is None else names[j],
                 "shape": "normal" if self.shapes is None else self.shapes[j].kind,
                 "share_floored": float(np.mean((x[:, j] <= self.floor[j]) | (x[:, j] >= self.ceiling[j]))),
-                "mean": round(float(x[:, j].mean()), 4),
+                "mean": float(f"{x[:, j].mean():.4g}"),
                 "lower_quartile": float(quartiles[0, j]),
                 "median": float(quartiles[1, j]),
                 "upper_quartile": float(quartiles[2, j]),
@@ -203,8 +203,9 @@ class RectifiedGaussian:
         low, high = self.latent.floor, self.latent.ceiling
         for j, shape in enumerate(self.shapes):
             floored, full = y[:, j] <= low[j], y[:, j] >= high[j]
-            x = shape.from_latent(y[:, j])
-            y[:, j] = np.clip(shape.seen.fitted(x) if as_seen else x, self.floor[j], self.ceiling[j])
+            x, step = shape.from_latent(y[:, j]), shape.seen.step if as_seen else 0.0
+            inside = (self.floor[j] + step, self.ceiling[j] - step)  # what is rounded must not become floored
+            y[:, j] = np.clip(shape.seen.fitted(x) if as_seen else x, *inside)
             y[floored, j], y[full, j] = self.floor[j], self.ceiling[j]
         return y
 

@@ -6,7 +6,8 @@ A shape turns values in the user's units into latent ones and back. Both work ce
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -20,6 +21,7 @@ from unrelu.validation import column_label, suggestion
 
 _SMALLEST = 1e-300  # what a logarithm is taken of, at least
 _FARTHEST = 1e12  # units from the origin that a power reaches, at most
+_IMPOSSIBLE = -1e4  # log slope where a power is not defined: no density
 _SLOPES = 33  # knots between which the slope of a free shape changes: more would follow the noise
 
 
@@ -37,8 +39,15 @@ class Seen:
         >>> Seen(0.0, 5.0, 1.0).fitted(np.array([2.4, 9.0]))
         array([2., 5.])
         """
-        rounded = np.round(x / self.step) * self.step if self.step > 0.0 else x
-        return np.clip(rounded, self.low, self.high)
+        if self.step > 0.0:  # a step is 1 or a power of ten below it: 3 / 10 is 0.3, 3 * 0.1 is not
+            parts = np.rint(1.0 / self.step)
+            x = np.round(x * parts) / parts
+        return np.clip(x, self.low, self.high)
+
+    def merge(self, other: Seen) -> Seen:
+        """Where the values of both were seen."""
+        step = min(self.step, other.step)  # 0 where one of them has none
+        return Seen(min(self.low, other.low), max(self.high, other.high), step)
 
 
 class Shape(Protocol):
@@ -82,7 +91,7 @@ class Normal:
         return np.array(y, dtype=np.float64)
 
     def log_slope(self, x: ArrayLike) -> FloatArray:
-        return np.zeros(np.shape(x))
+        return np.where(np.isnan(np.asarray(x, dtype=np.float64)), np.nan, 0.0)
 
 
 @dataclass(frozen=True)
@@ -122,7 +131,7 @@ class Power:
     exponent: float
     origin: float = 0.0
     unit: float = 1.0
-    exponent_stderr: float = np.nan
+    exponent_stderr: float = field(default=np.nan, compare=False)
     seen: Seen = Seen()
 
     kind = "power"
@@ -148,7 +157,8 @@ class Power:
         return np.asarray(self.origin + self.unit * inv_boxcox(inside, self.exponent), dtype=np.float64)
 
     def log_slope(self, x: ArrayLike) -> FloatArray:
-        return (self.exponent - 1.0) * np.log(self._distance(x))
+        slope = (self.exponent - 1.0) * np.log(self._distance(x))
+        return np.asarray(np.where(np.asarray(x) <= self.origin, _IMPOSSIBLE, slope))
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,12 +233,57 @@ def shape_requests(given: Any, n_features: int, names: Sequence[str] | None = No
             raise InvalidParameterError(
                 f"shape of {column_label(column, names)}: unknown shape {item!r}. {suggestion(item, WORDS)}"
             )
-        if not all(hasattr(item, needed) for needed in ("to_latent", "from_latent", "log_slope", "kind")):
+        if not is_shape(item):
             raise InvalidParameterError(
                 f"shape of {column_label(column, names)} must be one of {', '.join(WORDS)} or an object of"
                 f" unrelu.shapes, got {item!r}."
             )
     return items
+
+
+def is_shape(item: object) -> bool:
+    """Whether it is an object of this module, or can do what these can."""
+    needed = ("to_latent", "from_latent", "log_slope", "kind", "seen")
+    return not isinstance(item, type) and all(hasattr(item, name) for name in needed)
+
+
+def refuse_outside(shape: Shape, limits: Sequence[float], smallest: float, label: str) -> None:
+    """Raise InvalidDataError where a limit, or the smallest value between them, is outside what a shape is defined for.
+
+    A power reaches its origin only with an exponent above 0, and there only a limit can be.
+    """
+    edge = 0.0 if shape.kind == "log" else getattr(shape, "origin", -np.inf)
+    what = "has no logarithm" if shape.kind == "log" else f"is not above the shape's origin {edge:g}"
+    advice = "use shape='power' or 'free' for it" if shape.kind == "log" else "give it another shape"
+    for limit in limits:
+        if np.isfinite(limit) and (limit < edge or (limit == edge and getattr(shape, "exponent", 0.0) <= 0.0)):
+            raise InvalidDataError(
+                f"shape={shape.kind!r} of {label}: its limit {limit:g} {what}. Give the floor that its lowest values"
+                f" stand for, or {advice}."
+            )
+    if smallest <= edge:
+        raise InvalidDataError(
+            f"shape={shape.kind!r} of {label}: a value of {smallest:g} {what}. Correct it or mark it as missing with"
+            f" NaN, or {advice}."
+        )
+
+
+def same_shapes(first: Shapes | None, second: Shapes | None) -> bool:
+    """Whether they are the same wherever they were seen."""
+    if first is None or second is None:
+        return first is second
+    return [replace(shape, seen=Seen()) for shape in first] == [replace(shape, seen=Seen()) for shape in second]  # type: ignore[type-var]
+
+
+def seen_by_all(parts: Sequence[Shapes | None]) -> Shapes | None:
+    """Shapes that are the same but for where they were seen, seen wherever one of them was.
+
+    >>> seen_by_all([(Log(Seen(1.0, 2.0)),), (Log(Seen(0.5, 1.5)),)])
+    (Log(seen=Seen(low=0.5, high=2.0, step=0.0)),)
+    """
+    columns = zip(*(part for part in parts if part is not None), strict=True)
+    merged = [replace(each[0], seen=reduce(Seen.merge, (shape.seen for shape in each))) for each in columns]
+    return tuple(merged) or None
 
 
 def latent_limits(shapes: Shapes, floor: FloatArray, ceiling: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -150,10 +150,15 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         (3, 3)
         """
         known = prior if method == "robust" else None
+        law = getattr(model, "distribution_", model)
+        if getattr(model, "shapes_", getattr(law, "shapes", None)) is not None:
+            raise InvalidParameterError(
+                "A model with shapes is no layer of your table, but of its latent values: give model.latent, and rows"
+                " as model.to_latent(X) has them."
+            )
         if isinstance(model, ReLUMatrixRecovery):
             weights = model.components_.T.copy()
             return cls(weights, model.bias_, method, prior=known, floor=model.floor_, random_state=random_state)
-        law = getattr(model, "distribution_", model)
         if not isinstance(law, RectifiedGaussian):
             raise InvalidParameterError(
                 f"No layer in {type(model).__name__}: give a RectifiedGaussian, a fitted RectifiedGaussianLearner or a"

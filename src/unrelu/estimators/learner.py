@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
@@ -23,7 +24,7 @@ from unrelu.methods import Method, method_named
 from unrelu.parameters import RandomState
 from unrelu.posterior.row_scores import RowScores
 from unrelu.samples.groups import GroupedSamples, LongBlocks, split_groups
-from unrelu.shapes import Shapes
+from unrelu.shapes import Shapes, same_shapes, seen_by_all
 from unrelu.standard_errors import intervals, jackknifed
 from unrelu.statistics.grouped_moments import GroupedMoments, GroupedMomentsQuestion, whole_of
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
@@ -175,9 +176,9 @@ class RectifiedGaussianLearner(FloorEstimator):
             raise InvalidParameterError(
                 "floor='min' and ceiling='max' need all rows at once: use fit, or give numbers."
             )
-        samples = self._labelled_rows(X, sample_weight, groups, reset=before is None, smallest=1)
         if before is None:
-            refuse_to_learn_by_parts(self.shape, self.n_features_in_, self._names())
+            refuse_to_learn_by_parts(self.shape)
+        samples = self._labelled_rows(X, sample_weight, groups, reset=before is None, part=True)
         assumptions = self._assumptions()
         plain = self._question(assumptions)
         seen = 0 if before is None else before.n_rows
@@ -192,7 +193,7 @@ class RectifiedGaussianLearner(FloorEstimator):
         return self
 
     def _labelled_rows(
-        self, X: Any, sample_weight: ArrayLike | None, groups: Any, *, reset: bool, smallest: int = 2
+        self, X: Any, sample_weight: ArrayLike | None, groups: Any, *, reset: bool, part: bool = False
     ) -> Samples:
         """The rows, each with its group where groups are given."""
         jackknife = self._wants_jackknife()
@@ -201,7 +202,7 @@ class RectifiedGaussianLearner(FloorEstimator):
                 "groups= is for the jackknife: use it with stderr='jackknife', or leave it out."
             )
         X, labels = (X, None) if groups is None else split_groups(X, groups)
-        samples = self._rows(X, sample_weight, reset=reset, smallest=smallest)
+        samples = self._rows(X, sample_weight, reset=reset, smallest=1 if part else 2, part=part)
         samples = LongBlocks(samples) if jackknife else samples
         return samples if labels is None else GroupedSamples(samples, labels)
 
@@ -249,8 +250,8 @@ class RectifiedGaussianLearner(FloorEstimator):
         question, whole = self._question(assumptions), whole_of(record)
         if tuple(whole.floor.tolist()) != question.floor:
             raise InvalidParameterError("The floor was changed after rows were learned: fit them again.")
-        evidence = RecordedEvidence(question, whole, self._names())
-        learned = method_named(self.method).learn(evidence, assumptions, self._seed(), self._watch)
+        evidence, method = RecordedEvidence(question, whole, self._names()), method_named(self.method)
+        learned = method.learn(evidence, assumptions, self._seed(), self._watch)
         if not self._wants_jackknife():
             return learned
         if not isinstance(record, GroupedMoments):
@@ -336,10 +337,9 @@ class RectifiedGaussianLearner(FloorEstimator):
 
     @property
     def row_weights_(self) -> FloatArray:
-        learned = self._result()
-        weights: FloatArray | None = getattr(learned, "row_weights", None)
+        weights: FloatArray | None = getattr(self._result(), "row_weights", None)
         if weights is None:
-            raise AttributeError(f"Only method='robust' gives row_weights_, not {learned.report.method!r}.")
+            raise AttributeError(f"Only method='robust' gives row_weights_, not {self.report_.method!r}.")
         return weights
 
     @property
@@ -374,14 +374,16 @@ class RectifiedGaussianLearner(FloorEstimator):
         """Draw rows from the learned model."""
         return self.distribution_.sample(n_samples, random_state)
 
-    def with_record(self, record: PairMoments | GroupedMoments) -> RectifiedGaussianLearner:
-        """A learner with the same parameters and columns, of the rows that ``record`` is of."""
+    def with_record(
+        self, record: PairMoments | GroupedMoments, others: Sequence[RectifiedGaussianLearner] = ()
+    ) -> RectifiedGaussianLearner:
+        """A learner with the same parameters and columns, of the rows that ``record`` is of, those of others too."""
         check_is_fitted(self)
         learner: RectifiedGaussianLearner = clone(self)
         learner.n_features_in_ = self.n_features_in_
         if self._names() is not None:
             learner.feature_names_in_ = self.feature_names_in_
-        learner._found_limits, learner._shapes = self._found_limits, self._shapes
+        learner._found_limits, learner._shapes = self._found_limits, seen_by_all([e._shapes for e in (self, *others)])
         learner._record, learner._learned = record, None
         return learner
 
@@ -390,7 +392,7 @@ class RectifiedGaussianLearner(FloorEstimator):
         if self.n_features_in_ != other.n_features_in_:
             return  # their records will say so
         same = self._assumptions() == other._assumptions()
-        same = same and self.stderr == other.stderr and self._shapes == other._shapes
+        same = same and self.stderr == other.stderr and same_shapes(self._shapes, other._shapes)
         if not same or method_named(self.method) != method_named(other.method):
             raise InvalidParameterError(f"Cannot merge learners with different parameters: {self} and {other}.")
         names, others = (list(getattr(each, "feature_names_in_", ())) for each in (self, other))

@@ -26,6 +26,7 @@ from unrelu.recovery.matrix.methods import matrix_method
 from unrelu.recovery.matrix.state import recover_kept
 from unrelu.recovery.matrix.uncertainty import StandardErrors
 from unrelu.samples import SparseSamples
+from unrelu.shapes import Shapes
 from unrelu.statistics.tiles import as_stored
 from unrelu.storage import FilePath
 from unrelu.validation import check_choice
@@ -79,7 +80,8 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     n_components_ : int
         The number of components, chosen or given.
     floor_ : array of shape (d,)
-        Every column's floor.
+        Every column's floor, in your units.
+    shapes_ : tuple of shapes, or None where all are normal
     column_space_ : array of shape (d, n_components_)
         Orthonormal basis of the columns of A.
     column_identifiable_, row_identifiable_ : arrays of bool
@@ -177,7 +179,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         else:
             facts = {"floor": assumptions.floor, "floor_tolerance": assumptions.floor_tolerance}
             fit = recover_kept(state, cells, request, seed, self._watch, **facts)
-        self._fit, self.floor_ = fit, np.array(assumptions.floor)
+        self._fit, self.floor_ = fit, self._limits().floor
         warn_of(fit, self._names())
         return self
 
@@ -250,9 +252,15 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         return np.ascontiguousarray(self._result().factors.loadings.T)
 
     @property
+    def shapes_(self) -> Shapes | None:
+        self._result()
+        return self._shapes
+
+    @property
     def bias_(self) -> FloatArray:
         bias = self._result().factors.bias
-        return self.floor_.copy() if bias is None else self.floor_ + bias
+        floor = np.array(self._assumptions().floor)
+        return floor if bias is None else floor + bias
 
     @property
     def latent_(self) -> FloatArray:
@@ -261,8 +269,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     @property
     def column_space_(self) -> FloatArray:
         """Orthonormal basis (d x n_components_) of the columns of A."""
-        basis: FloatArray = np.linalg.qr(self._result().factors.loadings)[0]
-        return basis
+        return np.asarray(np.linalg.qr(self._result().factors.loadings)[0])
 
     @property
     def column_condition_(self) -> FloatArray:
@@ -327,7 +334,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
 
     def inverse_transform(self, X: ArrayLike) -> FloatArray:
         """The table that latent vectors give: max(floor, C A' + 1 b')."""
-        table: FloatArray = np.maximum(self._hidden_of(X), self.floor_)
+        table: FloatArray = np.maximum(self._in_units(self._hidden_of(X)), self.floor_)
         return table
 
     def hidden(self, X: Table | None = None) -> FloatArray:
@@ -340,10 +347,12 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         >>> bool(np.abs(recovery.hidden() - T).max() < 1e-8)
         True
         """
-        hidden = self._hidden_of(self.latent_ if X is None else self.transform(X))
-        if self._shapes is not None:
-            for j, shape in enumerate(self._shapes):
-                hidden[:, j] = shape.from_latent(hidden[:, j])
+        return self._in_units(self._hidden_of(self.latent_ if X is None else self.transform(X)))
+
+    def _in_units(self, hidden: FloatArray) -> FloatArray:
+        """Latent values in the user's units, in place."""
+        for j, shape in enumerate(self._shapes or ()):
+            hidden[:, j] = shape.from_latent(hidden[:, j])
         return hidden
 
     def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002
@@ -351,7 +360,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         latent = self.transform(X)
         cells = self._cells(X, reset=False)
         values = cells.rows(0, cells.shape[0])
-        fitted = np.maximum(self._hidden_of(latent) - self.floor_, 0.0)
+        fitted = np.maximum(self._hidden_of(latent) - np.array(self._assumptions().floor), 0.0)
         seen = ~np.isnan(values)
         mean = np.where(seen, values, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
         left = float(np.nansum((values - fitted) ** 2))
@@ -368,8 +377,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         k, values = self.n_components_, np.asarray(latent, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != k:
             raise InvalidDataError(f"Latent vectors have {k} columns; got an array of shape {values.shape}.")
-        hidden: FloatArray = values @ self.components_ + self.bias_
-        return hidden
+        return np.asarray(values @ self.components_ + self.bias_)
 
 
 def _check_stored(table: Any, tolerance: float) -> None:

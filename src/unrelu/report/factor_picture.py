@@ -13,6 +13,7 @@ from unrelu.recovery.matrix.contracts import MatrixReport
 from unrelu.report.factor_summary import column_labels, component_names, variance_shares
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, tidy
 from unrelu.report.table_image import MOST_CELLS, MOST_NAMES, Numbers, cells_of, evenly, name_columns
+from unrelu.shapes import latent_limits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +50,10 @@ class FactorResult:
         rows, columns = row_order[evenly(len(row_order), most)], order[evenly(len(order), most)]
         floor = recovery.floor_[columns]
         heights = cells_of(table, rows, columns) - floor
-        hidden = recovery.latent_[rows] @ recovery.components_[:, columns] + recovery.bias_[columns] - floor
+        hidden = recovery.latent_[rows] @ recovery.components_[:, columns] + recovery.bias_[columns]
+        if recovery.shapes_ is not None:
+            hidden = np.stack([recovery.shapes_[j].from_latent(y) for j, y in zip(columns, hidden.T, strict=True)], 1)
+        hidden -= floor
         return cls(
             heights,
             hidden,
@@ -64,7 +68,10 @@ class FactorResult:
 
 def component_order(recovery: ReLUMatrixRecovery) -> tuple[Numbers, Numbers]:
     """Rows by their part in the first component, columns by its share in them: so sorted, T changes smoothly."""
-    height = recovery.bias_ - recovery.floor_
+    floor = recovery.floor_
+    if recovery.shapes_ is not None:
+        floor, _ = latent_limits(recovery.shapes_, floor, np.full_like(floor, np.inf))
+    height = recovery.bias_ - floor
     size = np.sqrt((recovery.components_**2).sum(axis=0) + height**2)
     share = recovery.components_[0] / np.where(size > 0.0, size, 1.0)
     return np.argsort(recovery.latent_[:, 0], kind="stable"), np.argsort(share, kind="stable")
