@@ -32,6 +32,7 @@ _GRID, _NARROWINGS = 9, 8  # exponents tried at first, and golden sections after
 _PARABOLAS = (0.01, 0.002)  # steps beside the exponent, through which parabolas are laid at last
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 _CURVATURE_STEP = 0.05
+_REACH = (1e-100, 1e45)  # of t: cubes of these have squares
 _CLEARLY = 10.8  # twice the log-likelihood that a power must gain over a normal: its chance is one in a thousand
 _FARTHEST = 1.3  # sqrt(n) times the largest distance of distributions: a fitted law has it once in ten thousand tables
 _KNOTS = 512
@@ -229,7 +230,7 @@ def fit_powers(columns: Sequence[Column]) -> list[PowerFit]:
         stderr = np.where(curvature > 0.0, 1.0 / np.sqrt(np.maximum(curvature, 1e-300)), np.inf)
     return [
         PowerFit(
-            replace(profile.shapes(exponent)[k], exponent_stderr=float(stderr[k])),
+            replace(found.shapes[k], exponent_stderr=float(stderr[k])),
             2.0 * float(found.level[k] - normal.level[k]),
             found.distance(k),
             normal.distance(k),
@@ -299,19 +300,19 @@ class Profile:
         level += np.where(cut, (total - rows_above) * log_ndtr(-g), 0.0) + (exponents - 1.0) * self._logs * (
             rows_above / np.array([c.w.sum() for c in self._columns])
         )
-        return NormalFits(self._columns, self.shapes(exponents), level, bias, scale)
+        origin, unit = np.array(self._places).T
+        return NormalFits(self._columns, self.shapes(exponents), level, origin + unit * (1.0 + bias), unit * scale)
 
     def _moments(self, k: int, exponent: float) -> tuple[Any, ...]:
-        """(share above, mean and variance of latent values, latent limit, direction, rows above, rows)."""
+        """(share above, mean and variance of (t^e - 1)/e, that of the limit, direction, rows above, rows)."""
         column, (origin, unit) = self._columns[k], self._places[k]
         w, limit = column.w, column.ceiling if column.is_mirrored else column.floor
-        y = origin + unit * (1.0 + boxcox((column.x - origin) / unit, exponent))
-        weight = w.sum()
+        y, weight = boxcox(np.clip((column.x - origin) / unit, *_REACH), exponent), w.sum()
         mean = float(w @ y / weight)
         variance = float(w @ (y - mean) ** 2 / weight)
         edge = mean
         if np.isfinite(limit):
-            edge = origin + unit * (1.0 + float(boxcox(max((limit - origin) / unit, 1e-300), exponent)))
+            edge = float(boxcox(np.clip((limit - origin) / unit, *_REACH), exponent))
         share = weight / column.weights.sum() if np.isfinite(limit) else 1.0
         sign = -1.0 if column.is_mirrored else 1.0
         return share, mean, variance, edge, sign, share * column.rows, column.rows
@@ -325,7 +326,7 @@ def _place(column: Column) -> tuple[float, float]:
     x, w = column.x, column.w
     half = (0.5 - 1e-9) * w.sum()  # where half of the rows end between two values, rounding must not choose
     middle = float(x[np.searchsorted(np.cumsum(w), half)])
-    lowest = column.floor if np.isfinite(column.floor) else float(x[0])
+    lowest = column.floor if np.isfinite(column.floor) else float(column.low[column.above][0])
     if lowest > 0.0:
         return 0.0, middle
     unit = max(middle - lowest, 1e-9 * max(abs(lowest), float(x[-1] - x[0])))
