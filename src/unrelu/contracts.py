@@ -144,7 +144,8 @@ class Assumptions:
     floor, as Wu et al. 2019 and Bulusu et al. 2022 assume. ``n_components``: the number k of latent inputs z, so that
     S = W W' has rank k (None: any rank). ``floor_tolerance``: noise after the floor; values within it of the floor
     count as floored, so that a value is only taken for what it is from floor + tolerance on. ``mirrored``: columns with
-    a ceiling, whose values are shown upside down, so that the ceiling is a floor; none where empty.
+    a ceiling, whose values are shown upside down, so that the ceiling is a floor; none where empty. ``shapes``: of the
+    columns, where values are latent ones (:mod:`unrelu.shapes`): for what is told in the user's units, no more.
     """
 
     floor: tuple[float, ...]
@@ -152,6 +153,7 @@ class Assumptions:
     n_components: int | None = None
     floor_tolerance: float = 0.0
     mirrored: tuple[bool, ...] = ()
+    shapes: Any = field(default=None, compare=False)
 
     @property
     def limits(self) -> dict[str, Any]:

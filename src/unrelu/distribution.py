@@ -30,7 +30,7 @@ from unrelu.parameters import (
     scaled,
     symmetric,
 )
-from unrelu.shapes import Shape, Shapes, is_shape, latent_limits, to_latent
+from unrelu.shapes import Shape, Shapes, from_latent, is_shape, latent_limits, to_latent
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath
@@ -197,17 +197,8 @@ class RectifiedGaussian:
         ]
 
     def _from_latent(self, y: FloatArray, as_seen: bool) -> FloatArray:
-        """Latent rows, cut off, in the user's units: a cell at its latent limit holds exactly its limit."""
-        if self.shapes is None:
-            return y
-        low, high = self.latent.floor, self.latent.ceiling
-        for j, shape in enumerate(self.shapes):
-            floored, full = y[:, j] <= low[j], y[:, j] >= high[j]
-            x, step = shape.from_latent(y[:, j]), shape.seen.step if as_seen else 0.0
-            inside = (self.floor[j] + step, self.ceiling[j] - step)  # what is rounded must not become floored
-            y[:, j] = np.clip(shape.seen.fitted(x) if as_seen else x, *inside)
-            y[floored, j], y[full, j] = self.floor[j], self.ceiling[j]
-        return y
+        """Latent rows, cut off, in the user's units."""
+        return y if self.shapes is None else from_latent(self.shapes, y, self.floor, self.ceiling, as_seen)
 
     def weights(self, k: int | None = None) -> FloatArray:
         """A d x k matrix W with W W' = covariance, or as near as rank k allows (Frobenius norm).

@@ -243,8 +243,9 @@ def shape_requests(given: Any, n_features: int, names: Sequence[str] | None = No
 
 def is_shape(item: object) -> bool:
     """Whether it is an object of this module, or can do what these can."""
-    needed = ("to_latent", "from_latent", "log_slope", "kind", "seen")
-    return not isinstance(item, type) and all(hasattr(item, name) for name in needed)
+    needed = ("to_latent", "from_latent", "log_slope", "kind")
+    made = not isinstance(item, type) and isinstance(getattr(item, "seen", None), Seen)
+    return made and all(hasattr(item, name) for name in needed)
 
 
 def refuse_outside(shape: Shape, limits: Sequence[float], smallest: float, label: str) -> None:
@@ -301,4 +302,23 @@ def to_latent(shapes: Shapes, x: FloatArray, floor: FloatArray, ceiling: FloatAr
     y = np.empty(x.shape)
     for j, shape in enumerate(shapes):
         y[:, j] = np.clip(shape.to_latent(x[:, j]), low[j], high[j])
+    return y
+
+
+def from_latent(shapes: Shapes, y: FloatArray, floor: FloatArray, ceiling: FloatArray, as_seen: bool) -> FloatArray:
+    """Rows of y, cut off, as rows of x, in place. A cell at its latent limit holds exactly its limit.
+
+    ``as_seen``: within the range that was seen, and on its step; what was above the floor is not rounded to it, and
+    where nothing was seen at a limit nothing is there.
+    """
+    low, high = latent_limits(shapes, floor, ceiling)
+    for j, shape in enumerate(shapes):
+        floored, full = y[:, j] <= low[j], y[:, j] >= high[j]
+        seen = shape.seen if as_seen else Seen()
+        inside = (floor[j] + seen.step, ceiling[j] - seen.step)
+        y[:, j] = np.clip(seen.fitted(shape.from_latent(y[:, j])), *inside)
+        if seen.low <= floor[j] or np.isclose(seen.low, floor[j], rtol=1e-6, atol=0.0):
+            y[floored, j] = floor[j]
+        if seen.high >= ceiling[j] or np.isclose(seen.high, ceiling[j], rtol=1e-6, atol=0.0):
+            y[full, j] = ceiling[j]
     return y

@@ -78,7 +78,29 @@ class _Table:
 
     def at_end(self, end: int) -> FloatArray:
         """The smallest (0) or largest (1) values as the user's table has them."""
-        return np.asarray(np.where(self.mirrored, -1.0, 1.0) * self.shapes.ends[end])
+        level = np.where(self.mirrored, -1.0, 1.0) * self.shapes.ends[end]
+        for j, shape in enumerate(self.assumptions.shapes or ()):
+            level[j] = float(shape.from_latent(level[j]))
+        return np.asarray(level)
+
+    def rounded_to(self, level: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(lowest, highest) value that is rounded to a level: half of a step, which is even in the user's units."""
+        half = 0.5 * np.where(np.isfinite(self.shapes.step), self.shapes.step, 0.0)
+        low, high = level - half, level + half
+        for j, shape in enumerate(self.assumptions.shapes or ()):
+            if shape.seen.step > 0.0 and np.isfinite(level[j]):
+                sign = -1.0 if self.mirrored[j] else 1.0
+                x = shape.from_latent(sign * level[j])
+                low[j], high[j] = np.sort(sign * shape.to_latent(x + 0.5 * shape.seen.step * np.array([-1.0, 1.0])))
+        return low, high
+
+    @property
+    def step(self) -> FloatArray:
+        """Between values as the user's table has them."""
+        step = self.shapes.step.copy()
+        for j, shape in enumerate(self.assumptions.shapes or ()):
+            step[j] = shape.seen.step or step[j]
+        return step
 
 
 def doubts_of(
@@ -121,9 +143,8 @@ def _repeated_end(table: _Table, end: int) -> BoolArray:
     """Columns whose smallest (0) or largest (1) value above the floor occurs too often for rounding to explain."""
     shapes = table.shapes
     level, weight = shapes.ends[end], shapes.end_weights[end]
-    step = np.where(np.isfinite(shapes.step), shapes.step, 0.0)
     with np.errstate(invalid="ignore"):  # levels of columns without values
-        by_rounding = shapes.observed * table.probability(level - 0.5 * step, level + 0.5 * step)
+        by_rounding = shapes.observed * table.probability(*table.rounded_to(level))
     often = weight >= np.maximum(_REPEATED_COUNT, _REPEATED_SHARE * shapes.observed)
     return np.asarray(often & (weight > _BY_ROUNDING * by_rounding + 2.0) & table.varying)
 
@@ -165,7 +186,8 @@ def _gaps(table: _Table, repeated: BoolArray) -> list[Doubt]:
     expected = shapes.observed * table.probability(floor, shapes.ends[0])
     gap = floored & ~repeated & (expected > -np.log(_ALARM / len(floor))) & np.isfinite(floor)
     # A gap that is a step of the table's own numbers is no gap.
-    gap &= shapes.ends[0] - floor > 1.5 * np.where(np.isfinite(shapes.step), shapes.step, 0.0)
+    with np.errstate(invalid="ignore"):  # of columns without values
+        gap &= shapes.ends[0] - floor > 3.0 * (shapes.ends[0] - table.rounded_to(shapes.ends[0])[0])
     return _doubt(
         "empty gap", gap,
         "no value between the floor and the smallest one above it, where the model expects many: what is at the floor"
@@ -223,7 +245,7 @@ def _tied(table: _Table) -> list[Doubt]:
         "few different values (counts, or rounded coarsely), which the model takes for continuous ones (values: the"
         " step between them).",
         "Errors are then too small and densities mean little; use more digits, or a model for counts.",
-        table.shapes.step,
+        table.step,
     )  # fmt: skip
 
 

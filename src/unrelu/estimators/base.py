@@ -223,7 +223,7 @@ class FloorEstimator(BaseEstimator):
         floor, ceiling = limits.floor, limits.ceiling
         if self._shapes is not None:
             floor, ceiling = latent_limits(self._shapes, floor, ceiling)
-        return self._plain_assumptions(floor, ceiling, limits.mirrored)
+        return replace(self._plain_assumptions(floor, ceiling, limits.mirrored), shapes=self._shapes)
 
     def _plain_assumptions(self, floor: FloatArray, ceiling: FloatArray, mirrored: BoolArray) -> Assumptions:
         return Assumptions(
