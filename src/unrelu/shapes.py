@@ -195,15 +195,11 @@ class Free:
         return np.asarray(np.interp(np.asarray(y, dtype=np.float64), self.scores, self.values))
 
     def log_slope(self, x: ArrayLike) -> FloatArray:
-        from scipy.interpolate import PchipInterpolator
-
         grid = np.linspace(self.scores[0], self.scores[-1], _SLOPES)
         at, first = np.unique(self.from_latent(grid), return_index=True)
-        if len(at) < 2:
-            return np.zeros(np.shape(x))
-        inside = np.clip(np.asarray(x, dtype=np.float64), at[0], at[-1])
-        slope = PchipInterpolator(at, grid[first]).derivative()(inside)
-        return np.asarray(np.log(np.maximum(slope, _SMALLEST)))
+        slope = np.log(np.diff(grid[first])) - np.log(np.diff(at))  # its logarithm between two knots is that midway
+        middle = 0.5 * (grid[first][1:] + grid[first][:-1])
+        return np.asarray(np.interp(self.to_latent(x), middle, slope))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Free):
