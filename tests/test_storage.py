@@ -304,8 +304,8 @@ def test_load_without_a_file(tmp_path: Path) -> None:
 
 
 def test_load_refuses_a_newer_format(tmp_path: Path) -> None:
-    _write(tmp_path / "m", HEADER | {"format_version": 3}, something="else")
-    expected = "FILE was written by a newer unrelu (format 3); this one reads up to 2: upgrade unrelu."
+    _write(tmp_path / "m", HEADER | {"format_version": 4}, something="else")
+    expected = "FILE was written by a newer unrelu (format 4); this one reads up to 3: upgrade unrelu."
     assert _refused(tmp_path / "m") == expected
     with pytest.raises(ModelFileError, match="newer unrelu"):
         read_header(tmp_path / "m")

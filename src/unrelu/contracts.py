@@ -153,7 +153,7 @@ class Assumptions:
     n_components: int | None = None
     floor_tolerance: float = 0.0
     mirrored: tuple[bool, ...] = ()
-    shapes: tuple[Any, ...] = ()
+    shapes: tuple[Any, ...] = field(default=(), compare=False)
 
     @property
     def limits(self) -> dict[str, Any]:

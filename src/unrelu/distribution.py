@@ -30,7 +30,7 @@ from unrelu.parameters import (
     scaled,
     symmetric,
 )
-from unrelu.shapes import Shape, Shapes, latent_limits, to_latent
+from unrelu.shapes import Shape, Shapes, cut_from_latent, is_shape, latent_limits, to_latent
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath
@@ -90,8 +90,8 @@ class RectifiedGaussian:
         s, names = symmetric(finite("covariance", covariance), d), distinct(feature_names, d)
         scoring = None if scoring_covariance is None else finite("scoring_covariance", scoring_covariance)
         forms = None if shapes is None else tuple(shapes)
-        if forms is not None and len(forms) != d:
-            raise InvalidParameterError(f"{len(forms)} shapes for {d} features: one per feature is needed.")
+        if forms is not None and (len(forms) != d or not all(map(is_shape, forms))):
+            raise InvalidParameterError(f"shapes must be {d} objects of unrelu.shapes, one each, got {shapes!r}.")
         state = {"bias": b, "covariance": s, "floor": low, "feature_names": names, "ceiling": high, "shapes": forms}
         self.__setstate__({**state, "scoring_covariance": None if scoring is None else symmetric(scoring, d)})
         for given in (self.covariance, self.scoring_covariance):
@@ -197,17 +197,8 @@ class RectifiedGaussian:
         return found
 
     def _from_latent(self, y: FloatArray, as_seen: bool) -> FloatArray:
-        """Latent rows, cut off, in the user's units: a cell at its latent limit holds exactly its limit."""
-        if self.shapes is None:
-            return y
-        low, high = self.latent.floor, self.latent.ceiling
-        for j, shape in enumerate(self.shapes):
-            floored, full = y[:, j] <= low[j], y[:, j] >= high[j]
-            x = shape.from_latent(y[:, j])
-            limits = self.floor[j], self.ceiling[j]
-            y[:, j] = np.clip(shape.seen.fitted(x, *limits) if as_seen else x, *limits)
-            y[floored, j], y[full, j] = self.floor[j], self.ceiling[j]
-        return y
+        """Latent rows, cut off, in the user's units."""
+        return y if self.shapes is None else cut_from_latent(self.shapes, y, self.floor, self.ceiling, as_seen)
 
     def weights(self, k: int | None = None) -> FloatArray:
         """A d x k matrix W with W W' = covariance, or as near as rank k allows (Frobenius norm).

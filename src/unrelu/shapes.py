@@ -6,7 +6,8 @@ A shape turns values in the user's units into latent ones and back. Both work ce
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -20,6 +21,7 @@ from unrelu.validation import column_label, suggestion
 
 _SMALLEST = 1e-300  # what a logarithm is taken of, at least
 _FARTHEST = 1e12  # units from the origin that a power reaches, at most
+_IMPOSSIBLE = -1e4  # log slope where a power is not defined: no density
 _SLOPES = 33  # knots between which the slope of a free shape changes: more would follow the noise
 
 
@@ -46,6 +48,11 @@ class Seen:
             # Divided by a whole number: 3 / 10 is the double 0.3, and 3 x 0.1 is not.
             x = steps * self.step if self.step >= 1.0 else steps / np.round(1.0 / self.step)
         return np.clip(x, self.low, self.high) + 0.0  # no -0.0
+
+    def merge(self, other: Seen) -> Seen:
+        """Where the values of both were seen."""
+        step = min(self.step, other.step)  # 0 where one of them has none
+        return Seen(min(self.low, other.low), max(self.high, other.high), step)
 
 
 class Shape(Protocol):
@@ -89,7 +96,7 @@ class Normal:
         return np.array(y, dtype=np.float64)
 
     def log_slope(self, x: ArrayLike) -> FloatArray:
-        return np.zeros(np.shape(x))
+        return np.where(np.isnan(np.asarray(x, dtype=np.float64)), np.nan, 0.0)
 
 
 @dataclass(frozen=True)
@@ -129,7 +136,7 @@ class Power:
     exponent: float
     origin: float = 0.0
     unit: float = 1.0
-    exponent_stderr: float = np.nan
+    exponent_stderr: float = field(default=np.nan, compare=False)
     seen: Seen = Seen()
 
     kind = "power"
@@ -155,7 +162,8 @@ class Power:
         return np.asarray(self.origin + self.unit * inv_boxcox(inside, self.exponent), dtype=np.float64)
 
     def log_slope(self, x: ArrayLike) -> FloatArray:
-        return (self.exponent - 1.0) * np.log(self._distance(x))
+        slope = (self.exponent - 1.0) * np.log(self._distance(x))
+        return np.asarray(np.where(np.asarray(x) <= self.origin, _IMPOSSIBLE, slope))
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,15 +200,11 @@ class Free:
         return np.asarray(np.interp(np.asarray(y, dtype=np.float64), self.scores, self.values))
 
     def log_slope(self, x: ArrayLike) -> FloatArray:
-        from scipy.interpolate import PchipInterpolator
-
         grid = np.linspace(self.scores[0], self.scores[-1], _SLOPES)
         at, first = np.unique(self.from_latent(grid), return_index=True)
-        if len(at) < 2:
-            return np.zeros(np.shape(x))
-        inside = np.clip(np.asarray(x, dtype=np.float64), at[0], at[-1])
-        slope = PchipInterpolator(at, grid[first]).derivative()(inside)
-        return np.asarray(np.log(np.maximum(slope, _SMALLEST)))
+        slope = np.log(np.diff(grid[first])) - np.log(np.diff(at))  # its logarithm between two knots is that midway
+        middle = 0.5 * (grid[first][1:] + grid[first][:-1])
+        return np.asarray(np.interp(self.to_latent(x), middle, slope))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Free):
@@ -230,12 +234,58 @@ def shape_requests(given: Any, n_features: int, names: Sequence[str] | None = No
             raise InvalidParameterError(
                 f"shape of {column_label(column, names)}: unknown shape {item!r}. {suggestion(item, WORDS)}"
             )
-        if not all(hasattr(item, needed) for needed in ("to_latent", "from_latent", "log_slope", "kind")):
+        if not is_shape(item):
             raise InvalidParameterError(
                 f"shape of {column_label(column, names)} must be one of {', '.join(WORDS)} or an object of"
                 f" unrelu.shapes, got {item!r}."
             )
     return items
+
+
+def is_shape(item: object) -> bool:
+    """Whether it is an object of this module, or can do what these can."""
+    needed = ("to_latent", "from_latent", "log_slope", "kind")
+    made = not isinstance(item, type) and isinstance(getattr(item, "seen", None), Seen)
+    return made and all(hasattr(item, name) for name in needed)
+
+
+def refuse_outside(shape: Shape, limits: Sequence[float], smallest: float, label: str) -> None:
+    """Raise InvalidDataError where a limit, or the smallest value between them, is outside what a shape is defined for.
+
+    A power reaches its origin only with an exponent above 0, and there only a limit can be.
+    """
+    edge = 0.0 if shape.kind == "log" else getattr(shape, "origin", -np.inf)
+    what = "has no logarithm" if shape.kind == "log" else f"is not above the shape's origin {edge:g}"
+    advice = "use shape='power' or 'free' for it" if shape.kind == "log" else "give it another shape"
+    for limit in limits:
+        if np.isfinite(limit) and (limit < edge or (limit == edge and getattr(shape, "exponent", 0.0) <= 0.0)):
+            raise InvalidDataError(
+                f"shape={shape.kind!r} of {label}: its limit {limit:g} {what}. Give the floor that its lowest values"
+                f" stand for, or {advice}."
+            )
+    if smallest <= edge:
+        raise InvalidDataError(
+            f"shape={shape.kind!r} of {label}: a value of {smallest:g} {what}. Correct it or mark it as missing with"
+            f" NaN, or {advice}."
+        )
+
+
+def same_shapes(first: Shapes | None, second: Shapes | None) -> bool:
+    """Whether they are the same wherever they were seen."""
+    if first is None or second is None:
+        return first is second
+    return [replace(shape, seen=Seen()) for shape in first] == [replace(shape, seen=Seen()) for shape in second]  # type: ignore[type-var]
+
+
+def seen_by_all(parts: Sequence[Shapes | None]) -> Shapes | None:
+    """Shapes that are the same but for where they were seen, seen wherever one of them was.
+
+    >>> seen_by_all([(Log(Seen(1.0, 2.0)),), (Log(Seen(0.5, 1.5)),)])
+    (Log(seen=Seen(low=0.5, high=2.0, step=0.0)),)
+    """
+    columns = zip(*(part for part in parts if part is not None), strict=True)
+    merged = [replace(each[0], seen=reduce(Seen.merge, (shape.seen for shape in each))) for each in columns]
+    return tuple(merged) or None
 
 
 def latent_limits(shapes: Shapes, floor: FloatArray, ceiling: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -270,4 +320,23 @@ def to_latent(shapes: Shapes, x: FloatArray, floor: FloatArray, ceiling: FloatAr
     y = np.empty(x.shape)
     for j, shape in enumerate(shapes):
         y[:, j] = np.clip(shape.to_latent(x[:, j]), low[j], high[j])
+    return y
+
+
+def cut_from_latent(shapes: Shapes, y: FloatArray, floor: FloatArray, ceiling: FloatArray, as_seen: bool) -> FloatArray:
+    """Rows of y, cut off, as rows of x, in place. A cell at its latent limit holds exactly its limit.
+
+    ``as_seen``: within the range that was seen, and on its step; what was above the floor is not rounded to it, and
+    where nothing was seen at a limit nothing is there.
+    """
+    low, high = latent_limits(shapes, floor, ceiling)
+    for j, shape in enumerate(shapes):
+        floored, full = y[:, j] <= low[j], y[:, j] >= high[j]
+        seen = shape.seen if as_seen else Seen()
+        inside = (floor[j] + seen.step, ceiling[j] - seen.step)
+        y[:, j] = np.clip(seen.fitted(shape.from_latent(y[:, j])), *inside)
+        if seen.low <= floor[j] or np.isclose(seen.low, floor[j], rtol=1e-6, atol=0.0):
+            y[floored, j] = floor[j]
+        if seen.high >= ceiling[j] or np.isclose(seen.high, ceiling[j], rtol=1e-6, atol=0.0):
+            y[full, j] = ceiling[j]
     return y

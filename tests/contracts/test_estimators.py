@@ -163,12 +163,28 @@ def floors_move_with_the_table(case: Case, tmp_path: Any) -> None:
         fitted(case, floor="low")
 
 
+def shapes_bend_the_table(case: Case, tmp_path: Any) -> None:
+    """A table of exponentials with shape="log" is the table itself; estimators without shapes do not name them."""
+    parameters = inspect.signature(type(case.make()).__init__).parameters
+    if "shape" not in parameters:
+        assert type(case.make()).__name__ in ("ReLULatentRecovery", "TwoLayerReLULearner")
+        return
+    assert parameters["shape"].default == "normal"
+    plain, bent = fitted(case), case.make(floor=1.0, shape="log").fit(np.exp(case.table))
+    np.testing.assert_allclose(
+        case.location(bent, np.exp(case.table)), case.location(plain, case.table), rtol=1e-6, atol=1e-6
+    )
+    with pytest.raises(UnreluError, match="shape"):
+        fitted(case, shape="bent")
+
+
 LAWS = [
     has_the_base_and_its_parameters,
     saves_and_loads,
     seeds_settle_everything,
     reports,
     floors_move_with_the_table,
+    shapes_bend_the_table,
 ]
 
 
@@ -296,6 +312,11 @@ class DeafToFloor(unrelu.RectifiedGaussianLearner):
         return Assumptions((0.0,) * self.n_features_in_)
 
 
+class DeafToShape(unrelu.RectifiedGaussianLearner):
+    def __init__(self, *, floor=0.0, shape="normal", random_state=0):
+        super().__init__(floor=floor, random_state=random_state)
+
+
 class WithoutReport(unrelu.RectifiedGaussianLearner):
     report_ = None
 
@@ -308,6 +329,7 @@ class WithoutReport(unrelu.RectifiedGaussianLearner):
         (WithoutFloor, has_the_base_and_its_parameters),
         (DeafToFloor, floors_move_with_the_table),
         (WithoutReport, reports),
+        (DeafToShape, shapes_bend_the_table),
     ],
 )
 def test_an_estimator_that_loses_something_is_noticed(broken, law, tmp_path):

@@ -1,6 +1,7 @@
 """``python -m tests.golden.make FOLDER``: one file of every kind, and what loading it must give.
 
-Run by hand when the format changes, into a folder of the new version; older folders stay as they are.
+Run by hand when the format changes, into a folder of the new version; older folders stay as they are, and what they
+hold already need not be kept again.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import unrelu
 from unrelu.errors import UnreluWarning
 from unrelu.recovery.matrix.factors import Factors
 from unrelu.recovery.matrix.state import MatrixState
+from unrelu.shapes import Free, Log, Power, Seen
 
 NAMES = ["As", "Pb", "Cd"]
+FREE = Free(np.array([0.0, 1.0, 4.0]), np.array([-0.4, 0.3, 2.0]), Seen(0.0, 4.0, 1.0))
 
 
 def saved() -> dict[str, Any]:
@@ -36,10 +39,18 @@ def saved() -> dict[str, Any]:
     units = np.maximum(rng.standard_normal((300, 2)), 0.0)
     weights = rng.standard_normal((2, 12))
     learner = unrelu.RectifiedGaussianLearner(floor=truth.floor).fit(X)
+    bent, days = np.exp(np.minimum(X, 1.5)), np.arange(len(X)) // 30
     return {
         "model": truth,
         "learner": learner,
         "record": learner.record_,
+        "shaped_model": truth.shaped([Log(), Power(0.5, 0.0, 2.0), FREE], [0.5, -np.inf, 0.0], [np.inf, 3.0, np.inf]),
+        "shaped_learner": unrelu.RectifiedGaussianLearner(
+            floor=[1.0, None, None],
+            ceiling=[None, np.exp(1.5), np.exp(1.5)],
+            shape=["log", "power", "free"],
+            stderr="jackknife",
+        ).fit(bent, groups=days),
         "robust": unrelu.RectifiedGaussianLearner("robust", floor=truth.floor).fit(X),
         "method": unrelu.RectifiedGaussianLearner(unrelu.methods.MedianBias(allow_partial=True)).fit(X[10:]),
         "detector": unrelu.FloorOutlierDetector(floor=truth.floor).fit(X),
@@ -60,12 +71,15 @@ def fingerprint(loaded: Any) -> dict[str, Any]:
     """What a loaded object says of itself and of fixed rows: enough to notice that it is another one."""
     table = np.array([[0.0, 0.25, 1.0], [0.7, 2.0, 0.0]])
     asked = {
-        "RectifiedGaussian": lambda it: [it.bias, it.covariance, it.floor],
+        "RectifiedGaussian": lambda it: [
+            *(it.bias, it.covariance, it.floor),
+            *([] if it.shapes is None else [it.ceiling, it.sample(2, 0)]),
+        ],
         "RectifiedGaussianLearner": lambda it: [
             it.bias_,
             it.correlation_,
             it.correlation_stderr_,
-            it.score_samples(table),
+            it.score_samples(table if it.shapes_ is None else np.exp(0.5 * table)),
         ],
         "PairMoments": lambda it: [it.count, it.cross, it.origin],
         "FloorOutlierDetector": lambda it: [it.offset_, it.score_samples(table), it.p_values(table)],

@@ -14,20 +14,26 @@ from unrelu.errors import ModelFileError
 from unrelu.storage.kinds import KINDS
 
 HERE = Path(__file__).parent
-EXPECTED = json.loads((HERE / "version2" / "expected.json").read_text())
+FOLDERS = [HERE / "version2", HERE / "version3"]  # the latter: what has shapes
+EXPECTED = {
+    name: (folder / f"{name}.npz", values)
+    for folder in FOLDERS
+    for name, values in json.loads((folder / "expected.json").read_text()).items()
+}
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_files_of_this_format_load_to_what_they_held(name):
-    found = fingerprint(unrelu.load(HERE / "version2" / f"{name}.npz"))
-    assert found["kind"] == EXPECTED[name]["kind"]
-    for value, expected in zip(found["values"], EXPECTED[name]["values"], strict=True):
+    path, held = EXPECTED[name]
+    found = fingerprint(unrelu.load(path))
+    assert found["kind"] == held["kind"]
+    for value, expected in zip(found["values"], held["values"], strict=True):
         np.testing.assert_allclose(value, expected, rtol=1e-7, atol=1e-9)  # other machines round otherwise
 
 
 def test_every_kind_that_can_be_saved_is_kept_here():
     savable = {name for name in KINDS if hasattr(getattr(unrelu, name, None), "save")} | {"PairMoments", "MatrixState"}
-    assert {entry["kind"] for entry in EXPECTED.values()} == savable
+    assert {held["kind"] for _, held in EXPECTED.values()} == savable
 
 
 def test_the_files_are_those_that_are_made():

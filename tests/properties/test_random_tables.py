@@ -82,9 +82,9 @@ def tables(draw, units):
 # --- what is learned from them --------------------------------------------------------------------
 
 
-def learner(method):
+def learner(method, shape="normal"):
     def learn(x):
-        fit = unrelu.RectifiedGaussianLearner(method).fit(x)
+        fit = unrelu.RectifiedGaussianLearner(method, shape=shape).fit(x)
         answer = {
             "bias": fit.bias_,
             "covariance": fit.covariance_,
@@ -92,6 +92,10 @@ def learner(method):
             "norms": fit.row_norms_,
             "sample": fit.distribution_.sample(2, random_state=0),
         }
+        if shape != "normal":
+            answer["scores"] = fit.score_samples(x)
+            summary = fit.distribution_.column_summary()
+            answer["summary"] = [[row["mean"], row["median"], row["share_floored"]] for row in summary]
         if method in ("one_pass", "robust"):  # the others give no standard errors
             varying = fit.row_norms_ > 0.0  # the correlations of a constant are undefined
             answer |= {"bias error": fit.bias_stderr_, "norm error": fit.row_norms_stderr_}
@@ -103,9 +107,9 @@ def learner(method):
     return learn
 
 
-def detector(method):
+def detector(method, shape="normal"):
     def detect(x):
-        fit = unrelu.FloorOutlierDetector(method).fit(x)
+        fit = unrelu.FloorOutlierDetector(method, shape=shape).fit(x)
         constant = fit.distribution_.row_norms == 0.0
         residuals = fit.cell_residuals(x)
         return {
@@ -219,6 +223,9 @@ def obey(task, x):
 METHODS = ["one_pass", "robust", "sgd", "filtered_gradient", "median"]
 TASKS = {
     **{f"learner, {method}": learner(method) for method in METHODS},
+    "learner, auto": learner("one_pass", "auto"),
+    "learner, free": learner("one_pass", "free"),
+    "detector, free": detector("one_pass", "free"),
     "detector, robust": detector("robust"),
     "detector, one pass": detector("one_pass"),
     "mixture of 1": mixture(1),
@@ -247,6 +254,8 @@ ONE_COLUMN = np.array([[0.3], [1.2], [2.5], [0.7], [1.9]])
     ("name", "x"),
     [
         ("learner, one_pass", [[0.4, 1e-201], [1.5, 1.3e-200], [1.2, 1.3e-200]]),
+        ("learner, one_pass", [[1e103, 1.2e100], [1e108, 3.5e100], [1e92, 1.3e100], [0.0, 2e100], [0.0, 9.7e99]]),
+        ("learner, free", [[1e-147], [1e-147], [1e-158], [1e-142], [0.0]]),
         ("mixture of 1", [[0.4, 1e-201], [1.5, 1.3e-200], [1.2, 1.3e-200]]),
         ("learner, robust", [[2e100], [1e100], [3e100], [4e100], [2e100], [1e100]]),
         ("two layers of any width", [[0.0, 2.0, 0.0], [0.0, 2.0, 0.0]]),

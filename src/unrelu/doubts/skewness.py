@@ -79,7 +79,7 @@ def skewness_of(shapes: ColumnShapes, rows: RowParameters) -> Skewness:
     square = h.times(h)
     variance = np.maximum(mean(square), 1e-300)
 
-    u = shapes.about(rows.bias, scale).sums
+    u = shapes.about(np.where(can, rows.bias, shapes.origin), np.where(can, scale, shapes.unit)).sums
     total = np.maximum(shapes.observed, 1e-300)
     observed = ((h.above * u).sum(axis=0) + h.floored * (shapes.observed - shapes.sums[0])) / total
     z = observed * np.sqrt(total / variance)

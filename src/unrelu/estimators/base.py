@@ -90,8 +90,10 @@ class FloorEstimator(BaseEstimator):
 
     # --- tables -----------------------------------------------------------------------------------
 
-    def _rows(self, X: Any, sample_weight: ArrayLike | None = None, *, reset: bool, smallest: int = 2) -> Samples:
-        """The table as rows that can be read again and again; columns are learned (``reset``) or checked."""
+    def _rows(
+        self, X: Any, sample_weight: ArrayLike | None = None, *, reset: bool, smallest: int = 2, part: bool = False
+    ) -> Samples:
+        """Rows to be read again and again, a ``part`` of those learned; columns are learned (``reset``) or checked."""
         X = self._as_rows(X, reset)
         if isinstance(X, Samples):
             if hasattr(X, "weighted") and sample_weight is not None:
@@ -100,13 +102,13 @@ class FloorEstimator(BaseEstimator):
                 raise InvalidParameterError("sample_weight goes with a table in memory, not with rows read in blocks.")
             samples: Samples = X
             self._check_columns(samples, reset)
-            return self._turned(samples, reset)
+            return self._turned(samples, reset, part=part)
         values = self._values(X, reset=reset, smallest=smallest)
         weights = None if sample_weight is None else self._weights(sample_weight, values)
         # Questions work through a block in tiles, so an array that needs no conversion can be one block.
         whole = max(len(values), 1) if values.dtype in (np.float32, np.float64) else None
         samples = ArraySamples(values, weights=weights, feature_names=self._names(), block_rows=whole)
-        return self._turned(samples, reset, getattr(X, "dtype", None))
+        return self._turned(samples, reset, getattr(X, "dtype", None), part)
 
     def _values(self, X: Any, *, reset: bool, smallest: int = 2) -> NDArray[Any]:
         """The table as an array of numbers, no copy where it is one; infinite values are judged while reading."""
@@ -165,7 +167,7 @@ class FloorEstimator(BaseEstimator):
         plain = self._plain_assumptions(limits.floor, limits.ceiling, limits.mirrored)
         self._screen(samples, plain)
         if reset:
-            self._shapes = learned_shapes(self.shape, samples, plain, limits, self._names(), self._watch)
+            self._shapes = learned_shapes(self.shape, samples, plain, limits, self._watch, by_parts=False)
         if self._shapes is None:
             return values
         from unrelu.samples.shaped import Shaped
@@ -275,7 +277,7 @@ class FloorEstimator(BaseEstimator):
             "ceiling": {str(column): limit for column, limit in stated.ceiling if limits.ceiling[column] == np.inf},
         }
 
-    def _turned(self, samples: Samples, reset: bool, stored_as: Any = None) -> Samples:
+    def _turned(self, samples: Samples, reset: bool, stored_as: Any = None, part: bool = False) -> Samples:
         """The rows with columns that have a ceiling upside down, and those with a shape as latent values."""
         if reset:
             self._shapes = None
@@ -288,12 +290,12 @@ class FloorEstimator(BaseEstimator):
             samples = TurnedSamples(samples, mirrored, lifted)
         plain = self._plain_assumptions(limits.floor, limits.ceiling, mirrored)
         if reset:
-            self._shapes = learned_shapes(self.shape, samples, plain, limits, self._names(), self._watch)
+            self._shapes = learned_shapes(self.shape, samples, plain, limits, self._watch, part)
         if self._shapes is None:
             return samples
         from unrelu.samples.shaped import Shaped, ShapedSamples
 
-        return ShapedSamples(samples, plain, Shaped(self._shapes, limits))
+        return ShapedSamples(samples, plain, Shaped(self._shapes, limits), learning=reset or part)
 
     def _in_user_units(self, law: RectifiedGaussian) -> RectifiedGaussian:
         """A law that was learned of latent values, some of them upside down, as the user knows it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
@@ -21,6 +22,7 @@ from unrelu.evidence import RecordedEvidence, SampleEvidence
 from unrelu.learning import Learned
 from unrelu.methods import Method, method_named
 from unrelu.samples.groups import GroupedSamples, LongBlocks, split_groups
+from unrelu.shapes import same_shapes, seen_by_all
 from unrelu.standard_errors import jackknifed
 from unrelu.statistics.grouped_moments import GroupedMoments, GroupedMomentsQuestion, whole_of
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
@@ -174,9 +176,9 @@ class RectifiedGaussianLearner(LearnedModel):
             raise InvalidParameterError(
                 "floor='min' and ceiling='max' need all rows at once: use fit, or give numbers."
             )
-        samples = self._labelled_rows(X, sample_weight, groups, reset=before is None, smallest=1)
         if before is None:
-            refuse_to_learn_by_parts(self.shape, self.n_features_in_, self._names())
+            refuse_to_learn_by_parts(self.shape)
+        samples = self._labelled_rows(X, sample_weight, groups, reset=before is None, part=True)
         assumptions = self._assumptions()
         plain = self._question(assumptions)
         seen = 0 if before is None else before.n_rows
@@ -191,7 +193,7 @@ class RectifiedGaussianLearner(LearnedModel):
         return self
 
     def _labelled_rows(
-        self, X: Any, sample_weight: ArrayLike | None, groups: Any, *, reset: bool, smallest: int = 2
+        self, X: Any, sample_weight: ArrayLike | None, groups: Any, *, reset: bool, part: bool = False
     ) -> Samples:
         """The rows, each with its group where groups are given."""
         jackknife = self._wants_jackknife()
@@ -200,7 +202,7 @@ class RectifiedGaussianLearner(LearnedModel):
                 "groups= is for the jackknife: use it with stderr='jackknife', or leave it out."
             )
         X, labels = (X, None) if groups is None else split_groups(X, groups)
-        samples = self._rows(X, sample_weight, reset=reset, smallest=smallest)
+        samples = self._rows(X, sample_weight, reset=reset, smallest=1 if part else 2, part=part)
         samples = LongBlocks(samples) if jackknife else samples
         return samples if labels is None else GroupedSamples(samples, labels)
 
@@ -248,8 +250,8 @@ class RectifiedGaussianLearner(LearnedModel):
         question, whole = self._question(assumptions), whole_of(record)
         if tuple(whole.floor.tolist()) != question.floor:
             raise InvalidParameterError("The floor was changed after rows were learned: fit them again.")
-        evidence = RecordedEvidence(question, whole, self._names())
-        learned = method_named(self.method).learn(evidence, assumptions, self._seed(), self._watch)
+        evidence, method = RecordedEvidence(question, whole, self._names()), method_named(self.method)
+        learned = method.learn(evidence, assumptions, self._seed(), self._watch)
         if not self._wants_jackknife():
             return learned
         if not isinstance(record, GroupedMoments):
@@ -264,14 +266,16 @@ class RectifiedGaussianLearner(LearnedModel):
             raise AttributeError(f"A learner with method {self.method!r} keeps no record: use method='one_pass'.")
         return self._record
 
-    def with_record(self, record: PairMoments | GroupedMoments) -> RectifiedGaussianLearner:
-        """A learner with the same parameters and columns, of the rows that ``record`` is of."""
+    def with_record(
+        self, record: PairMoments | GroupedMoments, others: Sequence[RectifiedGaussianLearner] = ()
+    ) -> RectifiedGaussianLearner:
+        """A learner with the same parameters and columns, of the rows that ``record`` is of, those of others too."""
         check_is_fitted(self)
         learner: RectifiedGaussianLearner = clone(self)
         learner.n_features_in_ = self.n_features_in_
         if self._names() is not None:
             learner.feature_names_in_ = self.feature_names_in_
-        learner._found_limits, learner._shapes = self._found_limits, self._shapes
+        learner._found_limits, learner._shapes = self._found_limits, seen_by_all([e._shapes for e in (self, *others)])
         learner._record, learner._learned = record, None
         return learner
 
@@ -280,7 +284,7 @@ class RectifiedGaussianLearner(LearnedModel):
         if self.n_features_in_ != other.n_features_in_:
             return  # their records will say so
         same = self._assumptions() == other._assumptions()
-        same = same and self.stderr == other.stderr and self._shapes == other._shapes
+        same = same and self.stderr == other.stderr and same_shapes(self._shapes, other._shapes)
         if not same or method_named(self.method) != method_named(other.method):
             raise InvalidParameterError(f"Cannot merge learners with different parameters: {self} and {other}.")
         names, others = (list(getattr(each, "feature_names_in_", ())) for each in (self, other))

@@ -81,7 +81,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     n_components_ : int
         The number of components, chosen or given.
     floor_ : array of shape (d,)
-        Every column's floor.
+        Every column's floor, in your units.
     shapes_ : tuple of shapes, or None where all are normal
     column_space_ : array of shape (d, n_components_)
         Orthonormal basis of the columns of A.
@@ -269,8 +269,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     @property
     def column_space_(self) -> FloatArray:
         """Orthonormal basis (d x n_components_) of the columns of A."""
-        basis: FloatArray = np.linalg.qr(self._result().factors.loadings)[0]
-        return basis
+        return np.asarray(np.linalg.qr(self._result().factors.loadings)[0])
 
     @property
     def column_condition_(self) -> FloatArray:
@@ -376,8 +375,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         k, values = self.n_components_, np.asarray(latent, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != k:
             raise InvalidDataError(f"Latent vectors have {k} columns; got an array of shape {values.shape}.")
-        hidden: FloatArray = values @ self.components_ + self.bias_
-        return hidden
+        return np.asarray(values @ self.components_ + self.bias_)
 
 
 def _check_stored(table: Any, tolerance: float) -> None:

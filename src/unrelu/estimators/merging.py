@@ -44,7 +44,7 @@ def merge(parts: Sequence[RectifiedGaussianLearner | PairMoments | GroupedMoment
         if type(record) is not type(merged):
             raise InvalidParameterError("Cannot merge a record by groups of rows with one that has none.")
         merged = merged.merge(record)
-    return learners[0].with_record(merged) if learners else merged
+    return learners[0].with_record(merged, learners[1:]) if learners else merged
 
 
 def _record_of(learner: RectifiedGaussianLearner) -> PairMoments | GroupedMoments:

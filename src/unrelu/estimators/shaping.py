@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,20 @@ from unrelu.contracts import Assumptions, BoolArray, Samples, Watch
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidParameterError, UnknownBelowFloorWarning
 from unrelu.limits import Limits
-from unrelu.shapes import Shapes, shape_requests
+from unrelu.shapes import Log, Normal, Shape, Shapes, shape_requests
 from unrelu.validation import label_columns, warn
 
 
 def learned_shapes(
-    shape: Any, samples: Samples, plain: Assumptions, limits: Limits, names: Sequence[str] | None, watch: Watch
+    shape: Any, samples: Samples, plain: Assumptions, limits: Limits, watch: Watch, by_parts: bool
 ) -> Shapes | None:
-    """The columns' shapes as asked for; None where all are normal. ``plain``: the assumptions in the user's units."""
+    """The columns' shapes as asked for; None where all are normal. ``plain``: the assumptions in the user's units.
+
+    ``by_parts``: the rows are some of those to be learned from, so that they tell nothing about shapes.
+    """
     if isinstance(shape, str) and shape == "normal":
         return None
+    names = samples.feature_names
     requests = shape_requests(shape, samples.n_features, names)
     if all(request == "normal" for request in requests):
         return None
@@ -28,6 +32,9 @@ def learned_shapes(
         raise InvalidParameterError(
             "floor_tolerance goes with shape='normal' alone: set values within it of the floor to the floor."
         )
+    if by_parts:
+        fixed: dict[str, Shape] = {"normal": Normal(), "log": Log()}
+        return tuple(fixed[request] if isinstance(request, str) else request for request in requests)
     from unrelu.marginals.shape_fitting import fit_shapes
     from unrelu.samples.shaped import ShapedSamples
     from unrelu.statistics.margins import MarginsQuestion
@@ -48,10 +55,11 @@ def warn_of_unknown(shapes: Shapes, below: BoolArray, names: Sequence[str] | Non
         )
 
 
-def refuse_to_learn_by_parts(shape: Any, n_features: int, names: Sequence[str] | None) -> None:
-    """Raise InvalidParameterError where a shape takes all rows at once."""
-    for request in shape_requests(shape, n_features, names):
-        if isinstance(request, str) and request not in ("normal", "log"):
+def refuse_to_learn_by_parts(shape: Any) -> None:
+    """Raise InvalidParameterError where a shape takes all rows at once; no column need be known yet."""
+    given = shape.values() if isinstance(shape, Mapping) else np.atleast_1d(np.asarray(shape, dtype=object))
+    for request in given:
+        if isinstance(request, str) and request in ("power", "free", "auto"):
             raise InvalidParameterError(
                 f"shape={request!r} needs all rows at once: use fit, or give the shapes of a fitted learner, shapes_."
             )

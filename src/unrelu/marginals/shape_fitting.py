@@ -21,16 +21,18 @@ from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError
 from unrelu.limits import Limits
 from unrelu.marginals.censored_likelihood import maximize
-from unrelu.shapes import Free, Log, Normal, Power, Seen, Shape, Shapes
+from unrelu.shapes import Free, Log, Normal, Power, Seen, Shape, Shapes, refuse_outside
 from unrelu.statistics.margins import ColumnMargin, Margins
 from unrelu.statistics.tiles import seen_above
 from unrelu.validation import column_label
 
 _FEWEST = 20  # values above the floor, for a power
 _EXPONENTS = (-1.0, 3.0)
-_GRID, _NARROWINGS = 9, 14  # exponents tried at first, and golden sections after
+_GRID, _NARROWINGS = 9, 8  # exponents tried at first, and golden sections after
+_PARABOLAS = (0.01, 0.002)  # steps beside the exponent, through which parabolas are laid at last
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 _CURVATURE_STEP = 0.05
+_REACH = (1e-100, 1e45)  # of t: cubes of these have squares
 _CLEARLY = 10.8  # twice the log-likelihood that a power must gain over a normal: its chance is one in a thousand
 _FARTHEST = 1.3  # sqrt(n) times the largest distance of distributions: a fitted law has it once in ten thousand tables
 _KNOTS = 512
@@ -58,7 +60,7 @@ class Column:
         like = np.empty(0, dtype=stored_as)
         edge = -seen_above(np.array([-ceiling]), like)[0]
         above = (low > seen_above(np.array([floor]), like)[0]) & (high < edge)
-        return cls(low, high, margin.weights, above, floor, ceiling, rows, _seen(margin))
+        return cls(low, high, margin.weights, above, floor, ceiling, rows, _seen(margin, np.finfo(stored_as).eps))
 
     @property
     def before(self) -> FloatArray:
@@ -83,22 +85,24 @@ class Column:
 
     @property
     def rows_above(self) -> float:
-        return self.rows * float(self.w.sum() / self.weights.sum())
+        return self.rows * float(self.w.sum() / self.weights.sum()) if len(self.weights) else 0.0
 
 
-def _seen(margin: ColumnMargin) -> Seen:
-    low, high = margin.runs
-    if len(low) == 0:
+def _seen(margin: ColumnMargin, precision: Any) -> Seen:
+    """Range and step: 1, or the power of ten down to 1e-4 that all values are multiples of, up to their precision."""
+    values, sizes = margin.runs[0], np.abs(margin.runs[0])
+    if len(values) == 0:
         return Seen()
     step = 1.0 if margin.whole else 0.0
     if margin.shift == 0:
-        least = float(np.diff(low).min()) if len(low) > 1 else 0.0
+        least = float(np.diff(values).min()) if len(values) > 1 else 0.0
         for tried in (_rounded(least), 1.0, 0.1, 0.01, 1e-3, 1e-4):
-            steps = low / tried if tried > 0.0 else np.array([np.inf])
-            if np.abs(steps).max() < 1e9 and (np.abs(steps - np.rint(steps)) < 1e-6).all():
+            if tried <= 100.0 * precision * sizes.max():  # finer than what the numbers resolve
+                continue
+            if (np.abs(values - np.rint(values / tried) * tried) <= 2.0 * precision * sizes).all():
                 step = tried
                 break
-    return Seen(float(low[0]), float(high[-1]), step)
+    return Seen(*margin.ends, step)
 
 
 def _rounded(step: float) -> float:
@@ -136,18 +140,10 @@ def fit_shapes(
 def _refuse(requests: Sequence[str | Shape], columns: list[Column], names: Sequence[str] | None) -> None:
     for j, (request, column) in enumerate(zip(requests, columns, strict=True)):
         label = column_label(j, names)
-        if request == "log" or getattr(request, "kind", "") == "log":
-            floor = column.floor
-            if np.isfinite(floor) and floor <= 0.0:
-                raise InvalidDataError(
-                    f"shape='log' of {label}: its floor {floor:g} has no logarithm. Give the floor that its zeros stand"
-                    " for, or use shape='power' or 'free' for it."
-                )
-            if column.distinct and column.low[column.above][0] <= 0.0:
-                raise InvalidDataError(
-                    f"shape='log' of {label}: values down to {column.low[column.above][0]:g} have no logarithm. Use"
-                    " shape='power' or 'free' for it."
-                )
+        if request == "log" or not isinstance(request, str):
+            smallest = float(column.low[column.above].min(initial=np.inf))
+            given = Log() if isinstance(request, str) else request
+            refuse_outside(given, (column.floor, column.ceiling), smallest, label)
         if request == "power" and not _has_power(column):
             raise InvalidDataError(
                 f"shape='power' of {label}: {column.distinct} different values in about {column.rows_above:.0f} rows"
@@ -156,8 +152,8 @@ def _refuse(requests: Sequence[str | Shape], columns: list[Column], names: Seque
             )
         if request == "free" and column.distinct < 2:
             raise InvalidDataError(
-                f"shape='free' of {label}: all its values above the floor are the same. Use shape='normal' for it, or"
-                " leave it out."
+                f"shape='free' of {label}: {column.distinct} different values above its floor, two at least are needed."
+                " Use shape='normal' for it, or leave it out."
             )
 
 
@@ -186,7 +182,8 @@ def _fitted(request: str, column: Column, power: PowerFit | None) -> Shape:
 
 def free_shape(column: Column) -> Free:
     """Normal scores at the column's values, no more than _KNOTS of them, as even as can be in the scores."""
-    total, before, half = column.weights.sum(), column.before, 0.5 / column.rows
+    total, before = column.weights.sum(), column.before
+    half = max(min(0.5 / column.rows, 0.5 * float(column.w.min() / total)), 1e-15)
     exact = bool((column.low == column.high).all())
     level = before + (0.5 * column.weights if exact else column.weights)
     x, u = column.high[column.above], np.clip(level[column.above] / total, half, 1.0 - half)
@@ -239,6 +236,8 @@ def fit_powers(columns: Sequence[Column]) -> list[PowerFit]:
         fresh = profile(np.where(lower, left, right)).level
         at_left, at_right = np.where(lower, fresh, at_right), np.where(lower, at_left, fresh)
     exponent = 0.5 * (low + high)
+    for step in _PARABOLAS:
+        exponent = _highest(profile, exponent, step)
     found, normal = profile(exponent), profile(np.ones(len(columns)))
     beside = [profile(exponent + step).level for step in (-_CURVATURE_STEP, _CURVATURE_STEP)]
     curvature = (2.0 * found.level - beside[0] - beside[1]) / _CURVATURE_STEP**2
@@ -246,13 +245,21 @@ def fit_powers(columns: Sequence[Column]) -> list[PowerFit]:
         stderr = np.where(curvature > 0.0, 1.0 / np.sqrt(np.maximum(curvature, 1e-300)), np.inf)
     return [
         PowerFit(
-            replace(profile.shapes(exponent)[k], exponent_stderr=float(stderr[k])),
+            replace(found.shapes[k], exponent_stderr=float(stderr[k])),
             2.0 * float(found.level[k] - normal.level[k]),
             found.distance(k),
             normal.distance(k),
         )
         for k in range(len(columns))
     ]
+
+
+def _highest(profile: Profile, at: FloatArray, step: float) -> FloatArray:
+    """Where parabolas through the levels at and beside the exponents are highest, no farther than they tell."""
+    left, here, right = (profile(at + side * step).level for side in (-1.0, 0.0, 1.0))
+    bend = 2.0 * here - left - right
+    move = np.where(bend > 0.0, 0.5 * (right - left) / np.where(bend > 0.0, bend, 1.0), 0.0)
+    return np.clip(at + step * np.clip(move, -2.0, 2.0), *_EXPONENTS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,19 +315,19 @@ class Profile:
         level += np.where(cut, (total - rows_above) * log_ndtr(-g), 0.0) + (exponents - 1.0) * self._logs * (
             rows_above / np.array([c.w.sum() for c in self._columns])
         )
-        return NormalFits(self._columns, self.shapes(exponents), level, bias, scale)
+        origin, unit = np.array(self._places).T
+        return NormalFits(self._columns, self.shapes(exponents), level, origin + unit * (1.0 + bias), unit * scale)
 
     def _moments(self, k: int, exponent: float) -> tuple[Any, ...]:
-        """(share above, mean and variance of latent values, latent limit, direction, rows above, rows)."""
+        """(share above, mean and variance of (t^e - 1)/e, that of the limit, direction, rows above, rows)."""
         column, (origin, unit) = self._columns[k], self._places[k]
         w, limit = column.w, column.ceiling if column.is_mirrored else column.floor
-        y = origin + unit * (1.0 + boxcox((column.x - origin) / unit, exponent))
-        weight = w.sum()
+        y, weight = boxcox(np.clip((column.x - origin) / unit, *_REACH), exponent), w.sum()
         mean = float(w @ y / weight)
         variance = float(w @ (y - mean) ** 2 / weight)
         edge = mean
         if np.isfinite(limit):
-            edge = origin + unit * (1.0 + float(boxcox(max((limit - origin) / unit, 1e-300), exponent)))
+            edge = float(boxcox(np.clip((limit - origin) / unit, *_REACH), exponent))
         share = weight / column.weights.sum() if np.isfinite(limit) else 1.0
         sign = -1.0 if column.is_mirrored else 1.0
         return share, mean, variance, edge, sign, share * column.rows, column.rows
@@ -332,8 +339,9 @@ def _place(column: Column) -> tuple[float, float]:
     Else, with a floor of 0 or values on both sides of it, t = 1 at the lowest value that there may be.
     """
     x, w = column.x, column.w
-    middle = float(x[np.searchsorted(np.cumsum(w), 0.5 * w.sum())])
-    lowest = column.floor if np.isfinite(column.floor) else float(x[0])
+    half = (0.5 - 1e-9) * w.sum()  # where half of the rows end between two values, rounding must not choose
+    middle = float(x[np.searchsorted(np.cumsum(w), half)])
+    lowest = column.floor if np.isfinite(column.floor) else float(column.low[column.above][0])
     if lowest > 0.0:
         return 0.0, middle
     unit = max(middle - lowest, 1e-9 * max(abs(lowest), float(x[-1] - x[0])))

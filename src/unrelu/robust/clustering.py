@@ -133,7 +133,8 @@ class Trial:
 
     @classmethod
     def of(cls, subsample: Subsample, columns: ColumnIndex, assumptions: Assumptions, rng: np.random.Generator) -> Self:
-        inner = replace(assumptions, floor=tuple(assumptions.floor[j] for j in columns), mirrored=())
+        floors = tuple(assumptions.floor[j] for j in columns)
+        inner = replace(assumptions, floor=floors, mirrored=(), shapes=())
         floor = np.array(inner.censoring).astype(subsample.values.dtype)
         x = np.ascontiguousarray(np.maximum(subsample.values[:, columns], floor))
         keys = np.where(np.isnan(x), -np.inf, x)  # NaN differs from itself

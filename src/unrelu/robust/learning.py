@@ -44,7 +44,8 @@ def learn_robustly(
     sample, names, rng = sampled_table(evidence, assumptions, seed), evidence.feature_names, np.random.default_rng(seed)
     columns = check_table(sample, assumptions, names)
     values = np.ascontiguousarray(sample.values[:, columns])
-    inner = replace(assumptions, floor=tuple(assumptions.floor[j] for j in columns), n_components=None, mirrored=())
+    floors = tuple(assumptions.floor[j] for j in columns)
+    inner = replace(assumptions, floor=floors, n_components=None, mirrored=(), shapes=())
     repeats, values_once = find_repeated_rows(values, inner)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)  # of fits on the way, not of the result

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Assumptions, Block, FloatArray, Samples
+from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray, Samples
 from unrelu.limits import Limits
 from unrelu.samples.groups import OfSamples
-from unrelu.shapes import Shapes, latent_limits, to_latent
-from unrelu.statistics.screening import survey
-from unrelu.statistics.tiles import least_allowed, seen_above
+from unrelu.shapes import Shapes, latent_limits, refuse_outside, to_latent
+from unrelu.statistics.screening import ScreeningQuestion
+from unrelu.statistics.tiles import seen_above
+from unrelu.validation import column_label
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +37,20 @@ class Shaped:
         y = np.where(x <= seen_above(floor, x), low, y)
         return np.where(x >= -seen_above(-ceiling, x), high, y)
 
+    def _between(self, x: NDArray[np.floating[Any]]) -> BoolArray:
+        floor, ceiling = self.limits.floor, self.limits.ceiling
+        return np.asarray((x > seen_above(floor, x)) & (x < -seen_above(-ceiling, x)))
+
+    def refuse_outside(self, x: NDArray[np.floating[Any]], names: Sequence[str] | None) -> None:
+        """Raise InvalidDataError for a cell that its column's shape is not defined for."""
+        smallest = np.min(x, axis=0, where=self._between(x), initial=np.inf)
+        for j, shape in enumerate(self.shapes):
+            limits = (float(self.limits.floor[j]), float(self.limits.ceiling[j]))
+            refuse_outside(shape, limits, float(smallest[j]), column_label(j, names))
+
     def log_slopes(self, x: NDArray[np.floating[Any]]) -> FloatArray:
         """Per row, the sum of log dy/dx over the cells between their limits."""
-        floor, ceiling = self.limits.floor, self.limits.ceiling
-        total = np.zeros(len(x))
-        between = (x > seen_above(floor, x)) & (x < -seen_above(-ceiling, x))
+        total, between = np.zeros(len(x)), self._between(x)
         for j, shape in enumerate(self.shapes):
             at = between[:, j]
             total[at] += shape.log_slope(x[at, j])
@@ -51,12 +61,15 @@ class ShapedSamples(OfSamples):
     """The rows of ``samples``, whose columns with a ceiling are upside down, as latent values, still upside down.
 
     ``assumptions`` are in the user's units: cells beyond a limit, infinite or huge, are refused there. Without
-    ``shaped`` the rows are the user's own, upright.
+    ``shaped`` the rows are the user's own, upright. Values that a shape is not defined for are refused where they would
+    be learned from (``learning``); where they are judged they are as far away as can be.
     """
 
-    def __init__(self, samples: Samples, assumptions: Assumptions, shaped: Shaped | None = None) -> None:
+    def __init__(
+        self, samples: Samples, assumptions: Assumptions, shaped: Shaped | None = None, learning: bool = False
+    ) -> None:
         super().__init__(samples)
-        self.turned, self._assumptions, self._shaped = samples, assumptions, shaped
+        self.turned, self._assumptions, self._shaped, self._learning = samples, assumptions, shaped, learning
         self._sign = np.where(assumptions.mirrored or [False] * samples.n_features, -1.0, 1.0)
 
     def log_slopes(self) -> FloatArray:
@@ -66,14 +79,14 @@ class ShapedSamples(OfSamples):
         return np.concatenate([self._shaped.log_slopes(block.values) for block in rows.blocks()])
 
     def blocks(self) -> Iterator[Block]:
-        lowest, upright = np.array(self._assumptions.lowest), (self._sign > 0.0).all()
+        question, upright = ScreeningQuestion(self._assumptions.lowest), (self._sign > 0.0).all()
         for block in self._samples.blocks():
             present = block if block.weights is None or block.weights.all() else _without_absent(block)
-            survey(present, least_allowed(lowest, present.values)).screening.check(
-                self._assumptions, self.feature_names
-            )
+            question(present).check(self._assumptions, self.feature_names)
             x = present.values if upright else present.values * self._sign.astype(present.values.dtype)
             if self._shaped is not None:
+                if self._learning:
+                    self._shaped.refuse_outside(x, self.feature_names)
                 x = self._shaped.latent(x) if upright else self._shaped.latent(x) * self._sign
             yield replace(block, values=x)
 

@@ -26,12 +26,16 @@ Keys = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class ColumnMargin:
-    """Sorted ``keys`` of values, all but their last ``shift`` bits, and the weight of each; ``whole``: no fractions."""
+    """Sorted ``keys`` of values, all but their last ``shift`` bits, and the weight of each; ``whole``: no fractions.
+
+    ``ends``: the smallest and the largest value.
+    """
 
     shift: int
     keys: Keys
     weights: FloatArray
     whole: bool
+    ends: tuple[float, float]
 
     def merge(self, other: Self) -> Self:
         shift = max(self.shift, other.shift)
@@ -40,13 +44,15 @@ class ColumnMargin:
         while len(keys) > MOST_KEYS:
             shift += 1
             keys, weights = _summed(keys >> 1, weights)
-        return type(self)(shift, keys, weights, self.whole and other.whole)
+        ends = (min(self.ends[0], other.ends[0]), max(self.ends[1], other.ends[1]))
+        return type(self)(shift, keys, weights, self.whole and other.whole, ends)
 
     @property
     def runs(self) -> tuple[FloatArray, FloatArray]:
         """(lowest, highest) double that each key stands for; the same where values are told apart one by one."""
         first = self.keys << self.shift
-        return _doubles(first), _doubles(first + (1 << self.shift) - 1)
+        low, high = _doubles(first), _doubles(first + (1 << self.shift) - 1)
+        return np.maximum(low, self.ends[0]), np.minimum(high, self.ends[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +116,7 @@ class _Tally:
     def __init__(self) -> None:
         self._keys, self._weights = np.full(_TABLE, EMPTY), np.zeros(_TABLE)
         self._state, self._whole = np.zeros(2, dtype=np.int64), True
+        self._low, self._high = np.inf, -np.inf
         self.weight = self.squared_weight = 0.0
 
     def add(self, column: FloatArray, weights: FloatArray) -> None:
@@ -118,6 +125,8 @@ class _Tally:
             column, weights = column[known], weights[known]
         count_values(column.view(np.int64), weights, MOST_KEYS, self._keys, self._weights, self._state)
         self._whole = self._whole and bool((column == np.rint(column)).all())
+        self._low = float(column.min(initial=self._low))
+        self._high = float(column.max(initial=self._high))
         self.weight += float(weights.sum())
         self.squared_weight += float(weights @ weights)
 
@@ -125,7 +134,8 @@ class _Tally:
         held = self._keys != EMPTY
         keys, weights = self._keys[held], self._weights[held]
         order = np.argsort(keys)
-        return ColumnMargin(int(self._state[0]), keys[order], weights[order], self._whole)
+        ends = (self._low, self._high)
+        return ColumnMargin(int(self._state[0]), keys[order], weights[order], self._whole, ends)
 
 
 def _summed(keys: Keys, weights: FloatArray) -> tuple[Keys, FloatArray]:

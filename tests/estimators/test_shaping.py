@@ -1,0 +1,395 @@
+"""shape= of all estimators: the latent model, densities in the user's units, parts, weights, limits, files."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import scipy.stats
+from numpy.testing import assert_allclose, assert_array_equal
+
+import unrelu
+from unrelu import FloorOutlierDetector, RectifiedGaussianLearner, RectifiedGaussianMixture, ReLUMatrixRecovery
+from unrelu.errors import InvalidDataError, InvalidParameterError, RepeatedLimitWarning, UnreluWarning
+from unrelu.samples import open_samples
+from unrelu.shapes import Free, Log, Normal, Power
+
+pytestmark = pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
+
+NAMES = ["As", "Pb", "Zn"]
+MIXED = np.array([[1.0, 0.0, 0.0], [0.6, 0.8, 0.0], [0.3, 0.2, 0.9]])
+FLOOR = [0.5, 0.5, 0.8]
+rng = np.random.default_rng(0)
+Y = rng.standard_normal((600, 3)) @ MIXED.T
+X = np.maximum(np.exp(0.8 * Y), FLOOR)
+TABLE = pd.DataFrame(X, columns=NAMES)
+
+
+def learner(shape="log", **more):
+    return RectifiedGaussianLearner(**{"floor": FLOOR, "shape": shape, **more})
+
+
+def assert_same_model(one, other, rtol=1e-10):
+    for name in ("bias_", "covariance_", "correlation_stderr_", "bias_stderr_"):
+        assert_allclose(getattr(one, name), getattr(other, name), rtol=rtol, atol=rtol)
+    assert_array_equal(one.floor_, other.floor_)
+
+
+# --- the learner ----------------------------------------------------------------------------------
+
+
+def test_log_is_the_normal_fit_of_logarithms():
+    plain = RectifiedGaussianLearner(floor=np.log(FLOOR)).fit(np.log(X))
+    found = learner().fit(X)
+    assert_allclose(found.bias_, plain.bias_, rtol=1e-10)
+    assert_allclose(found.covariance_, plain.covariance_, rtol=1e-10)
+    assert_allclose(found.correlation_stderr_, plain.correlation_stderr_, rtol=1e-8)
+    jacobian = np.where(X > FLOOR, -np.log(X), 0.0).sum(axis=1)
+    assert_allclose(found.score_samples(X), plain.score_samples(np.log(X)) + jacobian, rtol=1e-9)
+    assert_allclose(found.confidence_intervals()["bias"], plain.confidence_intervals()["bias"], rtol=1e-8)
+
+
+def test_log_with_a_ceiling_and_missing_cells():
+    top = np.minimum(np.exp(0.8 * Y), 1.8)
+    top[rng.random(X.shape) < 0.1] = np.nan
+    plain = RectifiedGaussianLearner(floor=None, ceiling=np.log(1.8)).fit(np.log(top))
+    found = learner(floor=None, ceiling=1.8).fit(top)
+    assert_allclose(found.bias_, plain.bias_, rtol=1e-9)
+    assert_allclose(found.covariance_, plain.covariance_, rtol=1e-9)
+    jacobian = np.where(top < 1.8, -np.log(top), 0.0).sum(axis=1)
+    assert_allclose(found.score_samples(top), plain.score_samples(np.log(top)) + jacobian, rtol=1e-9)
+    assert_array_equal(found.ceiling_, [1.8] * 3)
+    assert found.report_.ceiling == (1.8,) * 3
+    assert_array_equal(found.distribution_.sample(500, 0).max(axis=0), [1.8] * 3)
+
+
+@pytest.mark.parametrize("shape", ["log", "power", "free"])
+@pytest.mark.parametrize("limit", ["floor", "ceiling", "none"])
+def test_the_density_integrates_to_one(shape, limit):
+    values = np.exp(0.8 * Y[:, :1])
+    values = {"floor": np.maximum(values, 0.5), "ceiling": np.minimum(values, 1.5), "none": values}[limit]
+    limits = {"floor": {"floor": 0.5}, "ceiling": {"floor": None, "ceiling": 1.5}, "none": {"floor": None}}[limit]
+    found = RectifiedGaussianLearner(shape=shape, **limits).fit(values)
+    low, high = {"floor": (0.5, 60.0), "ceiling": (1e-3, 1.5), "none": (1e-3, 60.0)}[limit]
+    x = np.geomspace(low * (1 + 1e-12), high * (1 - 1e-12), 4001)
+    if shape == "free":  # constant beyond what was seen
+        x = x[(x >= values.min()) & (x <= values.max())]
+    total = np.trapezoid(np.exp(found.score_samples(x[:, None])), x)
+    if limit != "none":
+        total += np.exp(found.score_samples([[low if limit == "floor" else high]])[0])
+    assert abs(total - 1.0) < (0.03 if shape == "free" else 2e-3)
+
+
+def test_ways_to_ask_for_shapes():
+    wanted = learner(["log", "normal", "power"]).fit(TABLE)
+    assert [shape.kind for shape in wanted.shapes_] == ["log", "normal", "power"]
+    by_name = {"As": "log", "Zn": "power"}
+    for given in (by_name, pd.Series(by_name), {"Pb": "normal", "As": "log", "*": "power"}, wanted.shapes_):
+        found = learner(given).fit(TABLE)
+        assert found.shapes_ == wanted.shapes_
+        assert_same_model(found, wanted)
+    assert learner(Log()).fit(TABLE).shapes_ == (Log(),) * 3
+    assert learner("normal").fit(TABLE).shapes_ is None
+    assert learner({"*": "normal"}).fit(TABLE).shapes_ is None
+    assert learner({"*": "normal"}).fit(TABLE).distribution_.shapes is None
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("logg", "unknown shape 'logg'.*'log'"),
+        ({"Pd": "log"}, "shape: no column 'Pd'.*Pb"),
+        (["log", "log"], "3 columns, shape has shape"),
+        ({"As": 0.5}, "must be one of normal, log, power, free, auto"),
+    ],
+)
+def test_requests_that_make_no_sense(given, message):
+    with pytest.raises(InvalidParameterError, match=message):
+        learner(given).fit(TABLE)
+
+
+@pytest.mark.parametrize("shape", ["power", "free", "auto"])
+def test_orders_blocks_types_and_weights_do_not_matter(shape, tmp_path):
+    whole = learner(shape).fit(X)
+    assert_same_model(learner(shape).fit(X[::-1]), whole)
+    assert_same_model(learner(shape).fit(np.asfortranarray(X)), whole)
+    np.save(tmp_path / "x.npy", X)
+    assert_same_model(learner(shape).fit(open_samples([str(tmp_path / "x.npy")])), whole)
+    weights = rng.integers(0, 3, len(X)).astype(float)
+    wild = X.copy()
+    wild[weights == 0.0] = [-np.inf, 1e300, np.nan]
+    weighted = learner(shape).fit(wild, sample_weight=weights)
+    repeated = learner(shape).fit(np.repeat(X, weights.astype(int), axis=0))
+    assert_allclose(weighted.correlation_, repeated.correlation_, rtol=2e-3, atol=2e-3)
+    if shape == "power":
+        assert_allclose(weighted.bias_, repeated.bias_, rtol=1e-7)
+        assert_allclose(weighted.covariance_, repeated.covariance_, rtol=1e-7)
+
+
+def test_a_table_of_smaller_floats():
+    small = X.astype(np.float32)
+    for shape in ("log", "power", "free"):
+        found, wide = learner(shape).fit(small), learner(shape).fit(X)
+        assert_allclose(found.correlation_, wide.correlation_, atol=1e-4)
+        assert_allclose(found.score_samples(small), wide.score_samples(X), atol=2e-2)
+        share = (X == FLOOR).mean(axis=0)
+        assert_allclose([row["share_floored"] for row in found.distribution_.column_summary()], share, atol=0.05)
+
+
+def test_sparse_tables_take_shapes():
+    x = np.maximum(np.expm1(Y), 0.0)
+    shapes = "power"
+    dense = RectifiedGaussianLearner(shape=shapes).fit(x)
+    assert_same_model(RectifiedGaussianLearner(shape=shapes).fit(scipy.sparse.csr_array(x)), dense)
+
+
+def test_the_report_speaks_in_the_users_units():
+    found = learner("free").fit(TABLE)
+    assert found.report_.floor == tuple(FLOOR)
+    assert_array_equal(found.floor_, FLOOR)
+    assert found.report_.n_rows == 600
+
+
+def test_free_gives_the_correlations_of_any_margin():
+    n = 4000
+    y = rng.standard_normal((n, 3)) @ MIXED.T
+    bent = np.column_stack([np.exp(y[:, 0]), scipy.stats.norm.cdf(y[:, 1]), np.sinh(y[:, 2])])
+    floor = np.quantile(bent, 0.3, axis=0)
+    found = RectifiedGaussianLearner(floor=floor, shape="free").fit(np.maximum(bent, floor))
+    z = (found.correlation_ - MIXED @ MIXED.T / np.sqrt(np.outer(*[(MIXED**2).sum(axis=1)] * 2))) / np.where(
+        found.correlation_stderr_ > 0.0, found.correlation_stderr_, 1.0
+    )
+    assert np.abs(z).max() < 3.5
+    assert_allclose(found.bias_, 0.0, atol=0.1)
+    assert_allclose(found.row_norms_, 1.0, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("x", "what", "message"),
+    [
+        (0.2, {}, r"below the floor 0.5, in column 0 \('As'\).*smallest is 0.2"),
+        (np.inf, {}, r"infinite or beyond .* column 0 \('As'\)"),
+        (-np.inf, {}, r"infinite or beyond"),
+    ],
+)
+@pytest.mark.parametrize("shape", ["log", "free"])
+def test_cells_that_cannot_be_are_named_in_the_users_numbers(x, what, message, shape):
+    wrong = TABLE.copy()
+    wrong.iloc[7, 0] = x
+    with pytest.raises(InvalidDataError, match=message):
+        learner(shape, **what).fit(wrong)
+    found = learner(shape).fit(TABLE)
+    with pytest.raises(InvalidDataError, match=message):
+        found.score_samples(wrong)
+    with pytest.raises(InvalidDataError, match=message):
+        FloorOutlierDetector.from_model(found).predict(wrong)
+
+
+def test_what_goes_with_normal_columns_alone():
+    with pytest.raises(InvalidParameterError, match="floor_tolerance goes with shape='normal' alone"):
+        learner("log", floor_tolerance=0.1).fit(X)
+    with pytest.raises(InvalidParameterError, match="floor_tolerance goes with shape='normal' alone"):
+        learner("log", floor_tolerance=0.1).partial_fit(X)
+    learner("normal", floor_tolerance=0.1).fit(X)
+    with pytest.raises(InvalidDataError, match="its limit 0 has no logarithm"):
+        RectifiedGaussianLearner(shape="log").fit(X)
+
+
+def test_doubts_speak_in_the_users_units():
+    with pytest.warns(RepeatedLimitWarning, match=r"column 0 \('As'\): 0.5, column 1 \('Pb'\): 0.5, .*: 0.8. If it"):
+        learner("log", floor=None).fit(TABLE)
+    with pytest.warns(RepeatedLimitWarning, match=r"largest value .* column 0 \('As'\): 1.5"):
+        learner("free").fit(TABLE.clip(upper=1.5))
+
+
+def test_rounded_columns_give_no_false_alarm():
+    rounded = np.round(rng.gamma(2.0, size=(3000, 2)), 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnreluWarning)
+        for shape in ("free", "power"):
+            RectifiedGaussianLearner(shape=shape).fit(rounded)
+    counts = rng.poisson(1.2, (3000, 2)).astype(float)
+    with pytest.warns(UnreluWarning) as heard:
+        RectifiedGaussianLearner(shape="free").fit(counts)
+    assert ["the step between them). In column 0: 1, column 1: 1" in str(warning.message) for warning in heard] == [
+        True
+    ]
+
+
+def test_jackknife():
+    found = learner("log", stderr="jackknife").fit(TABLE, groups=np.arange(600) // 20)
+    plain = RectifiedGaussianLearner(floor=np.log(FLOOR), stderr="jackknife").fit(
+        np.log(X), groups=np.arange(600) // 20
+    )
+    assert_allclose(found.bias_stderr_, plain.bias_stderr_, rtol=1e-8)
+    assert learner("free", stderr="jackknife").fit(TABLE).bias_stderr_.shape == (3,)
+
+
+@pytest.mark.parametrize("method", ["robust", "median"])
+def test_other_methods_work_on_latent_values(method):
+    found = learner("log", method=method).fit(X)
+    plain = RectifiedGaussianLearner(method, floor=np.log(FLOOR)).fit(np.log(X))
+    assert_allclose(found.bias_, plain.bias_, rtol=1e-7)
+    assert_allclose(found.covariance_, plain.covariance_, rtol=1e-7)
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+class Unreadable:
+    """Rows that nobody may look at."""
+
+    n_features, n_rows, feature_names = 3, None, None
+
+    def blocks(self):
+        raise AssertionError("the rows were read")
+
+
+@pytest.mark.parametrize(
+    "shape", ["power", "free", "auto", ["log", "free", "log"], {0: "power"}, pd.Series(["auto"] * 3)]
+)
+def test_shapes_that_need_all_rows_are_refused_before_reading(shape):
+    with pytest.raises(InvalidParameterError, match="needs all rows at once: use fit, or give the shapes"):
+        learner(shape).partial_fit(Unreadable())
+
+
+@pytest.mark.parametrize("shape", ["log", {"Pb": "log"}, "given"])
+def test_parts_give_the_model_of_all_rows(shape):
+    if shape == "given":
+        shape = learner("free").fit(TABLE).shapes_
+    whole = learner(shape).fit(TABLE)
+    parts = learner(shape).partial_fit(TABLE[:200]).partial_fit(TABLE[200:201]).partial_fit(TABLE[201:])
+    assert_same_model(parts, whole)
+    merged = unrelu.merge([learner(shape).fit(TABLE[:200]), learner(shape).fit(TABLE[200:])])
+    assert_same_model(merged, whole)
+    assert merged.shapes_ == whole.shapes_
+    with pytest.raises(InvalidParameterError, match="different parameters"):
+        unrelu.merge([learner("normal").fit(TABLE), whole])
+
+
+def test_learners_with_other_shapes_do_not_merge():
+    one, other = learner("free").fit(TABLE[:300]), learner("free").fit(TABLE[300:])
+    with pytest.raises(InvalidParameterError, match="different parameters"):
+        unrelu.merge([one, other])
+    more = learner("free").fit(TABLE)
+    assert more.partial_fit(TABLE).report_.n_rows == 1200
+
+
+def test_a_part_that_its_shape_is_not_defined_for_is_refused():
+    parts = RectifiedGaussianLearner(floor=None, shape="log").partial_fit(X)
+    before = parts.bias_
+    wrong = X.copy()
+    wrong[5, 1] = -2.0
+    with pytest.raises(InvalidDataError, match="column 1: a value of -2 has no logarithm"):
+        parts.partial_fit(wrong)
+    assert_array_equal(parts.bias_, before)
+    assert np.isfinite(parts.score_samples(wrong)).all()
+    assert parts.score_samples(wrong)[5] < parts.score_samples(X).min() - 1000.0
+
+
+def test_a_sample_of_parts_is_not_cut_to_the_first():
+    parts = learner("log").partial_fit(X[:5]).partial_fit(X[5:])
+    assert parts.sample(5000, 0).max() > 1.5 * X[:5].max()
+
+
+# --- the other estimators -------------------------------------------------------------------------
+
+
+def test_the_detector_judges_latent_rows():
+    odd = X.copy()
+    odd[:6, 1] *= 100.0
+    found = FloorOutlierDetector("one_pass", floor=FLOOR, shape="log").fit(odd)
+    plain = FloorOutlierDetector("one_pass", floor=np.log(FLOOR)).fit(np.log(odd))
+    assert_allclose(found.score_samples(odd), plain.score_samples(np.log(odd)), rtol=1e-7)
+    assert_array_equal(found.predict(odd), plain.predict(np.log(odd)))
+    assert_allclose(found.cell_residuals(odd), plain.cell_residuals(np.log(odd)), rtol=1e-6, atol=1e-7)
+    assert (found.predict(odd)[:6] == -1).mean() > 0.9
+    assert found.distribution_.shapes[0].kind == "log"
+    assert_array_equal(found.distribution_.floor, FLOOR)
+    assert found.report_.floor == tuple(FLOOR)
+    again, plainly = (FloorOutlierDetector.from_model(each.distribution_) for each in (found, plain))
+    assert_allclose(again.score_samples(odd), plainly.score_samples(np.log(odd)), rtol=1e-7)
+    verdict = found.judge(odd, top=3)
+    assert_array_equal(verdict.flagged, found.predict(odd) == -1)
+
+
+def test_the_mixture_groups_latent_rows():
+    far = np.vstack([X, np.maximum(np.exp(0.5 * Y[:200] + 3.0), FLOOR)])
+    found = RectifiedGaussianMixture(2, n_init=1, floor=FLOOR, shape="log").fit(far)
+    plain = RectifiedGaussianMixture(2, n_init=1, floor=np.log(FLOOR)).fit(np.log(far))
+    assert_allclose(found.means_, plain.means_, rtol=1e-6)
+    assert_array_equal(found.predict(far), plain.predict(np.log(far)))
+    jacobian = np.where(far > FLOOR, -np.log(far), 0.0).sum(axis=1)
+    assert_allclose(found.score_samples(far), plain.score_samples(np.log(far)) + jacobian, rtol=1e-6)
+    rows, _ = found.sample(500, 0)
+    assert (rows >= FLOOR).all()
+    assert (rows == FLOOR).any()
+    assert rows.max() <= far.max()
+
+
+def test_matrix_recovery_of_latent_values():
+    t = rng.standard_normal((200, 2)) @ rng.standard_normal((2, 8)) * 0.7
+    x = np.maximum(np.exp(t), 0.6)
+    found = ReLUMatrixRecovery(2, floor=0.6, shape="log").fit(x)
+    plain = ReLUMatrixRecovery(2, floor=np.log(0.6)).fit(np.log(x))
+    assert_allclose(found.hidden(), np.exp(plain.hidden()), rtol=1e-6)
+    assert_allclose(found.bias_, plain.bias_, rtol=1e-8)
+    assert_array_equal(found.floor_, np.full(8, 0.6))
+    assert_allclose(found.inverse_transform(found.transform(x)), x, rtol=1e-5)
+    assert found.inverse_transform(found.latent_).min() == 0.6
+    assert found.shapes_[0].kind == "log"
+    assert_allclose(found.score(x), plain.score(np.log(x)), rtol=1e-8)
+    with pytest.raises(InvalidParameterError, match="shape= goes with dense tables"):
+        ReLUMatrixRecovery(2, shape="free").fit(scipy.sparse.csr_array(x))
+
+
+def test_a_layer_is_not_made_of_latent_values():
+    model = learner("log").fit(X)
+    with pytest.raises(InvalidParameterError, match=r"give model.latent, and rows as model.to_latent\(X\)"):
+        unrelu.ReLULatentRecovery.from_model(model)
+    layer = unrelu.ReLULatentRecovery.from_model(model.distribution_.latent)
+    assert layer.transform(model.distribution_.to_latent(X[:3])).shape == (3, 3)
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+EVERY = {
+    "learner": lambda: learner("auto").fit(TABLE),
+    "free learner": lambda: learner({"As": "free", "Zn": "power"}).fit(TABLE),
+    "given": lambda: learner(Power(0.1, 0.0, 2.0)).fit(TABLE),
+    "ceilings": lambda: learner("power", floor=None, ceiling=2.0).fit(TABLE.clip(upper=2.0)),
+    "jackknife": lambda: learner("free", stderr="jackknife").fit(TABLE),
+    "detector": lambda: FloorOutlierDetector("one_pass", floor=FLOOR, shape="free").fit(TABLE),
+    "mixture": lambda: RectifiedGaussianMixture(1, n_init=1, floor=FLOOR, shape="power").fit(TABLE),
+    "matrix": lambda: ReLUMatrixRecovery(1, floor=FLOOR, shape="power").fit(TABLE),
+}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_files_and_pickles_give_back_the_same(name, tmp_path):
+    estimator, table = EVERY[name](), TABLE.clip(upper=2.0)
+    estimator.save(tmp_path / "file")
+    for again in (unrelu.load(tmp_path / "file"), pickle.loads(pickle.dumps(estimator))):
+        use = "transform" if name == "matrix" else "score_samples"
+        assert_array_equal(getattr(again, use)(table), getattr(estimator, use)(table))
+        if hasattr(estimator, "distribution_"):
+            assert again.distribution_ == estimator.distribution_
+        if hasattr(estimator, "shapes_"):
+            assert again.shapes_ == estimator.shapes_
+        if name != "mixture":  # slow
+            again.fit(table if name == "ceilings" else TABLE)
+    if name == "learner":
+        loaded = unrelu.load(tmp_path / "file")
+        assert unrelu.merge([loaded, estimator]).report_.n_rows == 1200
+        assert loaded.partial_fit(TABLE).report_.n_rows == 1200
+
+
+def test_normal_shapes_among_others_keep_what_was_seen():
+    found = learner({"As": "free"}).fit(TABLE)
+    assert isinstance(found.shapes_[0], Free)
+    assert isinstance(found.shapes_[1], Normal)
+    assert (found.shapes_[1].seen.low, found.shapes_[1].seen.high) == (0.5, X[:, 1].max())

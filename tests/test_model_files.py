@@ -1,0 +1,200 @@
+"""Files of models with shapes (format 3). What all model files have in common is tested in test_storage.py."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import unrelu
+from unrelu.distribution import RectifiedGaussian
+from unrelu.errors import InvalidParameterError, ModelFileError
+from unrelu.model_files import read_header
+from unrelu.shapes import Free, Log, Normal, Power, Seen
+
+FREE = Free(np.array([0.0, 1.0, 4.0]), np.array([-0.4, 0.3, 2.0]), Seen(0.0, 4.0, 1.0))
+SHAPES = [Log(Seen(0.5, 20.0)), FREE, Power(0.3, 0.0, 2.0), Normal()]
+
+
+@pytest.fixture
+def model():
+    covariance = np.full((4, 4), 0.3) + 0.7 * np.eye(4)
+    floor, ceiling = [0.5, 0.0, -np.inf, -np.inf], [np.inf, np.inf, 3.0, np.inf]
+    return RectifiedGaussian([0.1, 0.0, 1.0, -2.0], covariance, floor, list("abcd"), ceiling, None, SHAPES)
+
+
+def rewritten(path, change=lambda header: None, **arrays):
+    """The file with another header, or other arrays, written without our code."""
+    with np.load(path, allow_pickle=False) as archive:
+        content = dict(archive)
+    header = json.loads(content.pop("header").tobytes())
+    change(header)
+    content = {name: array for name, array in (content | arrays).items() if array is not None}
+    with open(path, "wb") as stream:
+        np.savez(stream, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **content)
+    return path
+
+
+def test_a_model_with_shapes_is_saved_and_loaded(tmp_path, model):
+    model.save(tmp_path / "m", details={"site": "north"})
+    for again in (
+        RectifiedGaussian.load(tmp_path / "m"),
+        unrelu.load(tmp_path / "m"),
+        pickle.loads(pickle.dumps(model)),
+    ):
+        assert again == model
+        assert again.shapes == tuple(SHAPES)
+        assert hash(again) == hash(model)
+        assert_array_equal(again.sample(20, 1), model.sample(20, 1))
+    header = read_header(tmp_path / "m")
+    assert (header["format_version"], header["details"]) == (3, {"site": "north"})
+    assert model != RectifiedGaussian(model.bias, model.covariance, model.floor, list("abcd"), model.ceiling)
+
+
+@pytest.mark.parametrize(
+    ("more", "version"),
+    [({}, 1), ({"floor": -np.inf}, 2), ({"floor": -np.inf, "ceiling": 1.0}, 2), ({"shapes": [Normal()]}, 3)],
+)
+def test_the_oldest_format_that_can_hold_it(tmp_path, more, version):
+    model = RectifiedGaussian([0.0], [[1.0]], **more)
+    model.save(tmp_path / "m")
+    assert read_header(tmp_path / "m")["format_version"] == version
+    assert RectifiedGaussian.load(tmp_path / "m") == model
+
+
+def shape(header, index):
+    return header["shapes"]["tuple"][index]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda h: shape(h, 0).update(kind="Spline"), "it holds a 'Spline', which this version does not know"),
+        (lambda h: shape(h, 2)["fields"].update(unit=0.0), "positive unit"),
+        (lambda h: shape(h, 2)["fields"].update(exponent=np.inf), "finite exponent"),
+        (lambda h: shape(h, 2)["fields"].update(exponent="half"), "Power.exponent is 'half', not of type float"),
+        (lambda h: shape(h, 2)["fields"].pop("exponent"), "exponent"),
+        (lambda h: h["shapes"]["tuple"].pop(), "shapes must be 4 objects of unrelu.shapes"),
+        (lambda h: h["shapes"]["tuple"].__setitem__(0, "log"), "shapes must be 4 objects"),
+        (lambda h: h["shapes"]["tuple"].__setitem__(0, {"kind": "Seen", "fields": {}}), "shapes must be 4 objects"),
+        (lambda h: h.update(shapes=3), "is damaged"),
+        (lambda h: shape(h, 0)["fields"].update(seen=3), "is damaged"),
+        (lambda h: h.update(format_version=4), r"newer unrelu \(format 4\); this one reads up to 3"),
+    ],
+)
+def test_damaged_shapes_are_told(tmp_path, model, change, message):
+    model.save(tmp_path / "m")
+    with pytest.raises(ModelFileError, match=message):
+        RectifiedGaussian.load(rewritten(tmp_path / "m", change))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"shapes.1.values": np.array([0.0, 2.0, 1.0])}, "finite and rising"),
+        ({"shapes.1.values": np.array([0.0, np.nan, 1.0])}, "not finite"),
+        ({"shapes.1.scores": np.array([0.0, 1.0])}, "has shape"),
+        ({"shapes.1.scores": None}, "is damaged"),
+    ],
+)
+def test_damaged_knots_are_told(tmp_path, model, arrays, message):
+    model.save(tmp_path / "m")
+    with pytest.raises(ModelFileError, match=message):
+        RectifiedGaussian.load(rewritten(tmp_path / "m", **arrays))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a: a["_shapes"]["tuple"][0].update(kind="Spline"), "'Spline', which this version does not know"),
+        (lambda a: a["_shapes"]["tuple"].pop(), "its shapes are not those of its 3 columns"),
+        (lambda a: a.update(_shapes=[1, 2, 3]), "its shapes are not those of its 3 columns"),
+    ],
+)
+@pytest.mark.parametrize("name", ["learner", "detector", "mixture", "matrix"])
+def test_damaged_shapes_of_estimators_are_told(tmp_path, name, change, message):
+    X = np.maximum(np.exp(np.random.default_rng(0).standard_normal((60, 3))), 0.5)
+    X[:, 1] = 0.4 + X[:, 0] * np.abs(X[:, 1])
+    estimator = {
+        "learner": unrelu.RectifiedGaussianLearner(shape="log", floor=0.5),
+        "detector": unrelu.FloorOutlierDetector("one_pass", shape="log", floor=0.5),
+        "mixture": unrelu.RectifiedGaussianMixture(1, n_init=1, shape="log", floor=0.5),
+        "matrix": unrelu.ReLUMatrixRecovery(1, shape="log", floor=0.5, max_iter=3),
+    }[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        estimator.fit(X).save(tmp_path / "m")
+    assert unrelu.load(tmp_path / "m")._shapes == estimator._shapes
+    with pytest.raises(ModelFileError, match=message):
+        unrelu.load(rewritten(tmp_path / "m", lambda header: change(header["content"]["attributes"])))
+
+
+# --- the model itself, with shapes ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong", ["log", [Log()], ["log"] * 4, [Log] * 4, [Seen()] * 4, [None] * 4])
+def test_shapes_must_be_shapes(wrong):
+    with pytest.raises(InvalidParameterError, match=r"shapes must be 4 objects of unrelu\.shapes, one each"):
+        RectifiedGaussian(np.zeros(4), np.eye(4), shapes=wrong)
+
+
+def test_latent_model_and_rows(model):
+    latent = model.latent
+    assert latent.shapes is None
+    assert_array_equal(latent.bias, model.bias)
+    np.testing.assert_allclose(latent.floor, [np.log(0.5), -0.4, -np.inf, -np.inf])
+    np.testing.assert_allclose(latent.ceiling, [np.inf, np.inf, float(SHAPES[2].to_latent(3.0)), np.inf])
+    X = model.sample(300, 3, as_seen=False)
+    Y = latent.sample(300, 3)
+    np.testing.assert_allclose(model.to_latent(X)[:, [0, 2, 3]], Y[:, [0, 2, 3]], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(model.to_latent(X)[:, 1], np.minimum(Y[:, 1], 2.0), rtol=1e-9, atol=1e-9)
+    assert_array_equal(model.to_latent(X) == latent.floor, model.floor == X)
+    plain = RectifiedGaussian([0.0], [[1.0]])
+    assert plain.latent is plain
+    assert_array_equal(plain.to_latent([[-1.0], [2.0]]), [[0.0], [2.0]])
+
+
+def test_marginals_keep_their_shapes(model):
+    assert model.marginal(["c", "a"]).shapes == (SHAPES[2], SHAPES[0])
+    assert model.marginal("d").shapes == (Normal(),)
+    assert "shapes=['log', 'free', 'power', 'normal']" in repr(model)
+    with pytest.raises(InvalidParameterError, match="cannot be turned upside down"):
+        model.reflected([True, False, False, False])
+
+
+def test_the_summary_is_that_of_many_rows(model):
+    X = model.sample(200_000, 0, as_seen=False)
+    for j, row in enumerate(model.column_summary()):
+        assert (row["column"], row["shape"]) == ("abcd"[j], SHAPES[j].kind)
+        limited = (X[:, j] <= model.floor[j]) | (X[:, j] >= model.ceiling[j])
+        assert abs(row["share_floored"] - limited.mean()) < 0.005
+        assert abs(row["mean"] - X[:, j].mean()) < 0.01 * X[:, j].std() + 1e-3
+        quartiles = np.quantile(X[:, j], [0.25, 0.5, 0.75])
+        found = [row["lower_quartile"], row["median"], row["upper_quartile"]]
+        np.testing.assert_allclose(found, quartiles, atol=0.015 * X[:, j].std())
+
+
+def test_the_summary_of_small_numbers():
+    shape = Power(0.0, 0.0, 1e-9)
+    model = RectifiedGaussian([1e-9], [[1e-20]], floor=-np.inf, shapes=[shape])
+    assert abs(model.column_summary()[0]["mean"] / 1e-9 - 1.0) < 0.02
+
+
+def test_samples_look_like_what_was_seen():
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.poisson(1.2, 3000), np.round(rng.gamma(2.0, size=3000), 1), rng.beta(2.0, 2.0, 3000)])
+    model = unrelu.RectifiedGaussianLearner(shape="free").fit(X).distribution_
+    drawn = model.sample(30_000, 0)
+    assert_array_equal(drawn[:, 0], np.rint(drawn[:, 0]))
+    assert set(np.unique(drawn[:, 1])) <= set(np.unique(np.round(np.arange(0, 200) / 10, 1)))
+    assert (drawn >= X.min(axis=0)).all()
+    assert (drawn <= X.max(axis=0)).all()
+    for value in (0.0, 1.0, 2.0):
+        assert abs((drawn[:, 0] == value).mean() - (X[:, 0] == value).mean()) < 0.03
+    assert abs((drawn[:, 0] == 0.0).mean() - (X[:, 0] == 0.0).mean()) < 0.02
+    unrounded = model.sample(1000, 0, as_seen=False)
+    assert (unrounded[:, 0] != np.rint(unrounded[:, 0])).any()
