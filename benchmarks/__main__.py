@@ -23,6 +23,7 @@ NAMES = (
     "latent",
     "layers",
     "real",
+    "shapes",
 )
 
 

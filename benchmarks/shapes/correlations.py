@@ -1,8 +1,8 @@
 """Correlations from columns of unknown shape.
 
 The oracle is told the shapes: one pass over the latent table. Spearman's and Kendall's bridges, 2 sin(pi rho/6) and
-sin(pi tau/2), are those of a table without floors: ties at the floor make them too small. latentcor has Kendall's bridge
-for columns cut off at zero. Ratios are paired: both methods see the same tables; their noise is a bootstrap's.
+sin(pi tau/2), are those of a table without floors: they ignore the floor and its ties. latentcor has Kendall's bridge
+for columns cut off at 0. Ratios are paired: both methods see the same tables; their noise is a bootstrap's.
 """
 
 from __future__ import annotations
