@@ -25,6 +25,7 @@ NAMES = (
     "layers",
     "real",
     "waits",
+    "shapes",
 )
 
 

@@ -29,15 +29,31 @@ def _slot(keys: np.ndarray, key: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _coarsened(keys: np.ndarray, weights: np.ndarray) -> int:
-    """The table with every key one bit shorter; returns how many keys it holds."""
+def _bits_apart(keys: np.ndarray) -> int:
+    """The fewest bits whose loss makes two keys of the table one."""
+    held = np.sort(keys[keys != EMPTY])
+    apart = np.iinfo(np.int64).max
+    for k in range(1, len(held)):
+        differing = held[k] ^ held[k - 1]
+        if differing > 0:  # else one of them is negative
+            apart = min(apart, differing)
+    bits = 0
+    while apart > 0:
+        apart >>= 1
+        bits += 1
+    return bits
+
+
+@njit(cache=True, nogil=True)
+def _coarsened(keys: np.ndarray, weights: np.ndarray, bits: int) -> int:
+    """The table with every key so many bits shorter; returns how many keys it holds."""
     old_keys, old_weights = keys.copy(), weights.copy()
     keys[:] = EMPTY
     weights[:] = 0.0
     held = 0
     for k in range(len(old_keys)):
         if old_keys[k] != EMPTY:
-            key = old_keys[k] >> np.int64(1)
+            key = old_keys[k] >> np.int64(bits)
             at = _slot(keys, key)
             if keys[at] == EMPTY:
                 keys[at] = key
@@ -63,5 +79,6 @@ def count_values(
             state[1] += 1
         weights[at] += row_weights[i]
         while state[1] > most:
-            state[1] = _coarsened(keys, weights)
-            state[0] += 1
+            lost = _bits_apart(keys) if state[0] == 0 else 1  # the first bits, some thirty, tell nothing apart
+            state[1] = _coarsened(keys, weights, lost)
+            state[0] += lost

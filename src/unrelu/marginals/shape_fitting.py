@@ -286,12 +286,12 @@ class Profile:
     def __init__(self, columns: Sequence[Column]) -> None:
         self._columns = columns
         self._places = [_place(column) for column in columns]
-        self._logs = np.array(
-            [
-                float(c.w @ np.log((c.x - origin) / unit))
-                for c, (origin, unit) in zip(columns, self._places, strict=True)
-            ]
-        )
+        self._seen = [
+            (np.log(np.clip((c.x - origin) / unit, *_REACH)), c.w)
+            for c, (origin, unit) in zip(columns, self._places, strict=True)
+        ]
+        self._weight = np.array([w.sum() for _, w in self._seen])
+        self._logs = np.array([float(w @ logs) for logs, w in self._seen])
 
     def shapes(self, exponents: FloatArray) -> list[Power]:
         return [
@@ -312,17 +312,17 @@ class Profile:
         bias = np.where(cut, edge + sign * scale * g, mean)
         squares = rows_above * (variance + (mean - bias) ** 2)
         level = -rows_above * np.log(scale) - 0.5 * squares / scale**2
-        level += np.where(cut, (total - rows_above) * log_ndtr(-g), 0.0) + (exponents - 1.0) * self._logs * (
-            rows_above / np.array([c.w.sum() for c in self._columns])
-        )
+        level += np.where(cut, (total - rows_above) * log_ndtr(-g), 0.0)
+        level += (exponents - 1.0) * self._logs * (rows_above / self._weight)
         origin, unit = np.array(self._places).T
         return NormalFits(self._columns, self.shapes(exponents), level, origin + unit * (1.0 + bias), unit * scale)
 
     def _moments(self, k: int, exponent: float) -> tuple[Any, ...]:
         """(share above, mean and variance of (t^e - 1)/e, that of the limit, direction, rows above, rows)."""
         column, (origin, unit) = self._columns[k], self._places[k]
-        w, limit = column.w, column.ceiling if column.is_mirrored else column.floor
-        y, weight = boxcox(np.clip((column.x - origin) / unit, *_REACH), exponent), w.sum()
+        (logs, w), limit = self._seen[k], column.ceiling if column.is_mirrored else column.floor
+        y = np.expm1(exponent * logs) / exponent if exponent else logs  # boxcox, whose logarithms are at hand
+        weight = self._weight[k]
         mean = float(w @ y / weight)
         variance = float(w @ (y - mean) ** 2 / weight)
         edge = mean

@@ -1,0 +1,32 @@
+"""Columns that are not normal: what shapes of columns are worth, what they cost, and tables drawn from them.
+
+correlations.py  correlations without knowing the shapes, beside an oracle that is told them and beside rivals
+price.py         shape="auto" on tables that are normal
+contaminated.py  the robust method on lognormal tables with outliers
+costs.py         time of a fit with shapes over that of a plain one
+synthetic.py     synthetic tables beside those of Copulas, on two files of real data
+tables.py        the margins, and how their tables are drawn
+
+Copulas (it needs a pandas below 3) and latentcor (its fast method needs a SciPy of before 1.10) run in environments of
+their own: UNRELU_COPULAS and UNRELU_LATENTCOR name a Python that has them. Without, they are left out.
+
+    python -m benchmarks.shapes [STUDY ...] [--seeds N]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from benchmarks.studies import run_each
+from benchmarks.table import Claim
+
+STUDIES = ("correlations", "price", "contaminated", "costs", "synthetic")
+
+
+def run(chosen: Sequence[str] = (), most: int = 10**9) -> list[Claim]:
+    def study(name: str) -> list[Claim]:
+        found: list[Claim] = import_module(f"benchmarks.shapes.{name}").run(most)
+        return found
+
+    return run_each("shapes", {name: lambda _, name=name: study(name) for name in STUDIES}, chosen, most)  # type: ignore[misc]
