@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import unrelu
@@ -32,7 +33,7 @@ def few(folder, rows):
 
 
 def test_the_verdict_is_the_learners(run, few, rows):
-    result = run("check", few, "--simulations", "39", "--json")
+    result = run("check", few, "--simulations", "39", "--json", "-o", "columns.csv")
     assert result.exit_code == 0, result.stderr
     facts = json.loads(result.stdout)
     found = unrelu.RectifiedGaussianLearner().fit(rows[:600]).check(rows[:600], n_simulations=39)
@@ -40,6 +41,9 @@ def test_the_verdict_is_the_learners(run, few, rows):
     assert [column["p_value"] for column in facts["columns"]] == pytest.approx(found.column_p_value.tolist())
     assert facts["verdict"] == found.verdict.replace("x0", "As")
     assert (facts["refitted"], facts["n_looked_at"], facts["model"]) == (True, 600, None)
+    written = pd.read_csv("columns.csv")
+    assert written["column"].tolist() == NAMES
+    np.testing.assert_allclose(written["p_value"], found.column_p_value)
     pair = facts["worst_pairs"][0]
     assert np.sum(pair["observed"]) == 1200
 

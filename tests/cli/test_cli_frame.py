@@ -39,7 +39,14 @@ def test_options_stand_in_one_order(name):
 def test_every_command_writes_to_output_and_takes_a_seed(name):
     options = {option for param in COMMANDS[name].params for option in param.opts}
     assert {"--output", "-o", "--seed", "--json"} <= options
-    writes_pictures = name in ("fit", "score", "factor", "recover", "peel")  # others always draw, or have nothing to
+    writes_pictures = name in (
+        "check",
+        "fit",
+        "score",
+        "factor",
+        "recover",
+        "peel",
+    )  # others always draw, or have nothing to
     assert ("--picture" in options) == writes_pictures
 
 

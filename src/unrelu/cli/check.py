@@ -46,6 +46,10 @@ def check(
     ceiling: options.CeilingOption = None,
     floor_tolerance: options.ToleranceOption = 0.0,
     reading: options.TableOptions = options.EVERYTHING,
+    output: Annotated[
+        Path | None,
+        options.output_option("Also write one line per column: csv, tsv (also gzipped), parquet, feather or arrow."),
+    ] = None,
     picture: Annotated[Path | None, options.picture_option("columns and pairs that fit worst")] = None,
     seed: Annotated[int, options.seed_option("Seed of the rows looked at and of the simulated tables.")] = 0,
     as_json: options.JsonOption = False,  # noqa: ARG001 - read where the command ends
@@ -55,12 +59,14 @@ def check(
     A p-value is the share of simulated tables of the model, each learned like this one, that are as far from their
     model. At most 5,000 rows are looked at.
     """
-    job = Job(Output("picture", picture, "Picture", "picture"), tables=[table], files=[model])
+    outputs = Output("output", output, "Columns", "columns"), Output("picture", picture, "Picture", "picture")
+    job = Job(*outputs, tables=[table], files=[model])
     fitting = {"--components": components, "--method": method, "--floor": floor, "--ceiling": ceiling}
     for option in [name for name, given in fitting.items() if model is not None and given is not None]:
         raise InvalidParameterError(f"{option} belongs to a fit, and {model} is taken as given: leave one of them out.")
     from unrelu.report.check_picture import check_picture
-    from unrelu.report.check_summary import check_facts, check_shown
+    from unrelu.report.check_summary import check_columns, check_facts, check_shown
+    from unrelu.samples.tables import write_columns
 
     wanted = {"n_simulations": simulations, "level": level}
     with job.watch() as watch, warnings.catch_warnings():
@@ -77,7 +83,10 @@ def check(
             found = _of_table(job, (table, reading, floor), learner, wanted, watch)
         else:
             found = _of_model(job, model, (table, reading), {**wanted, "floor_tolerance": floor_tolerance}, seed, watch)
-    job.write(picture=lambda: check_picture(found))
+    job.write(
+        output=lambda path: write_columns(path, [check_columns(found)]),
+        picture=lambda: check_picture(found),
+    )
     from unrelu.cli.wording import one_line
 
     answer = job.answer({"model": model, **check_facts(found)}, check_shown(found, job.seconds, one_line))

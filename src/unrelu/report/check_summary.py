@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unrelu.checks.result import FitCheck
+from unrelu.contracts import FloatArray
 from unrelu.report.tables import new_table
 from unrelu.validation import counted, listed
 
@@ -23,24 +24,32 @@ _LEGEND = (
 
 def check_facts(check: FitCheck) -> dict[str, Any]:
     """All of it, for JSON; of the pairs those that fit worst."""
-    columns = {
+    numbers, why = _numbers(check), dict(check.left_out)
+    alone = ("fits", "verdict", "level", "p_value", "columns_p_value", "pairs_p_value")
+    counts = ("n_rows", "n_looked_at", "n_outlier_rows", "n_simulations", "refitted")
+    return {
+        **{name: getattr(check, name) for name in (*alone, *counts)},
+        "columns": [
+            {"name": name, "shape": check.shapes[j], "left_out": why.get(j), **{k: v[j] for k, v in numbers.items()}}
+            for j, name in enumerate(check.names)
+        ],
+        "worst_pairs": [_pair(check, i, j) for i, j in check.worst_pairs(_MOST_PAIRS)],
+    }
+
+
+def check_columns(check: FitCheck) -> dict[str, Any]:
+    """One line per column, for a table."""
+    return {"column": list(check.names), "shape": list(check.shapes), **_numbers(check)}
+
+
+def _numbers(check: FitCheck) -> dict[str, FloatArray]:
+    return {
         "statistic": check.column_statistic,
         "p_value": check.column_p_value,
         "adjusted_p_value": check.column_adjusted,
         "largest_difference": check.column_distance,
         "share_at_limit": check.share_at_limit,
         "expected_share_at_limit": check.expected_share_at_limit,
-    }
-    why = dict(check.left_out)
-    alone = ("fits", "verdict", "level", "p_value", "columns_p_value", "pairs_p_value")
-    counts = ("n_rows", "n_looked_at", "n_outlier_rows", "n_simulations", "refitted")
-    return {
-        **{name: getattr(check, name) for name in (*alone, *counts)},
-        "columns": [
-            {"name": name, "shape": check.shapes[j], "left_out": why.get(j), **{k: v[j] for k, v in columns.items()}}
-            for j, name in enumerate(check.names)
-        ],
-        "worst_pairs": [_pair(check, i, j) for i, j in check.worst_pairs(_MOST_PAIRS)],
     }
 
 
