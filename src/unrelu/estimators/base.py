@@ -214,9 +214,6 @@ class FloorEstimator(BaseEstimator):
 
     def _assumptions(self) -> Assumptions:
         """Floors, one for each of the columns seen, and their tolerance; a ceiling is a mirrored column's floor."""
-        tolerance = self.floor_tolerance
-        if not (isinstance(tolerance, Real) and 0.0 <= tolerance < np.inf):
-            raise InvalidParameterError(f"floor_tolerance must be a number of 0 or more, got {tolerance!r}.")
         limits = self._limits()
         if not self._has_ceilings:
             refuse_none(limits.floor, self._names())
@@ -226,9 +223,12 @@ class FloorEstimator(BaseEstimator):
         return replace(self._plain_assumptions(floor, ceiling, limits.mirrored), shapes=self._shapes)
 
     def _plain_assumptions(self, floor: FloatArray, ceiling: FloatArray, mirrored: BoolArray) -> Assumptions:
+        tolerance = self.floor_tolerance
+        if not (isinstance(tolerance, Real) and 0.0 <= tolerance < np.inf):
+            raise InvalidParameterError(f"floor_tolerance must be a number of 0 or more, got {tolerance!r}.")
         return Assumptions(
             tuple(np.where(mirrored, -ceiling, floor).tolist()),
-            floor_tolerance=float(self.floor_tolerance),
+            floor_tolerance=float(tolerance),
             mirrored=tuple(mirrored.tolist()) if mirrored.any() else (),
         )
 
