@@ -144,8 +144,9 @@ def per_column(
     if items.ndim == 0:
         return [items.item()] * n_features, np.zeros(n_features, dtype=bool)
     if items.shape != (n_features,):
+        noun = "word" if isinstance(usual, str) else "number"
         raise InvalidParameterError(
-            f"{what} must be a number or one number per column: {n_features} columns, {what} has shape {items.shape}."
+            f"{what} must be a {noun} or one {noun} per column: {n_features} columns, got an array of {items.shape}."
         )
     return items.tolist(), np.ones(n_features, dtype=bool)
 

@@ -164,3 +164,16 @@ def test_small_and_odd_tables_can_be_drawn():
     assert rendered(figure).startswith(b"\x89PNG")
     recovery.feature_names_in_ = np.array(["a very long name of a column", "µg/l", "b"], dtype=object)
     assert rendered(factor_picture(FactorResult.of(recovery, ArraySamples(table))))
+
+
+def test_tables_with_shapes_are_drawn_as_latent_heights():
+    """A log shape gives the picture of the table of logarithms."""
+    rng = np.random.default_rng(0)
+    hidden = rng.standard_normal((40, 1)) @ rng.uniform(0.5, 1.5, (1, 4))
+    logs = np.maximum(hidden, -0.4)
+    plain = FactorResult.of(unrelu.ReLUMatrixRecovery(1, floor=-0.4).fit(logs), ArraySamples(logs))
+    shaped = unrelu.ReLUMatrixRecovery(1, floor=np.exp(-0.4), shape="log").fit(np.exp(logs))
+    result = FactorResult.of(shaped, ArraySamples(np.exp(logs)))
+    for name in ("table", "hidden", "components"):
+        np.testing.assert_allclose(getattr(result, name), getattr(plain, name), atol=1e-7)
+    np.testing.assert_array_equal(result.floored, plain.floored)

@@ -238,8 +238,9 @@ def _skewed(table: _Table, explained: BoolArray) -> list[Doubt]:
     sure = (np.abs(test.z) > -ndtri(0.5 * _ALARM / len(test.z))) & ~explained
     matters = (np.abs(test.skewness) > _SKEWED) | (np.abs(test.shift) > _SHIFTED)
     sign, found = table.sign, []
+    others = "'free'" if table.assumptions.shapes else "'log' or 'power'"
     for kinds, beyond, remedy in (
-        (("normal",), "beyond what a normal law allows", "Give these columns shape='auto', or 'log' or 'power'."),
+        (("normal",), "beyond what a normal law allows", f"Give these columns shape='auto', or {others}."),
         (("log", "power"), "even after their shape", "Give these columns shape='free', or 'auto'."),
     ):
         for right, words in ((True, "to the right"), (False, "to the left")):
