@@ -14,7 +14,7 @@ MODULES = sorted(
     path for path in SOURCE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py", "_version.py")
 )
 
-MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 26_000, 17
+MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 28_500, 17
 
 # Modules whose tests are not in tests/<room>/test_<module>.py or test_<room>_<module>.py.
 TESTED_IN = {
@@ -30,6 +30,8 @@ TESTED_IN = {
     "engines/local.py": "engines/test_threads.py",
     "errors.py": "test_package.py",
     "estimators/base.py": "contracts/test_estimators.py",
+    "estimators/learned_model.py": "estimators/test_learner.py",
+    "estimators/reading.py": "estimators/test_hard_tables.py",
     "estimators/merging.py": "properties/test_splits.py",
     "estimators/peeling.py": "estimators/test_peel.py",
     "evidence.py": "properties/test_splits.py",

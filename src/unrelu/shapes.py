@@ -251,7 +251,11 @@ def shape_requests(given: Any, n_features: int, names: Sequence[str] | None = No
 
 
 def is_shape(item: object) -> bool:
-    """Whether it is an object of this module, or can do what these can."""
+    """Whether it is an object of this module, or can do what these can.
+
+    >>> is_shape(Log()), is_shape("log")
+    (True, False)
+    """
     needed = ("to_latent", "from_latent", "log_slope", "kind")
     made = not isinstance(item, type) and isinstance(getattr(item, "seen", None), Seen)
     return made and all(hasattr(item, name) for name in needed)
@@ -261,6 +265,8 @@ def refuse_outside(shape: Shape, limits: Sequence[float], smallest: float, label
     """Raise InvalidDataError where a limit, or the smallest value between them, is outside what a shape is defined for.
 
     A power reaches its origin only with an exponent above 0, and there only a limit can be.
+
+    >>> refuse_outside(Log(), [0.5], 0.7, "column 0")
     """
     edge = 0.0 if shape.kind == "log" else getattr(shape, "origin", -np.inf)
     what = "has no logarithm" if shape.kind == "log" else f"is not above the shape's origin {edge:g}"
@@ -279,7 +285,11 @@ def refuse_outside(shape: Shape, limits: Sequence[float], smallest: float, label
 
 
 def same_shapes(first: Shapes | None, second: Shapes | None) -> bool:
-    """Whether they are the same wherever they were seen."""
+    """Whether they are the same wherever they were seen.
+
+    >>> same_shapes((Log(Seen(1.0, 2.0)),), (Log(),))
+    True
+    """
     if first is None or second is None:
         return first is second
     return [replace(shape, seen=Seen()) for shape in first] == [replace(shape, seen=Seen()) for shape in second]  # type: ignore[type-var]
@@ -336,6 +346,10 @@ def cut_from_latent(shapes: Shapes, y: FloatArray, floor: FloatArray, ceiling: F
 
     ``as_seen``: within the range that was seen, and on its step; what was above the floor is not rounded to it, and
     where nothing was seen at a limit nothing is there.
+
+    >>> cut_from_latent((Log(),), np.array([[0.0], [2.0]]), np.array([1.0]), np.array([np.inf]), False).round(2)
+    array([[1.  ],
+           [7.39]])
     """
     low, high = latent_limits(shapes, floor, ceiling)
     for j, shape in enumerate(shapes):

@@ -139,8 +139,9 @@ class LearnedModel(FloorEstimator):
         A model is fitted to X (to 5,000 of its rows, if there are more) and compared with it; p-values come from tables
         that this model gives, each fitted anew. A model that was not fitted to X: :func:`unrelu.check_model`.
 
-        >>> X = RectifiedGaussian([0.5, 0.0], [[1.0, 0.6], [0.6, 1.0]]).sample(500, random_state=1)
-        >>> RectifiedGaussianLearner().fit(X).check(X).fits
+        >>> import unrelu
+        >>> X = unrelu.RectifiedGaussian([0.5, 0.0], [[1.0, 0.6], [0.6, 1.0]]).sample(500, random_state=1)
+        >>> unrelu.RectifiedGaussianLearner().fit(X).check(X).fits
         True
         """
         from unrelu.estimators.checking import check_learner  # fits need not wait for it

@@ -183,9 +183,7 @@ def _estimator(name: str, parameters: dict[str, Any], attributes: dict[str, Any]
     sizes = {"d": attributes["n_features_in_"]} if "n_features_in_" in attributes else {}
     check_arrays(KINDS[name], attributes, sizes)
     if (shapes := attributes.get("_shapes")) is not None:
-        from unrelu.shapes import is_shape
-
-        if not (isinstance(shapes, tuple) and len(shapes) == sizes["d"] and all(map(is_shape, shapes))):
+        if not (isinstance(shapes, tuple) and len(shapes) == sizes["d"] and all(map(_is_shape, shapes))):
             raise ValueError(f"its shapes are not those of its {sizes['d']} columns")
     estimator = _class(name)(**parameters)
     vars(estimator).update(attributes)
@@ -196,6 +194,11 @@ def _estimator(name: str, parameters: dict[str, Any], attributes: dict[str, Any]
     if hasattr(estimator, "check_loaded"):
         estimator.check_loaded()
     return estimator
+
+
+def _is_shape(value: Any) -> bool:
+    kind = KINDS.get(type(value).__name__)
+    return kind is not None and kind.module == "unrelu.shapes" and hasattr(value, "to_latent")
 
 
 def check_arrays(kind: Kind, values: Mapping[str, Any], sizes: dict[str, int]) -> None:
