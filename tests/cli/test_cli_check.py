@@ -108,3 +108,15 @@ def model_of(folder):
     path = folder / "ab.npz"
     unrelu.RectifiedGaussian([1.0, 1.0], np.eye(2), feature_names=["a", "b"]).save(path)
     return path
+
+
+def test_a_shape_of_the_fit_is_checked(run, folder):
+    rng = np.random.default_rng(3)
+    table = np.maximum(np.expm1(0.8 * rng.standard_normal((300, 2)) + 0.3), 0.0)
+    np.savetxt(folder / "skewed.csv", table, delimiter=",", header="a,b", comments="")
+    plain, shaped = (
+        json.loads(run("check", "skewed.csv", "--simulations", "19", *options, "--json").stdout)
+        for options in ((), ("--shape", "power"))
+    )
+    assert not plain["fits"]
+    assert shaped["fits"]

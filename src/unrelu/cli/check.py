@@ -44,6 +44,7 @@ def check(
     ] = False,
     floor: Annotated[list[str] | None, options.floor_option("The floor: a number (0 by default)")] = None,
     ceiling: options.CeilingOption = None,
+    shape: options.ShapeOption = None,
     floor_tolerance: options.ToleranceOption = 0.0,
     reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[
@@ -61,7 +62,7 @@ def check(
     """
     outputs = Output("output", output, "Columns", "columns"), Output("picture", picture, "Picture", "picture")
     job = Job(*outputs, tables=[table], files=[model])
-    fitting = {"--components": components, "--method": method, "--floor": floor, "--ceiling": ceiling}
+    fitting = {"--components": components, "--method": method, "--floor": floor, "--ceiling": ceiling, "--shape": shape}
     for option in [name for name, given in fitting.items() if model is not None and given is not None]:
         raise InvalidParameterError(f"{option} belongs to a fit, and {model} is taken as given: leave one of them out.")
     from unrelu.report.check_picture import check_picture
@@ -76,6 +77,7 @@ def check(
                 "method": method or "one_pass",
                 "floor": options.limits("--floor", floor or ["0.0"]),
                 "ceiling": options.limits("--ceiling", ceiling or ()),
+                "shape": options.shapes(shape),
                 "n_components": components,
                 "floor_tolerance": floor_tolerance,
                 "random_state": seed,

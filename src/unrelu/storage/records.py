@@ -182,9 +182,9 @@ def _record(name: str, values: dict[str, Any]) -> Any:
 def _estimator(name: str, parameters: dict[str, Any], attributes: dict[str, Any]) -> Any:
     sizes = {"d": attributes["n_features_in_"]} if "n_features_in_" in attributes else {}
     check_arrays(KINDS[name], attributes, sizes)
-    if (shapes := attributes.get("_shapes")) is not None:
-        if not (isinstance(shapes, tuple) and len(shapes) == sizes["d"] and all(map(_is_shape, shapes))):
-            raise ValueError(f"its shapes are not those of its {sizes['d']} columns")
+    shapes = attributes.get("_shapes") or ()
+    if shapes and not (isinstance(shapes, tuple) and len(shapes) == sizes["d"] and all(map(_is_shape, shapes))):
+        raise ValueError(f"its shapes are not those of its {sizes['d']} columns")
     estimator = _class(name)(**parameters)
     vars(estimator).update(attributes)
     if names := attributes.get("feature_names_in_"):
