@@ -146,7 +146,7 @@ def per_column(
     if items.shape != (n_features,):
         noun = "word" if isinstance(usual, str) else "number"
         raise InvalidParameterError(
-            f"{what} must be a {noun} or one {noun} per column: {n_features} columns, got an array of {items.shape}."
+            f"{what} must be a {noun} or one {noun} per column: {n_features} columns, {what} has shape {items.shape}."
         )
     return items.tolist(), np.ones(n_features, dtype=bool)
 

@@ -16,7 +16,7 @@ from unrelu.errors import InvalidParameterError, OutputError
 
 COMMANDS = typer.main.get_command(app).commands
 ORDER = [
-    *(["floor"], ["ceiling"], ["floor_tolerance"], ["columns"], ["drop"], ["id"], ["header"], ["decimal"]),
+    *(["floor"], ["ceiling"], ["shape"], ["floor_tolerance"], ["columns"], ["drop"], ["id"], ["header"], ["decimal"]),
     *(["limits"], ["nondetect"], ["sheet"], ["output"]),
     *(["hidden", "latent", "outliers", "truth", "state"], ["picture"], ["seed"], ["as_json"]),
 ]
