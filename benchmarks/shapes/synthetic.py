@@ -2,8 +2,8 @@
 
 Columns: the mean distance of distribution functions (Kolmogorov and Smirnov's). Zeros: the mean difference of their
 shares; what Copulas draws below 0 counts as a zero. Pairs: the mean difference of Spearman's correlations, and of the
-latent ones that shape="free" learns from either table. Both tools fit and are compared with all rows; no cell of either
-file is missing.
+latent ones that shape="free" learns from either table. Both tools fit the same rows and are compared with them: all of
+Casco's, and as many of the proteins, drawn at random, as Copulas fits and draws in minutes. No cell is missing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from benchmarks.studies import show, told
 from benchmarks.table import Claim
 from unrelu.contracts import FloatArray
 
-FILES = {"Casco": ("casco_pah.csv", 20), "Proteins": ("proteomics_pxd000501_ibaq.csv", 3)}  # tables drawn of each
+FILES = {"Casco": ("casco_pah.csv", 5), "Proteins": ("proteomics_pxd000501_ibaq.csv", 1)}  # tables drawn of each
+MOST_ROWS = 600
 COPULAS = """
 import pandas as pd
 from copulas.multivariate import GaussianMultivariate
@@ -37,7 +38,8 @@ def numbers(name: str) -> FloatArray | None:
     if data is None:
         return None
     table = data.iloc[:, 3:] if name.startswith("casco") else data.select_dtypes("number")
-    return table.to_numpy(float)
+    rows = np.random.default_rng(0).permutation(len(table))[:MOST_ROWS]
+    return table.to_numpy(float)[np.sort(rows)]
 
 
 def latent(table: FloatArray) -> FloatArray:
@@ -65,23 +67,31 @@ def differences(table: FloatArray, drawn: FloatArray) -> dict[str, float]:
     }
 
 
+def best(found: dict[str, dict[str, float]], quantity: str) -> float:
+    """Copulas' smaller difference: fitted to the values or to their logarithms."""
+    return min(of[quantity] for tool, of in found.items() if tool != "unrelu")
+
+
 def compared(name: str, file: str, drawn: int, python: str | None) -> list[Claim]:
     table = numbers(file)
     if table is None:
         return []
     found = {"unrelu": differences(table, ours(table, drawn))}
     if python is not None:
-        theirs = answer(python, f"DRAWN = {drawn}\n{COPULAS}", [table])[0]
-        found["Copulas"] = differences(table, theirs)
+        raw, logs = answer(python, f"DRAWN = {drawn}\n{COPULAS}", [table, np.log1p(table)])
+        found |= {"Copulas": differences(table, raw), "Copulas, log(1 + x)": differences(table, np.expm1(logs))}
     quantities = list(found["unrelu"])
     rows = [[tool, *(f"{of[quantity]:.4f}" for quantity in quantities)] for tool, of in found.items()]
     shape = f"{len(table):,} x {table.shape[1]}"
     show(f"{name} ({shape}): differences of synthetic tables from the real one", ["", *quantities], rows)
     if python is None:
         return []
-    pair = [(q, found["unrelu"][q], found["Copulas"][q]) for q in quantities]
+    pair = [(q, found["unrelu"][q], best(found, q)) for q in quantities]
     return told(
-        *(Claim(f"{name}, {q}: ours / Copulas'", a / b, 1.0, note=f"{a:.4f} against {b:.4f}") for q, a, b in pair)
+        *(
+            Claim(f"{name}, {q}: ours / Copulas' better one", a / b, 1.0, note=f"{a:.4f} against {b:.4f}")
+            for q, a, b in pair
+        )
     )
 
 

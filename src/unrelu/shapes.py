@@ -22,7 +22,6 @@ from unrelu.validation import column_label, suggestion
 _SMALLEST = 1e-300  # what a logarithm is taken of, at least
 _FARTHEST = 1e12  # units from the origin that a power reaches, at most
 _IMPOSSIBLE = -1e4  # log slope where a power is not defined: no density
-_FEW = 1000  # values, for which the kernels need not be loaded
 _SLOPES = 33  # knots between which the slope of a free shape changes: more would follow the noise
 
 
@@ -195,14 +194,7 @@ class Free:
         return len(self.values)
 
     def to_latent(self, x: ArrayLike) -> FloatArray:
-        x = np.asarray(x, dtype=np.float64)
-        if x.size < _FEW:
-            return np.asarray(np.interp(x, self.values, self.scores))
-        from unrelu.kernels.interpolation import interpolate
-
-        y, slopes = np.empty(x.size), np.diff(self.scores) / np.diff(self.values)
-        interpolate(np.ascontiguousarray(x).ravel(), self.values, self.scores, slopes, y)
-        return y.reshape(x.shape)
+        return np.asarray(np.interp(np.asarray(x, dtype=np.float64), self.values, self.scores))
 
     def from_latent(self, y: ArrayLike) -> FloatArray:
         return np.asarray(np.interp(np.asarray(y, dtype=np.float64), self.scores, self.values))

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray, Samples
 from unrelu.engines.local import map_in_threads
+from unrelu.kernels.interpolation import interpolate
 from unrelu.limits import Limits
 from unrelu.samples.groups import OfSamples
-from unrelu.shapes import Shape, Shapes, latent_limits, refuse_outside
+from unrelu.shapes import Free, Shape, Shapes, latent_limits, refuse_outside
 from unrelu.statistics.screening import ScreeningQuestion
 from unrelu.statistics.tiles import seen_above
 from unrelu.validation import column_label
@@ -76,9 +77,16 @@ class Shaped:
 
 def _latent(x: FloatArray, shape: Shape, low: float, high: float, seen_above: float, seen_below: float) -> FloatArray:
     """A column's values; what is not seen between its limits holds one."""
-    y = np.clip(shape.to_latent(x), low, high)
+    y = np.clip(_between_knots(shape, x) if isinstance(shape, Free) else shape.to_latent(x), low, high)
     np.copyto(y, low, where=x <= seen_above)
     np.copyto(y, high, where=x >= seen_below)
+    return y
+
+
+def _between_knots(shape: Free, x: FloatArray) -> FloatArray:
+    """``shape.to_latent(x)``, bit by bit, by a kernel."""
+    y = np.empty(len(x))
+    interpolate(x, shape.values, shape.scores, np.diff(shape.scores) / np.diff(shape.values), y)
     return y
 
 
