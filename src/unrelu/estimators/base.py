@@ -6,6 +6,7 @@ stored is a record of :mod:`unrelu.storage.kinds`, so that every fitted estimato
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from numbers import Integral, Real
@@ -23,7 +24,7 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.reading import readable, text_cell
-from unrelu.estimators.shaping import learned_shapes
+from unrelu.estimators.shaping import learned_shapes, takes_all_rows
 from unrelu.limits import Limits, lifts, limits_of, refuse_none
 from unrelu.parameters import generator
 from unrelu.samples import ArraySamples
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from unrelu.storage import FilePath
 
 _LARGEST_WEIGHT = 1e100
+_KEPT = 0.5  # weight from which a row counts as genuine
 
 Table: TypeAlias = ArrayLike | Samples
 """An array, a data frame, or rows that are read block by block, such as those of files."""
@@ -296,6 +298,31 @@ class FloorEstimator(BaseEstimator):
         from unrelu.samples.shaped import Shaped, ShapedSamples
 
         return ShapedSamples(samples, plain, Shaped(self._shapes, limits), learning=reset or part)
+
+    def _by_shapes_of_kept(self, samples: Samples, learn: Callable[[Samples], Any]) -> Any:
+        """What ``learn`` gives; where it leaves out rows, once more with the shapes that the others have.
+
+        Shapes are learned before outliers are known, and outliers bend them: far ones make every column free.
+        """
+        if self._shapes is None or not takes_all_rows(self.shape):
+            return learn(samples)
+        with warnings.catch_warnings(record=True) as noted:
+            warnings.simplefilter("always")
+            learned = learn(samples)
+        weights: FloatArray | None = getattr(learned, "row_weights", None)
+        if weights is None or (weights >= _KEPT).all():
+            for each in noted:
+                warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+            return learned
+        from unrelu.samples.shaped import KeptRows, Shaped, ShapedSamples
+
+        limits, turned = self._limits(), samples.turned  # type: ignore[attr-defined]
+        plain = self._plain_assumptions(limits.floor, limits.ceiling, limits.mirrored)
+        kept = KeptRows(turned, weights >= _KEPT)
+        self._shapes = learned_shapes(self.shape, kept, plain, limits, self._watch, by_parts=False)
+        if self._shapes is None:
+            return learn(turned)
+        return learn(ShapedSamples(turned, plain, Shaped(self._shapes, limits)))
 
     def _in_user_units(self, law: RectifiedGaussian) -> RectifiedGaussian:
         """A law that was learned of latent values, some of them upside down, as the user knows it."""

@@ -154,10 +154,17 @@ class RectifiedGaussianLearner(LearnedModel):
             self._learned = self._learn(record, assumptions)
             self._record = record
             return self
-        learned = method.learn(evidence, assumptions, self._seed(), self._watch)
-        question = method.question(assumptions)
-        self._record = None if question is None else evidence.collect(question)
-        self._learned = learned
+        question, seed = method.question(assumptions), self._seed()
+        if question is None:
+            self._learned = self._by_shapes_of_kept(
+                samples,
+                lambda rows: method.learn(
+                    SampleEvidence(rows, LocalEngine(self._watch)), self._assumptions(), seed, self._watch
+                ),
+            )
+            return self
+        self._learned = method.learn(evidence, assumptions, seed, self._watch)
+        self._record = evidence.collect(question)
         return self
 
     def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002

@@ -127,8 +127,14 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         check_false_alarm_rate("false_alarm_rate", self.false_alarm_rate)
         share, seed = self._contamination(), self._seed()
         samples = self._rows(X, sample_weight, reset=True)
-        evidence = SampleEvidence(samples, LocalEngine(self._watch))
-        learned = method_named(self.method).learn(evidence, self._assumptions(), seed, self._watch)
+        method = method_named(self.method)
+        learned = self._by_shapes_of_kept(
+            samples,
+            lambda rows: method.learn(
+                SampleEvidence(rows, LocalEngine(self._watch)), self._assumptions(), seed, self._watch
+            ),
+        )
+        samples = self._rows(X, sample_weight, reset=False) if self._shapes is not None else samples
         self._watch(Step("Simulating rows of the model"))
         scores = OutlierScores.of(learned, float(self.floor_tolerance), seed)
         self._distribution, self._report = self._in_user_units(learned.distribution), self._told(learned.report)

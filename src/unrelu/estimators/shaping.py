@@ -55,11 +55,19 @@ def warn_of_unknown(shapes: Shapes, below: BoolArray, names: Sequence[str] | Non
         )
 
 
-def refuse_to_learn_by_parts(shape: Any) -> None:
-    """Raise InvalidParameterError where a shape takes all rows at once; no column need be known yet."""
+def takes_all_rows(shape: Any) -> list[str]:
+    """The shapes among those asked for that are learned from all rows at once; no column need be known yet.
+
+    >>> takes_all_rows({"As": "log", "*": "auto"})
+    ['auto']
+    """
     given = shape.values() if isinstance(shape, Mapping) else np.atleast_1d(np.asarray(shape, dtype=object))
-    for request in given:
-        if isinstance(request, str) and request in ("power", "free", "auto"):
-            raise InvalidParameterError(
-                f"shape={request!r} needs all rows at once: use fit, or give the shapes of a fitted learner, shapes_."
-            )
+    return [request for request in given if isinstance(request, str) and request in ("power", "free", "auto")]
+
+
+def refuse_to_learn_by_parts(shape: Any) -> None:
+    """Raise InvalidParameterError where a shape takes all rows at once."""
+    for request in takes_all_rows(shape):
+        raise InvalidParameterError(
+            f"shape={request!r} needs all rows at once: use fit, or give the shapes of a fitted learner, shapes_."
+        )

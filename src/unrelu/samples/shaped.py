@@ -124,6 +124,26 @@ class ShapedSamples(OfSamples):
             yield replace(block, values=x)
 
 
+class KeptRows(OfSamples):
+    """The rows of ``samples``, those that are not ``kept`` with a weight of 0.
+
+    >>> from unrelu.samples import ArraySamples
+    >>> rows = KeptRows(ArraySamples([[1.0], [9.0]]), np.array([True, False]))
+    >>> [block.weights.tolist() for block in rows.blocks()]
+    [[1.0, 0.0]]
+    """
+
+    def __init__(self, samples: Samples, kept: BoolArray) -> None:
+        super().__init__(samples)
+        self._kept = kept
+
+    def blocks(self) -> Iterator[Block]:
+        for block in self._samples.blocks():
+            kept = self._kept[block.first_row : block.first_row + len(block.values)]
+            weights = np.ones(len(kept)) if block.weights is None else block.weights
+            yield replace(block, weights=np.where(kept, weights, 0.0))
+
+
 def _without_absent(block: Block) -> Block:
     """Rows of weight 0 are as good as absent: their values are shown as missing."""
     assert block.weights is not None
