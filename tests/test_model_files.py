@@ -167,7 +167,7 @@ def test_marginals_keep_their_shapes(model):
 
 
 def test_the_summary_is_that_of_many_rows(model):
-    X = model.sample(200_000, 0, as_seen=False)
+    X = model.sample(200_000, 0)
     for j, row in enumerate(model.column_summary()):
         assert (row["column"], row["shape"]) == ("abcd"[j], SHAPES[j].kind)
         limited = (X[:, j] <= model.floor[j]) | (X[:, j] >= model.ceiling[j])

@@ -238,7 +238,7 @@ def test_json_has_shapes_and_summaries_where_there_are_shapes(run, skewed):
     [
         (["--shape", "logg"], "--shape of column 0 ('As'): unknown shape 'logg'. Did you mean 'log'?"),
         (["--shape", "Az=log"], "--shape: no column 'Az'. Did you mean 'As'?"),
-        (["--shape", "rain=log"], "--shape log of column 1 ('rain'): its floor 0 has no logarithm."),
+        (["--shape", "rain=log"], "--shape log of column 1 ('rain'): its limit 0 has no logarithm."),
         (["--shape", "auto", "--floor-tolerance", "0.1"], "--floor-tolerance goes with --shape normal alone"),
     ],
 )

@@ -349,7 +349,7 @@ def test_matrix_recovery_of_latent_values():
 
 def test_a_layer_is_not_made_of_latent_values():
     model = learner("log").fit(X)
-    with pytest.raises(InvalidParameterError, match=r"give model.latent, and rows as model.to_latent\(X\)"):
+    with pytest.raises(InvalidParameterError, match=r"model.latent, and rows as model.to_latent\(X\)"):
         unrelu.ReLULatentRecovery.from_model(model)
     layer = unrelu.ReLULatentRecovery.from_model(model.distribution_.latent)
     assert layer.transform(model.distribution_.to_latent(X[:3])).shape == (3, 3)
@@ -393,3 +393,17 @@ def test_normal_shapes_among_others_keep_what_was_seen():
     assert isinstance(found.shapes_[0], Free)
     assert isinstance(found.shapes_[1], Normal)
     assert (found.shapes_[1].seen.low, found.shapes_[1].seen.high) == (0.5, X[:, 1].max())
+
+
+@pytest.mark.parametrize("estimator", [RectifiedGaussianLearner, FloorOutlierDetector])
+def test_outliers_do_not_bend_the_shapes_of_a_robust_fit(estimator):
+    rng = np.random.default_rng(8)
+    y = rng.multivariate_normal(np.full(3, 0.3), 0.15 * np.eye(3) + 0.1, size=1500)
+    x = np.maximum(np.expm1(y), 0.0)
+    x[:150] = rng.uniform(5.0, 9.0, size=(150, 3))
+    clean = RectifiedGaussianLearner(shape="power").fit(x[150:]).shapes_
+    bent = RectifiedGaussianLearner(shape="power").fit(x).shapes_
+    robust = estimator(method="robust", shape="power").fit(x).distribution_.shapes
+    for genuine, all_rows, kept in zip(clean, bent, robust, strict=True):
+        assert abs(all_rows.exponent - genuine.exponent) > 5.0 * genuine.exponent_stderr
+        assert abs(kept.exponent - genuine.exponent) < genuine.exponent_stderr  # but for the few rows told wrongly

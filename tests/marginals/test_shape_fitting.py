@@ -258,7 +258,7 @@ def test_counts_and_few_values():
         (np.arange(40) / 10 + 0.05, 0.01),
         (rng.random(40), 0.0),
         (rng.random(40) * 1e-9, 0.0),
-        (np.arange(40.0) * 1e-9, 0.0),
+        (np.arange(40.0) * 1e-9, 1e-9),
         (rng.random(40) * 1e13, 0.0),
         (np.arange(9000.0), 1.0),
     ],

@@ -24,7 +24,6 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.reading import readable, text_cell
-from unrelu.estimators.shaping import learned_shapes, takes_all_rows
 from unrelu.limits import Limits, lifts, limits_of, refuse_none
 from unrelu.parameters import generator
 from unrelu.samples import ArraySamples
@@ -169,7 +168,7 @@ class FloorEstimator(BaseEstimator):
         plain = self._plain_assumptions(limits.floor, limits.ceiling, limits.mirrored)
         self._screen(samples, plain)
         if reset:
-            self._shapes = learned_shapes(self.shape, samples, plain, limits, self._watch, by_parts=False)
+            self._shapes = self._learned_shapes(samples, plain, limits)
         if self._shapes is None:
             return values
         from unrelu.samples.shaped import Shaped
@@ -292,19 +291,33 @@ class FloorEstimator(BaseEstimator):
             samples = TurnedSamples(samples, mirrored, lifted)
         plain = self._plain_assumptions(limits.floor, limits.ceiling, mirrored)
         if reset:
-            self._shapes = learned_shapes(self.shape, samples, plain, limits, self._watch, part)
+            self._shapes = self._learned_shapes(samples, plain, limits, part)
         if self._shapes is None:
             return samples
         from unrelu.samples.shaped import Shaped, ShapedSamples
 
         return ShapedSamples(samples, plain, Shaped(self._shapes, limits), learning=reset or part)
 
+    def _learned_shapes(
+        self, samples: Samples, plain: Assumptions, limits: Limits, part: bool = False
+    ) -> Shapes | None:
+        """The columns' shapes, from one look at the rows; None where all are normal."""
+        if isinstance(self.shape, str) and self.shape == "normal":
+            return None
+        from unrelu.estimators.shaping import learned_shapes
+
+        return learned_shapes(self.shape, samples, plain, limits, self._watch, part)
+
     def _by_shapes_of_kept(self, samples: Samples, learn: Callable[[Samples], Any]) -> Any:
         """What ``learn`` gives; where it leaves out rows, once more with the shapes that the others have.
 
         Shapes are learned before outliers are known, and outliers bend them: far ones make every column free.
         """
-        if self._shapes is None or not takes_all_rows(self.shape):
+        if self._shapes is None:
+            return learn(samples)
+        from unrelu.estimators.shaping import takes_all_rows
+
+        if not takes_all_rows(self.shape):
             return learn(samples)
         with warnings.catch_warnings(record=True) as noted:
             warnings.simplefilter("always")
@@ -319,7 +332,7 @@ class FloorEstimator(BaseEstimator):
         limits, turned = self._limits(), samples.turned  # type: ignore[attr-defined]
         plain = self._plain_assumptions(limits.floor, limits.ceiling, limits.mirrored)
         kept = KeptRows(turned, weights >= _KEPT)
-        self._shapes = learned_shapes(self.shape, kept, plain, limits, self._watch, by_parts=False)
+        self._shapes = self._learned_shapes(kept, plain, limits)
         if self._shapes is None:
             return learn(turned)
         return learn(ShapedSamples(turned, plain, Shaped(self._shapes, limits)))
