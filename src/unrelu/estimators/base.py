@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _LARGEST_WEIGHT = 1e100
 _KEPT = 0.5  # weight from which a row counts as genuine
+_MOVED, _MOST_SHAPINGS = 0.005, 3  # share of the rows told otherwise that calls for other shapes, and how often
 
 Table: TypeAlias = ArrayLike | Samples
 """An array, a data frame, or rows that are read block by block, such as those of files."""
@@ -319,23 +320,28 @@ class FloorEstimator(BaseEstimator):
 
         if not takes_all_rows(self.shape):
             return learn(samples)
-        with warnings.catch_warnings(record=True) as noted:
-            warnings.simplefilter("always")
-            learned = learn(samples)
-        weights: FloatArray | None = getattr(learned, "row_weights", None)
-        if weights is None or (weights >= _KEPT).all():
-            for each in noted:
-                warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-            return learned
         from unrelu.samples.shaped import KeptRows, Shaped, ShapedSamples
 
         limits, turned = self._limits(), samples.turned  # type: ignore[attr-defined]
         plain = self._plain_assumptions(limits.floor, limits.ceiling, limits.mirrored)
-        kept = KeptRows(turned, weights >= _KEPT)
-        self._shapes = self._learned_shapes(kept, plain, limits)
-        if self._shapes is None:
-            return learn(turned)
-        return learn(ShapedSamples(turned, plain, Shaped(self._shapes, limits)))
+        before: BoolArray | None = None
+        for _ in range(_MOST_SHAPINGS):
+            with warnings.catch_warnings(record=True) as noted:  # of the last round alone
+                warnings.simplefilter("always")
+                learned = learn(samples)
+            weights: FloatArray | None = getattr(learned, "row_weights", None)
+            kept = None if weights is None else weights >= _KEPT
+            if kept is None or kept.all() or (before is not None and np.mean(kept != before) < _MOVED):
+                break
+            before = kept
+            self._shapes = self._learned_shapes(KeptRows(turned, kept), plain, limits)
+            assert self._shapes is not None, "what takes all rows is not all normal"
+            samples = ShapedSamples(turned, plain, Shaped(self._shapes, limits))
+        else:
+            return learn(samples)
+        for each in noted:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        return learned
 
     def _in_user_units(self, law: RectifiedGaussian) -> RectifiedGaussian:
         """A law that was learned of latent values, some of them upside down, as the user knows it."""
