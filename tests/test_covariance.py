@@ -98,7 +98,7 @@ def test_one_column():
     np.testing.assert_array_equal(covariance, [[9.0]])
 
 
-@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("rank", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_rank_below_the_true_one_is_still_nearly_optimal(rank):
     rng = np.random.default_rng(3)
     w = rng.standard_normal((7, 3))

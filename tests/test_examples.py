@@ -70,6 +70,7 @@ def peeled():
     return peel_network.compare(widths=(8, 40))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_trained_networks_weights_are_found_from_its_outputs(peeled):
     errors = peeled.errors()
@@ -78,6 +79,7 @@ def test_a_trained_networks_weights_are_found_from_its_outputs(peeled):
     assert errors["correlations"] < 0.3
 
 
+@pytest.mark.slow
 def test_the_picture_of_weights_is_drawn(peeled, tmp_path):
     peel_network.draw(peeled, str(tmp_path / "peeled.png"))
     assert (tmp_path / "peeled.png").read_bytes().startswith(b"\x89PNG")

@@ -111,9 +111,9 @@ def test_an_output_in_a_folder_without_permission_is_refused(run, refused, folde
     ("name", "words"),
     [
         ("rows.csv", "rows.csv: File too large"),
-        ("rows.csv.gz", "rows.csv.gz: File too large"),
+        pytest.param("rows.csv.gz", "rows.csv.gz: File too large", marks=pytest.mark.slow),
         ("rows.parquet", "rows.parquet: File too large"),
-        ("rows.feather", "rows.feather: File too large"),
+        pytest.param("rows.feather", "rows.feather: File too large", marks=pytest.mark.slow),
         ("rows.npy", "is the disk full?"),  # numpy says no more than that it wrote too little
     ],
 )

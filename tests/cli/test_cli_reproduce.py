@@ -35,7 +35,13 @@ def no_picture(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
 
 
-@pytest.mark.parametrize("name", catalogue.EXPERIMENTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name.startswith("wu2019") else pytest.param(name, marks=pytest.mark.slow)
+        for name in catalogue.EXPERIMENTS
+    ],
+)
 def test_reproduce_end_to_end(run, folder, tiny, name):
     result = run("reproduce", name, "--quick", "--output", "new/place", "--json")
     assert result.exit_code == 0, result.stderr

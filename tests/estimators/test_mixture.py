@@ -129,7 +129,7 @@ def test_overlapping_groups_are_closer_to_the_truth_than_those_of_ordinary_gauss
     assert np.mean(agreement, axis=0)[0] > np.mean(agreement, axis=0)[1] + 0.1
 
 
-@pytest.mark.parametrize("groups", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("groups", [1, *(pytest.param(groups, marks=pytest.mark.slow) for groups in (2, 3))])
 def test_bic_prefers_the_true_number_of_groups(groups):
     models, shares = THREE[0][:groups], np.array(THREE[1][:groups])
     x, _ = draw(models, shares / shares.sum(), 400, 3)

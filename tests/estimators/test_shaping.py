@@ -395,7 +395,9 @@ def test_normal_shapes_among_others_keep_what_was_seen():
     assert (found.shapes_[1].seen.low, found.shapes_[1].seen.high) == (0.5, X[:, 1].max())
 
 
-@pytest.mark.parametrize("estimator", [RectifiedGaussianLearner, FloorOutlierDetector])
+@pytest.mark.parametrize(
+    "estimator", [RectifiedGaussianLearner, pytest.param(FloorOutlierDetector, marks=pytest.mark.slow)]
+)
 def test_outliers_do_not_bend_the_shapes_of_a_robust_fit(estimator):
     rng = np.random.default_rng(8)
     y = rng.multivariate_normal(np.full(3, 0.3), 0.15 * np.eye(3) + 0.1, size=1500)

@@ -69,7 +69,10 @@ def test_quantiles_and_their_limit(floor, ceiling, word):
     assert panel.get_title(loc="left").startswith("As\n")
 
 
-@pytest.mark.parametrize(("d", "worst"), [(1, 1), (12, 5), (21, 3), (60, 5), (61, 0)])
+@pytest.mark.parametrize(
+    ("d", "worst"),
+    [(1, 1), (12, 5), *(pytest.param(*size, marks=pytest.mark.slow) for size in ((21, 3), (60, 5))), (61, 0)],
+)
 def test_nothing_overlaps(d, worst):
     names = [f"long name of column {j}" if j % 2 else f"x{j}" for j in range(d)]
     model = RectifiedGaussian(np.zeros(d), random_model(d, random_state=0).covariance, feature_names=names)

@@ -22,7 +22,13 @@ def result() -> LayerResult:
     return LayerResult(rows, names, true, naive, true, np.full(4, 0.1))
 
 
-@pytest.mark.parametrize(("kind", "start"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".PDF", b"%PDF")])
+@pytest.mark.parametrize(
+    ("kind", "start"),
+    [
+        (".png", b"\x89PNG"),
+        *(pytest.param(*kind, marks=pytest.mark.slow) for kind in ((".svg", b"<?xml"), (".PDF", b"%PDF"))),
+    ],
+)
 def test_kinds_of_pictures(tmp_path, kind, start, result):
     one, two = (rendered(layer_picture(result), kind) for _ in range(2))
     assert one.startswith(start)
