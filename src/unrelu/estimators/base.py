@@ -297,7 +297,7 @@ class FloorEstimator(BaseEstimator):
             return samples
         from unrelu.samples.shaped import Shaped, ShapedSamples
 
-        return ShapedSamples(samples, plain, Shaped(self._shapes, limits), learning=reset or part)
+        return ShapedSamples(samples, plain, Shaped(self._shapes, limits), learning=part, looked_at=reset and not part)
 
     def _learned_shapes(
         self, samples: Samples, plain: Assumptions, limits: Limits, part: bool = False
@@ -336,7 +336,7 @@ class FloorEstimator(BaseEstimator):
             before = kept
             self._shapes = self._learned_shapes(KeptRows(turned, kept), plain, limits)
             assert self._shapes is not None, "what takes all rows is not all normal"
-            samples = ShapedSamples(turned, plain, Shaped(self._shapes, limits))
+            samples = ShapedSamples(turned, plain, Shaped(self._shapes, limits), looked_at=True)
         else:
             return learn(samples)
         for each in noted:

@@ -193,8 +193,8 @@ def free_shape(column: Column) -> Free:
     elif not exact:
         x, u = np.append(column.low[column.above][0], x), np.append(0.5 * half, u)
     if column.is_mirrored:
-        share = float(column.weights[column.low > x[-1]].sum()) / total
-        x, u = np.append(x, column.ceiling), np.append(u, 1.0 - max(share, 0.5 * half))
+        edge = 1.0 - max(float(column.weights[column.low > x[-1]].sum()) / total, 0.5 * half)
+        x, u = np.append(x[u < edge], column.ceiling), np.append(u[u < edge], edge)  # the last run may reach up to it
     y = ndtri(u)
     rising = np.append(True, (np.diff(np.maximum.accumulate(y)) > 0.0) & (np.diff(x) > 0.0))
     x, y = x[rising], y[rising]

@@ -95,14 +95,22 @@ class ShapedSamples(OfSamples):
 
     ``assumptions`` are in the user's units: cells beyond a limit, infinite or huge, are refused there. Without
     ``shaped`` the rows are the user's own, upright. Values that a shape is not defined for are refused where they would
-    be learned from (``learning``); where they are judged they are as far away as can be.
+    be learned from (``learning``); where they are judged they are as far away as can be. ``looked_at``: the same rows
+    have been read before, and nothing of this need be done again.
     """
 
     def __init__(
-        self, samples: Samples, assumptions: Assumptions, shaped: Shaped | None = None, learning: bool = False
+        self,
+        samples: Samples,
+        assumptions: Assumptions,
+        shaped: Shaped | None = None,
+        *,
+        learning: bool = False,
+        looked_at: bool = False,
     ) -> None:
         super().__init__(samples)
         self.turned, self._assumptions, self._shaped, self._learning = samples, assumptions, shaped, learning
+        self._looked_at = looked_at
         self._sign = np.where(assumptions.mirrored or [False] * samples.n_features, -1.0, 1.0)
 
     def log_slopes(self) -> FloatArray:
@@ -115,7 +123,8 @@ class ShapedSamples(OfSamples):
         question, upright = ScreeningQuestion(self._assumptions.lowest), (self._sign > 0.0).all()
         for block in self._samples.blocks():
             present = block if block.weights is None or block.weights.all() else _without_absent(block)
-            question(present).check(self._assumptions, self.feature_names)
+            if not self._looked_at:
+                question(present).check(self._assumptions, self.feature_names)
             x = present.values if upright else present.values * self._sign.astype(present.values.dtype)
             if self._shaped is not None:
                 if self._learning:

@@ -16,7 +16,7 @@ from unrelu.contracts import Block, FloatArray
 from unrelu.engines.local import map_in_threads
 from unrelu.kernels.value_counts import EMPTY, count_values
 
-MOST_KEYS = 4096
+MOST_KEYS = 2048
 _TABLE = 4 * MOST_KEYS
 _COLUMNS, _ROWS = 8, 2**16  # of a table that are copied at a time: a cache line of doubles, a core's cache
 _BEHIND_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
