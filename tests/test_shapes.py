@@ -16,6 +16,7 @@ from unrelu.shapes import (
     Normal,
     Power,
     Seen,
+    cut_from_latent,
     is_shape,
     latent_limits,
     refuse_outside,
@@ -240,3 +241,10 @@ def test_latent_limits_and_rows():
     assert_array_equal(high, [np.inf, 3.0, np.inf])
     rows = to_latent(shapes, np.array([[0.5, 9.0, 3.0], [np.e, np.nan, 0.5]]), floor, ceiling)
     assert_allclose(rows, [[0.0, 3.0, 5.0], [1.0, np.nan, 1.0]])
+
+
+def test_a_step_that_the_floor_is_no_multiple_of_is_kept():
+    shape = Normal(Seen(1.0, 9.0, 1.0))
+    y = np.array([[0.5], [0.8], [1.2], [4.4]])
+    x = cut_from_latent((shape,), y, np.array([0.5]), np.array([np.inf]), as_seen=True)
+    np.testing.assert_array_equal(x[:, 0], [1.0, 1.0, 1.0, 4.0])  # the floor itself was never seen

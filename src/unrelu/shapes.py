@@ -347,8 +347,8 @@ def cut_from_latent(shapes: Shapes, y: FloatArray, floor: FloatArray, ceiling: F
     for j, shape in enumerate(shapes):
         floored, full = y[:, j] <= low[j], y[:, j] >= high[j]
         seen = shape.seen if as_seen else Seen()
-        inside = (floor[j] + seen.step, ceiling[j] - seen.step)
-        y[:, j] = np.clip(seen.fitted(shape.from_latent(y[:, j])), *inside)
+        limits = float(floor[j]), float(ceiling[j])
+        y[:, j] = np.clip(seen.fitted(shape.from_latent(y[:, j]), *limits), *limits)
         if seen.low <= floor[j] or np.isclose(seen.low, floor[j], rtol=1e-6, atol=0.0):
             y[floored, j] = floor[j]
         if seen.high >= ceiling[j] or np.isclose(seen.high, ceiling[j], rtol=1e-6, atol=0.0):

@@ -234,7 +234,7 @@ def tested_pairs(model: RectifiedGaussian) -> Columns:
 
 
 def _kinds(model: RectifiedGaussian) -> list[str]:
-    shapes = getattr(model, "shapes", None)
+    shapes = model.shapes
     return ["normal"] * model.n_features if shapes is None else [shape.kind for shape in shapes]
 
 
@@ -317,7 +317,7 @@ def _quantiles(values: FloatArray, model: RectifiedGaussian, table: Standardized
 
     The i-th smallest of n values is the model's quantile at a probability that has the law Beta(i, n - i + 1).
     """
-    latent, shapes, tail = model.latent, getattr(model, "shapes", None), 0.5 * (1.0 - _BAND)
+    latent, shapes, tail = model.latent, model.shapes, 0.5 * (1.0 - _BAND)
     found = np.full((4, _POINTS, values.shape[1]), np.nan)
     for j, seen in enumerate(table.seen.T):
         ordered = np.sort(values[~np.isnan(values[:, j]), j])

@@ -39,7 +39,7 @@ def check_learner(
     simulations = Simulations(**wanted)
     rows = sampled_rows(samples, assumptions, simulations.seed, watch)
     limits = {name: list(levels) for name, levels in assumptions.limits.items()}
-    shapes = getattr(learner.distribution_, "shapes", None)
+    shapes = learner.shapes_
     kinds = {} if shapes is None else {"shape": [shape.kind for shape in shapes]}
     fitting = clone(learner).set_params(stderr="model", **limits, **kinds)
     if isinstance(method_named(learner.method), Robust):

@@ -22,8 +22,6 @@ def learned_shapes(
 
     ``by_parts``: the rows are some of those to be learned from, so that they tell nothing about shapes.
     """
-    if isinstance(shape, str) and shape == "normal":
-        return None
     names = samples.feature_names
     requests = shape_requests(shape, samples.n_features, names)
     if all(request == "normal" for request in requests):

@@ -34,7 +34,7 @@ _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 _CURVATURE_STEP = 0.05
 _REACH = (1e-100, 1e45)  # of t: cubes of these have squares
 _CLEARLY = 10.8  # twice the log-likelihood that a power must gain over a normal: its chance is one in a thousand
-_FARTHEST = 1.3  # sqrt(n) times the largest distance of distributions: a fitted law has it once in ten thousand tables
+_FARTHEST = 1.3  # sqrt(n) times the largest distance of distributions, beyond which neither law fits
 _KNOTS = 512
 
 
