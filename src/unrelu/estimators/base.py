@@ -166,7 +166,7 @@ class FloorEstimator(BaseEstimator):
         limits = self._limits()
         for column, (limit, floor) in lifts(self._stated_limits, limits, self._names()).items():
             values[values[:, column] <= limit, column] = floor
-        plain = self._plain_assumptions(limits.floor, limits.ceiling, limits.mirrored)
+        plain = self._plain_assumptions(limits)
         self._screen(samples, plain)
         if reset:
             self._shapes = self._learned_shapes(samples, plain, limits)
@@ -220,17 +220,20 @@ class FloorEstimator(BaseEstimator):
         limits = self._limits()
         if not self._has_ceilings:
             refuse_none(limits.floor, self._names())
-        floor, ceiling = limits.floor, limits.ceiling
-        if self._shapes is not None:
-            floor, ceiling = latent_limits(self._shapes, floor, ceiling)
-        return replace(self._plain_assumptions(floor, ceiling, limits.mirrored), shapes=self._shapes or ())
+        if self._shapes is None:
+            return self._plain_assumptions(limits)
+        floor, ceiling = latent_limits(self._shapes, limits.floor, limits.ceiling)
+        latent = replace(limits, floor=floor, ceiling=ceiling)
+        return replace(self._plain_assumptions(latent), shapes=self._shapes)
 
-    def _plain_assumptions(self, floor: FloatArray, ceiling: FloatArray, mirrored: BoolArray) -> Assumptions:
+    def _plain_assumptions(self, limits: Limits) -> Assumptions:
+        """What is assumed of rows in the units of these limits."""
+        mirrored = limits.mirrored
         tolerance = self.floor_tolerance
         if not (isinstance(tolerance, Real) and 0.0 <= tolerance < np.inf):
             raise InvalidParameterError(f"floor_tolerance must be a number of 0 or more, got {tolerance!r}.")
         return Assumptions(
-            tuple(np.where(mirrored, -ceiling, floor).tolist()),
+            tuple(np.where(mirrored, -limits.ceiling, limits.floor).tolist()),
             floor_tolerance=float(tolerance),
             mirrored=tuple(mirrored.tolist()) if mirrored.any() else (),
         )
@@ -290,7 +293,7 @@ class FloorEstimator(BaseEstimator):
             from unrelu.samples.turned import TurnedSamples
 
             samples = TurnedSamples(samples, mirrored, lifted)
-        plain = self._plain_assumptions(limits.floor, limits.ceiling, mirrored)
+        plain = self._plain_assumptions(limits)
         if reset:
             self._shapes = self._learned_shapes(samples, plain, limits, part)
         if self._shapes is None:
@@ -323,7 +326,7 @@ class FloorEstimator(BaseEstimator):
         from unrelu.samples.shaped import KeptRows, Shaped, ShapedSamples
 
         limits, turned = self._limits(), samples.turned  # type: ignore[attr-defined]
-        plain = self._plain_assumptions(limits.floor, limits.ceiling, limits.mirrored)
+        plain = self._plain_assumptions(limits)
         before: BoolArray | None = None
         for _ in range(_MOST_SHAPINGS):
             with warnings.catch_warnings(record=True) as noted:  # of the last round alone
@@ -352,16 +355,14 @@ class FloorEstimator(BaseEstimator):
         """A report with the limits in the user's units."""
         if self._shapes is None:
             return report
-        limits = self._limits()
-        return replace(report, **self._plain_assumptions(limits.floor, limits.ceiling, limits.mirrored).limits)
+        return replace(report, **self._plain_assumptions(self._limits()).limits)
 
     def _rows_in_user_units(self, X: Any) -> tuple[Samples, Assumptions]:
         """The rows without their shapes, columns with a ceiling still upside down, and what is assumed of such rows."""
         samples, assumptions = self._rows(X, reset=False), self._assumptions()
         if self._shapes is None:
             return samples, assumptions
-        limits = self._limits()
-        plain = self._plain_assumptions(limits.floor, limits.ceiling, limits.mirrored)
+        plain = self._plain_assumptions(self._limits())
         return samples.turned, replace(assumptions, floor=plain.floor)  # type: ignore[attr-defined]
 
     def _log_densities(self, X: Any, density: Callable[[NDArray[Any]], FloatArray]) -> FloatArray:

@@ -27,6 +27,7 @@ from unrelu.robust.clustering import fit_mixture
 from unrelu.robust.clusters import FittedMixture
 from unrelu.samples import ArraySamples
 from unrelu.samples.blocks import as_floats
+from unrelu.statistics.tiles import without_absent
 from unrelu.validation import check_count
 
 Labels = NDArray[np.int64]
@@ -156,9 +157,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
             return self._rows(X, sample_weight, reset=True)
         values = self._values(X, reset=True)
         weights = at_least_one_on_average(self._weights(sample_weight, values))
-        shown = as_floats(values)
-        if not weights.all():
-            shown = np.where(weights[:, None] > 0.0, shown, np.nan)
+        shown = without_absent(as_floats(values), weights)
         rows = ArraySamples(shown, weights, self._names(), block_rows=len(shown))
         return self._turned(rows, reset=True)
 

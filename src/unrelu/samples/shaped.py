@@ -16,7 +16,7 @@ from unrelu.limits import Limits
 from unrelu.samples.groups import OfSamples
 from unrelu.shapes import Free, Shape, Shapes, latent_limits, refuse_outside
 from unrelu.statistics.screening import ScreeningQuestion
-from unrelu.statistics.tiles import seen_above
+from unrelu.statistics.tiles import seen_above, without_absent
 from unrelu.validation import column_label
 
 _COLUMNS, _ROWS = 8, 2**14  # of a table that are turned at a time: a cache line of doubles, a core's cache
@@ -122,7 +122,7 @@ class ShapedSamples(OfSamples):
     def blocks(self) -> Iterator[Block]:
         question, upright = ScreeningQuestion(self._assumptions.lowest), (self._sign > 0.0).all()
         for block in self._samples.blocks():
-            present = block if block.weights is None or block.weights.all() else _without_absent(block)
+            present = replace(block, values=without_absent(block.values, block.weights))
             if not self._looked_at:
                 question(present).check(self._assumptions, self.feature_names)
             x = present.values if upright else present.values * self._sign.astype(present.values.dtype)
@@ -151,9 +151,3 @@ class KeptRows(OfSamples):
             kept = self._kept[block.first_row : block.first_row + len(block.values)]
             weights = np.ones(len(kept)) if block.weights is None else block.weights
             yield replace(block, weights=np.where(kept, weights, 0.0))
-
-
-def _without_absent(block: Block) -> Block:
-    """Rows of weight 0 are as good as absent: their values are shown as missing."""
-    assert block.weights is not None
-    return replace(block, values=np.where(block.weights[:, None] > 0.0, block.values, np.nan))

@@ -29,10 +29,18 @@ def tiles(block: Block) -> Iterator[Block]:
     for start in range(0, n, height):
         rows = slice(start, start + height)
         weights = None if block.weights is None else block.weights[rows]
-        values = _plain(block.values[rows])
-        if weights is not None and not weights.all():
-            values = np.where(weights[:, None] > 0.0, values, np.nan)
+        values = without_absent(_plain(block.values[rows]), weights)
         yield Block(values, block.first_row + start, weights)
+
+
+def without_absent(values: NDArray[np.floating[Any]], weights: FloatArray | None) -> NDArray[np.floating[Any]]:
+    """Rows of weight 0 are as good as absent: their values are shown as missing.
+
+    >>> without_absent(np.array([[1.0], [2.0]]), np.array([0.0, 1.0]))
+    array([[nan],
+           [ 2.]])
+    """
+    return values if weights is None or weights.all() else np.where(weights[:, None] > 0.0, values, np.nan)
 
 
 def as_stored(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArray:
