@@ -69,6 +69,8 @@ TESTED_IN = {
     "papers/likelihood/gauge.py": "papers/test_likelihood.py",
     "papers/likelihood/nuclear.py": "papers/test_likelihood.py",
     "papers/likelihood/program.py": "papers/test_likelihood.py",
+    "posterior/hidden.py": "kernels/test_hidden_cells.py",
+    "posterior/prepared.py": "posterior/test_row_scores.py",
     "recovery/latent/contracts.py": "estimators/test_latent.py",
     "recovery/latent/methods.py": "estimators/test_latent.py",
     "recovery/latent/recover.py": "estimators/test_latent.py",
