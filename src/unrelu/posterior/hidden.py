@@ -39,7 +39,7 @@ class HiddenCells(PreparedNormal):
     >>> model.log_density(rows, beyond).round(4)  # log phi(1) Phi(-.6/.8), and log 1/2
     array([-2.9034, -0.6931])
     >>> model.marginals(rows, beyond).mean.round(4)
-    array([[-0.4602,  1.    ],
+    array([[-0.463 ,  1.    ],
            [-0.7979, -0.4787]])
     """
 
