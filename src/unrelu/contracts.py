@@ -32,12 +32,17 @@ class RowLabels:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A run of consecutive rows. ``values`` is n x d (float32 or float64), NaN where missing."""
+    """A run of consecutive rows. ``values`` is n x d (float32 or float64), NaN where missing.
+
+    ``beyond`` is n x d: -1 where a cell only says "at most the number in it", 1 for "at least", 0 elsewhere; None where
+    no cell has a limit of its own.
+    """
 
     values: NDArray[np.floating[Any]]
     first_row: int = 0
     weights: FloatArray | None = None
     groups: RowLabels | None = None
+    beyond: NDArray[np.int8] | None = None
 
 
 @runtime_checkable

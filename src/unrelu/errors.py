@@ -133,7 +133,7 @@ class RankDeficientWarning(UnreluWarning):
 
 
 class UnknownBelowFloorWarning(UnreluWarning):
-    """A free shape is not known below its floor: values asked for there are given as the floor."""
+    """A free shape is not known below its floor: it is continued there by its slope above."""
 
 
 class DoubtfulUnitsWarning(UnreluWarning):

@@ -365,7 +365,7 @@ class FloorEstimator(BaseEstimator):
         plain = self._plain_assumptions(self._limits())
         return samples.turned, replace(assumptions, floor=plain.floor)  # type: ignore[attr-defined]
 
-    def _log_densities(self, X: Any, density: Callable[[NDArray[Any]], FloatArray]) -> FloatArray:
+    def _log_densities(self, X: Any, density: Callable[..., FloatArray]) -> FloatArray:
         """Of every row, in the user's units, from the density of latent rows."""
         from unrelu.posterior.scored_rows import scored_rows
 

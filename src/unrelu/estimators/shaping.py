@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from unrelu.contracts import Assumptions, BoolArray, Samples, Watch
+from unrelu.contracts import Assumptions, Samples, Watch
 from unrelu.engines.local import LocalEngine
-from unrelu.errors import InvalidParameterError, UnknownBelowFloorWarning
+from unrelu.errors import InvalidParameterError
 from unrelu.limits import Limits
 from unrelu.shapes import Log, Normal, Shape, Shapes, shape_requests
-from unrelu.validation import label_columns, warn
 
 
 def learned_shapes(
@@ -40,17 +39,6 @@ def learned_shapes(
     engine = LocalEngine(watch, "Looking at the columns' shapes")
     margins = engine.collect(ShapedSamples(samples, plain), MarginsQuestion())
     return fit_shapes(requests, margins, limits, names)
-
-
-def warn_of_unknown(shapes: Shapes, below: BoolArray, names: Sequence[str] | None) -> None:
-    """Say what is assumed where cells (n x d) of free shapes are asked for below their floors."""
-    unknown = np.array([shape.kind == "free" for shape in shapes]) & below.any(axis=0)
-    if unknown.any():
-        warn(
-            "A free shape is not known below its floor: what is hidden there is given as the floor itself, in"
-            f" {label_columns(unknown, names)}. Use shape='power' or 'log' to go below it.",
-            UnknownBelowFloorWarning,
-        )
 
 
 def takes_all_rows(shape: Any) -> list[str]:
