@@ -359,7 +359,7 @@ class FloorEstimator(BaseEstimator):
 
     def _rows_in_user_units(self, X: Any) -> tuple[Samples, Assumptions]:
         """The rows without their shapes, columns with a ceiling still upside down, and what is assumed of such rows."""
-        samples, assumptions = self._rows(X, reset=False), self._assumptions()
+        samples, assumptions = self._rows(X, reset=False, smallest=1), self._assumptions()
         if self._shapes is None:
             return samples, assumptions
         plain = self._plain_assumptions(self._limits())

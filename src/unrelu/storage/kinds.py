@@ -64,6 +64,7 @@ KINDS = {
     "LearningReport": _kind("contracts"),
     "Doubt": _kind("contracts"),
     "RectifiedGaussianLearner": _kind("estimators.learner", "learner's file"),
+    "FloorImputer": _kind("estimators.imputer", "imputer's file"),
     # methods with parameters of their own
     "OnePass": _kind("methods"),
     "Robust": _kind("methods"),
