@@ -4,9 +4,9 @@ For y ~ N(m, V) with y_k <= limit_k, and a velocity s ~ N(0, V), the deviation c
 
     c cos t + s sin t                        which leaves the law as it is, and for t = pi/2 forgets c,
 
-until a wall: with A cos(t - angle) = c_k cos t + s_k sin t, the first time at which it rises to gap_k = limit_k - m_k is
-t = angle - acos(gap_k / A). There s is reflected, s -= 2 (s_k / V_kk) V_k, which keeps its density and s_k changes sign.
-Nothing is inverted: a singular V is as good as any, and directions without variance stay so.
+until a wall: A cos(t - angle) = c_k cos t + s_k sin t rises to gap_k = limit_k - m_k first at t = angle - acos(gap_k/A).
+There s is reflected, s -= 2 (s_k / V_kk) V_k, which turns s_k around and keeps the density of s. Nothing is inverted: a
+singular V is as good as any, and directions without variance stay so.
 """
 
 from __future__ import annotations

@@ -57,14 +57,21 @@ def uniform(stream: Stream) -> float:
     return (np.float64(word >> _12) + 0.5) * _UNIT
 
 
-@njit(cache=True, nogil=True)
-def normal(stream: Stream) -> float:
-    """The next standard normal: x of a point in the unit disc, stretched (Marsaglia's polar method)."""
+@njit(cache=True, nogil=True, inline="always")
+def _pair(stream: Stream) -> tuple[float, float]:
+    """Two standard normals: a point in the unit disc, stretched (Marsaglia's polar method)."""
     while True:
         x, y = 2.0 * uniform(stream) - 1.0, 2.0 * uniform(stream) - 1.0
         square = x * x + y * y
         if 0.0 < square < 1.0:
-            return float(x * math.sqrt(-2.0 * math.log(square) / square))
+            stretch = math.sqrt(-2.0 * math.log(square) / square)
+            return x * stretch, y * stretch
+
+
+@njit(cache=True, nogil=True)
+def normal(stream: Stream) -> float:
+    """The next standard normal."""
+    return float(_pair(stream)[0])
 
 
 @njit(cache=True, nogil=True)
@@ -76,9 +83,11 @@ def normal_below(limit: float, stream: Stream) -> float:
     """
     if limit > _TAIL:
         while True:
-            x = normal(stream)
+            x, y = _pair(stream)
             if x <= limit:
                 return float(x)
+            if y <= limit:
+                return float(y)
     while True:
         x = math.sqrt(limit * limit - 2.0 * math.log(uniform(stream)))
         if uniform(stream) * x <= -limit:
