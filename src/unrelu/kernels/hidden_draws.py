@@ -28,7 +28,7 @@ from unrelu.kernels.tilting import propose, tilt
 _NO_VARIANCE = 1e-10  # of a cell's own: what is left of it given other cells is rounding
 _SLACK = 1e-9  # standard deviations that a cell without pivot may lie above its limit, before it is put there
 _MOST_PROPOSALS = 400  # for one draw; then the row walks
-_BURN_IN, _THINNING = 50, 5  # trajectories
+_BURN_IN, _THINNING = 50, 5  # trajectories: to begin with, and for one draw
 
 Index = NDArray[np.int64]
 Workspace = tuple[FloatArray, FloatArray, Index]
@@ -130,13 +130,24 @@ def _mix(cells: int, n: int, root: Any, z: Any, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _walk(cells: int, tight: int, v: Any, gap: Any, root: Any, rooms: Any, stream: Stream) -> None:
-    """One trajectory of the deviations rooms[0] of the first cells."""
+def _walk(cells: int, tight: int, v: Any, gap: Any, root: Any, time: float, rooms: Any, stream: Stream) -> bool:
+    """One trajectory of the deviations rooms[0] of the first cells; False where it had too many bounces."""
     velocity, normals = rooms[1], rooms[3]
     for k in range(tight):
         normals[k] = normal(stream)
     _mix(cells, tight, root, normals, velocity)
-    bounce(cells, v, gap, rooms[0], velocity, rooms[2])
+    return bool(bounce(cells, v, gap, time, rooms[0], velocity, rooms[2]))
+
+
+@njit(cache=True, nogil=True)
+def _begin(cells: int, tight: int, v: Any, gap: Any, root: Any, rooms: Any, z: Any, stream: Stream) -> float:
+    """Walk from z until that is forgotten. Returns the time of a trajectory: shorter, where walls are close."""
+    _mix(cells, tight, root, z, rooms[0])
+    time = 0.5 * math.pi
+    for _ in range(_BURN_IN):
+        if not _walk(cells, tight, v, gap, root, time, rooms, stream):
+            time *= 0.5
+    return time
 
 
 @njit(cache=True, nogil=True)
@@ -164,7 +175,7 @@ def draw_hidden(
     tight, rank = _factor(v, gap, root, order, rooms[0], rooms[1])
     _scale(tight, order, root, gap, low, base)
     bound = tilt(tight, low, base, squares[2:], rooms, mu)
-    walked = 0
+    walked, time = 0, 0.0
     for draw in range(len(out)):
         kept = False
         if walked == 0:
@@ -178,9 +189,9 @@ def draw_hidden(
         if not kept:
             if walked == 0:  # from the last draw that was kept, if there is one
                 _unmix(tight, order, root, out[draw - 1] if draw > 0 else start, m, z)
-                _mix(floored, tight, root, z, rooms[0])
-            for _ in range(_BURN_IN if draw == 0 else _THINNING):
-                _walk(floored, tight, v, gap, root, rooms, stream)
+                time = _begin(floored, tight, v, gap, root, rooms, z, stream)
+            for _ in range(_THINNING):
+                _walk(floored, tight, v, gap, root, time, rooms, stream)
             _unmix(tight, order, root, rooms[0], nowhere, z)
             walked += 1
         for k in range(tight, rank):

@@ -1,7 +1,7 @@
 """Exact draws of z ~ N(0, I) below limits that come one after the other: L z <= base, L lower triangular, L_jj = 1.
 
-Propose z_j ~ N(mu_j, 1) below u_j(z) = base_j - sum_{i<j} L_ji z_i, for j = 1, 2, ...: the target's density over that of
-the proposal is, up to a constant, exp(psi), where psi is concave in z:
+Propose z_j ~ N(mu_j, 1) below u_j(z) = base_j - sum_{i<j} L_ji z_i, for j = 1, 2, ... The target's density over that
+of the proposal is, up to a constant, exp(psi), where psi is concave in z:
 
     psi(z, mu) = sum_j [mu_j^2/2 - mu_j z_j + log Phi(u_j - mu_j)].
 
@@ -10,8 +10,11 @@ saddle point (Botev 2017). Its 2n equations are n here. With w_j = u_j - mu_j, l
 
     mu = (I - L)' lambda(w)        z = mu - lambda(w)        and so        g = w - base - (S - I) lambda(w) = 0,
 
-where delta_j g_j is the derivative by w_j of F = sum_j [log Phi(w_j) + lambda_j (base_j - w_j)] + lambda'(S - I) lambda/2,
-delta = lambda (lambda + w). F is convex as a function of lambda. Newton's dw = -g - (S - I) x, x = delta dw, comes from
+where delta_j g_j, delta = lambda (lambda + w), is the derivative by w_j of
+
+    F = sum_j [log Phi(w_j) + lambda_j (base_j - w_j)] + lambda'(S - I) lambda / 2,
+
+which is convex as a function of lambda. Newton's dw = -g - (S - I) x, x = delta dw, comes from
 
     (I - D + sqrt(D) S sqrt(D)) q = -sqrt(D) g        x = sqrt(D) q        D = diag(delta), 0 < delta < 1,
 
