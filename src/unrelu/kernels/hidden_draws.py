@@ -25,7 +25,7 @@ from unrelu.kernels.normal import log_probability_and_hazard
 from unrelu.kernels.random_numbers import Stream, normal, uniform
 from unrelu.kernels.tilting import propose, tilt
 
-_NO_VARIANCE = 1e-10  # of a cell's own: what is left of it given other cells is rounding
+_MUCH, _LITTLE = 1e-2, 1e-9  # shares of a cell's variance: its own given other cells; less is taken for rounding
 _SLACK = 1e-9  # standard deviations that a cell without pivot may lie above its limit, before it is put there
 _MOST_PROPOSALS = 400  # for one draw; then the row walks
 _BURN_IN, _THINNING = 50, 5  # trajectories: to begin with, and for one draw
@@ -41,12 +41,16 @@ def draw_workspace(h: int) -> Workspace:
 
 
 @njit(cache=True, nogil=True)
-def _next_pivot(limited: bool, v: Any, gap: Any, left: Any, ahead: Any) -> int:
-    """Of cells with variance of their own, the least likely below its limit, or that with most left; -1: none."""
+def _next_pivot(stage: int, v: Any, gap: Any, left: Any, ahead: Any) -> int:
+    """The least likely cell with a limit that has much variance of its own (stage 0); -1: none.
+
+    Then, as pivots are divided by, that with most of its own left, among cells with a limit (1) and all others (2).
+    """
     best, found = math.inf, -1
+    enough = _MUCH if stage == 0 else _LITTLE
     for i in range(len(gap)):
-        if left[i] > _NO_VARIANCE * v[i, i] and not (limited and gap[i] == math.inf):
-            score = ahead[i] / math.sqrt(left[i]) if limited else -left[i] / v[i, i]
+        if left[i] > enough * v[i, i] and (stage == 2 or gap[i] < math.inf):
+            score = ahead[i] / math.sqrt(left[i]) if stage == 0 else -left[i] / v[i, i]
             if score < best:
                 best, found = score, i
     return found
@@ -58,23 +62,21 @@ def _factor(v: Any, gap: Any, root: Any, order: Index, left: Any, ahead: Any) ->
     h = len(gap)
     for i in range(h):
         left[i], ahead[i] = v[i, i], gap[i]
-    tight, limited = 0, True
+    tight = stage = 0
     for step in range(h):
-        pivot = _next_pivot(limited, v, gap, left, ahead)
-        if pivot < 0 and limited:
-            limited = False
-            pivot = _next_pivot(limited, v, gap, left, ahead)
+        pivot = _next_pivot(stage, v, gap, left, ahead)
+        while pivot < 0 and stage < 2:
+            stage += 1
+            pivot = _next_pivot(stage, v, gap, left, ahead)
         if pivot < 0:
             return tight, step
-        tight += limited
+        tight += stage < 2
         own = math.sqrt(left[pivot])
-        hazard = log_probability_and_hazard(ahead[pivot] / own)[1] if limited else 0.0
+        hazard = log_probability_and_hazard(ahead[pivot] / own)[1] if stage < 2 else 0.0
         order[step] = pivot
         for i in range(h):
-            entry = 0.0
-            if i == pivot:
-                entry = own
-            elif left[i] > _NO_VARIANCE * v[i, i]:
+            entry = own if i == pivot else 0.0
+            if i != pivot and left[i] > -math.inf:
                 entry = v[i, pivot]
                 for k in range(step):
                     entry -= root[i, k] * root[pivot, k]
@@ -82,7 +84,7 @@ def _factor(v: Any, gap: Any, root: Any, order: Index, left: Any, ahead: Any) ->
             root[i, step] = entry
             left[i] -= entry * entry
             ahead[i] += entry * hazard  # as if z were its mean, -hazard
-        left[pivot] = 0.0
+        left[pivot] = -math.inf
     return tight, h
 
 
