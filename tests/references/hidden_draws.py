@@ -1,4 +1,4 @@
-"""Draws of y ~ N(m, V) below limits by plain rejection, marginals by quadrature, and the generator in plain integers."""
+"""Draws of y ~ N(m, V) below limits by rejection, marginals by quadrature, and the generator in plain integers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rejection_draws(m, v, limit, n, rng):
 
 
 def marginal_cdf(x, m, v, limit):
-    """P(y_1 <= x | y <= limit) of one or two cells: y_1's density times P(y_2 <= limit_2 | y_1), trapezoids on a grid."""
+    """P(y_1 <= x | y <= limit) of one or two cells: trapezoids of y_1's density times P(y_2 <= limit_2 | y_1)."""
     sd = np.sqrt(v[0, 0])
     if len(m) == 1:
         return np.exp(log_ndtr((x - m[0]) / sd) - log_ndtr((limit[0] - m[0]) / sd))

@@ -67,7 +67,6 @@ def bounce(n: int, v: FloatArray, gap: FloatArray, time: float, c: FloatArray, s
             for i in range(n):
                 c[i] = end[i]
             return True
-        end[wall] = gap[wall]
         push = 2.0 * s[wall] / v[wall, wall]
         for i in range(n):
             s[i] -= push * v[i, wall]
