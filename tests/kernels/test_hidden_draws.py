@@ -56,6 +56,16 @@ def test_against_rejection(seed, d):
     assert np.abs(after).max() < 4.0 / np.sqrt(len(out))
 
 
+def test_what_is_not_kept_matters():
+    """Ten cells with correlations .9, of whose proposals a third is not kept: their lowest, highest and mean."""
+    v = np.full((10, 10), 0.9) + 0.1 * np.eye(10)
+    out, walked = draws(np.zeros(10), v, np.zeros(10), 10, 20_000)
+    expected = reference.rejection_draws(np.zeros(10), v, np.zeros(10), 20_000, np.random.default_rng(0))
+    assert walked == 0
+    for summary in (np.min, np.max, np.mean):
+        assert ks_2samp(summary(out, axis=1), summary(expected, axis=1)).pvalue > 1e-3
+
+
 @pytest.mark.parametrize("r", [-0.99, -0.5, 0.0, 0.9, 0.99])
 @pytest.mark.parametrize("limit", [[1.0, -0.5], [-3.0, -6.0], [-30.0, -25.0], [-30.0, np.inf]])
 def test_pairs_in_the_tail_against_quadrature(r, limit):
