@@ -73,6 +73,7 @@ TESTED_IN = {
     "posterior/imputation.py": "posterior/test_answers.py",
     "posterior/marginal_values.py": "posterior/test_answers.py",
     "posterior/prediction.py": "posterior/test_answers.py",
+    "kernels/drawn_rows.py": "posterior/test_draws.py",
     "posterior/hidden.py": "kernels/test_hidden_cells.py",
     "posterior/prepared.py": "posterior/test_row_scores.py",
     "recovery/latent/contracts.py": "estimators/test_latent.py",

@@ -136,6 +136,10 @@ class UnknownBelowFloorWarning(UnreluWarning):
     """A free shape is not known below its floor: it is continued there by its slope above."""
 
 
+class DependentDrawsWarning(UnreluWarning):
+    """Draws of rows that hide very many cells come from a walk: those of one row are not quite independent."""
+
+
 class DoubtfulUnitsWarning(UnreluWarning):
     """Some hidden units found do not follow the law that units have: they may be coincidences of several."""
 

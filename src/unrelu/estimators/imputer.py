@@ -117,9 +117,9 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
 
         Draws depend on ``random_state`` (the imputer's own by default) and on a row's place in X, not on other rows.
         """
-        from unrelu.posterior.draws import drawn
+        from unrelu.posterior.draws import drawn, seed_of
 
-        model, seed = self.distribution_, self._seed() if random_state is None else random_state
+        model, seed = self.distribution_, seed_of(self.random_state if random_state is None else random_state)
         parts, first = [], 0
         for cells in self.cells(X):
             parts.append(drawn(model, cells, n_draws, seed, first))

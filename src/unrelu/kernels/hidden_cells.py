@@ -228,13 +228,13 @@ def _carry_on(cut: int, hidden: int, m: FloatArray, v: Any, s: FloatArray, mu: F
 
 
 @njit(cache=True, nogil=True)
-def _settle(
+def settle(
     cut: int, hidden: int, m: FloatArray, v: Any, limit: FloatArray, turn: FloatArray, work: Any, cavity: Any
 ) -> float:
     """From N(m, V) (-V below the diagonal of ``v``) to the posterior of the hidden cells; log probability of the cut.
 
     Leaves mean and covariance in the first two arrays of ``work``, the cavities (in units of y, not turned) in
-    ``cavity``.
+    ``cavity``. What it was given is turned, so that all cells ask "at most", and ``limit`` counts from m.
     """
     mu, s, tau, nu, c, skew = work
     for i in range(cut):
@@ -266,7 +266,7 @@ def _settle(
 
 
 @njit(cache=True, nogil=True)
-def _hide(
+def hide(
     values: Any, beyond: Any, row: int, bias: FloatArray, per_scale: FloatArray, precision: FloatArray, work: Any
 ) -> tuple[int, int, int, float]:
     """Hidden cells of a row given its seen ones: (seen, cut off, hidden, log density of the seen + log det R / 2)."""
@@ -285,7 +285,8 @@ def _hide(
 
 
 @njit(cache=True, nogil=True)
-def _workspaces(d: int) -> Any:
+def workspaces(d: int) -> Any:
+    """(for :func:`hide`, for :func:`settle`): room for a row of d cells."""
     index, vector = np.empty((2, d), dtype=np.int64), np.empty((9, d))
     split = (index[0], vector[0], index[1], vector[1], vector[2], vector[3], np.empty((d, d)), vector[4])
     return split, (vector[5], np.empty((d, d)), vector[6], vector[7], vector[4], vector[8])
@@ -307,13 +308,13 @@ def hidden_rows(
     the normal that, cut off at the cell's limit, is its marginal. Seen cells have their value and 0.
     """
     n, d = values.shape
-    split, posterior = _workspaces(d)
+    split, posterior = workspaces(d)
     seen, u, order, limit, turn, m, v, _ = split
     mu, s = posterior[0], posterior[1]
     cavity, per_scale = np.empty((2, d)), 1.0 / scale
     for row in range(n):
-        n_seen, cut, hidden, normal = _hide(values, beyond, row, bias, per_scale, precision, split)
-        log_density[row] = normal + _settle(cut, hidden, m, v, limit, turn, posterior, cavity)
+        n_seen, cut, hidden, normal = hide(values, beyond, row, bias, per_scale, precision, split)
+        log_density[row] = normal + settle(cut, hidden, m, v, limit, turn, posterior, cavity)
         if moments.shape[1] == 0:
             continue
         for i in range(n_seen):
@@ -342,13 +343,13 @@ def hidden_sums(
     """As :func:`hidden_rows`: ``completed`` (n x d) becomes E[u] of every cell, and ``spread`` (d x d) is added to by
     the weighted posterior covariances: sum w E[u u'] = completed' diag(w) completed + spread."""
     n, d = values.shape
-    split, posterior = _workspaces(d)
+    split, posterior = workspaces(d)
     seen, u, order, limit, turn, m, v, _ = split
     mu, s = posterior[0], posterior[1]
     cavity, per_scale = np.empty((2, d)), 1.0 / scale
     for row in range(n):
-        n_seen, cut, hidden, normal = _hide(values, beyond, row, bias, per_scale, precision, split)
-        log_density[row] = normal + _settle(cut, hidden, m, v, limit, turn, posterior, cavity)
+        n_seen, cut, hidden, normal = hide(values, beyond, row, bias, per_scale, precision, split)
+        log_density[row] = normal + settle(cut, hidden, m, v, limit, turn, posterior, cavity)
         for i in range(n_seen):
             completed[row, seen[i]] = u[i]
         for i in range(hidden):

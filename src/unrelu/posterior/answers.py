@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidParameterError
+from unrelu.parameters import RandomState
 
 if TYPE_CHECKING:
     from unrelu.distribution import RectifiedGaussian
@@ -74,6 +75,31 @@ class Answers:
             raise InvalidParameterError(f"quantile must be between 0 and 1, got {quantile!r}.")
         filled, std = imputed(model, cells, quantile)
         return (filled, std) if return_std else filled
+
+    def sample_latent(
+        self,
+        X: ArrayLike,
+        n_draws: int = 1,
+        random_state: RandomState = None,
+        *,
+        floor: ArrayLike | None = None,
+        ceiling: ArrayLike | None = None,
+    ) -> FloatArray:
+        """Completed tables, n_draws x n x d: hidden cells drawn from their posterior, jointly; seen cells as they are.
+
+        Independent draws, exact in law, in your units. A row's draws depend on ``random_state`` and on its place in X,
+        not on other rows. Where they do not fit into memory, ask for a part of the rows at a time, or use
+        ``unrelu impute --draws``, which writes as it goes.
+
+        >>> import unrelu
+        >>> model = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])
+        >>> draws = model.sample_latent([[0.0, 1.0]], n_draws=4000, random_state=0)
+        >>> draws.shape, bool((draws[:, 0, 0] <= 0.0).all()), round(draws[:, 0, 0].mean(), 1)
+        ((4000, 1, 2), True, np.float64(-0.5))
+        """
+        from unrelu.posterior.draws import drawn
+
+        return drawn(*_read(self, X, floor, ceiling), n_draws, random_state)
 
     def score_rows(self, X: ArrayLike) -> FloatArray:
         """How strange each row is, larger = stranger: minus its log density, per unit of the spread of each seen cell.
