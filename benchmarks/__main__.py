@@ -26,6 +26,7 @@ NAMES = (
     "real",
     "waits",
     "shapes",
+    "posterior",
 )
 
 

@@ -1,0 +1,35 @@
+"""What the floor hides: densities, draws, imputed cells and full likelihood, beside slow references and rivals.
+
+densities.py    log_prob against exact integrals and quasi-Monte-Carlo; far tails
+draws.py        draws against rejection sampling; posterior means and intervals
+imputation.py   a lognormal table with limits: imputed cells beside the optimum and rivals, and completed tables
+speed.py        seconds for 100,000 rows
+learning.py     full_likelihood against one pass and the Cramer-Rao bound
+tables.py       the lognormal tables, with limits and outlier rows
+rivals.py       what others put into floored cells
+
+    python -m benchmarks.posterior [STUDY ...] [--seeds N]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+
+from benchmarks.studies import run_each
+from benchmarks.table import Claim
+
+STUDIES = tuple(
+    name
+    for name in ("densities", "draws", "imputation", "speed", "learning")
+    if find_spec(f"benchmarks.posterior.{name}") is not None
+)
+
+
+def run(chosen: Sequence[str] = (), most: int = 10**9) -> list[Claim]:
+    def study(name: str) -> list[Claim]:
+        found: list[Claim] = import_module(f"benchmarks.posterior.{name}").run(most)
+        return found
+
+    return run_each("posterior", {name: lambda _, name=name: study(name) for name in STUDIES}, chosen, most)  # type: ignore[misc]
