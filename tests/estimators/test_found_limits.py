@@ -200,7 +200,7 @@ def test_limits_without_a_logarithm_are_refused():
 
 @pytest.mark.parametrize("method", ["one_pass", "robust", "sgd", "filtered_gradient", "median", OnePass()])
 def test_other_methods_say_which_one_takes_them(method):
-    words = r"RectifiedGaussianLearner.* cannot use here: only .*method='full_likelihood'.*limits='highest'"
+    words = r"column 0.*, column 1.* have limits of their own\. Only .*method='full_likelihood'.*limits='highest'"
     refused(lambda: unrelu.RectifiedGaussianLearner(method, floor=FLOOR), X, words)
     refused(lambda: unrelu.RectifiedGaussianLearner(method), joined([X], floor=[FLOOR]), words, InvalidDataError)
 

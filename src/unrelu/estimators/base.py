@@ -130,7 +130,7 @@ class FloorEstimator(BaseEstimator):
         if self._takes_cells and is_by_cell(self.floor, self.ceiling):
             samples = limited(samples, self.floor, self.ceiling, stored_as)
             self._stated_limits = samples.limits if reset else self._stated_limits
-        return check_use(samples, self, by_cell, InvalidParameterError)
+        return check_use(samples, by_cell, self.floor_tolerance, InvalidParameterError)
 
     def _values(self, X: Any, *, reset: bool, smallest: int = 2) -> NDArray[Any]:
         """The table as an array of numbers, no copy where it is one; infinite values are judged while reading."""
@@ -160,7 +160,7 @@ class FloorEstimator(BaseEstimator):
             from unrelu.samples.sparse import SparseSamples
 
             X = SparseSamples(X)
-        X = check_use(readable(X), self, by_cell, InvalidDataError)
+        X = check_use(readable(X), by_cell, self.floor_tolerance, InvalidDataError)
         if reset:
             self.__dict__["_stated_limits"] = getattr(X, "limits", None)
         return X

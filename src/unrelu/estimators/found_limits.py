@@ -83,21 +83,18 @@ def limited(samples: Samples, floor: Any, ceiling: Any, stored_as: Any) -> Limit
     return LimitedSamples(samples, low, high)
 
 
-def check_use(table: T, estimator: Any, by_cell: bool, error: type[Exception]) -> T:
+def check_use(table: T, by_cell: bool, floor_tolerance: float, error: type[Exception]) -> T:
     """The table; an error where single cells have limits that cannot be used, as only those ``by_cell`` can."""
     if not getattr(table, "limits_by_cell", ()):
         return table
     if not by_cell:
         samples: Any = table
         own = np.isin(np.arange(samples.n_features), samples.limits_by_cell)
-        method = getattr(estimator, "method", None)
-        by = f" with method={method!r}" if isinstance(method, str) else ""
         raise error(
-            f"Cells of {label_columns(own, samples.feature_names)} have limits of their own, which"
-            f" {type(estimator).__name__}{by} cannot use here: only RectifiedGaussianLearner with"
-            " method='full_likelihood' learns from them. Otherwise cut every column at its highest limit:"
-            " limits='highest' when the table is read, or one floor per column."
+            f"Cells of {label_columns(own, samples.feature_names)} have limits of their own. Only the fit of"
+            " RectifiedGaussianLearner with method='full_likelihood' can use them. Otherwise cut every column at its"
+            " highest limit: limits='highest' where the table is read, or one floor per column."
         )
-    if estimator.floor_tolerance != 0.0:
+    if floor_tolerance != 0.0:
         raise InvalidParameterError("floor_tolerance goes with one floor a column, not with limits of single cells.")
     return table
