@@ -23,8 +23,7 @@ from unrelu.contracts import Assumptions, BoolArray, CellLimits, FloatArray, Sam
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.estimators.found_limits import check_use, found_limits, limited, refuse_ceilings
-from unrelu.estimators.reading import readable, text_cell
+from unrelu.estimators.reading import check_use, found_limits, limited, readable, refuse_ceilings, text_cell
 from unrelu.limits import Limits, is_by_cell, lifts, limits_of, refuse_none
 from unrelu.parameters import generator
 from unrelu.samples import ArraySamples

@@ -158,6 +158,17 @@ def test_weights_go_along():
     assert_array_equal(Seeing.shown[1][1:], MARKS[1:])
 
 
+def test_a_frame_of_text_is_told_how_it_can_be_read():
+    text = pd.DataFrame({"As": ["<0.1", "<0.5", "0.3", "2"], "Pb": [1.0, 2.0, 3.0, 4.0]})
+    refused(
+        lambda: unrelu.RectifiedGaussianLearner(Seeing()),
+        text,
+        r"limits='cell' keeps .*method='full_likelihood'.* limits= and nondetect= are .*samples\.read_frame",
+        InvalidDataError,
+    )
+    assert_array_equal(shown(read_frame(text, limits="cell"))[2][:, 0], [-1, -1, 0, 0])
+
+
 # --- shapes ---------------------------------------------------------------------------------------
 
 
