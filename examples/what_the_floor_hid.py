@@ -37,7 +37,7 @@ OURS, ITSELF = "the imputer", "the hidden measurement itself"
 
 @dataclass(frozen=True, eq=False)
 class Recovered:
-    """A table before it was floored, what stands for the truth of its cells, what was filled in and what was learned."""
+    """A table before it was floored, the truth of its cells, what was filled in, and what was learned."""
 
     name: str
     whole: np.ndarray

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from examples import digits_held_out, digits_memory, peel_network, shapes_of_real_tables
+from examples import digits_held_out, digits_memory, peel_network, shapes_of_real_tables, what_the_floor_hid
 
 
 @pytest.fixture(scope="module")
@@ -115,3 +115,70 @@ def test_shapes_of_the_real_tables():
         found = shapes_of_real_tables.compare(shapes_of_real_tables.FOLDER / name)
         assert found.scores["auto"] > found.scores["normal"] + 50.0
         assert max(found.margins, found.zeros) < 0.08
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """casco_pah.csv and the proteins' file with the model's own tables in them, and truths for all cells."""
+    rng, path = np.random.default_rng(1), tmp_path_factory.mktemp("truths")
+    v = 0.9 + 0.1 * np.eye(4)
+    x = np.exp(np.arange(4.0) + 1.5 * rng.multivariate_normal(np.zeros(4), v, size=400))
+    lines = ["Sample_ID,Sample_Year,Region,a,b,c,d"]
+    lines += [
+        f"s{i},{1991 if i < 350 else 2010},Casco," + ",".join(f"{cell:.6g}" for cell in r) for i, r in enumerate(x)
+    ]
+    (path / what_the_floor_hid.CASCO).write_text("\n".join(lines))
+    signal = 24.0 + 3.0 * rng.multivariate_normal(np.zeros(3), v[:3, :3], size=500)
+    runs = 2.0 ** (np.repeat(signal, 3, axis=1) + 0.5 * rng.standard_normal((500, 9)))
+    names = [f"whole_set{s}_tech{t}" for s in (1, 2, 3) for t in (1, 2, 3)]
+    lines = [",".join(["Protein.IDs", *names])]
+    lines += [f"p{i}," + ",".join(f"{cell:.6g}" for cell in row) for i, row in enumerate(runs)]
+    (path / what_the_floor_hid.PROTEINS).write_text("\n".join(lines))
+    return path
+
+
+def test_what_the_floor_hid_is_recovered(folder):
+    for found in (
+        what_the_floor_hid.sediments(folder / what_the_floor_hid.CASCO),
+        what_the_floor_hid.proteins(folder / what_the_floor_hid.PROTEINS),
+    ):
+        errors, (imputer, x) = found.errors(), (found.imputer, found.filled[what_the_floor_hid.OURS])
+        itself = errors.pop(what_the_floor_hid.ITSELF, 0.0)
+        ours = errors.pop(what_the_floor_hid.OURS)
+        assert itself < ours < 0.85 * min(errors.values())
+        assert (x[found.hidden] < np.broadcast_to(imputer.floor_, x.shape)[found.hidden]).all()
+        share = found.covered()
+        assert abs(share - 0.9) < (0.05 if itself == 0.0 else 0.15)  # replicates have a noise of their own
+        mean, sd, _ = np.array(list(found.columns().values())).T
+        assert mean[0] < 0.2 * mean[-1]  # learned, and with rows dropped
+        assert sd[0] < 0.5 * sd[-1]
+
+
+def test_the_truth_of_other_years_is_not_looked_at(folder):
+    assert len(what_the_floor_hid.sediments(folder / what_the_floor_hid.CASCO).whole) == 350
+
+
+def test_what_the_floor_hid_does_without_files(folder, tmp_path, capsys, monkeypatch):
+    table = what_the_floor_hid.sediments(folder / what_the_floor_hid.CASCO)
+    monkeypatch.setattr(what_the_floor_hid, "units", lambda: table)
+    what_the_floor_hid.main([str(tmp_path / "hid.png"), str(tmp_path)])
+    told = capsys.readouterr().out
+    assert "casco_pah.csv is not in" in told
+    assert "within their 90 % intervals" in told
+    assert (tmp_path / "hid.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_sums_behind_a_networks_zeros_are_recovered():
+    errors = what_the_floor_hid.units().errors()
+    assert errors[what_the_floor_hid.OURS] < 0.8 * min(error for name, error in errors.items() if name != "the imputer")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not what_the_floor_hid.FOLDER.exists(), reason="the real tables are not here")
+def test_what_the_floor_hid_in_the_real_tables():
+    sediments = what_the_floor_hid.sediments(what_the_floor_hid.FOLDER / what_the_floor_hid.CASCO)
+    proteins = what_the_floor_hid.proteins(what_the_floor_hid.FOLDER / what_the_floor_hid.PROTEINS)
+    assert sediments.errors()[what_the_floor_hid.OURS] < 0.8 * sediments.errors()["limit/2"]
+    assert sediments.columns()["learned"][2] < 0.5 * sediments.columns()["limit/2"][2]
+    assert proteins.errors()[what_the_floor_hid.OURS] < 0.8 * proteins.errors()["the column's mean below the floor"]

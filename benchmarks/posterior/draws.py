@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
-from scipy.stats import kstest, ks_2samp, norm
+from scipy.stats import ks_2samp, kstest, norm
 
 import unrelu
 from benchmarks.posterior.tables import QUANTILES, lognormal
@@ -54,10 +54,10 @@ class Case:
             parts.append(self.within(self.normals(100_000, rng)))
         return np.concatenate(parts)[:n]
 
-    def drawn(self) -> FloatArray:
+    def drawn(self, seed: int) -> FloatArray:
         """Ours: copies of the row have streams of their own, and both cores are busy."""
         rows = np.tile(self.row, (COPIES, 1))
-        draws = self.model.sample_latent(rows, n_draws=DRAWS // COPIES, random_state=0)
+        draws = self.model.sample_latent(rows, n_draws=DRAWS // COPIES, random_state=seed)
         return draws.reshape(-1, len(self.row))[:, 2:]
 
     def means_given_others(self, y: FloatArray) -> FloatArray:
@@ -122,7 +122,7 @@ def against_rejection(models: int) -> list[Claim]:
         of = case(seed)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            ours = of.drawn()
+            ours = of.drawn(seed)
         walked += any(issubclass(each.category, DependentDrawsWarning) for each in said)
         theirs = of.rejection(KEPT, np.random.default_rng([seed, 1]))
         p.append(p_values(ours, theirs))

@@ -31,7 +31,7 @@ def run(most: int = 10**9) -> list[Claim]:
         }
         for name, task in tasks.items():
             task(x[:500])  # compiled or loaded from the cache
-            times = [seconds(lambda task=task: task(x)) for _ in range(min(ROUNDS, most))]  # type: ignore[misc]
+            times = [seconds(lambda task=task, x=x: task(x)) for _ in range(min(ROUNDS, most))]  # type: ignore[misc]
             spent = ", ".join(f"{each:.1f}" for each in times)
             share, words = float(np.mean(x <= law.floor)), "shape='log'" if shape else "no shape"
             label = f"seconds of {name}, n={N:,}, d={D}, {share:.0%} floored, {words}"
