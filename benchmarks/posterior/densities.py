@@ -95,7 +95,7 @@ def loadings(kind: str, d: int, rng: np.random.Generator) -> FloatArray:
     strong = np.full(d, np.sqrt(STRONG))
     if kind == "correlations .9 and -.9":
         return strong * rng.permutation(np.where(np.arange(d) % 2, 1.0, -1.0))
-    return strong if kind == "correlations .9" else rng.uniform(-1.0, 1.0, d) * strong
+    return np.asarray(strong if kind == "correlations .9" else rng.uniform(-1.0, 1.0, d) * strong)
 
 
 def model_of(kind: str, d: int, seed: int) -> tuple[unrelu.RectifiedGaussian, Reference]:

@@ -102,7 +102,7 @@ def correlation_and_error(y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Of every pair, from the influence function u v - r (u^2 + v^2)/2."""
     i, j = np.triu_indices(y.shape[1], 1)
     u = (y - y.mean(axis=0)) / y.std(axis=0)
-    r = np.corrcoef(y, rowvar=False)[i, j]
+    r = np.asarray(np.corrcoef(y, rowvar=False))[i, j]
     influence = u[:, i] * u[:, j] - 0.5 * r * (u[:, i] ** 2 + u[:, j] ** 2)
     return r, influence.std(axis=0) / np.sqrt(len(y))
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 import unrelu
 from benchmarks.speed import seconds
 from benchmarks.studies import told
 from benchmarks.table import Claim
+from unrelu.contracts import FloatArray
 
 N, D, ROUNDS, MOST = 100_000, 20, 3, 10.0
 
@@ -24,7 +27,7 @@ def run(most: int = 10**9) -> list[Claim]:
     for shape in (False, True):
         law = model(shape)
         x = law.sample(N, random_state=1)
-        tasks = {
+        tasks: dict[str, Callable[[FloatArray], object]] = {
             "impute": lambda rows, law=law: law.impute(rows),
             "log_prob": lambda rows, law=law: law.log_prob(rows),
             "one draw of every row": lambda rows, law=law: law.sample_latent(rows, random_state=0),
