@@ -32,12 +32,17 @@ class RowLabels:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A run of consecutive rows. ``values`` is n x d (float32 or float64), NaN where missing."""
+    """A run of consecutive rows. ``values`` is n x d (float32 or float64), NaN where missing.
+
+    ``beyond``: -1 where a cell only says "at most the number in it", 1 for "at least", 0 elsewhere. None: cells at
+    their column's floor are at most it, all others are what they are.
+    """
 
     values: NDArray[np.floating[Any]]
     first_row: int = 0
     weights: FloatArray | None = None
     groups: RowLabels | None = None
+    beyond: NDArray[np.int8] | None = None
 
 
 @runtime_checkable
@@ -142,7 +147,8 @@ class Assumptions:
 
     ``floor``: one number per column, -inf where there is none. ``nonnegative_bias``: every bias is at or above its
     floor, as Wu et al. 2019 and Bulusu et al. 2022 assume. ``n_components``: the number k of latent inputs z, so that
-    S = W W' has rank k (None: any rank). ``floor_tolerance``: noise after the floor; values within it of the floor
+    S = W W' has rank k (None: any rank), or with noise in every column by a method that says so; ``auto_components``: k
+    is to be found. ``floor_tolerance``: noise after the floor; values within it of the floor
     count as floored, so that a value is only taken for what it is from floor + tolerance on. ``mirrored``: columns with
     a ceiling, whose values are shown upside down, so that the ceiling is a floor; none where empty. ``shapes``
     (:mod:`unrelu.shapes`): what turned the user's values into those that are learned from; none where empty.
@@ -154,6 +160,7 @@ class Assumptions:
     floor_tolerance: float = 0.0
     mirrored: tuple[bool, ...] = ()
     shapes: tuple[Any, ...] = field(default=(), compare=False)
+    auto_components: bool = False
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -345,6 +352,27 @@ class RobustReport(LearningReport):
     groups: tuple[RowGroup, ...]
     cut_p_value: float
     starts_disagreed: bool
+
+
+@dataclass(frozen=True)
+class LikelihoodReport(LearningReport):
+    """The same, and what the likelihood was.
+
+    ``log_likelihood``: of all rows, weighted as they are, in the units of the table. ``n_parameters``: those that rows
+    can tell apart, so that AIC is 2 n_parameters - 2 log_likelihood. ``n_components``: factors, None for any
+    covariance. ``rounds``: passes over the rows; ``settled``: whether the last ones found nothing more to gain.
+    """
+
+    rounds: int
+    log_likelihood: float
+    n_parameters: int
+    n_components: int | None
+    settled: bool
+
+    @property
+    def converged(self) -> bool:
+        """Whether the likelihood reached its maximum as closely as asked for."""
+        return self.settled
 
 
 @dataclass(frozen=True)
