@@ -14,7 +14,9 @@ derivative is what Fisher's identity gives from the moments of the sites' own ce
     d/db = E[r]/psi        d/dw = E[r z]/psi        d/dlog psi = (E[r^2]/psi - 1)/2.
 
 Of a cut-off cell y is the cavity's N(b + m, v + psi) restricted to its side; with rho = psi/(v + psi), r is
-rho (y - b - m) plus noise that y does not tell, of variance v rho.
+rho (y - b - m) plus noise that y does not tell, of variance v rho. The correction of the log density is that of
+:mod:`unrelu.kernels.hidden_cells`: given z the cells are independent, so that the covariances of the y_j are
+(c_j/t_j)(c_k/t_k) w_j'S w_k with c = Cov(y, t) and t = w'S w.
 """
 
 from __future__ import annotations
@@ -26,23 +28,20 @@ import numpy as np
 from numba import njit
 
 from unrelu.contracts import FloatArray
-from unrelu.kernels.normal import log_probability_and_hazard
-
-MISSING = 2  # beside 0 for seen, -1 for at most, 1 for at least
+from unrelu.kernels.hidden_cells import cut_normal, cut_skewness
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _MOST_SWEEPS = 60
-_SETTLED = 1e-9  # change of a site, in posterior standard deviations of its t
-_MOST_SHRINK = 1.0 - 1e-10
+_SETTLED = 1e-6  # change of a site, in posterior standard deviations of its t
+_LARGEST_SHRINK = 1.0 - 1e-10
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _site(limit: float, side: float, m: float, v: float, psi: float) -> tuple[float, float, float, float]:
-    """(log probability, lambda, a, q) of a cut-off cell under its cavity; ``limit`` is l - b."""
-    spread = v + psi
-    a = side * (m - limit) / math.sqrt(spread)
-    log_probability, hazard = log_probability_and_hazard(a)
-    return log_probability, hazard, a, max(hazard * (hazard + a), 0.0) / spread
+    """(log probability, lambda, a, 1 - q (v + psi)) of a cut-off cell under its cavity; ``limit`` is l - b."""
+    a = side * (m - limit) / math.sqrt(v + psi)
+    log_probability, hazard, left = cut_normal(a)
+    return log_probability, hazard, a, left
 
 
 @njit(cache=True, nogil=True)
@@ -78,7 +77,7 @@ def _along(k: int, j: int, weights: FloatArray, s: FloatArray, m: FloatArray, c:
 
 @njit(cache=True, nogil=True)
 def _propagate(
-    row: int, u: Any, side: Any, bias: FloatArray, weights: FloatArray, noise: FloatArray,
+    row: int, u: Any, beyond: Any, bias: FloatArray, weights: FloatArray, noise: FloatArray,
     s: FloatArray, m: FloatArray, c: FloatArray, tau: FloatArray, nu: FloatArray,
 ) -> float:  # fmt: skip
     """The posterior N(m, s) of z and the sites of the cut-off cells; returns the row's log density."""
@@ -90,7 +89,7 @@ def _propagate(
     total = log_det = linear = 0.0
     for j in range(d):
         tau[j] = nu[j] = 0.0
-        if side[row, j] == 0:
+        if beyond[row, j] == 0 and u[row, j] == u[row, j]:
             variance, _ = _along(k, j, weights, s, m, c)
             x = u[row, j] - bias[j]
             tau[j], nu[j] = 1.0 / noise[j], x / noise[j]
@@ -99,15 +98,16 @@ def _propagate(
     for _ in range(_MOST_SWEEPS):
         moved = 0.0
         for j in range(d):
-            if side[row, j] * side[row, j] != 1:
+            if beyond[row, j] == 0:
                 continue
             t, mean = _along(k, j, weights, s, m, c)
             v = t / (1.0 - t * tau[j])
             centre = (mean - t * nu[j]) / (1.0 - t * tau[j])
-            _, hazard, _, q = _site(u[row, j] - bias[j], float(side[row, j]), centre, v, noise[j])
-            shrink = min(v * q, _MOST_SHRINK)
+            _, hazard, _, left = _site(u[row, j] - bias[j], float(beyond[row, j]), centre, v, noise[j])
+            q = (1.0 - left) / (v + noise[j])
+            shrink = min(v * q, _LARGEST_SHRINK)
             new = q / (1.0 - shrink)
-            slope = float(side[row, j]) * hazard / math.sqrt(v + noise[j])
+            slope = float(beyond[row, j]) * hazard / math.sqrt(v + noise[j])
             shift = (slope + centre * q) / (1.0 - shrink)
             change, push = new - tau[j], shift - nu[j]
             log_det += _absorb(k, s, m, c, t, change, push)
@@ -116,13 +116,13 @@ def _propagate(
         if moved < _SETTLED:
             break
     for j in range(d):
-        if side[row, j] == MISSING:
+        if u[row, j] != u[row, j]:
             continue
         t, mean = _along(k, j, weights, s, m, c)
         linear += nu[j] * mean
-        if side[row, j] != 0:
+        if beyond[row, j] != 0:
             v, centre = t / (1.0 - t * tau[j]), (mean - t * nu[j]) / (1.0 - t * tau[j])
-            log_probability, _, _, _ = _site(u[row, j] - bias[j], float(side[row, j]), centre, v, noise[j])
+            log_probability, _, _, _ = _site(u[row, j] - bias[j], float(beyond[row, j]), centre, v, noise[j])
             w = 1.0 + tau[j] * v
             square = centre * nu[j] + 0.5 * nu[j] * nu[j] * v - 0.5 * tau[j] * centre * centre
             total += log_probability + 0.5 * math.log(w) - square / w
@@ -131,7 +131,7 @@ def _propagate(
 
 @njit(cache=True, nogil=True)
 def factor_scores(
-    u: Any, side: Any, bias: FloatArray, weights: FloatArray, noise: FloatArray, densities: FloatArray, scores: Any
+    u: Any, beyond: Any, bias: FloatArray, weights: FloatArray, noise: FloatArray, densities: FloatArray, scores: Any
 ) -> None:
     """``densities[i]``: log density of row i; ``scores[i]``: its derivative in bias, weights (by rows), log noise."""
     n = len(u)
@@ -139,24 +139,24 @@ def factor_scores(
     s, m, c = np.empty((k, k)), np.empty(2 * k), np.empty(k)
     tau, nu = np.empty(d), np.empty(d)
     for row in range(n):
-        densities[row] = _propagate(row, u, side, bias, weights, noise, s, m, c, tau, nu)
+        densities[row] = _propagate(row, u, beyond, bias, weights, noise, s, m, c, tau, nu)
         for j in range(d):
             at = d + j * k
-            if side[row, j] == MISSING:
+            if u[row, j] != u[row, j]:
                 scores[row, j] = scores[row, d + d * k + j] = 0.0
                 for i in range(k):
                     scores[row, at + i] = 0.0
                 continue
             t, mean = _along(k, j, weights, s, m, c)
             psi = noise[j]
-            if side[row, j] == 0:
+            if beyond[row, j] == 0:
                 r, square, slope = u[row, j] - bias[j] - mean, t, -1.0
             else:
                 v, centre = t / (1.0 - t * tau[j]), (mean - t * nu[j]) / (1.0 - t * tau[j])
-                sign = float(side[row, j])
-                _, hazard, a, _ = _site(u[row, j] - bias[j], sign, centre, v, psi)
+                sign = float(beyond[row, j])
+                _, hazard, _, left = _site(u[row, j] - bias[j], sign, centre, v, psi)
                 spread = v + psi
-                rho, left = psi / spread, 1.0 - hazard * (hazard + a)
+                rho = psi / spread
                 r = rho * sign * hazard * math.sqrt(spread)
                 square = rho * rho * spread * left + v * rho
                 # Cov(r, t) = rho (1 - rho) var(y) - v rho, and z follows t by c/t.
@@ -165,3 +165,36 @@ def factor_scores(
             for i in range(k):
                 scores[row, at + i] = (r * m[i] + slope * c[i]) / psi
             scores[row, d + d * k + j] = 0.5 * ((square + r * r) / psi - 1.0)
+
+
+@njit(cache=True, nogil=True)
+def factor_corrections(
+    u: Any, beyond: Any, bias: FloatArray, weights: FloatArray, noise: FloatArray, corrections: FloatArray
+) -> None:
+    """``corrections[i]``: what expectation propagation leaves out of the log density of row i, to leading order."""
+    d, k = weights.shape
+    s, m, c = np.empty((k, k)), np.empty(2 * k), np.empty(k)
+    tau, nu, skew, along = np.empty(d), np.empty(d), np.empty(d), np.empty((d, k))
+    for row in range(len(u)):
+        _propagate(row, u, beyond, bias, weights, noise, s, m, c, tau, nu)
+        total = 0.0
+        for j in range(d):
+            if beyond[row, j] == 0:
+                continue
+            t, mean = _along(k, j, weights, s, m, c)
+            v, centre = t / (1.0 - t * tau[j]), (mean - t * nu[j]) / (1.0 - t * tau[j])
+            sign = float(beyond[row, j])
+            _, hazard, a, left = _site(u[row, j] - bias[j], sign, centre, v, noise[j])
+            # Cov(y, t)/t over the standard deviation of y, for each w'S w_k of a correlation.
+            share = v / (v + noise[j]) * math.sqrt((v + noise[j]) * left) / max(t, 1e-300)
+            skew[j] = -sign * cut_skewness(a, hazard, left)
+            for i in range(k):
+                along[j, i] = share * c[i]
+            for l in range(j):  # noqa: E741
+                if beyond[row, l] != 0:
+                    correlation = 0.0
+                    for i in range(k):
+                        correlation += along[l, i] * weights[j, i]
+                    correlation *= share
+                    total += skew[j] * skew[l] * correlation * correlation * correlation / 6.0
+        corrections[row] = total

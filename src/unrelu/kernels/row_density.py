@@ -64,7 +64,7 @@ def _split(
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _gather(
+def gather_hidden(
     hidden: int, order: Index, n_seen: int, seen: Index, u: FloatArray, precision: FloatArray, v: Any, m: Any
 ) -> None:
     """Q_hh in the lower triangle of ``v``, and -g_h in ``m``."""
@@ -79,7 +79,7 @@ def _gather(
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def _sweep(hidden: int, v: FloatArray, m: FloatArray, c: FloatArray) -> tuple[float, float]:
+def sweep_hidden(hidden: int, v: FloatArray, m: FloatArray, c: FloatArray) -> tuple[float, float]:
     """From Q_hh and -g_h: leave -V in ``v`` (lower triangle) and the mean in ``m``.
 
     Returns g_h' V g_h and log det Q_hh.
@@ -157,8 +157,8 @@ def log_densities(
             for j in range(i):
                 total += u[j] * precision[at, seen[j]]
             square += u[i] * (2.0 * total + u[i] * precision[at, at])
-        _gather(hidden, order, n_seen, seen, u, precision, v, m)
-        explained, hidden_log_det = _sweep(hidden, v, m, c)
+        gather_hidden(hidden, order, n_seen, seen, u, precision, v, m)
+        explained, hidden_log_det = sweep_hidden(hidden, v, m, c)
         normal = -0.5 * (square - explained + n_seen * _LOG_2PI + log_det + hidden_log_det)
         out[row] = normal + _filter(floored, floored, order, limit, v, m, c)
 
@@ -192,8 +192,8 @@ def cell_residuals(
     limit = (floor - bias) * per_scale
     for row in range(n):
         n_seen, floored, hidden = _split(values, row, floor, bias, per_scale, seen, u, order)
-        _gather(hidden, order, n_seen, seen, u, precision, swept, mean)
-        _sweep(hidden, swept, mean, c)
+        gather_hidden(hidden, order, n_seen, seen, u, precision, swept, mean)
+        sweep_hidden(hidden, swept, mean, c)
         for i in range(floored, hidden):
             out[row, order[i]] = np.nan
         for cell in range(floored):

@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import Block, BoolArray, Census, FloatArray
-from unrelu.kernels.factor_cells import MISSING
+from unrelu.kernels.hidden_cells import Marks
 from unrelu.statistics.tiles import seen_above
-
-Sides = NDArray[np.int8]
 
 _FOLD_STEP = 2_654_435_769  # 2^32 over the golden ratio: consecutive rows get folds that look drawn
 
@@ -44,29 +42,28 @@ class Cells:
     floor: FloatArray
     fold: Fold | None = None
 
-    def of(self, block: Block) -> tuple[FloatArray, Sides, FloatArray]:
-        """(u, sides, weights) of the rows that count."""
+    def of(self, block: Block) -> tuple[FloatArray, Marks, FloatArray]:
+        """(u, marks, weights) of the rows that count."""
         weights = np.ones(len(block.values)) if block.weights is None else block.weights
         kept = weights > 0.0
         if self.fold is not None:
             kept = kept & self.fold.of(block)
         rows = slice(None) if kept.all() else kept
         raw = block.values[rows][:, self.columns]
-        side = sides(raw, None if block.beyond is None else block.beyond[rows][:, self.columns], self.floor)
-        values = np.where((side == -1) & (raw <= seen_above(self.floor, raw)), self.floor, raw.astype(np.float64))
-        return np.ascontiguousarray((values - self.origin) / self.unit), side, weights[rows]
+        own = None if block.beyond is None else block.beyond[rows][:, self.columns]
+        marks = marks_of(raw, own, self.floor)
+        values = np.where(marks != (0 if own is None else own), self.floor, raw.astype(np.float64))
+        return np.ascontiguousarray((values - self.origin) / self.unit), marks, weights[rows]
 
 
-def sides(values: NDArray[np.floating], beyond: Sides | None, floor: FloatArray) -> Sides:
-    """0 where a cell is seen, -1 and 1 where it says "at most" and "at least" its number, MISSING.
+def marks_of(values: NDArray[np.floating], beyond: Marks | None, floor: FloatArray) -> Marks:
+    """-1 and 1 where a cell says "at most" and "at least" its number, 0 where it is seen or missing.
 
-    >>> sides(np.array([[0.0, 2.0, np.nan]]), None, np.zeros(3))
-    array([[-1,  0,  2]], dtype=int8)
+    >>> marks_of(np.array([[0.0, 2.0, np.nan]]), None, np.zeros(3))
+    array([[-1,  0,  0]], dtype=int8)
     """
-    side = np.where(values <= seen_above(floor, values), np.int8(-1), np.int8(0))
-    if beyond is not None:
-        side = np.where(beyond != 0, beyond, side)
-    return np.where(np.isnan(values), np.int8(MISSING), side)
+    at_floor = np.where(values <= seen_above(floor, values), np.int8(-1), np.int8(0))
+    return at_floor if beyond is None else np.where(beyond != 0, beyond, at_floor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,12 +128,12 @@ class CellTallyQuestion:
     def __call__(self, block: Block) -> CellTally:
         weights = np.ones(len(block.values)) if block.weights is None else block.weights
         values = np.where(weights[:, None] > 0.0, block.values, np.nan)
-        side = sides(values, block.beyond, np.array(self.floor))
-        seen, below, above = (np.asarray(weights @ (side == kind)) for kind in (0, -1, 1))
-        filled = np.where(side == 0, values, 0.0)
-        mean = np.divide(weights @ filled, seen, out=np.zeros_like(seen), where=seen > 0.0)
-        square = weights @ np.where(side == 0, (values - mean) ** 2, 0.0)
-        known = side != MISSING
+        marks = marks_of(values, block.beyond, np.array(self.floor))
+        known = ~np.isnan(values)
+        shown = known & (marks == 0)
+        seen, below, above = (np.asarray(weights @ which) for which in (shown, marks == -1, marks == 1))
+        mean = np.divide(weights @ np.where(shown, values, 0.0), seen, out=np.zeros_like(seen), where=seen > 0.0)
+        square = weights @ np.where(shown, (values - mean) ** 2, 0.0)
         ends = [
             np.where(known, values, np.inf).min(axis=0),
             np.where(known, values, -np.inf).max(axis=0),

@@ -6,8 +6,8 @@ rows, crawl where much is hidden (300 rounds). The outer products of the rows' s
 seen, up to chance: with M their sum plus a little of the complete rows', steps M^-1 score are nearly Newton's, and
 L-BFGS learns what is left of the difference (docs/decisions/026). A step that does not raise the likelihood is halved.
 
-Half the score times the step is the log-likelihood still to be gained, which says when to stop: at TO_GAIN no
-combination of parameters is further than sqrt(2 TO_GAIN) standard errors from the maximum.
+Half the score times the step is the log-likelihood still to be gained, which says when to stop: with g a parameter the
+typical one is sqrt(2 g) standard errors from the maximum.
 
 A prior of one row keeps the likelihood bounded where columns determine each other or rows are few:
 
@@ -28,7 +28,7 @@ from unrelu.contracts import Evidence, FloatArray, Step, Watch, unwatched
 from unrelu.likelihood.cells import Cells
 from unrelu.likelihood.scores import Law, ScoreQuestion
 
-TO_GAIN = 1e-5
+_TO_GAIN = 5e-7  # a parameter: a thousandth of a standard error
 MOST_ROUNDS = 200
 MOST_OUTER = 2500  # coordinates whose outer products are kept
 _ROUNDS_A_STRETCH = 12  # before the metric is taken anew
@@ -88,10 +88,14 @@ def climb(
     rows: tuple[float, float],
     watch: Watch = unwatched,
     most_rounds: int = MOST_ROUNDS,
+    to_gain: float = _TO_GAIN,
 ) -> Climbed:
-    """The most likely law of its kind, from ``law`` on. ``rows``: their weight and their effective number."""
+    """The most likely law of its kind, from ``law`` on. ``rows``: their weight and their effective number.
+
+    ``to_gain``: log-likelihood that may be left, a parameter.
+    """
     weight, effective = rows
-    enough = TO_GAIN * weight / effective
+    enough = to_gain * law.n_free * weight / effective
     levels: list[float] = []
     converged = False
     while not converged and len(levels) < most_rounds:

@@ -16,7 +16,7 @@ from scipy.linalg import eigh
 
 from unrelu.contracts import FloatArray
 from unrelu.kernels.covariance_scores import covariance_scores
-from unrelu.likelihood.cells import Sides
+from unrelu.kernels.hidden_cells import Marks
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +54,12 @@ class CovarianceLaw:
         values, vectors = self._spectrum
         return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
 
-    def scores(self, u: FloatArray, side: Sides) -> tuple[FloatArray, FloatArray]:
+    def scores(self, u: FloatArray, beyond: Marks, corrected: bool = False) -> tuple[FloatArray, FloatArray]:
         densities, scores = np.empty(len(u)), np.empty((len(u), self.n_coordinates))
         log_det = float(np.log(self._spectrum[0]).sum())
-        covariance_scores(u, side, self.mean, self._precision, log_det, densities, scores)
-        return densities, scores
+        corrections = np.empty(len(u))
+        covariance_scores(u, beyond, self.mean, self._precision, log_det, densities, corrections, scores)
+        return (densities + corrections if corrected else densities), scores
 
     def moved(self, theta: FloatArray) -> tuple[Self, Callable[[FloatArray], FloatArray]]:
         d, root = len(self.mean), self._root

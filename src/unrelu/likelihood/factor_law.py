@@ -13,8 +13,8 @@ from typing import Self
 import numpy as np
 
 from unrelu.contracts import FloatArray
-from unrelu.kernels.factor_cells import factor_scores
-from unrelu.likelihood.cells import Sides
+from unrelu.kernels.factor_cells import factor_corrections, factor_scores
+from unrelu.kernels.hidden_cells import Marks
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +43,13 @@ class FactorLaw:
     def covariance(self) -> FloatArray:
         return np.asarray(self.weights @ self.weights.T + np.diag(self.noise))
 
-    def scores(self, u: FloatArray, side: Sides) -> tuple[FloatArray, FloatArray]:
+    def scores(self, u: FloatArray, beyond: Marks, corrected: bool = False) -> tuple[FloatArray, FloatArray]:
         densities, scores = np.empty(len(u)), np.empty((len(u), self.n_coordinates))
-        factor_scores(u, side, self.mean, self.weights, self.noise, densities, scores)
+        factor_scores(u, beyond, self.mean, self.weights, self.noise, densities, scores)
+        if corrected:
+            corrections = np.empty(len(u))
+            factor_corrections(u, beyond, self.mean, self.weights, self.noise, corrections)
+            densities += corrections
         return densities, scores
 
     def moved(self, theta: FloatArray) -> tuple[Self, Callable[[FloatArray], FloatArray]]:

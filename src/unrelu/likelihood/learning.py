@@ -30,7 +30,7 @@ from unrelu.likelihood.cells import CellTally, CellTallyQuestion
 from unrelu.likelihood.climbing import CLIMBING, Climbed, climb
 from unrelu.likelihood.information import standard_errors
 from unrelu.likelihood.rank import choose_components
-from unrelu.likelihood.scores import Law
+from unrelu.likelihood.scores import Law, ScoreQuestion
 from unrelu.likelihood.starts import Start, start_from_columns, start_from_record, warn_of_rare_values
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.statistics.screening import ScreeningQuestion
@@ -60,6 +60,8 @@ def learn_by_likelihood(
         if assumptions.auto_components:
             k = choose_components(evidence, start, rows, watch)
         climbed = climb(evidence, start.cells, start.law(k), start.prior(tally.weight), rows, watch, most_rounds)
+        corrected = ScoreQuestion(start.cells, climbed.law, corrected=True)
+        level = evidence.collect(corrected, remember=False).log_likelihood
         errors = standard_errors(evidence, start.cells, climbed.law, rows)
     if not climbed.converged:
         warn(
@@ -69,7 +71,8 @@ def learn_by_likelihood(
         )
     warn_of_rare_values(tally, names)
     stages = _stages(start, climbed.law, errors, assumptions, names)
-    return _learned(stages, climbed, start, tally, record, assumptions)
+    level -= float(tally.seen[start.cells.columns] @ np.log(start.cells.unit))
+    return _learned(stages, replace(climbed, log_likelihood=level), tally, record, assumptions)
 
 
 def _stages(
@@ -96,7 +99,6 @@ def _stages(
 def _learned(
     stages: Stages,
     climbed: Climbed,
-    start: Start,
     tally: CellTally,
     record: PairMoments | None,
     assumptions: Assumptions,
@@ -114,7 +116,7 @@ def _learned(
         tally.census if record is None else census_of(record),
         stages.assembly,
         rounds=climbed.rounds,
-        log_likelihood=climbed.log_likelihood - float(tally.seen[start.cells.columns] @ np.log(start.cells.unit)),
+        log_likelihood=climbed.log_likelihood,
         n_parameters=climbed.law.n_free,
         n_components=k,
         settled=climbed.converged,

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import reduce
 from typing import Protocol, Self
 
 import numpy as np
 
 from unrelu.contracts import Block, FloatArray
 from unrelu.engines.local import map_in_threads
-from unrelu.likelihood.cells import Cells, Sides
+from unrelu.kernels.hidden_cells import Marks
+from unrelu.likelihood.cells import Cells
 
-_CHUNK = 256  # rows whose scores are held at a time
+_CHUNK, _AT_A_TIME = 256, 16  # rows whose scores are held by a thread, and chunks whose sums wait to be merged
 
 
 class Law(Protocol):
@@ -42,8 +43,11 @@ class Law(Protocol):
     @property
     def covariance(self) -> FloatArray: ...
 
-    def scores(self, u: FloatArray, side: Sides) -> tuple[FloatArray, FloatArray]:
-        """(log densities, scores n x n_coordinates) of rows."""
+    def scores(self, u: FloatArray, beyond: Marks, corrected: bool = False) -> tuple[FloatArray, FloatArray]:
+        """(log densities, scores n x n_coordinates) of rows.
+
+        The scores are derivatives of the densities as expectation propagation has them; ``corrected`` ones are closer.
+        """
         ...
 
     def moved(self, theta: FloatArray) -> tuple[Self, Callable[[FloatArray], FloatArray]]:
@@ -86,24 +90,25 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class ScoreQuestion:
-    """Ask a block for its scores under ``law``, with outer products if ``outer``."""
+    """Ask a block for its scores under ``law``, with outer products if ``outer``, and ``corrected`` densities."""
 
     cells: Cells
     law: Law
     outer: bool = False
+    corrected: bool = False
 
     def __call__(self, block: Block) -> Scores:
-        u, side, weights = self.cells.of(block)
+        u, beyond, weights = self.cells.of(block)
         p = self.law.n_coordinates
-        empty = Scores(0.0, np.zeros(p), np.zeros((p, p)) if self.outer else None, 0.0)
+        whole = Scores(0.0, np.zeros(p), np.zeros((p, p)) if self.outer else None, 0.0)
 
         def part(rows: slice) -> Scores:
             w = weights[rows]
-            densities, scores = self.law.scores(u[rows], side[rows])
+            densities, scores = self.law.scores(u[rows], beyond[rows], self.corrected)
             outer = scores.T @ (w[:, None] * scores) if self.outer else None
             return Scores(float(w @ densities), w @ scores, outer, float(w.sum()))
 
-        edges = [*range(0, len(u), _CHUNK), len(u)]
-        for each in map_in_threads(part, [slice(a, b) for a, b in pairwise(edges)]):
-            empty = empty.merge(each)
-        return empty
+        rows = [slice(start, start + _CHUNK) for start in range(0, len(u), _CHUNK)]
+        for start in range(0, len(rows), _AT_A_TIME):
+            whole = reduce(Scores.merge, map_in_threads(part, rows[start : start + _AT_A_TIME]), whole)
+        return whole

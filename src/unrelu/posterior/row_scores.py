@@ -8,37 +8,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigvalsh
-from scipy.linalg.lapack import dpotrf, dpotri
 
-from unrelu.contracts import BoolArray, FloatArray
+from unrelu.contracts import FloatArray
 from unrelu.distribution import RectifiedGaussian
-from unrelu.engines.local import available_cores, map_in_threads
-from unrelu.errors import SingularCovarianceWarning
+from unrelu.engines.local import map_in_threads
 from unrelu.kernels.row_density import cell_residuals, log_densities, seen_totals
+from unrelu.posterior.prepared import IMPOSSIBLE, PreparedNormal, row_shares
 from unrelu.statistics.tiles import seen_above
-from unrelu.validation import warn
 
 _LOG_2PI_E = float(np.log(2.0 * np.pi) + 1.0)
-_RIDGE = 1e-8  # on the correlation scale: a singular matrix gets an inverse, a regular one does not notice
-_IMPOSSIBLE = -1e4  # log density of a cell that differs from a column without variance
-_FEWEST_SHARED, _MOST_SHARED = 256, 16_384  # rows worth a thread, and rows worth a copy in C order
 
 Values = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class RowScores:
+class RowScores(PreparedNormal):
     """A model, prepared for scoring rows. ``floor``: at or below it a cell only says "not above"."""
 
-    bias: FloatArray
-    scale: FloatArray
-    correlation: FloatArray
     floor: FloatArray
 
     @classmethod
@@ -46,47 +36,8 @@ class RowScores:
         """By the model's scoring covariance; values up to the tolerance above its floor count as floored."""
         by = model.scoring
         scores = cls(by.bias, by.row_norms, by.correlation, by.floor + floor_tolerance)
-        if scores.is_singular:
-            warn(
-                "The model's covariance has no inverse: rows are scored as if every column had noise of its own, of"
-                f" {_RIDGE**0.5:g} of its standard deviation, and whatever strays further from the others is flagged."
-                " A fit to rows brings an inverse with it; a model made by hand may be given more noise.",
-                SingularCovarianceWarning,
-            )
+        scores.warn_if_singular()
         return scores
-
-    @property
-    def is_singular(self) -> bool:
-        """Whether columns determine each other up to rounding; the determinant says quickly that they do not."""
-        at = np.flatnonzero(self.varying)
-        if len(at) == 0 or self._inverse[1] > np.log(10.0 * _RIDGE):
-            return False
-        return bool(eigvalsh(self.correlation[np.ix_(at, at)], subset_by_index=[0, 0])[0] < 10.0 * _RIDGE)
-
-    @cached_property
-    def varying(self) -> BoolArray:
-        return self.scale > 0.0
-
-    @cached_property
-    def _inverse(self) -> tuple[FloatArray, float]:
-        """(Q, log det R) of the columns that vary."""
-        at = np.flatnonzero(self.varying)
-        if len(at) == 0:
-            return np.empty((0, 0)), 0.0
-        r = self.correlation[np.ix_(at, at)] + _RIDGE * np.eye(len(at))
-        root, failed = dpotrf(r, lower=True)
-        if failed:  # indefinite by more than the ridge: pairs estimated one by one
-            values, vectors = np.linalg.eigh(r)
-            values = np.maximum(values, _RIDGE)
-            return np.ascontiguousarray((vectors / values) @ vectors.T), float(np.log(values).sum())
-        lower, _ = dpotri(root, lower=True)
-        precision = np.tril(lower) + np.tril(lower, -1).T
-        return precision, 2.0 * float(np.log(np.diagonal(root)).sum())
-
-    @cached_property
-    def log_scale(self) -> FloatArray:
-        """Per column; 0 for a constant, which has a probability and no density."""
-        return np.log(np.where(self.varying, self.scale, 1.0))
 
     @cached_property
     def log_cell_unit(self) -> FloatArray:
@@ -95,7 +46,7 @@ class RowScores:
         The entropy of a normal of that spread, so that a seen cell adds about 0 to a score whatever the correlations.
         """
         unit = np.zeros(len(self.scale))
-        unit[self.varying] = 0.5 * (_LOG_2PI_E - np.log(np.diagonal(self._inverse[0])))
+        unit[self.varying] = 0.5 * (_LOG_2PI_E - np.log(np.diagonal(self.inverse[0])))
         return unit
 
     def score(self, values: Values) -> FloatArray:
@@ -104,13 +55,13 @@ class RowScores:
 
     def log_density(self, values: Values) -> FloatArray:
         """Per unit of scale, one number per row of ``values``; missing cells are integrated over."""
-        precision, log_det = self._inverse
+        precision, log_det = self.inverse
         out = np.empty(len(values))
         map_in_threads(
             lambda rows: log_densities(*self._varying_part(values[rows]), precision, log_det, out[rows]),
-            _shares(len(values)),
+            row_shares(len(values)),
         )
-        return out if self.varying.all() else out + _IMPOSSIBLE * self._off_constants(values)
+        return out if self.varying.all() else out + IMPOSSIBLE * self._off_constants(values)
 
     def table_log_density(self, values: Values) -> FloatArray:
         """The same in the units of the table, so that densities under different models compare.
@@ -127,11 +78,11 @@ class RowScores:
         For a floored cell the distance of the floor, so -5 says that so low a value was as unlikely as 5 standard
         deviations, and a positive number that it was to be expected. NaN where missing or in a constant column.
         """
-        precision, _ = self._inverse
+        precision, _ = self.inverse
         varying = np.empty((len(values), len(precision)))
         map_in_threads(
             lambda rows: cell_residuals(*self._varying_part(values[rows]), precision, varying[rows]),
-            _shares(len(values)),
+            row_shares(len(values)),
         )
         out = np.full(values.shape, np.nan)
         out[:, self.varying] = varying
@@ -161,17 +112,10 @@ def seen_sum(values: Values, floor: FloatArray, terms: FloatArray) -> FloatArray
     array([10., 11.])
     """
     out, stored = np.empty(len(values)), seen_above(floor, values)
-    map_in_threads(lambda rows: seen_totals(plain(values[rows]), stored, terms, out[rows]), _shares(len(values)))
+    map_in_threads(lambda rows: seen_totals(plain(values[rows]), stored, terms, out[rows]), row_shares(len(values)))
     return out
 
 
 def plain(values: Values) -> Values:
     """In C order and writeable: the kernels are compiled for that kind alone."""
     return values if values.flags.c_contiguous and values.flags.writeable else np.array(values, order="C")
-
-
-def _shares(n: int) -> list[slice]:
-    """The rows in parts of equal size, at least two per core where that is worth it."""
-    parts = max(1, min(2 * available_cores(), n // _FEWEST_SHARED), n // _MOST_SHARED)
-    edges = np.linspace(0, n, parts + 1).astype(int)
-    return [slice(a, b) for a, b in pairwise(edges.tolist())]

@@ -1,0 +1,148 @@
+"""The posterior of hidden cells against integrals and rejection sampling."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import log_ndtr
+
+from tests.references.hidden import exact_log_density, rejection_draws
+from unrelu.kernels.hidden_cells import hidden_rows, hidden_sums
+from unrelu.posterior.hidden import HiddenCells
+
+NAN = np.nan
+PER_CELL = 2e-3  # error of a log probability for each cell that is cut off
+
+
+def model(d, seed=0, noise=0.4, factors=2):
+    rng = np.random.default_rng(seed)
+    w = rng.standard_normal((d, factors))
+    covariance = w @ w.T + noise * np.eye(d)
+    return rng.standard_normal(d) * 0.5, covariance
+
+
+def prepared(bias, covariance):
+    scale = np.sqrt(np.diagonal(covariance))
+    return HiddenCells(bias, scale, covariance / np.outer(scale, scale))
+
+
+def marks(*signs):
+    return np.array(signs, dtype=np.int8)
+
+
+ROWS = {
+    "all seen": ([0.3, -1.0, 2.0, 0.5, 0.0], marks(0, 0, 0, 0, 0)),
+    "missing": ([0.3, NAN, 2.0, NAN, 0.0], marks(0, 0, 0, 0, 0)),
+    "one at most": ([0.3, -1.0, 2.0, 0.5, 0.0], marks(0, -1, 0, 0, 0)),
+    "one at least, one missing": ([0.3, 1.0, NAN, 0.5, 0.0], marks(0, 1, 0, 0, 0)),
+    "a pair and a missing cell": ([0.3, 1.0, NAN, 0.5, 0.0], marks(-1, 1, 0, 0, 0)),
+    "three": ([0.3, 1.0, 0.2, 0.5, 0.0], marks(-1, 1, 0, -1, 0)),
+    "four and a missing cell": ([0.3, 1.0, 0.2, NAN, 0.0], marks(-1, -1, 1, 0, -1)),
+    "all at most": ([0.3, 0.0, -0.5, 0.5, 0.0], marks(-1, -1, -1, -1, -1)),
+    "all missing": ([NAN] * 5, marks(0, 0, 0, 0, 0)),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_against_scipy_and_rejection(name):
+    bias, covariance = model(5)
+    row, beyond = np.array(ROWS[name][0]), ROWS[name][1]
+    cells = prepared(bias, covariance)
+    few = np.count_nonzero(beyond)
+    expected = exact_log_density(row, beyond, bias, covariance)
+    found = cells.log_density(row[None], beyond[None])[0]
+    assert found == pytest.approx(expected, abs=1e-6 if few <= 2 else few * PER_CELL)
+    if name == "all seen":
+        return
+    hidden, draws = rejection_draws(row, beyond, bias, covariance, 400_000)
+    marginals = cells.marginals(row[None], beyond[None])
+    mean, std = draws.mean(axis=0), draws.std(axis=0)
+    error = 4.0 / np.sqrt(len(draws))
+    exact = few <= 2
+    np.testing.assert_allclose((marginals.mean[0, hidden] - mean) / std, 0.0, atol=error + (0.0 if exact else 0.02))
+    np.testing.assert_allclose(marginals.std[0, hidden] / std, 1.0, atol=error + (0.0 if exact else 0.04))
+    np.testing.assert_allclose(marginals.mean[0, ~hidden], row[~hidden], atol=1e-12)
+    # Sums of one row are its second moments.
+    first, second, _ = cells.sums(row[None], beyond[None])
+    u = (draws - bias[hidden]) / cells.scale[hidden]
+    np.testing.assert_allclose(first[hidden], u.mean(axis=0), atol=(error + 0.02) * u.std(axis=0).max())
+    np.testing.assert_allclose(second[np.ix_(hidden, hidden)], u.T @ u / len(u), atol=0.05)
+
+
+@pytest.mark.parametrize("d", [3, 6, 12, 30, 50])
+@pytest.mark.parametrize("r", [0.5, 0.9])
+def test_log_probability_of_equally_correlated_cells(d, r):
+    """All cells below limits that differ: one integral over the common factor is exact."""
+    rng = np.random.default_rng(d)
+    limit = rng.standard_normal(d) * 0.7
+    nodes, weights = np.polynomial.hermite_e.hermegauss(200)
+    log_terms = log_ndtr((limit - np.sqrt(r) * nodes[:, None]) / np.sqrt(1.0 - r)).sum(axis=1)
+    peak = log_terms.max()
+    expected = peak + np.log(weights @ np.exp(log_terms - peak) / np.sqrt(2.0 * np.pi))
+    cells = HiddenCells(np.zeros(d), np.ones(d), np.full((d, d), r) + (1.0 - r) * np.eye(d))
+    found = cells.log_density(limit[None], -np.ones((1, d), dtype=np.int8))[0]
+    assert abs(found - expected) <= d * PER_CELL
+
+
+def test_a_pair_in_every_orthant():
+    bias, covariance = np.array([0.2, -0.4]), np.array([[1.0, -0.9 * 2.0], [-0.9 * 2.0, 4.0]])
+    cells, row = prepared(bias, covariance), np.array([[0.5, 0.1]])
+    signs = [marks(a, b) for a in (-1, 1) for b in (-1, 1)]
+    total = sum(np.exp(cells.log_density(row, each[None])[0]) for each in signs)
+    assert total == pytest.approx(1.0, abs=1e-12)
+    # The law of total expectation, and of total second moments.
+    parts = [(np.exp(cells.log_density(row, each[None])[0]), cells.sums(row, each[None])) for each in signs]
+    np.testing.assert_allclose(sum(p * s[0] for p, s in parts), 0.0, atol=1e-9)
+    np.testing.assert_allclose(sum(p * s[1] for p, s in parts), cells.correlation, atol=1e-7)  # the ridge
+
+
+@pytest.mark.parametrize("distance", [5.0, 20.0, 38.0])
+def test_far_tails_are_finite_and_right(distance):
+    """Independent cells factor exactly, however unlikely."""
+    d = 3
+    cells = HiddenCells(np.zeros(d), np.ones(d), np.eye(d))
+    row, beyond = np.full((1, d), -distance), -np.ones((1, d), dtype=np.int8)
+    # EP is exact here but for its tolerance; the ridge of 1e-8 moves a tail by distance^2 1e-8 / 2.
+    assert cells.log_density(row, beyond)[0] == pytest.approx(d * log_ndtr(-distance), rel=1e-7)
+    marginals = cells.marginals(row, beyond)
+    assert (marginals.mean < row).all()
+    assert (marginals.std > 0.0).all()
+
+
+def test_far_tails_of_correlated_cells_are_finite():
+    cells = HiddenCells(np.zeros(4), np.ones(4), np.full((4, 4), 0.9) + 0.1 * np.eye(4))
+    row, beyond = np.full((1, 4), -38.0), -np.ones((1, 4), dtype=np.int8)
+    found = cells.log_density(row, beyond)[0]
+    assert -800.0 < found < -700.0
+    assert np.isfinite(cells.marginals(row, beyond).mean).all()
+
+
+def test_rows_do_not_depend_on_their_batch():
+    bias, covariance = model(6)
+    cells, rng = prepared(bias, covariance), np.random.default_rng(5)
+    values = rng.multivariate_normal(bias, covariance, size=700)
+    beyond = rng.integers(-1, 2, size=values.shape).astype(np.int8)
+    values[rng.random(values.shape) < 0.1] = NAN
+    beyond[np.isnan(values)] = 0
+    whole, mean = cells.log_density(values, beyond), cells.marginals(values, beyond).mean
+    order = rng.permutation(700)
+    np.testing.assert_array_equal(cells.log_density(values[order], beyond[order]), whole[order])
+    np.testing.assert_array_equal(cells.marginals(values[30:31], beyond[30:31]).mean, mean[30:31])
+
+
+def test_kernels_leave_their_rows_alone_and_agree():
+    bias, covariance = model(5)
+    cells = prepared(bias, covariance)
+    row = np.array([[0.3, 1.0, 0.2, NAN, 0.0]])
+    beyond = marks(-1, -1, 1, 0, -1)[None]
+    before, marked = row.copy(), beyond.copy()
+    precision, _ = cells.inverse
+    out, again = np.empty(1), np.empty(1)
+    moments, completed, spread = np.empty((4, 1, 5)), np.empty((1, 5)), np.zeros((5, 5))
+    hidden_rows(row, beyond, bias, cells.scale, precision, out, moments)
+    hidden_sums(row, beyond, np.array([2.0]), bias, cells.scale, precision, again, completed, spread)
+    np.testing.assert_array_equal(row, before)
+    np.testing.assert_array_equal(beyond, marked)
+    np.testing.assert_array_equal(out, again)
+    np.testing.assert_allclose(completed, moments[0])
+    np.testing.assert_allclose(np.diagonal(spread), 2.0 * moments[1, 0])
