@@ -97,7 +97,8 @@ def climb(
     weight, effective = rows
     enough = to_gain * law.n_free * weight / effective
     levels: list[float] = []
-    converged = False
+    converged = law.n_coordinates == 0
+    here = _Place(law, 0.0, 0.0, np.empty(0))
     while not converged and len(levels) < most_rounds:
         reference, wants_outer = law, law.n_coordinates <= MOST_OUTER
         record = evidence.collect(ScoreQuestion(cells, law, wants_outer), remember=False)

@@ -72,7 +72,11 @@ def learn_by_likelihood(
     warn_of_rare_values(tally, names)
     stages = _stages(start, climbed.law, errors, assumptions, names)
     level -= float(tally.seen[start.cells.columns] @ np.log(start.cells.unit))
-    return _learned(stages, replace(climbed, log_likelihood=level), tally, record, assumptions)
+    doubts: tuple[Doubt, ...] = ()
+    if record is not None and start.one_pass is not None:
+        doubts = doubts_of(record, stages.rows, assumptions, start.one_pass.pairs, start.one_pass.assembly)
+        warn_of(doubts, names)
+    return _learned(stages, replace(climbed, log_likelihood=level), tally, record, doubts, assumptions)
 
 
 def _stages(
@@ -87,11 +91,20 @@ def _stages(
     both[at] = errors[0] * (unit**2)[:, None, None]
     stderr = np.full((d, d), np.nan)
     stderr[square] = errors[1]
+    for j, i in start.images.items():  # y_j = start's b_j + slope (y_i - start's b_i)
+        slope = start.scale[j] / start.scale[i] * np.sign(start.correlation_of(i, j))
+        bias[j] = start.bias[j] + slope * (bias[i] - start.bias[i])
+        covariance[j] = slope * covariance[i]
+        covariance[:, j] = slope * covariance[:, i]
+        both[j] = both[i] * slope * np.array([[slope, abs(slope)], [abs(slope), slope]])
+        stderr[j], stderr[:, j] = stderr[i], stderr[:, i]
+        stderr[i, j] = stderr[j, i] = 0.0
     np.fill_diagonal(stderr, 0.0)
     model = RectifiedGaussian(bias, covariance, assumptions.floor, names)
     floor = np.array(assumptions.censoring)
     rows = RowParameters(bias, model.row_norms, floor, both, np.zeros((d, 2, 3)))
-    smallest = float(eigvalsh(model.correlation[square], subset_by_index=[0, 0])[0]) if len(at) else 1.0
+    vary = np.flatnonzero(model.row_norms)
+    smallest = float(eigvalsh(model.correlation[np.ix_(vary, vary)])[0]) if len(vary) > 0 else 1.0
     pairs = PairCorrelations(model.correlation, stderr, start.perfect_pairs)
     return Stages(model, rows, pairs, Assembly(smallest))
 
@@ -101,14 +114,11 @@ def _learned(
     climbed: Climbed,
     tally: CellTally,
     record: PairMoments | None,
+    doubts: tuple[Doubt, ...],
     assumptions: Assumptions,
 ) -> Learned:
     """The same with a report and, unless factors and noise can be inverted anyway, a covariance for scores."""
-    names, k = stages.distribution.feature_names, climbed.law.n_components
-    doubts: tuple[Doubt, ...] = ()
-    if record is not None:
-        doubts = doubts_of(record, stages.rows, assumptions, stages.pairs, stages.assembly)
-        warn_of(doubts, names)
+    k = climbed.law.n_components
     report = LikelihoodReport.of(
         "full_likelihood",
         tally.n_rows,
@@ -123,7 +133,7 @@ def _learned(
         doubts=doubts,
         **assumptions.limits,
     )
-    if k is None:
+    if k is None or stages.pairs.perfect_pairs:
         return Learned.of(stages, report, None, tally.weight)
     told = replace(report, shrinkage=Shrinkage(0.0, k, stages.assembly.smallest_eigenvalue))
     return Learned(stages.distribution, stages.rows, stages.pairs, stages.assembly, told)

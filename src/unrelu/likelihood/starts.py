@@ -15,7 +15,7 @@ import numpy as np
 
 from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, PairCorrelations, Watch, unwatched
 from unrelu.errors import FewPositivesWarning, InvalidDataError
-from unrelu.learning import Names, learn_record
+from unrelu.learning import Names, Stages, learn_record
 from unrelu.likelihood.cells import Cells, CellTally
 from unrelu.likelihood.climbing import Prior, climb
 from unrelu.likelihood.covariance_law import CovarianceLaw
@@ -39,13 +39,29 @@ _PRIOR_ROWS, _PRIOR_SHARE = 1.0, 0.01  # at most
 class Start:
     """Cells in units in which the start has mean 0 and variances 1, and its correlations, which can be inverted.
 
-    ``bias``: of all columns, also of those that are constant.
+    ``bias`` and ``scale``: of all columns, also of those that are constant. A column that is an exact linear image of
+    an earlier one takes no part; ``one_pass`` knows of them.
     """
 
     cells: Cells
     bias: FloatArray
+    scale: FloatArray
     correlation: FloatArray
-    perfect_pairs: tuple[tuple[int, int], ...] = ()
+    one_pass: Stages | None = None
+
+    @property
+    def images(self) -> dict[int, int]:
+        """For every column that is an exact linear image, the first that it is one of."""
+        return _images(self.one_pass)
+
+    def correlation_of(self, i: int, j: int) -> float:
+        """As one pass has it."""
+        assert self.one_pass is not None, "columns that are images are found by it"
+        return float(self.one_pass.pairs.correlation[i, j])
+
+    @property
+    def perfect_pairs(self) -> tuple[tuple[int, int], ...]:
+        return () if self.one_pass is None else self.one_pass.pairs.perfect_pairs
 
     def law(self, k: int | None) -> Law:
         """With any covariance (None), or with k factors."""
@@ -63,14 +79,23 @@ class Start:
 def start_from_record(record: PairMoments, assumptions: Assumptions, names: Names) -> Start:
     """From the one-pass fit, with its warnings."""
     stages = learn_record(record, replace(assumptions, n_components=None), names)
-    rows, at = stages.rows, np.flatnonzero(stages.rows.scale > 0.0)
+    rows, images = stages.rows, _images(stages)
+    at = np.array([j for j in np.flatnonzero(rows.scale > 0.0) if j not in images], dtype=np.int64)
     square = np.ix_(at, at)
     pairs = PairCorrelations(stages.pairs.correlation[square], stages.pairs.stderr[square])
     correlation = stages.distribution.correlation[square]
-    if len(at):
+    if len(at) > 0:
         correlation, _ = scoring_correlation(pairs, correlation, record.effective_rows)
     cells = Cells(at, rows.bias[at], rows.scale[at], rows.floor[at])
-    return Start(cells, rows.bias, correlation, stages.pairs.perfect_pairs)
+    return Start(cells, rows.bias, rows.scale, correlation, stages)
+
+
+def _images(stages: Stages | None) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for i, j in sorted(() if stages is None else stages.pairs.perfect_pairs):
+        if i not in found:
+            found.setdefault(j, i)
+    return found
 
 
 def start_from_columns(
@@ -92,7 +117,9 @@ def start_from_columns(
     information = np.diagonal(outer)[:d]
     r = np.clip(tally.weight * outer[:d, :d] / np.outer(information, information), -_LARGEST_START, _LARGEST_START)
     np.fill_diagonal(r, 1.0)
-    return Start(cells, tally.mean, shrunken(r, _KEPT))
+    bias, scale = tally.mean.copy(), np.zeros(len(constant))
+    bias[at], scale[at] = cells.origin, cells.unit
+    return Start(cells, bias, scale, shrunken(r, _KEPT))
 
 
 def _check_columns(tally: CellTally, names: Names) -> BoolArray:
