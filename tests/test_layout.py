@@ -14,7 +14,7 @@ MODULES = sorted(
     path for path in SOURCE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py", "_version.py")
 )
 
-MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 32_000, 17
+MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 33_000, 17
 
 # Modules whose tests are not in tests/<room>/test_<module>.py or test_<room>_<module>.py.
 TESTED_IN = {
@@ -73,6 +73,11 @@ TESTED_IN = {
     "papers/likelihood/gauge.py": "papers/test_likelihood.py",
     "papers/likelihood/nuclear.py": "papers/test_likelihood.py",
     "papers/likelihood/program.py": "papers/test_likelihood.py",
+    "posterior/cells.py": "posterior/test_answers.py",
+    "posterior/imputation.py": "posterior/test_answers.py",
+    "posterior/marginal_values.py": "posterior/test_answers.py",
+    "posterior/prediction.py": "posterior/test_answers.py",
+    "kernels/drawn_rows.py": "posterior/test_draws.py",
     "posterior/hidden.py": "kernels/test_hidden_cells.py",
     "posterior/prepared.py": "posterior/test_row_scores.py",
     "recovery/latent/contracts.py": "estimators/test_latent.py",

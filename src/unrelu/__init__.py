@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from unrelu._version import __version__
     from unrelu.distribution import RectifiedGaussian
     from unrelu.estimators import (
+        FloorImputer,
         FloorOutlierDetector,
         RectifiedGaussianLearner,
         RectifiedGaussianMixture,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from unrelu.storage import load
 
 __all__ = [
+    "FloorImputer",
     "FloorOutlierDetector",
     "Peeled",
     "ReLULatentRecovery",
@@ -56,6 +58,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "FloorImputer": "unrelu.estimators",
     "FloorOutlierDetector": "unrelu.estimators",
     "Peeled": "unrelu.recovery.layers.peeled",
     "ReLULatentRecovery": "unrelu.estimators",

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+Marks = NDArray[np.int8]  # what Block.beyond says of cells
 
 
 # --- rows ---------------------------------------------------------------------------------------
@@ -34,20 +35,24 @@ class RowLabels:
 class Block:
     """A run of consecutive rows. ``values`` is n x d (float32 or float64), NaN where missing.
 
-    ``beyond``: -1 where a cell only says "at most the number in it", 1 for "at least", 0 elsewhere. None: cells at
-    their column's floor are at most it, all others are what they are.
+    ``beyond`` is n x d: -1 where a cell only says "at most its number", 1 where it says "at least", 0 where the number
+    was seen, or is missing. None: the cells at their column's floor are at most it, and the others were seen.
     """
 
     values: NDArray[np.floating[Any]]
     first_row: int = 0
     weights: FloatArray | None = None
     groups: RowLabels | None = None
-    beyond: NDArray[np.int8] | None = None
+    beyond: Marks | None = None
 
 
 @runtime_checkable
 class Samples(Protocol):
-    """Rows that can be read again and again, block by block, in a fixed order."""
+    """Rows that can be read again and again, block by block, in a fixed order.
+
+    Samples with columns whose cells have limits of their own (``Block.beyond`` says which cells are at them) also have
+    ``limits_by_cell``, the positions of these columns; their columns have no floor and no ceiling.
+    """
 
     @property
     def n_features(self) -> int: ...
@@ -146,12 +151,13 @@ class Assumptions:
     """What the user says about the model, whatever the method.
 
     ``floor``: one number per column, -inf where there is none. ``nonnegative_bias``: every bias is at or above its
-    floor, as Wu et al. 2019 and Bulusu et al. 2022 assume. ``n_components``: the number k of latent inputs z, so that
-    S = W W' has rank k (None: any rank), or with noise in every column by a method that says so; ``auto_components``: k
-    is to be found. ``floor_tolerance``: noise after the floor; values within it of the floor
-    count as floored, so that a value is only taken for what it is from floor + tolerance on. ``mirrored``: columns with
-    a ceiling, whose values are shown upside down, so that the ceiling is a floor; none where empty. ``shapes``
-    (:mod:`unrelu.shapes`): what turned the user's values into those that are learned from; none where empty.
+    floor, as Wu et al. 2019 and Bulusu et al. 2022 assume. ``n_components``: the number k of latent inputs z, so that S
+    = W W' has rank k (None: any rank), but for noise where a method has it; ``auto_components``: k is to be found.
+    ``floor_tolerance``: noise after the floor; values within it of the floor count as floored, so that a value is only
+    taken for what it is from floor + tolerance on. ``mirrored``: columns with a ceiling, whose values are shown upside
+    down, so that the ceiling is a floor; none where empty. A column whose cells have limits of their own has the floor
+    -inf, so that draws of its model are not cut off. ``shapes`` (:mod:`unrelu.shapes`): what turned the user's values
+    into those that are learned from; none where empty.
     """
 
     floor: tuple[float, ...]
@@ -352,27 +358,6 @@ class RobustReport(LearningReport):
     groups: tuple[RowGroup, ...]
     cut_p_value: float
     starts_disagreed: bool
-
-
-@dataclass(frozen=True)
-class LikelihoodReport(LearningReport):
-    """The same, and what the likelihood was.
-
-    ``log_likelihood``: of all rows, weighted as they are, in the units of the table. ``n_parameters``: those that rows
-    can tell apart, so that AIC is 2 n_parameters - 2 log_likelihood. ``n_components``: factors, None for any
-    covariance. ``rounds``: passes over the rows; ``settled``: whether the last ones found nothing more to gain.
-    """
-
-    rounds: int
-    log_likelihood: float
-    n_parameters: int
-    n_components: int | None
-    settled: bool
-
-    @property
-    def converged(self) -> bool:
-        """Whether the likelihood reached its maximum as closely as asked for."""
-        return self.settled
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from unrelu.parameters import (
     scaled,
     symmetric,
 )
+from unrelu.posterior.answers import Answers
 from unrelu.shapes import Shape, Shapes, cut_from_latent, is_shape, latent_limits, to_latent
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _SUMMARY_POINTS = 10_000
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class RectifiedGaussian:
+class RectifiedGaussian(Answers):
     """The law of x = max(y, floor), y ~ N(bias, covariance): frozen, compared by value.
 
     ``bias`` has length d and is measured from zero, not from the floor; ``covariance`` is d x d,
@@ -132,9 +133,9 @@ class RectifiedGaussian:
         """The model that rows are scored by: this one, or the same with its scoring covariance."""
         if self.scoring_covariance is None:
             return self
-        return self._with(covariance=self.scoring_covariance, scoring_covariance=None)
+        return self.with_parts(covariance=self.scoring_covariance, scoring_covariance=None)
 
-    def _with(self, **changed: Any) -> RectifiedGaussian:
+    def with_parts(self, **changed: Any) -> RectifiedGaussian:
         """The same model with other parts."""
         return RectifiedGaussian(**{**self.__getstate__(), **changed})
 
@@ -151,7 +152,7 @@ class RectifiedGaussian:
         if self.shapes is None:
             return self
         floor, ceiling = latent_limits(self.shapes, self.floor, self.ceiling)
-        return self._with(floor=floor, ceiling=ceiling, shapes=None)
+        return self.with_parts(floor=floor, ceiling=ceiling, shapes=None)
 
     def shaped(self, shapes: Iterable[Shape], floor: ArrayLike, ceiling: ArrayLike = np.inf) -> RectifiedGaussian:
         """The law of x = f(y), cut off at limits of x, where this is the law of y.
@@ -160,7 +161,7 @@ class RectifiedGaussian:
         >>> RectifiedGaussian([0.0], [[1.0]]).shaped([Log()], floor=1.0)
         RectifiedGaussian(n_features=1, bias=[0.], row_norms=[1.], floor=1, shapes=['log'])
         """
-        return self._with(floor=floor, ceiling=ceiling, shapes=shapes)
+        return self.with_parts(floor=floor, ceiling=ceiling, shapes=shapes)
 
     def to_latent(self, X: ArrayLike) -> FloatArray:
         """Rows of x as rows of y; a cell at its floor or below holds the latent floor.
@@ -264,7 +265,7 @@ class RectifiedGaussian:
         RectifiedGaussian(n_features=1, bias=[2.], row_norms=[2.], floor=0, names=['Pb'])
         """
         chosen = [features] if isinstance(features, int | str | np.integer) else list(features)
-        at = [self._index(feature) for feature in chosen]
+        at = [self.index_of(feature) for feature in chosen]
         if not at:
             raise InvalidParameterError("marginal needs at least one feature, got none.")
         if len(set(at)) < len(at):
@@ -305,7 +306,8 @@ class RectifiedGaussian:
             None if scoring is None else turn * scoring,
         )
 
-    def _index(self, feature: int | str) -> int:
+    def index_of(self, feature: int | str) -> int:
+        """The position of a column, given by name or position."""
         if isinstance(feature, str):
             if self.feature_names is None:
                 raise InvalidParameterError(f"No feature {feature!r}: the model has no names. Give indices.")

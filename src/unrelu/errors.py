@@ -137,7 +137,11 @@ class RankDeficientWarning(UnreluWarning):
 
 
 class UnknownBelowFloorWarning(UnreluWarning):
-    """A free shape is not known below its floor: values asked for there are given as the floor."""
+    """A free shape is not known below its floor: it is continued there by its slope above."""
+
+
+class DependentDrawsWarning(UnreluWarning):
+    """Draws of rows that hide very many cells come from a walk: those of one row are not quite independent."""
 
 
 class DoubtfulUnitsWarning(UnreluWarning):

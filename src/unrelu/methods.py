@@ -8,7 +8,7 @@ imported where they are used, so that the default one starts fast.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -43,7 +43,10 @@ __all__ = [
 
 
 class Method(Protocol):
-    """Anything that learns a model from evidence."""
+    """Anything that learns a model from evidence.
+
+    One that heeds the limits of single cells (``Block.beyond``) has ``takes_cell_limits = True``; others see none.
+    """
 
     def question(self, assumptions: Assumptions) -> PairMomentsQuestion | None:
         """The only question it asks, or None where it reads the rows more than once."""
@@ -131,6 +134,7 @@ class FullLikelihood(_SeveralPasses):
     """
 
     max_rounds: int = 200
+    takes_cell_limits: ClassVar[bool] = True
 
     def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
         from unrelu.likelihood.learning import learn_by_likelihood

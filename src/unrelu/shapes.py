@@ -5,7 +5,7 @@ A shape turns values in the user's units into latent ones and back. Both work ce
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Protocol, TypeAlias
@@ -14,14 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import boxcox, inv_boxcox
 
-from unrelu.contracts import FloatArray
-from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.contracts import BoolArray, FloatArray
+from unrelu.errors import InvalidDataError, InvalidParameterError, UnknownBelowFloorWarning
 from unrelu.limits import per_column
-from unrelu.validation import column_label, suggestion
+from unrelu.validation import column_label, label_columns, suggestion, warn
 
 _SMALLEST = 1e-300  # what a logarithm is taken of, at least
 _FARTHEST = 1e12  # units from the origin that a power reaches, at most
 _IMPOSSIBLE = -1e4  # log slope where a power is not defined: no density
+_CONTINUED = 0.5  # standard deviations of y above the floor by which a free shape goes on below it
 _SLOPES = 33  # knots between which the slope of a free shape changes: more would follow the noise
 
 
@@ -199,6 +200,22 @@ class Free:
     def from_latent(self, y: ArrayLike) -> FloatArray:
         return np.asarray(np.interp(np.asarray(y, dtype=np.float64), self.scores, self.values))
 
+    def continued(self, y: ArrayLike) -> FloatArray:
+        """As ``from_latent``, but going on below the first value: by its slope there, on a log scale if positive.
+
+        >>> shape = Free(np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.0, 2.0]))
+        >>> shape.continued([-1.0, 0.5])
+        array([0.5, 1.5])
+        """
+        y = np.asarray(y, dtype=np.float64)
+        at = max(int(np.searchsorted(self.scores, self.scores[0] + _CONTINUED)) - 1, 1)
+        run, low = self.scores[at] - self.scores[0], np.minimum(y - self.scores[0], 0.0)
+        if self.values[0] > 0.0:
+            below = self.values[0] * np.exp(low * np.log(self.values[at] / self.values[0]) / run)
+        else:
+            below = self.values[0] + low * (self.values[at] - self.values[0]) / run
+        return np.asarray(np.where(y < self.scores[0], below, self.from_latent(y)))
+
     def log_slope(self, x: ArrayLike) -> FloatArray:
         grid = np.linspace(self.scores[0], self.scores[-1], _SLOPES)
         at, first = np.unique(self.from_latent(grid), return_index=True)
@@ -311,13 +328,36 @@ def latent_limits(shapes: Shapes, floor: FloatArray, ceiling: FloatArray) -> tup
     return low, high
 
 
+def uncut(shape: Shape) -> Callable[[ArrayLike], FloatArray]:
+    """f of a shape, also below its floor.
+
+    >>> float(uncut(Log())(0.0))
+    1.0
+    """
+    return shape.continued if isinstance(shape, Free) else shape.from_latent
+
+
+def warn_of_unknown(shapes: Shapes, below: BoolArray, names: Sequence[str] | None) -> None:
+    """Say what is assumed where cells (n x d) of free shapes are asked for below their floors.
+
+    >>> warn_of_unknown((Log(),), np.array([[True]]), None)
+    """
+    unknown = np.array([shape.kind == "free" for shape in shapes], dtype=bool)
+    if unknown.any() and (unknown := unknown & below.any(axis=0)).any():
+        warn(
+            "A free shape is not known below its floor: it is continued there by its slope above, in"
+            f" {label_columns(unknown, names)}. Use shape='power' or 'log' for a law of its own.",
+            UnknownBelowFloorWarning,
+        )
+
+
 def from_latent(shapes: Shapes, y: FloatArray) -> FloatArray:
     """Rows of y as rows of f(y), not cut off.
 
     >>> from_latent((Log(), Normal()), np.array([[0.0, -2.0]]))
     array([[ 1., -2.]])
     """
-    return np.column_stack([shape.from_latent(y[:, j]) for j, shape in enumerate(shapes)])
+    return np.column_stack([uncut(shape)(y[:, j]) for j, shape in enumerate(shapes)])
 
 
 def to_latent(shapes: Shapes, x: FloatArray, floor: FloatArray, ceiling: FloatArray) -> FloatArray:

@@ -54,6 +54,7 @@ CASES = {
     "RectifiedGaussianLearner": Case(
         unrelu.RectifiedGaussianLearner, ROWS, lambda e, X: e.score_samples(X), lambda e, X: e.bias_
     ),
+    "FloorImputer": Case(unrelu.FloorImputer, ROWS, lambda e, X: e.transform(X), lambda e, X: e.bias_),
     "FloorOutlierDetector": Case(
         unrelu.FloorOutlierDetector, ROWS, lambda e, X: e.score_samples(X), lambda e, X: e.distribution_.bias
     ),

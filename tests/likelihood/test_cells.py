@@ -25,7 +25,7 @@ def test_the_tally_counts_by_weight_and_merges():
     np.testing.assert_array_equal(tally.seen, [1.0, 1.0, 4.0])
     np.testing.assert_array_equal(tally.below, [1.0, 1.0, 0.0])
     np.testing.assert_array_equal(tally.above, [2.0, 0.0, 0.0])
-    np.testing.assert_array_equal(tally.ends, [[0.0, 2.0, 7.0], [4.0, 5.0, 7.0]])
+    np.testing.assert_array_equal(tally.ends, [[0.5, 2.0, 7.0], [4.0, 5.0, 7.0]])
     assert tally.marked
     assert (tally.n_rows, tally.effective_rows) == (4, pytest.approx(16.0 / 6.0))
     x = np.random.default_rng(0).normal(5.0, 1.0, (20, 3))

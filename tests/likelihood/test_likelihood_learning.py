@@ -8,7 +8,7 @@ import pytest
 import unrelu
 from tests.references import full_likelihood as exact
 from unrelu import RectifiedGaussianLearner
-from unrelu.contracts import Assumptions, LikelihoodReport
+from unrelu.contracts import Assumptions
 from unrelu.errors import (
     FewPositivesWarning,
     InvalidDataError,
@@ -16,6 +16,7 @@ from unrelu.errors import (
     NotConvergedWarning,
     PerfectCorrelationWarning,
 )
+from unrelu.likelihood.learning import LikelihoodReport
 from unrelu.posterior.hidden import HiddenCells
 
 PAIR = unrelu.RectifiedGaussian([0.2, -0.3], [[1.0, 0.8], [0.8, 1.44]])
@@ -190,3 +191,21 @@ def test_rounds_are_told_and_files_keep_the_report(tmp_path):
     assert any("log-likelihood" in each for each in words)
     assert unrelu.load(tmp_path / "learner").report_ == learner.report_
     assert learner.report_.n_components == 1
+
+
+def test_a_floor_for_every_cell_of_a_table(laboratories):
+    """Limits per cell by the learner's own door: the marks and the fit are those of the samples with marks."""
+    values, beyond, _ = laboratories(PAIR, 500)
+    floor = np.where(beyond == -1, values, -np.inf)
+    ceiling = np.where(beyond == 1, values, np.inf)
+    learner = fit(values, floor=floor, ceiling=ceiling)
+    assert np.abs((learner.bias_ - PAIR.bias) / learner.bias_stderr_).max() < 4.0
+    assert learner.report_.share_floored == pytest.approx(np.mean(beyond != 0))
+    assert np.isneginf(learner.floor_).all()
+
+
+def test_parameters_that_were_found_are_counted():
+    x = FIVE.sample(300, random_state=0)
+    learner = fit(x, n_components="auto")
+    assert learner.n_parameters_ == learner.report_.n_parameters == 15
+    assert np.isfinite(learner.bic(x))

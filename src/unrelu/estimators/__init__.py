@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unrelu.estimators.checking import check_model
+    from unrelu.estimators.imputer import FloorImputer
     from unrelu.estimators.latent import ReLULatentRecovery, recall, recover_latent
     from unrelu.estimators.learner import RectifiedGaussianLearner
     from unrelu.estimators.matrix import ReLUMatrixRecovery
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from unrelu.estimators.two_layer import TwoLayerReLULearner
 
 __all__ = [
+    "FloorImputer",
     "FloorOutlierDetector",
     "ReLULatentRecovery",
     "ReLUMatrixRecovery",
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "FloorImputer": "unrelu.estimators.imputer",
     "FloorOutlierDetector": "unrelu.estimators.outliers",
     "ReLULatentRecovery": "unrelu.estimators.latent",
     "ReLUMatrixRecovery": "unrelu.estimators.matrix",

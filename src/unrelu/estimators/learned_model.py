@@ -13,7 +13,8 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.learning import Learned
 from unrelu.parameters import RandomState
-from unrelu.posterior.row_scores import RowScores
+from unrelu.posterior.cells import marks_of
+from unrelu.posterior.hidden import HiddenCells
 from unrelu.shapes import Shapes
 from unrelu.standard_errors import intervals
 
@@ -118,8 +119,9 @@ class LearnedModel(FloorEstimator):
 
         NaN cells are integrated over. A column that is constant in the model adds 0, or -10,000 where a cell differs.
         """
-        model = RowScores.of(self._result().distribution, float(self.floor_tolerance))
-        return self._log_densities(X, model.table_log_density)
+        law, floor = HiddenCells.of(self._result().distribution), np.array(self._assumptions().censoring)
+        law.warn_if_singular()
+        return self._log_densities(X, lambda x, beyond=None: law.log_density(*marks_of(x, beyond, floor)), True)
 
     def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
         """Mean log density of the rows.
@@ -132,6 +134,30 @@ class LearnedModel(FloorEstimator):
         True
         """
         return float(np.mean(self.score_samples(X)))
+
+    @property
+    def n_parameters_(self) -> int:
+        """How many numbers were learned: means, covariances (loadings and noise of a factor model), shapes."""
+        d, k = int(np.count_nonzero(self.row_norms_)), getattr(self, "n_components", None)
+        k = getattr(self._result().report, "n_components", k)  # where it was found
+        covariances = d * (d + 1) // 2 if k is None else min(d * (d + 1) // 2, d * (k + 1) - k * (k - 1) // 2)
+        return d + covariances + sum(shape.n_parameters for shape in self._shapes or ())
+
+    def bic(self, X: Table) -> float:
+        """Bayes's information criterion of the model on X, as scikit-learn has it: lower is better.
+
+        >>> import unrelu
+        >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(500, random_state=1)
+        >>> learner = unrelu.RectifiedGaussianLearner().fit(X)
+        >>> learner.aic(X) < learner.bic(X)
+        True
+        """
+        densities = self.score_samples(X)
+        return float(-2.0 * densities.sum() + self.n_parameters_ * np.log(len(densities)))
+
+    def aic(self, X: Table) -> float:
+        """Akaike's information criterion of the model on X, as scikit-learn has it: lower is better."""
+        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self.n_parameters_)
 
     def check(self, X: Table, n_simulations: int = 199, level: float = 0.05) -> FitCheck:
         """Does a model of this kind fit the rows of X, those that were learned? Which columns and pairs do not?

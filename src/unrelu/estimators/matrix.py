@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
-from unrelu.estimators.shaping import warn_of_unknown
 from unrelu.kernels.row_block import LARGEST
 from unrelu.recovery.matrix.cells import Cells, DenseCells, SparseCells
 from unrelu.recovery.matrix.contracts import MatrixMethod, MatrixReport
@@ -27,7 +26,7 @@ from unrelu.recovery.matrix.methods import matrix_method
 from unrelu.recovery.matrix.state import recover_kept
 from unrelu.recovery.matrix.uncertainty import StandardErrors
 from unrelu.samples import SparseSamples
-from unrelu.shapes import Shapes, from_latent
+from unrelu.shapes import Shapes, from_latent, warn_of_unknown
 from unrelu.statistics.tiles import as_stored
 from unrelu.storage import FilePath
 from unrelu.validation import check_choice

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from unrelu.contracts import FloatArray
-from unrelu.kernels.hidden_cells import hide_row, settle_row, workspaces
+from unrelu.kernels.hidden_cells import hide, settle, workspaces
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -38,8 +38,8 @@ def covariance_scores(
     mu, s = posterior[0], posterior[1]
     cavity, one, e, qe, qc = np.empty((2, d)), np.ones(d), np.empty(d), np.empty(d), np.empty((d, d))
     for row in range(n):
-        n_seen, cut, hidden, normal = hide_row(values, beyond, row, mean, one, precision, split)
-        probability, corrections[row] = settle_row(cut, hidden, m, v, limit, turn, posterior, cavity)
+        n_seen, cut, hidden, normal = hide(values, beyond, row, mean, one, precision, split)
+        probability, corrections[row] = settle(cut, hidden, m, v, limit, turn, posterior, cavity)
         densities[row] = normal - 0.5 * log_det + probability
         for i in range(n_seen):
             e[seen[i]] = u[i]

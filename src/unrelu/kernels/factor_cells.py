@@ -83,9 +83,7 @@ def _propagate(
     """The posterior N(m, s) of z and the sites of the cut-off cells; returns the row's log density."""
     d, k = weights.shape
     m[:] = 0.0
-    s[:] = 0.0
-    for i in range(k):
-        s[i, i] = 1.0
+    s[:] = np.eye(k)
     total = log_det = linear = 0.0
     for j in range(d):
         tau[j] = nu[j] = 0.0
@@ -110,8 +108,8 @@ def _propagate(
             slope = float(beyond[row, j]) * hazard / math.sqrt(v + noise[j])
             shift = (slope + centre * q) / (1.0 - shrink)
             change, push = new - tau[j], shift - nu[j]
-            log_det += _absorb(k, s, m, c, t, change, push)
             tau[j], nu[j] = new, shift
+            log_det += _absorb(k, s, m, c, t, change, push)
             moved = max(moved, abs(change) * t, abs(push - change * mean) * math.sqrt(t))
         if moved < _SETTLED:
             break

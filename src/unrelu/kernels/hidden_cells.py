@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from unrelu.contracts import FloatArray
 from unrelu.kernels.bivariate_normal import bivariate_density, upper_orthant
@@ -39,8 +38,6 @@ _STILL = 1e-5  # of a posterior standard deviation, or of its square: sites that
 _DEEP = -35.0
 _LEAST_EXACT = 1e-9  # probability of a pair from which on the exact formula has digits to spare
 _SMALLEST_VARIANCE = 1e-12
-
-Marks = NDArray[np.int8]
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -233,13 +230,14 @@ def _carry_on(cut: int, hidden: int, m: FloatArray, v: Any, s: FloatArray, mu: F
 
 
 @njit(cache=True, nogil=True)
-def settle_row(
+def settle(
     cut: int, hidden: int, m: FloatArray, v: Any, limit: FloatArray, turn: FloatArray, work: Any, cavity: Any
 ) -> tuple[float, float]:
     """From N(m, V) (-V below the diagonal of ``v``) to the posterior of the hidden cells.
 
     Returns the log probability of the cut, whose derivatives have these moments, and what corrects it. Leaves mean and
-    covariance in the first two arrays of ``work``, the cavities (in units of y, not turned) in ``cavity``.
+    covariance in the first two arrays of ``work``, the cavities (in units of y, not turned) in ``cavity``. What it was
+    given is turned, so that all cells ask "at most", and ``limit`` counts from m.
     """
     mu, s, tau, nu, c, skew = work
     for i in range(cut):
@@ -272,7 +270,7 @@ def settle_row(
 
 
 @njit(cache=True, nogil=True)
-def hide_row(
+def hide(
     values: Any, beyond: Any, row: int, bias: FloatArray, per_scale: FloatArray, precision: FloatArray, work: Any
 ) -> tuple[int, int, int, float]:
     """Hidden cells of a row given its seen ones: (seen, cut off, hidden, log density of the seen + log det R / 2)."""
@@ -292,6 +290,7 @@ def hide_row(
 
 @njit(cache=True, nogil=True)
 def workspaces(d: int) -> Any:
+    """(for :func:`hide`, for :func:`settle`): room for a row of d cells."""
     index, vector = np.empty((2, d), dtype=np.int64), np.empty((9, d))
     split = (index[0], vector[0], index[1], vector[1], vector[2], vector[3], np.empty((d, d)), vector[4])
     return split, (vector[5], np.empty((d, d)), vector[6], vector[7], vector[4], vector[8])
@@ -318,8 +317,8 @@ def hidden_rows(
     mu, s = posterior[0], posterior[1]
     cavity, per_scale = np.empty((2, d)), 1.0 / scale
     for row in range(n):
-        n_seen, cut, hidden, normal = hide_row(values, beyond, row, bias, per_scale, precision, split)
-        probability, correction = settle_row(cut, hidden, m, v, limit, turn, posterior, cavity)
+        n_seen, cut, hidden, normal = hide(values, beyond, row, bias, per_scale, precision, split)
+        probability, correction = settle(cut, hidden, m, v, limit, turn, posterior, cavity)
         log_density[row] = normal + probability + correction
         if moments.shape[1] == 0:
             continue
@@ -354,8 +353,8 @@ def hidden_sums(
     mu, s = posterior[0], posterior[1]
     cavity, per_scale = np.empty((2, d)), 1.0 / scale
     for row in range(n):
-        n_seen, cut, hidden, normal = hide_row(values, beyond, row, bias, per_scale, precision, split)
-        probability, correction = settle_row(cut, hidden, m, v, limit, turn, posterior, cavity)
+        n_seen, cut, hidden, normal = hide(values, beyond, row, bias, per_scale, precision, split)
+        probability, correction = settle(cut, hidden, m, v, limit, turn, posterior, cavity)
         log_density[row] = normal + probability + correction
         for i in range(n_seen):
             completed[row, seen[i]] = u[i]

@@ -8,9 +8,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Block, BoolArray, Census, FloatArray
-from unrelu.kernels.hidden_cells import Marks
-from unrelu.statistics.tiles import seen_above
+from unrelu.contracts import Block, BoolArray, Census, FloatArray, Marks
+from unrelu.posterior.cells import marks_of
 
 _FOLD_STEP = 2_654_435_769  # 2^32 over the golden ratio: consecutive rows get folds that look drawn
 
@@ -49,21 +48,9 @@ class Cells:
         if self.fold is not None:
             kept = kept & self.fold.of(block)
         rows = slice(None) if kept.all() else kept
-        raw = block.values[rows][:, self.columns]
         own = None if block.beyond is None else block.beyond[rows][:, self.columns]
-        marks = marks_of(raw, own, self.floor)
-        values = np.where(marks != (0 if own is None else own), self.floor, raw.astype(np.float64))
+        values, marks = marks_of(block.values[rows][:, self.columns], own, self.floor)
         return np.ascontiguousarray((values - self.origin) / self.unit), marks, weights[rows]
-
-
-def marks_of(values: NDArray[np.floating], beyond: Marks | None, floor: FloatArray) -> Marks:
-    """-1 and 1 where a cell says "at most" and "at least" its number, 0 where it is seen or missing.
-
-    >>> marks_of(np.array([[0.0, 2.0, np.nan]]), None, np.zeros(3))
-    array([[-1,  0,  0]], dtype=int8)
-    """
-    at_floor = np.where(values <= seen_above(floor, values), np.int8(-1), np.int8(0))
-    return at_floor if beyond is None else np.where(beyond != 0, beyond, at_floor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +115,7 @@ class CellTallyQuestion:
     def __call__(self, block: Block) -> CellTally:
         weights = np.ones(len(block.values)) if block.weights is None else block.weights
         values = np.where(weights[:, None] > 0.0, block.values, np.nan)
-        marks = marks_of(values, block.beyond, np.array(self.floor))
+        values, marks = marks_of(values, block.beyond, np.array(self.floor))
         known = ~np.isnan(values)
         shown = known & (marks == 0)
         seen, below, above = (np.asarray(weights @ which) for which in (shown, marks == -1, marks == 1))

@@ -14,9 +14,8 @@ from typing import Self
 import numpy as np
 from scipy.linalg import eigh
 
-from unrelu.contracts import FloatArray
+from unrelu.contracts import FloatArray, Marks
 from unrelu.kernels.covariance_scores import covariance_scores
-from unrelu.kernels.hidden_cells import Marks
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,8 @@ from typing import Self
 
 import numpy as np
 
-from unrelu.contracts import FloatArray
+from unrelu.contracts import FloatArray, Marks
 from unrelu.kernels.factor_cells import factor_corrections, factor_scores
-from unrelu.kernels.hidden_cells import Marks
 
 
 @dataclass(frozen=True, eq=False)

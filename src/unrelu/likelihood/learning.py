@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import eigvalsh
@@ -13,7 +13,7 @@ from unrelu.contracts import (
     Doubt,
     Evidence,
     FloatArray,
-    LikelihoodReport,
+    LearningReport,
     PairCorrelations,
     RowParameters,
     Shrinkage,
@@ -35,6 +35,27 @@ from unrelu.likelihood.starts import Start, start_from_columns, start_from_recor
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.statistics.screening import ScreeningQuestion
 from unrelu.validation import warn
+
+
+@dataclass(frozen=True)
+class LikelihoodReport(LearningReport):
+    """The same, and what the likelihood was.
+
+    ``log_likelihood``: of all rows, weighted as they are, in the units of the table. ``n_parameters``: those that rows
+    can tell apart, so that AIC is 2 n_parameters - 2 log_likelihood. ``n_components``: factors, None for any
+    covariance. ``rounds``: passes over the rows; ``settled``: whether the last ones found nothing more to gain.
+    """
+
+    rounds: int
+    log_likelihood: float
+    n_parameters: int
+    n_components: int | None
+    settled: bool
+
+    @property
+    def converged(self) -> bool:
+        """Whether the likelihood reached its maximum as closely as asked for."""
+        return self.settled
 
 
 def learn_by_likelihood(

@@ -9,9 +9,8 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from unrelu.contracts import Block, FloatArray
+from unrelu.contracts import Block, FloatArray, Marks
 from unrelu.engines.local import map_in_threads
-from unrelu.kernels.hidden_cells import Marks
 from unrelu.likelihood.cells import Cells
 
 _CHUNK, _AT_A_TIME = 256, 16  # rows whose scores are held by a thread, and chunks whose sums wait to be merged

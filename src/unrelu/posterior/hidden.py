@@ -10,10 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from unrelu.contracts import FloatArray
+from unrelu.contracts import FloatArray, Marks
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import map_in_threads
-from unrelu.kernels.hidden_cells import Marks, hidden_rows, hidden_sums
+from unrelu.kernels.hidden_cells import hidden_rows, hidden_sums
 from unrelu.posterior.prepared import IMPOSSIBLE, PreparedNormal, row_shares
 
 
@@ -67,7 +67,7 @@ class HiddenCells(PreparedNormal):
         self, values: FloatArray, beyond: Marks, rows: slice, out: FloatArray, moments: FloatArray | None
     ) -> None:
         at, d = self.varying, int(self.varying.sum())
-        part = self._part(values[rows], beyond[rows])
+        part = self.part(values[rows], beyond[rows])
         found = np.empty((4, 0 if moments is None else len(part[0]), d))
         hidden_rows(*part, self.inverse[0], out[rows], found)
         if moments is not None:
@@ -89,7 +89,7 @@ class HiddenCells(PreparedNormal):
 
         def fill(item: tuple[int, slice]) -> None:
             k, rows = item
-            x, marks, bias, scale = self._part(values[rows], beyond[rows])
+            x, marks, bias, scale = self.part(values[rows], beyond[rows])
             given = (bias, scale, self.inverse[0])
             hidden_sums(x, marks, w[rows], *given, out[rows], completed[rows], spread[k])
 
@@ -97,7 +97,7 @@ class HiddenCells(PreparedNormal):
         weighted = completed * w[:, None]
         return weighted.sum(axis=0), weighted.T @ completed + spread.sum(axis=0), self._in_units(values, beyond, out)
 
-    def _part(self, values: FloatArray, beyond: Marks) -> tuple[FloatArray, Marks, FloatArray, FloatArray]:
+    def part(self, values: FloatArray, beyond: Marks) -> tuple[FloatArray, Marks, FloatArray, FloatArray]:
         """(values, beyond, bias, scale) of the columns that vary, in C order."""
         at = self.varying
         if not at.all():

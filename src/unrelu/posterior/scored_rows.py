@@ -34,16 +34,20 @@ class ScoredRows:
 class ScoreQuestion:
     """Ask every row for its numbers; a block with cells that cannot be used has none.
 
-    Rows of weight 0 are as good as absent: they are scored as if all of their cells were missing.
+    Rows of weight 0 are as good as absent: they are scored as if all of their cells were missing. Where cells have
+    limits of their own, their marks are a second argument of ``score``.
     """
 
-    score: Callable[[Values], FloatArray]
+    score: Callable[..., FloatArray]
     lowest: tuple[float, ...]
 
     def __call__(self, block: Block) -> ScoredRows:
         screening = ScreeningQuestion(self.lowest)(block)
         unusable = screening.below_count.any() or screening.large_count.any()
-        scores = np.full(len(block.values), np.nan) if unusable else self.score(_present(block))
+        if unusable:
+            return ScoredRows(((block.first_row, np.full(len(block.values), np.nan)),), screening)
+        given = (_present(block),) if block.beyond is None else (block.values, block.beyond)
+        scores = self.score(*given)
         return ScoredRows(((block.first_row, scores),), screening)
 
 
@@ -54,7 +58,7 @@ def _present(block: Block) -> Values:
 
 
 def scored_rows(
-    samples: Samples, score: Callable[[Values], FloatArray], assumptions: Assumptions, watch: Watch = unwatched
+    samples: Samples, score: Callable[..., FloatArray], assumptions: Assumptions, watch: Watch = unwatched
 ) -> FloatArray:
     """``score`` of all rows, in table order, after clear words about cells that cannot be used.
 

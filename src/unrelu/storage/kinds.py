@@ -30,6 +30,7 @@ KINDS = {
         "distribution", bias="d", covariance="dd", floor="d?", ceiling="~d?", scoring_covariance="~dd"
     ),
     "Assumptions": _kind("contracts"),
+    "CellLimits": _kind("contracts"),
     "Normal": _kind("shapes"),
     "Log": _kind("shapes"),
     "Power": _kind("shapes"),
@@ -64,6 +65,7 @@ KINDS = {
     "LearningReport": _kind("contracts"),
     "Doubt": _kind("contracts"),
     "RectifiedGaussianLearner": _kind("estimators.learner", "learner's file"),
+    "FloorImputer": _kind("estimators.imputer", "imputer's file"),
     # methods with parameters of their own
     "OnePass": _kind("methods"),
     "Robust": _kind("methods"),
@@ -109,7 +111,7 @@ KINDS = {
     # outlier rows and groups of rows
     "RobustLearned": _kind("robust.learning", row_weights="n", columns="c:int"),
     "RobustReport": _kind("contracts"),
-    "LikelihoodReport": _kind("contracts"),
+    "LikelihoodReport": _kind("likelihood.learning"),
     "RowGroup": _kind("contracts"),
     "MixtureReport": _kind("contracts"),
     "Mixture": _kind("robust.mixture", shares="k"),

@@ -1,0 +1,146 @@
+"""FloorImputer: tables with their hidden cells filled in, scikit-learn's way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from unrelu.contracts import BoolArray, FloatArray, Step
+from unrelu.estimators.base import Table
+from unrelu.estimators.learner import RectifiedGaussianLearner
+from unrelu.methods import Method
+from unrelu.parameters import RandomState
+from unrelu.posterior.cells import Cells, marks_of
+from unrelu.posterior.imputation import imputed
+from unrelu.statistics.screening import ScreeningQuestion
+from unrelu.validation import check_choice
+
+_QUANTILE = {"mean": None, "median": 0.5}
+_STRATEGIES = ("mean", "median", "draw")
+
+
+class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLearner):
+    """Fill in cells at or below their floor, and missing ones, by what the rest of the row says.
+
+    It learns x = max(y, floor), y ~ N(bias, covariance), and gives floored cells a value below their floor. Seen cells
+    stay as they are.
+
+    Parameters
+    ----------
+    method : str or object from :mod:`unrelu.methods`, default="one_pass"
+        How to learn; "robust" where rows may be outliers, "full_likelihood" for limits that differ from cell to cell.
+    strategy : "mean", "median" or "draw", default="mean"
+        What :meth:`transform` fills in. Means are nearest to the truth, but a table of means has too little spread and
+        too strong correlations; draws have the right ones (:meth:`draw` gives several).
+    floor, ceiling, shape, n_components, floor_tolerance, random_state
+        As for :class:`unrelu.RectifiedGaussianLearner`; ``random_state`` also seeds the draws.
+
+    Attributes
+    ----------
+    distribution_ : RectifiedGaussian
+        The learned model, and all that the learner has: ``bias_``, ``covariance_``, ``report_``, ``score(X)``.
+
+    Examples
+    --------
+    >>> import unrelu
+    >>> X = unrelu.RectifiedGaussian([0.5, 0.0], [[1.0, 0.8], [0.8, 1.0]]).sample(2000, random_state=0)
+    >>> imputer = unrelu.FloorImputer().fit(X)
+    >>> filled = imputer.transform(X)
+    >>> bool((filled[X == 0] < 0).all()), bool((filled[X > 0] == X[X > 0]).all())
+    (True, True)
+    """
+
+    nonnegative_bias = False
+    stderr = "model"
+
+    def __init__(
+        self,
+        method: str | Method = "one_pass",
+        *,
+        strategy: str = "mean",
+        floor: Any = 0.0,
+        ceiling: Any = None,
+        shape: Any = "normal",
+        n_components: int | None = None,
+        floor_tolerance: float = 0.0,
+        random_state: Any = 0,
+    ) -> None:
+        self.method = method
+        self.strategy = strategy
+        self.floor = floor
+        self.ceiling = ceiling
+        self.shape = shape
+        self.n_components = n_components
+        self.floor_tolerance = floor_tolerance
+        self.random_state = random_state
+
+    def transform(self, X: Table) -> NDArray[Any]:
+        """X with its hidden cells filled in, as ``strategy`` says."""
+        check_choice("strategy", self.strategy, _STRATEGIES)
+        if self.strategy == "draw":
+            first: FloatArray = self.draw(X)[0]
+            return first
+        return self._filled(X, _QUANTILE[self.strategy], 0)
+
+    def quantile(self, X: Table, level: float) -> NDArray[Any]:
+        """X with its hidden cells filled in by a quantile of their posterior.
+
+        >>> import unrelu
+        >>> X = unrelu.RectifiedGaussian([0.5, 0.0], [[1.0, 0.8], [0.8, 1.0]]).sample(2000, random_state=0)
+        >>> imputer = unrelu.FloorImputer().fit(X)
+        >>> bool((imputer.quantile(X, 0.05) <= imputer.quantile(X, 0.95)).all())
+        True
+        """
+        return self._filled(X, level, 0)
+
+    def std(self, X: Table) -> NDArray[Any]:
+        """Standard deviations of what :meth:`transform` fills in; 0 for seen cells."""
+        return self._filled(X, None, 1)
+
+    def mask(self, X: Table) -> BoolArray:
+        """Which cells of X are filled in.
+
+        >>> import unrelu
+        >>> X = [[0.0, 1.0], [2.0, float("nan")], [1.0, 3.0], [0.5, 0.0]]
+        >>> unrelu.FloorImputer().fit(X).mask(X).sum()
+        np.int64(3)
+        """
+        return np.concatenate([cells.hidden for cells in self.cells(X)])
+
+    def draw(self, X: Table, n_draws: int = 1, random_state: RandomState = None) -> FloatArray:
+        """Completed tables, n_draws x n x d, their hidden cells drawn from the posterior.
+
+        Draws depend on ``random_state`` (the imputer's own by default) and on a row's place in X, not on other rows.
+        """
+        from unrelu.posterior.draws import drawn, seed_of
+
+        model, seed = self.distribution_, seed_of(self.random_state if random_state is None else random_state)
+        parts, first = [], 0
+        for cells in self.cells(X):
+            parts.append(drawn(model, cells, n_draws, seed, first))
+            first += len(cells.given)
+        return np.concatenate(parts, axis=1)
+
+    def cells(self, X: Table) -> Iterator[Cells]:
+        """The rows of X, block by block, as the model meets them."""
+        check_is_fitted(self)
+        samples, assumptions = self._rows_in_user_units(X, by_cell=True)
+        sign, floor, model = self._sign, np.array(assumptions.censoring), self.distribution_
+        screen = ScreeningQuestion(assumptions.lowest)
+        for block in samples.blocks():
+            self._watch(Step("Filling in cells", block.first_row, samples.n_rows, f"{block.first_row:,} rows"))
+            screen(block).check(assumptions, self._names())
+            values, beyond = marks_of(block.values, block.beyond, floor)
+            turned = (beyond * sign).astype(np.int8)
+            yield Cells.marked(model, values * sign, turned)
+
+    def _filled(self, X: Table, quantile: float | None, which: int) -> NDArray[Any]:
+        """Values (which=0) or standard deviations (1); single precision stays single."""
+        model = self.distribution_
+        found: NDArray[Any] = np.concatenate([imputed(model, cells, quantile)[which] for cells in self.cells(X)])
+        return found.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else found

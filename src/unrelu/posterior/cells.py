@@ -1,0 +1,102 @@
+"""Rows as a model meets them: which cells are seen, which are only known to be at a limit or beyond, which missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.contracts import BoolArray, FloatArray, Marks
+from unrelu.errors import InvalidDataError
+from unrelu.samples.limited import cell_limits, marks_at_limits
+from unrelu.statistics.tiles import seen_above
+from unrelu.validation import column_label, listed, row_label, suggestion
+
+if TYPE_CHECKING:
+    from unrelu.distribution import RectifiedGaussian
+
+Values = NDArray[np.floating[Any]]
+_ROWS = 8192  # at a time: four numbers a cell
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Rows in the user's units and as latent values, with marks (:mod:`unrelu.kernels.hidden_cells`).
+
+    A cell at its limit holds exactly that limit in both.
+    """
+
+    given: FloatArray
+    latent: FloatArray
+    beyond: Marks
+
+    @classmethod
+    def of(cls, model: RectifiedGaussian, X: Any, floor: Any = None, ceiling: Any = None) -> Self:
+        """The rows of X; limits other than the model's own may be given: one, one per column or one per cell."""
+        x = table_of(model, X)
+        given = model.floor if floor is None else floor, model.ceiling if ceiling is None else ceiling
+        low, high = cell_limits(*given, x.shape, model.feature_names)
+        beyond = marks_at_limits(x, low, high, model.feature_names)
+        held = np.where(beyond < 0, low, high)
+        return cls.marked(model, np.where(beyond == 0, x, held).astype(np.float64), beyond)
+
+    @classmethod
+    def marked(cls, model: RectifiedGaussian, values: FloatArray, beyond: Marks) -> Self:
+        """Rows in the user's units whose marks are known."""
+        if model.shapes is None:
+            return cls(values, values, beyond)
+        latent = np.column_stack([shape.to_latent(values[:, j]) for j, shape in enumerate(model.shapes)])
+        return cls(values, latent, beyond)
+
+    @property
+    def hidden(self) -> BoolArray:
+        """The cells whose value is not known."""
+        return np.asarray((self.beyond != 0) | np.isnan(self.latent))
+
+    def parts(self) -> Iterator[tuple[slice, Cells]]:
+        """A part of the rows at a time."""
+        for start in range(0, len(self.given), _ROWS):
+            rows = slice(start, start + _ROWS)
+            yield rows, Cells(self.given[rows], self.latent[rows], self.beyond[rows])
+
+
+def table_of(model: RectifiedGaussian, X: Any) -> FloatArray:
+    """X as numbers, n x d; a frame's columns are found by name where the model has names."""
+    names, d = model.feature_names, model.n_features
+    if names is not None and hasattr(X, "columns"):
+        there = [str(name) for name in X.columns]
+        missing = [name for name in names if name not in there]
+        if missing:
+            raise InvalidDataError(
+                f"The table has no column {listed(map(repr, missing))}. {suggestion(missing[0], there, 'It has')}"
+            )
+        X = X[list(names)]
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.ma.filled(X.astype(np.float64), np.nan)
+    try:
+        x = np.asarray(X)
+        x = x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidDataError(f"The table must hold numbers: {error}.") from error
+    if x.ndim != 2 or x.shape[1] != d:
+        raise InvalidDataError(f"The model has {d} columns, but the table has shape {x.shape}: give n x {d} numbers.")
+    if np.isinf(x).any():
+        i, j = np.argwhere(np.isinf(x))[0].tolist()
+        raise InvalidDataError(
+            f"An infinite value in {column_label(j, names)}, {row_label(i)}: mark it as missing with NaN."
+        )
+    return x
+
+
+def marks_of(values: Values, beyond: Marks | None, floor: FloatArray) -> tuple[FloatArray, Marks]:
+    """(float64 values, marks) of a block's rows: its own marks, and those of cells at a column's ``floor`` or below.
+
+    >>> marks_of(np.array([[0.0, 2.0]]), None, np.zeros(2))
+    (array([[0., 2.]]), array([[-1,  0]], dtype=int8))
+    """
+    low = values <= seen_above(floor, values)
+    x = np.where(low, floor, values).astype(np.float64)
+    return x, -low.astype(np.int8) if beyond is None else np.where(low, np.int8(-1), beyond)
