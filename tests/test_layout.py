@@ -39,6 +39,7 @@ TESTED_IN = {
     "kernels/normal.py": "kernels/test_bivariate_normal.py",
     "kernels/pair_gather.py": "correlations/test_weighted_moments.py",
     "learning.py": "estimators/test_learner.py",
+    "likelihood/correction.py": "likelihood/test_likelihood_learning.py",
     "likelihood/covariance_law.py": "likelihood/test_climbing.py",
     "likelihood/factor_law.py": "likelihood/test_climbing.py",
     "likelihood/scores.py": "likelihood/test_climbing.py",

@@ -16,6 +16,7 @@ from unrelu.errors import (
     NotConvergedWarning,
     PerfectCorrelationWarning,
 )
+from unrelu.likelihood import correction
 from unrelu.likelihood.learning import LikelihoodReport
 from unrelu.posterior.hidden import HiddenCells
 
@@ -106,6 +107,21 @@ def test_blocks_of_marked_rows_give_the_same_model(laboratories, marked_evidence
     values, beyond, _ = laboratories(FIVE, 300)
     whole, parts = (learned(marked_evidence(values, beyond, size), 5).distribution for size in (10**9, 7))
     np.testing.assert_allclose(parts.covariance, whole.covariance, rtol=1e-8, atol=1e-8)
+
+
+def test_strong_correlations_are_not_biased_by_expectation_propagation(monkeypatch):
+    x = unrelu.RectifiedGaussian(np.full(4, -0.3), 0.9 + 0.1 * np.eye(4)).sample(20_000, random_state=0)
+    upper = np.triu_indices(4, 1)
+
+    def mean_error(learner):
+        return abs(np.mean(learner.correlation_[upper] - 0.9)) / np.mean(learner.correlation_stderr_[upper])
+
+    corrected = fit(x)
+    monkeypatch.setattr(correction, "_MOST_COORDINATES", 0)
+    plain = fit(x)
+    assert mean_error(corrected) < 1.5
+    assert mean_error(plain) > 2.5
+    assert corrected.report_.log_likelihood > plain.report_.log_likelihood + 1.0
 
 
 def test_the_report_tells_the_likelihood_of_the_model():

@@ -49,6 +49,10 @@ class Prior:
     weight: float
     target: FloatArray
 
+    def level(self, law: Law) -> float:
+        """Its own log-likelihood."""
+        return self.add(law, 0.0, np.zeros(law.n_coordinates))[0]
+
     def add(self, law: Law, value: float, score: FloatArray) -> tuple[float, FloatArray]:
         """Log-likelihood and score with those of the prior."""
         factor = cho_factor(law.covariance, lower=True)
@@ -105,7 +109,7 @@ def climb(
         value, score = prior.add(law, record.log_likelihood, record.score)
         _, pulled = law.moved(np.zeros(law.n_coordinates))
         here = _Place(law, value, record.log_likelihood, pulled(score))
-        whiten = _whitening(reference, record.outer, weight, effective)
+        whiten = whitening(reference, record.outer, weight, effective)
         levels.append(value)
 
         def place(theta: FloatArray, reference: Law = reference) -> _Place:
@@ -127,7 +131,7 @@ def climb(
     return Climbed(law, here.log_likelihood, len(levels), converged, tuple(levels))
 
 
-def _whitening(
+def whitening(
     law: Law, outer: FloatArray | None, weight: float, effective: float
 ) -> Callable[[FloatArray, bool], FloatArray]:
     """Between theta and x = R theta, M = R'R: gradients from theta to x (True), steps from x to theta (False)."""

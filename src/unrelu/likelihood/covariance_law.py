@@ -53,12 +53,18 @@ class CovarianceLaw:
         values, vectors = self._spectrum
         return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
 
-    def scores(self, u: FloatArray, beyond: Marks, corrected: bool = False) -> tuple[FloatArray, FloatArray]:
-        densities, scores = np.empty(len(u)), np.empty((len(u), self.n_coordinates))
-        log_det = float(np.log(self._spectrum[0]).sum())
-        corrections = np.empty(len(u))
-        covariance_scores(u, beyond, self.mean, self._precision, log_det, densities, corrections, scores)
-        return (densities + corrections if corrected else densities), scores
+    def scores(self, u: FloatArray, beyond: Marks) -> tuple[FloatArray, FloatArray]:
+        densities, _, scores = self._scored(u, beyond)
+        return densities, scores
+
+    def corrections(self, u: FloatArray, beyond: Marks) -> FloatArray:
+        return self._scored(u, beyond)[1]
+
+    def _scored(self, u: FloatArray, beyond: Marks) -> tuple[FloatArray, FloatArray, FloatArray]:
+        n, log_det = len(u), float(np.log(self._spectrum[0]).sum())
+        found = np.empty(n), np.empty(n), np.empty((n, self.n_coordinates))
+        covariance_scores(u, beyond, self.mean, self._precision, log_det, *found)
+        return found
 
     def moved(self, theta: FloatArray) -> tuple[Self, Callable[[FloatArray], FloatArray]]:
         d, root = len(self.mean), self._root

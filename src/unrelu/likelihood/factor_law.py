@@ -42,14 +42,15 @@ class FactorLaw:
     def covariance(self) -> FloatArray:
         return np.asarray(self.weights @ self.weights.T + np.diag(self.noise))
 
-    def scores(self, u: FloatArray, beyond: Marks, corrected: bool = False) -> tuple[FloatArray, FloatArray]:
+    def scores(self, u: FloatArray, beyond: Marks) -> tuple[FloatArray, FloatArray]:
         densities, scores = np.empty(len(u)), np.empty((len(u), self.n_coordinates))
         factor_scores(u, beyond, self.mean, self.weights, self.noise, densities, scores)
-        if corrected:
-            corrections = np.empty(len(u))
-            factor_corrections(u, beyond, self.mean, self.weights, self.noise, corrections)
-            densities += corrections
         return densities, scores
+
+    def corrections(self, u: FloatArray, beyond: Marks) -> FloatArray:
+        corrections = np.empty(len(u))
+        factor_corrections(u, beyond, self.mean, self.weights, self.noise, corrections)
+        return corrections
 
     def moved(self, theta: FloatArray) -> tuple[Self, Callable[[FloatArray], FloatArray]]:
         d, k = self.weights.shape

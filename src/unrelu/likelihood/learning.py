@@ -28,9 +28,10 @@ from unrelu.errors import InvalidParameterError, NotConvergedWarning
 from unrelu.learning import Learned, Names, Stages, census_of
 from unrelu.likelihood.cells import CellTally, CellTallyQuestion
 from unrelu.likelihood.climbing import CLIMBING, Climbed, climb
+from unrelu.likelihood.correction import corrected
 from unrelu.likelihood.information import standard_errors
 from unrelu.likelihood.rank import choose_components
-from unrelu.likelihood.scores import Law, ScoreQuestion
+from unrelu.likelihood.scores import Law
 from unrelu.likelihood.starts import Start, start_from_columns, start_from_record, warn_of_rare_values
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.statistics.screening import ScreeningQuestion
@@ -81,8 +82,7 @@ def learn_by_likelihood(
         if assumptions.auto_components:
             k = choose_components(evidence, start, rows, watch)
         climbed = climb(evidence, start.cells, start.law(k), start.prior(tally.weight), rows, watch, most_rounds)
-        corrected = ScoreQuestion(start.cells, climbed.law, corrected=True)
-        level = evidence.collect(corrected, remember=False).log_likelihood
+        climbed = corrected(evidence, start.cells, climbed, start.prior(tally.weight), rows)
         errors = standard_errors(evidence, start.cells, climbed.law, rows)
     if not climbed.converged:
         warn(
@@ -92,7 +92,7 @@ def learn_by_likelihood(
         )
     warn_of_rare_values(tally, names)
     stages = _stages(start, climbed.law, errors, assumptions, names)
-    level -= float(tally.seen[start.cells.columns] @ np.log(start.cells.unit))
+    level = climbed.log_likelihood - float(tally.seen[start.cells.columns] @ np.log(start.cells.unit))
     doubts: tuple[Doubt, ...] = ()
     if record is not None and start.one_pass is not None:
         doubts = doubts_of(record, stages.rows, assumptions, start.one_pass.pairs, start.one_pass.assembly)

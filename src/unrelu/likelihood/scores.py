@@ -42,11 +42,12 @@ class Law(Protocol):
     @property
     def covariance(self) -> FloatArray: ...
 
-    def scores(self, u: FloatArray, beyond: Marks, corrected: bool = False) -> tuple[FloatArray, FloatArray]:
-        """(log densities, scores n x n_coordinates) of rows.
+    def scores(self, u: FloatArray, beyond: Marks) -> tuple[FloatArray, FloatArray]:
+        """(log densities as expectation propagation has them, scores n x n_coordinates) of rows."""
+        ...
 
-        The scores are derivatives of the densities as expectation propagation has them; ``corrected`` ones are closer.
-        """
+    def corrections(self, u: FloatArray, beyond: Marks) -> FloatArray:
+        """What brings these log densities closer."""
         ...
 
     def moved(self, theta: FloatArray) -> tuple[Self, Callable[[FloatArray], FloatArray]]:
@@ -103,7 +104,9 @@ class ScoreQuestion:
 
         def part(rows: slice) -> Scores:
             w = weights[rows]
-            densities, scores = self.law.scores(u[rows], beyond[rows], self.corrected)
+            densities, scores = self.law.scores(u[rows], beyond[rows])
+            if self.corrected:
+                densities = densities + self.law.corrections(u[rows], beyond[rows])
             outer = scores.T @ (w[:, None] * scores) if self.outer else None
             return Scores(float(w @ densities), w @ scores, outer, float(w.sum()))
 
