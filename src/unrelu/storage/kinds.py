@@ -74,7 +74,7 @@ KINDS = {
     "FilteredGradient": _kind("methods"),
     "MedianBias": _kind("methods"),
     # recovery of a matrix behind a rectifier
-    "ReLUMatrixRecovery": _kind("estimators.matrix", floor_="d"),
+    "ReLUMatrixRecovery": _kind("estimators.matrix", floor_="d", _lifted="~c:int"),
     "MatrixFit": _kind("recovery.matrix.matrix", latent_mean="k"),
     "Factors": _kind("recovery.matrix.factors", latent="nk", loadings="dk", bias="~d"),
     "Conditions": _kind("recovery.matrix.identifiability", columns="d?", rows="n?"),
