@@ -109,7 +109,7 @@ def climb(
         value, score = prior.add(law, record.log_likelihood, record.score)
         _, pulled = law.moved(np.zeros(law.n_coordinates))
         here = _Place(law, value, record.log_likelihood, pulled(score))
-        whiten = whitening(reference, record.outer, weight, effective)
+        whiten = _whitening(reference, record.outer, weight, effective)
         levels.append(value)
 
         def place(theta: FloatArray, reference: Law = reference) -> _Place:
@@ -131,7 +131,7 @@ def climb(
     return Climbed(law, here.log_likelihood, len(levels), converged, tuple(levels))
 
 
-def whitening(
+def _whitening(
     law: Law, outer: FloatArray | None, weight: float, effective: float
 ) -> Callable[[FloatArray, bool], FloatArray]:
     """Between theta and x = R theta, M = R'R: gradients from theta to x (True), steps from x to theta (False)."""

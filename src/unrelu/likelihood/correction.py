@@ -3,12 +3,12 @@
 Moments of expectation propagation are slightly off where few cut-off cells are strongly correlated: at correlations of
 .9 the maximum is .7 standard errors off. The leading correction kappa of a row's log density (:mod:`hidden_cells
 <unrelu.kernels.hidden_cells>`) mends densities; its derivative comes from differences, a coordinate at a time, on a
-part of the rows that is large enough. With M the metric of the climb,
+part of the rows that is large enough. With M the sum of the scores' outer products,
 
     theta = M^-1 sum dkappa/dtheta
 
-is where the corrected likelihood has its maximum, to first order in the correction. The step is taken if the corrected
-likelihood is higher there.
+is where the corrected likelihood has its maximum, to first order in the correction. The step is taken as far as the
+corrected likelihood rises by it.
 """
 
 from __future__ import annotations
@@ -18,18 +18,22 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
+from scipy.linalg import solve
 
 from unrelu.contracts import Block, Evidence, FloatArray
 from unrelu.engines.local import map_in_threads
 from unrelu.likelihood.cells import Cells, Fold
-from unrelu.likelihood.climbing import Climbed, Prior, whitening
+from unrelu.likelihood.climbing import Climbed, Prior
 from unrelu.likelihood.scores import Law, ScoreQuestion
 
 _MOST_COORDINATES = 500  # beyond, rows have so many cells that expectation propagation is close by itself
 _WORK = 5e5  # rows times coordinates
 _FEWEST_ROWS = 1000
 _DIFFERENCE = 0.02  # of a coordinate
-_LONGEST = 0.5  # change of a coordinate: a longer step says that first order is not enough
+_ROWS_A_PARAMETER = 3.0  # as standard errors need them
+_RIDGE = 0.003  # of complete rows, for what rows leave open
+_LONGEST = 0.25  # change of a coordinate: a longer step says that first order is not enough
+_LENGTHS, _ENOUGH = (1.0, 0.5, 0.25), 0.25  # of the step, and the share of the slope's promise that it must keep
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +70,7 @@ class CorrectionQuestion:
 def corrected(evidence: Evidence, cells: Cells, climbed: Climbed, prior: Prior, rows: tuple[float, float]) -> Climbed:
     """The same climb a step further, with the corrected log-likelihood."""
     law, p = climbed.law, climbed.law.n_coordinates
-    small = 0 < p <= _MOST_COORDINATES
+    small = 0 < p <= _MOST_COORDINATES and rows[1] > _ROWS_A_PARAMETER * p
     record = evidence.collect(ScoreQuestion(cells, law, outer=small, corrected=True), remember=False)
     here = replace(climbed, log_likelihood=record.log_likelihood)
     if not small:
@@ -76,10 +80,15 @@ def corrected(evidence: Evidence, cells: Cells, climbed: Climbed, prior: Prior, 
     slope = evidence.collect(CorrectionQuestion(part, law), remember=False)
     if slope.weight == 0.0 or not slope.total.any():
         return here
-    whiten = whitening(law, record.outer, *rows)
-    step = whiten(whiten(slope.total * (rows[0] / slope.weight), True), False)
+    assert record.outer is not None, "it was asked for"
+    metric = law.metric(record.outer) + np.diag(_RIDGE * rows[0] * law.complete_metric())
+    gradient = slope.total * (rows[0] / slope.weight)
+    step = solve(metric, gradient, assume_a="pos")
     step *= min(1.0, _LONGEST / float(np.max(np.abs(step))))
-    moved = law.moved(step)[0]
-    level = evidence.collect(ScoreQuestion(cells, moved, corrected=True), remember=False).log_likelihood
-    gain = level + prior.level(moved) - record.log_likelihood - prior.level(law)
-    return replace(climbed, law=moved, log_likelihood=level) if gain > 0.0 else here
+    for length in _LENGTHS:
+        moved = law.moved(length * step)[0]
+        level = evidence.collect(ScoreQuestion(cells, moved, corrected=True), remember=False).log_likelihood
+        gain = level + prior.level(moved) - record.log_likelihood - prior.level(law)
+        if gain > _ENOUGH * length * float(gradient @ step):
+            return replace(climbed, law=moved, log_likelihood=level)
+    return here
