@@ -19,6 +19,7 @@ from unrelu.errors import (
 from unrelu.likelihood import correction
 from unrelu.likelihood.learning import LikelihoodReport
 from unrelu.posterior.hidden import HiddenCells
+from unrelu.shapes import Log
 
 PAIR = unrelu.RectifiedGaussian([0.2, -0.3], [[1.0, 0.8], [0.8, 1.44]])
 TRIPLE = unrelu.RectifiedGaussian([0.2, -0.3, 0.0], [[1.0, 0.8, 0.4], [0.8, 1.44, 0.3], [0.4, 0.3, 1.0]])
@@ -225,3 +226,13 @@ def test_parameters_that_were_found_are_counted():
     learner = fit(x, n_components="auto")
     assert learner.n_parameters_ == learner.report_.n_parameters == 15
     assert np.isfinite(learner.bic(x))
+
+
+def test_the_likelihood_is_reported_in_the_users_units():
+    truth = unrelu.RectifiedGaussian([0.3, 0.0], [[1.0, 0.5], [0.5, 1.0]], 0.5, shapes=[Log(), Log()])
+    X = truth.sample(400, random_state=0)
+    weights = np.random.default_rng(1).integers(0, 3, 400).astype(float)
+    for w in (None, weights):
+        learner = unrelu.RectifiedGaussianLearner("full_likelihood", floor=0.5, shape="log").fit(X, sample_weight=w)
+        expected = np.sum((1.0 if w is None else w) * learner.score_samples(X))
+        assert learner.report_.log_likelihood == pytest.approx(expected, abs=0.02)

@@ -167,10 +167,19 @@ class RectifiedGaussianLearner(LearnedModel):
                     SampleEvidence(rows, LocalEngine(self._watch)), self._assumptions(), seed, self._watch
                 ),
             )
+            self._tell_likelihood(samples)
             return self
         self._learned = method.learn(evidence, assumptions, seed, self._watch)
         self._record = evidence.collect(question)
         return self
+
+    def _tell_likelihood(self, samples: Samples) -> None:
+        """A likelihood that was found of latent values is reported in the user's units."""
+        report: Any = self._result().report
+        if self._shapes is not None and hasattr(report, "log_likelihood"):
+            gained = samples.total_log_slope()  # type: ignore[attr-defined]
+            told = replace(report, log_likelihood=report.log_likelihood + gained)
+            self._learned = replace(self._result(), report=told)
 
     def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
         """Add the rows of X to those seen before. The model is solved when an attribute is next asked for.
