@@ -29,13 +29,17 @@ class LearnedModel(FloorEstimator):
     def _result(self) -> Learned:
         """What was learned, of latent values, columns with a ceiling upside down."""
 
+    def _law(self) -> RectifiedGaussian:
+        """The law of latent values, columns with a ceiling upside down."""
+        return self._result().distribution
+
     @property
     def distribution_(self) -> RectifiedGaussian:
-        return self._in_user_units(self._result().distribution)
+        return self._in_user_units(self._law())
 
     @property
     def shapes_(self) -> Shapes | None:
-        self._result()
+        self._law()
         return self._shapes
 
     @property
@@ -119,7 +123,7 @@ class LearnedModel(FloorEstimator):
 
         NaN cells are integrated over. A column that is constant in the model adds 0, or -10,000 where a cell differs.
         """
-        law, floor = HiddenCells.of(self._result().distribution), np.array(self._assumptions().censoring)
+        law, floor = HiddenCells.of(self._law()), np.array(self._assumptions().censoring)
         law.warn_if_singular()
         return self._log_densities(X, lambda x, beyond=None: law.log_density(*marks_of(x, beyond, floor)))
 
