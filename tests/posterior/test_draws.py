@@ -127,6 +127,7 @@ def test_parts_of_rows_have_the_same_draws(monkeypatch):
     cells = Cells.of(MODEL, MODEL.sample(50, random_state=1))
     whole = drawn(MODEL, cells, 3, 7)
     monkeypatch.setattr("unrelu.posterior.draws._NUMBERS", 100)  # eight rows at a time
-    parts = list(drawn_parts(MODEL, [cells.of_rows(slice(0, 20)), cells.of_rows(slice(20, 50))], 3, 7))
+    given = [cells.of_rows(slice(0, 20)), cells.of_rows(slice(20, 50))]
+    parts = [part for _, part in drawn_parts(MODEL, given, 3, 7)]
     assert max(part.shape[1] for part in parts) == 8
     np.testing.assert_array_equal(np.concatenate(parts, axis=1), whole)

@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 @command({"must be None or between": "must be between"})
 def fit(
     paths: options.Tables,
-    components: Annotated[
-        int | None,
-        typer.Option("--components", min=1, help="Number of latent inputs: the rank of the covariance."),
-    ] = None,
+    components: options.ComponentsOption = None,
     method: Annotated[str, typer.Option("--method", help="How to learn: see below.")] = "one_pass",
     nonnegative_bias: Annotated[
         bool, typer.Option("--nonnegative-bias", help="Assume that no bias is below its floor.")

@@ -162,7 +162,8 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
         from unrelu.posterior.draws import drawn_parts
 
         seed = self.random_state if random_state is None else random_state
-        return np.concatenate(list(drawn_parts(self.distribution_, self.cells(X), n_draws, seed)), axis=1)
+        parts = drawn_parts(self.distribution_, self.cells(X), n_draws, seed)
+        return np.concatenate([part for _, part in parts], axis=1)
 
     def cells(self, X: Table) -> Iterator[Cells]:
         """The rows of X, block by block, as the model meets them."""

@@ -64,6 +64,11 @@ class Cells:
         """Some of the rows."""
         return Cells(self.given[rows], self.latent[rows], self.beyond[rows])
 
+    def joined(self, other: Cells) -> Cells:
+        """These rows and those."""
+        given, latent = np.concatenate([self.given, other.given]), np.concatenate([self.latent, other.latent])
+        return Cells(given, latent, np.concatenate([self.beyond, other.beyond]))
+
     def without(self, j: int) -> Cells:
         """The same with nothing known of column j."""
         given, latent, beyond = self.given.copy(), self.latent.copy(), self.beyond.copy()

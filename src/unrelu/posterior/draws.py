@@ -30,7 +30,7 @@ _ROUNDING = 3.0 * RIDGE  # of a singular model's variances: the ridge, and what 
 def drawn(model: RectifiedGaussian, cells: Cells, n_draws: int = 1, random_state: RandomState = None) -> FloatArray:
     """n_draws x n x d. Row i has the stream of (seed, i): the same in any batch, and other rows' apart."""
     out, first = np.empty((_number(n_draws), *cells.given.shape)), 0
-    for part in drawn_parts(model, [cells], n_draws, random_state):
+    for _, part in drawn_parts(model, [cells], n_draws, random_state):
         out[:, first : first + part.shape[1]] = part
         first += part.shape[1]
     return out
@@ -38,8 +38,8 @@ def drawn(model: RectifiedGaussian, cells: Cells, n_draws: int = 1, random_state
 
 def drawn_parts(
     model: RectifiedGaussian, parts: Iterable[Cells], n_draws: int = 1, random_state: RandomState = None
-) -> Iterator[FloatArray]:
-    """The same of rows that come in parts, n_draws x rows x d, as few rows at a time as memory asks for."""
+) -> Iterator[tuple[Cells, FloatArray]]:
+    """The same of rows that come in parts: as few rows at a time as memory asks for, and their n_draws x rows x d."""
     number, hidden, seed = _number(n_draws), HiddenCells.of(model), seed_of(random_state)
     size, first, walked = max(1, _NUMBERS // (number * model.n_features)), 0, 0
     for part in parts:
@@ -48,7 +48,7 @@ def drawn_parts(
             out = np.broadcast_to(cells.given, (number, *cells.given.shape)).copy()
             walked += _draw(model, hidden, cells, (seed, first), out)
             first += len(cells.given)
-            yield out
+            yield cells, out
     if walked:
         warn(
             f"{walked:,} of {number * first:,} draws of rows come from a walk, as rows hide too many cells that pull in"
