@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+Marks = NDArray[np.int8]  # what Block.beyond says of cells
 
 
 # --- rows ---------------------------------------------------------------------------------------
@@ -34,20 +35,24 @@ class RowLabels:
 class Block:
     """A run of consecutive rows. ``values`` is n x d (float32 or float64), NaN where missing.
 
-    ``beyond`` is n x d: -1 where a cell only says "at most the number in it", 1 for "at least", 0 elsewhere; None where
-    no cell has a limit of its own.
+    ``beyond`` is n x d: -1 where a cell only says "at most its number", 1 where it says "at least", 0 where the number
+    was seen, or is missing. None: the cells at their column's floor are at most it, and the others were seen.
     """
 
     values: NDArray[np.floating[Any]]
     first_row: int = 0
     weights: FloatArray | None = None
     groups: RowLabels | None = None
-    beyond: NDArray[np.int8] | None = None
+    beyond: Marks | None = None
 
 
 @runtime_checkable
 class Samples(Protocol):
-    """Rows that can be read again and again, block by block, in a fixed order."""
+    """Rows that can be read again and again, block by block, in a fixed order.
+
+    Samples with columns whose cells have limits of their own (``Block.beyond`` says which cells are at them) also have
+    ``limits_by_cell``, the positions of these columns; their columns have no floor and no ceiling.
+    """
 
     @property
     def n_features(self) -> int: ...
@@ -149,7 +154,8 @@ class Assumptions:
     floor, as Wu et al. 2019 and Bulusu et al. 2022 assume. ``n_components``: the number k of latent inputs z, so that
     S = W W' has rank k (None: any rank). ``floor_tolerance``: noise after the floor; values within it of the floor
     count as floored, so that a value is only taken for what it is from floor + tolerance on. ``mirrored``: columns with
-    a ceiling, whose values are shown upside down, so that the ceiling is a floor; none where empty. ``shapes``
+    a ceiling, whose values are shown upside down, so that the ceiling is a floor; none where empty. A column whose
+    cells have limits of their own has the floor -inf, so that draws of its model are not cut off. ``shapes``
     (:mod:`unrelu.shapes`): what turned the user's values into those that are learned from; none where empty.
     """
 

@@ -3,7 +3,7 @@
 One number is for every column; a list goes by position; a mapping or a Series goes by name, and ``"*"`` in it is for
 all columns that it does not name (0 for floors otherwise, none for ceilings). ``None`` or an infinite number means
 that the column has no such limit; ``"min"`` (``"max"`` for ceilings) that it is the column's smallest (largest) value
-where that occurs more than once.
+where that occurs more than once. One number per cell is for :mod:`unrelu.samples.limited`.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def limits_of(floor: Any, ceiling: Any, n_features: int, names: Sequence[str] | 
     >>> limits.floor, limits.ceiling
     (array([ 0.5, -inf, -inf]), array([inf, inf,  9.]))
     """
-    low, low_from_data, named = _levels("floor", floor, n_features, names, 0.0)
-    high, high_from_data, _ = _levels("ceiling", ceiling, n_features, names, None)
+    low, low_from_data, named = levels("floor", floor, n_features, names)
+    high, high_from_data, _ = levels("ceiling", ceiling, n_features, names)
     mirrored = (high < np.inf) | high_from_data
     both = mirrored & named & ((low > -np.inf) | low_from_data)
     if both.any():
@@ -93,7 +93,7 @@ def floor_per_column(floor: Any, n_features: int, names: Sequence[str] | None = 
     >>> floor_per_column(0.5, 2)
     array([0.5, 0.5])
     """
-    values, from_data, _ = _levels("floor", floor, n_features, names, 0.0)
+    values, from_data, _ = levels("floor", floor, n_features, names)
     if from_data.any():
         raise InvalidParameterError("floor must be numbers here, not 'min': there is no table to take it from.")
     refuse_none(values, names)
@@ -110,11 +110,39 @@ def refuse_none(floor: FloatArray, names: Sequence[str] | None) -> None:
         )
 
 
-def _levels(
-    what: str, given: Any, n_features: int, names: Sequence[str] | None, usual: float | None
+def is_by_cell(*given: Any) -> bool:
+    """Whether some limits are given for every cell: as an array of two dimensions, or a data frame.
+
+    >>> is_by_cell([[0.5, 1.0]]), is_by_cell([0.5, 1.0]), is_by_cell({"As": 0.5})
+    (True, False, False)
+    """
+    return any(_n_dimensions(each) == 2 for each in given)
+
+
+def _n_dimensions(given: Any) -> int:
+    if given is None or isinstance(given, str | Real | Mapping):
+        return 0
+    try:
+        return len(given.shape) if hasattr(given, "shape") else np.asarray(given, dtype=object).ndim
+    except (TypeError, ValueError):
+        return 1  # whoever reads it will say what is wrong
+
+
+def levels(
+    what: str, given: Any, n_features: int, names: Sequence[str] | None
 ) -> tuple[FloatArray, BoolArray, BoolArray]:
-    """(numbers, columns that take theirs from the table, columns that were named one by one)."""
-    items, named = per_column(what, given, n_features, names, usual)
+    """(numbers, columns that take theirs from the table, columns that were named one by one).
+
+    >>> levels("floor", {"Pb": "min"}, 2, ["As", "Pb"])
+    (array([  0., -inf]), array([False,  True]), array([False,  True]))
+    """
+    if is_by_cell(given):
+        raise InvalidParameterError(
+            f"{what} has shape {np.shape(given)}, one number per cell, but one per column is needed here. Only the fit"
+            " of RectifiedGaussianLearner with method='full_likelihood' can use limits of single cells. Otherwise cut"
+            " every column at its highest limit (limits='highest' does that with cells such as '<0.25')."
+        )
+    items, named = per_column(what, given, n_features, names, 0.0 if what == "floor" else None)
     none = -np.inf if what == "floor" else np.inf
     values, from_data = np.full(n_features, none), np.zeros(n_features, dtype=bool)
     for column, item in enumerate(items):

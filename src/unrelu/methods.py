@@ -34,7 +34,10 @@ __all__ = ["FilteredGradient", "MedianBias", "Method", "OnePass", "Robust", "Tru
 
 
 class Method(Protocol):
-    """Anything that learns a model from evidence."""
+    """Anything that learns a model from evidence.
+
+    One that heeds the limits of single cells (``Block.beyond``) has ``takes_cell_limits = True``; others see none.
+    """
 
     def question(self, assumptions: Assumptions) -> PairMomentsQuestion | None:
         """The only question it asks, or None where it reads the rows more than once."""

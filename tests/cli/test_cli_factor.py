@@ -606,7 +606,7 @@ def test_a_free_shape_says_what_it_assumes_below_its_floor(run, skewed):
     options = ("--components", 1, "--method", "tobit_em", "--hidden", "h.csv")
     result = run("factor", skewed, "--floor", "As=0.5", "--shape", "free", *options)
     assert result.exit_code == 0
-    assert "given as the floor itself, in column 0 ('As'), column 1 ('rain')" in result.stderr
+    assert "continued there by its slope above, in column 0 ('As'), column 1 ('rain')" in result.stderr
     assert "Use --shape power" in result.stderr
 
 

@@ -128,3 +128,14 @@ def test_ids_in_what_factor_and_recover_write(run, refused, named):
         head, *body = lines(name)
         assert (head, body[-1][0], len(body)) == (["site", "As", "Pb", "Fe"], "s399", 400)
     assert "unknown kind of file" in refused(run("factor", named, *given, "--hidden", "t.npy", "-o", "out.npz"))
+
+
+def test_limits_of_single_cells_are_refused_with_the_way_out(run, folder):
+    (folder / "x.csv").write_text("As,Pb\n<0.1,1\n<0.5,2\n0.3,3\n2,4\n")
+    result = run("fit", "x.csv", "-o", "m.npz")
+    assert result.exit_code != 0
+    assert "--limits cell keeps every cell's own limit: use --method full_likelihood with it" in result.stderr
+    for command in (["fit", "x.csv"], ["score", "x.csv"], ["check", "x.csv"], ["factor", "x.csv"], ["peel", "x.csv"]):
+        result = run(*command, "--limits", "cell")
+        assert result.exit_code != 0
+        assert "have limits of their own. Only the fit of RectifiedGaussianLearner with --method" in result.stderr

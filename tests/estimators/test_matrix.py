@@ -359,7 +359,8 @@ def test_iterations_that_end_too_early_say_so(X):
     ):
         found = ReLUMatrixRecovery(3, max_iter=1).fit(X)
     assert (found.n_iter_, found.report_.converged) == (1, False)
-    residual = np.where(X > 0.0, X - found.hidden(), np.maximum(found.hidden(), 0.0))
+    fitted = found.latent_ @ found.components_ + found.bias_
+    residual = np.where(X > 0.0, X - fitted, np.maximum(fitted, 0.0))
     assert found.report_.residual == pytest.approx(np.linalg.norm(residual) / np.linalg.norm(X), rel=1e-9)
     found.set_params(max_iter=500, warm_start=True).fit(X)
     assert found.report_.converged
@@ -768,3 +769,20 @@ def test_a_dominating_column_does_not_cost_the_others_their_digits(X, T):
         warnings.simplefilter("ignore", WeakRowsWarning)
         found = ReLUMatrixRecovery(3).fit(X * scale)
     np.testing.assert_allclose(found.hidden() / scale, T, atol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["censored_als", "tobit_em"])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_hidden_never_puts_a_floored_cell_above_its_floor(method, kind, tmp_path):
+    rng = np.random.default_rng(3)
+    T = rng.standard_normal((150, 2)) @ rng.standard_normal((2, 12)) + 0.2
+    X = np.maximum(T + 0.4 * rng.standard_normal(T.shape), 0.0)
+    table = scipy.sparse.csr_array(X) if kind == "sparse" else X
+    recovery = ReLUMatrixRecovery(2, method).fit(table)
+    free, floored = recovery.latent_ @ recovery.components_ + recovery.bias_, X == 0.0
+    assert (free[floored] > 0.0).any()  # there is something to hold down
+    np.testing.assert_allclose(recovery.hidden(), np.where(floored, np.minimum(free, 0.0), free), atol=1e-12)
+    np.testing.assert_array_equal(recovery.hidden_rows(40, 90), recovery.hidden()[40:90])
+    assert (recovery.hidden(table[:20])[floored[:20]] <= 0.0).all()
+    recovery.save(tmp_path / "r.unrelu")
+    np.testing.assert_array_equal(unrelu.load(tmp_path / "r.unrelu").hidden(), recovery.hidden())

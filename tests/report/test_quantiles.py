@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from unrelu import RectifiedGaussianLearner
 from unrelu.report.quantiles import worst_columns
-from unrelu.samples import ArraySamples
+from unrelu.samples import ArraySamples, joined
 
 
 def columns_of(X: np.ndarray, most: int = 5, **parameters: object) -> tuple[RectifiedGaussianLearner, list]:
@@ -91,3 +91,11 @@ def test_a_shape_under_a_ceiling():
     assert column.seen[0] == pytest.approx(x.min())
     assert column.seen[-1] < 2.0
     np.testing.assert_array_less(column.low, column.high)
+
+
+def test_columns_whose_cells_have_limits_are_left_out():
+    """Their order statistics are not known."""
+    X = np.maximum(np.random.default_rng(4).normal(0.3, 1.0, (300, 2)), 0.0)
+    learner = RectifiedGaussianLearner().fit(X)
+    samples = joined([X], floor=[np.where([[True, False]], X, np.nan)])
+    assert [column.name for column in worst_columns(learner, samples)] == ["x1"]

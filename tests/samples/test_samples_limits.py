@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 from unrelu.contracts import CellLimits
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.samples import open_samples
+from unrelu.samples import open_samples, read_frame, write_table
 
 NAN = np.nan
 
@@ -109,3 +111,78 @@ def test_a_limit_far_down_is_found_before_rows_are_used(opened):
     rows, limits, _ = opened("a,b\n" + "0.123456789,2.5\n" * 100_000 + "<0.1,3\n")
     assert limits == CellLimits(((0, 0.1),))
     assert rows[-1] == [0.1, 3]
+
+
+# --- limits of single cells -----------------------------------------------------------------------
+
+CELLS = "As,Pb\n<0.1,1\n<0.5,2\n0.3,>9\n2,ND\n,9.5\n"
+
+
+@pytest.mark.parametrize("block_rows", [2, None])
+def test_cells_keep_their_own_limits(tmp_path, block_rows):
+    (tmp_path / "x.csv").write_text(CELLS)
+    samples = open_samples(tmp_path / "x.csv", limits="cell", nondetect="missing", block_rows=block_rows)
+    blocks = list(samples.blocks())
+    values, beyond = (np.concatenate([getattr(b, name) for b in blocks]) for name in ("values", "beyond"))
+    np.testing.assert_array_equal(values, [[0.1, 1], [0.5, 2], [0.3, 9], [2, NAN], [NAN, 9.5]])
+    np.testing.assert_array_equal(beyond, [[-1, 0], [-1, 0], [0, 1], [0, 0], [0, 0]])
+    assert (values.dtype, beyond.dtype) == (np.float64, np.int8)
+    assert (samples.limits, samples.limits_by_cell) == (None, (0, 1))
+    assert samples.notes == [
+        "As: 2 cells <0.1, <0.5 kept as limits of single cells",
+        "Pb: 1 cell >9 kept as limits of single cells, 1 cell 'ND' read as missing",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("nondetect", "limit"), [("floor", 0.1), ({"As": 0.05}, 0.05), (0.05, 0.1)]
+)  # one for all is for columns without a limit
+def test_what_was_not_detected_is_at_a_limit_of_its_column(tmp_path, nondetect, limit):
+    (tmp_path / "x.csv").write_text("As,Pb\n<0.2,1\n<0.1,2\nND,3\n1,4\n")
+    samples = open_samples(tmp_path / "x.csv", limits="cell", nondetect=nondetect)
+    block = next(samples.blocks())
+    np.testing.assert_array_equal(block.values[:, 0], [0.2, 0.1, limit, 1])
+    np.testing.assert_array_equal(block.beyond[:, 0], [-1, -1, -1, 0])
+    assert samples.limits_by_cell == (0,)
+    assert f"1 cell 'ND' kept with the floor {limit:g}" in samples.notes[0]
+
+
+def test_cells_that_were_not_detected_alone(tmp_path):
+    (tmp_path / "x.csv").write_text("As,Pb\nND,1\n0.4,2\n")
+    samples = open_samples(tmp_path / "x.csv", limits="cell", nondetect="floor")
+    assert next(samples.blocks()).values[0, 0] == 0.4  # the smallest number
+    samples = open_samples(tmp_path / "x.csv", limits="cell", nondetect="missing")
+    assert samples.limits_by_cell == ()
+    assert next(samples.blocks()).beyond is None
+    (tmp_path / "x.csv").write_text("As,Pb\nND,1\nND,2\n")
+    with pytest.raises(InvalidDataError, match="'As': not detected anywhere"):
+        open_samples(tmp_path / "x.csv", limits="cell", nondetect="floor")
+
+
+def test_files_of_several_laboratories(tmp_path, all_rows):
+    """Also where one of them states no limit, and where another is no text at all."""
+    (tmp_path / "1.csv").write_text("a,b\n<1,2\n3,4\n")
+    (tmp_path / "2.csv").write_text("b,a\n5,0.5\n7,<2\n")
+    (tmp_path / "3.csv").write_text("b,a\n8,9\n")
+    pd.DataFrame({"a": ["<0.5", "7"], "b": np.float32([1, 2])}).to_parquet(tmp_path / "4.parquet")
+    write_table(tmp_path / "5.npz", np.float32([[6, 6]]), ["a", "b"])
+    files = [tmp_path / "*.csv", tmp_path / "4.parquet", tmp_path / "5.npz"]
+    for block_rows in (1, 2, None):
+        samples = open_samples(files, limits="cell", block_rows=block_rows)
+        rows = [[1, 2], [3, 4], [0.5, 5], [2, 7], [9, 8], [0.5, 1], [7, 2], [6, 6]]
+        np.testing.assert_array_equal(all_rows(samples), rows)
+        beyond = np.concatenate([block.beyond for block in samples.blocks()])
+        np.testing.assert_array_equal(beyond[:, 0], [-1, 0, 0, -1, 0, -1, 0, 0])
+        assert not beyond[:, 1].any()
+    with pytest.raises(InvalidDataError, match=r"limits='cell' keeps .* method='full_likelihood'"):
+        open_samples(files)
+
+
+@pytest.mark.parametrize("frame_of", [pd.DataFrame, pl.DataFrame])
+def test_frames_keep_the_limits_of_cells(frame_of):
+    frame = frame_of({"As": ["<0.1", "<0.5", "0.3", "ND", ">7"], "Pb": [1.0, 2.0, 3.0, 4.0, 5.0]})
+    samples = read_frame(frame, limits="cell", nondetect={"As": 0.2})
+    block = next(samples.blocks())
+    np.testing.assert_array_equal(block.values[:, 0], [0.1, 0.5, 0.3, 0.2, 7.0])
+    np.testing.assert_array_equal(block.beyond, [[-1, 0], [-1, 0], [0, 0], [-1, 0], [1, 0]])
+    assert (samples.feature_names, samples.limits_by_cell) == (("As", "Pb"), (0,))

@@ -10,6 +10,7 @@ from unrelu.contracts import Assumptions
 from unrelu.errors import InvalidDataError
 from unrelu.limits import limits_of
 from unrelu.samples import ArraySamples
+from unrelu.samples.limited import LimitedSamples, cell_limits
 from unrelu.samples.shaped import Shaped, ShapedSamples
 from unrelu.samples.turned import TurnedSamples
 from unrelu.shapes import Free, Log, Normal, Power
@@ -104,3 +105,23 @@ def test_values_that_a_shape_is_not_defined_for():
     judged = rows(ShapedSamples(samples, plain, form))
     assert judged[1, 0] < -600.0  # as far away as can be
     assert np.isfinite(judged).all()
+
+
+def test_marked_cells_are_turned_into_latent_units_like_any_value():
+    floor = np.array([[0.5, np.nan, 3.0], [2.0, np.nan, np.nan], [9.0, np.nan, np.nan], [0.1, np.nan, 2.0]])
+    limited = LimitedSamples(ArraySamples(X, feature_names=NAMES), *cell_limits(floor, None, X.shape, NAMES))
+    samples = TurnedSamples(limited, np.array([False, False, True]), floor=np.array([-np.inf, 0.0, -4.0]))
+    plain = Assumptions((-np.inf, 0.0, -4.0), mirrored=(False, False, True))
+    found = ShapedSamples(samples, plain, shaped(floor=(None, 0.0, None)))
+    block = next(found.blocks())
+    assert_allclose(block.values[:, 0], np.log(X[:, 0]))
+    assert_allclose(block.values[:, 2], -SHAPES[2].to_latent(X[:, 2]))
+    marks = [[-1, -1, 1], [-1, 0, 0], [0, 0, -1], [0, 0, 1]]
+    assert_array_equal(block.beyond, marks)
+    upright = next(ShapedSamples(samples, plain).blocks())
+    assert_array_equal(upright.beyond, marks * np.array([1, 1, -1]))
+    assert_allclose(upright.values[:, 2], X[:, 2])
+    # Only cells that were seen have a density in the user's units.
+    seen = np.where(np.array(marks) == 0, X, np.nan)
+    slopes = [shape.log_slope(seen[:, j]) for j, shape in enumerate(SHAPES)]
+    assert_allclose(found.log_slopes(), np.nansum(slopes, axis=0))

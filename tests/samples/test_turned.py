@@ -2,6 +2,7 @@ import numpy as np
 
 from unrelu.contracts import Samples
 from unrelu.samples import ArraySamples
+from unrelu.samples.limited import LimitedSamples, cell_limits
 from unrelu.samples.turned import TurnedSamples
 
 
@@ -20,3 +21,15 @@ def test_rows_are_those_of_the_table_with_columns_upside_down():
     np.testing.assert_array_equal(values[:, 1], -table[:, 1])
     np.testing.assert_array_equal(values[:, 0], [3.5, 3.5, 4.0, 6.0, 8.0, 10.0])
     np.testing.assert_array_equal(table[:, 0], [0.0, 2.0, 4.0, 6.0, 8.0, 10.0])  # the table is as it was
+
+
+def test_marks_turn_with_their_columns_and_are_complete():
+    table = np.array([[1.0, -3.0, 0.0], [1.0, 2.0, 0.7], [0.0, 4.0, 0.5]])
+    floor = np.array([[np.nan, -3.0, np.nan], [1.0, np.nan, np.nan], [np.nan, np.nan, np.nan]])
+    ceiling = np.array([[np.nan, np.nan, np.nan], [np.nan, 2.0, np.nan], [np.nan, np.nan, np.nan]])
+    limited = LimitedSamples(ArraySamples(table), *cell_limits(floor, ceiling, table.shape))
+    rows = TurnedSamples(limited, np.array([False, True, False]), floor=np.array([-np.inf, -4.0, 0.7]))
+    block = next(rows.blocks())
+    # The second column is upside down, with a ceiling of 4; .5 is below the floor .7 of the third: others say so.
+    np.testing.assert_array_equal(block.values, [[1.0, 3.0, 0.7], [1.0, -2.0, 0.7], [0.0, -4.0, 0.5]])
+    np.testing.assert_array_equal(block.beyond, [[0, 1, -1], [-1, -1, -1], [0, -1, 0]])

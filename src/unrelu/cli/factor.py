@@ -111,10 +111,10 @@ def _hidden_blocks(recovery: ReLUMatrixRecovery) -> Iterator[FloatArray]:
     if recovery.shapes_ is not None:  # its table was in memory
         yield recovery.hidden()
         return
-    latent, components, bias = recovery.latent_, recovery.components_, recovery.bias_
-    size = rows_per_block(len(latent), len(bias))
-    for first in range(0, len(latent), size):
-        yield latent[first : first + size] @ components + bias
+    n = len(recovery.latent_)
+    size = rows_per_block(n, recovery.n_features_in_)
+    for first in range(0, n, size):
+        yield recovery.hidden_rows(first, first + size)
 
 
 def _answer(job: Job, recovery: ReLUMatrixRecovery, state: Path | None) -> Answer | None:

@@ -177,9 +177,10 @@ _READING: dict[str, Any] = {
         str | None,
         typer.Option(
             "--limits",
-            metavar="one|highest|missing",
+            metavar="one|highest|missing|cell",
             help="Cells such as <0.25 or >100: a column's one limit is its floor (or ceiling); highest: the column is"
-            " cut at its highest; missing: such cells are missing.",
+            " cut at its highest; missing: such cells are missing; cell: each keeps its own (fit --method"
+            " full_likelihood).",
         ),
     ],
     "nondetect": Annotated[

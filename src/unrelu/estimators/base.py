@@ -23,14 +23,14 @@ from unrelu.contracts import Assumptions, BoolArray, CellLimits, FloatArray, Sam
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.estimators.reading import readable, text_cell
-from unrelu.limits import Limits, lifts, limits_of, refuse_none
+from unrelu.estimators.reading import check_use, found_limits, limited, readable, refuse_ceilings, text_cell
+from unrelu.limits import Limits, is_by_cell, lifts, limits_of, refuse_none
 from unrelu.parameters import generator
 from unrelu.samples import ArraySamples
 from unrelu.samples.blocks import as_floats
 from unrelu.shapes import Shapes, latent_limits
 from unrelu.statistics.screening import ScreeningQuestion
-from unrelu.validation import column_label, counted, listed
+from unrelu.validation import counted, listed
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath
@@ -51,6 +51,7 @@ class FloorEstimator(BaseEstimator):
 
     _watch: ClassVar[Any] = staticmethod(unwatched)
     _has_ceilings: ClassVar[bool] = False  # and columns without a floor
+    _takes_cells: ClassVar[bool] = False  # limits of single cells, as floor= or ceiling=
     _takes_sparse: ClassVar[bool] = False
     floor: Any = 0.0
     shape: Any = "normal"
@@ -93,10 +94,20 @@ class FloorEstimator(BaseEstimator):
     # --- tables -----------------------------------------------------------------------------------
 
     def _rows(
-        self, X: Any, sample_weight: ArrayLike | None = None, *, reset: bool, smallest: int = 2, part: bool = False
+        self,
+        X: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        reset: bool,
+        smallest: int = 2,
+        part: bool = False,
+        by_cell: bool = False,
     ) -> Samples:
-        """Rows to be read again and again, a ``part`` of those learned; columns are learned (``reset``) or checked."""
-        X = self._as_rows(X, reset)
+        """Rows to be read again and again, a ``part`` of those learned; columns are learned (``reset``) or checked.
+
+        ``by_cell``: whoever reads them heeds ``Block.beyond``, so that single cells may have limits.
+        """
+        X = self._as_rows(X, reset, by_cell)
         if isinstance(X, Samples):
             if hasattr(X, "weighted") and sample_weight is not None:
                 X = X.weighted(self._weights(sample_weight, np.broadcast_to(0.0, (X.n_rows or 0, 1))))
@@ -104,13 +115,21 @@ class FloorEstimator(BaseEstimator):
                 raise InvalidParameterError("sample_weight goes with a table in memory, not with rows read in blocks.")
             samples: Samples = X
             self._check_columns(samples, reset)
-            return self._turned(samples, reset, part=part)
+            return self._turned(self._limited(samples, reset, by_cell), reset, part=part)
         values = self._values(X, reset=reset, smallest=smallest)
         weights = None if sample_weight is None else self._weights(sample_weight, values)
         # Questions work through a block in tiles, so an array that needs no conversion can be one block.
         whole = max(len(values), 1) if values.dtype in (np.float32, np.float64) else None
         samples = ArraySamples(values, weights=weights, feature_names=self._names(), block_rows=whole)
-        return self._turned(samples, reset, getattr(X, "dtype", None), part)
+        kind = getattr(X, "dtype", None)
+        return self._turned(self._limited(samples, reset, by_cell, kind), reset, kind, part)
+
+    def _limited(self, samples: Samples, reset: bool, by_cell: bool, stored_as: Any = None) -> Samples:
+        """The rows with the limits of single cells, where floor= or ceiling= gives such."""
+        if self._takes_cells and is_by_cell(self.floor, self.ceiling):
+            samples = limited(samples, self.floor, self.ceiling, stored_as)
+            self._stated_limits = samples.limits if reset else self._stated_limits
+        return check_use(samples, by_cell, self.floor_tolerance, InvalidParameterError)
 
     def _values(self, X: Any, *, reset: bool, smallest: int = 2) -> NDArray[Any]:
         """The table as an array of numbers, no copy where it is one; infinite values are judged while reading."""
@@ -134,13 +153,13 @@ class FloorEstimator(BaseEstimator):
             raise InvalidDataError(text_cell(X) or "The table holds something other than numbers.")
         return values
 
-    def _as_rows(self, X: Any, reset: bool) -> Any:
+    def _as_rows(self, X: Any, reset: bool, by_cell: bool = False) -> Any:
         """What NumPy cannot read as rows that it can; the limits that cells state are learned (``reset``)."""
         if self._takes_sparse and issparse(X):
             from unrelu.samples.sparse import SparseSamples
 
             X = SparseSamples(X)
-        X = readable(X)
+        X = check_use(readable(X), by_cell, self.floor_tolerance, InvalidDataError)
         if reset:
             self.__dict__["_stated_limits"] = getattr(X, "limits", None)
         return X
@@ -240,7 +259,7 @@ class FloorEstimator(BaseEstimator):
 
     def _limits(self) -> Limits:
         """Floors and ceilings: as given, or as the table has told when its columns were learned."""
-        limits = limits_of(self.floor, self.ceiling, self.n_features_in_, self._names())
+        limits = self._given_limits()
         found = getattr(self, "_found_limits", {})
         for name, levels in (("floor", limits.floor), ("ceiling", limits.ceiling)):
             for column, level in found.get(name, {}).items():
@@ -248,39 +267,19 @@ class FloorEstimator(BaseEstimator):
         limits.floor[limits.mirrored] = -np.inf
         return limits
 
+    def _given_limits(self) -> Limits:
+        """Floors and ceilings of the columns as given; those of single cells are the rows' matter."""
+        by_cell = self._takes_cells and is_by_cell(self.floor, self.ceiling)
+        floor, ceiling = (None, None) if by_cell else (self.floor, self.ceiling)
+        return limits_of(floor, ceiling, self.n_features_in_, self._names())
+
     def _find_limits(self, samples: Samples, stored_as: Any = None) -> None:
-        """What only the table can tell: its own extreme values, cells such as "<0.25", and how it stores a floor."""
+        """What only the table can tell of its limits."""
         self._found_limits = {}
-        limits = limits_of(self.floor, self.ceiling, self.n_features_in_, self._names())
-        found = self._stated(limits)
-        if limits.floor_from_data.any() or limits.ceiling_from_data.any():
-            from unrelu.statistics.extremes import ExtremesQuestion
-
-            seen = LocalEngine(self._watch, "Looking for floors").collect(samples, ExtremesQuestion())
-            low = np.where(seen.smallest_count > 1.0, seen.smallest, -np.inf)
-            high = np.where(seen.largest_count > 1.0, seen.largest, np.inf)
-            found["floor"] |= {str(j): float(low[j]) for j in np.flatnonzero(limits.floor_from_data)}
-            found["ceiling"] |= {str(j): float(high[j]) for j in np.flatnonzero(limits.ceiling_from_data)}
-        if getattr(stored_as, "itemsize", 8) == 2:  # what is read as float32 was rounded to fewer digits
-            for name, levels in (("floor", limits.floor), ("ceiling", limits.ceiling)):
-                rounded = levels.astype(stored_as).astype(np.float64)
-                found[name] |= {str(j): float(rounded[j]) for j in np.flatnonzero(rounded != levels)}
-        self._found_limits = {name: levels for name, levels in found.items() if levels}
-
-    def _stated(self, limits: Limits) -> dict[str, dict[str, float]]:
-        """The limits that cells state, for columns that have no number of their own."""
         stated = self._stated_limits or CellLimits()
-        if stated.ceiling and not self._has_ceilings:
-            column, limit = stated.ceiling[0]
-            raise InvalidDataError(
-                f"Cells such as '>{limit:g}' in {column_label(column, self._names())}: {type(self).__name__} has no"
-                " upper limits. Read them as missing with limits='missing', or leave the column out."
-            )
-        free = ~limits.floor_given
-        return {
-            "floor": {str(column): limit for column, limit in stated.floor if free[column]},
-            "ceiling": {str(column): limit for column, limit in stated.ceiling if limits.ceiling[column] == np.inf},
-        }
+        if not self._has_ceilings:
+            refuse_ceilings(stated, self._names(), type(self).__name__)
+        self._found_limits = found_limits(self._given_limits(), stated, samples, stored_as, self._watch)
 
     def _turned(self, samples: Samples, reset: bool, stored_as: Any = None, part: bool = False) -> Samples:
         """The rows with columns that have a ceiling upside down, and those with a shape as latent values."""
@@ -289,11 +288,11 @@ class FloorEstimator(BaseEstimator):
             self._find_limits(samples, stored_as)
         limits = self._limits()
         mirrored, lifted = limits.mirrored, lifts(getattr(samples, "limits", None), limits, self._names())
-        if mirrored.any() or lifted:
+        plain = self._plain_assumptions(limits)
+        if mirrored.any() or lifted or getattr(samples, "limits_by_cell", False):
             from unrelu.samples.turned import TurnedSamples
 
-            samples = TurnedSamples(samples, mirrored, lifted)
-        plain = self._plain_assumptions(limits)
+            samples = TurnedSamples(samples, mirrored, lifted, np.array(plain.floor))
         if reset:
             self._shapes = self._learned_shapes(samples, plain, limits, part)
         if self._shapes is None:
@@ -357,19 +356,19 @@ class FloorEstimator(BaseEstimator):
             return report
         return replace(report, **self._plain_assumptions(self._limits()).limits)
 
-    def _rows_in_user_units(self, X: Any) -> tuple[Samples, Assumptions]:
+    def _rows_in_user_units(self, X: Any, by_cell: bool = False) -> tuple[Samples, Assumptions]:
         """The rows without their shapes, columns with a ceiling still upside down, and what is assumed of such rows."""
-        samples, assumptions = self._rows(X, reset=False, smallest=1), self._assumptions()
+        samples, assumptions = self._rows(X, reset=False, smallest=1, by_cell=by_cell), self._assumptions()
         if self._shapes is None:
             return samples, assumptions
         plain = self._plain_assumptions(self._limits())
         return samples.turned, replace(assumptions, floor=plain.floor)  # type: ignore[attr-defined]
 
-    def _log_densities(self, X: Any, density: Callable[..., FloatArray]) -> FloatArray:
-        """Of every row, in the user's units, from the density of latent rows."""
+    def _log_densities(self, X: Any, density: Callable[..., FloatArray], by_cell: bool = False) -> FloatArray:
+        """Of every row, in the user's units, from the density of latent rows (and, ``by_cell``, their marks)."""
         from unrelu.posterior.scored_rows import scored_rows
 
-        samples = self._rows(X, reset=False, smallest=1)
+        samples = self._rows(X, reset=False, smallest=1, by_cell=by_cell)
         found = scored_rows(samples, density, self._assumptions(), self._watch)
         return found if self._shapes is None else found + samples.log_slopes()  # type: ignore[attr-defined]
 

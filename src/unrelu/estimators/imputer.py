@@ -168,7 +168,7 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
     def cells(self, X: Table) -> Iterator[Cells]:
         """The rows of X, block by block, as the model meets them."""
         check_is_fitted(self)
-        samples, assumptions = self._rows_in_user_units(X)
+        samples, assumptions = self._rows_in_user_units(X, by_cell=True)
         sign, floor, model = self._sign, np.array(assumptions.censoring), self.distribution_
         screen = ScreeningQuestion(assumptions.lowest)
         for block in samples.blocks():

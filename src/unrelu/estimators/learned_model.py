@@ -125,7 +125,7 @@ class LearnedModel(FloorEstimator):
         """
         law, floor = HiddenCells.of(self._law()), np.array(self._assumptions().censoring)
         law.warn_if_singular()
-        return self._log_densities(X, lambda x, beyond=None: law.log_density(*marks_of(x, beyond, floor)))
+        return self._log_densities(X, lambda x, beyond=None: law.log_density(*marks_of(x, beyond, floor)), True)
 
     def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
         """Mean log density of the rows.

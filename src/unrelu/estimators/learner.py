@@ -41,12 +41,14 @@ class RectifiedGaussianLearner(LearnedModel):
     ----------
     method : str or object from :mod:`unrelu.methods`, default="one_pass"
         How to learn.
-    floor : float, one per column, dict or Series by name, None or "min", default=0.0
+    floor : float, one per column, dict or Series by name, None or "min", or one per cell, default=0.0
         Values at the floor are cut off there; values below it are an error. NaN means not observed. None (or -inf) is
         for a column without a floor; "min" is the column's smallest value where it repeats. In a dict "*" is for the
-        columns that it does not name, 0 by default.
-    ceiling : float, one per column, dict or Series by name, None or "max", default=None
+        columns that it does not name, 0 by default. An array or data frame of the table's shape gives every cell its
+        own, NaN for none, with method="full_likelihood" only: the learned model then has no floor in such columns.
+    ceiling : float, one per column, dict or Series by name, None or "max", or one per cell, default=None
         Upper limits, the mirror image of floors. A column has a floor or a ceiling: one with a ceiling has no floor.
+        Only limits of single cells may be of both kinds in one column.
     nonnegative_bias : bool, default=False
         Assume every bias at or above its floor, as Wu et al. 2019 and Bulusu et al. 2022 do.
     shape : str, object of :mod:`unrelu.shapes`, one per column, or dict by name, default="normal"
@@ -100,6 +102,7 @@ class RectifiedGaussianLearner(LearnedModel):
     """
 
     _has_ceilings = True
+    _takes_cells = True
     _learned: Learned | None
     _record: PairMoments | GroupedMoments | None
     _takes_sparse = True
@@ -145,8 +148,9 @@ class RectifiedGaussianLearner(LearnedModel):
         ('jackknife', 19)
         """
         self._record, self._learned = None, None
-        samples = self._labelled_rows(X, sample_weight, groups, reset=True)
         method = method_named(self.method)
+        by_cell = bool(getattr(method, "takes_cell_limits", False))
+        samples = self._labelled_rows(X, sample_weight, groups, reset=True, by_cell=by_cell)
         assumptions = self._assumptions()
         evidence = SampleEvidence(samples, LocalEngine(self._watch))
         if self._wants_jackknife():
@@ -200,7 +204,7 @@ class RectifiedGaussianLearner(LearnedModel):
         return self
 
     def _labelled_rows(
-        self, X: Any, sample_weight: ArrayLike | None, groups: Any, *, reset: bool, part: bool = False
+        self, X: Any, sample_weight: ArrayLike | None, groups: Any, *, reset: bool, **asked: bool
     ) -> Samples:
         """The rows, each with its group where groups are given."""
         jackknife = self._wants_jackknife()
@@ -209,7 +213,7 @@ class RectifiedGaussianLearner(LearnedModel):
                 "groups= is for the jackknife: use it with stderr='jackknife', or leave it out."
             )
         X, labels = (X, None) if groups is None else split_groups(X, groups)
-        samples = self._rows(X, sample_weight, reset=reset, smallest=1 if part else 2, part=part)
+        samples = self._rows(X, sample_weight, reset=reset, smallest=1 if asked.get("part") else 2, **asked)
         samples = LongBlocks(samples) if jackknife else samples
         return samples if labels is None else GroupedSamples(samples, labels)
 

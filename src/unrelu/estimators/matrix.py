@@ -17,11 +17,10 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
-from unrelu.kernels.row_block import LARGEST
-from unrelu.recovery.matrix.cells import Cells, DenseCells, SparseCells
+from unrelu.recovery.matrix.cells import Cells, DenseCells, SparseCells, check_stored
 from unrelu.recovery.matrix.contracts import MatrixMethod, MatrixReport
 from unrelu.recovery.matrix.factors import GAUGES
-from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, recover_matrix, warn_of
+from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, lifted_cells, recover_matrix, warn_of
 from unrelu.recovery.matrix.methods import matrix_method
 from unrelu.recovery.matrix.state import recover_kept
 from unrelu.recovery.matrix.uncertainty import StandardErrors
@@ -120,6 +119,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     """
 
     _fit: MatrixFit | None
+    _lifted: NDArray[np.int64]  # cells at the floor whose T is above, by row x columns + column
     floor_: FloatArray
     _takes_sparse = True
 
@@ -178,7 +178,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         else:
             facts = {"floor": assumptions.floor, "floor_tolerance": assumptions.floor_tolerance}
             fit = recover_kept(state, cells, request, seed, self._watch, **facts)
-        self._fit, self.floor_ = fit, self._limits().floor
+        self._fit, self.floor_, self._lifted = fit, self._limits().floor, lifted_cells(cells, fit.factors)
         warn_of(fit, self._names())
         return self
 
@@ -208,7 +208,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
                 "A sparse table needs floor=0, as what it does not store is 0: subtract the floor first, or pass a"
                 " dense array."
             )
-        _check_stored(table, assumptions.floor_tolerance)
+        check_stored(table, assumptions.floor_tolerance)
         keep = ~(table.data <= assumptions.floor_tolerance)
         if not keep.all():
             table = table.copy()
@@ -339,6 +339,8 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     def hidden(self, X: Table | None = None) -> FloatArray:
         """T = C A' + 1 b', also below the floor: of the table fitted, or of the rows of X.
 
+        Cells that are at their floor in the table are at most there: where T is above, they are given as the floor.
+
         >>> import numpy as np
         >>> import unrelu
         >>> T = np.outer(np.linspace(-1.0, 2.0, 40), [1.0, 2.0, -1.0, 0.5]) + 0.3
@@ -346,10 +348,27 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         >>> bool(np.abs(recovery.hidden() - T).max() < 1e-8)
         True
         """
-        hidden = self._hidden_of(self.latent_ if X is None else self.transform(X))
+        if X is None:
+            return self.hidden_rows(0, len(self.latent_))
+        hidden, cells, floor = self._hidden_of(self.transform(X)), self._cells(X, reset=False), self._latent_floor()
+        return self._uncut(np.where(cells.rows(0, len(hidden)) <= 0.0, np.minimum(hidden, floor), hidden))
+
+    def hidden_rows(self, start: int, stop: int) -> FloatArray:
+        """Those rows of :meth:`hidden` of the table fitted, which may be too large for memory."""
+        hidden, d = self._hidden_of(self.latent_[start:stop]), self.n_features_in_
+        lifted = getattr(self, "_lifted", np.empty(0, dtype=np.int64))  # none in files of earlier versions
+        at = lifted[np.searchsorted(lifted, start * d) : np.searchsorted(lifted, (start + len(hidden)) * d)]
+        hidden[at // d - start, at % d] = self._latent_floor()[at % d]
+        return self._uncut(hidden)
+
+    def _latent_floor(self) -> FloatArray:
+        return np.array(self._assumptions().floor)
+
+    def _uncut(self, hidden: FloatArray) -> FloatArray:
+        """Latent values in the user's units, below the floor as well."""
         if self._shapes is None:
             return hidden
-        warn_of_unknown(self._shapes, hidden < np.array(self._assumptions().floor), self._names())
+        warn_of_unknown(self._shapes, hidden < self._latent_floor(), self._names())
         return from_latent(self._shapes, hidden)
 
     def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002
@@ -375,23 +394,3 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         if values.ndim != 2 or values.shape[1] != k:
             raise InvalidDataError(f"Latent vectors have {k} columns; got an array of shape {values.shape}.")
         return np.asarray(values @ self.components_ + self.bias_)
-
-
-def _check_stored(table: Any, tolerance: float) -> None:
-    """No stored value of a sparse table is infinite or below the floor."""
-    data: NDArray[np.float64] = table.data
-    for wrong, what, advice in (
-        (
-            np.abs(data) > LARGEST,
-            f"infinite or beyond {LARGEST:g},",
-            "Replace infinite values or mark them as missing with NaN; divide huge numbers by a constant",
-        ),
-        (data < -tolerance, "negative, below the floor of 0,", "Set them to 0 if they are noise around it"),
-    ):
-        if wrong.any():
-            at = int(np.flatnonzero(wrong)[0])
-            row = int(np.searchsorted(table.indptr, at, side="right")) - 1
-            raise InvalidDataError(
-                f"Stored values of the sparse table ({int(wrong.sum()):,}) are {what} the first {data[at]:g} in row"
-                f" {row}, column {table.indices[at]}. {advice}."
-            )

@@ -1,13 +1,26 @@
-"""What people pass as a table: frames in memory or lazy, with text in them or times, and which cell is at fault."""
+"""What people pass as a table: frames in memory or lazy, with text in them or times, and which cell is at fault.
+
+And what only a table can tell of its limits: those of columns, and those of single cells.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from unrelu.errors import InvalidDataError
-from unrelu.validation import column_label, listed, row_label
+from unrelu.contracts import CellLimits, FloatArray, Samples, Watch
+from unrelu.engines.local import LocalEngine
+from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.limits import Limits
+from unrelu.validation import column_label, label_columns, listed, row_label
+
+if TYPE_CHECKING:
+    from unrelu.samples.limited import LimitedSamples
+
+T = TypeVar("T")
+Found = dict[str, dict[str, float]]
 
 
 def readable(X: Any) -> Any:
@@ -26,7 +39,7 @@ def readable(X: Any) -> Any:
     try:
         return read_frame(X)
     except InvalidDataError as error:
-        raise InvalidDataError(f"{error} Both are parameters of unrelu.samples.read_frame.") from error
+        raise InvalidDataError(f"{error} limits= and nondetect= are those of unrelu.samples.read_frame.") from error
 
 
 def _refuse_times(X: Any) -> None:
@@ -65,3 +78,86 @@ def _reads_as_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+def found_limits(limits: Limits, stated: CellLimits, samples: Samples, stored_as: Any, watch: Watch) -> Found:
+    """Limits of columns by "floor" and "ceiling": the table's extreme values, cells such as "<0.25", floors as stored.
+
+    Columns whose cells have limits of their own have none.
+    """
+    found = _stated(limits, stated)
+    if limits.floor_from_data.any() or limits.ceiling_from_data.any():
+        from unrelu.statistics.extremes import ExtremesQuestion
+
+        seen = LocalEngine(watch, "Looking for floors").collect(samples, ExtremesQuestion())
+        low = np.where(seen.smallest_count > 1.0, seen.smallest, -np.inf)
+        high = np.where(seen.largest_count > 1.0, seen.largest, np.inf)
+        found["floor"] |= {str(j): float(low[j]) for j in np.flatnonzero(limits.floor_from_data)}
+        found["ceiling"] |= {str(j): float(high[j]) for j in np.flatnonzero(limits.ceiling_from_data)}
+    for name, levels in (("floor", limits.floor), ("ceiling", limits.ceiling)):
+        stored = _as_stored(levels, stored_as)
+        found[name] |= {str(j): float(stored[j]) for j in np.flatnonzero(stored != levels)}
+    own: tuple[int, ...] = getattr(samples, "limits_by_cell", ())
+    for column in own:
+        if limits.floor_given[column] or limits.ceiling[column] < np.inf:
+            raise InvalidParameterError(
+                f"{column_label(column, samples.feature_names)} has cells with limits of their own, such as '<0.25',"
+                " and a floor or ceiling besides: leave that out for this column, or read the table with"
+                " limits='highest'."
+            )
+    found["floor"] |= {str(column): -np.inf for column in own}
+    found["ceiling"] |= {str(column): np.inf for column in own}
+    return {name: levels for name, levels in found.items() if levels}
+
+
+def _stated(limits: Limits, stated: CellLimits) -> Found:
+    """The limits that cells state, for columns that have no number of their own."""
+    free = ~limits.floor_given
+    return {
+        "floor": {str(column): limit for column, limit in stated.floor if free[column]},
+        "ceiling": {str(column): limit for column, limit in stated.ceiling if limits.ceiling[column] == np.inf},
+    }
+
+
+def _as_stored(levels: FloatArray, stored_as: Any) -> FloatArray:
+    """What is read as float32 may have been rounded to fewer digits, and so are the limits that it has."""
+    short = getattr(stored_as, "itemsize", 8) == 2
+    return levels.astype(stored_as).astype(np.float64) if short else levels
+
+
+def refuse_ceilings(stated: CellLimits, names: Sequence[str] | None, who: str) -> None:
+    """Raise InvalidDataError where cells such as ">100" state an upper limit."""
+    for column, limit in stated.ceiling:
+        raise InvalidDataError(
+            f"Cells such as '>{limit:g}' in {column_label(column, names)}: {who} has no upper limits. Read them as"
+            " missing with limits='missing', or leave the column out."
+        )
+
+
+def limited(samples: Samples, floor: Any, ceiling: Any, stored_as: Any) -> LimitedSamples:
+    """The rows with limits of single cells, as floor= and ceiling= give them."""
+    from unrelu.samples.limited import LimitedSamples, cell_limits
+
+    shape = (samples.n_rows, samples.n_features)
+    low, high = (_as_stored(each, stored_as) for each in cell_limits(floor, ceiling, shape, samples.feature_names))
+    return LimitedSamples(samples, low, high)
+
+
+def check_use(table: T, by_cell: bool, floor_tolerance: float, error: type[Exception]) -> T:
+    """The table; an error where single cells have limits that cannot be used, as only those ``by_cell`` can."""
+    if not getattr(table, "limits_by_cell", ()):
+        return table
+    if not by_cell:
+        samples: Any = table
+        own = np.isin(np.arange(samples.n_features), samples.limits_by_cell)
+        raise error(
+            f"Cells of {label_columns(own, samples.feature_names)} have limits of their own. Only the fit of"
+            " RectifiedGaussianLearner with method='full_likelihood' can use them. Otherwise cut every column at its"
+            " highest limit: limits='highest' where the table is read, or one floor per column."
+        )
+    if floor_tolerance != 0.0:
+        raise InvalidParameterError("floor_tolerance goes with one floor a column, not with limits of single cells.")
+    return table

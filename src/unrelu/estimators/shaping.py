@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidParameterError
 from unrelu.limits import Limits
-from unrelu.shapes import Log, Normal, Shape, Shapes, shape_requests
+from unrelu.shapes import Log, Normal, Seen, Shape, Shapes, shape_requests
+from unrelu.validation import column_label
 
 
 def learned_shapes(
@@ -26,6 +28,13 @@ def learned_shapes(
     requests = shape_requests(shape, samples.n_features, names)
     if all(request == "normal" for request in requests):
         return None
+    own: tuple[int, ...] = getattr(samples, "limits_by_cell", ())
+    for column in [column for column in own if takes_all_rows(requests[column])]:
+        raise InvalidParameterError(
+            f"shape={requests[column]!r} of {column_label(column, names)}: its cells have limits of their own, and such"
+            " a shape is learned with a single floor. Give it 'normal', 'log', or a shape that was learned from rows"
+            " with one limit (shapes_ of a fitted learner)."
+        )
     if plain.floor_tolerance:
         raise InvalidParameterError(
             "floor_tolerance goes with shape='normal' alone: set values within it of the floor to the floor."
@@ -39,7 +48,13 @@ def learned_shapes(
 
     engine = LocalEngine(watch, "Looking at the columns' shapes")
     margins = engine.collect(ShapedSamples(samples, plain), MarginsQuestion())
-    return fit_shapes(requests, margins, limits, names)
+    shapes = fit_shapes(requests, margins, limits, names)
+    # The smallest limit is not the smallest value that can be: where cells have limits, the range was not seen.
+    given = [not isinstance(request, str) for request in requests]
+    return tuple(
+        replace(shape, seen=Seen()) if j in own and not given[j] else shape  # type: ignore[type-var]
+        for j, shape in enumerate(shapes)
+    )
 
 
 def takes_all_rows(shape: Any) -> list[str]:

@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from unrelu.contracts import FloatArray
 from unrelu.kernels.bivariate_normal import bivariate_density, upper_orthant
@@ -39,8 +38,6 @@ _STILL = 1e-5  # of a posterior standard deviation, or of its square: sites that
 _DEEP = -35.0
 _LEAST_EXACT = 1e-9  # probability of a pair from which on the exact formula has digits to spare
 _SMALLEST_VARIANCE = 1e-12
-
-Marks = NDArray[np.int8]
 
 
 @njit(cache=True, nogil=True, inline="always")

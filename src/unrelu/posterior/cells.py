@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import BoolArray, FloatArray
-from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.kernels.hidden_cells import Marks
-from unrelu.statistics.tiles import least_allowed, seen_above
+from unrelu.contracts import BoolArray, FloatArray, Marks
+from unrelu.errors import InvalidDataError
+from unrelu.samples.limited import cell_limits, marks_at_limits
+from unrelu.statistics.tiles import seen_above
 from unrelu.validation import column_label, listed, row_label, suggestion
 
 if TYPE_CHECKING:
@@ -37,9 +37,11 @@ class Cells:
     def of(cls, model: RectifiedGaussian, X: Any, floor: Any = None, ceiling: Any = None) -> Self:
         """The rows of X; limits other than the model's own may be given: one, one per column or one per cell."""
         x = table_of(model, X)
-        low = limits_of_cells("floor", model.floor if floor is None else floor, x.shape, -np.inf)
-        high = limits_of_cells("ceiling", model.ceiling if ceiling is None else ceiling, x.shape, np.inf)
-        return cls.marked(model, *marked(x, low, high, model.feature_names))
+        given = model.floor if floor is None else floor, model.ceiling if ceiling is None else ceiling
+        low, high = cell_limits(*given, x.shape, model.feature_names)
+        beyond = marks_at_limits(x, low, high, model.feature_names)
+        held = np.where(beyond < 0, low, high)
+        return cls.marked(model, np.where(beyond == 0, x, held).astype(np.float64), beyond)
 
     @classmethod
     def marked(cls, model: RectifiedGaussian, values: FloatArray, beyond: Marks) -> Self:
@@ -108,50 +110,6 @@ def table_of(model: RectifiedGaussian, X: Any) -> FloatArray:
             f"An infinite value in {column_label(j, names)}, {row_label(i)}: mark it as missing with NaN."
         )
     return x
-
-
-def limits_of_cells(what: str, given: Any, shape: tuple[int, ...], none: float) -> FloatArray:
-    """One limit per cell, ``none`` where there is none, from one number, one per column, or one per cell (NaN: none).
-
-    >>> limits_of_cells("floor", [0.5, np.nan], (2, 2), -np.inf)
-    array([[ 0.5, -inf],
-           [ 0.5, -inf]])
-    """
-    try:
-        limits = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidParameterError(f"{what} must be numbers: {error}.") from error
-    if limits.shape not in ((), shape[1:], shape):
-        raise InvalidParameterError(
-            f"{what} must be one number, one per column ({shape[1]}) or one per cell, as the table of shape {shape}; it"
-            f" has shape {limits.shape}."
-        )
-    return np.broadcast_to(np.where(np.isnan(limits), none, limits), shape)
-
-
-def marked(
-    x: FloatArray, floor: FloatArray, ceiling: FloatArray, names: tuple[str, ...] | None = None
-) -> tuple[FloatArray, Marks]:
-    """(float64 values, marks): cells at their limit hold it and are marked; beyond it is an error.
-
-    >>> marked(np.array([[0.0, 3.0]]), np.array([[0.0, -np.inf]]), np.array([[np.inf, 2.5]]))
-    Traceback (most recent call last):
-    ...
-    unrelu.errors.InvalidDataError: A value above its ceiling: 3 in column 1, row 0 (the first is 0), where it is 2.5...
-    """
-    low, high = x <= seen_above(floor, x), x >= -seen_above(-ceiling, x)
-    for beyond_it, limit, word in (
-        (x < least_allowed(floor, x), floor, "below its floor"),
-        (x > -least_allowed(-ceiling, x), ceiling, "above its ceiling"),
-    ):
-        if beyond_it.any():
-            i, j = np.argwhere(beyond_it)[0].tolist()
-            raise InvalidDataError(
-                f"A value {word}: {x[i, j]:g} in {column_label(j, names)}, {row_label(i)}, where it is"
-                f" {limit[i, j]:g}. Correct it, mark it as missing with NaN, or give the limit that its cell has."
-            )
-    values = np.where(low, floor, np.where(high, ceiling, x)).astype(np.float64)
-    return values, high.astype(np.int8) - low.astype(np.int8)
 
 
 def marks_of(values: Values, beyond: Marks | None, floor: FloatArray) -> tuple[FloatArray, Marks]:

@@ -10,10 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from unrelu.contracts import FloatArray
+from unrelu.contracts import FloatArray, Marks
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import map_in_threads
-from unrelu.kernels.hidden_cells import Marks, hidden_rows, hidden_sums
+from unrelu.kernels.hidden_cells import hidden_rows, hidden_sums
 from unrelu.posterior.prepared import IMPOSSIBLE, PreparedNormal, row_shares
 
 

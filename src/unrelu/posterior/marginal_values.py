@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
-from unrelu.contracts import FloatArray
-from unrelu.kernels.hidden_cells import Marks
+from unrelu.contracts import FloatArray, Marks
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
 _REACH = 70.0

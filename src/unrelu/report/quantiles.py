@@ -71,7 +71,9 @@ def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int
     unknown = np.full((len(floor), 2, 3), np.nan)
     rows = RowParameters(law.bias, law.row_norms, floor, unknown[:, :, :2], unknown)
     test = _tested(values, rows)
-    worst = [j for j in np.argsort(-np.abs(test.z), kind="stable")[:most].tolist() if test.z[j] != 0.0]
+    own = getattr(samples, "limits_by_cell", ())  # whose order statistics are not known
+    ordered = [j for j in np.argsort(-np.abs(test.z), kind="stable").tolist() if j not in own]
+    worst = [j for j in ordered[:most] if test.z[j] != 0.0]
     return [_column(model, j, _points(values[:, j], rows, j), test) for j in worst]
 
 

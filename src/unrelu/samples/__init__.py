@@ -18,6 +18,7 @@ they came from an array, a memory map, or a folder of files larger than memory.
     arrow_files.py    parquet, feather, arrow
     numpy_files.py    npy, npz
     columns.py        which columns to keep, and the same columns in every file
+    limited.py        limits of single cells beside a table; joining.py: tables with limits of their own as one
     groups.py         one label per row beside any table
     turned.py         columns upside down
     frames.py         tables of other libraries: lazy, sparse, of text, of short floats
@@ -39,13 +40,15 @@ from unrelu.samples.blocks import rows_per_block
 if TYPE_CHECKING:
     from unrelu.samples.files import open_samples
     from unrelu.samples.frames import read_frame
+    from unrelu.samples.joining import joined
     from unrelu.samples.sparse import SparseSamples
     from unrelu.samples.tables import write_table
 
-__all__ = ["ArraySamples", "SparseSamples", "open_samples", "read_frame", "rows_per_block", "write_table"]
+__all__ = ["ArraySamples", "SparseSamples", "joined", "open_samples", "read_frame", "rows_per_block", "write_table"]
 
 _HOME = {
     "SparseSamples": "unrelu.samples.sparse",
+    "joined": "unrelu.samples.joining",
     "open_samples": "unrelu.samples.files",
     "read_frame": "unrelu.samples.frames",
     "write_table": "unrelu.samples.tables",

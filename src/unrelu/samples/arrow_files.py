@@ -85,21 +85,12 @@ class _ArrowTable(WithoutLines):
         dtype = self.check(wanted)
         with damage_reported(self.name, self.kind):
             for batch in self._batches(wanted, rows):
-                yield batch_to_array(self._as_numbers(batch, wanted), dtype)
-
-    def _as_numbers(self, batch: Any, wanted: Sequence[int]) -> Any:
-        """The wanted columns in the wanted order, text read."""
-        import pyarrow as pa
-
-        names = [self.column_names[position] for position in wanted]
-        chosen = batch.select(names)
-        if not any(position in self._texts for position in wanted):
-            return chosen
-        columns = [
-            pa.array(self._read_texts(column)[0]) if position in self._texts else column
-            for position, column in zip(wanted, chosen.columns, strict=True)
-        ]
-        return pa.record_batch(columns, names=names)
+                chosen = batch.select([self.column_names[position] for position in wanted])
+                columns = [
+                    self._read_texts(column)[0] if position in self._texts else column
+                    for position, column in zip(wanted, chosen.columns, strict=True)
+                ]
+                yield columns_to_array(columns, dtype)
 
     def texts(self, position: int) -> Iterator[list[str]]:
         """A column as text."""
@@ -165,12 +156,16 @@ class FeatherTable(_ArrowTable):
                     yield batch.slice(first, rows)
 
 
-def batch_to_array(batch: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Rows of a record batch of numbers, NaN for null."""
+def columns_to_array(columns: Sequence[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Rows of columns of numbers, Arrow's or (of text that was read) NumPy's; NaN for null."""
     import pyarrow as pa
 
-    table = np.empty((batch.num_rows, batch.num_columns), dtype)
-    for position, column in enumerate(batch.columns):
+    marked = [column.dtype for column in columns if np.iscomplexobj(column)]
+    table = np.empty((len(columns[0]), len(columns)), np.result_type(dtype, *marked))
+    for position, column in enumerate(columns):
+        if isinstance(column, np.ndarray):
+            table[:, position] = column
+            continue
         if not pa.types.is_floating(column.type):
             column = column.cast(pa.float64(), safe=False)
         table[:, position] = column.to_numpy(zero_copy_only=False)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from unrelu.errors import GuessedHeaderWarning, InputFileError
 from unrelu.samples import csv_dialect
-from unrelu.samples.arrow_files import batch_to_array
+from unrelu.samples.arrow_files import columns_to_array
 from unrelu.samples.csv_diagnosis import PADDED_MISSING, first_fault, first_limit
 from unrelu.samples.packed import table_in, unpacked
 from unrelu.samples.reading import Reading
@@ -192,18 +192,11 @@ class CsvFile:
         texts = [position for position in wanted if position in self._texts]
         with self._open_arrow(wanted, texts) as reader:
             for batch in reader:
-                if not texts:
-                    yield batch_to_array(batch, np.dtype(np.float64))
-                    continue
-                columns = zip(wanted, batch.columns, strict=True)
-                yield np.column_stack(
-                    [
-                        self._read_texts(column)[0]
-                        if position in self._texts
-                        else column.to_numpy(zero_copy_only=False)
-                        for position, column in columns
-                    ]
-                )
+                columns = [
+                    self._read_texts(column)[0] if position in self._texts else column
+                    for position, column in zip(wanted, batch.columns, strict=True)
+                ]
+                yield columns_to_array(columns, np.dtype(np.float64))
 
     def _refuse_late_limits(self, wanted: Sequence[int]) -> None:
         """Rows that were handed out already may have been taken for what they are not."""

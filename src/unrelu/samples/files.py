@@ -22,12 +22,12 @@ from unrelu.samples.columns import ColumnChoice, ColumnKeys, match_columns, matc
 from unrelu.samples.csv_diagnosis import row_and_line
 from unrelu.samples.csv_file import CsvFile, standard_input
 from unrelu.samples.excel_file import excel_file
-from unrelu.samples.limits import cut, resolved, told, warn_of_nondetects
+from unrelu.samples.limits import cut, own_limits, put_own, resolved, told, warn_of_nondetects
 from unrelu.samples.numpy_files import NpyTable, NpzTable, holds_sparse_table
 from unrelu.samples.packed import PACKINGS
 from unrelu.samples.reading import Reading
 from unrelu.samples.table_file import PathLike, TableFile, extension_of, unknown_kind
-from unrelu.samples.text_columns import Seen
+from unrelu.samples.text_columns import Seen, split_marks
 
 if TYPE_CHECKING:
     from unrelu.samples.sparse import SparseSamples
@@ -65,6 +65,7 @@ class FileSamples:
         types = [table.check(wanted) for table, wanted in zip(tables, self._wanted, strict=True)]
         self._dtype = np.result_type(*types)
         self._limits = resolved(self.seen(), self.feature_names, reading)
+        self._own_limits = own_limits(self.seen(), self.feature_names, reading)
         self._block_rows = checked_block_rows(block_rows) or rows_per_block(self.n_rows, self.n_features)
 
     @property
@@ -107,10 +108,15 @@ class FileSamples:
         return self._limits
 
     @property
+    def limits_by_cell(self) -> tuple[int, ...]:
+        """With limits="cell", the columns with cells such as "<0.25": ``Block.beyond`` marks these cells."""
+        return tuple(self._own_limits)
+
+    @property
     def notes(self) -> list[str]:
         """What cells that are no plain numbers were read as, one line a column; complete once all rows were read."""
         names = names_or_numbers(self.feature_names, self.n_features)
-        return told(self.seen(), names, self._limits, self._reading)
+        return told(self.seen(), names, self._limits, self._reading, self._own_limits)
 
     @property
     def id_names(self) -> tuple[str, ...]:
@@ -152,13 +158,18 @@ class FileSamples:
     def blocks(self) -> Iterator[Block]:
         first_row = 0
         for values in regroup(self._pieces(), self._block_rows):
-            yield Block(values, first_row)
+            beyond = None
+            if self._own_limits:
+                values, beyond = split_marks(values)
+                put_own(values, beyond, self._own_limits)
+                values = values.astype(self._dtype, copy=False)
+            yield Block(values, first_row, beyond=beyond)
             first_row += len(values)
 
     def _pieces(self) -> Iterator[NDArray[Any]]:
         for table, wanted in zip(self._tables, self._wanted, strict=True):
             for piece in table.pieces(wanted, self._block_rows):
-                values = piece.astype(self._dtype, copy=False)
+                values = piece if np.iscomplexobj(piece) else piece.astype(self._dtype, copy=False)
                 cut(values, self._limits)
                 yield values
 
@@ -195,14 +206,15 @@ def open_samples(
         line of numbers is a header only if it is unlike the rows below it, and a warning says so.
     decimal : "." or ",", optional
         The decimal mark of text; told from the file by default.
-    limits : "one", "highest" or "missing", optional
+    limits : "one", "highest", "missing" or "cell", optional
         What becomes of cells such as "<0.25" or ">100". By default they hold their limit, which must be the only one
         of the column, with no number beyond it: the column's floor (or ceiling) in ``FileSamples.limits``. "highest"
-        cuts a column at its highest limit (the lowest of ceilings), "missing" reads such cells as missing.
+        cuts a column at its highest limit (the lowest of ceilings), "missing" reads such cells as missing. "cell"
+        keeps every cell's own limit, for ``method="full_likelihood"``: other numbers of the column may be beyond it.
         "one" is the default, but has packed files looked through before they are used.
     nondetect : "missing", "floor", a number, or numbers by column, optional
         What cells such as "ND", "n.d.", "BDL" and "<LOD" are: missing (the default, with a warning), or floored, at
-        the column's limit or else at its smallest number, or at the value given here.
+        the column's limit (the smallest of several) or else at its smallest number, or at the value given here.
     sheet : name or number of a sheet, optional
         Of an Excel file; the first by default. Numbers count from 0.
     block_rows : int, optional

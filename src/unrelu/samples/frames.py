@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.samples.arrays import ArraySamples
-from unrelu.samples.limits import cut, resolved, warn_of_nondetects
+from unrelu.samples.limits import cut, own_limits, put_own, resolved, warn_of_nondetects
 from unrelu.samples.reading import Reading
-from unrelu.samples.text_columns import Seen, UnreadableCell, read_texts
+from unrelu.samples.text_columns import Seen, UnreadableCell, read_texts, split_marks
+
+if TYPE_CHECKING:
+    from unrelu.samples.limited import LimitedSamples
 
 
-def read_frame(frame: Any, *, decimal: str = ".", limits: str | None = None, nondetect: Any = None) -> ArraySamples:
+def read_frame(
+    frame: Any, *, decimal: str = ".", limits: str | None = None, nondetect: Any = None
+) -> ArraySamples | LimitedSamples:
     """The rows of a pandas or polars frame of which columns hold text: numbers, limits such as "<0.25", "ND".
 
     Estimators do this with every frame that they are given; here it can be said how. The parameters are those of
@@ -32,12 +37,18 @@ def read_frame(frame: Any, *, decimal: str = ".", limits: str | None = None, non
         raise InvalidParameterError(f"Expected a pandas or polars frame, got {type(frame).__name__}.")
     names = tuple(map(str, frame.columns))
     reading = Reading(decimal=decimal, limits=limits, nondetect=nondetect)
-    values, seen = np.empty((len(frame), len(names))), {}
-    for position, name in enumerate(frame.columns):
-        values[:, position], seen[position] = _column(frame[name], names[position], reading)
-    found = resolved(seen, names, reading)
-    cut(values, found)
+    columns = [_column(frame[name], label, reading) for name, label in zip(frame.columns, names, strict=True)]
+    values, seen = np.column_stack([column for column, _ in columns]), dict(enumerate(cells for _, cells in columns))
+    found, own = resolved(seen, names, reading), own_limits(seen, names, reading)
     warn_of_nondetects(seen, names, reading)
+    if own:
+        from unrelu.samples.limited import LimitedSamples
+
+        values, beyond = split_marks(values)
+        put_own(values, beyond, own)
+        floor, ceiling = (np.where(beyond == side, values, side * np.inf) for side in (-1, 1))
+        return LimitedSamples(ArraySamples(values, feature_names=names), floor, ceiling)
+    cut(values, found)
     return ArraySamples(values, feature_names=names, limits=found)
 
 
@@ -56,7 +67,7 @@ def collected(table: Any) -> Any:
     return table.collect(engine="streaming") if is_lazy else table
 
 
-def _column(column: Any, name: str, reading: Reading) -> tuple[FloatArray, Seen]:
+def _column(column: Any, name: str, reading: Reading) -> tuple[NDArray[Any], Seen]:
     import pyarrow as pa
 
     cells = column.to_list()

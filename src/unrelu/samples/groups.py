@@ -37,6 +37,12 @@ class OfSamples:
     def feature_names(self) -> tuple[str, ...] | None:
         return self._samples.feature_names
 
+    @property
+    def limits_by_cell(self) -> tuple[int, ...]:
+        """Columns whose cells have limits of their own."""
+        columns: tuple[int, ...] = getattr(self._samples, "limits_by_cell", ())
+        return columns
+
 
 class LongBlocks(OfSamples):
     """The rows of ``samples`` in longer blocks: a group's share of them is still worth a matrix product.
@@ -97,8 +103,13 @@ def _joined(blocks: list[Block]) -> Block:
     if len(blocks) == 1:
         return blocks[0]
     weights = [block.weights for block in blocks if block.weights is not None]
-    values = np.concatenate([block.values for block in blocks])
-    return replace(blocks[0], values=values, weights=np.concatenate(weights) if weights else None)
+    beyond = [block.beyond for block in blocks if block.beyond is not None]
+    return replace(
+        blocks[0],
+        values=np.concatenate([block.values for block in blocks]),
+        weights=np.concatenate(weights) if weights else None,
+        beyond=np.concatenate(beyond) if beyond else None,
+    )
 
 
 def split_groups(table: Any, groups: Any) -> tuple[Any, RowLabels]:

@@ -1,18 +1,20 @@
-"""From the limits that cells state, "<0.25" or ">100", to one floor and one ceiling a column; and words on both."""
+"""From the limits that cells state, "<0.25" or ">100", to one floor and one ceiling a column, or to marks of cells."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unrelu.contracts import CellLimits
 from unrelu.errors import InvalidDataError, NondetectWarning
 from unrelu.samples.blocks import Floats
 from unrelu.samples.columns import column_phrase
 from unrelu.samples.reading import Reading
-from unrelu.samples.text_columns import Seen
+from unrelu.samples.text_columns import NOT_DETECTED, Seen
 from unrelu.validation import counted, listed, warn
 
 
@@ -28,7 +30,7 @@ def resolved(seen: Mapping[int, Seen], names: Sequence[str] | None, reading: Rea
     CellLimits(floor=((1, 0.25),), ceiling=())
     """
     floor, ceiling = {}, {}
-    for position, cells in sorted(seen.items()):
+    for position, cells in sorted(seen.items()) if reading.limits != "cell" else ():
         name = None if names is None else names[position]
         where = column_phrase(names, position)
         low = set() if reading.limits == "missing" else set(cells.below)
@@ -49,6 +51,33 @@ def resolved(seen: Mapping[int, Seen], names: Sequence[str] | None, reading: Rea
     return CellLimits(tuple(floor.items()), tuple(ceiling.items())) if floor or ceiling else None
 
 
+def own_limits(seen: Mapping[int, Seen], names: Sequence[str] | None, reading: Reading) -> dict[int, float]:
+    """With limits="cell", the columns with cells that have a limit, and where cells that were not detected are.
+
+    That is the value given for them, or the smallest limit that the column states, or else its smallest number.
+
+    >>> from collections import Counter
+    >>> own_limits({1: Seen(below=Counter({0.1: 4, 0.25: 2}), smallest=0.3)}, ["Pb", "As"], Reading(limits="cell"))
+    {1: 0.1}
+    """
+    found = {}
+    for position, cells in sorted(seen.items()) if reading.limits == "cell" else ():
+        floored = bool(reading.floors_nondetects and cells.n_not_detected)
+        if cells.below or cells.above or floored:
+            given = reading.nondetect_floor(None if names is None else names[position], position, bool(cells.below))
+            low = set(cells.below) if given is None else set()
+            if floored and not low:
+                low = _of_nondetects(cells, given, False, column_phrase(names, position))
+            found[position] = min(low, default=np.nan)
+    return found
+
+
+def put_own(values: Floats, beyond: NDArray[np.int8], limits: Mapping[int, float]) -> None:
+    """Cells that were not detected are at most their column's limit, in place."""
+    for position, limit in limits.items():
+        values[(beyond[:, position] < 0) & (values[:, position] == NOT_DETECTED), position] = limit
+
+
 def cut(values: Floats, limits: CellLimits | None) -> None:
     """Values beyond their column's limit become the limit, in place; what is missing stays so."""
     if limits is not None:
@@ -58,8 +87,14 @@ def cut(values: Floats, limits: CellLimits | None) -> None:
             np.minimum(values[:, position], limit, out=values[:, position])
 
 
-def told(seen: Mapping[int, Seen], names: Sequence[str], limits: CellLimits | None, reading: Reading) -> list[str]:
-    """What text cells were read as, one line a column.
+def told(
+    seen: Mapping[int, Seen],
+    names: Sequence[str],
+    limits: CellLimits | None,
+    reading: Reading,
+    own: Mapping[int, float] = MappingProxyType({}),
+) -> list[str]:
+    """What text cells were read as, one line a column; ``own`` are those of :func:`own_limits`.
 
     >>> from collections import Counter
     >>> told({0: Seen(words=Counter({("nondetect", "ND"): 12}))}, ["As"], None, Reading())
@@ -76,6 +111,7 @@ def told(seen: Mapping[int, Seen], names: Sequence[str], limits: CellLimits | No
             if counts:
                 side = "floor" if sign == "<" else "ceiling"
                 became = "read as missing" if limit is None else f"put at the {side} {limit:g}"
+                became = "kept as limits of single cells" if position in own else became
                 stated = listed((f"{sign}{value:g}" for value in sorted(counts)), most=3)
                 said.append(f"{counted(counts.total(), 'cell')} {stated} {became}")
         meant = {
@@ -85,6 +121,8 @@ def told(seen: Mapping[int, Seen], names: Sequence[str], limits: CellLimits | No
         }
         if position in floor and reading.floors_nondetects:
             meant["nondetect"] = f"put at the floor {floor[position]:g}"
+        if position in own and reading.floors_nondetects:
+            meant["nondetect"] = f"kept with the floor {own[position]:g}"
         for kind, words in groupby(sorted(cells.words.items()), key=lambda item: item[0][0]):
             each = list(words)
             texts = listed((repr(text) for (_, text), _ in each), most=3)
@@ -128,5 +166,6 @@ def _refuse_several(
     what = f"{len(stated)} different limits, {shown}" if len(stated) > 1 else f"{shown} beside {extreme:g}"
     raise InvalidDataError(
         f"{where}: {what}, but a column has one {one}. limits='highest' cuts it at its {limit} limit: every value"
-        f" {side} {chosen:g} becomes {chosen:g}. limits='missing' reads such cells as missing."
+        f" {side} {chosen:g} becomes {chosen:g}. limits='missing' reads such cells as missing. limits='cell' keeps"
+        " every cell's own limit: use method='full_likelihood' with it."
     )

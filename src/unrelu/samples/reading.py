@@ -10,7 +10,7 @@ from typing import Any
 from unrelu.errors import InvalidParameterError
 from unrelu.validation import check_choice
 
-LIMITS, NONDETECT = ("one", "highest", "missing"), ("missing", "floor")
+LIMITS, NONDETECT = ("one", "highest", "missing", "cell"), ("missing", "floor")
 
 
 @dataclass(frozen=True)

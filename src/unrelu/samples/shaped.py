@@ -117,7 +117,7 @@ class ShapedSamples(OfSamples):
         """One number per row: what its log density gains in the user's units."""
         assert self._shaped is not None
         rows = ShapedSamples(self._samples, self._assumptions)
-        return np.concatenate([self._shaped.log_slopes(block.values) for block in rows.blocks()])
+        return np.concatenate([self._shaped.log_slopes(_seen(block)) for block in rows.blocks()])
 
     def blocks(self) -> Iterator[Block]:
         question, upright = ScreeningQuestion(self._assumptions.lowest), (self._sign > 0.0).all()
@@ -126,11 +126,18 @@ class ShapedSamples(OfSamples):
             if not self._looked_at:
                 question(present).check(self._assumptions, self.feature_names)
             x = present.values if upright else present.values * self._sign.astype(present.values.dtype)
+            if self._shaped is None and block.beyond is not None:
+                block = replace(block, beyond=block.beyond * self._sign.astype(np.int8))
             if self._shaped is not None:
                 if self._learning:
                     self._shaped.refuse_outside(x, self.feature_names)
                 x = self._shaped.latent(x) if upright else self._shaped.latent(x) * self._sign
             yield replace(block, values=x)
+
+
+def _seen(block: Block) -> NDArray[np.floating[Any]]:
+    """Values without the cells that only say "at most" or "at least"."""
+    return block.values if block.beyond is None else np.where(block.beyond == 0, block.values, np.nan)
 
 
 class KeptRows(OfSamples):

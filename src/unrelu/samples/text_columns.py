@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from unrelu.contracts import FloatArray
 from unrelu.samples.cells import PLAIN_MISSING, Cell, plain_number, read_cell
 from unrelu.samples.reading import Reading
 
 NOT_DETECTED = -np.inf
 """Stands for a cell that was not detected and is to be floored, until its column's limit is known."""
+
+_SIDE = {"below": -1.0, "nondetect": -1.0, "above": 1.0}
 
 
 class UnreadableCell(ValueError):
@@ -50,11 +52,13 @@ class Seen:
         return bool(self.below or self.above or self.words)
 
 
-def read_texts(column: Any, decimal: str, reading: Reading) -> tuple[FloatArray, Seen]:
+def read_texts(column: Any, decimal: str, reading: Reading) -> tuple[NDArray[Any], Seen]:
     """An Arrow array of text as numbers, and what was seen. Raises UnreadableCell.
 
     A limit becomes its number (NaN with limits="missing"), what is missing NaN, and what was not detected NaN, or
-    ``NOT_DETECTED`` where that is to be floored.
+    ``NOT_DETECTED`` where that is to be floored. With limits="cell" the numbers are complex where a cell states a
+    limit: the imaginary part is -1 where a cell is at most its number, 1 where it is at least, so that readers and
+    blocks can pass cells on without knowing; :func:`split_marks` ends that.
 
     >>> import pyarrow as pa
     >>> values, seen = read_texts(pa.array(["0.5", "<0.25", "ND", None]), ".", Reading())
@@ -78,14 +82,25 @@ def read_texts(column: Any, decimal: str, reading: Reading) -> tuple[FloatArray,
         texts = [_text(each) for each in coded.dictionary.cast(pa.binary())]
         cells = [_cell(each, decimal) for each in texts]
         at, codes = np.flatnonzero(odd), np.asarray(coded.indices)
-        values[at] = np.array([_value(cell, reading) for cell in cells])[codes]
+        read = np.array([_value(cell, reading) for cell in cells])[codes]
+        values = values.astype(read.dtype)
+        values[at] = read
         is_number[at] = np.array([cell.kind in ("number", "grouped") for cell in cells])[codes]
         for cell, each, count in zip(cells, texts, np.bincount(codes, minlength=len(cells)).tolist(), strict=True):
             _note(seen, cell, each, count)
     if not is_number.any():
         return values, seen
-    kept = values[is_number]
+    kept = values[is_number].real
     return values, Seen(seen.below, seen.above, seen.words, float(kept.min()), float(kept.max()))
+
+
+def split_marks(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int8]]:
+    """The numbers, and -1 or 1 where one is only a limit; see :func:`read_texts`.
+
+    >>> split_marks(np.array([0.5, 0.25 - 1j]))
+    (array([0.5 , 0.25]), array([ 0, -1], dtype=int8))
+    """
+    return np.array(values.real), values.imag.astype(np.int8)
 
 
 def _text(cell: Any) -> str:
@@ -99,12 +114,14 @@ def _cell(text: str, decimal: str) -> Cell:
     return cell
 
 
-def _value(cell: Cell, reading: Reading) -> float:
+def _value(cell: Cell, reading: Reading) -> float | complex:
+    value = cell.value
     if cell.kind == "nondetect" and reading.floors_nondetects:
-        return NOT_DETECTED
+        value = NOT_DETECTED
     if cell.kind in ("below", "above") and reading.limits == "missing":
-        return float("nan")
-    return cell.value
+        value = float("nan")
+    marked = reading.limits == "cell" and cell.kind in _SIDE and value == value
+    return complex(value, _SIDE[cell.kind]) if marked else value
 
 
 def _note(seen: Seen, cell: Cell, text: str, count: int) -> None:

@@ -29,8 +29,9 @@ def tiles(block: Block) -> Iterator[Block]:
     for start in range(0, n, height):
         rows = slice(start, start + height)
         weights = None if block.weights is None else block.weights[rows]
+        beyond = None if block.beyond is None else block.beyond[rows]
         values = without_absent(_plain(block.values[rows]), weights)
-        yield Block(values, block.first_row + start, weights)
+        yield Block(values, block.first_row + start, weights, beyond=beyond)
 
 
 def without_absent(values: NDArray[np.floating[Any]], weights: FloatArray | None) -> NDArray[np.floating[Any]]:

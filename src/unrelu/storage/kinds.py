@@ -30,6 +30,7 @@ KINDS = {
         "distribution", bias="d", covariance="dd", floor="d?", ceiling="~d?", scoring_covariance="~dd"
     ),
     "Assumptions": _kind("contracts"),
+    "CellLimits": _kind("contracts"),
     "Normal": _kind("shapes"),
     "Log": _kind("shapes"),
     "Power": _kind("shapes"),
@@ -72,7 +73,7 @@ KINDS = {
     "FilteredGradient": _kind("methods"),
     "MedianBias": _kind("methods"),
     # recovery of a matrix behind a rectifier
-    "ReLUMatrixRecovery": _kind("estimators.matrix", floor_="d"),
+    "ReLUMatrixRecovery": _kind("estimators.matrix", floor_="d", _lifted="~c:int"),
     "MatrixFit": _kind("recovery.matrix.matrix", latent_mean="k"),
     "Factors": _kind("recovery.matrix.factors", latent="nk", loadings="dk", bias="~d"),
     "Conditions": _kind("recovery.matrix.identifiability", columns="d?", rows="n?"),

@@ -9,6 +9,8 @@ import numpy as np
 
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.engines.local import map_in_threads
+from unrelu.errors import InvalidDataError
+from unrelu.kernels.row_block import LARGEST
 
 _LEAST_CELLS, _MOST_CELLS = 1 << 14, 1 << 18  # per tile: worth a call, and small enough for a core's cache
 _FEWEST_TILES = 4
@@ -95,3 +97,23 @@ def observed(cells: Cells) -> float:
         return float(np.count_nonzero(~np.isnan(cells.rows(rows.start, rows.stop))))
 
     return sum(map_in_threads(count, tiles(cells.shape)))
+
+
+def check_stored(table: Any, tolerance: float) -> None:
+    """Raise InvalidDataError where a stored value of a sparse table is infinite or below the floor of 0."""
+    data: FloatArray = table.data
+    for wrong, what, advice in (
+        (
+            np.abs(data) > LARGEST,
+            f"infinite or beyond {LARGEST:g},",
+            "Replace infinite values or mark them as missing with NaN; divide huge numbers by a constant",
+        ),
+        (data < -tolerance, "negative, below the floor of 0,", "Set them to 0 if they are noise around it"),
+    ):
+        if wrong.any():
+            at = int(np.flatnonzero(wrong)[0])
+            row = int(np.searchsorted(table.indptr, at, side="right")) - 1
+            raise InvalidDataError(
+                f"Stored values of the sparse table ({int(wrong.sum()):,}) are {what} the first {data[at]:g} in row"
+                f" {row}, column {table.indices[at]}. {advice}."
+            )

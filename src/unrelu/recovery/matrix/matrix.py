@@ -12,9 +12,11 @@ from numbers import Integral
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from unrelu.contracts import FloatArray, Watch, unwatched
+from unrelu.engines.local import map_in_threads
 from unrelu.errors import (
     InvalidDataError,
     InvalidParameterError,
@@ -22,7 +24,7 @@ from unrelu.errors import (
     WeakColumnsWarning,
     WeakRowsWarning,
 )
-from unrelu.recovery.matrix.cells import Cells, observed
+from unrelu.recovery.matrix.cells import Cells, observed, tiles
 from unrelu.recovery.matrix.contracts import ComponentChoice, MatrixMethod, MatrixReport, Task
 from unrelu.recovery.matrix.descent import CensoredALS
 from unrelu.recovery.matrix.factors import GAUGES, Factors
@@ -189,3 +191,16 @@ def warn_of(fit: MatrixFit, names: Sequence[str] | None) -> None:
             " state is kept: raise max_iter, or go on from it with warm_start=True.",
             ConvergenceWarning,
         )
+
+
+def lifted_cells(cells: Cells, factors: Factors) -> NDArray[np.int64]:
+    """Cells at the floor that the factors put above it, as row x columns + column, rising."""
+    d = cells.shape[1]
+
+    def found(rows: slice) -> NDArray[np.int64]:
+        fitted = replace(factors, latent=factors.latent[rows]).matrix()
+        above = (cells.rows(rows.start, rows.stop) <= 0.0) & (fitted > 0.0)
+        return np.asarray(np.flatnonzero(above) + rows.start * d, dtype=np.int64)
+
+    lifted: NDArray[np.int64] = np.concatenate(map_in_threads(found, tiles(cells.shape)))
+    return lifted
