@@ -105,10 +105,10 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
         self._shapes, self._model = model.shapes, model
         return self
 
-    def _labelled_rows(self, *given: Any, reset: bool, part: bool = False) -> Samples:
+    def _labelled_rows(self, X: Any, sample_weight: Any, groups: Any, *, reset: bool, **asked: bool) -> Samples:
         if reset:
             self._model = None
-        return super()._labelled_rows(*given, reset=reset, part=part)
+        return super()._labelled_rows(X, sample_weight, groups, reset=reset, **asked)
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._model is not None or super().__sklearn_is_fitted__()
