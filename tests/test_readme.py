@@ -12,7 +12,7 @@ from unrelu.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-PAGES = README + (ROOT / "docs" / "shapes.md").read_text()
+PAGES = README + "".join((ROOT / "docs" / page).read_text() for page in ("shapes.md", "command_line.md"))
 PYTHON = re.findall(r"```python\n(.*?)```", PAGES, re.DOTALL)
 CONSOLE = re.findall(r"```console\n(.*?)```", PAGES, re.DOTALL)
 

@@ -20,7 +20,7 @@ def columns_of(d: int = 3, n: int = 400, **parts):
 
 
 def test_the_columns_with_most_hidden_cells_come_first():
-    model, cells, columns = columns_of(9)
+    _, _, columns = columns_of(9)
     shares = [column.filled.mean() for column in columns]
     assert len(columns) == 6
     assert shares == sorted(shares, reverse=True)

@@ -119,7 +119,7 @@ def _answer(job: Job, learner: RectifiedGaussianLearner, likelihood: dict[str, A
     from unrelu.cli.wording import one_line
     from unrelu.report.likelihood import likelihood_words
     from unrelu.report.summaries import labels, learned_columns, shape_facts, strongest_correlations
-    from unrelu.report.tables import column_table, correlation_table, doubt_line, doubt_table, shape_tables
+    from unrelu.report.tables import column_table, correlation_table, doubts_shown, shape_tables
     from unrelu.validation import counted
 
     report, columns, names = learner.report_, learned_columns(learner), labels(learner.distribution_)
@@ -136,7 +136,7 @@ def _answer(job: Job, learner: RectifiedGaussianLearner, likelihood: dict[str, A
         f"Learned {counted(report.n_features, 'column')} from {report.n_rows:,} rows in {job.seconds:.2f} s"
         f" ({report.share_floored:.1%} of the values at the floor{missing}).",
         *_kept_rows(report),
-        *((doubt_line(report.doubts), doubt_table(report.doubts, names, one_line)) if report.doubts else ()),
+        *doubts_shown(report, names, one_line),
         *_kind_of_errors(report),
         column_table(columns),
         *shape_tables(learner.distribution_),

@@ -60,8 +60,9 @@ def predict(
     from unrelu.cli.outputs import check_names, level_name
     from unrelu.cli.wording import one_line
     from unrelu.report.imputation_summary import report_facts
-    from unrelu.report.prediction_summary import Nearness, prediction_shown
+    from unrelu.report.prediction_summary import Nearness
     from unrelu.report.summaries import labels
+    from unrelu.report.tables import doubts_shown
     from unrelu.samples.tables import write_columns
     from unrelu.validation import counted
 
@@ -83,9 +84,8 @@ def predict(
     first = f"Predicted {column} from {counted(law.n_features - 1, 'other column')} in {counted(nearness.rows, 'row')}"
     report = getattr(imputer, "report_", None)
     facts = {"model": model, "column": column, "quantiles": levels, "hidden": uncut}
-    shown = prediction_shown(
-        f"{first} by {by} in {job.seconds:.2f} s.", nearness.shown(), report, labels(imputer.distribution_), one_line
-    )
+    doubts = doubts_shown(report, labels(imputer.distribution_), one_line)
+    shown = [f"{first} by {by} in {job.seconds:.2f} s.", *doubts, *nearness.shown()]
     return job.answer({**facts, **nearness.facts(), **report_facts(report)}, shown)
 
 

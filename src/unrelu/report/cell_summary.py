@@ -17,7 +17,7 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.posterior.cells import Cells
 from unrelu.posterior.prediction import predicted
 from unrelu.report.summaries import labels
-from unrelu.report.tables import doubt_line, doubt_table, new_table
+from unrelu.report.tables import doubts_shown, new_table
 from unrelu.validation import counted
 
 _ROWS_AT_A_TIME = 100_000
@@ -69,10 +69,10 @@ class StrangestCells:
         given = (strangeness[rows, columns], *looked_at)
         return cls(labels(model), rows, columns, *given, len(strangeness), len(known), far, ids)
 
-    def lines(self) -> Iterator[dict[str, Any]]:
-        """One line per cell, for a file."""
-        for start in range(0, max(len(self.rows), 1), _ROWS_AT_A_TIME):
-            at = slice(start, start + _ROWS_AT_A_TIME)
+    def lines(self, size: int = _ROWS_AT_A_TIME) -> Iterator[dict[str, Any]]:
+        """One line per cell, for a file, so many at a time."""
+        for start in range(0, max(len(self.rows), 1), max(size, 1)):
+            at = slice(start, start + size)
             rows = self.rows[at].tolist()
             yield {
                 "row": self.rows[at] + 1,
@@ -86,19 +86,12 @@ class StrangestCells:
 
     def facts(self, most: int, report: LearningReport | None) -> dict[str, Any]:
         """For JSON."""
-        numbers = {name: getattr(self, name)[:most].tolist() for name in ("mean", "std", "scores", "values")}
-        cells = [
-            {
-                "row": row + 1,
-                **({"id": {name: texts[row] for name, texts in self.ids.items()}} if self.ids else {}),
-                "column": self.names[j],
-                "value": numbers["values"][k],
-                "predicted_mean": numbers["mean"][k],
-                "predicted_std": numbers["std"][k],
-                "score": numbers["scores"][k],
-            }
-            for k, (row, j) in enumerate(zip(self.rows[:most].tolist(), self.columns[:most].tolist(), strict=True))
-        ]
+        names = ("row", "column", "value", "predicted_mean", "predicted_std", "score")
+        first = next(self.lines(most))
+        lines = zip(*(np.asarray(first[name]).tolist() for name in names), strict=True)
+        cells = [dict(zip(names, line, strict=True)) for line in lines]
+        for cell in cells if self.ids else ():
+            cell["id"] = {name: texts[cell["row"] - 1] for name, texts in self.ids.items()}
         return {
             "rows": self.n_rows,
             "cells_scored": self.n_cells,
@@ -116,15 +109,15 @@ class StrangestCells:
         self, judge: str, most: int, report: LearningReport | None, words: Callable[[str], str]
     ) -> list[str | Table]:
         """For the terminal; ``judge``: by whom, and how long it took."""
-        doubts = () if report is None else report.doubts
         cells = self.facts(most, report)["strangest_cells"]
+        told: list[str | Table] = [_LEGEND, self._table(cells)] if cells else []
         return [
             f"Scored {counted(self.n_cells, 'cell')} in {counted(self.n_rows, 'row')} of"
             f" {counted(len(self.names), 'column')} by {judge}.",
-            *((doubt_line(doubts), doubt_table(doubts, self.names, words)) if doubts else ()),
+            *doubts_shown(report, self.names, words),
             f"{counted(self.n_far, 'cell')} beyond 4 standard deviations; a clean table of that size that the model"
             f" fits would have at most about {self._expected:,.{0 if self._expected >= 10 else 1}f}.",
-            *([_LEGEND, self._table(cells)] if cells else []),
+            *told,
         ]
 
     def _table(self, cells: list[dict[str, Any]]) -> Table:

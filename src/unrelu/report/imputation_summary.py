@@ -12,7 +12,7 @@ from rich.text import Text
 
 from unrelu.contracts import FloatArray, LearningReport
 from unrelu.posterior.cells import Cells
-from unrelu.report.tables import doubt_line, doubt_table, new_table
+from unrelu.report.tables import doubts_shown, new_table
 from unrelu.validation import counted
 
 _MOST_COLUMNS = 20
@@ -73,7 +73,7 @@ class Tally:
         self, by: str, filling: str, report: LearningReport | None, words: Callable[[str], str]
     ) -> list[str | Table]:
         """All of it, for the terminal; ``filling``: "means", "medians" or empty for draws, ``by``: who and how long."""
-        facts, doubts = self.facts(), () if report is None else report.doubts
+        facts = self.facts()
         ceilings = f", {facts['cells_at_ceiling']:,} at their ceiling" if facts["cells_at_ceiling"] else ""
         cells = self.rows * len(self.names)
         prior = "nothing in it, filled by what the model says of any row"
@@ -81,7 +81,7 @@ class Tally:
             f"Filled in {facts['cells_filled']:,} of {counted(cells, 'cell')} ({facts['cells_filled'] / cells:.1%}) in"
             f" {counted(self.rows, 'row')} of {counted(len(self.names), 'column')} by {by}:"
             f" {facts['cells_floored']:,} at their floor{ceilings}, {facts['cells_missing']:,} missing.",
-            *((doubt_line(doubts), doubt_table(doubts, self.names, words)) if doubts else ()),
+            *doubts_shown(report, self.names, words),
             *([f"{counted(self.rows_missing, 'row')} with {prior}."] if self.rows_missing else []),
             *([_MEANS.format(filling)] if filling and facts["cells_filled"] else []),
             _column_table(facts["columns"]),

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
-from unrelu.contracts import FloatArray, LearningReport
+from unrelu.contracts import FloatArray
 from unrelu.distribution import RectifiedGaussian
 from unrelu.posterior.cells import Cells
 from unrelu.posterior.prediction import Prediction
-from unrelu.report.tables import doubt_line, doubt_table
 from unrelu.validation import counted
 
 
@@ -93,11 +90,3 @@ class Nearness:
                 f"At the limit: {facts['share_floored']:.1%}; predicted {facts['predicted_share_floored']:.1%}."
             )
         return lines
-
-
-def prediction_shown(
-    first: str, nearness: list[str], report: LearningReport | None, names: tuple[str, ...], words: Callable[[str], str]
-) -> list[str | Table]:
-    """All of it, for the terminal."""
-    doubts = () if report is None else report.doubts
-    return [first, *((doubt_line(doubts), doubt_table(doubts, names, words)) if doubts else ()), *nearness]
