@@ -118,9 +118,10 @@ def test_values_and_limits_are_those_of_the_table(run, folder):
     y = np.exp(rng.multivariate_normal(np.zeros(2), [[1.0, 0.8], [0.8, 1.0]], 500))
     cells = [["<0.5" if a <= 0.5 else f"{a:.6f}", f"{b:.6f}"] for a, b in y.tolist()]
     (folder / "text.csv").write_text("As,Pb\n" + "\n".join(map(",".join, cells)) + "\n")
-    result = run("impute", "text.csv", "-o", "out.csv", "--shape", "log", "--floor", "Pb=none", "--picture", "p.png")
-    assert result.exit_code == 0, result.stderr
-    assert "put at the floor 0.5" in result.stdout
+    given = ("impute", "text.csv", "-o", "out.csv", "--shape", "log", "--floor", "Pb=none", "--picture", "p.png")
+    answer = json.loads(run(*given, "--json").stdout)
+    assert "put at the floor 0.5" in answer["text_cells"][0]
+    assert answer["columns"][0]["mean_at_limits"] == pytest.approx(np.maximum(y[:, 0], 0.5).mean(), abs=1e-6)
     found, low = _read("out.csv"), y[:, 0] <= 0.5
     assert found["As"][low].between(0.0, 0.5, inclusive="neither").all()
     np.testing.assert_allclose(found[~low], y[~low], atol=1e-6)

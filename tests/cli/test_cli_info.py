@@ -215,7 +215,7 @@ def test_the_likelihood_of_other_rows(run, refused, saved, folder, rows, table):
         found = json.loads(run("info", f"{name}.npz", "--table", table, "--json").stdout)["likelihood"]
         assert found["bic"] == pytest.approx(estimator.bic(rows))
     named = learner.distribution_.with_parts(feature_names=("As", "Pb", "Fe"))
-    named.save(folder / "named.npz", details={"n_components": 1})
+    named.save(folder / "named.npz")
     found = json.loads(run("info", "named.npz", "--table", "fresh.csv", "--json").stdout)["likelihood"]
     assert found["log_likelihood"] == pytest.approx(named.log_prob(others).sum())
     assert found["n_parameters"] == 3 + 6
@@ -242,3 +242,11 @@ def test_info_of_an_imputer(run, folder, rows, truth):
         result = run("info", f"{name}.npz")
         assert (result.exit_code, result.stderr) == (0, "")
         assert "latent mean (bias)" in result.stdout
+
+
+def test_the_rank_of_a_model_counts(run, folder):
+    rows = unrelu.synthetic.random_model(6, 2, random_state=0).sample(400, random_state=1)
+    np.save(folder / "rows.npy", rows)
+    fitted = json.loads(run("fit", "rows.npy", "--components", 2, "-o", "out.npz", "--json").stdout)["likelihood"]
+    again = json.loads(run("info", "out.npz", "--table", "rows.npy", "--json").stdout)["likelihood"]
+    assert fitted["n_parameters"] == again["n_parameters"] == 6 + 6 * 3 - 1  # means; loadings up to a turn, and noise
