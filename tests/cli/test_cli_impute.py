@@ -131,6 +131,23 @@ def test_values_and_limits_are_those_of_the_table(run, folder):
     assert (folder / "p.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_limits_of_single_cells_are_not_the_models(run, folder, truth, model):
+    (folder / "labs.csv").write_text("As,Pb,Fe\n<0.5,1.2,<0.1\n0.7,<0.8,-0.3\n")
+    values, nan = np.array([[0.5, 1.2, 0.1], [0.7, 0.8, -0.3]]), np.nan
+    floor = np.array([[0.5, nan, 0.1], [nan, 0.8, nan]])
+    options = ("--limits", "cell", "--model", model)
+    assert run("impute", "labs.csv", *options, "-o", "out.csv").exit_code == 0
+    np.testing.assert_allclose(_read("out.csv"), truth.impute(values, floor=floor), rtol=1e-10)
+    found = json.loads(run("info", model, "--table", "labs.csv", "--limits", "cell", "--json").stdout)["likelihood"]
+    assert found["log_likelihood"] == pytest.approx(truth.log_prob(values, floor=floor).sum())
+    assert run("predict", "labs.csv", "--column", "Pb", *options, "-o", "out.csv").exit_code == 0
+    others = np.array([[0.5, nan, 0.1], [0.7, nan, -0.3]])
+    unlimited = truth.with_parts(floor=-np.inf)
+    expected = unlimited.impute(others, floor=floor)[:, 1]
+    assert run("predict", "labs.csv", "--column", "Pb", "--hidden", *options, "-o", "out.csv").exit_code == 0
+    np.testing.assert_allclose(_read("out.csv")["mean"], expected, rtol=1e-9)
+
+
 def test_nothing_hidden_is_no_error(run, folder, rows):
     write_table(folder / "full.csv", rows[:50] + 1.0, NAMES)
     result = run("impute", "full.csv", "--floor", "none", "-o", "out.csv", "--picture", "p.png")

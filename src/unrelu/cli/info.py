@@ -55,8 +55,8 @@ def _likelihood(
     content: Any, header: Any, file: Path, paths: list[str], reading: options.TableOptions
 ) -> dict[str, Any]:
     """Of the rows of a table under the law in a file, or under its mixture of laws."""
-    from unrelu.cli.inputs import law_in, matched_table
-    from unrelu.estimators import FloorImputer, RectifiedGaussianMixture
+    from unrelu.cli.inputs import knowing, law_in, matched_table
+    from unrelu.estimators import RectifiedGaussianMixture
     from unrelu.report.likelihood import density_facts
 
     if isinstance(content, RectifiedGaussianMixture):
@@ -67,7 +67,7 @@ def _likelihood(
     law, details = law_in(file), header.get("details")
     rows, at = matched_table(file, law.feature_names, law.n_features, paths, reading)
     rank = getattr(content, "n_components", details.get("n_components") if isinstance(details, dict) else None)
-    model = FloorImputer.from_model(law.marginal(at), floor_tolerance=getattr(content, "floor_tolerance", 0.0))
+    model = knowing(law.marginal(at), reading, getattr(content, "floor_tolerance", 0.0))
     if isinstance(rank, int) and rank <= len(at):
         model.set_params(n_components=rank)
     return density_facts(model.score_samples(rows), model.n_parameters_)

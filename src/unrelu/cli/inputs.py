@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,17 +47,24 @@ def asked(
     paths: list[str], model: Path | None, reading: TableOptions, fitting: Fitting, watch: Watch
 ) -> tuple[FloorImputer, Samples]:
     """What answers questions about a table, and the table: a fit to it, or a model from a file."""
-    from unrelu.estimators import FloorImputer
-
     if model is None:
+        from unrelu.estimators import FloorImputer
+
         table = opened(paths, reading, fitting.floor)
         return FloorImputer(**fitting.parameters()).watched_by(watch).fit(table), table
     fitting.refuse_with(model)
     law = law_in(model)
     table, at = matched_table(model, law.feature_names, law.n_features, paths, reading)
-    tolerance, seed = fitting.floor_tolerance, fitting.seed
-    made = FloorImputer.from_model(law.marginal(at), floor_tolerance=tolerance, random_state=seed)
-    return made.watched_by(watch), table
+    return knowing(law.marginal(at), reading, fitting.floor_tolerance).watched_by(watch), table
+
+
+def knowing(law: RectifiedGaussian, reading: TableOptions, floor_tolerance: float = 0.0) -> FloorImputer:
+    """What answers by a law; of a table whose cells state their own limits the law's limits are not those."""
+    from unrelu.estimators import FloorImputer
+
+    if reading.limits == "cell":
+        law = law.with_parts(floor=-math.inf, ceiling=math.inf)
+    return FloorImputer.from_model(law, floor_tolerance=floor_tolerance)
 
 
 def matched_table(

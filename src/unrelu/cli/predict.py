@@ -71,9 +71,9 @@ def predict(
     with job.watch() as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore", DoubtfulTableWarning)  # the answer has them in one table
         imputer, table = asked(paths, model, reading, fitting, watch)
-        law = imputer.distribution_
-        if model is not None and not has_it:
-            law = law_in(model).marginal([*(law.feature_names or ()), column])
+        law = imputer.distribution_ if model is None else law_in(model)
+        if model is not None and law.feature_names is not None:
+            law = law.marginal([*labels(imputer.distribution_), *([] if has_it else [column])])
         j = _place(law, column)
         nearness = Nearness(law, j, levels)
         ids = ids_of(job.reads(table))

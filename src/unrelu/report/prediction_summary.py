@@ -75,9 +75,9 @@ class Nearness:
         if not self.values:
             return []
         explained = facts["share_explained"]
-        told = f"Explained: {explained:.1%} of the variance of" if explained is not None else "No variance in"
+        share = "nothing" if explained is None or explained <= 0.0 else f"{explained:.1%}"
         lines = [
-            f"{told} the {counted(self.values, 'value')} that the table has of it; root mean square error"
+            f"Explained: {share} of the variance of the {counted(self.values, 'value')} that the table has of it; root mean square error"
             f" {facts['root_mean_square_error']:.4g}.",
         ]
         if low < high:
