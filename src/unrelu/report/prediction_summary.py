@@ -77,8 +77,8 @@ class Nearness:
         explained = facts["share_explained"]
         share = "nothing" if explained is None or explained <= 0.0 else f"{explained:.1%}"
         lines = [
-            f"Explained: {share} of the variance of the {counted(self.values, 'value')} that the table has of it; root mean square error"
-            f" {facts['root_mean_square_error']:.4g}.",
+            f"Explained: {share} of the variance of the {counted(self.values, 'value')} that the table has of it; root"
+            f" mean square error {facts['root_mean_square_error']:.4g}.",
         ]
         if low < high:
             lines.append(
