@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -130,8 +129,8 @@ class ProcessEngine:
     def __init__(self, pool: ProcessPoolExecutor) -> None:
         self._pool = pool
 
-    def collect(self, blocks: Iterable[Block], question: Question[R]) -> R:
-        records = list(self._pool.map(question, list(blocks)))
+    def collect(self, samples: Samples, question: Question[R]) -> R:
+        records = list(self._pool.map(question, list(samples.blocks())))
         merged = records[0]
         for record in records[1:]:
             merged = merged.merge(record)
@@ -152,6 +151,7 @@ def compare() -> str:
     rows = [
         Row('`OnePass()`, "one_pass"', methods.OnePass()),
         Row('`Robust()`, "robust"', methods.Robust()),
+        Row('`FullLikelihood()`, "full_likelihood" (not told that b >= 0)', methods.FullLikelihood()),
         Row('`TruncatedSGD()`, "sgd" (Wu et al. 2019)', methods.TruncatedSGD()),
         Row('`MedianBias()`, "median" (Wu et al. 2019, footnote 4)', methods.MedianBias()),
         Row("`FilteredGradient(filter=None)` (Bulusu et al. 2022)", methods.FilteredGradient(filter=None)),
@@ -175,7 +175,8 @@ def learn(method: methods.Method, x: np.ndarray, engine: object = None) -> Recti
     evidence = SampleEvidence(ArraySamples(x, block_rows=block_rows), engine or LocalEngine())  # type: ignore[arg-type]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return method.learn(evidence, Assumptions((0.0,) * x.shape[1], nonnegative_bias=True)).distribution
+        bounded = not isinstance(method, methods.FullLikelihood)  # which has no such bound
+        return method.learn(evidence, Assumptions((0.0,) * x.shape[1], nonnegative_bias=bounded)).distribution
 
 
 def accuracy(method: methods.Method) -> list[str]:
@@ -230,8 +231,9 @@ processes and merges the records, as a cluster would.
 
 {compare()}
 
-Only `OnePass` and `Robust` give standard errors and take row weights; only `OnePass` has partial_fit and merge. Filters
-dampen outlier rows, `Robust` removes their effect: [robust.md](robust.md).
+Only `OnePass`, `Robust` and `FullLikelihood` give standard errors and take row weights; only `OnePass` has partial_fit
+and merge; only `FullLikelihood` takes limits of single cells. Filters dampen outlier rows, `Robust` removes their
+effect: [robust.md](robust.md).
 """
     Path("docs/methods.md").write_text(TEXT)
     print(TEXT)

@@ -14,7 +14,7 @@ MODULES = sorted(
     path for path in SOURCE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py", "_version.py")
 )
 
-MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 32_000, 17
+MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 33_000, 17
 
 # Modules whose tests are not in tests/<room>/test_<module>.py or test_<room>_<module>.py.
 TESTED_IN = {
@@ -40,6 +40,11 @@ TESTED_IN = {
     "kernels/normal.py": "kernels/test_bivariate_normal.py",
     "kernels/pair_gather.py": "correlations/test_weighted_moments.py",
     "learning.py": "estimators/test_learner.py",
+    "likelihood/correction.py": "likelihood/test_likelihood_learning.py",
+    "likelihood/covariance_law.py": "likelihood/test_climbing.py",
+    "likelihood/factor_law.py": "likelihood/test_climbing.py",
+    "likelihood/scores.py": "likelihood/test_climbing.py",
+    "likelihood/starts.py": "likelihood/test_likelihood_learning.py",
     "marginals/columns.py": "marginals/test_papers_marginals.py",
     "marginals/filtered_gradient.py": "marginals/test_papers_marginals.py",
     "marginals/filters.py": "marginals/test_papers_marginals.py",

@@ -151,12 +151,13 @@ class Assumptions:
     """What the user says about the model, whatever the method.
 
     ``floor``: one number per column, -inf where there is none. ``nonnegative_bias``: every bias is at or above its
-    floor, as Wu et al. 2019 and Bulusu et al. 2022 assume. ``n_components``: the number k of latent inputs z, so that
-    S = W W' has rank k (None: any rank). ``floor_tolerance``: noise after the floor; values within it of the floor
-    count as floored, so that a value is only taken for what it is from floor + tolerance on. ``mirrored``: columns with
-    a ceiling, whose values are shown upside down, so that the ceiling is a floor; none where empty. A column whose
-    cells have limits of their own has the floor -inf, so that draws of its model are not cut off. ``shapes``
-    (:mod:`unrelu.shapes`): what turned the user's values into those that are learned from; none where empty.
+    floor, as Wu et al. 2019 and Bulusu et al. 2022 assume. ``n_components``: the number k of latent inputs z, so that S
+    = W W' has rank k (None: any rank), but for noise where a method has it; ``auto_components``: k is to be found.
+    ``floor_tolerance``: noise after the floor; values within it of the floor count as floored, so that a value is only
+    taken for what it is from floor + tolerance on. ``mirrored``: columns with a ceiling, whose values are shown upside
+    down, so that the ceiling is a floor; none where empty. A column whose cells have limits of their own has the floor
+    -inf, so that draws of its model are not cut off. ``shapes`` (:mod:`unrelu.shapes`): what turned the user's values
+    into those that are learned from; none where empty.
     """
 
     floor: tuple[float, ...]
@@ -165,6 +166,7 @@ class Assumptions:
     floor_tolerance: float = 0.0
     mirrored: tuple[bool, ...] = ()
     shapes: tuple[Any, ...] = field(default=(), compare=False)
+    auto_components: bool = False
 
     @property
     def limits(self) -> dict[str, Any]:

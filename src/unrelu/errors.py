@@ -96,6 +96,10 @@ class FewRowsWarning(DoubtfulTableWarning):
     """Fewer rows than that many columns need."""
 
 
+class NotConvergedWarning(UnreluWarning):
+    """The likelihood was still rising when the rounds ran out: the model is not yet the most likely one."""
+
+
 class PerfectCorrelationWarning(UnreluWarning):
     """Two columns are exact linear images of each other: the latent correlation is +1 or -1."""
 

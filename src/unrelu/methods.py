@@ -8,7 +8,7 @@ imported where they are used, so that the default one starts fast.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -30,7 +30,16 @@ from unrelu.validation import check_choice, check_count, label_columns
 
 LEARNING = "Learning (the first run also compiles)"
 
-__all__ = ["FilteredGradient", "MedianBias", "Method", "OnePass", "Robust", "TruncatedSGD", "method_named"]
+__all__ = [
+    "FilteredGradient",
+    "FullLikelihood",
+    "MedianBias",
+    "Method",
+    "OnePass",
+    "Robust",
+    "TruncatedSGD",
+    "method_named",
+]
 
 
 class Method(Protocol):
@@ -107,6 +116,31 @@ class Robust(_SeveralPasses):
 
         check_count("max_groups", self.max_groups)
         return learn_robustly(evidence, assumptions, self.max_groups, seed, watch)
+
+
+@dataclass(frozen=True)
+class FullLikelihood(_SeveralPasses):
+    """The most likely model of all cells together: seen, cut off at a limit of their column or their own, or missing.
+
+    Started from "one_pass" and climbed by passes over the rows, at most ``max_rounds`` (docs/decisions/026). The method
+    for limits that differ by cell; on complete tables a little better than "one_pass", and slower. ``n_components=k``
+    means k factors and noise in every column, and "auto" the number under which held-out rows are most likely.
+
+    >>> import unrelu
+    >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
+    >>> learner = unrelu.RectifiedGaussianLearner(method="full_likelihood").fit(X)
+    >>> learner.report_.converged, learner.report_.n_parameters
+    (True, 9)
+    """
+
+    max_rounds: int = 200
+    takes_cell_limits: ClassVar[bool] = True
+
+    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
+        from unrelu.likelihood.learning import learn_by_likelihood
+
+        check_count("max_rounds", self.max_rounds)
+        return learn_by_likelihood(evidence, assumptions, self.max_rounds, watch)
 
 
 @dataclass(frozen=True)
@@ -231,6 +265,7 @@ def _learn_by_angles(
 _BY_NAME: dict[str, type[Method]] = {
     "one_pass": OnePass,
     "robust": Robust,
+    "full_likelihood": FullLikelihood,
     "sgd": TruncatedSGD,
     "filtered_gradient": FilteredGradient,
     "median": MedianBias,

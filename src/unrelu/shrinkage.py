@@ -136,8 +136,13 @@ def _whitened(r: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray
     return root @ r @ root.T, root.T @ root
 
 
-def _factor_target(x: FloatArray, k: int, least: FloatArray) -> FloatArray:
-    """L L' + Psi with unit diagonal: the most likely L given Psi, and Psi = 1 - diag(L L'), at least ``least``."""
+def factor_loadings(x: FloatArray, k: int, least: FloatArray) -> FloatArray:
+    """L of L L' + Psi with unit diagonal: the most likely L given Psi, and Psi = 1 - diag(L L'), at least ``least``.
+
+    >>> x = np.array([[1.0, 0.72, 0.63], [0.72, 1.0, 0.56], [0.63, 0.56, 1.0]])
+    >>> np.abs(factor_loadings(x, 1, np.full(3, 0.01))[:, 0]).round(2)
+    array([0.9, 0.8, 0.7])
+    """
     d = len(x)
     noise = np.full(d, 0.5)
     for _ in range(int(np.clip(_WORK / d**3, 3, _MOST_ROUNDS))):
@@ -148,7 +153,12 @@ def _factor_target(x: FloatArray, k: int, least: FloatArray) -> FloatArray:
         before, noise = noise, np.clip(1.0 - explained, least, 1.0)
         if np.max(np.abs(noise - before)) < _SETTLED:
             break
-    loadings *= np.sqrt(np.minimum(1.0, (1.0 - least) / np.maximum(explained, 1e-300)))[:, None]
+    return np.asarray(loadings * np.sqrt(np.minimum(1.0, (1.0 - least) / np.maximum(explained, 1e-300)))[:, None])
+
+
+def _factor_target(x: FloatArray, k: int, least: FloatArray) -> FloatArray:
+    """That L L' + Psi."""
+    loadings = factor_loadings(x, k, least)
     target: FloatArray = loadings @ loadings.T
     np.fill_diagonal(target, 1.0)
     return target

@@ -1,8 +1,12 @@
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
+import unrelu
 from tests.references import likelihood
 from unrelu.contracts import Assumptions, Block
 from unrelu.errors import ConstantColumnWarning, FewPositivesWarning, InvalidDataError
@@ -122,3 +126,15 @@ def test_never_above_the_floor():
 def test_values_too_small_to_square(lowest):
     with pytest.raises(InvalidDataError, match="too small to square"):
         estimate(1e-200 * np.array([lowest, 1.0, 2.0, lowest, 3.0]))
+
+
+@pytest.mark.parametrize(("share", "warned"), [(0.008, True), (0.02, False)])
+def test_columns_that_are_nearly_all_floor_are_named(share, warned):
+    """However many values that is: 160 of 20,000 still say nothing of what is below."""
+    x = np.maximum(np.random.default_rng(0).standard_normal(20_000) + norm.ppf(share), 0.0)[:, None]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        learner = unrelu.RectifiedGaussianLearner().fit(x)
+    named = [w for w in caught if issubclass(w.category, FewPositivesWarning)]
+    assert bool(named) is warned
+    assert learner.bias_stderr_[0] > 0.05  # against .007 for a column without a floor

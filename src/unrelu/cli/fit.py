@@ -94,8 +94,10 @@ def fit(
 
 def _likelihood(learner: RectifiedGaussianLearner, rows: Samples) -> dict[str, Any] | None:
     """Log-likelihood, AIC and BIC, where one more pass costs next to nothing; None elsewhere, or without a density."""
-    from unrelu.report.likelihood import density_facts
+    from unrelu.report.likelihood import density_facts, reported_likelihood
 
+    if (told := reported_likelihood(learner)) is not None:
+        return told
     n, d = learner.report_.n_rows, learner.report_.n_features
     if n * d * max(d, _FEW_COLUMNS) > _CHEAP:
         return None

@@ -66,7 +66,10 @@ def _likelihood(
         return density_facts(content.score_samples(rows), content.n_parameters_)
     law, details = law_in(file), header.get("details")
     rows, at = matched_table(file, law.feature_names, law.n_features, paths, reading)
-    rank = getattr(content, "n_components", details.get("n_components") if isinstance(details, dict) else None)
+    details = details if isinstance(details, dict) else {}
+    report = getattr(content, "report_", details.get("report"))
+    found = report.get("n_components") if isinstance(report, dict) else getattr(report, "n_components", None)
+    rank = found or getattr(content, "n_components", details.get("n_components"))
     model = knowing(law.marginal(at), reading, getattr(content, "floor_tolerance", 0.0))
     if isinstance(rank, int) and rank <= len(at):
         model.set_params(n_components=rank)

@@ -16,7 +16,7 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.learning import learn_record
-from unrelu.methods import OnePass, Robust, method_named
+from unrelu.methods import FullLikelihood, OnePass, Robust, method_named
 from unrelu.statistics.pair_moments import PairMomentsQuestion
 
 if TYPE_CHECKING:
@@ -46,6 +46,9 @@ def check_learner(
         genuine = fitting.watched_by(watch).fit(rows.values).row_weights_ >= _GENUINE
         rows = replace(rows, values=rows.values[genuine], n_outliers=int(np.count_nonzero(~genuine)))
         fitting = clone(fitting).set_params(method="one_pass")
+    if isinstance(method_named(learner.method), FullLikelihood):  # the same model, but for factors, learned faster
+        k = getattr(learner.report_, "n_components", None)
+        fitting.set_params(n_components=k, **({"method": "one_pass"} if k is None else {}))
     return check_fit(rows, _fit_by(fitting, rows, per_column=[*limits, *kinds]), simulations, watch)
 
 

@@ -143,6 +143,7 @@ class LearnedModel(FloorEstimator):
     def n_parameters_(self) -> int:
         """How many numbers were learned: means, covariances (loadings and noise of a factor model), shapes."""
         d, k = int(np.count_nonzero(self.row_norms_)), getattr(self, "n_components", None)
+        k = getattr(getattr(self, "report_", None), "n_components", k)  # where it was found
         covariances = d * (d + 1) // 2 if k is None else min(d * (d + 1) // 2, d * (k + 1) - k * (k - 1) // 2)
         return d + covariances + sum(shape.n_parameters for shape in self._shapes or ())
 

@@ -20,7 +20,7 @@ from unrelu.estimators.learned_model import LearnedModel
 from unrelu.estimators.shaping import refuse_to_learn_by_parts
 from unrelu.evidence import RecordedEvidence, SampleEvidence
 from unrelu.learning import Learned
-from unrelu.methods import Method, method_named
+from unrelu.methods import FullLikelihood, Method, method_named
 from unrelu.samples.groups import GroupedSamples, LongBlocks, split_groups
 from unrelu.shapes import same_shapes, seen_by_all
 from unrelu.standard_errors import jackknifed
@@ -55,8 +55,9 @@ class RectifiedGaussianLearner(LearnedModel):
         What becomes of the normal y before it is cut off: "normal" (x = y), "log" (x = exp(y)), "power" (Box and Cox's,
         its exponent learned), "free" (any increasing function), "auto" (the simplest that the column does not reject).
         Bias, norms and covariance are then those of the latent y; floor, ceiling and samples stay in your units.
-    n_components : int or None, default=None
-        Number k of latent inputs: the covariance W W' then has rank at most k.
+    n_components : int, "auto" or None, default=None
+        Number k of latent inputs: the covariance W W' then has rank at most k. With "full_likelihood" every column has
+        noise of its own as well, W W' + diag(noise), and "auto" finds k by the likelihood of held-out rows.
     floor_tolerance : float, default=0.0
         Noise after the floor: values within it of the floor, above or below, count as floored.
     random_state : int, Generator or None, default=0
@@ -115,7 +116,7 @@ class RectifiedGaussianLearner(LearnedModel):
         ceiling: Any = None,
         shape: Any = "normal",
         nonnegative_bias: bool = False,
-        n_components: int | None = None,
+        n_components: int | str | None = None,
         floor_tolerance: float = 0.0,
         random_state: Any = 0,
         stderr: str = "model",
@@ -166,10 +167,19 @@ class RectifiedGaussianLearner(LearnedModel):
                     SampleEvidence(rows, LocalEngine(self._watch)), self._assumptions(), seed, self._watch
                 ),
             )
+            self._tell_likelihood(samples)
             return self
         self._learned = method.learn(evidence, assumptions, seed, self._watch)
         self._record = evidence.collect(question)
         return self
+
+    def _tell_likelihood(self, samples: Samples) -> None:
+        """A likelihood that was found of latent values is reported in the user's units."""
+        report: Any = self._result().report
+        if self._shapes is not None and hasattr(report, "log_likelihood"):
+            gained = samples.total_log_slope()  # type: ignore[attr-defined]
+            told = replace(report, log_likelihood=report.log_likelihood + gained)
+            self._learned = replace(self._result(), report=told)
 
     def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
         """Add the rows of X to those seen before. The model is solved when an attribute is next asked for.
@@ -224,14 +234,21 @@ class RectifiedGaussianLearner(LearnedModel):
     def _assumptions(self) -> Assumptions:
         d = self.n_features_in_
         k = self.n_components
-        if k is not None and not (isinstance(k, Integral) and 1 <= k <= d):
+        auto = isinstance(k, str) and k == "auto"
+        if auto and not isinstance(method_named(self.method), FullLikelihood):
+            raise InvalidParameterError(
+                "n_components='auto' compares likelihoods of held-out rows: use method='full_likelihood', or give a"
+                " number."
+            )
+        if not auto and k is not None and not (isinstance(k, Integral) and 1 <= k <= d):
             raise InvalidParameterError(f"n_components must be None or between 1 and {d} (the columns), got {k!r}.")
         if not isinstance(self.nonnegative_bias, bool | np.bool_):
             raise InvalidParameterError(f"nonnegative_bias must be True or False, got {self.nonnegative_bias!r}.")
         return replace(
             super()._assumptions(),
             nonnegative_bias=bool(self.nonnegative_bias),
-            n_components=None if k is None else int(k),
+            n_components=None if k is None or auto else int(k),
+            auto_components=auto,
         )
 
     def _question(self, assumptions: Assumptions) -> PairMomentsQuestion:

@@ -81,11 +81,18 @@ def _split(
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _cut_normal(alpha: float) -> tuple[float, float, float]:
+def cut_normal(alpha: float) -> tuple[float, float, float]:
     """(log Phi, lambda, variance) of a standard normal below alpha; the variance without cancellation in the tail."""
     log_probability, hazard = log_probability_and_hazard(alpha)
     left = 1.0 - hazard * (hazard + alpha) if alpha > _DEEP else 1.0 / (alpha * alpha)
     return log_probability, hazard, max(left, 1e-14)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def cut_skewness(alpha: float, hazard: float, left: float) -> float:
+    """The skewness of that standard normal."""
+    third = -hazard * ((alpha + hazard) * (alpha + 2.0 * hazard) - 1.0)
+    return third / (left * math.sqrt(left)) if alpha > _DEEP else -2.0
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -108,7 +115,7 @@ def _propagate(
             w = 1.0 / (1.0 / variance - tau[k])
             centre = (mu[k] / variance - nu[k]) * w
             deviation = math.sqrt(w)
-            _, hazard, left = _cut_normal((limit[k] - centre) / deviation)
+            _, hazard, left = cut_normal((limit[k] - centre) / deviation)
             more = (1.0 - left) / (left * w) - tau[k]
             push = (centre - deviation * hazard) / (w * left) - centre / w - nu[k]
             shrink = 1.0 / (1.0 + more * variance)
@@ -144,27 +151,25 @@ def _log_probability(
     skew: FloatArray,
     sites: float,
     cavity: Any,
-) -> float:
-    """The log probability of the module's text; ``cavity`` (2 x cut) becomes means and variances of the cavities."""
-    total = sites
+) -> tuple[float, float]:
+    """The log probability of the module's text, and its last line; ``cavity`` (2 x cut) becomes the cavities."""
+    total, correction = sites, 0.0
     for k in range(cut):
         variance = max(s[k, k], _SMALLEST_VARIANCE)
         w = 1.0 / (1.0 / variance - tau[k])
         centre = (mu[k] / variance - nu[k]) * w
         alpha = (limit[k] - centre) / math.sqrt(w)
-        log_probability, hazard, left = _cut_normal(alpha)
+        log_probability, hazard, left = cut_normal(alpha)
         spread = 1.0 + tau[k] * w
         square = nu[k] * nu[k] * w + 2.0 * nu[k] * centre - tau[k] * centre * centre
         total += log_probability + 0.5 * math.log(spread) - square / (2.0 * spread)
-        third = -hazard * ((alpha + hazard) * (alpha + 2.0 * hazard) - 1.0)
-        skew[k] = third / (left * math.sqrt(left)) if alpha > _DEEP else -2.0
-        skew[k] /= variance * math.sqrt(variance)
+        skew[k] = cut_skewness(alpha, hazard, left) / (variance * math.sqrt(variance))
         cavity[0, k] = centre
         cavity[1, k] = w
         for j in range(k):
             covariance = s[j, k]
-            total += skew[j] * skew[k] * covariance * covariance * covariance / 6.0
-    return total
+            correction += skew[j] * skew[k] * covariance * covariance * covariance / 6.0
+    return total, correction
 
 
 @njit(cache=True, nogil=True)
@@ -227,11 +232,12 @@ def _carry_on(cut: int, hidden: int, m: FloatArray, v: Any, s: FloatArray, mu: F
 @njit(cache=True, nogil=True)
 def settle(
     cut: int, hidden: int, m: FloatArray, v: Any, limit: FloatArray, turn: FloatArray, work: Any, cavity: Any
-) -> float:
-    """From N(m, V) (-V below the diagonal of ``v``) to the posterior of the hidden cells; log probability of the cut.
+) -> tuple[float, float]:
+    """From N(m, V) (-V below the diagonal of ``v``) to the posterior of the hidden cells.
 
-    Leaves mean and covariance in the first two arrays of ``work``, the cavities (in units of y, not turned) in
-    ``cavity``. What it was given is turned, so that all cells ask "at most", and ``limit`` counts from m.
+    Returns the log probability of the cut, whose derivatives have these moments, and what corrects it. Leaves mean and
+    covariance in the first two arrays of ``work``, the cavities (in units of y, not turned) in ``cavity``. What it was
+    given is turned, so that all cells ask "at most", and ``limit`` counts from m.
     """
     mu, s, tau, nu, c, skew = work
     for i in range(cut):
@@ -243,13 +249,14 @@ def settle(
     for i in range(cut, hidden):
         for j in range(cut):
             v[i, j] *= turn[j]
-    log_probability = 0.0
+    log_probability = correction = 0.0
     if cut > 0:
         sites = _propagate(cut, limit, s, mu, tau, nu, c)
-        log_probability = _log_probability(cut, limit, s, mu, tau, nu, skew, sites, cavity)
+        log_probability, correction = _log_probability(cut, limit, s, mu, tau, nu, skew, sites, cavity)
         if cut == 2:
             exact = _exact_pair(limit, v, s, mu)
-            log_probability = exact if exact <= 0.0 else log_probability
+            if exact <= 0.0:
+                log_probability, correction = exact, 0.0
     if hidden > cut:
         _carry_on(cut, hidden, m, v, s, mu, c)
     for i in range(cut):
@@ -259,7 +266,7 @@ def settle(
             if j != i:
                 s[i, j] *= turn[i]
                 s[j, i] *= turn[i]
-    return log_probability
+    return log_probability, correction
 
 
 @njit(cache=True, nogil=True)
@@ -311,7 +318,8 @@ def hidden_rows(
     cavity, per_scale = np.empty((2, d)), 1.0 / scale
     for row in range(n):
         n_seen, cut, hidden, normal = hide(values, beyond, row, bias, per_scale, precision, split)
-        log_density[row] = normal + settle(cut, hidden, m, v, limit, turn, posterior, cavity)
+        probability, correction = settle(cut, hidden, m, v, limit, turn, posterior, cavity)
+        log_density[row] = normal + probability + correction
         if moments.shape[1] == 0:
             continue
         for i in range(n_seen):
@@ -346,7 +354,8 @@ def hidden_sums(
     cavity, per_scale = np.empty((2, d)), 1.0 / scale
     for row in range(n):
         n_seen, cut, hidden, normal = hide(values, beyond, row, bias, per_scale, precision, split)
-        log_density[row] = normal + settle(cut, hidden, m, v, limit, turn, posterior, cavity)
+        probability, correction = settle(cut, hidden, m, v, limit, turn, posterior, cavity)
+        log_density[row] = normal + probability + correction
         for i in range(n_seen):
             completed[row, seen[i]] = u[i]
         for i in range(hidden):

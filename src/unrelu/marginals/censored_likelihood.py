@@ -28,6 +28,7 @@ from unrelu.validation import label_columns, warn
 
 _MOST_ROUNDS = 200
 _FEW = 5  # values above the floor, of a column that has floored ones
+_RARE = 0.01  # share of values above the floor below which all that is learned rests on their tail
 _CONSTANT = 8.0 * np.finfo(np.float64).eps  # spread relative to size that rounding alone produces
 
 
@@ -112,11 +113,12 @@ class CensoredLikelihood:
         refuse_tiny(positive > 0.0, mean - np.array(self.assumptions.censoring), variance, names)
         constant = (floored == 0.0) & (variance <= (_CONSTANT * mean) ** 2)
         warn_of_constants(constant | never, names)
-        few = (positive / record.column_weight * rows < _FEW - 0.5) & (floored > 0.0) & ~never
+        share = positive / record.column_weight
+        few = ((share * rows < _FEW - 0.5) | (share <= _RARE)) & (floored > 0.0) & ~never
         if few.any():
             warn(
-                f"Fewer than {_FEW} values above the floor in {label_columns(few, names)}: bias, norm and"
-                " correlations are barely determined; look at their standard errors.",
+                f"Fewer than {_FEW} values above the floor, or {_RARE:.0%} of them, in {label_columns(few, names)}:"
+                " bias, norm and correlations are barely determined; look at their standard errors.",
                 FewPositivesWarning,
             )
         return np.asarray(constant | never)

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from unrelu.contracts import Doubt, FloatArray
 from unrelu.distribution import RectifiedGaussian
-from unrelu.report.likelihood import kept_likelihood, likelihood_words
+from unrelu.report.likelihood import kept_likelihood, likelihood_words, reported_likelihood
 from unrelu.report.summaries import (
     ColumnSummary,
     CorrelationSummary,
@@ -82,7 +82,8 @@ def _of_learner(learner: RectifiedGaussianLearner, header: Header, path: Path) -
     """What a model file would say of it, and its parameters."""
     if not hasattr(learner, "report_"):  # made from a model
         return _of_anything(learner, header, path)
-    details = {"parameters": _parameters(learner), **fit_details(learner)}
+    told = {"parameters": _parameters(learner), "likelihood": reported_likelihood(learner)}
+    details = {**told, **fit_details(learner)}
     return _of_model(learner.distribution_, {**header, "details": details}, path)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unrelu.contracts import FloatArray
+
+if TYPE_CHECKING:
+    from unrelu.estimators.learned_model import LearnedModel
 
 
 def likelihood_facts(log_likelihood: float, n_parameters: int, n_rows: float) -> dict[str, Any]:
@@ -28,6 +31,12 @@ def likelihood_facts(log_likelihood: float, n_parameters: int, n_rows: float) ->
 def density_facts(densities: FloatArray, n_parameters: int) -> dict[str, Any]:
     """The same from log densities of rows."""
     return likelihood_facts(float(densities.sum()), n_parameters, len(densities))
+
+
+def reported_likelihood(learner: LearnedModel) -> dict[str, Any] | None:
+    """What a fit by likelihood has told already; None of other fits."""
+    found = getattr(learner.report_, "log_likelihood", None)
+    return None if found is None else likelihood_facts(found, learner.n_parameters_, learner.report_.n_rows)
 
 
 def kept_likelihood(details: Mapping[str, Any]) -> dict[str, Any] | None:

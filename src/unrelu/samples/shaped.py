@@ -119,6 +119,11 @@ class ShapedSamples(OfSamples):
         rows = ShapedSamples(self._samples, self._assumptions)
         return np.concatenate([self._shaped.log_slopes(_seen(block)) for block in rows.blocks()])
 
+    def total_log_slope(self) -> float:
+        """What the log-likelihood of all rows, weighted as they are, gains in the user's units."""
+        weights = [np.ones(len(b.values)) if b.weights is None else b.weights for b in self._samples.blocks()]
+        return float(np.nansum(self.log_slopes() * np.concatenate(weights)))
+
     def blocks(self) -> Iterator[Block]:
         question, upright = ScreeningQuestion(self._assumptions.lowest), (self._sign > 0.0).all()
         for block in self._samples.blocks():

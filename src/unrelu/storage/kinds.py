@@ -69,6 +69,7 @@ KINDS = {
     # methods with parameters of their own
     "OnePass": _kind("methods"),
     "Robust": _kind("methods"),
+    "FullLikelihood": _kind("methods"),
     "TruncatedSGD": _kind("methods"),
     "FilteredGradient": _kind("methods"),
     "MedianBias": _kind("methods"),
@@ -110,6 +111,7 @@ KINDS = {
     # outlier rows and groups of rows
     "RobustLearned": _kind("robust.learning", row_weights="n", columns="c:int"),
     "RobustReport": _kind("contracts"),
+    "LikelihoodReport": _kind("likelihood.learning"),
     "RowGroup": _kind("contracts"),
     "MixtureReport": _kind("contracts"),
     "Mixture": _kind("robust.mixture", shares="k"),

@@ -1,0 +1,160 @@
+"""The full likelihood on one screen: a look at the cells, a start, the climb, errors from the rows' scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import eigvalsh
+
+from unrelu.contracts import (
+    Assembly,
+    Assumptions,
+    Doubt,
+    Evidence,
+    FloatArray,
+    LearningReport,
+    PairCorrelations,
+    RowParameters,
+    Shrinkage,
+    Step,
+    Watch,
+    unwatched,
+)
+from unrelu.distribution import RectifiedGaussian
+from unrelu.doubts.findings import doubts_of, warn_of
+from unrelu.engines.local import one_blas_thread
+from unrelu.errors import InvalidParameterError, NotConvergedWarning
+from unrelu.learning import Learned, Names, Stages, census_of
+from unrelu.likelihood.cells import CellTally, CellTallyQuestion
+from unrelu.likelihood.climbing import CLIMBING, Climbed, climb
+from unrelu.likelihood.correction import corrected
+from unrelu.likelihood.information import standard_errors
+from unrelu.likelihood.rank import choose_components
+from unrelu.likelihood.scores import Law
+from unrelu.likelihood.starts import Start, start_from_columns, start_from_record, warn_of_rare_values
+from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
+from unrelu.statistics.screening import ScreeningQuestion
+from unrelu.validation import warn
+
+
+@dataclass(frozen=True)
+class LikelihoodReport(LearningReport):
+    """The same, and what the likelihood was.
+
+    ``log_likelihood``: of all rows, weighted as they are, in the units of the table. ``n_parameters``: those that rows
+    can tell apart, so that AIC is 2 n_parameters - 2 log_likelihood. ``n_components``: factors, None for any
+    covariance. ``rounds``: passes over the rows; ``settled``: whether the last ones found nothing more to gain.
+    """
+
+    rounds: int
+    log_likelihood: float
+    n_parameters: int
+    n_components: int | None
+    settled: bool
+
+    @property
+    def converged(self) -> bool:
+        """Whether the likelihood reached its maximum as closely as asked for."""
+        return self.settled
+
+
+def learn_by_likelihood(
+    evidence: Evidence, assumptions: Assumptions, most_rounds: int, watch: Watch = unwatched
+) -> Learned:
+    """The most likely model of the rows behind the evidence."""
+    if assumptions.nonnegative_bias:
+        raise InvalidParameterError(
+            "method='full_likelihood' finds biases of either sign: leave out nonnegative_bias, or use 'one_pass'."
+        )
+    names = evidence.feature_names
+    evidence.collect(ScreeningQuestion(assumptions.lowest)).check(assumptions, names)
+    tally = evidence.collect(CellTallyQuestion(assumptions.censoring))
+    watch(Step(CLIMBING, words="starting (the first run also compiles)"))
+    record = None if tally.marked else evidence.collect(PairMomentsQuestion.under(assumptions))
+    rows = tally.weight, tally.effective_rows
+    with one_blas_thread():  # many small products; the rows are shared out among threads
+        if record is None:
+            start = start_from_columns(evidence, tally, assumptions, watch)
+        else:
+            start = start_from_record(record, assumptions, names)
+        k = assumptions.n_components
+        if assumptions.auto_components:
+            k = choose_components(evidence, start, rows, watch)
+        climbed = climb(evidence, start.cells, start.law(k), start.prior(tally.weight), rows, watch, most_rounds)
+        climbed = corrected(evidence, start.cells, climbed, start.prior(tally.weight), rows)
+        errors = standard_errors(evidence, start.cells, climbed.law, rows)
+    if not climbed.converged:
+        warn(
+            f"The likelihood was still rising after {climbed.rounds} rounds: the model is near the most likely one, but"
+            " not at it. Give methods.FullLikelihood(max_rounds=...) more rounds, or drop columns hardly seen.",
+            NotConvergedWarning,
+        )
+    warn_of_rare_values(tally, names)
+    stages = _stages(start, climbed.law, errors, assumptions, names)
+    level = climbed.log_likelihood - float(tally.seen[start.cells.columns] @ np.log(start.cells.unit))
+    doubts: tuple[Doubt, ...] = ()
+    if record is not None and start.one_pass is not None:
+        doubts = doubts_of(record, stages.rows, assumptions, start.one_pass.pairs, start.one_pass.assembly)
+        warn_of(doubts, names)
+    return _learned(stages, replace(climbed, log_likelihood=level), tally, record, doubts, assumptions)
+
+
+def _stages(
+    start: Start, law: Law, errors: tuple[FloatArray, FloatArray], assumptions: Assumptions, names: Names
+) -> Stages:
+    """The model of all columns in the units of the table; one that is constant has no spread and no errors."""
+    d, at, unit = len(assumptions.floor), start.cells.columns, start.cells.unit
+    square = np.ix_(at, at)
+    bias, covariance, both = start.bias.copy(), np.zeros((d, d)), np.zeros((d, 2, 2))
+    bias[at] = start.cells.origin + unit * law.mean
+    covariance[square] = law.covariance * np.outer(unit, unit)
+    both[at] = errors[0] * (unit**2)[:, None, None]
+    stderr = np.full((d, d), np.nan)
+    stderr[square] = errors[1]
+    for j, i in start.images.items():  # y_j = start's b_j + slope (y_i - start's b_i)
+        slope = start.scale[j] / start.scale[i] * np.sign(start.correlation_of(i, j))
+        bias[j] = start.bias[j] + slope * (bias[i] - start.bias[i])
+        covariance[j] = slope * covariance[i]
+        covariance[:, j] = slope * covariance[:, i]
+        both[j] = both[i] * slope * np.array([[slope, abs(slope)], [abs(slope), slope]])
+        stderr[j], stderr[:, j] = stderr[i], stderr[:, i]
+        stderr[i, j] = stderr[j, i] = 0.0
+    np.fill_diagonal(stderr, 0.0)
+    model = RectifiedGaussian(bias, covariance, assumptions.floor, names)
+    floor = np.array(assumptions.censoring)
+    rows = RowParameters(bias, model.row_norms, floor, both, np.zeros((d, 2, 3)))
+    vary = np.flatnonzero(model.row_norms)
+    smallest = float(eigvalsh(model.correlation[np.ix_(vary, vary)])[0]) if len(vary) > 0 else 1.0
+    pairs = PairCorrelations(model.correlation, stderr, start.perfect_pairs)
+    return Stages(model, rows, pairs, Assembly(smallest))
+
+
+def _learned(
+    stages: Stages,
+    climbed: Climbed,
+    tally: CellTally,
+    record: PairMoments | None,
+    doubts: tuple[Doubt, ...],
+    assumptions: Assumptions,
+) -> Learned:
+    """The same with a report and, unless factors and noise can be inverted anyway, a covariance for scores."""
+    k = climbed.law.n_components
+    report = LikelihoodReport.of(
+        "full_likelihood",
+        tally.n_rows,
+        tally.effective_rows,
+        tally.census if record is None else census_of(record),
+        stages.assembly,
+        rounds=climbed.rounds,
+        log_likelihood=climbed.log_likelihood,
+        n_parameters=climbed.law.n_free,
+        n_components=k,
+        settled=climbed.converged,
+        doubts=doubts,
+        **assumptions.limits,
+    )
+    if k is None or stages.pairs.perfect_pairs:
+        return Learned.of(stages, report, None, tally.weight)
+    told = replace(report, shrinkage=Shrinkage(0.0, k, stages.assembly.smallest_eigenvalue))
+    return Learned(stages.distribution, stages.rows, stages.pairs, stages.assembly, told)

@@ -1,0 +1,68 @@
+"""The exact likelihood of rows with cut-off and missing cells, with scipy's integrals, and its maximum by BFGS."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import log_ndtr
+from scipy.stats import multivariate_normal
+
+
+def parameters(bias, covariance):
+    """(bias, log scales, Fisher's z of the correlations), one vector."""
+    scale = np.sqrt(np.diagonal(covariance))
+    r = (covariance / np.outer(scale, scale))[np.triu_indices(len(bias), 1)]
+    return np.concatenate([bias, np.log(scale), np.arctanh(r)])
+
+
+def model(theta, d):
+    """(bias, covariance) of such a vector."""
+    r = np.zeros((d, d))
+    r[np.triu_indices(d, 1)] = np.tanh(theta[2 * d :])
+    r = r + r.T + np.eye(d)
+    scale = np.exp(theta[d : 2 * d])
+    return theta[:d], r * np.outer(scale, scale)
+
+
+def log_likelihood(theta, values, beyond):
+    """Rows with the same cells hidden together: density of the seen cells, probability of the others given these."""
+    bias, covariance = model(theta, values.shape[1])
+    if np.linalg.eigvalsh(covariance)[0] < 1e-9:
+        return -np.inf
+    kinds = np.where(np.isnan(values), 2, beyond)
+    total = 0.0
+    for kind in np.unique(kinds, axis=0):
+        x = values[np.all(kinds == kind, axis=1)]
+        seen, cut = kind == 0, np.abs(kind) == 1
+        s_cc, mean = covariance[np.ix_(cut, cut)], np.tile(bias[cut], (len(x), 1))
+        if seen.any():
+            s_oo, gap = covariance[np.ix_(seen, seen)], x[:, seen] - bias[seen]
+            total += np.sum(multivariate_normal.logpdf(gap, cov=s_oo))
+            gain = np.linalg.solve(s_oo, covariance[np.ix_(seen, cut)])
+            mean, s_cc = mean + gap @ gain, s_cc - covariance[np.ix_(cut, seen)] @ gain
+        if cut.any():
+            turn = -kind[cut].astype(float)
+            a, turned = turn * (x[:, cut] - mean), s_cc * np.outer(turn, turn)
+            if cut.sum() == 1:
+                total += np.sum(log_ndtr(a / np.sqrt(turned[0, 0])))
+            else:
+                rows, counts = np.unique(a.round(12), axis=0, return_counts=True)
+                total += counts @ np.log(np.atleast_1d(multivariate_normal.cdf(rows, cov=turned, abseps=1e-9, rng=0)))
+    return float(total)
+
+
+def maximum(values, beyond, start):
+    """The vector of most likely parameters, and the inverse Hessian of the negative log-likelihood there."""
+    d = values.shape[1]
+    found = minimize(lambda t: -log_likelihood(t, values, beyond), start, method="BFGS", options={"gtol": 1e-3})
+    steps = 1e-3 * np.eye(2 * d + d * (d - 1) // 2)
+    hessian = np.array(
+        [
+            [
+                sum(a * b * -log_likelihood(found.x + a * e + b * f, values, beyond) for a in (1, -1) for b in (1, -1))
+                for f in steps
+            ]
+            for e in steps
+        ]
+    )
+    return found.x, np.linalg.inv(hessian / 4e-6)
