@@ -78,7 +78,7 @@ def predict(
         nearness = Nearness(law, j, levels)
         ids = ids_of(job.reads(table))
         check_names(["row", *ids, "mean", "std", "probability_floored", *map(level_name, levels)])
-        found = _predicted(imputer, table, law, (j, levels, uncut), nearness)
+        found = _predicted(imputer, table, law, (j, levels, uncut, reading.limits == "cell"), nearness)
         job.write(output=lambda path: write_columns(path, _lines(found, ids)))
     by = "the model of the table itself" if model is None else str(model)
     first = f"Predicted {column} from {counted(law.n_features - 1, 'other column')} in {counted(nearness.rows, 'row')}"
@@ -118,13 +118,13 @@ def _predicted(
     """Block by block."""
     from unrelu.posterior.prediction import predicted
 
-    j, levels, uncut = asked
+    j, levels, uncut, own_limits = asked
     lacks = law.n_features > imputer.n_features_in_
     for given in imputer.cells(table):
         cells = given.widened(j) if lacks else given
         rest = cells.without(j)
         shown = predicted(law, rest, j, levels)
-        nearness.add(cells, shown)
+        nearness.add(rest if own_limits else cells, shown)  # what a cell's own limit would show is not predicted
         yield predicted(law, rest, j, levels, hidden=True) if uncut else shown
 
 
