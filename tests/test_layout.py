@@ -14,11 +14,12 @@ MODULES = sorted(
     path for path in SOURCE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py", "_version.py")
 )
 
-MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 33_000, 17
+MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 34_200, 17
 
 # Modules whose tests are not in tests/<room>/test_<module>.py or test_<room>_<module>.py.
 TESTED_IN = {
     "cli/app.py": "cli/test_cli_outcome.py",
+    "cli/completing.py": "cli/test_cli_impute.py",
     "cli/digits.py": "cli/test_cli_demo.py",
     "cli/inputs.py": "cli/test_cli_bad_input.py",
     "cli/options.py": "cli/test_cli_frame.py",
@@ -95,13 +96,17 @@ TESTED_IN = {
     "recovery/matrix/contracts.py": "recovery/matrix/test_descent.py",
     "recovery/matrix/losses.py": "recovery/matrix/test_newton.py",
     "recovery/matrix/methods.py": "estimators/test_matrix.py",
+    "report/cell_summary.py": "cli/test_cli_cells.py",
     "report/check_summary.py": "cli/test_cli_check.py",
     "report/comparison.py": "cli/test_cli_demo.py",
     "report/contents.py": "cli/test_cli_info.py",
     "report/factor_summary.py": "cli/test_cli_factor.py",
+    "report/imputation_summary.py": "cli/test_cli_impute.py",
     "report/layer_picture.py": "cli/test_cli_demo.py",
+    "report/likelihood.py": "cli/test_cli_info.py",
     "report/outlier_summary.py": "cli/test_cli_score.py",
     "report/peel_summary.py": "report/test_peel_picture.py",
+    "report/prediction_summary.py": "cli/test_cli_predict.py",
     "report/recover_summary.py": "report/test_recover_picture.py",
     "report/reproduction_picture.py": "papers/experiments/test_reproduction_picture.py",
     "report/summaries.py": "report/test_report_tables.py",

@@ -18,7 +18,7 @@ COMMANDS = typer.main.get_command(app).commands
 ORDER = [
     *(["floor"], ["ceiling"], ["shape"], ["floor_tolerance"], ["columns"], ["drop"], ["id"], ["header"], ["decimal"]),
     *(["limits"], ["nondetect"], ["sheet"], ["output"]),
-    *(["hidden", "latent", "outliers", "truth", "state"], ["picture"], ["seed"], ["as_json"]),
+    *(["hidden", "latent", "outliers", "truth", "state", "std", "mask"], ["picture"], ["seed"], ["as_json"]),
 ]
 
 
@@ -42,6 +42,7 @@ def test_every_command_writes_to_output_and_takes_a_seed(name):
     writes_pictures = name in (
         "check",
         "fit",
+        "impute",
         "score",
         "factor",
         "recover",

@@ -181,3 +181,72 @@ def test_info_of_a_mixture_with_shapes(run, folder, skewed_rows):
     group = json.loads(run("info", "mixture.npz", "--json").stdout)["groups"][0]
     assert [column["shape"] for column in group["column_summary"]] == ["free"] * 3
     assert "in the units of the table:" in run("info", "mixture.npz").stdout
+
+
+# --- how probable rows are ------------------------------------------------------------------------
+
+
+def test_fit_and_info_tell_the_likelihood(run, folder, table, rows):
+    learner = unrelu.RectifiedGaussianLearner().fit(rows)
+    fitted = json.loads(run("fit", table, "-o", "out.npz", "--json").stdout)["likelihood"]
+    assert fitted["log_likelihood"] == pytest.approx(learner.score_samples(rows).sum())
+    assert (fitted["n_parameters"], fitted["rows"]) == (9, 3000)
+    assert (fitted["aic"], fitted["bic"]) == pytest.approx((learner.aic(rows), learner.bic(rows)))
+    assert json.loads(run("info", "out.npz", "--json").stdout)["likelihood"] == fitted
+    assert "log-likelihood" in run("info", "out.npz").stdout
+    again = json.loads(run("info", "out.npz", "--table", table, "--json").stdout)["likelihood"]
+    assert again == pytest.approx(fitted)
+    assert f"AIC {fitted['aic']:,.1f}" in " ".join(run("fit", table, "-o", "out.npz").stdout.split())
+
+
+def test_big_fits_say_where_the_likelihood_is(run, folder, table, monkeypatch):
+    monkeypatch.setattr("unrelu.cli.fit._CHEAP", 1e4)
+    result = run("fit", table, "-o", "out.npz")
+    assert "take a pass of their own: unrelu info out.npz --table TABLE" in result.stdout
+    assert json.loads(run("info", "out.npz", "--json").stdout)["likelihood"] is None
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_likelihood_of_other_rows(run, refused, saved, folder, rows, table):
+    write_table(folder / "fresh.csv", rows[600:1100, [1, 2, 0]], ["Pb", "Fe", "As"])
+    others = rows[600:1100]
+    mixture, learner = saved["mixture"], saved["learner"]
+    for name, estimator in (("learner", learner), ("mixture", mixture)):
+        found = json.loads(run("info", f"{name}.npz", "--table", table, "--json").stdout)["likelihood"]
+        assert found["bic"] == pytest.approx(estimator.bic(rows))
+    named = learner.distribution_.with_parts(feature_names=("As", "Pb", "Fe"))
+    named.save(folder / "named.npz")
+    found = json.loads(run("info", "named.npz", "--table", "fresh.csv", "--json").stdout)["likelihood"]
+    assert found["log_likelihood"] == pytest.approx(named.log_prob(others).sum())
+    assert found["n_parameters"] == 3 + 6
+    assert found["rows"] == 500
+    assert "is no model of single rows" in refused(run("info", "record.npz", "--table", "fresh.csv"))
+    assert "there is none: give it with --table" in refused(run("info", "named.npz", "--columns", "As"))
+    assert "no such file" in refused(run("info", "named.npz", "--table", "nowhere.csv"))
+
+
+def test_shapes_count_in_the_likelihood(run, folder, skewed, skewed_rows):
+    given = ("--floor", "As=0.5", "--shape", "As=log,power")
+    found = json.loads(run("fit", skewed, "-o", "out.npz", *given, "--json").stdout)["likelihood"]
+    learner = unrelu.RectifiedGaussianLearner(floor=[0.5, 0, 0], shape=["log", "power", "power"]).fit(skewed_rows)
+    assert found["n_parameters"] == learner.n_parameters_ > 9
+    assert found["bic"] == pytest.approx(learner.bic(skewed_rows))
+    again = json.loads(run("info", "out.npz", "--table", skewed, "--json").stdout)["likelihood"]
+    assert again == pytest.approx(found)
+
+
+def test_info_of_an_imputer(run, folder, rows, truth):
+    unrelu.FloorImputer().fit(rows[:500]).save(folder / "imputer.npz")
+    unrelu.FloorImputer.from_model(truth).save(folder / "made.npz")
+    for name in ("imputer", "made"):
+        result = run("info", f"{name}.npz")
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert "latent mean (bias)" in result.stdout
+
+
+def test_the_rank_of_a_model_counts(run, folder):
+    rows = unrelu.synthetic.random_model(6, 2, random_state=0).sample(400, random_state=1)
+    np.save(folder / "rows.npy", rows)
+    fitted = json.loads(run("fit", "rows.npy", "--components", 2, "-o", "out.npz", "--json").stdout)["likelihood"]
+    again = json.loads(run("info", "out.npz", "--table", "rows.npy", "--json").stdout)["likelihood"]
+    assert fitted["n_parameters"] == again["n_parameters"] == 6 + 6 * 3 - 1  # means; loadings up to a turn, and noise

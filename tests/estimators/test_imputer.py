@@ -161,3 +161,36 @@ def test_a_row_with_nothing_seen_gets_the_prior():
 def test_bad_input(imputer, change, match, table):
     with pytest.raises((InvalidDataError, InvalidParameterError), match=match):
         imputer.fit(change(table)).transform(table)
+
+
+def test_an_imputer_of_a_known_model(tmp_path, table):
+    law = TRUTH.with_parts(feature_names=("a", "b", "c", "d"))
+    imputer = FloorImputer.from_model(law)
+    np.testing.assert_allclose(imputer.transform(table), law.impute(table), rtol=1e-12)
+    np.testing.assert_allclose(imputer.score_samples(table), law.log_prob(table), rtol=1e-12)
+    assert imputer.n_parameters_ == 4 + 10
+    with pytest.raises(AttributeError, match="has learned from no rows"):
+        imputer.report_  # noqa: B018
+    imputer.save(tmp_path / "imputer.npz")
+    loaded = FloorImputer.load(tmp_path / "imputer.npz")
+    np.testing.assert_array_equal(loaded.transform(table), imputer.transform(table))
+    learned = imputer.fit(table)  # its floors stay
+    assert learned.report_.n_rows == 1500
+    np.testing.assert_allclose(learned.bias_, FloorImputer().fit(table).bias_)
+    with pytest.raises(InvalidParameterError, match="must be a RectifiedGaussian"):
+        FloorImputer.from_model(3)
+
+
+def test_an_imputer_of_a_known_model_with_ceilings_and_shapes():
+    y = np.random.default_rng(1).multivariate_normal([0.2, 1.0, 0.0], 0.5 + 0.5 * np.eye(3), 600)
+    X = np.column_stack([np.maximum(np.exp(y[:, 0]), 0.8), np.minimum(y[:, 1], 1.5), np.maximum(y[:, 2], 0.0)])
+    fitted = FloorImputer(floor=[0.8, None, 0.0], ceiling=[None, 1.5, None], shape=["log", "normal", "normal"]).fit(X)
+    made = FloorImputer.from_model(fitted)
+    np.testing.assert_allclose(made.transform(X), fitted.transform(X), rtol=1e-10)
+    np.testing.assert_allclose(made.score_samples(X), fitted.score_samples(X), rtol=1e-10)
+    assert [shape.kind for shape in made.shapes_] == ["log", "normal", "normal"]
+
+
+def test_levels_must_be_probabilities(table):
+    with pytest.raises(InvalidParameterError, match="between 0 and 1"):
+        FloorImputer.from_model(TRUTH).quantile(table, 1.5)

@@ -236,3 +236,14 @@ def test_the_likelihood_is_reported_in_the_users_units():
         learner = unrelu.RectifiedGaussianLearner("full_likelihood", floor=0.5, shape="log").fit(X, sample_weight=w)
         expected = np.sum((1.0 if w is None else w) * learner.score_samples(X))
         assert learner.report_.log_likelihood == pytest.approx(expected, abs=0.02)
+
+
+def test_a_column_hardly_seen_does_not_spoil_the_scores():
+    """Its correlations are uncertain, but were learned with the others: nothing need be shrunken for scores."""
+    bias, r = np.array([0.2, -1.9, 0.5, 0.0]), 0.5 * np.ones((4, 4)) + 0.5 * np.eye(4)
+    X = unrelu.RectifiedGaussian(bias, r).sample(3000, random_state=1)
+    assert np.mean(X[:, 1] == 0.0) > 0.96
+    learner = RectifiedGaussianLearner("full_likelihood").fit(X)
+    assert learner.report_.shrinkage.amount < 0.1
+    assert learner.score_samples(X).sum() == pytest.approx(learner.report_.log_likelihood, abs=0.5)
+    assert learner.score(X) >= RectifiedGaussianLearner().fit(X).score(X) - 1e-4

@@ -9,6 +9,8 @@ from scipy.stats import ks_2samp
 from tests.references.hidden import rejection_draws
 from unrelu import FloorImputer, RectifiedGaussian
 from unrelu.errors import DependentDrawsWarning, InvalidParameterError
+from unrelu.posterior.cells import Cells
+from unrelu.posterior.draws import drawn, drawn_parts
 from unrelu.shapes import Log
 
 NAN = np.nan
@@ -119,3 +121,13 @@ def test_the_imputer_draws_block_by_block():
 def test_bad_numbers_of_draws(number):
     with pytest.raises(InvalidParameterError, match="n_draws"):
         MODEL.sample_latent([[0.0, 0.0, 0.0, 0.0]], number)
+
+
+def test_parts_of_rows_have_the_same_draws(monkeypatch):
+    cells = Cells.of(MODEL, MODEL.sample(50, random_state=1))
+    whole = drawn(MODEL, cells, 3, 7)
+    monkeypatch.setattr("unrelu.posterior.draws._NUMBERS", 100)  # eight rows at a time
+    given = [cells.of_rows(slice(0, 20)), cells.of_rows(slice(20, 50))]
+    parts = [part for _, part in drawn_parts(MODEL, given, 3, 7)]
+    assert max(part.shape[1] for part in parts) == 8
+    np.testing.assert_array_equal(np.concatenate(parts, axis=1), whole)

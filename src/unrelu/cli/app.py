@@ -16,9 +16,11 @@ from unrelu.cli.check import check
 from unrelu.cli.demo import demo
 from unrelu.cli.factor import factor
 from unrelu.cli.fit import fit
+from unrelu.cli.impute import impute
 from unrelu.cli.info import info
 from unrelu.cli.methods import methods_in_words
 from unrelu.cli.peel import peel
+from unrelu.cli.predict import predict
 from unrelu.cli.recover import recover
 from unrelu.cli.reproduce import reproduce
 from unrelu.cli.sample import sample
@@ -33,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # no command ends in a traceback: see outcome.py
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for body in (check, demo, factor, fit, info, peel, recover, reproduce, sample, score, simulate):
+for body in (check, demo, factor, fit, impute, info, peel, predict, recover, reproduce, sample, score, simulate):
     app.command(epilog=methods_in_words(body.__name__))(body)
 
 

@@ -12,7 +12,7 @@ import typer
 from unrelu.cli import options
 from unrelu.cli.frame import Job, Output
 from unrelu.cli.outcome import Answer, command
-from unrelu.errors import DoubtfulTableWarning, InvalidParameterError
+from unrelu.errors import DoubtfulTableWarning
 
 if TYPE_CHECKING:
     from unrelu.checks.result import FitCheck
@@ -30,11 +30,8 @@ def check(
         Path | None,
         typer.Argument(metavar="MODEL", help="A model file, taken as given; by default the table is learned."),
     ] = None,
-    components: Annotated[
-        int | None,
-        typer.Option("--components", min=1, help="Number of latent inputs: the rank of the covariance."),
-    ] = None,
-    method: Annotated[str | None, typer.Option("--method", help="How to learn, as in unrelu fit.")] = None,
+    components: options.ComponentsOption = None,
+    method: options.MethodOption = None,
     simulations: Annotated[
         int, typer.Option("--simulations", min=19, help="Tables that are simulated: p-values are at least 1/(N + 1).")
     ] = 199,
@@ -42,7 +39,7 @@ def check(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with code 1 if the model does not fit; it is 0 otherwise.")
     ] = False,
-    floor: Annotated[list[str] | None, options.floor_option("The floor: a number (0 by default)")] = None,
+    floor: options.OtherFloorOption = None,
     ceiling: options.CeilingOption = None,
     shape: options.ShapeOption = None,
     floor_tolerance: options.ToleranceOption = 0.0,
@@ -62,9 +59,9 @@ def check(
     """
     outputs = Output("output", output, "Columns", "columns"), Output("picture", picture, "Picture", "picture")
     job = Job(*outputs, tables=[table], files=[model])
-    fitting = {"--components": components, "--method": method, "--floor": floor, "--ceiling": ceiling, "--shape": shape}
-    for option in [name for name, given in fitting.items() if model is not None and given is not None]:
-        raise InvalidParameterError(f"{option} belongs to a fit, and {model} is taken as given: leave one of them out.")
+    fitting = options.Fitting(method, components, floor, ceiling, shape, floor_tolerance, seed)
+    if model is not None:
+        fitting.refuse_with(model)
     from unrelu.report.check_picture import check_picture
     from unrelu.report.check_summary import check_columns, check_facts, check_shown
     from unrelu.samples.tables import write_columns
@@ -73,16 +70,7 @@ def check(
     with job.watch() as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore", DoubtfulTableWarning)  # the check says it in its own way
         if model is None:
-            learner = {
-                "method": method or "one_pass",
-                "floor": options.limits("--floor", floor or ["0.0"]),
-                "ceiling": options.limits("--ceiling", ceiling or ()),
-                "shape": options.shapes(shape),
-                "n_components": components,
-                "floor_tolerance": floor_tolerance,
-                "random_state": seed,
-            }
-            found = _of_table(job, (table, reading, floor), learner, wanted, watch)
+            found = _of_table(job, (table, reading, floor), fitting.parameters(), wanted, watch)
         else:
             found = _of_model(job, model, (table, reading), {**wanted, "floor_tolerance": floor_tolerance}, seed, watch)
     job.write(

@@ -13,22 +13,22 @@ import typer
 from unrelu.cli import options
 from unrelu.cli.frame import Job, Output
 from unrelu.cli.outcome import Answer, command
-from unrelu.errors import DoubtfulTableWarning
+from unrelu.errors import DoubtfulTableWarning, SingularCovarianceWarning
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from unrelu.contracts import LearningReport
+    from unrelu.contracts import LearningReport, Samples
     from unrelu.estimators import RectifiedGaussianLearner
+
+_FEW_COLUMNS, _CHEAP = 20, 2e6  # a row's density costs as the square of its columns, and no less than that of a few
+_LATER = "Log-likelihood, AIC and BIC take a pass of their own: unrelu info {} --table TABLE."
 
 
 @command({"must be None or between": "must be between"})
 def fit(
     paths: options.Tables,
-    components: Annotated[
-        int | None,
-        typer.Option("--components", min=1, help="Number of latent inputs: the rank of the covariance."),
-    ] = None,
+    components: options.ComponentsOption = None,
     method: Annotated[str, typer.Option("--method", help="How to learn: see below.")] = "one_pass",
     nonnegative_bias: Annotated[
         bool, typer.Option("--nonnegative-bias", help="Assume that no bias is below its floor.")
@@ -84,12 +84,29 @@ def fit(
     with job.watch() as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore", DoubtfulTableWarning)  # the answer has them in one table
         learner.watched_by(watch).fit(rows, groups=groups)
-    law = learner.distribution_
+    law, likelihood = learner.distribution_, _likelihood(learner, rows)
     job.write(
-        model=partial(law.save, details=_details(learner, paths)),
+        model=partial(law.save, details=_details(learner, paths) | ({"likelihood": likelihood} if likelihood else {})),
         picture=lambda: model_picture(law, learner.report_.share_floored_by_column, worst_columns(learner, rows)),
     )
-    return _answer(job, learner)
+    return _answer(job, learner, likelihood)
+
+
+def _likelihood(learner: RectifiedGaussianLearner, rows: Samples) -> dict[str, Any] | None:
+    """Log-likelihood, AIC and BIC, where one more pass costs next to nothing; None elsewhere, or without a density."""
+    from unrelu.report.likelihood import density_facts, reported_likelihood
+
+    if (told := reported_likelihood(learner)) is not None:
+        return told
+    n, d = learner.report_.n_rows, learner.report_.n_features
+    if n * d * max(d, _FEW_COLUMNS) > _CHEAP:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SingularCovarianceWarning)
+        try:
+            return density_facts(learner.score_samples(rows), learner.n_parameters_)
+        except SingularCovarianceWarning:
+            return None
 
 
 def _details(learner: RectifiedGaussianLearner, paths: list[str]) -> dict[str, Any]:
@@ -100,10 +117,11 @@ def _details(learner: RectifiedGaussianLearner, paths: list[str]) -> dict[str, A
     return {"inputs": paths, **assumed, **fit_details(learner)}
 
 
-def _answer(job: Job, learner: RectifiedGaussianLearner) -> Answer | None:
+def _answer(job: Job, learner: RectifiedGaussianLearner, likelihood: dict[str, Any] | None) -> Answer | None:
     from unrelu.cli.wording import one_line
+    from unrelu.report.likelihood import likelihood_words
     from unrelu.report.summaries import labels, learned_columns, shape_facts, strongest_correlations
-    from unrelu.report.tables import column_table, correlation_table, doubt_line, doubt_table, shape_tables
+    from unrelu.report.tables import column_table, correlation_table, doubts_shown, shape_tables
     from unrelu.validation import counted
 
     report, columns, names = learner.report_, learned_columns(learner), labels(learner.distribution_)
@@ -113,17 +131,19 @@ def _answer(job: Job, learner: RectifiedGaussianLearner) -> Answer | None:
         "columns": [asdict(column) for column in columns],
         "strongest_correlations": [asdict(pair) for pair in strongest],
         **shape_facts(learner.distribution_),
+        "likelihood": likelihood,
     }
     missing = f", {report.share_missing:.1%} of the cells missing" if report.share_missing else ""
     shown: list[str | Table] = [
         f"Learned {counted(report.n_features, 'column')} from {report.n_rows:,} rows in {job.seconds:.2f} s"
         f" ({report.share_floored:.1%} of the values at the floor{missing}).",
         *_kept_rows(report),
-        *((doubt_line(report.doubts), doubt_table(report.doubts, names, one_line)) if report.doubts else ()),
+        *doubts_shown(report, names, one_line),
         *_kind_of_errors(report),
         column_table(columns),
         *shape_tables(learner.distribution_),
         *([correlation_table(strongest)] if strongest else []),
+        f"Log-likelihood: {likelihood_words(likelihood)}." if likelihood else _LATER.format(job.files["model"]),
     ]
     return job.answer(facts, shown)
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from unrelu import samples, storage
-from unrelu.cli.options import TableOptions
+from unrelu.cli.options import Fitting, TableOptions
 from unrelu.cli.wording import ROW_LABEL
-from unrelu.contracts import Samples
+from unrelu.contracts import Samples, Watch
 from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InputFileError, InvalidParameterError, ModelFileError
 from unrelu.samples import SparseSamples
 from unrelu.samples.files import FileSamples, column_names
 from unrelu.validation import listed, suggestion
+
+if TYPE_CHECKING:
+    from unrelu.estimators import FloorImputer
 
 
 def law_in(path: Path) -> RectifiedGaussian:
@@ -36,6 +41,30 @@ def opened(paths: list[str], reading: TableOptions, floor: Sequence[str] | None 
 def ids_of(table: Samples) -> dict[str, list[str]]:
     """The columns that are kept as text, by name."""
     return table.ids() if isinstance(table, FileSamples) else {}
+
+
+def asked(
+    paths: list[str], model: Path | None, reading: TableOptions, fitting: Fitting, watch: Watch
+) -> tuple[FloorImputer, Samples]:
+    """What answers questions about a table, and the table: a fit to it, or a model from a file."""
+    if model is None:
+        from unrelu.estimators import FloorImputer
+
+        table = opened(paths, reading, fitting.floor)
+        return FloorImputer(**fitting.parameters()).watched_by(watch).fit(table), table
+    fitting.refuse_with(model)
+    law = law_in(model)
+    table, at = matched_table(model, law.feature_names, law.n_features, paths, reading)
+    return knowing(law.marginal(at), reading, fitting.floor_tolerance).watched_by(watch), table
+
+
+def knowing(law: RectifiedGaussian, reading: TableOptions, floor_tolerance: float = 0.0) -> FloorImputer:
+    """What answers by a law; of a table whose cells state their own limits the law's limits are not those."""
+    from unrelu.estimators import FloorImputer
+
+    if reading.limits == "cell":
+        law = law.with_parts(floor=-math.inf, ceiling=math.inf)
+    return FloorImputer.from_model(law, floor_tolerance=floor_tolerance)
 
 
 def matched_table(
@@ -81,3 +110,11 @@ def _has_names(paths: list[str], reading: TableOptions) -> bool:
         return "-" in paths or column_names(paths, reading.header) is not None
     except InputFileError:
         return True  # it cannot be read: whoever reads it will say why
+
+
+def names_in(paths: list[str], reading: TableOptions) -> tuple[str, ...] | None:
+    """What the tables' columns are called; None where they have no names, or cannot be asked twice."""
+    try:
+        return None if "-" in paths else column_names(paths, reading.header)
+    except InputFileError:
+        return None

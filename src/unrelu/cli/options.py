@@ -7,6 +7,7 @@ import inspect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -73,6 +74,16 @@ SeedOption = Annotated[int | None, seed_option("Whole number that makes the rand
 FloorOption = Annotated[list[str], floor_option()]
 CeilingOption = Annotated[list[str] | None, ceiling_option()]
 ShapeOption = Annotated[list[str] | None, shape_option()]
+ComponentsOption = Annotated[
+    int | None,
+    typer.Option("--components", min=1, help="Number of latent inputs: the rank of the covariance."),
+]
+MethodOption = Annotated[str | None, typer.Option("--method", help="How to learn, as in unrelu fit.")]
+OtherFloorOption = Annotated[list[str] | None, floor_option("The floor: a number (0 by default)")]
+ModelOption = Annotated[
+    Path | None,
+    typer.Option("--model", help="Ask this file, a model or a saved learner; by default the table is learned."),
+]
 ToleranceOption = Annotated[
     float, typer.Option("--floor-tolerance", min=0.0, help="Values this close to the floor count as floored.")
 ]
@@ -107,6 +118,38 @@ class TableOptions:
             "limits": self.limits,
             "nondetect": _nondetect(self.nondetect, floor),
             "sheet": self.sheet,
+        }
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """The options of a fit, None where they are not given, of a command that takes a model from a file instead."""
+
+    method: str | None
+    components: int | None
+    floor: list[str] | None
+    ceiling: list[str] | None
+    shape: list[str] | None
+    floor_tolerance: float
+    seed: int
+
+    def refuse_with(self, model: Path) -> None:
+        """Raise if one of them is given although there is a model."""
+        given: dict[str, Any] = {"--method": self.method, "--components": self.components}
+        given |= {"--floor": self.floor, "--ceiling": self.ceiling, "--shape": self.shape}
+        for option in [name for name, value in given.items() if value is not None]:
+            raise InvalidParameterError(f"{option} belongs to a fit, and {model} has its own: leave one of them out.")
+
+    def parameters(self) -> dict[str, Any]:
+        """Those of a learner."""
+        return {
+            "method": self.method or "one_pass",
+            "floor": limits("--floor", self.floor or ["0.0"]),
+            "ceiling": limits("--ceiling", self.ceiling or ()),
+            "shape": shapes(self.shape),
+            "n_components": self.components,
+            "floor_tolerance": self.floor_tolerance,
+            "random_state": self.seed,
         }
 
 
@@ -246,6 +289,20 @@ def _limit(option: str, text: str, item: str) -> float | str | None:
             f"{option}: {item!r} is not a finite number, none or {word}. Give one of them, or name=number,name=number."
         )
     return value
+
+
+def levels(option: str, texts: Sequence[str] | None) -> tuple[float, ...]:
+    """Levels of quantiles, from small to large.
+
+    >>> levels("--quantile", [".95, 0.05"])
+    (0.05, 0.95)
+    """
+    found = set()
+    for item in listed_items(texts):
+        if not (_is_number(item) and 0.0 < float(item) < 1.0):
+            raise InvalidParameterError(f"{option}: {item!r} is no number between 0 and 1. Give one, or .05,.5,.95.")
+        found.add(float(item))
+    return tuple(sorted(found))
 
 
 def number_or_auto(option: str, text: str) -> int | str:

@@ -60,6 +60,22 @@ def output_folder(folder: Path) -> Iterator[None]:
         raise
 
 
+def check_names(names: Sequence[str]) -> None:
+    """Raise OutputError if a table to be written would have two columns of one name."""
+    for name in [name for name in names if names.count(name) > 1]:
+        raise OutputError(f"The table to be written would have two columns {name!r}: rename that of the input.")
+
+
+def level_name(level: float) -> str:
+    """What a column of quantiles is called.
+
+    >>> level_name(0.05), level_name(0.5), level_name(0.975)
+    ('q05', 'q50', 'q97.5')
+    """
+    percent = f"{100.0 * level:g}"
+    return f"q{percent.zfill(2)}" if "." not in percent else f"q{percent}"
+
+
 def write_rows(
     path: Path,
     values: FloatArray | Iterable[FloatArray],

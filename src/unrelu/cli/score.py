@@ -26,12 +26,20 @@ def score(
         Path | None,
         typer.Option("--model", help="Judge by this model file; by default the table's genuine rows are learned."),
     ] = None,
-    top: Annotated[int, typer.Option("--top", min=0, help="How many of the strangest rows to show.")] = 10,
+    cells: Annotated[
+        bool,
+        typer.Option(
+            "--cells", help="Score single cells by what the rest of their row predicts; -o writes all, or the --top."
+        ),
+    ] = False,
+    top: Annotated[
+        int | None, typer.Option("--top", min=0, help="How many of the strangest rows or cells to show: 10 by default.")
+    ] = None,
     false_alarm_rate: Annotated[
         float,
         typer.Option("--false-alarm-rate", help="The share flagged of the rows of a clean table that the model fits."),
     ] = 0.01,
-    floor: Annotated[list[str] | None, options.floor_option("The floor: a number (0 by default)")] = None,
+    floor: options.OtherFloorOption = None,
     ceiling: options.CeilingOption = None,
     shape: options.ShapeOption = None,
     floor_tolerance: options.ToleranceOption = 0.0,
@@ -44,12 +52,14 @@ def score(
     seed: Annotated[int, options.seed_option("Seed of the fit and of the simulated rows.")] = 0,
     as_json: options.JsonOption = False,  # noqa: ARG001 - read where the command ends
 ) -> Answer | None:
-    """Score every row of a table, and show the strangest ones and their strangest cells.
+    """Score every row of a table, and show the strangest ones and their strangest cells; or, with --cells, every cell.
 
     A p-value is the share of the model's own rows that are as strange; the score is a row's log density. Rows with a
     p-value below the false alarm rate are flagged: that share of a clean table, if the model fits it. Of a table that
     is not normal above its floors more are flagged: --shape auto learns how its columns are skewed.
     """
+    if cells and picture is not None:
+        raise InvalidParameterError("--picture shows rows and --cells scores cells: leave one of them out.")
     job = Job(
         Output("output", output, "Scores", "columns"),
         Output("picture", picture, "Picture", "picture"),
@@ -76,7 +86,10 @@ def score(
         else:
             detector, table = _of_model(model, paths, reading, wanted, watch)
         job.reads(table)
-        verdict = detector.judge(table, top=top, cells_of="top" if output is None else "flagged")
+        if cells:
+            return _cells(job, detector, table, top, model)
+        rows = 10 if top is None else top
+        verdict = detector.judge(table, top=rows, cells_of="top" if output is None else "flagged")
     judged = Judged.by(detector, verdict, ids_of(table))
     job.write(
         output=lambda path: write_columns(path, judged.columns()),
@@ -84,6 +97,27 @@ def score(
     )
     judge = "the model of their genuine rows" if model is None else str(model)
     return job.answer({"model": model, **judged.facts()}, judged.shown(judge, job.seconds, one_line))
+
+
+def _cells(
+    job: Job, detector: FloorOutlierDetector, table: Samples, top: int | None, model: Path | None
+) -> Answer | None:
+    """The strangest cells of a table; all of them where they are written and nobody asks for fewer."""
+    from unrelu.cli.inputs import ids_of
+    from unrelu.cli.wording import one_line
+    from unrelu.estimators import FloorImputer
+    from unrelu.report.cell_summary import StrangestCells
+    from unrelu.samples.tables import write_columns
+
+    law, most = detector.distribution_, 10 if top is None else top
+    imputer = FloorImputer.from_model(law, floor_tolerance=detector.floor_tolerance)
+    kept = most if top is not None or job.files["output"] is None else None
+    found = StrangestCells.of(law, detector.strangeness(table), imputer.cells(table), kept, ids_of(table))
+    job.write(output=lambda path: write_columns(path, found.lines()))
+    report = getattr(detector, "report_", None)
+    facts = {"model": model, **found.facts(most, report)}
+    judge = "the model of the genuine rows" if model is None else model
+    return job.answer(facts, found.shown(f"{judge} in {job.seconds:.2f} s", most, report, one_line))
 
 
 def _fitted(

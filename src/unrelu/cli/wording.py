@@ -29,6 +29,7 @@ OPTIONS = {
     "n_hidden": "--widths",
     "noise_scale": "--noise-scale",
     "nondetect": "--nondetect",
+    "n_draws": "--draws",
     "n_simulations": "--simulations",
     "nonnegative_bias": "--nonnegative-bias",
     "output_bias": "--output-bias",

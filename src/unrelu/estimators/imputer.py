@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from unrelu.contracts import BoolArray, FloatArray, Step
+from unrelu.contracts import BoolArray, FloatArray, Samples, Step
+from unrelu.distribution import RectifiedGaussian
 from unrelu.estimators.base import Table
 from unrelu.estimators.learner import RectifiedGaussianLearner
+from unrelu.estimators.shaping import law_and_parameters
+from unrelu.learning import Learned
 from unrelu.methods import Method
 from unrelu.parameters import RandomState
 from unrelu.posterior.cells import Cells, marks_of
@@ -20,7 +23,7 @@ from unrelu.posterior.imputation import imputed
 from unrelu.statistics.screening import ScreeningQuestion
 from unrelu.validation import check_choice
 
-_QUANTILE = {"mean": None, "median": 0.5}
+_LEVELS: dict[str, tuple[float, ...]] = {"mean": (), "median": (0.5,)}
 _STRATEGIES = ("mean", "median", "draw")
 
 
@@ -57,6 +60,7 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
 
     nonnegative_bias = False
     stderr = "model"
+    _model: RectifiedGaussian | None = None  # the one that it was made from, where it has learned from no rows
 
     def __init__(
         self,
@@ -79,13 +83,51 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
         self.floor_tolerance = floor_tolerance
         self.random_state = random_state
 
+    @classmethod
+    def from_model(
+        cls, model: Any, *, strategy: str = "mean", floor_tolerance: float = 0.0, random_state: Any = 0
+    ) -> Self:
+        """A fitted imputer without rows: ``model`` is a RectifiedGaussian, or anything with a ``distribution_``.
+
+        >>> import unrelu
+        >>> model = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])
+        >>> unrelu.FloorImputer.from_model(model).transform([[0.0, 1.0]]).round(3)
+        array([[-0.463,  1.   ]])
+        """
+        law, parameters = law_and_parameters(model)
+        parameters |= {"floor_tolerance": floor_tolerance, "random_state": random_state}
+        return cls(strategy=strategy, **parameters)._knowing(law)
+
+    def _knowing(self, model: RectifiedGaussian) -> Self:
+        self.n_features_in_ = model.n_features
+        if model.feature_names is not None:
+            self.feature_names_in_ = np.array(model.feature_names, dtype=object)
+        self._shapes, self._model = model.shapes, model
+        return self
+
+    def _labelled_rows(self, X: Any, sample_weight: Any, groups: Any, *, reset: bool, **asked: bool) -> Samples:
+        if reset:
+            self._model = None
+        return super()._labelled_rows(X, sample_weight, groups, reset=reset, **asked)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._model is not None or super().__sklearn_is_fitted__()
+
+    def _law(self) -> RectifiedGaussian:
+        return super()._law() if self._model is None else self._model.latent.reflected(self._sign < 0.0)
+
+    def _result(self) -> Learned:
+        if self._model is not None:
+            raise AttributeError("An imputer made from a model has learned from no rows: no report_, no errors.")
+        return super()._result()
+
     def transform(self, X: Table) -> NDArray[Any]:
         """X with its hidden cells filled in, as ``strategy`` says."""
         check_choice("strategy", self.strategy, _STRATEGIES)
         if self.strategy == "draw":
             first: FloatArray = self.draw(X)[0]
             return first
-        return self._filled(X, _QUANTILE[self.strategy], 0)
+        return self._filled(X, _LEVELS[self.strategy])
 
     def quantile(self, X: Table, level: float) -> NDArray[Any]:
         """X with its hidden cells filled in by a quantile of their posterior.
@@ -96,11 +138,11 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
         >>> bool((imputer.quantile(X, 0.05) <= imputer.quantile(X, 0.95)).all())
         True
         """
-        return self._filled(X, level, 0)
+        return self._filled(X, (level,))
 
     def std(self, X: Table) -> NDArray[Any]:
         """Standard deviations of what :meth:`transform` fills in; 0 for seen cells."""
-        return self._filled(X, None, 1)
+        return self._filled(X, (), 1)
 
     def mask(self, X: Table) -> BoolArray:
         """Which cells of X are filled in.
@@ -117,14 +159,11 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
 
         Draws depend on ``random_state`` (the imputer's own by default) and on a row's place in X, not on other rows.
         """
-        from unrelu.posterior.draws import drawn, seed_of
+        from unrelu.posterior.draws import drawn_parts
 
-        model, seed = self.distribution_, seed_of(self.random_state if random_state is None else random_state)
-        parts, first = [], 0
-        for cells in self.cells(X):
-            parts.append(drawn(model, cells, n_draws, seed, first))
-            first += len(cells.given)
-        return np.concatenate(parts, axis=1)
+        seed = self.random_state if random_state is None else random_state
+        parts = drawn_parts(self.distribution_, self.cells(X), n_draws, seed)
+        return np.concatenate([part for _, part in parts], axis=1)
 
     def cells(self, X: Table) -> Iterator[Cells]:
         """The rows of X, block by block, as the model meets them."""
@@ -139,8 +178,11 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
             turned = (beyond * sign).astype(np.int8)
             yield Cells.marked(model, values * sign, turned)
 
-    def _filled(self, X: Table, quantile: float | None, which: int) -> NDArray[Any]:
-        """Values (which=0) or standard deviations (1); single precision stays single."""
-        model = self.distribution_
-        found: NDArray[Any] = np.concatenate([imputed(model, cells, quantile)[which] for cells in self.cells(X)])
+    def _filled(self, X: Table, levels: tuple[float, ...], which: int = 0) -> NDArray[Any]:
+        """Values filled in by a quantile, or by means where there is no level, or standard deviations (which=1).
+
+        Single precision stays single.
+        """
+        model, at = self.distribution_, 2 if levels else which
+        found: NDArray[Any] = np.concatenate([imputed(model, cells, levels)[at] for cells in self.cells(X)])
         return found.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else found

@@ -29,13 +29,17 @@ class LearnedModel(FloorEstimator):
     def _result(self) -> Learned:
         """What was learned, of latent values, columns with a ceiling upside down."""
 
+    def _law(self) -> RectifiedGaussian:
+        """The law of latent values, columns with a ceiling upside down."""
+        return self._result().distribution
+
     @property
     def distribution_(self) -> RectifiedGaussian:
-        return self._in_user_units(self._result().distribution)
+        return self._in_user_units(self._law())
 
     @property
     def shapes_(self) -> Shapes | None:
-        self._result()
+        self._law()
         return self._shapes
 
     @property
@@ -119,7 +123,7 @@ class LearnedModel(FloorEstimator):
 
         NaN cells are integrated over. A column that is constant in the model adds 0, or -10,000 where a cell differs.
         """
-        law, floor = HiddenCells.of(self._result().distribution), np.array(self._assumptions().censoring)
+        law, floor = HiddenCells.of(self._law()), np.array(self._assumptions().censoring)
         law.warn_if_singular()
         return self._log_densities(X, lambda x, beyond=None: law.log_density(*marks_of(x, beyond, floor)), True)
 
@@ -139,7 +143,7 @@ class LearnedModel(FloorEstimator):
     def n_parameters_(self) -> int:
         """How many numbers were learned: means, covariances (loadings and noise of a factor model), shapes."""
         d, k = int(np.count_nonzero(self.row_norms_)), getattr(self, "n_components", None)
-        k = getattr(self._result().report, "n_components", k)  # where it was found
+        k = getattr(getattr(self, "report_", None), "n_components", k)  # where it was found
         covariances = d * (d + 1) // 2 if k is None else min(d * (d + 1) // 2, d * (k + 1) - k * (k - 1) // 2)
         return d + covariances + sum(shape.n_parameters for shape in self._shapes or ())
 

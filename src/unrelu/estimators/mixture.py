@@ -186,6 +186,11 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         """Mean log density of the rows."""
         return float(np.mean(self.score_samples(X)))
 
+    @property
+    def n_parameters_(self) -> int:
+        """How many numbers were learned."""
+        return self._result().n_parameters
+
     def bic(self, X: Table) -> float:
         """Bayesian information criterion on X: the lower the better.
 
@@ -198,11 +203,11 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         True
         """
         densities = self.score_samples(X)
-        return float(-2.0 * densities.sum() + self._result().n_parameters * np.log(len(densities)))
+        return float(-2.0 * densities.sum() + self.n_parameters_ * np.log(len(densities)))
 
     def aic(self, X: Table) -> float:
         """Akaike information criterion on X: the lower the better."""
-        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self._result().n_parameters)
+        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self.n_parameters_)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[FloatArray, Labels]:
         """Draw rows from the learned groups, group after group, and say which group each is from."""

@@ -19,11 +19,12 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
+from unrelu.estimators.shaping import law_and_parameters
 from unrelu.evidence import SampleEvidence
 from unrelu.methods import Method, method_named
 from unrelu.posterior.scored_rows import scored_rows
 from unrelu.robust.detection import OutlierScores
-from unrelu.robust.scoring import Verdict, judge_rows, score_threshold
+from unrelu.robust.scoring import Verdict, judge_rows, score_threshold, strangeness
 from unrelu.validation import check_choice
 
 
@@ -162,21 +163,10 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         >>> unrelu.FloorOutlierDetector.from_model(model).predict([[2.0, 2.0], [2.0, 0.0]])
         array([ 1, -1])
         """
-        distribution = getattr(model, "distribution_", model)
-        if not isinstance(distribution, RectifiedGaussian):
-            raise InvalidParameterError(
-                f"model must be a RectifiedGaussian, or have one as distribution_; got {type(model).__name__}."
-            )
+        law, parameters = law_and_parameters(model)
         check_false_alarm_rate("false_alarm_rate", false_alarm_rate)
-        detector = cls(
-            false_alarm_rate=false_alarm_rate,
-            floor=distribution.floor,
-            ceiling=distribution.ceiling,
-            shape="normal" if distribution.shapes is None else distribution.shapes,
-            floor_tolerance=floor_tolerance,
-            random_state=random_state,
-        )
-        return detector._judging_by(distribution)
+        parameters |= {"floor_tolerance": floor_tolerance, "random_state": random_state}
+        return cls(false_alarm_rate=false_alarm_rate, **parameters)._judging_by(law)
 
     def _judging_by(self, model: RectifiedGaussian) -> Self:
         self.n_features_in_ = model.n_features
@@ -240,6 +230,18 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         deviations, a positive number that it was to be expected. NaN where missing or in a constant column.
         """
         return self._asked(X, self._fitted().residuals) * self._sign
+
+    def strangeness(self, X: Table) -> FloatArray:
+        """The same as far as cells are strange: 0 where a floored cell was to be expected, infinite off a constant.
+
+        >>> import unrelu
+        >>> model = unrelu.RectifiedGaussian([-1.0, 1.0], [[1.0, 0.8], [0.8, 1.0]])
+        >>> unrelu.FloorOutlierDetector.from_model(model).strangeness([[0.0, 1.0], [0.0, 5.0]]).round(1)
+        array([[ 0. ,  0.3],
+               [-3.7,  4.8]])
+        """
+        scores = self._fitted()
+        return self._asked(X, lambda values: strangeness(scores, values)) * self._sign
 
     def judge(self, X: Table, top: int = 10, cells_of: str = "top") -> Verdict:
         """Everything about a table at once: scores, p-values, which rows are flagged, and why.

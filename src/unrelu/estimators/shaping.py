@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from unrelu.contracts import Assumptions, Samples, Watch
+from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidParameterError
 from unrelu.limits import Limits
@@ -72,3 +73,17 @@ def refuse_to_learn_by_parts(shape: Any) -> None:
         raise InvalidParameterError(
             f"shape={request!r} needs all rows at once: use fit, or give the shapes of a fitted learner, shapes_."
         )
+
+
+def law_and_parameters(model: Any) -> tuple[RectifiedGaussian, dict[str, Any]]:
+    """The law of an estimator that is made from a model, and the limits and shapes that it then has.
+
+    ``model`` is a RectifiedGaussian, or anything with one as ``distribution_``.
+    """
+    law = getattr(model, "distribution_", model)
+    if not isinstance(law, RectifiedGaussian):
+        raise InvalidParameterError(
+            f"model must be a RectifiedGaussian, or have one as distribution_; got {type(model).__name__}."
+        )
+    shape = "normal" if law.shapes is None else law.shapes
+    return law, {"floor": law.floor, "ceiling": law.ceiling, "shape": shape}

@@ -25,7 +25,7 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.doubts.findings import doubts_of, warn_of
 from unrelu.engines.local import one_blas_thread
 from unrelu.errors import InvalidParameterError, NotConvergedWarning
-from unrelu.learning import Learned, Names, Stages, census_of
+from unrelu.learning import Learned, Names, Stages, census_of, with_inverse
 from unrelu.likelihood.cells import CellTally, CellTallyQuestion
 from unrelu.likelihood.climbing import CLIMBING, Climbed, climb
 from unrelu.likelihood.correction import corrected
@@ -155,6 +155,10 @@ def _learned(
         **assumptions.limits,
     )
     if k is None or stages.pairs.perfect_pairs:
-        return Learned.of(stages, report, None, tally.weight)
+        # All were learned together: their errors fit together, whatever floors and gaps add to them.
+        r = stages.pairs.correlation
+        together = PairCorrelations(r, (1.0 - r * r) / np.sqrt(tally.effective_rows), stages.pairs.perfect_pairs)
+        model, told = with_inverse(replace(stages, pairs=together), report, None, tally.weight)
+        return Learned(model, stages.rows, stages.pairs, stages.assembly, told)
     told = replace(report, shrinkage=Shrinkage(0.0, k, stages.assembly.smallest_eigenvalue))
     return Learned(stages.distribution, stages.rows, stages.pairs, stages.assembly, told)

@@ -71,10 +71,9 @@ class Answers:
         from unrelu.posterior.imputation import imputed
 
         model, cells = _read(self, X, floor, ceiling)
-        if quantile is not None and not 0.0 < quantile < 1.0:
-            raise InvalidParameterError(f"quantile must be between 0 and 1, got {quantile!r}.")
-        filled, std = imputed(model, cells, quantile)
-        return (filled, std) if return_std else filled
+        mean, std, *filled = imputed(model, cells, () if quantile is None else (quantile,))
+        chosen = filled[0] if filled else mean
+        return (chosen, std) if return_std else chosen
 
     def sample_latent(
         self,

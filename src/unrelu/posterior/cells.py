@@ -56,11 +56,32 @@ class Cells:
         """The cells whose value is not known."""
         return np.asarray((self.beyond != 0) | np.isnan(self.latent))
 
-    def parts(self) -> Iterator[tuple[slice, Cells]]:
+    def parts(self, size: int = _ROWS) -> Iterator[tuple[slice, Cells]]:
         """A part of the rows at a time."""
-        for start in range(0, len(self.given), _ROWS):
-            rows = slice(start, start + _ROWS)
-            yield rows, Cells(self.given[rows], self.latent[rows], self.beyond[rows])
+        for start in range(0, len(self.given), size):
+            rows = slice(start, start + size)
+            yield rows, self.of_rows(rows)
+
+    def of_rows(self, rows: Any) -> Cells:
+        """Some of the rows."""
+        return Cells(self.given[rows], self.latent[rows], self.beyond[rows])
+
+    def joined(self, other: Cells) -> Cells:
+        """These rows and those."""
+        given, latent = np.concatenate([self.given, other.given]), np.concatenate([self.latent, other.latent])
+        return Cells(given, latent, np.concatenate([self.beyond, other.beyond]))
+
+    def without(self, j: int) -> Cells:
+        """The same with nothing known of column j."""
+        given, latent, beyond = self.given.copy(), self.latent.copy(), self.beyond.copy()
+        given[:, j] = latent[:, j] = np.nan
+        beyond[:, j] = 0
+        return Cells(given, latent, beyond)
+
+    def widened(self, j: int) -> Cells:
+        """The same with one more column, at place j, of which nothing is known."""
+        given, latent = (np.insert(each, j, np.nan, axis=1) for each in (self.given, self.latent))
+        return Cells(given, latent, np.insert(self.beyond, j, 0, axis=1))
 
 
 def table_of(model: RectifiedGaussian, X: Any) -> FloatArray:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unrelu.contracts import BoolArray, FloatArray
+from unrelu.errors import InvalidParameterError
 from unrelu.posterior.cells import Cells
 from unrelu.posterior.hidden import HiddenCells
 from unrelu.posterior.marginal_values import CutNormals
@@ -16,25 +18,28 @@ if TYPE_CHECKING:
     from unrelu.distribution import RectifiedGaussian
 
 
-def imputed(model: RectifiedGaussian, cells: Cells, quantile: float | None = None) -> tuple[FloatArray, FloatArray]:
-    """(rows with hidden cells filled in by their mean, or a quantile; standard deviations, 0 for seen cells)."""
+def imputed(model: RectifiedGaussian, cells: Cells, levels: Sequence[float] = ()) -> tuple[FloatArray, ...]:
+    """Rows with hidden cells filled in by their mean; standard deviations, 0 for seen cells; rows filled by quantiles.
+
+    One more array for each of the ``levels``.
+    """
+    if not all(0.0 < level < 1.0 for level in levels):
+        raise InvalidParameterError(f"quantile must be between 0 and 1, got {', '.join(map(repr, levels))}.")
     warn_of_unknown(model.shapes or (), cells.beyond < 0, model.feature_names)
-    hidden, filled, std = HiddenCells.of(model), cells.given.copy(), np.zeros(cells.given.shape)
+    hidden, std = HiddenCells.of(model), np.zeros(cells.given.shape)
+    mean, *filled = (cells.given.copy() for _ in range(1 + len(levels)))
     for rows, part in cells.parts():
         marginals = hidden.marginals(part.latent, part.beyond)
         for j in np.flatnonzero(part.hidden.any(axis=0)).tolist():
             at = part.hidden[:, j]
             law = CutNormals(marginals.centre[at, j], marginals.width[at, j], part.latent[at, j], part.beyond[at, j])
-            if model.shapes is None:
-                value, spread = marginals.mean[at, j], marginals.std[at, j]
-            else:
-                value, spread = law.moments(uncut(model.shapes[j]))
-            if quantile is not None:
-                value = law.quantile(quantile)
-                value = value if model.shapes is None else uncut(model.shapes[j])(value)
-            filled[rows][at, j] = within(value, part, at, j)
-            std[rows][at, j] = spread
-    return filled, std
+            f = None if model.shapes is None else uncut(model.shapes[j])
+            value, spread = (marginals.mean[at, j], marginals.std[at, j]) if f is None else law.moments(f)
+            mean[rows][at, j], std[rows][at, j] = within(value, part, at, j), spread
+            for level, each in zip(levels, filled, strict=True):
+                y = law.quantile(level)
+                each[rows][at, j] = within(y if f is None else f(y), part, at, j)
+    return mean, std, *filled
 
 
 def within(x: FloatArray, cells: Cells, at: BoolArray, j: int) -> FloatArray:

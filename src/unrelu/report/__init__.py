@@ -8,6 +8,11 @@
     contents.py       what is in a file of ours, whatever its kind
     outlier_summary.py  a judged table in plain numbers and tables
     outlier_picture.py  the picture of a table's outliers: scores, and the strangest cells
+    cell_summary.py   the strangest cells of a table
+    imputation_summary.py  a completed table in plain numbers
+    imputation_picture.py  columns with most hidden cells: what is seen, what was filled in
+    prediction_summary.py  how near predictions of a column come
+    likelihood.py     log-likelihood, AIC and BIC
     check_summary.py  a check of a model in plain numbers and tables
     check_picture.py  quantiles of the columns that fit worst, counts of pairs
     factor_summary.py  recovered components in plain numbers and tables

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from unrelu.contracts import Doubt, FloatArray
 from unrelu.distribution import RectifiedGaussian
+from unrelu.report.likelihood import kept_likelihood, likelihood_words, reported_likelihood
 from unrelu.report.summaries import (
     ColumnSummary,
     CorrelationSummary,
@@ -67,9 +68,10 @@ def _of_model(model: RectifiedGaussian, header: Header, path: Path) -> Contents:
         "columns": [asdict(column) for column in columns],
         "strongest_correlations": [asdict(pair) for pair in strongest],
         **shape_facts(model),
+        "likelihood": kept_likelihood(details),
         "details": details,
     }
-    described = {**_written(header), **_described(model, shares), **_flat(details)}
+    described = {**_written(header), **_described(model, shares), **_likelihood(details), **_flat(details)}
     tables = _model_tables(model, described, columns, strongest)
     doubts = _doubts(details.get("report"))
     told = [doubt_table(doubts, labels(model), str)] if doubts else []
@@ -78,7 +80,10 @@ def _of_model(model: RectifiedGaussian, header: Header, path: Path) -> Contents:
 
 def _of_learner(learner: RectifiedGaussianLearner, header: Header, path: Path) -> Contents:
     """What a model file would say of it, and its parameters."""
-    details = {"parameters": _parameters(learner), **fit_details(learner)}
+    if not hasattr(learner, "report_"):  # made from a model
+        return _of_anything(learner, header, path)
+    told = {"parameters": _parameters(learner), "likelihood": reported_likelihood(learner)}
+    details = {**told, **fit_details(learner)}
     return _of_model(learner.distribution_, {**header, "details": details}, path)
 
 
@@ -135,6 +140,11 @@ def _shapes(model: RectifiedGaussian) -> dict[str, str]:
     counts = Counter(shape.kind for shape in model.shapes)
     told = ", ".join(f"{kind} ({counted(number, 'column')})" for kind, number in counts.most_common())
     return {"shapes": told}
+
+
+def _likelihood(details: Mapping[str, Any]) -> dict[str, str]:
+    kept = kept_likelihood(details)
+    return {} if kept is None else {"log-likelihood": likelihood_words(kept)}
 
 
 def _known_per_column(details: Mapping[str, Any], n_features: int) -> dict[str, list[float]]:
@@ -320,6 +330,7 @@ def _range(values: FloatArray) -> str:
 
 _IN_TABLES = {
     "columns",
+    "likelihood",
     "strongest_correlations",
     "share_floored_by_column",
     "n_features",

@@ -13,7 +13,7 @@ from rich.text import Text
 from unrelu.contracts import FloatArray, LearningReport
 from unrelu.estimators import FloorOutlierDetector
 from unrelu.report.summaries import labels
-from unrelu.report.tables import doubt_line, doubt_table, new_table
+from unrelu.report.tables import doubts_shown, new_table
 from unrelu.robust.scoring import Verdict
 from unrelu.validation import counted
 
@@ -99,12 +99,11 @@ class Judged:
 
     def shown(self, judge: str, seconds: float, words: Callable[[str], str]) -> list[str | Table]:
         """All of it, for the terminal; ``judge`` is who judged, ``words`` turns parameters into options."""
-        doubts = () if self.report is None else self.report.doubts
         facts = self.facts()
         n, found, expected = facts["rows"], facts["flagged"], facts["expected_if_clean"]
         return [
             f"Scored {counted(n, 'row')} of {counted(len(self.names), 'column')} by {judge} in {seconds:.2f} s.",
-            *((doubt_line(doubts), doubt_table(doubts, self.names, words)) if doubts else ()),
+            *doubts_shown(self.report, self.names, words),
             f"Flagged {counted(found, 'row')} ({found / n:.2%}); a clean table of that size that the model"
             f" fits would have about {expected:,.{0 if expected >= 10 else 1}f}"
             f" (false alarm rate {self.false_alarm_rate:g}).",

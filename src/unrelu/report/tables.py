@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from unrelu.contracts import Doubt
+from unrelu.contracts import Doubt, LearningReport
 from unrelu.distribution import RectifiedGaussian
 from unrelu.report.comparison import MomentErrors
 from unrelu.report.summaries import ColumnSummary, CorrelationSummary, labels, shape_words
@@ -102,6 +102,12 @@ def doubt_line(doubts: Sequence[Doubt]) -> str:
     """
     told = [f"{each.kind} ({counted(len(each.columns), 'column')})" if each.columns else each.kind for each in doubts]
     return f"Doubtful, so that the answer may be wrong: {', '.join(told)}."
+
+
+def doubts_shown(report: LearningReport | None, names: Sequence[str], words: Callable[[str], str]) -> list[str | Table]:
+    """The doubts of a fit, a line and a table; nothing where there are none, or no fit."""
+    doubts = () if report is None else report.doubts
+    return [doubt_line(doubts), doubt_table(doubts, names, words)] if doubts else []
 
 
 def comparison_table(errors: Mapping[str, MomentErrors], seconds: Mapping[str, float]) -> Table:

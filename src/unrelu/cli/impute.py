@@ -1,0 +1,88 @@
+"""``unrelu impute``: a table with its hidden cells filled in, by means, quantiles or draws."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unrelu.cli import options
+from unrelu.cli.frame import Job, Output
+from unrelu.cli.outcome import Answer, command
+from unrelu.errors import DoubtfulTableWarning, InvalidParameterError
+
+
+@command({"must be None or between": "must be between"})
+def impute(
+    paths: options.Tables,
+    model: options.ModelOption = None,
+    median: Annotated[bool, typer.Option("--median", help="Fill in medians instead of means.")] = False,
+    quantile: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--quantile",
+            metavar="LEVELS",
+            help="Also these quantiles, as .05,.95: one more column NAME_q05, NAME_q95 for each.",
+        ),
+    ] = None,
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            "--draws",
+            min=1,
+            help="Instead this many completed tables, drawn at random, one below the other: the first column, draw,"
+            " counts them from 1.",
+        ),
+    ] = None,
+    components: options.ComponentsOption = None,
+    method: options.MethodOption = None,
+    floor: options.OtherFloorOption = None,
+    ceiling: options.CeilingOption = None,
+    shape: options.ShapeOption = None,
+    floor_tolerance: options.ToleranceOption = 0.0,
+    reading: options.TableOptions = options.EVERYTHING,
+    output: Annotated[Path, options.output_option("The completed table, its kind by extension.")] = Path(
+        "completed.csv"
+    ),
+    std: Annotated[
+        Path | None, typer.Option("--std", help="Also write the standard deviations of the cells; 0 where seen.")
+    ] = None,
+    mask: Annotated[
+        Path | None, typer.Option("--mask", help="Also write a table of 1 where a cell was filled.")
+    ] = None,
+    picture: Annotated[Path | None, options.picture_option("the columns with most hidden cells")] = None,
+    seed: Annotated[int, options.seed_option("Seed of the fit and of the draws.")] = 0,
+    as_json: options.JsonOption = False,  # noqa: ARG001 - read where the command ends
+) -> Answer | None:
+    """Fill in cells at their floor (or ceiling) and missing ones by what the rest of their row says.
+
+    Floored cells get a value below their floor, in the table's units; seen cells stay as they are. Means are nearest to
+    the truth; --draws gives tables with the right spread and correlations, and, as there are several, the uncertainty.
+    """
+    if draws is not None and (median or quantile):
+        raise InvalidParameterError("--draws fills in random values: leave out --median and --quantile, or --draws.")
+    levels = options.levels("--quantile", quantile)
+    kind = "columns" if draws else reading.table_kind
+    job = Job(
+        Output("output", output, "Completed table" + "s" * bool(draws and draws > 1), kind),
+        Output("std", std, "Standard deviations", reading.table_kind),
+        Output("mask", mask, "Mask", reading.table_kind),
+        Output("picture", picture, "Picture", "picture"),
+        tables=paths,
+        files=[model],
+    )
+    from unrelu.cli.completing import Completion
+    from unrelu.cli.inputs import asked
+    from unrelu.cli.wording import one_line
+
+    fitting = options.Fitting(method, components, floor, ceiling, shape, floor_tolerance, seed)
+    with job.watch() as watch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DoubtfulTableWarning)  # the answer has them in one table
+        imputer, table = asked(paths, model, reading, fitting, watch)
+        done = Completion(imputer, job.reads(table), median, levels, draws, seed)
+        job.write(output=done.write, std=done.write_std, mask=done.write_mask, picture=done.picture)
+    by = f"{'the model of the table itself' if model is None else model} in {job.seconds:.2f} s"
+    facts = {"model": model, "draws": draws, "quantiles": levels, **done.facts()}
+    return job.answer(facts, done.tally.shown(by, done.told, done.report, one_line))
