@@ -53,6 +53,7 @@ def saved() -> dict[str, Any]:
         ).fit(bent, groups=days),
         "robust": unrelu.RectifiedGaussianLearner("robust", floor=truth.floor).fit(X),
         "method": unrelu.RectifiedGaussianLearner(unrelu.methods.MedianBias(allow_partial=True)).fit(X[10:]),
+        "likelihood": unrelu.RectifiedGaussianLearner("full_likelihood", floor=truth.floor, n_components=1).fit(X),
         "imputer": unrelu.FloorImputer(strategy="median", floor=truth.floor).fit(X),
         "detector": unrelu.FloorOutlierDetector(floor=truth.floor).fit(X),
         "mixture": unrelu.RectifiedGaussianMixture(2, floor=truth.floor).fit(X),

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import log_ndtr
 
 from tests.references.hidden import exact_log_density, rejection_draws
-from unrelu.kernels.hidden_cells import hidden_rows, hidden_sums
+from unrelu.kernels.hidden_cells import hidden_rows
 from unrelu.posterior.hidden import HiddenCells
 
 NAN = np.nan
@@ -62,11 +62,11 @@ def test_against_scipy_and_rejection(name):
     np.testing.assert_allclose((marginals.mean[0, hidden] - mean) / std, 0.0, atol=error + (0.0 if exact else 0.02))
     np.testing.assert_allclose(marginals.std[0, hidden] / std, 1.0, atol=error + (0.0 if exact else 0.04))
     np.testing.assert_allclose(marginals.mean[0, ~hidden], row[~hidden], atol=1e-12)
-    # Sums of one row are its second moments.
-    first, second, _ = cells.sums(row[None], beyond[None])
-    u = (draws - bias[hidden]) / cells.scale[hidden]
-    np.testing.assert_allclose(first[hidden], u.mean(axis=0), atol=(error + 0.02) * u.std(axis=0).max())
-    np.testing.assert_allclose(second[np.ix_(hidden, hidden)], u.T @ u / len(u), atol=0.05)
+    joint_mean, joint = cells.joint(row[None], beyond[None])
+    np.testing.assert_allclose(joint_mean, marginals.mean[0])
+    correlation = joint[np.ix_(hidden, hidden)] / np.outer(std, std)
+    found = np.atleast_2d(np.corrcoef(draws.T))
+    np.testing.assert_allclose(correlation, found, atol=2.0 * error + (0.0 if exact else 0.08))
 
 
 @pytest.mark.parametrize("d", [3, 6, 12, 30, 50])
@@ -91,9 +91,10 @@ def test_a_pair_in_every_orthant():
     total = sum(np.exp(cells.log_density(row, each[None])[0]) for each in signs)
     assert total == pytest.approx(1.0, abs=1e-12)
     # The law of total expectation, and of total second moments.
-    parts = [(np.exp(cells.log_density(row, each[None])[0]), cells.sums(row, each[None])) for each in signs]
-    np.testing.assert_allclose(sum(p * s[0] for p, s in parts), 0.0, atol=1e-9)
-    np.testing.assert_allclose(sum(p * s[1] for p, s in parts), cells.correlation, atol=1e-7)  # the ridge
+    parts = [(np.exp(cells.log_density(row, each[None])[0]), *cells.joint(row, each[None])) for each in signs]
+    np.testing.assert_allclose(sum(p * mean for p, mean, _ in parts), bias, atol=1e-9)
+    second = sum(p * (spread + np.outer(mean - bias, mean - bias)) for p, mean, spread in parts)
+    np.testing.assert_allclose(second, covariance, atol=1e-6)  # the ridge
 
 
 @pytest.mark.parametrize("distance", [5.0, 20.0, 38.0])
@@ -130,19 +131,14 @@ def test_rows_do_not_depend_on_their_batch():
     np.testing.assert_array_equal(cells.marginals(values[30:31], beyond[30:31]).mean, mean[30:31])
 
 
-def test_kernels_leave_their_rows_alone_and_agree():
+def test_the_kernel_leaves_its_rows_alone():
     bias, covariance = model(5)
     cells = prepared(bias, covariance)
     row = np.array([[0.3, 1.0, 0.2, NAN, 0.0]])
     beyond = marks(-1, -1, 1, 0, -1)[None]
     before, marked = row.copy(), beyond.copy()
-    precision, _ = cells.inverse
-    out, again = np.empty(1), np.empty(1)
-    moments, completed, spread = np.empty((4, 1, 5)), np.empty((1, 5)), np.zeros((5, 5))
-    hidden_rows(row, beyond, bias, cells.scale, precision, out, moments)
-    hidden_sums(row, beyond, np.array([2.0]), bias, cells.scale, precision, again, completed, spread)
+    moments, spread = np.empty((4, 1, 5)), np.zeros((5, 5))
+    hidden_rows(row, beyond, bias, cells.scale, cells.inverse[0], np.empty(1), moments, spread)
     np.testing.assert_array_equal(row, before)
     np.testing.assert_array_equal(beyond, marked)
-    np.testing.assert_array_equal(out, again)
-    np.testing.assert_allclose(completed, moments[0])
-    np.testing.assert_allclose(np.diagonal(spread), 2.0 * moments[1, 0])
+    np.testing.assert_allclose(np.diagonal(spread), moments[1, 0])

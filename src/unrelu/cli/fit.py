@@ -76,7 +76,7 @@ def fit(
         ceiling=options.limits("--ceiling", ceiling or ()),
         shape=options.shapes(shape),
         nonnegative_bias=nonnegative_bias,
-        n_components=components,
+        n_components=options.components_of(components),
         floor_tolerance=floor_tolerance,
         random_state=seed,
         stderr=stderr,

@@ -75,8 +75,12 @@ FloorOption = Annotated[list[str], floor_option()]
 CeilingOption = Annotated[list[str] | None, ceiling_option()]
 ShapeOption = Annotated[list[str] | None, shape_option()]
 ComponentsOption = Annotated[
-    int | None,
-    typer.Option("--components", min=1, help="Number of latent inputs: the rank of the covariance."),
+    str | None,
+    typer.Option(
+        "--components",
+        metavar="INTEGER|auto",
+        help="Number of latent inputs: the rank of the covariance (without noise); auto with --method full_likelihood.",
+    ),
 ]
 MethodOption = Annotated[str | None, typer.Option("--method", help="How to learn, as in unrelu fit.")]
 OtherFloorOption = Annotated[list[str] | None, floor_option("The floor: a number (0 by default)")]
@@ -126,7 +130,7 @@ class Fitting:
     """The options of a fit, None where they are not given, of a command that takes a model from a file instead."""
 
     method: str | None
-    components: int | None
+    components: str | None
     floor: list[str] | None
     ceiling: list[str] | None
     shape: list[str] | None
@@ -147,7 +151,7 @@ class Fitting:
             "floor": limits("--floor", self.floor or ["0.0"]),
             "ceiling": limits("--ceiling", self.ceiling or ()),
             "shape": shapes(self.shape),
-            "n_components": self.components,
+            "n_components": components_of(self.components),
             "floor_tolerance": self.floor_tolerance,
             "random_state": self.seed,
         }
@@ -303,6 +307,15 @@ def levels(option: str, texts: Sequence[str] | None) -> tuple[float, ...]:
             raise InvalidParameterError(f"{option}: {item!r} is no number between 0 and 1. Give one, or .05,.5,.95.")
         found.add(float(item))
     return tuple(sorted(found))
+
+
+def components_of(text: str | None) -> int | str | None:
+    """What --components asks for.
+
+    >>> components_of(None), components_of("2")
+    (None, 2)
+    """
+    return None if text is None else number_or_auto("--components", text)
 
 
 def number_or_auto(option: str, text: str) -> int | str:

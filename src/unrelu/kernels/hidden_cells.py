@@ -30,7 +30,7 @@ from numba import njit
 from unrelu.contracts import FloatArray
 from unrelu.kernels.bivariate_normal import bivariate_density, upper_orthant
 from unrelu.kernels.normal import density, distribution, log_probability_and_hazard
-from unrelu.kernels.row_density import Index, gather_hidden, sweep_hidden
+from unrelu.kernels.row_density import Index, gather_hidden, seen_square, sweep_hidden
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _MOST_SWEEPS = 60
@@ -276,13 +276,7 @@ def hide(
     """Hidden cells of a row given its seen ones: (seen, cut off, hidden, log density of the seen + log det R / 2)."""
     seen, u, order, limit, turn, m, v, c = work
     n_seen, cut, hidden = _split(values, beyond, row, bias, per_scale, seen, u, order, limit, turn)
-    square = 0.0
-    for i in range(n_seen):
-        at = seen[i]
-        total = 0.0
-        for j in range(i):
-            total += u[j] * precision[at, seen[j]]
-        square += u[i] * (2.0 * total + u[i] * precision[at, at])
+    square = seen_square(n_seen, seen, u, precision)
     gather_hidden(hidden, order, n_seen, seen, u, precision, v, m)
     explained, log_det = sweep_hidden(hidden, v, m, c)
     return n_seen, cut, hidden, -0.5 * (square - explained + n_seen * _LOG_2PI + log_det)
@@ -305,11 +299,13 @@ def hidden_rows(
     precision: FloatArray,
     log_density: FloatArray,
     moments: FloatArray,
+    spread: FloatArray,
 ) -> None:
     """Per row its log density (per unit of scale, + log det R / 2), and of its cells four numbers in standard units.
 
     ``moments`` (4 x n x d, or 4 x 0 x d where they are not wanted): posterior mean and variance; mean and variance of
-    the normal that, cut off at the cell's limit, is its marginal. Seen cells have their value and 0.
+    the normal that, cut off at the cell's limit, is its marginal. Seen cells have their value and 0. ``spread`` (d x d,
+    or 0 x 0) is added to by the posterior covariances.
     """
     n, d = values.shape
     split, posterior = workspaces(d)
@@ -331,35 +327,5 @@ def hidden_rows(
             moments[1, row, at] = max(s[i, i], 0.0)
             moments[2, row, at] = cavity[0, i] if i < cut else mu[i]
             moments[3, row, at] = cavity[1, i] if i < cut else max(s[i, i], 0.0)
-
-
-@njit(cache=True, nogil=True)
-def hidden_sums(
-    values: Any,
-    beyond: Any,
-    weights: FloatArray,
-    bias: FloatArray,
-    scale: FloatArray,
-    precision: FloatArray,
-    log_density: FloatArray,
-    completed: FloatArray,
-    spread: FloatArray,
-) -> None:
-    """As :func:`hidden_rows`: ``completed`` (n x d) becomes E[u] of every cell, and ``spread`` (d x d) is added to by
-    the weighted posterior covariances: sum w E[u u'] = completed' diag(w) completed + spread."""
-    n, d = values.shape
-    split, posterior = workspaces(d)
-    seen, u, order, limit, turn, m, v, _ = split
-    mu, s = posterior[0], posterior[1]
-    cavity, per_scale = np.empty((2, d)), 1.0 / scale
-    for row in range(n):
-        n_seen, cut, hidden, normal = hide(values, beyond, row, bias, per_scale, precision, split)
-        probability, correction = settle(cut, hidden, m, v, limit, turn, posterior, cavity)
-        log_density[row] = normal + probability + correction
-        for i in range(n_seen):
-            completed[row, seen[i]] = u[i]
-        for i in range(hidden):
-            at, w = order[i], weights[row]
-            completed[row, at] = mu[i]
-            for j in range(hidden):
-                spread[at, order[j]] += w * s[i, j]
+            for j in range(hidden if len(spread) > 0 else 0):
+                spread[at, order[j]] += s[i, j]

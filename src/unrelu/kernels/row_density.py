@@ -64,6 +64,19 @@ def _split(
 
 
 @njit(cache=True, nogil=True, inline="always")
+def seen_square(n_seen: int, seen: Index, u: FloatArray, precision: FloatArray) -> float:
+    """u_o' Q_oo u_o."""
+    square = 0.0
+    for i in range(n_seen):
+        at = seen[i]
+        total = 0.0
+        for j in range(i):
+            total += u[j] * precision[at, seen[j]]
+        square += u[i] * (2.0 * total + u[i] * precision[at, at])
+    return square
+
+
+@njit(cache=True, nogil=True, inline="always")
 def gather_hidden(
     hidden: int, order: Index, n_seen: int, seen: Index, u: FloatArray, precision: FloatArray, v: Any, m: Any
 ) -> None:
@@ -150,13 +163,7 @@ def log_densities(
     limit = (floor - bias) * per_scale
     for row in range(n):
         n_seen, floored, hidden = _split(values, row, floor, bias, per_scale, seen, u, order)
-        square = 0.0
-        for i in range(n_seen):
-            at = seen[i]
-            total = 0.0
-            for j in range(i):
-                total += u[j] * precision[at, seen[j]]
-            square += u[i] * (2.0 * total + u[i] * precision[at, at])
+        square = seen_square(n_seen, seen, u, precision)
         gather_hidden(hidden, order, n_seen, seen, u, precision, v, m)
         explained, hidden_log_det = sweep_hidden(hidden, v, m, c)
         normal = -0.5 * (square - explained + n_seen * _LOG_2PI + log_det + hidden_log_det)

@@ -151,9 +151,7 @@ class Answers:
             raise InvalidParameterError("condition needs values for some of the columns, and not for all of them.")
         _, cells = _read(self, row, None, None)
         hidden, kept = HiddenCells.of(model), model.marginal(rest)
-        first, second, _ = hidden.sums(cells.latent, cells.beyond)
-        covariance = (second - np.outer(first, first)) * np.outer(hidden.scale, hidden.scale)
-        bias = hidden.bias + hidden.scale * first
+        bias, covariance = hidden.joint(cells.latent, cells.beyond)
         return kept.with_parts(bias=bias[rest], covariance=covariance[np.ix_(rest, rest)], scoring_covariance=None)
 
     def predict(

@@ -1,4 +1,4 @@
-"""Hidden cells of rows under y ~ N(bias, covariance): log densities, posterior moments, and sums to learn from.
+"""Hidden cells of rows under y ~ N(bias, covariance): log densities, and posterior moments.
 
 The mathematics is in :mod:`unrelu.kernels.hidden_cells`, and so is what ``beyond`` says of a cell.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from unrelu.contracts import FloatArray, Marks
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import map_in_threads
-from unrelu.kernels.hidden_cells import hidden_rows, hidden_sums
+from unrelu.kernels.hidden_cells import hidden_rows
 from unrelu.posterior.prepared import IMPOSSIBLE, PreparedNormal, row_shares
 
 
@@ -69,33 +69,22 @@ class HiddenCells(PreparedNormal):
         at, d = self.varying, int(self.varying.sum())
         part = self.part(values[rows], beyond[rows])
         found = np.empty((4, 0 if moments is None else len(part[0]), d))
-        hidden_rows(*part, self.inverse[0], out[rows], found)
+        hidden_rows(*part, self.inverse[0], out[rows], found, np.empty((0, 0)))
         if moments is not None:
             part_of = moments[:, rows]
             part_of[:, :, at] = found * self.scale[at]
             part_of[0::2, :, at] += self.bias[at]
             part_of[1::2, :, at] *= self.scale[at]
 
-    def sums(
-        self, values: FloatArray, beyond: Marks, weights: FloatArray | None = None
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """(sum of w E[u], sum of w E[u u'], log density of each row) in standard units u = (y - bias)/scale.
-
-        All columns must vary.
-        """
-        n, d = values.shape
-        w, out, shares = np.ones(n) if weights is None else weights, np.empty(n), row_shares(n)
-        completed, spread = np.empty((n, d)), np.zeros((len(shares), d, d))
-
-        def fill(item: tuple[int, slice]) -> None:
-            k, rows = item
-            x, marks, bias, scale = self.part(values[rows], beyond[rows])
-            given = (bias, scale, self.inverse[0])
-            hidden_sums(x, marks, w[rows], *given, out[rows], completed[rows], spread[k])
-
-        map_in_threads(fill, list(enumerate(shares)))
-        weighted = completed * w[:, None]
-        return weighted.sum(axis=0), weighted.T @ completed + spread.sum(axis=0), self._in_units(values, beyond, out)
+    def joint(self, values: FloatArray, beyond: Marks) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean (d) and covariance (d x d) of the cells of one row (1 x d)."""
+        at, d = self.varying, int(self.varying.sum())
+        moments, spread = np.empty((4, 1, d)), np.zeros((d, d))
+        hidden_rows(*self.part(values, beyond), self.inverse[0], np.empty(1), moments, spread)
+        mean, covariance = self.bias.copy(), np.zeros((len(at), len(at)))
+        mean[at] += self.scale[at] * moments[0, 0]
+        covariance[np.ix_(at, at)] = spread * np.outer(self.scale[at], self.scale[at])
+        return mean, covariance
 
     def part(self, values: FloatArray, beyond: Marks) -> tuple[FloatArray, Marks, FloatArray, FloatArray]:
         """(values, beyond, bias, scale) of the columns that vary, in C order."""
