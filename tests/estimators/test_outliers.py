@@ -41,6 +41,7 @@ def test_scikit_learn_checks_of_the_robust_fit(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow  # the robust fit takes ten times as long
 @pytest.mark.parametrize("check", [check_outliers_fit_predict, check_outliers_train])
 @pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
 def test_scikit_learn_checks_of_outliers(check):

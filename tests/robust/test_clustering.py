@@ -153,6 +153,7 @@ def test_k_means_with_fewer_distinct_rows_than_centres():
     assert k_means(np.zeros((5, 2)), 3, np.random.default_rng(0)).shape == (5,)
 
 
+@pytest.mark.slow  # a study of starts
 def test_both_kinds_of_start_are_sound_and_of_the_right_size():
     trial = trial_of(draw(1500, 6)[0])
     rng = np.random.default_rng(0)

@@ -91,6 +91,7 @@ def test_a_clean_table_gives_the_one_pass_fit(seed):
         ("cauchy", 0.1),
     ],
 )
+@pytest.mark.slow  # a study of errors over tables
 def test_errors_are_those_of_the_genuine_rows(kind, fraction):
     x, outlier = contaminated(kind, fraction)
     learner, oracle = fit(x), one_pass(x[~outlier])
@@ -314,6 +315,7 @@ def test_one_component_leaves_outliers_to_the_unexplained():
     assert learner.row_weights_[outlier].max() < 0.01
 
 
+@pytest.mark.slow  # a study: two robust fits of rank two
 def test_rank_is_honoured():
     truth = synthetic.random_model(5, k=2, bias="signed", random_state=6)
     x = truth.sample(N, random_state=0)

@@ -255,6 +255,7 @@ def test_a_seed_decides():
     np.testing.assert_array_equal(sorted_normals(one.facets), sorted_normals(two.facets))
 
 
+@pytest.mark.slow  # a study of tables without units
 def test_nothing_is_found_where_nothing_is():
     points = seeded().standard_normal((300, 3))
     assert find_facets(Cloud(points, EXACT, False), 3, seeded()).facets == ()
