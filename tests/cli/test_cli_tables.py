@@ -138,4 +138,4 @@ def test_limits_of_single_cells_are_refused_with_the_way_out(run, folder):
     for command in (["fit", "x.csv"], ["score", "x.csv"], ["check", "x.csv"], ["factor", "x.csv"], ["peel", "x.csv"]):
         result = run(*command, "--limits", "cell")
         assert result.exit_code != 0
-        assert "have limits of their own. Only the fit of RectifiedGaussianLearner with --method" in result.stderr
+        assert "have limits of their own. Only RectifiedGaussianLearner and FloorImputer with --method" in result.stderr

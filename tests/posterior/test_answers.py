@@ -226,6 +226,7 @@ def test_a_constant_column():
     assert model.log_prob([[2.0, 0.0]])[0] == pytest.approx(np.log(0.5))
     assert model.log_prob([[2.5, 0.0]])[0] < -9000.0
     np.testing.assert_allclose(model.impute([[NAN, 1.0]]), [[2.0, 1.0]])
+    assert model.score_cells([[2.0, 1.0], [2.5, 1.0]])[1, 0] == np.inf
     assert model.condition({0: 2.0}).bias.tolist() == [0.0]
     assert model.condition({1: 1.0}).row_norms.tolist() == [0.0]
 

@@ -70,7 +70,7 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
         floor: Any = 0.0,
         ceiling: Any = None,
         shape: Any = "normal",
-        n_components: int | None = None,
+        n_components: int | str | None = None,
         floor_tolerance: float = 0.0,
         random_state: Any = 0,
     ) -> None:

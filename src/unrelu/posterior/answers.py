@@ -115,7 +115,8 @@ class Answers:
     def score_cells(self, X: ArrayLike) -> FloatArray:
         """How strange each cell is given the rest of its row, in standard deviations, larger = stranger.
 
-        A cell at its floor is strange where the others say that it should be above; NaN where missing.
+        A cell at its floor is strange where the others say that it should be above, one off its column's constant
+        infinitely; NaN where missing.
 
         >>> import unrelu
         >>> model = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.8], [0.8, 1.0]])
@@ -124,9 +125,7 @@ class Answers:
                [0.3, 0.3]])
         """
         scores, values = _scored(self, X)
-        residuals = scores.cell_residuals(values)
-        floored = values <= scores.floor
-        return np.asarray(np.where(floored, np.maximum(-residuals, 0.0), np.abs(residuals)))
+        return np.abs(scores.strange(values, scores.cell_residuals(values)))
 
     def condition(self, given: Mapping[int | str, float]) -> RectifiedGaussian:
         """The law of the other columns where some have known values, in your units.

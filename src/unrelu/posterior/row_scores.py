@@ -88,6 +88,19 @@ class RowScores(PreparedNormal):
         out[:, self.varying] = varying
         return out
 
+    def strange(self, values: Values, residuals: FloatArray) -> FloatArray:
+        """Residuals of cells as far as they are strange, in place.
+
+        A floored cell that was to be expected there counts 0, a cell off its column's constant counts infinitely.
+        """
+        residuals[(values <= seen_above(self.floor, values)) & (residuals > 0.0)] = 0.0
+        at = np.flatnonzero(~self.varying)
+        constant = np.maximum(self.bias, self.floor)[at]
+        gap = np.maximum(values[:, at], self.floor[at]) - constant
+        off = np.abs(gap) > 1e-6 * np.abs(constant)
+        residuals[:, at] = np.where(off, np.copysign(np.inf, gap), residuals[:, at])
+        return residuals
+
     def _varying_part(self, values: Values) -> tuple[Values, FloatArray, FloatArray, FloatArray]:
         """(values, floor, bias, scale) of the columns that vary."""
         at = self.varying

@@ -17,7 +17,6 @@ from unrelu.engines.local import LocalEngine
 from unrelu.posterior.scored_rows import scored_rows
 from unrelu.robust.detection import OutlierScores
 from unrelu.robust.selection import ColumnIndex, RowIndex
-from unrelu.statistics.tiles import seen_above
 
 _MOST_DRIVERS = 3
 _NOTABLE = 2.0  # standard deviations from which a cell is named beside a stranger one
@@ -148,19 +147,8 @@ def judge_rows(
 
 
 def strangeness(scorer: OutlierScores, values: NDArray[np.floating[Any]]) -> FloatArray:
-    """Residuals of cells as far as they are strange.
-
-    A floored cell that was to be expected there counts 0, a cell off its column's constant counts infinitely.
-    """
-    if len(values) == 0:
-        return np.empty(values.shape)
-    model, sizes = scorer.scores, scorer.residuals(values)
-    sizes[(values <= seen_above(model.floor, values)) & (sizes > 0.0)] = 0.0
-    at = np.flatnonzero(~model.varying)
-    constant = np.maximum(model.bias, model.floor)[at]
-    gap = np.maximum(values[:, at], model.floor[at]) - constant
-    sizes[:, at] = np.where(np.abs(gap) > 1e-6 * np.abs(constant), np.copysign(np.inf, gap), sizes[:, at])
-    return sizes
+    """Residuals of cells as far as they are strange."""
+    return scorer.scores.strange(values, scorer.residuals(values)) if len(values) > 0 else np.empty(values.shape)
 
 
 def _strongest(cells: FloatArray) -> tuple[ColumnIndex, FloatArray]:
