@@ -253,9 +253,8 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
             return self.hidden_units(X)
         if not isinstance(learned, Peeled):
             return learned.inner.inputs(self.hidden_units(X))
-        from unrelu.recovery.layers.inverting import inputs_behind
-
-        return inputs_behind(learned.layers[0], learned.inner, self._outputs(X, reset=False, smallest=1).heights)
+        outputs = self._outputs(X, reset=False, smallest=1)
+        return learned.layers[0].inputs_behind(outputs.heights, learned.inner)
 
     def hidden_units(self, X: Table) -> FloatArray:
         """Hidden units of rows, 0 where a unit is off.

@@ -28,7 +28,10 @@ _NOISY = 3.0  # times the noise that noise explains
 _ROUNDS = 3  # of inputs from weights and weights from inputs
 _DRAWS = 12  # rounds in which the inputs of rows that do not determine them are drawn
 _WORST = 1e4  # condition of a row's equations beyond which z is a guess
-_TILE = 512
+_OFF = 6.0  # standard deviations of noise below which a unit is taken to be off
+_ROUNDING = 1e-6  # of a unit's root mean square, likewise
+_STEPS, _DAMPING = 4, 1e-10  # of Gauss and Newton's steps
+_TILE = 256
 
 
 @dataclass(frozen=True)
@@ -222,3 +225,47 @@ def refitted(layer: InnerLayer, hidden: FloatArray) -> InnerLayer:
     rows = [np.linalg.lstsq(extended[on], hidden[on, j])[0] for j, on in enumerate((known[:, None] & (hidden > 0.0)).T)]
     stacked = np.stack(rows)
     return replace(layer, weights=stacked[:, :-1], bias=stacked[:, -1])
+
+
+def inputs_behind(rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLayer, noise: float) -> FloatArray:
+    """z of rows x = ReLU(A ReLU(A1 z + b1) + b); NaN where a row does not determine it.
+
+    Units by least squares over the outputs that are on, inputs by least squares over the units that are on, then Gauss
+    and Newton's steps for z on the outputs.
+    """
+    units, amplified = inputs_of(rows, A, b)
+    off = np.maximum(_OFF * noise, _ROUNDING * np.sqrt((units**2).mean(axis=0, where=np.isfinite(units))))
+    z, steady = inputs_of(np.where(units > off, units, 0.0), inner.weights, inner.bias)
+    sure = np.isfinite(amplified) & np.isfinite(steady)
+    z[sure] = polished_inputs(z[sure], rows[sure], A, b, inner)
+    z[~sure] = np.nan
+    return z
+
+
+def polished_inputs(z: FloatArray, rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLayer) -> FloatArray:
+    """Inputs that rows x = ReLU(A ReLU(A1 z + b1) + b) are nearest to, by steps from ``z`` that lower the distance."""
+    products = (A[:, :, None] * A[:, None, :]).reshape(len(A), -1)
+
+    def left_of(z: FloatArray, seen: FloatArray) -> FloatArray:
+        T = inner.units(z) @ A.T + b
+        return np.where(seen > 0.0, seen - T, -np.maximum(T, 0.0))
+
+    def at(part: slice) -> FloatArray:
+        here, seen = z[part], rows[part]
+        on = (seen > 0.0).astype(np.float64)
+        gram = (on @ products).reshape(len(seen), A.shape[1], A.shape[1])
+        left = left_of(here, seen)
+        for _ in range(_STEPS):
+            slope = (here @ inner.weights.T + inner.bias > 0.0)[:, :, None] * inner.weights
+            matrix = np.einsum("npi,npk->nik", slope, gram @ slope)
+            matrix[:, range(here.shape[1]), range(here.shape[1])] *= 1.0 + _DAMPING
+            aim = np.einsum("npi,np->ni", slope, (on * left) @ A)
+            moved = here + np.einsum("nij,nj->ni", np.linalg.pinv(matrix, hermitian=True), aim)
+            tried = left_of(moved, seen)
+            better = (tried**2).sum(axis=1) < (left**2).sum(axis=1)
+            here, left = np.where(better[:, None], moved, here), np.where(better[:, None], tried, left)
+        return here
+
+    parts = [slice(start, start + _TILE) for start in range(0, len(z), _TILE)]
+    with one_blas_thread():
+        return np.concatenate(map_in_threads(at, parts)) if parts else z

@@ -15,7 +15,7 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.parameters import RandomState, generator, integer
 from unrelu.recovery.layers.decoding import LayerReport
-from unrelu.recovery.layers.inputs import InnerLayer
+from unrelu.recovery.layers.inputs import InnerLayer, inputs_behind
 from unrelu.recovery.matrix.contracts import MatrixReport
 
 if TYPE_CHECKING:
@@ -65,6 +65,12 @@ class PeeledLayer:
                 raise InvalidDataError(f"{name} of a layer holds values that are not finite")
         if (self.matrix_report.n_features, self.report.n_hidden) != self.weights.shape:
             raise InvalidDataError("a layer's report is of another layer")
+
+    def inputs_behind(self, heights: FloatArray, inner: InnerLayer) -> FloatArray:
+        """Inputs of rows, as heights above the floor, of a network whose other layer is ``inner``."""
+        known = self.column_identifiable
+        weights, bias = np.ascontiguousarray(self.weights[known]), (self.bias - self.floor)[known]
+        return inputs_behind(np.ascontiguousarray(heights[:, known]), weights, bias, inner, self.report.noise)
 
     def output(self, hidden: FloatArray) -> FloatArray:
         """max(A h + b, floor) of rows of hidden units."""
@@ -173,10 +179,7 @@ class Peeled:
         >>> bool(np.nanmax(np.abs(again - X[:5])) < 1e-6)
         True
         """
-        from unrelu.recovery.layers.inverting import inputs_behind
-
-        inner = self._generator()
-        return inputs_behind(self.layers[0], inner, self._heights(X))
+        return self._inputs_of(self._heights(X))
 
     def inverse_transform(self, Z: ArrayLike) -> FloatArray:
         """Rows x of inputs z; NaN for outputs that the table did not determine."""
@@ -189,9 +192,7 @@ class Peeled:
     def relative_error(self, X: ArrayLike) -> float:
         """|x - x rebuilt from its inputs| / |x| over rows X, those that do not determine their inputs left out."""
         inner, heights = self._generator(), self._heights(X)
-        from unrelu.recovery.layers.inverting import inputs_behind
-
-        z = inputs_behind(self.layers[0], inner, heights)
+        z = self._inputs_of(heights)
         known, outputs = np.isfinite(z[:, 0]), self.layers[0].column_identifiable
         rebuilt = self.output(inner.units(z[known])) - self.layers[0].floor
         seen = heights[known][:, outputs]
@@ -205,6 +206,9 @@ class Peeled:
         if self.inner is None or len(self.layers) != 1:
             raise InvalidDataError("The inputs are not known: peel with n_inputs, a number or 'auto'.")
         return self.inner
+
+    def _inputs_of(self, heights: FloatArray) -> FloatArray:
+        return self.layers[0].inputs_behind(heights, self._generator())
 
     def _heights(self, X: ArrayLike) -> FloatArray:
         """Rows as heights above the floor."""
