@@ -73,17 +73,10 @@ class Recovered:
 
     truth: Rows
     model: Any
+    parts: Parts | None
     seconds: float
     said: tuple[tuple[str, str], ...]
     units_found: int
-
-    @cached_property
-    def parts(self) -> Parts | None:
-        if self.model is None or not getattr(self.model, "layers", True):
-            return None
-        if isinstance(self.model, unrelu.Peeled):
-            return Parts.of_peeled(self.model)
-        return Parts.of_learner(self.model, self.truth.X)
 
     @property
     def words(self) -> str:
@@ -215,11 +208,12 @@ def recover(
             units = getattr(error.report, "units_found", 0) if isinstance(error, CannotPeelError) else 0
     seconds = time.perf_counter() - start
     said = [(one.category.__name__, str(one.message)) for one in caught if issubclass(one.category, UnreluWarning)]
-    if isinstance(model, unrelu.Peeled):
-        units = model.layers[0].report.units_found if model.layers else 0
-    elif model is not None:
-        units = model.report_.units_found
-    return Recovered(rows, model, seconds, (*said, *refused), units)
+    parts = None
+    if isinstance(model, unrelu.Peeled) and model.layers:
+        parts, units = Parts.of_peeled(model), model.layers[0].report.units_found
+    elif isinstance(model, unrelu.TwoLayerReLULearner):
+        parts, units = Parts.of_learner(model, rows.X), model.report_.units_found
+    return Recovered(rows, model, parts, seconds, (*said, *refused), units)
 
 
 @lru_cache(maxsize=20)

@@ -56,7 +56,7 @@ def controls(network: Network, seed: int) -> dict[str, Network]:
 def report(p_values: dict[str, list[float]], note: str) -> list[Claim]:
     rows, claims = [], []
     for name, ps in p_values.items():
-        low, high = binom.ppf([OUTSIDE / 2.0, 1.0 - OUTSIDE / 2.0], len(ps), LEVEL) / len(ps)
+        low, high = (float(binom.ppf(at, len(ps), LEVEL)) / len(ps) for at in (OUTSIDE / 2.0, 1.0 - OUTSIDE / 2.0))
         share = float(np.mean(np.array(ps) <= LEVEL))
         rows.append([name, f"{len(ps)}", f"{share:.1%}", f"{low:.1%} to {high:.1%}", f"{np.median(ps):.3f}"])
         what = f"share of rejections at {LEVEL:.0%}, {len(ps)} tests: {name}"

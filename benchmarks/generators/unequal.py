@@ -23,7 +23,8 @@ def run(most: int = 10**9) -> list[Claim]:
         what = f"{size}, off in {LEAST_OFF:.0%} to {MOST_OFF:.0%}"
         rows.append([what, *figures(fits)])
         claims += as_asked(what, fits, seconds=None)
-        claims.append(Claim("  share of units found", np.mean([fit.right() for fit in fits]) / size.p, note=lost(fits)))
+        share = float(np.mean([fit.right() for fit in fits])) / size.p
+        claims.append(Claim("  share of units found", share, note=lost(fits)))
     show("unequal units", HEADER, rows)
     return told(*claims)
 
