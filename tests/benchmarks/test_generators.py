@@ -116,6 +116,7 @@ def test_what_was_refused_is_neither_right_nor_wrong():
     silent, refused = fit_of(rows, None), fit_of(rows, None, (("CannotPeelError", "too few rows"),))
     assert (refused.right(), refused.wrong_unnamed(), refused.sine, refused.inputs_error) == (0, 0, 1.0, 1.0)
     assert answered(refused)
+    assert not answered(fit_of(rows, None, (("ValueError", "cannot reshape"),)))
     assert not answered(silent)
     assert answered(fit_of(rows, parts_of(rows)))
 
