@@ -85,15 +85,15 @@ def relative_error(rebuilt: FloatArray, X: FloatArray) -> float:
 
 
 def rebuilt_error(fit: Recovered, fresh: FloatArray) -> float:
-    """Of x -> z -> x; rows that do not determine z are rebuilt as the mean of the table."""
+    """Of x -> z -> x; what is not determined is rebuilt as the mean of its column."""
     if fit.model is None or not fit.complete:
         return 1.0
     with threadpool_limits(THREADS):
         z = fit.model.transform(fresh)
-        rebuilt = np.tile(fit.truth.X.mean(axis=0), (len(fresh), 1))
         known = np.isfinite(z).all(axis=1)
+        rebuilt = np.full_like(fresh, np.nan)
         rebuilt[known] = fit.model.inverse_transform(z[known])
-    return relative_error(rebuilt, fresh)
+    return relative_error(np.where(np.isnan(rebuilt), fit.truth.X.mean(axis=0), rebuilt), fresh)
 
 
 def determined(fit: Recovered, fresh: FloatArray) -> int:
