@@ -53,16 +53,16 @@ class Parts:
 
     @classmethod
     def of_learner(cls, learner: unrelu.TwoLayerReLULearner, X: FloatArray) -> Parts:
-        rows = ~learner.outlier_rows_
+        rows, whole = ~learner.outlier_rows_, learner.report_.converged
         return cls(
             learner.output_weights_,
             learner.output_bias_,
             learner.column_identifiable_,
-            learner.input_weights_,
-            learner.input_bias_,
+            learner.input_weights_ if whole else None,
+            learner.input_bias_ if whole else None,
             rows,
             learner.hidden_units(X)[rows],
-            learner.transform(X)[rows],
+            learner.transform(X)[rows] if whole else None,
             tuple(learner.report_.doubtful_units),
         )
 
