@@ -23,7 +23,7 @@ from sklearn.datasets import load_digits
 import unrelu
 
 INPUTS, UNITS, ROWS = 6, 24, 8000
-EPOCHS, BATCH, RATE, PRICE = 300, 100, 2e-3, 0.15  # PRICE of a nat that the code tells of a picture
+EPOCHS, BATCH, RATE, PRICE = 800, 100, 2e-3, 0.15  # PRICE of a nat that the code tells of a picture
 STEPS = 10  # of a walk
 _ENCODER = 64
 
@@ -57,11 +57,19 @@ class Autoencoder:
 
         shapes = [(pixels, _ENCODER), (_ENCODER, 2 * inputs), (inputs, units), (units, pixels)]
         self.weights = [each for shape in shapes for each in layer(*shape)]
+        self.weights[2][:, inputs:] *= 0.1  # codes begin with about the same, small variance
+        self.weights[3][inputs:] = -1.0
 
-    @property
-    def generator(self) -> Generator:
-        A1, b1, A2, b2 = self.weights[4:]
-        return Generator(A1.T, b1, A2.T, b2)
+    def generator(self, x: np.ndarray) -> tuple[Generator, np.ndarray]:
+        """The decoder as a generator of normal inputs, and the inputs of ``x``.
+
+        Codes of all pictures together are not quite N(0, I): their mean and covariance become part of A1 and b1.
+        """
+        (A1, b1, A2, b2), (_, codes, log_variance) = self.weights[4:], self.encode(x)
+        covariance = np.cov(codes, rowvar=False) + np.diag(np.exp(log_variance).mean(axis=0))
+        center, root = codes.mean(axis=0), np.linalg.cholesky(covariance)
+        inputs = np.linalg.solve(root, (codes - center).T).T
+        return Generator(A1.T @ root, b1 + center @ A1, A2.T, b2), inputs
 
     def encode(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Hidden sums of the encoder, and the means and log variances of the codes."""
@@ -152,58 +160,58 @@ def compared(generator: Generator, peeled: unrelu.Peeled, z: np.ndarray, codes: 
     lengths = np.linalg.norm(generator.A2[known], axis=0)
     order = linear_sum_assignment(-(layer.weights[known].T @ (generator.A2[known] / lengths)))[1]
     scale = lengths[order] / np.linalg.norm(layer.weights[known], axis=0)
-    *turn, shift = np.linalg.lstsq(np.insert(peeled.inputs[rows], INPUTS, 1.0, axis=1), z[rows])[0]  # z = inputs turn + shift
+    with_one = np.column_stack([peeled.inputs[rows], np.ones(int(rows.sum()))])
+    *turn, shift = np.linalg.lstsq(with_one, z[rows])[0]  # z = inputs turn + shift
     A1, b1 = generator.A1[order] @ np.transpose(turn), generator.b1[order] + generator.A1[order] @ shift
     true = Generator(scale[:, np.newaxis] * A1, scale * b1, generator.A2[:, order] / scale, generator.b2)
     return Comparison(peeled, true, (z - shift) @ np.linalg.inv(turn), (codes - shift) @ np.linalg.inv(turn))
 
 
 def draw(found: Comparison, digits: np.ndarray, labels: np.ndarray, path: str) -> None:
-    """Weights, the errors that chose the number of inputs, pictures of both generators, and a walk of both."""
+    """Weights, the errors that chose the number of inputs, and pictures: the truth on the left, found on the right."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(13, 9), layout="constrained")
-    top, bottom = figure.subfigures(2, 1, height_ratios=[1.0, 1.1])
-    axes = top.subplots(1, 5, width_ratios=[2, 2, 1, 1, 2])
+    figure = Figure(figsize=(13, 8), layout="constrained")
+    top, bottom = figure.subfigures(2, 1, height_ratios=[1.2, 1.0])
+    _draw_weights(found, top.subplots(1, 5, width_ratios=[2, 2, 1, 1, 2]))
+    some = [int(np.flatnonzero(labels == label)[0]) for label in range(10)]
+    reconstructions = found.true.pictures(found.codes[some])
+    z, walks = np.random.default_rng(2).standard_normal((10, INPUTS)), found.walk(some[0], some[6])
+    strips = (
+        ("digits", digits[some]),
+        (
+            "drawn from the inputs found for them",
+            found.peeled.inverse_transform(found.peeled.transform(reconstructions)),
+        ),
+        ("ten inputs, the generator", found.true.pictures(z)),
+        ("the same inputs, the generator found", found.peeled.inverse_transform(z)),
+        ("a walk from 0 to 6, the generator", walks[0]),
+        ("the same walk, the generator found", walks[1]),
+    )
+    for axis, (name, pictures) in zip(np.ravel(bottom.subplots(3, 2)), strips, strict=True):
+        strip = np.hstack([np.pad(picture.reshape(8, 8), 1) for picture in pictures])
+        axis.imshow(strip, cmap="gray_r", vmin=0.0, vmax=1.0)
+        axis.set_title(name, fontsize="medium")
+        axis.set(xticks=[], yticks=[], frame_on=False)
+    figure.savefig(path, dpi=100)
+
+
+def _draw_weights(found: Comparison, axes: np.ndarray) -> None:
     layer, inner = found.peeled.layers[0], found.peeled.inner
     for axis, weights, title in (
-        (axes[0], found.true.A2, "A2 of the generator"),
+        (axes[0], np.where(layer.column_identifiable[:, np.newaxis], found.true.A2, np.nan), "A2 of the generator"),
         (axes[1], layer.weights, "A2 found (grey: not determined)"),
         (axes[2], found.true.A1, "A1"),
         (axes[3], inner.weights, "A1 found"),
     ):
-        end = np.nanmax(np.abs(weights))
+        end = float(np.nanmax(np.abs(weights)))
         axis.set_facecolor("0.8")
         axis.imshow(weights, cmap="RdBu_r", vmin=-end, vmax=end, aspect="auto", interpolation="nearest")
         axis.set_title(title, fontsize="medium")
-    tried, errors = zip(*inner.choice, strict=True)
-    axes[4].semilogy(tried, errors, "o-")
-    axes[4].set_title(f"which number of inputs explains\nthe units found: {inner.n_inputs}", fontsize="medium")
-    axes[4].set(xlabel="inputs", ylabel="relative residual")
-
-    some = [int(np.flatnonzero(labels == label)[0]) for label in range(10)]
-    start, end = some[0], some[6]
-    rng = np.random.default_rng(2)
-    z = rng.standard_normal((10, found.true.A1.shape[1]))
-    walks = found.walk(start, end)
-    rows = {
-        "digits": digits[some],
-        "their inputs, found from\nreconstructions, drawn": found.peeled.inverse_transform(
-            found.peeled.transform(found.true.pictures(found.codes[some]))
-        ),
-        "the generator": found.true.pictures(z),
-        "found, same inputs": found.peeled.inverse_transform(z),
-        "a walk, the generator": walks[0],
-        "a walk, found": walks[1],
-    }
-    grid = bottom.subplots(len(rows), 10)
-    for line, (name, pictures) in zip(grid, rows.items(), strict=True):
-        line[0].set_ylabel(name, rotation=0, ha="right", va="center")
-        for axis in line:
-            axis.set(xticks=[], yticks=[], frame_on=False)
-        for axis, picture in zip(line, pictures, strict=True):
-            axis.imshow(picture.reshape(8, 8), cmap="gray_r", vmin=0.0, vmax=1.0)
-    figure.savefig(path, dpi=100)
+    tried, residuals = zip(*inner.choice, strict=True)
+    axes[4].semilogy(tried, residuals, "o-")
+    axes[4].set_title(f"inputs that explain the units: {inner.n_inputs}", fontsize="medium")
+    axes[4].set(xlabel="inputs tried", ylabel="relative residual", xticks=tried)
 
 
 def main(arguments: list[str]) -> Comparison | None:
@@ -211,16 +219,15 @@ def main(arguments: list[str]) -> Comparison | None:
     digits /= digits.max()
     began = time.perf_counter()
     network = trained(digits)
-    generator, codes = network.generator, network.encode(digits)[1]
+    generator, codes = network.generator(digits)
     error = np.sqrt(((generator.pictures(codes) - digits) ** 2).sum() / (digits**2).sum())
     print(f"Trained in {time.perf_counter() - began:.0f} s: digits are rebuilt to {error:.0%} of their size.")
     z = np.random.default_rng(1).standard_normal((ROWS, INPUTS))
     pictures, off = generator.pictures(z), (generator.units(z) == 0.0).mean(axis=0)
     on = (pictures > 0.0).mean(axis=0)
-    print(
-        f"{ROWS:,} pictures; units are off in {off.min():.0%} to {off.max():.0%} of them, {int((on == 0.0).sum())} pixels are"
-        f" never on, {int(((on > 0.0) & (on < 0.1)).sum())} in less than a tenth."
-    )
+    never, seldom = int((on == 0.0).sum()), int((on < 0.1).sum())
+    print(f"{ROWS:,} pictures: units are off in {off.min():.0%} to {off.max():.0%} of them;", end=" ")
+    print(f"{never} pixels are never on, {seldom - never} others in less than a tenth.")
 
     began = time.perf_counter()
     peeled = unrelu.peel(pictures, widths=[UNITS], n_inputs="auto")
@@ -235,8 +242,8 @@ def main(arguments: list[str]) -> Comparison | None:
     for name, error in found.errors().items():
         print(f"  {error:.0e}  {name}")
     fresh = generator.pictures(np.random.default_rng(3).standard_normal((ROWS, INPUTS)))
-    print(f"Fresh pictures of the generator, rebuilt by the one found: relative error {peeled.relative_error(fresh):.0e};")
-    print(f"digits themselves: {peeled.relative_error(digits):.0%}.")
+    error = peeled.relative_error(fresh)
+    print(f"Fresh pictures of the generator, rebuilt by the one found: relative error {error:.0e}.")
     if arguments:
         draw(found, digits, labels, arguments[0])
         print(f"Picture: {arguments[0]}")
