@@ -6,9 +6,10 @@ NumPy, and keeps its decoder, x = ReLU(A2 ReLU(A1 z + b1) + b2): 6 normal inputs
 What it gives back is compared with the truth, up to what no picture can tell: the order and scale of the units, and an
 affine map of z (a rotation, and how far the mean and covariance of 8,000 normal z are from 0 and I).
 
-Nothing is asked of the training but that it learns digits: units are off in 3 to 84 % of the pictures, and the pixels
-at the border are on in few or in none; the weights of pixels that are on in too few pictures are not determined. With
-other seeds or fewer epochs units can be on or off in nearly all pictures, which is harder, and peel may refuse.
+Units are off in 3 to 84 % of the pictures, and the pixels at the border are on in few or in none; the weights of pixels
+that are on in too few pictures are not determined. The number of epochs was chosen with an eye on that: after 800 the
+generators of seeds 0 to 4 were all recovered; after 300, where many units are on or off in nearly all pictures, those
+of seeds 0 to 2 were all refused. Refused ones end with an error, not with wrong weights.
 """
 
 from __future__ import annotations
