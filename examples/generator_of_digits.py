@@ -8,8 +8,8 @@ affine map of z (a rotation, and how far the mean and covariance of 8,000 normal
 
 Units are off in 3 to 84 % of the pictures, and the pixels at the border are on in few or in none; the weights of pixels
 that are on in too few pictures are not determined. The number of epochs was chosen with an eye on that: after 800 the
-generators of seeds 0 to 4 were all recovered; after 300, where many units are on or off in nearly all pictures, those
-of seeds 0 to 2 were all refused. Refused ones end with an error, not with wrong weights.
+generators of seeds 0 to 4 were all recovered; after 300 those of seeds 0 to 2 were all refused, with an error and
+without weights. Of two of them many units are off in more than nine tenths of the pictures.
 """
 
 from __future__ import annotations
