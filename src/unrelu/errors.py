@@ -152,5 +152,13 @@ class UnitsNotFoundWarning(UnreluWarning):
     """Some hidden units of a layer were not found: its output weights are not determined."""
 
 
+class UnfinishedWarning(UnreluWarning):
+    """Time was up, or the work was interrupted: what had been found until then is given."""
+
+
+class DoubtfulInputsWarning(UnreluWarning):
+    """The inputs of a network are not normal, or not known in many rows: its samples may differ from the table."""
+
+
 class AmbiguousOptimumWarning(UnreluWarning):
     """Two latent vectors explain an output about equally well."""

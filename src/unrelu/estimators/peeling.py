@@ -14,15 +14,17 @@ from unrelu.errors import InvalidDataError, InvalidParameterError, UnreluError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.methods import Method, method_named
 from unrelu.recovery.layers.peeled import Outputs, Peeled
-from unrelu.recovery.layers.peeling import peel_layers
+from unrelu.recovery.layers.peeling import PeelRequest, peel_layers
 from unrelu.statistics.tiles import as_stored
-from unrelu.validation import label_columns
+from unrelu.validation import check_positive, label_columns
 
 
 def peel(
     X: Table,
     widths: Sequence[int | str],
     *,
+    n_inputs: int | str | None = None,
+    max_seconds: float | None = None,
     floor: ArrayLike = 0.0,
     floor_tolerance: float = 0.0,
     hidden_method: str | Method = "one_pass",
@@ -32,9 +34,16 @@ def peel(
     """Peel layers x = max(A h + b, floor) off a table; ``widths`` are their numbers of hidden units, outermost first.
 
     A width may be "auto". ``floor`` is that of the outermost layer, one number or one per column; values within
-    ``floor_tolerance`` of it count as floored. ``hidden_method`` is how the law of the innermost units is learned. A
-    layer that cannot be peeled is refused with the reason, :class:`unrelu.errors.CannotPeelError`, which holds what was
-    found until then. ``watch`` hears of every :class:`unrelu.contracts.Step`; what it raises ends the work.
+    ``floor_tolerance`` of it count as floored. ``hidden_method`` is how the law of the innermost units is learned.
+
+    Where the innermost layer has fewer inputs than units, as generators have, say how many: ``n_inputs`` is their
+    number, or "auto". The network is then recovered down to its inputs, h = ReLU(A z + b) with z ~ N(0, I): ``inner``,
+    ``inputs``, and :meth:`Peeled.transform <unrelu.Peeled.transform>`. With None, or as many inputs as units, units are
+    found from the facets of the rows alone. After ``max_seconds``, or an interrupt of the search for units, what was
+    found so far is returned with :class:`unrelu.errors.UnfinishedWarning`.
+
+    A layer that cannot be peeled is refused with the reason, :class:`unrelu.errors.CannotPeelError`, which holds what
+    was found until then. ``watch`` hears of every :class:`unrelu.contracts.Step`; what it raises ends the work.
 
     >>> import numpy as np
     >>> import unrelu
@@ -50,8 +59,9 @@ def peel(
     """
     plan = _checked_widths(widths)
     method = method_named(hidden_method)
+    request = PeelRequest(plan, checked_inputs(n_inputs), checked_seconds(max_seconds), method)
     table = _Table(floor, floor_tolerance, random_state)
-    return peel_layers(table.outputs(X), plan, method, table.seed(), watch)
+    return peel_layers(table.outputs(X), request, table.seed(), watch)
 
 
 class OutputReader(FloorEstimator):
@@ -104,3 +114,16 @@ def checked_width(name: str, width: int | str) -> int | str:
     if isinstance(width, Integral) and not isinstance(width, bool) and width >= 1:
         return int(width)
     raise InvalidParameterError(f"{name} must be a whole number of 1 or more, or 'auto', got {width!r}.")
+
+
+def checked_inputs(n_inputs: int | str | None) -> int | str | None:
+    """A number of inputs, "auto", or None for no fewer than units."""
+    return None if n_inputs is None else checked_width("n_inputs", n_inputs)
+
+
+def checked_seconds(max_seconds: float | None) -> float | None:
+    """A positive number of seconds, or None for no bound."""
+    if max_seconds is None:
+        return None
+    check_positive("max_seconds", max_seconds)
+    return float(max_seconds)

@@ -18,10 +18,11 @@ from unrelu.contracts import BoolArray, FloatArray
 from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import Table
-from unrelu.estimators.peeling import OutputReader, checked_width
+from unrelu.estimators.peeling import OutputReader, checked_inputs, checked_seconds, checked_width
 from unrelu.methods import Method, method_named
-from unrelu.parameters import RandomState
+from unrelu.parameters import RandomState, generator
 from unrelu.recovery.layers.decoding import LayerReport
+from unrelu.recovery.layers.inputs import InnerLayer
 from unrelu.recovery.layers.peeled import Peeled
 from unrelu.recovery.layers.subspace import ROUNDING
 from unrelu.recovery.layers.two_layers import TwoLayerRequest, TwoLayers, learn_two_layers
@@ -41,6 +42,11 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
     method : {"facets", "separable"}, default="facets"
         "facets": A of any sign, found from the facets {h_i = 0} of the cone of all rows. "separable": A >= 0, from rows
         that show one unit alone, as Wu et al. 2019 suggests; needs such rows, so few units.
+    n_inputs : int, "auto" or None, default=None
+        Number q of inputs z, where it is below the number of units, as in generators: units and inputs are then found
+        together, exactly ("facets" only), and ``transform`` gives the inputs. None: the inputs are not looked for.
+    max_seconds : float or None, default=None
+        Time for the search. What was found until then is kept, with :class:`unrelu.errors.UnfinishedWarning`.
     output_bias : bool, default=False
         Whether there is an a to be found too ("facets" only). Rectified outputs always have one.
     floor : None, float or one per column, default=None
@@ -64,6 +70,8 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         Outputs whose weights the table determines.
     hidden_distribution_ : RectifiedGaussian
         The law of h: bias b and covariance W W', in the units of A's columns.
+    input_weights_, input_bias_ : arrays of shape (p, q) and (p,)
+        W and b, for inputs of mean 0 and covariance I; only where ``n_inputs`` is asked for.
     outlier_rows_ : array of bool
         Rows that the layer does not explain; they were left out.
     report_ : LayerReport
@@ -92,6 +100,8 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         n_hidden: int | str = "auto",
         method: str = "facets",
         *,
+        n_inputs: int | str | None = None,
+        max_seconds: float | None = None,
         output_bias: bool = False,
         floor: ArrayLike | None = None,
         floor_tolerance: float = 0.0,
@@ -100,6 +110,8 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
     ) -> None:
         self.n_hidden = n_hidden
         self.method = method
+        self.n_inputs = n_inputs
+        self.max_seconds = max_seconds
         self.output_bias = output_bias
         self.floor = floor
         self.floor_tolerance = floor_tolerance
@@ -120,6 +132,10 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         method_named(self.hidden_method)
         if not isinstance(self.output_bias, bool | np.bool_):
             raise InvalidParameterError(f"output_bias must be True or False, got {self.output_bias!r}.")
+        self._inputs()
+        self._seconds()
+        if self.method == "separable" and self.n_inputs is not None:
+            raise InvalidParameterError("method='separable' finds no inputs: use method='facets', or n_inputs=None.")
         if self.method == "separable" and self.output_bias:
             raise InvalidParameterError("method='separable' finds no output bias: use method='facets'.")
         if self.method == "separable" and self.floor is not None:
@@ -135,17 +151,31 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
             )
         rounding = _SINGLE if values.dtype in (np.float32, np.float16) else ROUNDING
         request = TwoLayerRequest(
-            self.n_hidden, self.method, bool(self.output_bias), method_named(self.hidden_method), rounding
+            self.n_hidden,
+            self.method,
+            bool(self.output_bias),
+            method_named(self.hidden_method),
+            rounding,
+            self._inputs(),
+            self._seconds(),
         )
         return learn_two_layers(table, request, self._seed(), self._watch)
 
     def _peeled(self, X: Any) -> Peeled:
-        from unrelu.recovery.layers.peeling import peel_layers
+        from unrelu.recovery.layers.peeling import PeelRequest, peel_layers
 
         outputs = self._outputs(X, reset=True)
         width = checked_width("n_hidden", self.n_hidden)
-        peeled = peel_layers(outputs, [width], method_named(self.hidden_method), self._seed(), self._watch)
-        return replace(peeled, hidden=peeled.hidden[:0])  # as large as the table, and transform finds it again
+        request = PeelRequest([width], self._inputs(), self._seconds(), method_named(self.hidden_method))
+        peeled = peel_layers(outputs, request, self._seed(), self._watch)
+        # Units and inputs are as large as the table, and transform finds them again.
+        return replace(peeled, hidden=peeled.hidden[:0], inputs=None)
+
+    def _inputs(self) -> int | str | None:
+        return checked_inputs(self.n_inputs)
+
+    def _seconds(self) -> float | None:
+        return checked_seconds(self.max_seconds)
 
     # --- what was learned -------------------------------------------------------------------------
 
@@ -184,6 +214,24 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         return law
 
     @property
+    def input_weights_(self) -> FloatArray:
+        return self._inner().weights
+
+    @property
+    def input_bias_(self) -> FloatArray:
+        return self._inner().bias
+
+    @property
+    def n_inputs_(self) -> int:
+        return self._inner().n_inputs
+
+    def _inner(self) -> InnerLayer:
+        inner = self._result().inner
+        if inner is None:
+            raise AttributeError("The inputs are not known: ask for n_inputs, a number or 'auto', below the units'.")
+        return inner
+
+    @property
     def outlier_rows_(self) -> BoolArray:
         return self._result().outlier_rows
 
@@ -199,6 +247,17 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
     # --- using it ---------------------------------------------------------------------------------
 
     def transform(self, X: Table) -> FloatArray:
+        """Inputs of rows where they are known (NaN in rows that do not determine them), else their hidden units."""
+        learned = self._result()
+        if learned.inner is None:
+            return self.hidden_units(X)
+        if not isinstance(learned, Peeled):
+            return learned.inner.inputs(self.hidden_units(X))
+        from unrelu.recovery.layers.inverting import inputs_behind
+
+        return inputs_behind(learned.layers[0], learned.inner, self._outputs(X, reset=False, smallest=1).heights)
+
+    def hidden_units(self, X: Table) -> FloatArray:
         """Hidden units of rows, 0 where a unit is off.
 
         With a floor, each row's units are found from its outputs above it, robustly: some may be outliers. They are NaN
@@ -212,20 +271,35 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         return units_of(learned.layers[0], self._outputs(X, reset=False, smallest=1), self._seed(), self._watch)
 
     def inverse_transform(self, H: ArrayLike) -> FloatArray:
-        """Rows of hidden units: A h + a, not below the floor; NaN for outputs that are not determined."""
+        """Rows of inputs, where they are known, else of hidden units; NaN for outputs that are not determined."""
         self._complete()
-        hidden = np.asarray(H, dtype=np.float64)
-        if hidden.ndim != 2 or hidden.shape[1] != self.n_hidden_:
-            raise InvalidDataError(f"There are {self.n_hidden_} hidden units; got an array of shape {hidden.shape}.")
-        if not np.isfinite(hidden).all():
-            raise InvalidDataError("Hidden units must be finite, but some are NaN or infinite.")
-        rows: FloatArray = self._output_layer().output(hidden)
+        given, inner = np.asarray(H, dtype=np.float64), self._result().inner
+        what, width = ("hidden units", self.n_hidden_) if inner is None else ("inputs", inner.n_inputs)
+        if given.ndim != 2 or given.shape[1] != width:
+            raise InvalidDataError(f"There are {width} {what}; got an array of shape {given.shape}.")
+        if not np.isfinite(given).all():
+            raise InvalidDataError(f"{what.capitalize()} must be finite, but some are NaN or infinite.")
+        rows: FloatArray = self._output_layer().output(given if inner is None else inner.units(given))
         return rows
+
+    def relative_error(self, X: Table) -> float:
+        """|x - x rebuilt| / |x| over rows X: x rebuilt from what ``transform`` finds, where it finds something."""
+        found = self.transform(X)
+        known = np.isfinite(found).all(axis=1)
+        rebuilt, outputs = self.inverse_transform(found[known]), self.column_identifiable_
+        base = (
+            0.0 if self.floor is None else np.broadcast_to(np.asarray(self.floor, dtype=float), outputs.shape)[outputs]
+        )
+        seen = np.asarray(_whole(self._values(X, reset=False, smallest=1), self._names()))[known][:, outputs]
+        return float(np.linalg.norm(seen - rebuilt[:, outputs]) / max(float(np.linalg.norm(seen - base)), 1e-300))
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
         """Rows drawn from the model."""
         self._complete()
-        rows: FloatArray = self._output_layer().output(self.hidden_distribution_.sample(n_samples, random_state))
+        units, inner = self.hidden_distribution_.sample(n_samples, random_state), self._result().inner
+        if inner is not None:
+            units = inner.units(generator(random_state).standard_normal((len(units), inner.n_inputs)))
+        rows: FloatArray = self._output_layer().output(units)
         return rows
 
     def _complete(self) -> None:
@@ -238,7 +312,8 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
 
     @property
     def _n_features_out(self) -> int:
-        return self.report_.units_found
+        inner = self._result().inner
+        return self.report_.units_found if inner is None else inner.n_inputs
 
     def __sklearn_is_fitted__(self) -> bool:
         return getattr(self, "_learned", None) is not None

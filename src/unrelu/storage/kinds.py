@@ -94,7 +94,8 @@ KINDS = {
     "PeeledLayer": _kind(
         "recovery.layers.peeled", weights="dp?", bias="d?", floor="d", column_identifiable="d:bool"
     ),
-    "Peeled": _kind("recovery.layers.peeled", hidden="mp", outlier_rows="n:bool"),
+    "InnerLayer": _kind("recovery.layers.inputs", weights="pq", bias="p"),
+    "Peeled": _kind("recovery.layers.peeled", hidden="mp", outlier_rows="n:bool", inputs="~mq?"),
     # latent vectors of corrupted outputs
     "ReLULatentRecovery": _kind("estimators.latent"),
     "LatentRows": _kind(

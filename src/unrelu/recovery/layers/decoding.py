@@ -8,12 +8,14 @@ With y = B'(x - m) the coordinates of x in its subspace and r = N y + o the heig
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
-from unrelu.recovery.layers.facets import MISFIT, Candidate, Cloud, FoundFacets, find_facets
+from unrelu.recovery.layers.facets import MISFIT, Cloud, FoundFacets, find_facets
+from unrelu.recovery.layers.inputs import InnerLayer
 from unrelu.recovery.layers.subspace import Subspace
 
 _OFF = 4.0  # standard deviations of noise below which a hidden unit is taken to be off
@@ -95,24 +97,54 @@ class DecodedLayer:
     genuine: BoolArray
 
 
+@dataclass(frozen=True, eq=False)
+class FoundLayer:
+    """An output layer, and the layer of its inputs, where these were asked for and every unit was found.
+
+    ``ended`` is why the search was ended, if it was, ``verdict`` what is wrong with the number of inputs.
+
+    ``choice`` are pairs of a number of inputs tried and the relative residual that it leaves of the units known then.
+    """
+
+    decoded: DecodedLayer
+    inner: InnerLayer | None = None
+    choice: tuple[tuple[int, float], ...] = ()
+    ended: str | None = None
+    verdict: str | None = None
+
+
 def decode_by_facets(
     X: FloatArray, space: Subspace, lifted: bool, gaussian: bool, rng: np.random.Generator, watch: Watch = unwatched
 ) -> DecodedLayer:
     """The layer whose facets rows of X show; incomplete where fewer than p are found."""
+    cloud, used = cloud_of(X, space, lifted, gaussian)
+    found = _facets(cloud, rng, watch)
+    layer = _layer_of(found, space)
+    thin = _is_thin(cloud.points, X[used] @ layer.encoder.T + layer.offset > layer.threshold, space.noise)
+    return assembled(X, space, found, "facets", _THIN_MISFIT if thin else MISFIT, thin)[0]
+
+
+def cloud_of(X: FloatArray, space: Subspace, lifted: bool, gaussian: bool) -> tuple[Cloud, BoolArray]:
+    """The different rows of X in their space, without those with every unit off, and which rows these are."""
     points = space.coordinates(X)
     all_off = (not lifted) & (np.linalg.norm(points, axis=1) <= _TINY * space.noise)
     used = space.genuine & ~all_off
     if points.shape[1] > 1:
         used &= _distinct(points, space.noise)
     off = int(np.count_nonzero(space.genuine & all_off))
-    found = _facets(Cloud(points[used], space.noise, lifted, gaussian, off), rng, watch)
-    layer, candidates = _in_order(_layer_of(found, space), found, X[space.genuine])
+    return Cloud(points[used], space.noise, lifted, gaussian, off), used
+
+
+def assembled(
+    X: FloatArray, space: Subspace, found: FoundFacets, method: str, misfit: float, thin: bool
+) -> tuple[DecodedLayer, NDArray[np.int64]]:
+    """The layer of facets, units by falling variance, and their order; a larger ``misfit`` makes a unit doubtful."""
+    layer, order = _in_order(_layer_of(found, space), X[space.genuine])
     heights = X @ layer.encoder.T + layer.offset
     genuine = space.genuine & ~(heights < -_BELOW * layer.noise).any(axis=1)
-    thin = _is_thin(points[used], heights[used] > layer.threshold, space.noise)
-    bound = _THIN_MISFIT if thin else MISFIT
-    doubtful = tuple(i for i, candidate in enumerate(candidates) if candidate.misfit > bound)
-    return DecodedLayer(layer, _report(X, layer, genuine, space, doubtful, thin, found.starts), genuine)
+    doubtful = tuple(i for i, unit in enumerate(order) if found.candidates[unit].misfit > misfit)
+    report = replace(_report(X, layer, genuine, space, doubtful, thin, found.starts), method=method)
+    return DecodedLayer(layer, report, genuine), order
 
 
 def _facets(cloud: Cloud, rng: np.random.Generator, watch: Watch) -> FoundFacets:
@@ -122,13 +154,13 @@ def _facets(cloud: Cloud, rng: np.random.Generator, watch: Watch) -> FoundFacets
     return find_facets(cloud, p, rng, watch)
 
 
-def _in_order(layer: OutputLayer, found: FoundFacets, rows: FloatArray) -> tuple[OutputLayer, list[Candidate]]:
-    """Units by falling variance."""
+def _in_order(layer: OutputLayer, rows: FloatArray) -> tuple[OutputLayer, NDArray[np.int64]]:
+    """Units by falling variance, and their order."""
     order = np.argsort(-layer.hidden(rows).var(axis=0), kind="stable")
     complete = len(order) == layer.weights.shape[1]
     weights = layer.weights[:, order] if complete else layer.weights
     moved = OutputLayer(weights, layer.bias, layer.encoder[order], layer.offset[order], layer.noise[order])
-    return moved, [found.candidates[i] for i in order]
+    return moved, order
 
 
 def _report(

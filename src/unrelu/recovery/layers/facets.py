@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
 from unrelu.engines.local import map_in_threads, one_blas_thread
+from unrelu.recovery.layers.clock import TimeIsUp
 from unrelu.recovery.layers.facet_fit import Facet, Support, misfit, most_likely, nearest_facet, pencil, support
 
 _TARGETS = 30  # rows that a start chooses from
@@ -93,8 +94,9 @@ class FoundFacets:
 def find_facets(cloud: Cloud, count: int, rng: np.random.Generator, watch: Watch = unwatched) -> FoundFacets:
     """Up to ``count`` facets; ``watch`` hears how many were found so far.
 
-    Without success, facets may have rows below them that are outliers; once one is found, these rows are left out and
-    the search begins again. Doubtful facets do not end the search before most of its starts are used.
+    What was found when time is up is given. Without success, facets may have rows below them that are outliers; once
+    one is found, these rows are left out and the search begins again. Doubtful facets do not end the search before most
+    of its starts are used.
     """
     genuine = np.ones(len(cloud.points), dtype=bool)
     if cloud.points.shape[1] == 1:
@@ -120,7 +122,10 @@ def find_facets(cloud: Cloud, count: int, rng: np.random.Generator, watch: Watch
                 genuine = genuine & ~below
                 search = _Search.of(replace(cloud, points=cloud.points[genuine]), count, rng)
                 found, since = [], 0
-            watch(_step(len(found), count))
+            try:
+                watch(_step(len(found), count))
+            except TimeIsUp:
+                break
             if len(found) >= count and (since >= _PATIENCE * limit or not any(each.doubtful for each in found)):
                 break
     best = found[:count]

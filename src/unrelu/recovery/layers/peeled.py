@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from unrelu import storage
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.distribution import RectifiedGaussian
-from unrelu.errors import InvalidDataError
-from unrelu.parameters import RandomState
+from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.parameters import RandomState, generator, integer
 from unrelu.recovery.layers.decoding import LayerReport
+from unrelu.recovery.layers.inputs import InnerLayer
 from unrelu.recovery.matrix.contracts import MatrixReport
 
 if TYPE_CHECKING:
@@ -97,6 +99,8 @@ class Peeled:
 
     ``outlier_rows`` marks the rows of the table that some layer does not explain; ``hidden`` has one row for each of
     the others. ``hidden_distribution`` is None where peeling ended early. ``feature_names`` are those of the table.
+    Where the number of inputs was asked for, ``inner`` is the layer of the inputs, h = ReLU(A z + b), and ``inputs``
+    are those of the same rows as ``hidden``, NaN in rows that do not determine them: the network is a generator.
 
     >>> import unrelu
     >>> rng = np.random.default_rng(0)
@@ -111,6 +115,8 @@ class Peeled:
     outlier_rows: BoolArray
     hidden_distribution: RectifiedGaussian | None
     feature_names: tuple[str, ...] | None = None
+    inner: InnerLayer | None = None
+    inputs: FloatArray | None = None
 
     def __post_init__(self) -> None:
         """Refuse parts that do not belong together, as a damaged file may hold them."""
@@ -120,12 +126,15 @@ class Peeled:
                 raise InvalidDataError(
                     f"layer {depth} has {len(layer.bias)} outputs, the layer above it {widths[-1]} units"
                 )
-            widths.append(layer.weights.shape[1])
+            widths.append(layer.report.units_found)
         law = self.hidden_distribution
         if self.hidden.shape[1] != widths[-1] or (law is not None and law.n_features != widths[-1]):
             raise InvalidDataError(f"the innermost layer has {widths[-1]} units, its units or their law another number")
         if self.layers and len(self.outlier_rows) != self.layers[0].report.n_rows:
             raise InvalidDataError(f"outlier_rows does not mark {self.layers[0].report.n_rows:,} rows")
+        inner = self.inner
+        if inner is not None and inner.weights.shape[0] != widths[-1]:
+            raise InvalidDataError(f"the layer of the inputs has {inner.weights.shape[0]} units, not {widths[-1]}")
         names = self.feature_names
         if self.layers and names is not None and len(names) != len(self.layers[0].bias):
             raise InvalidDataError(f"it does not name its {len(self.layers[0].bias)} columns")
@@ -145,7 +154,66 @@ class Peeled:
         """Rows drawn from the network."""
         if self.hidden_distribution is None:
             raise InvalidDataError("The innermost layer was not learned: there is nothing to sample from.")
-        return self.output(self.hidden_distribution.sample(n_samples, random_state))
+        if self.inner is None:
+            return self.output(self.hidden_distribution.sample(n_samples, random_state))
+        n = integer("n_samples", n_samples)
+        if n < 0:
+            raise InvalidParameterError(f"n_samples, the number of rows to draw, must be 0 or more; got {n}.")
+        return self.inverse_transform(generator(random_state).standard_normal((n, self.inner.n_inputs)))
+
+    def transform(self, X: ArrayLike) -> FloatArray:
+        """Inputs z of rows x, NaN in rows that do not determine them.
+
+        >>> import unrelu
+        >>> rng = np.random.default_rng(0)
+        >>> z, A1, A2 = (rng.standard_normal(shape) for shape in ((2000, 2), (2, 8), (8, 40)))
+        >>> X = np.maximum(np.maximum(z @ A1 + 0.3, 0.0) @ A2 + 0.2, 0.0)
+        >>> network = unrelu.peel(X, widths=[8], n_inputs=2)
+        >>> again = network.inverse_transform(network.transform(X[:5]))
+        >>> bool(np.nanmax(np.abs(again - X[:5])) < 1e-6)
+        True
+        """
+        from unrelu.recovery.layers.inverting import inputs_behind
+
+        inner = self._generator()
+        return inputs_behind(self.layers[0], inner, self._heights(X))
+
+    def inverse_transform(self, Z: ArrayLike) -> FloatArray:
+        """Rows x of inputs z; NaN for outputs that the table did not determine."""
+        inner = self._generator()
+        inputs = np.asarray(Z, dtype=np.float64)
+        if inputs.ndim != 2 or inputs.shape[1] != inner.n_inputs:
+            raise InvalidDataError(f"There are {inner.n_inputs} inputs; got an array of shape {inputs.shape}.")
+        return self.output(inner.units(inputs))
+
+    def relative_error(self, X: ArrayLike) -> float:
+        """|x - x rebuilt from its inputs| / |x| over rows X, those that do not determine their inputs left out."""
+        inner, heights = self._generator(), self._heights(X)
+        from unrelu.recovery.layers.inverting import inputs_behind
+
+        z = inputs_behind(self.layers[0], inner, heights)
+        known, outputs = np.isfinite(z[:, 0]), self.layers[0].column_identifiable
+        rebuilt = self.output(inner.units(z[known])) - self.layers[0].floor
+        seen = heights[known][:, outputs]
+        return float(np.linalg.norm(seen - rebuilt[:, outputs]) / max(float(np.linalg.norm(seen)), 1e-300))
+
+    def score(self, X: ArrayLike) -> float:
+        """1 - relative_error(X)^2: the share of the rows' squares that the network explains."""
+        return 1.0 - self.relative_error(X) ** 2
+
+    def _generator(self) -> InnerLayer:
+        if self.inner is None or len(self.layers) != 1:
+            raise InvalidDataError("The inputs are not known: peel with n_inputs, a number or 'auto'.")
+        return self.inner
+
+    def _heights(self, X: ArrayLike) -> FloatArray:
+        """Rows as heights above the floor."""
+        rows, outer = np.asarray(X, dtype=np.float64), self.layers[0]
+        if rows.ndim != 2 or rows.shape[1] != len(outer.bias):
+            raise InvalidDataError(f"Rows have {len(outer.bias)} outputs; got an array of shape {rows.shape}.")
+        if not np.isfinite(rows).all():
+            raise InvalidDataError("X holds NaN or infinity: inputs are found from whole rows. Leave such rows out.")
+        return np.maximum(rows - outer.floor, 0.0)
 
     def output(self, hidden: FloatArray) -> FloatArray:
         """What the layers make of innermost units."""
@@ -156,7 +224,8 @@ class Peeled:
     def save(self, path: FilePath, details: Mapping[str, Any] | None = None) -> None:
         """Write layers, reports, ``outlier_rows`` and the law of the innermost units: a NumPy .npz without pickle.
 
-        ``hidden`` is not written, as it may be as large as the table: it is empty (0 rows) in what :meth:`load` gives.
+        ``hidden`` and ``inputs`` are not written, as they may be as large as the table: they are empty (0 rows) in what
+        :meth:`load` gives.
         ``details`` are facts for the file's header.
 
         >>> import pathlib, tempfile
@@ -173,7 +242,8 @@ class Peeled:
         """
         if not self.layers:
             raise InvalidDataError("No layer was peeled: there is nothing to save.")
-        storage.write(path, replace(self, hidden=self.hidden[:0]), details)
+        inputs = None if self.inputs is None else self.inputs[:0]
+        storage.write(path, replace(self, hidden=self.hidden[:0], inputs=inputs), details)
 
     @classmethod
     def load(cls, path: FilePath) -> Self:

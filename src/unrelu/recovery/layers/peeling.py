@@ -3,68 +3,92 @@
 Mazumdar and Rawat 2019 propose this peeling decoder and leave it as future work. A layer x = ReLU(A h + b) comes off in
 two steps: matrix recovery undoes the rectifier, T = A h + b (Mazumdar and Rawat 2018, section 3), and the facets
 {h_i = 0} of T's rows, which need not meet in the origin because of b, give A, b and h. Then h is the next x. The
-innermost units are rectified Gaussian: their law is learned.
+innermost units are rectified Gaussian: their law is learned. Where there are fewer inputs than innermost units, units
+and inputs are found together (:mod:`unrelu.recovery.layers.widening`), and the network is known down to its inputs.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
+from unrelu.contracts import FloatArray, Watch, unwatched
 from unrelu.errors import CannotPeelError, DoubtfulUnitsWarning, InvalidDataError
 from unrelu.methods import Method
-from unrelu.recovery.layers.decoding import LayerReport, OutputLayer, decode_by_facets
+from unrelu.recovery.layers.clock import Clock, TimeIsUp
+from unrelu.recovery.layers.decoding import DecodedLayer, FoundLayer, decode_by_facets
 from unrelu.recovery.layers.peeled import Outputs, Peeled, PeeledLayer
+from unrelu.recovery.layers.rectifier import INEXACT, Unrectified, undo_rectifier
 from unrelu.recovery.layers.subspace import Subspace
-from unrelu.recovery.layers.units import ROWS_PER_UNIT, as_stage, check_range, hidden_law, warn_of
-from unrelu.recovery.matrix.cells import DenseCells
+from unrelu.recovery.layers.units import ROWS_PER_UNIT, check_range, hidden_law, warn_of
 from unrelu.recovery.matrix.contracts import MatrixReport
-from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, recover_matrix
 from unrelu.validation import warn
 
-_ON_PER_UNIT = 20  # rows in which an output must be on, where there is noise
-_INEXACT = 1e-6  # relative residual of matrix recovery from where on there is noise
-_TOLERANCE, _ITERATIONS = 1e-11, 100  # of matrix recovery: facets need exact zeros
 _LEAST = 1e-8  # of the root mean square of T: errors of T below this are rounding
 _FLAT = 1e-7  # of the largest entry of T: directions that vary less are not there
+_ON = 2  # times the unknowns of an output: rows in which it must be on
+_WORST = 1e4  # condition of an output's equations
 
 
-def peel_layers(
-    outputs: Outputs,
-    widths: Sequence[int | str],
-    hidden_method: str | Method = "one_pass",
-    seed: int = 0,
-    watch: Watch = unwatched,
-) -> Peeled:
-    """Peel a layer of each width ("auto": to be found) off finite outputs, then learn the law of what is inside.
+@dataclass(frozen=True)
+class PeelRequest:
+    """What is asked of outputs: a width for each layer, outermost first ("auto": to be found), and how.
+
+    ``n_inputs`` is the number of inputs of the innermost layer ("auto": to be found), or None where there are as many
+    as units or the inputs do not matter. ``hidden_method`` learns the law of the innermost units in that case.
+    """
+
+    widths: Sequence[int | str]
+    n_inputs: int | str | None = None
+    max_seconds: float | None = None
+    hidden_method: str | Method = "one_pass"
+
+
+def peel_layers(outputs: Outputs, request: PeelRequest, seed: int = 0, watch: Watch = unwatched) -> Peeled:
+    """Peel layers off finite outputs, then learn what is inside.
 
     >>> rng = np.random.default_rng(0)
     >>> h, A = np.maximum(rng.standard_normal((500, 2)), 0.0), rng.standard_normal((12, 2))
-    >>> peeled = peel_layers(Outputs.of(np.maximum(h @ A.T + 0.3, 0.0)), [2])
+    >>> peeled = peel_layers(Outputs.of(np.maximum(h @ A.T + 0.3, 0.0)), PeelRequest([2]))
     >>> bool(np.abs(peeled.layers[0].bias - 0.3).max() < 1e-6)
     True
     """
-    rng = np.random.default_rng(seed)
+    rng, clock = np.random.default_rng(seed), Clock(request.max_seconds, watch)
     peeled = Peeled((), outputs.heights, np.zeros(len(outputs.heights), dtype=bool), None, outputs.feature_names)
     threshold = np.zeros(outputs.heights.shape[1])
+    widths = request.widths
     for depth, width in enumerate(widths, start=1):
-        undoing, finding = (f"Layer {depth}: {doing}" for doing in ("undoing the rectifier", "finding units"))
-        fit = _unrectified(peeled, width, seed, as_stage(undoing, watch))
-        peeled, layer = _with_units(peeled, fit, outputs, depth == len(widths), rng, as_stage(finding, watch))
-        threshold, outputs = layer.threshold, Outputs.of(peeled.hidden)
+        innermost = depth == len(widths)
+        undone = _unrectified(peeled, width, seed, clock.staged(f"Layer {depth}: undoing the rectifier"))
+        told = clock.staged(f"Layer {depth}: finding units")
+        found = _decoded(undone, peeled, request.n_inputs if innermost else None, innermost, rng, told)
+        if found.ended is None:
+            _judge(found, request.n_inputs, peeled, f"Layer {depth}: ")
+        peeled, lengths = _with_layer(peeled, undone, outputs, found.decoded)
+        if found.ended is not None:
+            from unrelu.recovery.layers.ending import ended_early
+
+            ended_early(found, f"Layer {depth}: ")
+            return peeled
+        _warn(found, undone.report, f"Layer {depth}: ", innermost)
+        threshold, outputs = found.decoded.layer.threshold * lengths, Outputs.of(peeled.hidden)
+        if found.inner is not None:
+            from unrelu.recovery.layers.ending import with_inputs
+
+            return with_inputs(peeled, found.inner.scaled(lengths), seed)
     try:
-        law = hidden_law(peeled.hidden, threshold, hidden_method, seed, watch)
-    except InvalidDataError as error:
-        raise CannotPeelError(f"The law of the innermost units cannot be learned: {error}", peeled) from error
+        law = hidden_law(peeled.hidden, threshold, request.hidden_method, seed, clock)
+    except (InvalidDataError, TimeIsUp) as error:
+        why = "the time was up" if isinstance(error, TimeIsUp) else error
+        raise CannotPeelError(f"The law of the innermost units cannot be learned: {why}", peeled) from error
     return replace(peeled, hidden_distribution=law)
 
 
-def _unrectified(so_far: Peeled, width: int | str, seed: int, watch: Watch) -> MatrixFit:
-    """Matrix recovery of the next layer's outputs, or the reason why not."""
+def _unrectified(so_far: Peeled, width: int | str, seed: int, clock: Clock) -> Unrectified:
+    """The next layer's outputs without their rectifier, or the reason why not."""
     depth, X = len(so_far.layers) + 1, so_far.hidden
     if not isinstance(width, str) and width >= X.shape[1]:
         raise CannotPeelError(
@@ -78,86 +102,132 @@ def _unrectified(so_far: Peeled, width: int | str, seed: int, watch: Watch) -> M
             " and hundreds are better. Lower the width, or add rows.",
             so_far,
         )
-    request = MatrixRequest(width, tolerance=_TOLERANCE, max_iterations=_ITERATIONS)
     try:
         check_range(X)
-        return recover_matrix(DenseCells(X), request, seed, watch=watch)
+        return undo_rectifier(X, width, seed, clock)
     except InvalidDataError as error:
         raise CannotPeelError(f"Layer {depth}: {error}", so_far) from error
-
-
-def _with_units(
-    so_far: Peeled, fit: MatrixFit, outputs: Outputs, innermost: bool, rng: np.random.Generator, watch: Watch
-) -> tuple[Peeled, OutputLayer]:
-    """What was peeled so far with the next layer, and that layer without its rectifier, over the outputs known."""
-    where = f"Layer {len(so_far.layers) + 1}: "
-    known = _known_outputs(fit, outputs.heights)
-    T = fit.hidden()[:, known]
-    decoded = decode_by_facets(T, _space(fit, T, so_far, where), True, innermost, rng, watch)
-    report, layer = replace(decoded.report, n_features=len(known)), decoded.layer
-    if not report.converged:
+    except TimeIsUp as error:
         raise CannotPeelError(
-            f"{where}{report.units_found} of {report.n_hidden} hidden units were found. The others are hardly ever off,"
-            " or hardly ever on, or off only where another one is: their weights cannot be told. Try another width, or"
-            " add rows.",
+            f"Layer {depth}: the time was up before the rectifier was undone. Raise max_seconds, or use fewer rows.",
             so_far,
-            report,
-        )
-    _warn(report, fit.report, where, innermost)
-    outliers = so_far.outlier_rows.copy()
-    outliers[~outliers] = ~decoded.genuine
-    found = _placed(layer, known, outputs, report, fit.report)
-    peeled = replace(
-        so_far, layers=(*so_far.layers, found), hidden=layer.hidden(T[decoded.genuine]), outlier_rows=outliers
-    )
-    return peeled, layer
+        ) from error
 
 
-def _known_outputs(fit: MatrixFit, X: FloatArray) -> BoolArray:
-    """Outputs whose part of T is to be relied on."""
-    known = fit.conditions.column_identifiable
-    if fit.report.residual > _INEXACT:  # with noise, outputs that are rarely on are not known well enough
-        known = known & (np.count_nonzero(X > 0.0, axis=0) >= _ON_PER_UNIT * (fit.report.n_components + 1))
-    return known
+def _decoded(
+    undone: Unrectified,
+    so_far: Peeled,
+    n_inputs: int | str | None,
+    innermost: bool,
+    rng: np.random.Generator,
+    clock: Clock,
+) -> FoundLayer:
+    """The units behind T, with their inputs where these are fewer and asked for."""
+    p = undone.report.n_components
+    space = _space(undone, so_far, f"Layer {len(so_far.layers) + 1}: ")
+    if n_inputs is None or (not isinstance(n_inputs, str) and n_inputs >= p):
+        decoded = decode_by_facets(undone.T, space, True, innermost, rng, clock)
+        found = FoundLayer(decoded, ended=None if decoded.report.converged or not clock.is_up else "The time was up")
+    else:
+        from unrelu.recovery.layers.widening import decode_widening
+
+        found = decode_widening(undone.T, space, True, n_inputs, rng, clock)
+    report = replace(found.decoded.report, n_features=len(undone.outputs))
+    return replace(found, decoded=replace(found.decoded, report=report))
 
 
-def _space(fit: MatrixFit, T: FloatArray, so_far: Peeled, where: str) -> Subspace:
+def _space(undone: Unrectified, so_far: Peeled, where: str) -> Subspace:
     """The space of T, with the errors of T as noise: those of x, larger where fewer outputs are on."""
-    p, determined = fit.report.n_components, fit.conditions.row_identifiable
-    rows = T[determined]
+    T, report = undone.T, undone.report
+    p, rows = report.n_components, T[undone.determined]
     if len(rows) < ROWS_PER_UNIT * p:
         raise CannotPeelError(
             f"{where}{len(rows):,} of {len(T):,} rows have enough outputs above the floor to determine {p} hidden"
             f" units; {ROWS_PER_UNIT * p} such rows are needed. Lower the width, or add rows.",
             so_far,
-            fit.report,
+            report,
         )
     center = rows.mean(axis=0)
-    rank = int(np.linalg.matrix_rank(rows - center, tol=_FLAT * np.abs(T).max(initial=0.0)))
+    rank = int(np.linalg.matrix_rank(rows - center, tol=_FLAT * np.abs(rows).max(initial=0.0)))
     if rank < p:
         raise CannotPeelError(
             f"{where}what is behind the outputs varies in {rank} dimensions, fewer than the {p} hidden units asked for."
             " Columns of its weights are dependent, or units are never on: lower the width.",
             so_far,
-            fit.report,
+            report,
         )
     basis = np.linalg.svd(rows - center, full_matrices=False)[2][:p].T
     size = float(np.sqrt((rows**2).mean()))
-    noise = fit.report.residual * size / math.sqrt(max(1.0 - fit.report.share_floored, 0.05))
-    return Subspace(center, basis, max(noise, _LEAST * size), determined)
+    noise = report.residual * size / math.sqrt(max(1.0 - report.share_floored, 0.05))
+    return Subspace(center, basis, max(noise, _LEAST * size), undone.determined)
 
 
-def _placed(
-    layer: OutputLayer, known: BoolArray, outputs: Outputs, report: LayerReport, matrix: MatrixReport
-) -> PeeledLayer:
-    """The layer with NaN for outputs that are not known; its bias measured from zero."""
-    weights, bias = np.full((len(known), report.n_hidden), np.nan), np.full(len(known), np.nan)
-    weights[known], bias[known] = layer.weights, layer.bias + outputs.level[known]
-    return PeeledLayer(weights, bias, outputs.floor, known, report, matrix)
+def _with_layer(
+    so_far: Peeled, undone: Unrectified, outputs: Outputs, decoded: DecodedLayer
+) -> tuple[Peeled, FloatArray]:
+    """What was peeled so far with the next layer, and what its units were multiplied by to give columns length 1.
+
+    A layer with units missing has no weights.
+    """
+    outliers = so_far.outlier_rows.copy()
+    outliers[~outliers] = ~decoded.genuine
+    layer = decoded.layer
+    hidden = layer.hidden(undone.T[decoded.genuine])
+    known, (d, p) = undone.outputs.copy(), (len(undone.outputs), decoded.report.n_hidden)
+    weights, bias, lengths = np.full((d, p), np.nan), np.full(d, np.nan), np.ones(layer.encoder.shape[0])
+    if decoded.report.converged:
+        weights[known], bias[known] = layer.weights, layer.bias
+        _add_rare(weights, bias, hidden, outputs.heights[decoded.genuine], undone.report.residual)
+        known = np.isfinite(bias)
+        lengths = np.linalg.norm(weights[known], axis=0)
+        weights, hidden = weights / lengths, hidden * lengths
+    else:
+        known[:] = False
+    placed = PeeledLayer(weights, bias + outputs.level, outputs.floor, known, decoded.report, undone.report)
+    return replace(so_far, layers=(*so_far.layers, placed), hidden=hidden, outlier_rows=outliers), lengths
 
 
-def _warn(report: LayerReport, matrix: MatrixReport, where: str, innermost: bool) -> None:
-    warn_of(report, where)
+def _add_rare(weights: FloatArray, bias: FloatArray, hidden: FloatArray, heights: FloatArray, noise: float) -> None:
+    """Weights of outputs that are not known yet, by least squares over the rows in which they are on."""
+    extended = np.column_stack([hidden, np.ones(len(hidden))])
+    scale = np.sqrt((extended**2).mean(axis=0))
+    for output in np.flatnonzero(np.isnan(bias)):
+        on = heights[:, output] > 0.0
+        if np.count_nonzero(on) < _ON * extended.shape[1]:
+            continue
+        seen = heights[on, output]
+        found, _, rank, values = np.linalg.lstsq(extended[on] / scale, seen)
+        left = np.sqrt(((extended[on] / scale @ found - seen) ** 2).mean() / (seen**2).mean())
+        if rank == extended.shape[1] and values[0] < _WORST * values[-1] and left <= max(INEXACT, 3.0 * noise):
+            weights[output], bias[output] = (found / scale)[:-1], (found / scale)[-1]
+
+
+def _judge(found: FoundLayer, n_inputs: int | str | None, so_far: Peeled, where: str) -> None:
+    """Refuse a layer with units missing, and say why."""
+    report = found.decoded.report
+    if report.converged:
+        return
+    if report.method == "widening" and n_inputs is not None:
+        from unrelu.recovery.layers.ending import why_missing
+
+        raise CannotPeelError(where + why_missing(found, n_inputs), so_far, report)
+    raise CannotPeelError(
+        f"{where}{report.units_found} of {report.n_hidden} hidden units were found. The others are hardly ever off,"
+        " or hardly ever on, or off only where another one is: their weights cannot be told. If there are fewer inputs"
+        " than units, say how many (n_inputs, or 'auto'); otherwise try another width, or add rows.",
+        so_far,
+        report,
+    )
+
+
+def _warn(found: FoundLayer, matrix: MatrixReport, where: str, innermost: bool) -> None:
+    report = found.decoded.report
+    if found.inner is None:
+        warn_of(report, where)
+    else:
+        from unrelu.recovery.layers.ending import warn_of_widened
+
+        warn_of_widened(report, where)
     if not innermost:
         # The units of the next layer are this one's inputs, and undoing its rectifier takes more outputs than units.
         warn(
@@ -165,7 +235,7 @@ def _warn(report: LayerReport, matrix: MatrixReport, where: str, innermost: bool
             " coincidence, and what was found may not be the layer's units.",
             DoubtfulUnitsWarning,
         )
-    if matrix.residual > _INEXACT:
+    if matrix.residual > INEXACT:
         warn(
             f"{where}the rectifier could be undone only up to a relative residual of {matrix.residual:.1g}: the outputs"
             " have noise, or another number of units, and weights are no more exact than that.",

@@ -14,7 +14,10 @@ from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
 from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import DoubtfulUnitsWarning, InvalidDataError, InvalidParameterError
 from unrelu.methods import Method
-from unrelu.recovery.layers.decoding import DecodedLayer, LayerReport, OutputLayer, decode_by_facets
+from unrelu.recovery.layers.clock import Clock
+from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, OutputLayer, decode_by_facets
+from unrelu.recovery.layers.ending import ended_early, warn_of_inputs, warn_of_widened, why_missing
+from unrelu.recovery.layers.inputs import InnerLayer, standard_layer
 from unrelu.recovery.layers.separable import decode_separably
 from unrelu.recovery.layers.subspace import ROUNDING, find_subspace, rank_of
 from unrelu.recovery.layers.units import ROWS_PER_UNIT, check_range, hidden_law, warn_of
@@ -29,7 +32,7 @@ class TwoLayerRequest:
     """What is asked of rows: units (or "auto"), how to find them, whether there is an a, how to learn the law of h.
 
     ``method`` is "facets" or "separable" (A and rows not negative, no a). Noise below ``rounding``, relative to the
-    rows' size, is not told from none.
+    rows' size, is not told from none. ``n_inputs`` ("auto": to be found) are the inputs of the units, where fewer.
     """
 
     n_hidden: int | str = "auto"
@@ -37,16 +40,22 @@ class TwoLayerRequest:
     output_bias: bool = False
     hidden_method: str | Method = "one_pass"
     rounding: float = ROUNDING
+    n_inputs: int | str | None = None
+    max_seconds: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class TwoLayers:
-    """The output layer, how it was found, the rows that it does not explain, and the law of its hidden units."""
+    """The output layer, how it was found, the rows that it does not explain, and the law of its hidden units.
+
+    ``inner`` is the layer of the inputs, where their number was asked for and every unit was found.
+    """
 
     layer: OutputLayer
     report: LayerReport
     outlier_rows: BoolArray
     hidden_distribution: RectifiedGaussian
+    inner: InnerLayer | None = None
 
 
 def learn_two_layers(table: FloatArray, request: TwoLayerRequest, seed: int = 0, watch: Watch = unwatched) -> TwoLayers:
@@ -60,12 +69,16 @@ def learn_two_layers(table: FloatArray, request: TwoLayerRequest, seed: int = 0,
            [ 0.8,  0. ],
            [ 0. , -1. ]])
     """
-    p = _units(table, request)
+    p, clock = _units(table, request), Clock(request.max_seconds, watch)
     watch(Step("Finding the space of the rows"))
-    decoded = _decoded(table, p, request, np.random.default_rng(seed), watch)
-    _judge(decoded.report)
-    layer = decoded.layer
+    found = _decoded(table, p, request, np.random.default_rng(seed), clock)
+    decoded, layer = found.decoded, found.decoded.layer
+    _judge(found, request.n_inputs)
     hidden = layer.hidden(table[decoded.genuine])
+    if found.inner is not None:
+        inner = standard_layer(found.inner, hidden, seed)
+        warn_of_inputs(inner, inner.inputs(hidden), hidden)
+        return TwoLayers(layer, decoded.report, ~decoded.genuine, inner.law, inner)
     law = hidden_law(hidden, layer.threshold, request.hidden_method, seed, watch)
     return TwoLayers(layer, decoded.report, ~decoded.genuine, law)
 
@@ -100,17 +113,30 @@ def _units(table: FloatArray, request: TwoLayerRequest) -> int:
     return int(p)
 
 
-def _decoded(
-    table: FloatArray, p: int, request: TwoLayerRequest, rng: np.random.Generator, watch: Watch
-) -> DecodedLayer:
+def _decoded(table: FloatArray, p: int, request: TwoLayerRequest, rng: np.random.Generator, clock: Clock) -> FoundLayer:
     space = find_subspace(table, p, request.output_bias, rng, request.rounding)
+    q = request.n_inputs
     if request.method == "separable":
-        return decode_separably(table, space)
-    return decode_by_facets(table, space, request.output_bias, True, rng, watch)
+        return FoundLayer(decode_separably(table, space))
+    if q is not None and (isinstance(q, str) or q < p):
+        from unrelu.recovery.layers.widening import decode_widening
+
+        return decode_widening(table, space, request.output_bias, q, rng, clock)
+    decoded = decode_by_facets(table, space, request.output_bias, True, rng, clock)
+    return FoundLayer(decoded, ended=None if decoded.report.converged or not clock.is_up else "The time was up")
 
 
-def _judge(report: LayerReport) -> None:
+def _judge(found: FoundLayer, n_inputs: int | str | None) -> None:
     """Refuse a layer of which nothing was found, and say what is not to be relied on in another one."""
+    report = found.decoded.report
+    if found.ended is not None and report.units_found:
+        ended_early(found)
+        return
+    if report.method == "widening":
+        if not report.converged:
+            raise InvalidDataError(why_missing(found, n_inputs or "auto"))
+        warn_of_widened(report)
+        return
     if report.units_found == 0:
         raise InvalidDataError(
             f"None of {report.n_hidden} hidden units was found: no facet of the rows holds more of them than chance"

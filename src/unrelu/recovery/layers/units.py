@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from unrelu.contracts import Assumptions, FloatArray, Step, Watch, unwatched
+from unrelu.contracts import Assumptions, FloatArray, Watch, unwatched
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import DoubtfulUnitsWarning, InvalidDataError, UnitsNotFoundWarning
 from unrelu.evidence import SampleEvidence
 from unrelu.methods import Method, method_named
+from unrelu.recovery.layers.clock import as_stage
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.samples import ArraySamples
 from unrelu.validation import listed, warn
@@ -26,17 +25,6 @@ def check_range(table: FloatArray) -> None:
     largest = float(np.abs(table).max(initial=0.0))
     if largest > 0.0 and not 1.0 / _RANGE < largest < _RANGE:
         raise InvalidDataError(f"Values as large as {largest:.0e} leave the range of squares: rescale the table.")
-
-
-def as_stage(stage: str, watch: Watch) -> Watch:
-    """Tells ``watch`` of another conductor's steps as steps of ``stage``; its states mean nothing outside."""
-    if watch is unwatched:
-        return unwatched
-
-    def hear(step: Step) -> None:
-        watch(replace(step, stage=stage, state=None))
-
-    return hear
 
 
 def warn_of(report: LayerReport, where: str = "") -> None:

@@ -1,0 +1,93 @@
+"""How a search for a layer with few inputs ends: the inputs of the rows, or what is missing and why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from unrelu.contracts import FloatArray
+from unrelu.errors import DoubtfulInputsWarning, DoubtfulUnitsWarning, UnfinishedWarning
+from unrelu.recovery.layers.decoding import FoundLayer, LayerReport
+from unrelu.recovery.layers.facet_fit import misfit
+from unrelu.recovery.layers.facets import MISFIT
+from unrelu.recovery.layers.inputs import InnerLayer, standard_layer
+from unrelu.recovery.layers.peeled import Peeled
+from unrelu.validation import listed, warn
+
+_MANY = 0.05  # share of the rows without inputs from where on their law is a guess
+_STRANGE = 1.5 * MISFIT  # of a unit's law, among as many units as a network has
+_EXPLAINED = 1e-6  # relative residual
+
+
+def with_inputs(peeled: Peeled, inner: InnerLayer, seed: int) -> Peeled:
+    """The network down to its inputs, scaled so that they have mean 0 and covariance I; warns where that is a guess."""
+    layer = standard_layer(inner, peeled.hidden, seed)
+    inputs = layer.inputs(peeled.hidden)
+    warn_of_inputs(layer, inputs, peeled.hidden)
+    return replace(peeled, inner=layer, inputs=inputs, hidden_distribution=layer.law)
+
+
+def warn_of_inputs(layer: InnerLayer, inputs: FloatArray, hidden: FloatArray) -> None:
+    """Say where the law of the inputs is not to be relied on."""
+    unknown = int(np.count_nonzero(np.isnan(inputs[:, 0])))
+    if unknown > _MANY * len(inputs):
+        warn(
+            f"{unknown:,} of {len(inputs):,} rows have too few units on to determine their {layer.n_inputs} inputs,"
+            " which are NaN there; they count as a normal law fills them in.",
+            DoubtfulInputsWarning,
+        )
+    strange = [unit for unit in range(hidden.shape[1]) if misfit(hidden[:, unit]) > _STRANGE]
+    if strange:
+        warn(
+            f"Hidden units {listed(map(str, strange))} do not look like rectified Gaussians, so the inputs are not"
+            " normal. Weights and inputs are right, but samples of the network will differ from the table.",
+            DoubtfulInputsWarning,
+        )
+
+
+def warn_of_widened(report: LayerReport, where: str = "") -> None:
+    """Say which units of a layer with few inputs are not to be relied on."""
+    if report.doubtful_units:
+        warn(
+            f"{where}hidden units {listed(map(str, report.doubtful_units))} are never off: their bias cannot be told"
+            " from that of the outputs, and if there are several, nor can they from each other. The network as a whole"
+            " is right.",
+            DoubtfulUnitsWarning,
+        )
+
+
+def ended_early(found: FoundLayer, where: str = "") -> None:
+    """Warn that the search was ended; ``hidden`` has the units found."""
+    report = found.decoded.report
+    doubt = " They are planes whose inputs were not found yet, so may not be units." if report.doubtful_units else ""
+    warn(
+        f"{where}{found.ended} after {report.units_found} of {report.n_hidden} hidden units were found.{doubt} Hidden"
+        " units found can be used, but the output weights are not determined and are NaN. Raise max_seconds.",
+        UnfinishedWarning,
+    )
+
+
+def why_missing(found: FoundLayer, n_inputs: int | str) -> str:
+    """Why not every unit was found."""
+    report = found.decoded.report
+    if found.verdict:
+        return found.verdict
+    said = f"{report.units_found} of {report.n_hidden} hidden units were found."
+    if isinstance(n_inputs, str) or n_inputs not in dict(found.choice):
+        tried = ", ".join(f"{q}: {left:.1g}" for q, left in found.choice)
+        tried = f" Numbers of inputs tried, and the relative residual of each: {tried}." if tried else ""
+        return (
+            f"{said} Too few of them are on together to find the inputs behind them, or there are no fewer inputs than"
+            f" units.{tried} Add rows, or leave n_inputs out."
+        )
+    left = dict(found.choice)[n_inputs]
+    if left > _EXPLAINED and not report.units_found - len(report.doubtful_units):
+        return (
+            f"{said} n_inputs={n_inputs} leaves a relative residual of {left:.1g} of the units known, so there are more"
+            " inputs than that, or noise. Raise n_inputs, or let 'auto' find it."
+        )
+    return (
+        f"{said} The others are hardly ever off, or hardly ever on, or the number of units is another. Add rows, or"
+        " try another width."
+    )

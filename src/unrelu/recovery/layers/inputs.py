@@ -1,0 +1,224 @@
+"""The inputs behind units that are known: h = ReLU(A z + b) is a table of rank q behind a rectifier.
+
+Matrix recovery of some rows gives A, b and z up to an affine map of z (Mazumdar and Rawat 2018); every other row's z
+then follows by least squares over its units that are on. A row needs q of them, and a few more where they are nearly
+dependent. :class:`InnerLayer` is such a layer with inputs of mean 0 and covariance I.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
+from unrelu.distribution import RectifiedGaussian
+from unrelu.engines.local import map_in_threads, one_blas_thread
+from unrelu.errors import InvalidDataError
+from unrelu.recovery.matrix.cells import DenseCells
+from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, recover_matrix
+from unrelu.recovery.matrix.starts import singular_start
+
+_ROWS, _ROWS_PER_INPUT = 300, 60  # rows that the recovery uses
+_LEAST_PER_INPUT = 8  # rows that it needs
+_SPARE = 2  # units on beyond the inputs that such a row has
+_ON = 4  # times the unknowns of a unit: rows in which it must be on
+_EXACT = 1e-8  # relative residual that rounding explains
+_NOISY = 3.0  # times the noise that noise explains
+_ROUNDS = 3  # of inputs from weights and weights from inputs
+_DRAWS = 12  # rounds in which the inputs of rows that do not determine them are drawn
+_WORST = 1e4  # condition of a row's equations beyond which z is a guess
+_TILE = 512
+
+
+@dataclass(frozen=True)
+class InputFit:
+    """h = ReLU(A z + b) of some units: ``weights`` A (m x q), ``bias`` b, ``units`` that it explains, ``residual``."""
+
+    weights: FloatArray
+    bias: FloatArray
+    units: BoolArray
+    residual: float
+    bound: float
+
+    @property
+    def explains(self) -> bool:
+        """Whether nothing is left but noise."""
+        return self.residual <= self.bound
+
+    @property
+    def exact(self) -> bool:
+        """Whether there is no noise but rounding."""
+        return self.bound <= _EXACT
+
+
+def enough_rows(heights: FloatArray, q: int) -> bool:
+    """Whether units, 0 where off, are on in enough rows to find q inputs."""
+    on = np.count_nonzero(heights > 0.0, axis=1) >= q + _SPARE
+    return heights.shape[1] >= q + _SPARE and int(np.count_nonzero(on)) >= _LEAST_PER_INPUT * (q + 1)
+
+
+def fit_inputs(
+    heights: FloatArray, noise: FloatArray, q: int, rng: np.random.Generator, watch: Watch = unwatched
+) -> InputFit | None:
+    """A and b of units (n x m, 0 where off), or None where too few are on together.
+
+    ``noise`` is the standard deviation of noise in each unit.
+    """
+    on = heights > 0.0
+    rows = np.flatnonzero(np.count_nonzero(on, axis=1) >= q + _SPARE)
+    most = _ROWS + _ROWS_PER_INPUT * q
+    if len(rows) > most:
+        rows = np.sort(rng.choice(rows, most, replace=False))
+    units = np.count_nonzero(on[rows], axis=0) >= _ON * (q + 1)
+    if units.sum() <= q or len(rows) < _LEAST_PER_INPUT * (q + 1):
+        return None
+    scale = np.sqrt((heights[:, units] ** 2).mean(axis=0))
+    table = np.ascontiguousarray(heights[np.ix_(rows, units)] / scale)
+    relative = float(np.sqrt(((noise[units] / scale) ** 2).mean() / (table**2).mean()))
+    fit = _recovered(table, q, watch)
+    if fit is None:
+        return None
+    weights, bias = np.full((len(units), q), np.nan), np.full(len(units), np.nan)
+    known = fit.factors.bias
+    assert known is not None
+    weights[units], bias[units] = fit.factors.loadings * scale[:, None], known * scale
+    return InputFit(weights, bias, units, fit.report.residual, max(_EXACT, _NOISY * relative))
+
+
+def _recovered(table: FloatArray, q: int, watch: Watch) -> MatrixFit | None:
+    cells = DenseCells(table)
+    request = MatrixRequest(q, tolerance=1e-12, max_iterations=60)
+    try:
+        return recover_matrix(cells, request, start=singular_start(cells, q, True), watch=watch)
+    except InvalidDataError:
+        return None
+
+
+def without_worst(fit: InputFit, heights: FloatArray) -> int:
+    """The unit of a fit whose heights it explains least."""
+    z, amplified = inputs_of(heights[:, fit.units], fit.weights[fit.units], fit.bias[fit.units])
+    known = np.isfinite(amplified)
+    fitted = np.maximum(z[known] @ fit.weights[fit.units].T + fit.bias[fit.units], 0.0)
+    seen = heights[np.ix_(known, fit.units)]
+    left = ((seen - fitted) ** 2).sum(axis=0) / np.maximum((seen**2).sum(axis=0), 1e-300)
+    return int(np.flatnonzero(fit.units)[left.argmax()])
+
+
+def inputs_of(heights: FloatArray, weights: FloatArray, bias: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """z of every row by least squares over its units that are on, and by how much noise in units is amplified.
+
+    Amplification is against a row with every unit on; it is infinite where a row does not determine its z.
+
+    >>> z, amplified = inputs_of(np.array([[1.0, 3.0], [0.0, 0.0]]), np.array([[1.0], [2.0]]), np.array([0.0, 1.0]))
+    >>> z[0], amplified
+    (array([1.]), array([ 1., inf]))
+    """
+    scale = np.sqrt((weights**2).mean(axis=0))
+    A = weights / scale
+    products = (A[:, :, None] * A[:, None, :]).reshape(len(A), -1)
+    least = float(np.linalg.eigvalsh(A.T @ A)[0])
+
+    def at(rows: slice) -> tuple[FloatArray, FloatArray]:
+        on = (heights[rows] > 0.0).astype(np.float64)
+        gram = (on @ products).reshape(len(on), A.shape[1], A.shape[1])
+        values, vectors = np.linalg.eigh(gram)
+        known = values[:, 0] > values[:, -1] / _WORST**2
+        inverse = np.where(known[:, None], 1.0 / np.where(known[:, None], values, 1.0), 0.0)
+        z = np.zeros((len(on), A.shape[1]))
+        for _ in range(2):  # the second round takes off what the squares of the first one lose
+            left = on * (heights[rows] - z @ A.T - bias)
+            turned = np.einsum("nij,ni->nj", vectors, left @ A)
+            z = z + np.einsum("nij,nj->ni", vectors, inverse * turned)
+        amplified = np.full(len(z), np.inf)
+        amplified[known] = np.sqrt(least / values[known, 0])
+        return z / scale, amplified
+
+    parts = [slice(start, start + _TILE) for start in range(0, len(heights), _TILE)]
+    with one_blas_thread():
+        results = map_in_threads(at, parts)
+    return np.concatenate([z for z, _ in results]), np.concatenate([amplified for _, amplified in results])
+
+
+@dataclass(frozen=True, eq=False)
+class InnerLayer:
+    """h = ReLU(A z + b): ``weights`` A (p x q) and ``bias`` b, for z of mean 0 and covariance I.
+
+    ``choice`` are pairs of a number of inputs tried and the relative residual that it leaves of the units known then.
+    """
+
+    weights: FloatArray
+    bias: FloatArray
+    choice: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def n_inputs(self) -> int:
+        """q."""
+        return int(self.weights.shape[1])
+
+    def units(self, inputs: FloatArray) -> FloatArray:
+        """ReLU(A z + b) of rows z."""
+        hidden: FloatArray = np.maximum(inputs @ self.weights.T + self.bias, 0.0)
+        return hidden
+
+    def inputs(self, hidden: FloatArray) -> FloatArray:
+        """z of rows of units, NaN where they do not determine it.
+
+        >>> layer = InnerLayer(np.array([[1.0], [-2.0]]), np.zeros(2))
+        >>> layer.inputs(layer.units(np.array([[3.0], [-1.5]])))
+        array([[ 3. ],
+               [-1.5]])
+        """
+        z, amplified = inputs_of(hidden, self.weights, self.bias)
+        known: FloatArray = np.where(np.isfinite(amplified)[:, None], z, np.nan)
+        return known
+
+    @property
+    def law(self) -> RectifiedGaussian:
+        """The law of h."""
+        return RectifiedGaussian(self.bias, self.weights @ self.weights.T)
+
+    def scaled(self, lengths: FloatArray) -> InnerLayer:
+        """The same layer with units so many times as large."""
+        return replace(self, weights=self.weights * lengths[:, None], bias=self.bias * lengths)
+
+    def moved(self, mean: FloatArray, covariance: FloatArray) -> InnerLayer:
+        """The same layer for inputs that had this mean and covariance: z = mean + L z', covariance = L L'."""
+        root = np.linalg.cholesky(covariance)
+        return replace(self, weights=self.weights @ root, bias=self.bias + self.weights @ mean)
+
+
+def standard_layer(layer: InnerLayer, hidden: FloatArray, seed: int) -> InnerLayer:
+    """The layer whose inputs have mean 0 and covariance I in rows of units.
+
+    Rows with too few units on do not determine their inputs, and these are not like those of others: they are drawn,
+    given their units, from the law found so far, again and again (stochastic EM).
+    """
+    for _ in range(_ROUNDS):
+        layer = refitted(layer, hidden)
+    inputs = layer.inputs(hidden)
+    unknown = np.isnan(inputs[:, 0])
+    moved = layer.moved(*_moments(inputs[~unknown]))
+    if not unknown.any():
+        return moved
+    for number in range(_DRAWS):
+        inputs = moved.inputs(hidden)
+        full = moved.law.sample_latent(hidden[unknown], 1, seed + number)[0]
+        inputs[unknown] = np.linalg.lstsq(moved.weights, (full - moved.bias).T)[0].T
+        moved = moved.moved(*_moments(inputs))
+    return moved
+
+
+def _moments(inputs: FloatArray) -> tuple[FloatArray, FloatArray]:
+    covariance = np.atleast_2d(np.cov(inputs.T, bias=True))
+    return inputs.mean(axis=0), covariance
+
+
+def refitted(layer: InnerLayer, hidden: FloatArray) -> InnerLayer:
+    """Weights and bias of every unit by least squares over the rows in which it is on, inputs as the layer has them."""
+    inputs = layer.inputs(hidden)
+    extended = np.column_stack([inputs, np.ones(len(inputs))])
+    known = ~np.isnan(inputs[:, 0])
+    rows = [np.linalg.lstsq(extended[on], hidden[on, j])[0] for j, on in enumerate((known[:, None] & (hidden > 0.0)).T)]
+    stacked = np.stack(rows)
+    return replace(layer, weights=stacked[:, :-1], bias=stacked[:, -1])

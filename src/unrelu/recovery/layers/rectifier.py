@@ -1,0 +1,174 @@
+"""Undoing a layer's rectifier: T = A h + b behind x = ReLU(T), by matrix recovery of some rows, then of all.
+
+The factors of A need far fewer rows than a table has: they are found from some dozens a unit, over the outputs that are
+on often enough there. Every other row then follows by least squares over its outputs that are on, and all rows together
+are where a last fit begins. Outputs that are rarely on are left for later: they follow from rows that are known.
+
+Outlier rows spoil factors. Where some rows fit far worse than most, the recovery of the dozens goes on without the
+worst of them, until those that are left fit alike (concentration steps, as in least trimmed squares).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
+from unrelu.recovery.layers.inputs import inputs_of
+from unrelu.recovery.matrix.cells import DenseCells
+from unrelu.recovery.matrix.contracts import MatrixReport
+from unrelu.recovery.matrix.factors import Factors
+from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, recover_matrix
+from unrelu.recovery.matrix.starts import singular_start
+
+INEXACT = 1e-6  # relative residual from where on there is noise, or worse
+
+_TOLERANCE, _ITERATIONS = 1e-11, 100  # facets need exact zeros
+_SMALL = 3e7  # products for a round of all rows: no need to begin with some
+_ROWS_PER_UNIT = 50  # rows whose factors are found first
+_LONG = 0.9  # quantile of the rows' lengths; longer ones are not among those
+_ON_PER_UNKNOWN = 4  # rows among them in which an output must be on
+_MORE_OUTPUTS = 1.3  # times the units: outputs that must be on so often
+_KEPT = 0.85  # share of the rows that a concentration step keeps
+_STEPS = 6
+_SHORT = 40  # iterations of such a step
+_APART = 6.0  # times the median of the rows' residuals: rows that fit far worse than most
+_ROUNDING = 1e-7  # of the table's root mean square
+_BAD = 0.05  # relative residual of a fit that another start may better
+_ON_PER_UNIT = 20  # rows in which an output must be on, where there is noise
+
+
+@dataclass(frozen=True)
+class Unrectified:
+    """T over the outputs that are known (``outputs`` marks them), and the rows that ``determined`` theirs.
+
+    ``report`` is that of the fit of all these rows.
+    """
+
+    T: FloatArray
+    outputs: BoolArray
+    determined: BoolArray
+    report: MatrixReport
+
+
+def undo_rectifier(X: FloatArray, width: int | str, seed: int = 0, watch: Watch = unwatched) -> Unrectified:
+    """T behind rows X >= 0 (n x d), with so many units behind them ("auto": to be found).
+
+    >>> rng = np.random.default_rng(0)
+    >>> T = rng.standard_normal((400, 2)) @ rng.standard_normal((2, 12)) + 0.3
+    >>> undone = undo_rectifier(np.maximum(T, 0.0), 2)
+    >>> bool(np.abs(undone.T - T[:, undone.outputs]).max() < 1e-8), undone.report.converged
+    (True, True)
+    """
+    rng = np.random.default_rng(seed)
+    if isinstance(width, str):
+        return _from_all(X, MatrixRequest(width, tolerance=_TOLERANCE, max_iterations=_ITERATIONS), seed, watch)
+    request = MatrixRequest(width, tolerance=_TOLERANCE, max_iterations=_ITERATIONS)
+    some = _ROWS_PER_UNIT * (width + 1)
+    if len(X) <= 2 * some or X.size * width**2 < _SMALL:
+        return _from_all(X, request, seed, watch)
+    rows = _usual(X, some, rng)
+    outputs: BoolArray = np.count_nonzero(X[rows] > 0.0, axis=0) >= _ON_PER_UNKNOWN * (width + 1)
+    if outputs.sum() < _MORE_OUTPUTS * width:
+        return _from_all(X, request, seed, watch)
+    first = _concentrated(np.ascontiguousarray(X[np.ix_(rows, outputs)]), request, seed, watch)
+    return _continued(X, outputs, first, request, watch)
+
+
+def _from_all(X: FloatArray, request: MatrixRequest, seed: int, watch: Watch) -> Unrectified:
+    fit = recover_matrix(DenseCells(X), request, seed, watch=watch)
+    known = fit.conditions.column_identifiable & _often_on(X, fit)
+    return Unrectified(fit.hidden()[:, known], known, fit.conditions.row_identifiable, fit.report)
+
+
+def _often_on(X: FloatArray, fit: MatrixFit) -> BoolArray:
+    """Outputs that noise leaves known: those that are on often."""
+    if fit.report.residual <= INEXACT:
+        return np.ones(X.shape[1], dtype=bool)
+    often: BoolArray = np.count_nonzero(X > 0.0, axis=0) >= _ON_PER_UNIT * (fit.report.n_components + 1)
+    return often
+
+
+def _usual(X: FloatArray, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Some rows that are not among the longest ones, where outliers are."""
+    lengths = np.linalg.norm(X, axis=1)
+    usual = np.flatnonzero(lengths <= np.quantile(lengths, _LONG))
+    return np.sort(rng.choice(usual, count, replace=False))
+
+
+def _continued(
+    X: FloatArray, outputs: BoolArray, first: MatrixFit, request: MatrixRequest, watch: Watch
+) -> Unrectified:
+    """All rows, from the factors of some."""
+    known = first.conditions.column_identifiable
+    outputs = outputs.copy()
+    outputs[outputs] = known
+    bias = first.factors.bias
+    assert bias is not None
+    loadings, bias = np.ascontiguousarray(first.factors.loadings[known]), np.ascontiguousarray(bias[known])
+    table = np.ascontiguousarray(X[:, outputs])
+    latent, amplified = inputs_of(table, loadings, bias)
+    start = Factors(latent, loadings, bias)
+    used = np.isfinite(amplified) & ~_apart(_row_residuals(table, start), table)
+    cells = DenseCells(np.ascontiguousarray(table[used]))
+    fit = recover_matrix(cells, request, start=replace(start, latent=latent[used]), watch=watch)
+    kept = fit.conditions.column_identifiable & _often_on(table, fit)
+    T = start.matrix()
+    T[used] = fit.hidden()
+    determined = used.copy()
+    determined[used] = fit.conditions.row_identifiable
+    outputs[outputs] = kept
+    n, d = X.shape
+    weak = tuple(np.flatnonzero(~outputs).tolist())
+    report = replace(
+        fit.report, n_rows=n, n_features=d, weak_columns=weak, weak_rows=int(np.count_nonzero(~determined))
+    )
+    return Unrectified(np.ascontiguousarray(T[:, kept]), outputs, determined, report)
+
+
+def _concentrated(table: FloatArray, request: MatrixRequest, seed: int, watch: Watch) -> MatrixFit:
+    """The fit of most rows, without those that fit far worse."""
+    kept = np.ones(len(table), dtype=bool)
+    step = replace(request, max_iterations=_SHORT)
+    fit = recover_matrix(DenseCells(table), step, seed, singular_start(DenseCells(table), _width(request), True), watch)
+    for _ in range(_STEPS):
+        if fit.report.residual <= _TOLERANCE:
+            return fit
+        start = _start_of(table, fit)
+        left = _row_residuals(table, start)
+        before, kept = kept, left <= np.quantile(left, _KEPT)
+        if not _apart(left, table).any() or (kept == before).all():
+            break
+        cells = DenseCells(np.ascontiguousarray(table[kept]))
+        fit = recover_matrix(cells, step, seed, replace(start, latent=start.latent[kept]), watch)
+    if fit.report.residual > _BAD:
+        return recover_matrix(DenseCells(table), request, seed, watch=watch)
+    cells = DenseCells(np.ascontiguousarray(table[kept]) if len(fit.factors.latent) < len(table) else table)
+    return recover_matrix(cells, request, seed, fit.factors, watch)
+
+
+def _width(request: MatrixRequest) -> int:
+    return int(request.n_components)
+
+
+def _start_of(table: FloatArray, fit: MatrixFit) -> Factors:
+    """Factors of a fit of some rows, with all rows."""
+    loadings, bias = fit.factors.loadings, fit.factors.bias
+    assert bias is not None
+    return Factors(inputs_of(table, loadings, bias)[0], loadings, bias)
+
+
+def _row_residuals(table: FloatArray, factors: Factors) -> FloatArray:
+    """Root mean square of what factors leave of each row's outputs."""
+    T = factors.matrix()
+    left = np.where(table > 0.0, table - T, np.maximum(T, 0.0))
+    size: FloatArray = np.sqrt((left**2).mean(axis=1))
+    return size
+
+
+def _apart(left: FloatArray, table: FloatArray) -> BoolArray:
+    """Rows that fit far worse than most, and than rounding explains."""
+    apart: BoolArray = left > max(_APART * float(np.median(left)), _ROUNDING * float(np.sqrt((table**2).mean())))
+    return apart

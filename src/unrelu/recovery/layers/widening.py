@@ -1,0 +1,286 @@
+"""A layer with fewer inputs than units, on one screen: T = A2 h (+ b2), h = ReLU(A1 z + b1), z of q < p dimensions.
+
+1. Some units, as planes that rows lie on and none lies below (:mod:`unrelu.recovery.layers.planes`).
+2. Their inputs: they are a table of rank q behind a rectifier (:mod:`unrelu.recovery.layers.inputs`).
+3. All other units in q + 1 dimensions (:mod:`unrelu.recovery.layers.kinks`); every unit, also those of step 1, must be
+   a rectified affine function of the inputs in all rows. That is the certificate: mixtures of units are not.
+4. The inputs of all rows from all units.
+
+Steps 1 to 3 are taken again with more planes until every unit is found or starts run out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
+from unrelu.engines.local import one_blas_thread
+from unrelu.recovery.layers.clock import Clock
+from unrelu.recovery.layers.decoding import FoundLayer, assembled, cloud_of
+from unrelu.recovery.layers.facet_fit import Facet, misfit, support
+from unrelu.recovery.layers.facets import MISFIT, Candidate, Cloud, FoundFacets
+from unrelu.recovery.layers.inputs import (
+    InnerLayer,
+    InputFit,
+    enough_rows,
+    fit_inputs,
+    inputs_of,
+    refitted,
+    without_worst,
+)
+from unrelu.recovery.layers.kinks import Kinked, KinkSearch
+from unrelu.recovery.layers.planes import PlaneSearch, Whitened
+from unrelu.recovery.layers.subspace import Subspace
+
+_TOGETHER = 12  # starts between two looks at what was found
+_STARTS = 20  # a unit, before the search for planes gives up
+_OFF = 6.0  # standard deviations of noise: one cell that is on by mistake spoils the inputs of its row
+_SAME = 1e-5  # sine between two units that are one
+_ALIKE = 5.0  # times their noise: the same with noise
+_EXACT, _NOISY = 1e-7, 6.0  # relative residual of a unit: rounding, and times its noise
+_BOTH_SIDES = 2  # rows beyond the unknowns of a unit that must be on, and off
+_PATIENCE = 25  # starts in a row without a new unit that end the search for kinks
+_IDLE = 6  # looks in a row without a new plane that end the search
+_DOUBT, _FAILURES = 3, 8  # looks without inputs after which another number is tried, and after which the search ends
+_ROWS_PER_UNIT = 60  # rows with known inputs that are looked at, if there are so many
+_LEAST_ROWS = 2  # a unknown that it takes to tell units
+_SETTLING = 4  # rounds of inputs from units and units from inputs
+_NEARLY = 0.1  # relative residual that a wrong plane may leave, and too few inputs do not
+_DROPPED = 3  # planes that may be left out until the others have inputs
+
+
+def decode_widening(
+    T: FloatArray, space: Subspace, lifted: bool, n_inputs: int | str, rng: np.random.Generator, clock: Clock
+) -> FoundLayer:
+    """The layer T = A2 h (+ b2) whose units have ``n_inputs`` inputs ("auto": to be found), and the layer below it.
+
+    Where units are missing there is no inner layer; planes whose inputs were not found are doubtful units.
+    """
+    cloud, _ = cloud_of(T, space, lifted, True)
+    search = Search(cloud, n_inputs, rng, clock)
+    ended = clock.run(search.run)
+    certain = search.units or [replace(plane, misfit=np.inf) for plane in search.planes[: space.basis.shape[1]]]
+    found = FoundFacets(tuple(certain), np.ones(len(cloud.points), dtype=bool), search.starts)
+    decoded, order = assembled(T, space, found, "widening", MISFIT, True)
+    choice = tuple(sorted(search.choice.items()))
+    inner = None
+    if search.complete:
+        lengths = decoded.layer.noise / space.noise  # of A2's columns before they are scaled to 1
+        inner = InnerLayer(search.weights[order], search.bias[order], choice).scaled(lengths)
+    return FoundLayer(decoded, inner, choice, None if search.complete else ended, search.verdict)
+
+
+@dataclass
+class Search:
+    """What is known so far of a cloud's units; :meth:`run` goes on until all are known, and may be ended any time."""
+
+    cloud: Cloud
+    n_inputs: int | str
+    rng: np.random.Generator
+    watch: Watch = unwatched
+    planes: list[Candidate] = field(default_factory=list)
+    units: list[Candidate] = field(default_factory=list)
+    weights: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    bias: FloatArray = field(default_factory=lambda: np.zeros(0))
+    choice: dict[int, float] = field(default_factory=dict)
+    starts: int = 0
+    verdict: str | None = None  # on a number of inputs that is wrong
+    failures: int = 0  # looks behind planes that found no inputs although there were rows enough
+
+    def __post_init__(self) -> None:
+        self._white = Whitened.of(self.cloud.points, self.cloud.lifted)
+        self._width: int = self.cloud.points.shape[1]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every unit is known."""
+        return len(self.units) == self._width
+
+    def run(self) -> None:
+        """Find units until all are known, or starts run out."""
+        search, idle = PlaneSearch(self.cloud, self._white, self.rng), 0
+        while not self.complete and self.starts < _STARTS * self._width:
+            if self.verdict is not None or self.failures >= _FAILURES or idle >= _IDLE:
+                break
+            before = len(self.planes)
+            for candidate in search.planes(self.planes, _TOGETHER):
+                self._admit(candidate)
+            self.starts += _TOGETHER
+            self.watch(Step("Finding planes", len(self.planes), self._width, f"{len(self.planes)} planes found"))
+            idle = 0 if len(self.planes) > before else idle + 1
+            if not idle:
+                with one_blas_thread():
+                    self._look_behind()
+
+    # --- planes -----------------------------------------------------------------------------------
+
+    def _admit(self, candidate: Candidate) -> None:
+        height = self._heights([candidate])
+        others = self._heights(self.planes)
+        if not (others.shape[1] and _is_one_of(height[:, 0], others, candidate.facet.noise)):
+            self.planes.append(candidate)
+
+    def _heights(self, found: list[Candidate]) -> FloatArray:
+        """Units of rows, 0 where they are off."""
+        columns = [_unit(entry.facet, self.cloud.points) for entry in found]
+        return np.stack(columns, axis=1) if columns else np.zeros((len(self.cloud.points), 0))
+
+    # --- inputs -----------------------------------------------------------------------------------
+
+    def _look_behind(self) -> None:
+        """The inputs of the planes, and with them all units."""
+        heights = self._heights(self.planes)
+        trusted = np.array([self._law_misfit(column) <= MISFIT for column in heights.T])
+        fit = self._inputs(heights[:, trusted])
+        if fit is None:
+            return
+        units = np.flatnonzero(trusted)[fit.units]
+        weights, bias = self._settled(heights[:, units], fit)
+        found: list[tuple[Candidate, Kinked]] = []
+        for _ in range(3):
+            z, amplified = inputs_of(heights[:, units], weights, bias)
+            sure = self._sure(amplified, fit.exact)
+            if np.count_nonzero(sure) < _LEAST_ROWS * (self._width + weights.shape[1]):
+                break
+            before, found = len(found), self._units(z[sure], sure, heights)
+            if len(found) <= before or len(found) <= weights.shape[1]:
+                break
+            weights, bias = self._layer(found)
+            self.units, self.weights, self.bias = [candidate for candidate, _ in found], weights, bias
+            if self.complete:
+                break
+            heights, units = self._heights(self.units), np.arange(len(found))
+
+    def _settled(self, heights: FloatArray, fit: InputFit) -> tuple[FloatArray, FloatArray]:
+        """A and b of the units that a fit explains; with noise from all rows."""
+        layer = InnerLayer(fit.weights[fit.units], fit.bias[fit.units])
+        for _ in range(0 if fit.exact else _SETTLING):
+            layer = refitted(layer, heights)
+        return layer.weights, layer.bias
+
+    def _sure(self, amplified: FloatArray, exact: bool) -> BoolArray:
+        """Rows whose inputs are known; with noise those that know them best: half, and as many as tell units."""
+        known: BoolArray = np.isfinite(amplified)
+        if exact:
+            return known
+        wanted = min(max(len(known) // 2, _ROWS_PER_UNIT * self._width), int(known.sum()))
+        sure: BoolArray = amplified <= np.sort(amplified)[max(wanted - 1, 0)]
+        return sure & known
+
+    def _law_misfit(self, heights: FloatArray) -> float:
+        return misfit(heights, 0.0, self.cloud.off) if self.cloud.gaussian else 0.0
+
+    def _inputs(self, heights: FloatArray) -> InputFit | None:
+        """The fit of fewest inputs, or of the number asked for, that explains the units; None without one."""
+        asked = self.n_inputs
+        if isinstance(asked, str):
+            return self._fewest(heights, range(1, self._width))
+        fit = self._fewest(heights, (asked,))
+        if fit is None and asked in self.choice:
+            self.failures += 1
+            more = self._fewest(heights, range(asked + 1, self._width)) if self.failures == _DOUBT else None
+            if more is not None:
+                self.verdict = (
+                    f"n_inputs={asked} leaves a relative residual of {self.choice[asked]:.1g} of {heights.shape[1]}"
+                    f" units, {more.weights.shape[1]} inputs explain them: raise n_inputs."
+                )
+        elif fit is not None and asked > 1 and asked - 1 not in self.choice:
+            fewer = self._fewest(heights, (asked - 1,))
+            if fewer is not None:
+                self.verdict = (
+                    f"n_inputs={asked} is too large: {asked - 1} inputs explain {heights.shape[1]} units up to a"
+                    f" relative residual of {fewer.residual:.1g}. Lower n_inputs, or let 'auto' find it."
+                )
+                return None
+        return fit
+
+    def _fewest(self, heights: FloatArray, numbers: Sequence[int]) -> InputFit | None:
+        """The first of some numbers of inputs that explains the units."""
+        for q in numbers:
+            fit = self._without_wrong(heights, q, _DROPPED) if enough_rows(heights, q) else None
+            if fit is None:
+                return None
+            self.choice[q] = fit.residual
+            if fit.explains:
+                return fit
+        return None
+
+    def _without_wrong(self, heights: FloatArray, q: int, dropped: int) -> InputFit | None:
+        """The fit of q inputs, if need be without some units that it does not explain."""
+        noise = np.full(heights.shape[1], self.cloud.noise)
+        kept = heights.copy()
+        first = fit = fit_inputs(kept, noise, q, self.rng)
+        for _ in range(dropped):
+            if fit is None or fit.explains or fit.residual > _NEARLY:
+                break
+            kept[:, without_worst(fit, kept)] = 0.0
+            fit = fit_inputs(kept, noise, q, self.rng)
+        return fit if fit is not None and fit.explains else first
+
+    # --- units ------------------------------------------------------------------------------------
+
+    def _units(self, z: FloatArray, sure: BoolArray, planes: FloatArray) -> list[tuple[Candidate, Kinked]]:
+        """Every unit that is a rectified affine function of the inputs: planes first, then what starts lead to."""
+        search = KinkSearch(z, self._white.rows[sure], self.rng)
+        found: list[tuple[Candidate, Kinked]] = []
+        known = np.zeros((len(z), 0))
+        for column in planes[sure].T:
+            found, known = self._with(search.of_heights(column), found, known, sure)
+        since = 0
+        while len(found) < self._width and since < _PATIENCE:
+            before = len(found)
+            found, known = self._with(search.unit(known), found, known, sure)
+            since = 0 if len(found) > before else since + 1
+            self.watch(Step("Finding units", len(found), self._width, f"{len(found)} of {self._width} units found"))
+        return found + self._never_off(search, known)
+
+    def _never_off(self, search: KinkSearch, known: FloatArray) -> list[tuple[Candidate, Kinked]]:
+        """Units that are never off, if there are just as many as are missing: they are doubtful."""
+        missing = self._width - known.shape[1]
+        if not missing:
+            return []
+        lines = search.linear(known, _NOISY * self.cloud.noise / float(np.sqrt((self.cloud.points**2).mean())))
+        return [(self._candidate(line, np.inf), line) for line in lines] if len(lines) == missing else []
+
+    def _with(
+        self, unit: Kinked, found: list[tuple[Candidate, Kinked]], known: FloatArray, sure: BoolArray
+    ) -> tuple[list[tuple[Candidate, Kinked]], FloatArray]:
+        """What was found with one unit more, if it is one and new."""
+        least = len(unit.direction) + _BOTH_SIDES
+        if min(unit.on, unit.off) < least or unit.residual > self._allowed(unit) * unit.size:
+            return found, known
+        candidate = self._candidate(unit, 0.0)
+        height = _unit(candidate.facet, self.cloud.points[sure])
+        if known.shape[1] and _is_one_of(height, known, candidate.facet.noise):
+            return found, known
+        return [*found, (candidate, unit)], np.column_stack([known, height])
+
+    def _allowed(self, unit: Kinked) -> float:
+        """What may be left of a unit, relative to its size: rounding, or its noise."""
+        noise = self.cloud.noise * self._white.slope(unit.functional)
+        return max(_EXACT, _NOISY * noise / max(unit.size, 1e-300))
+
+    def _candidate(self, unit: Kinked, misfit: float) -> Candidate:
+        facet = self._white.facet(unit.functional, self.cloud.noise)
+        return Candidate(facet, support(facet, self.cloud.points), misfit)
+
+    def _layer(self, found: list[tuple[Candidate, Kinked]]) -> tuple[FloatArray, FloatArray]:
+        """A1 and b1 of units, in the scale of their facets."""
+        stacked = np.stack([unit.direction / self._white.slope(unit.functional) for _, unit in found])
+        return stacked[:, :-1], stacked[:, -1]
+
+
+def _is_one_of(height: FloatArray, known: FloatArray, noise: float) -> bool:
+    """Whether heights are those of a known unit, up to noise."""
+    length = float(np.linalg.norm(height))
+    cosines = (height @ known) / length / np.linalg.norm(known, axis=0)
+    return bool((1.0 - cosines**2).min() < _SAME**2 + _ALIKE**2 * len(height) * (noise / length) ** 2)
+
+
+def _unit(facet: Facet, points: FloatArray) -> FloatArray:
+    heights = facet.height(points)
+    unit: FloatArray = np.where(heights > _OFF * facet.noise, heights, 0.0)
+    return unit
