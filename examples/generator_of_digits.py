@@ -7,9 +7,8 @@ What it gives back is compared with the truth, up to what no picture can tell: t
 affine map of z (a rotation, and how far the mean and covariance of 8,000 normal z are from 0 and I).
 
 Units are off in 3 to 84 % of the pictures, and the pixels at the border are on in few or in none; the weights of pixels
-that are on in too few pictures are not determined. The number of epochs was chosen with an eye on that: after 800 the
-generators of seeds 0 to 4 were all recovered; after 300 those of seeds 0 to 2 were all refused, with an error and
-without weights. Of two of them many units are off in more than nine tenths of the pictures.
+that are on in too few pictures are not determined. The number of epochs was chosen with an eye on recovery: after 300
+up to 11 of the 24 units are off in more than nine tenths of the pictures, which is harder, and peel may refuse.
 """
 
 from __future__ import annotations
