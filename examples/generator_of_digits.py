@@ -8,7 +8,7 @@ affine map of z (a rotation, and how far the mean and covariance of 8,000 normal
 
 Units are off in 3 to 84 % of the pictures, and the pixels at the border are on in few or in none; the weights of pixels
 that are on in too few pictures are not determined. The number of epochs was chosen with an eye on recovery: after 300
-up to 11 of the 24 units are off in more than nine tenths of the pictures, which is harder, and peel may refuse.
+up to 11 of the 24 units are off in more than nine tenths of the pictures, and one of three seeds was not recovered.
 """
 
 from __future__ import annotations
