@@ -8,6 +8,7 @@ import numpy as np
 
 from unrelu.contracts import FloatArray
 from unrelu.errors import DoubtfulInputsWarning, DoubtfulUnitsWarning, UnfinishedWarning
+from unrelu.recovery.layers.clock import TIME_WAS_UP
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport
 from unrelu.recovery.layers.facet_fit import misfit
 from unrelu.recovery.layers.facets import MISFIT
@@ -61,9 +62,10 @@ def ended_early(found: FoundLayer, where: str = "") -> None:
     """Warn that the search was ended; ``hidden`` has the units found."""
     report = found.decoded.report
     doubt = " They are planes whose inputs were not found yet, so may not be units." if report.doubtful_units else ""
+    more = " Raise max_seconds." if found.ended == TIME_WAS_UP else ""
     warn(
         f"{where}{found.ended} after {report.units_found} of {report.n_hidden} hidden units were found.{doubt} Hidden"
-        " units found can be used, but the output weights are not determined and are NaN. Raise max_seconds.",
+        f" units found can be used, but the output weights are not determined and are NaN.{more}",
         UnfinishedWarning,
     )
 

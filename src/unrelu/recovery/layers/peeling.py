@@ -18,7 +18,7 @@ import numpy as np
 from unrelu.contracts import FloatArray, Watch, unwatched
 from unrelu.errors import CannotPeelError, DoubtfulUnitsWarning, InvalidDataError
 from unrelu.methods import Method
-from unrelu.recovery.layers.clock import Clock, TimeIsUp
+from unrelu.recovery.layers.clock import TIME_WAS_UP, Clock, TimeIsUp
 from unrelu.recovery.layers.decoding import DecodedLayer, FoundLayer, decode_by_facets
 from unrelu.recovery.layers.peeled import Outputs, Peeled, PeeledLayer
 from unrelu.recovery.layers.rectifier import INEXACT, Unrectified, undo_rectifier
@@ -127,12 +127,12 @@ def _decoded(
     space = _space(undone, so_far, f"Layer {len(so_far.layers) + 1}: ")
     if n_inputs is None or (not isinstance(n_inputs, str) and n_inputs >= p):
         decoded = decode_by_facets(undone.T, space, True, innermost, rng, clock)
-        found = FoundLayer(decoded, ended=None if decoded.report.converged or not clock.is_up else "The time was up")
+        found = FoundLayer(decoded, ended=None if decoded.report.converged or not clock.is_up else TIME_WAS_UP)
     else:
         from unrelu.recovery.layers.widening import decode_widening
 
         found = decode_widening(undone.T, space, True, n_inputs, rng, clock)
-    report = replace(found.decoded.report, n_features=len(undone.outputs))
+    report = replace(found.decoded.report, n_features=len(undone.outputs), ended=found.ended)
     return replace(found, decoded=replace(found.decoded, report=report))
 
 
