@@ -129,9 +129,9 @@ class Network:
             inner = InnerSummary(learner.input_weights_, learner.input_bias_, learner.input_choice_)
         return cls((layer,), (learner.output_weights_,), labels, learner.hidden_distribution_, inner)
 
-    def with_inputs(self, inputs: FloatArray | None) -> Network:
+    def with_inputs(self, inputs: FloatArray) -> Network:
         """The same, with the inputs of the table's rows known: NaN where they are not determined, or a row not used."""
-        if self.inner is None or inputs is None:
+        if self.inner is None:
             return self
         used = self.layers[0].n_rows - self.layers[0].outlier_rows
         without = used - int(np.count_nonzero(np.isfinite(inputs).all(axis=1)))
