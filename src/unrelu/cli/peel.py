@@ -117,7 +117,6 @@ def peel(
     table = job.reads(opened(paths, reading, floor))
     with job.watch() as watch:
         found = plan.of_linear(table, watch) if linear else plan.of_rectified(table, watch)
-    found.refuse_nothing()
     z, known = found.inputs, found.network.inner is not None
     lacking = not known and job.leave_out("latent", "The inputs were not found: no table of them is written.")
     job.write(
@@ -147,17 +146,6 @@ class _Found:
 
     def save(self, path: Path) -> None:
         self.content.save(path)
-
-    def refuse_nothing(self) -> None:
-        """Raise if a search was ended before it found anything."""
-        last = self.network.layers[-1]
-        if last.ended is None or last.units_found:
-            return
-        from unrelu.recovery.layers.clock import INTERRUPTED as STOPPED
-
-        if last.ended == STOPPED:
-            raise KeyboardInterrupt
-        raise CannotPeelError("The time was up before a hidden unit was found: raise max_seconds.")
 
     def beside(self, table: Samples, seed: int) -> tuple[FloatArray, FloatArray]:
         """Some rows of the table that the network explains, and as many of the network."""

@@ -78,10 +78,11 @@ def draw_generated(
     scores, drawn = _components(rows, samples)
     pairs = [pair for pair in _PAIRS[: 1 if truth is not None else 3] if max(pair) < scores.shape[1]]
     for axes, (x, y) in zip(panels, pairs, strict=False):
-        for values, colour, label in ((scores, SEEN, "table"), (drawn, LEARNED, "samples")):
-            axes.scatter(values[:, x], values[:, y], s=6, color=colour, alpha=0.5, linewidths=0, label=label)
-        tidy(axes, "Samples of the network", f"principal component {x + 1}", f"component {y + 1}")
-        axes.legend(frameon=False, fontsize=8, markerscale=2)
+        for values, colour, size, label in ((scores, SEEN, 30, "table"), (drawn, LEARNED, 4, "samples")):
+            axes.scatter(values[:, x], values[:, y], s=size, color=colour, linewidths=0, label=label)
+        title = "Samples of the network" if axes is panels[0] else ""
+        tidy(axes, title, f"principal component {x + 1}", f"component {y + 1}")
+    panels[0].legend(frameon=False, fontsize=8)
     for axes in panels[len(pairs) :]:
         axes.set_axis_off()
     if truth is not None:

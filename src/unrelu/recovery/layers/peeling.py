@@ -65,13 +65,9 @@ def peel_layers(outputs: Outputs, request: PeelRequest, seed: int = 0, watch: Wa
         undone = _unrectified(peeled, width, seed, clock.staged(f"Layer {depth}: undoing the rectifier"))
         told = clock.staged(f"Layer {depth}: finding units")
         found = _decoded(undone, peeled, request.n_inputs if innermost else None, innermost, rng, told)
-        if found.ended is None:
-            _judge(found, request.n_inputs, peeled, f"Layer {depth}: ")
+        _judge(found, request.n_inputs, peeled, f"Layer {depth}: ")
         peeled, lengths = _with_layer(peeled, undone, outputs, found.decoded)
         if found.ended is not None:
-            from unrelu.recovery.layers.ending import ended_early
-
-            ended_early(found, f"Layer {depth}: ")
             return peeled
         _warn(found, undone.report, f"Layer {depth}: ", innermost)
         threshold, outputs = found.decoded.layer.threshold * lengths, Outputs.of(peeled.hidden)
@@ -203,8 +199,13 @@ def _add_rare(weights: FloatArray, bias: FloatArray, hidden: FloatArray, heights
 
 
 def _judge(found: FoundLayer, n_inputs: int | str | None, so_far: Peeled, where: str) -> None:
-    """Refuse a layer with units missing, and say why."""
+    """Refuse a layer with units missing, and say why; warn of it where the search was ended."""
     report = found.decoded.report
+    if found.ended is not None:
+        from unrelu.recovery.layers.ending import ended_early
+
+        ended_early(found, so_far, where)
+        return
     if report.converged:
         return
     if report.method == "widening" and n_inputs is not None:

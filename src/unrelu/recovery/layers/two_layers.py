@@ -130,7 +130,7 @@ def _decoded(table: FloatArray, p: int, request: TwoLayerRequest, rng: np.random
 def _judge(found: FoundLayer, n_inputs: int | str | None) -> None:
     """Refuse a layer of which nothing was found, and say what is not to be relied on in another one."""
     report = found.decoded.report
-    if found.ended is not None and report.units_found:
+    if found.ended is not None:
         ended_early(found)
         return
     if report.method == "widening":
