@@ -8,6 +8,7 @@ import numpy as np
 
 from unrelu.contracts import FloatArray
 from unrelu.errors import CannotPeelError, DoubtfulInputsWarning, DoubtfulUnitsWarning, UnfinishedWarning
+from unrelu.recovery.layers.clock import INTERRUPTED, TIME_WAS_UP
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport
 from unrelu.recovery.layers.facet_fit import misfit
 from unrelu.recovery.layers.facets import MISFIT
@@ -82,13 +83,20 @@ def warn_of_widened(report: LayerReport, where: str = "") -> None:
         )
 
 
-def ended_early(found: FoundLayer, where: str = "") -> None:
-    """Warn that the search was ended; ``hidden`` has the units found."""
+def ended_early(found: FoundLayer, so_far: Peeled | None = None, where: str = "") -> None:
+    """Warn that the search was ended, ``hidden`` has the units found; where there are none, end as it was ended."""
     report = found.decoded.report
+    if not report.units_found:
+        if found.ended == INTERRUPTED:
+            raise KeyboardInterrupt
+        raise CannotPeelError(
+            f"{where}{found.ended} before a hidden unit was found. Raise max_seconds.", so_far, report
+        )
     doubt = " They are planes whose inputs were not found yet, so may not be units." if report.doubtful_units else ""
+    more = " Raise max_seconds." if found.ended == TIME_WAS_UP else ""
     warn(
         f"{where}{found.ended} after {report.units_found} of {report.n_hidden} hidden units were found.{doubt} Hidden"
-        " units found can be used, but the output weights are not determined and are NaN. Raise max_seconds.",
+        f" units found can be used, but the output weights are not determined and are NaN.{more}",
         UnfinishedWarning,
     )
 

@@ -15,7 +15,8 @@ import numpy as np
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import map_in_threads, one_blas_thread
-from unrelu.errors import DependentDrawsWarning, InvalidDataError
+from unrelu.errors import DependentDrawsWarning, InvalidDataError, InvalidParameterError
+from unrelu.parameters import RandomState, generator, integer
 from unrelu.recovery.matrix.cells import DenseCells
 from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, recover_matrix
 from unrelu.recovery.matrix.starts import singular_start
@@ -164,6 +165,13 @@ class InnerLayer:
         """ReLU(A z + b) of rows z."""
         hidden: FloatArray = np.maximum(inputs @ self.weights.T + self.bias, 0.0)
         return hidden
+
+    def sample(self, n_samples: int, random_state: RandomState) -> FloatArray:
+        """Rows of units whose inputs are drawn."""
+        n = integer("n_samples", n_samples)
+        if n < 0:
+            raise InvalidParameterError(f"n_samples, the number of rows to draw, must be 0 or more; got {n}.")
+        return self.units(generator(random_state).standard_normal((n, self.n_inputs)))
 
     def inputs(self, hidden: FloatArray) -> FloatArray:
         """z of rows of units, NaN where they do not determine it.

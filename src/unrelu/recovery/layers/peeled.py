@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from unrelu import storage
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.distribution import RectifiedGaussian
-from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.parameters import RandomState, generator, integer
+from unrelu.errors import InvalidDataError
+from unrelu.parameters import RandomState
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_behind
 from unrelu.recovery.matrix.contracts import MatrixReport
@@ -163,10 +163,7 @@ class Peeled:
             raise InvalidDataError("The innermost layer was not learned: there is nothing to sample from.")
         if self.inner is None:
             return self.output(self.hidden_distribution.sample(n_samples, random_state))
-        n = integer("n_samples", n_samples)
-        if n < 0:
-            raise InvalidParameterError(f"n_samples, the number of rows to draw, must be 0 or more; got {n}.")
-        return self.inverse_transform(generator(random_state).standard_normal((n, self.inner.n_inputs)))
+        return self.output(self.inner.sample(n_samples, random_state))
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """Inputs z of rows x, NaN in rows that do not determine them.

@@ -18,7 +18,7 @@ import numpy as np
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
 from unrelu.errors import CannotPeelError, DoubtfulUnitsWarning, InvalidDataError
 from unrelu.methods import Method
-from unrelu.recovery.layers.clock import Clock, TimeIsUp
+from unrelu.recovery.layers.clock import TIME_WAS_UP, Clock, TimeIsUp
 from unrelu.recovery.layers.decoding import DecodedLayer, FoundLayer, decode_by_facets
 from unrelu.recovery.layers.peeled import Outputs, Peeled, PeeledLayer
 from unrelu.recovery.layers.rectifier import INEXACT, ROUNDED, Unrectified, undo_rectifier
@@ -63,16 +63,11 @@ def peel_layers(outputs: Outputs, request: PeelRequest, seed: int = 0, watch: Wa
         innermost = depth == len(widths)
         undone = _unrectified(peeled, width, seed, clock.staged(f"Layer {depth}: undoing the rectifier"))
         told = clock.staged(f"Layer {depth}: finding units")
-        found = _decoded(
-            undone, peeled, outputs.rounding, request.n_inputs if innermost else None, innermost, rng, told
-        )
-        if found.ended is None:
-            _judge(found, request.n_inputs, peeled, f"Layer {depth}: ")
+        inputs = request.n_inputs if innermost else None
+        found = _decoded(undone, peeled, outputs.rounding, inputs, innermost, rng, told)
+        _judge(found, request.n_inputs, peeled, f"Layer {depth}: ")
         peeled, lengths = _with_layer(peeled, undone, outputs, found.decoded)
         if found.ended is not None:
-            from unrelu.recovery.layers.ending import ended_early
-
-            ended_early(found, f"Layer {depth}: ")
             return peeled
         _warn(found, undone.report, f"Layer {depth}: ", innermost)
         threshold, outputs = found.decoded.layer.threshold * lengths, Outputs.of(peeled.hidden)
@@ -130,13 +125,13 @@ def _decoded(
     space = _space(undone, so_far, rounding, f"Layer {len(so_far.layers) + 1}: ")
     if n_inputs is None or (not isinstance(n_inputs, str) and n_inputs >= p):
         decoded = decode_by_facets(undone.T, space, True, innermost, rng, clock)
-        found = FoundLayer(decoded, ended=None if decoded.report.converged or not clock.is_up else "The time was up")
+        found = FoundLayer(decoded, ended=None if decoded.report.converged or not clock.is_up else TIME_WAS_UP)
     else:
         from unrelu.recovery.layers.widening import decode_widening
 
         space = replace(space, noise=space.noise * _usual_noise(undone))
         found = decode_widening(undone.T, space, True, n_inputs, rng, clock, _clear_rows(undone))
-    report = replace(found.decoded.report, n_features=len(undone.outputs))
+    report = replace(found.decoded.report, n_features=len(undone.outputs), ended=found.ended)
     return replace(found, decoded=replace(found.decoded, report=report))
 
 
@@ -220,8 +215,13 @@ def _add_rare(weights: FloatArray, bias: FloatArray, hidden: FloatArray, heights
 
 
 def _judge(found: FoundLayer, n_inputs: int | str | None, so_far: Peeled, where: str) -> None:
-    """Refuse a layer with units missing, and say why."""
+    """Refuse a layer with units missing, and say why; warn of it where the search was ended."""
     report = found.decoded.report
+    if found.ended is not None:
+        from unrelu.recovery.layers.ending import ended_early
+
+        ended_early(found, so_far, where)
+        return
     if report.converged:
         return
     if report.method == "widening" and n_inputs is not None:
