@@ -7,6 +7,7 @@ dependent. :class:`InnerLayer` is such a layer with inputs of mean 0 and covaria
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import map_in_threads, one_blas_thread
-from unrelu.errors import InvalidDataError
+from unrelu.errors import DependentDrawsWarning, InvalidDataError
 from unrelu.recovery.matrix.cells import DenseCells
 from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, recover_matrix
 from unrelu.recovery.matrix.starts import singular_start
@@ -137,7 +138,7 @@ def inputs_of(heights: FloatArray, weights: FloatArray, bias: FloatArray) -> tup
         amplified[known] = np.sqrt(least / values[known, 0])
         return z / scale, amplified
 
-    parts = [slice(start, start + _TILE) for start in range(0, len(heights), _TILE)]
+    parts = [slice(start, start + _TILE) for start in range(0, max(len(heights), 1), _TILE)]
     with one_blas_thread():
         results = map_in_threads(at, parts)
     return np.concatenate([z for z, _ in results]), np.concatenate([amplified for _, amplified in results])
@@ -206,7 +207,9 @@ def standard_layer(layer: InnerLayer, hidden: FloatArray, seed: int) -> InnerLay
         return moved
     for number in range(_DRAWS):
         inputs = moved.inputs(hidden)
-        full = moved.law.sample_latent(hidden[unknown], 1, seed + number)[0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DependentDrawsWarning)  # one draw a row
+            full = moved.law.sample_latent(hidden[unknown], 1, seed + number)[0]
         inputs[unknown] = np.linalg.lstsq(moved.weights, (full - moved.bias).T)[0].T
         moved = moved.moved(*_moments(inputs))
     return moved
@@ -234,7 +237,8 @@ def inputs_behind(rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLa
     and Newton's steps for z on the outputs.
     """
     units, amplified = inputs_of(rows, A, b)
-    off = np.maximum(_OFF * noise, _ROUNDING * np.sqrt((units**2).mean(axis=0, where=np.isfinite(units))))
+    size = np.sqrt((units**2).sum(axis=0) / max(len(units), 1))
+    off = np.maximum(_OFF * noise, _ROUNDING * size)
     z, steady = inputs_of(np.where(units > off, units, 0.0), inner.weights, inner.bias)
     sure = np.isfinite(amplified) & np.isfinite(steady)
     z[sure] = polished_inputs(z[sure], rows[sure], A, b, inner)
