@@ -139,7 +139,7 @@ def inputs_of(heights: FloatArray, weights: FloatArray, bias: FloatArray) -> tup
         amplified[known] = np.sqrt(least / values[known, 0])
         return z / scale, amplified
 
-    parts = [slice(start, start + _TILE) for start in range(0, len(heights), _TILE)]
+    parts = [slice(start, start + _TILE) for start in range(0, max(len(heights), 1), _TILE)]
     with one_blas_thread():
         results = map_in_threads(at, parts)
     return np.concatenate([z for z, _ in results]), np.concatenate([amplified for _, amplified in results])
@@ -247,7 +247,7 @@ def inputs_behind(rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLa
     and Newton's steps for z on the outputs.
     """
     units, amplified = inputs_of(rows, A, b)
-    size = np.sqrt((units**2).mean(axis=0, where=np.isfinite(amplified)[:, None]))
+    size = np.sqrt((units**2).sum(axis=0) / max(len(units), 1))
     off = np.maximum(_OFF * noise * amplified[:, None], _ROUNDING * size)
     z, steady = inputs_of(np.where(units > off, units, 0.0), inner.weights, inner.bias)
     sure = np.isfinite(amplified) & np.isfinite(steady)

@@ -81,7 +81,7 @@ def undo_rectifier(X: FloatArray, width: int | str, seed: int = 0, watch: Watch 
     first = _concentrated(np.ascontiguousarray(X[np.ix_(rows, outputs)]), request, seed, watch)
     if np.count_nonzero(first.conditions.column_identifiable) < _MORE_OUTPUTS * width:
         return _from_all(X, request, seed, watch)
-    return _continued(X, outputs, first, request, watch)
+    return _continued(X, outputs, first, request, watch) or _from_all(X, request, seed, watch)
 
 
 def _from_all(X: FloatArray, request: MatrixRequest, seed: int, watch: Watch) -> Unrectified:
@@ -123,8 +123,8 @@ def _usual(X: FloatArray, count: int, rng: np.random.Generator) -> NDArray[np.in
 
 def _continued(
     X: FloatArray, outputs: BoolArray, first: MatrixFit, request: MatrixRequest, watch: Watch
-) -> Unrectified:
-    """All rows, from the factors of some."""
+) -> Unrectified | None:
+    """All rows, from the factors of some; None where these explain fewer rows than they were found from."""
     known = first.conditions.column_identifiable
     outputs = outputs.copy()
     outputs[outputs] = known
@@ -135,6 +135,8 @@ def _continued(
     latent, amplified = inputs_of(table, loadings, bias)
     start = Factors(latent, loadings, bias)
     used = np.isfinite(amplified) & ~_apart(_row_residuals(table, start), table)
+    if np.count_nonzero(used) < len(first.factors.latent):
+        return None
     cells = DenseCells(np.ascontiguousarray(table[used]))
     fit = recover_matrix(cells, request, start=replace(start, latent=latent[used]), watch=watch)
     kept = fit.conditions.column_identifiable & _often_on(table, fit)

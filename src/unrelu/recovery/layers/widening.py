@@ -72,7 +72,8 @@ def decode_widening(
     cloud, _ = cloud_of(T, searched, lifted, True)
     search = Search(cloud, n_inputs, rng, clock)
     ended = clock.run(search.run)
-    certain = search.units or [replace(plane, misfit=np.inf) for plane in search.planes[: space.basis.shape[1]]]
+    # One plane fewer than units: without inputs there are no weights, however many planes were found.
+    certain = search.units or [replace(plane, misfit=np.inf) for plane in search.planes[: space.basis.shape[1] - 1]]
     found = FoundFacets(tuple(certain), np.ones(len(cloud.points), dtype=bool), search.starts)
     decoded, order = assembled(T, space, found, "widening", MISFIT, True)
     choice = tuple(sorted(search.choice.items()))
