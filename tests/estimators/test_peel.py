@@ -322,8 +322,6 @@ def test_outputs_that_noise_hides_are_nan(net):
     assert np.nanmax(weights) < 0.1
 
 
-@broken("rounding of float32 is relative, its size in T that of the largest")
-@pytest.mark.slow
 def test_single_precision():
     X, *_ = reference.network(seeded(0), [4, 30], n=1000)
     assert unrelu.peel(X.astype(np.float32), [4]).layers[0].report.converged

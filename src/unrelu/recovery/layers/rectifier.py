@@ -93,6 +93,8 @@ def _from_all(X: FloatArray, request: MatrixRequest, seed: int, watch: Watch) ->
 
 def _amplified(table: FloatArray, loadings: FloatArray) -> FloatArray:
     """sqrt(tr((A'A) (A_on'A_on)^-1) / p) of every row, A_on the loadings of its outputs that are on."""
+    if len(loadings) < loadings.shape[1]:
+        return np.full(len(table), np.inf)
     basis = np.linalg.svd(loadings, full_matrices=False)[0]
     products = packed_products(np.ascontiguousarray(basis))
 
