@@ -307,11 +307,7 @@ def test_units_unlike_rectified_gaussians_are_named(net):
         unrelu.peel(np.maximum(h @ A.T + b, 0.0), [4])
 
 
-# --- mistakes found, to be mended -----------------------------------------------------------------
-
-
-def broken(reason, **options):
-    return pytest.mark.xfail(strict=True, reason=reason, **options)
+# --- noise and single precision -------------------------------------------------------------------
 
 
 def test_outputs_that_noise_hides_are_nan(net):

@@ -50,7 +50,7 @@ _LEAST_ROWS = 2  # a unknown that it takes to tell units
 _STRAY, _CHANCE = 2, 1e-3  # rows that may lie below a unit: a number, and a share
 _SETTLING = 4  # rounds of inputs from units and units from inputs
 _POLISHING, _DEPENDENT = 5, 1e6  # rounds, and the condition of units that are none
-_NEARLY = 0.1  # relative residual that a wrong plane may leave, and too few inputs do not
+_NEARLY, _FARTHER = 0.1, 0.3  # relative residual that wrong planes may leave, q to be found and known
 _DROPPED = 3  # planes that may be left out until the others have inputs
 
 
@@ -256,7 +256,7 @@ class Search:
         kept = heights.copy()
         first = fit = fit_inputs(kept, noise, q, self.rng)
         for _ in range(dropped):
-            if fit is None or fit.explains or fit.residual > _NEARLY:
+            if fit is None or fit.explains or fit.residual > (_NEARLY if q != self.n_inputs else _FARTHER):
                 break
             kept[:, without_worst(fit, kept)] = 0.0
             fit = fit_inputs(kept, noise, q, self.rng)
