@@ -1,4 +1,4 @@
-"""peel --inputs: a network down to its inputs, its file sampled from; what is found when time is up, or at an interrupt."""
+"""peel --inputs: a network down to its inputs; its file sampled from; what is found when time is up, or interrupted."""
 
 from __future__ import annotations
 
