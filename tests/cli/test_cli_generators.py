@@ -170,6 +170,9 @@ def test_what_was_found_when_time_was_up_is_written(run, folder, linear):
     assert not (folder / "z.csv").exists()
     line = run("sample", "out.npz", "-o", "rows.csv").stderr
     assert line.startswith("Error: Only ")
+    plain = run("peel", linear, "--linear", "--widths", 6, "--inputs", 2, "--max-seconds", "1e-6", "-o", "out.npz")
+    assert plain.exit_code == 2  # also where no inputs are to be written
+    assert plain.stdout.startswith("The time was up: ")
 
 
 def test_time_that_is_up_before_anything_was_found(run, refused, folder):
