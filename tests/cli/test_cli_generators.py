@@ -1,4 +1,4 @@
-"""peel --inputs: a network down to its inputs, its file sampled from; what is found when time is up or interrupted."""
+"""peel --inputs: a network down to its inputs; its file sampled from; what is found when time is up, or interrupted."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ HIDDEN = np.maximum(Z @ A1.T + 0.3, 0.0)
 LINEAR = HIDDEN @ A2.T
 RECTIFIED = np.maximum(LINEAR + 0.2, 0.0)
 NAMES = [f"s{j}" for j in range(D)]
+GOLDEN = Path(__file__).parents[1] / "golden" / "version3"
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +170,9 @@ def test_what_was_found_when_time_was_up_is_written(run, folder, linear):
     assert not (folder / "z.csv").exists()
     line = run("sample", "out.npz", "-o", "rows.csv").stderr
     assert line.startswith("Error: Only ")
+    plain = run("peel", linear, "--linear", "--widths", 6, "--inputs", 2, "--max-seconds", "1e-6", "-o", "out.npz")
+    assert plain.exit_code == 2  # also where no inputs are to be written
+    assert plain.stdout.startswith("The time was up: ")
 
 
 def test_time_that_is_up_before_anything_was_found(run, refused, folder):
@@ -247,3 +252,13 @@ def test_a_wrong_number_of_inputs_is_told_in_the_words_of_the_command(run, refus
     line = refused(run("peel", linear, "--linear", "--widths", 6, "--inputs", 3, "-o", "out.npz"))
     assert line.startswith("Error: --inputs 3 is too large: 2 inputs explain ")
     assert line.endswith("Lower --inputs, or let 'auto' find it.")
+
+
+def test_damaged_files_are_refused(done, run, refused, folder):
+    for name, source in (("f.npz", done[0] / "layers.npz"), ("g.npz", GOLDEN / "linear_generator.npz")):
+        with np.load(source) as archive:
+            arrays = {key: archive[key] for key in archive.files}
+        (inner,) = (key.removesuffix("weights") for key in arrays if key.endswith("inner.weights"))
+        shorter = {f"{inner}{part}": arrays[f"{inner}{part}"][:-1] for part in ("weights", "bias")}
+        np.savez(name, **{**arrays, **shorter})
+        assert "5 units, not 6" in refused(run("sample", name))

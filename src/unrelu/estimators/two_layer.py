@@ -190,6 +190,9 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         """Raise InvalidDataError if a file's layer is not one of its columns."""
         if len(self.output_bias_) != self.n_features_in_:
             raise InvalidDataError(f"its layer has {len(self.output_bias_)} outputs, not {self.n_features_in_}")
+        inner = self._result().inner
+        if inner is not None and len(inner.bias) != self.n_hidden_:
+            raise InvalidDataError(f"the layer of its inputs has {len(inner.bias)} units, not {self.n_hidden_}")
 
     def _output_layer(self) -> Any:
         learned = self._result()

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from unrelu.contracts import FloatArray
 from unrelu.report.peel_summary import InnerSummary, Network, input_names, unit_names
 from unrelu.report.pictures import INK, LEARNED, SEEN, diagonal, tidy
-from unrelu.report.table_image import name_columns, weight_image
+from unrelu.report.table_image import evenly, name_columns, weight_image
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _PAIRS = ((0, 1), (0, 2), (1, 2))  # principal components of a panel
 _LEAST = 1e-17  # residual that is drawn
+_MOST_NAMED = 12  # inputs whose names are all written
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +45,12 @@ class TrueWeights:
         assert inner is not None, "a generator has inputs"
         known = np.isfinite(network.weights[0]).all(axis=1)
         found, true = network.weights[0][known], self.outer[known]
-        found, lengths = found / np.linalg.norm(found, axis=0), np.linalg.norm(true, axis=0)
-        order = linear_sum_assignment(-found.T @ (true / lengths))[1]
-        own = (self.inner * lengths[:, None])[order]
-        turned = inner.weights @ np.linalg.lstsq(inner.weights, own)[0]
-        return TrueWeights((true / lengths)[:, order], own), TrueWeights(found, turned)
+        sizes, lengths = np.linalg.norm(found, axis=0), np.linalg.norm(true, axis=0)
+        found, true = found / sizes, true / lengths
+        order = linear_sum_assignment(-found.T @ true)[1]
+        of_inputs, own = inner.weights * sizes[:, None], (self.inner * lengths[:, None])[order]
+        turned = of_inputs @ np.linalg.lstsq(of_inputs, own)[0]
+        return TrueWeights(true[:, order], own), TrueWeights(found, turned)
 
 
 def draw_inner(figure: SubFigure, inner: InnerSummary) -> None:
@@ -58,16 +60,23 @@ def draw_inner(figure: SubFigure, inner: InnerSummary) -> None:
     tidy(left, f"Inputs: weights on {len(inner.bias):,} units", "hidden unit", "input")
     left.spines[:].set_visible(False)
     name_columns(left, unit_names(len(inner.bias)))
-    left.set_yticks(range(inner.n_inputs), input_names(inner.n_inputs), fontsize=8)
+    shown, names = evenly(inner.n_inputs, _MOST_NAMED).tolist(), input_names(inner.n_inputs)
+    left.set_yticks(shown, [names[i] for i in shown], fontsize=8)
     left.tick_params(axis="y", length=0)
-    tried = [q for q, _ in inner.choice]
-    residuals = [max(left, _LEAST) for _, left in inner.choice]
-    right.plot(tried, residuals, color=INK, linewidth=0.8, zorder=1)
-    chosen = [LEARNED if q == inner.n_inputs else SEEN for q in tried]
-    right.scatter(tried, residuals, c=chosen, s=40, zorder=2)
-    right.set_yscale("log")
-    right.set_xticks(tried)
-    tidy(right, "Residual by inputs tried", "inputs (dark: chosen)", "relative residual")
+    if inner.choice:
+        _draw_choice(right, inner)
+    else:
+        right.set_axis_off()
+
+
+def _draw_choice(axes: Axes, inner: InnerSummary) -> None:
+    tried, residuals = np.array(inner.choice).T
+    residuals = np.maximum(residuals, _LEAST)
+    axes.plot(tried, residuals, color=INK, linewidth=0.8, zorder=1)
+    axes.scatter(tried, residuals, c=[LEARNED if q == inner.n_inputs else SEEN for q in tried], s=40, zorder=2)
+    axes.set_yscale("log")
+    axes.set_xticks(tried[evenly(len(tried), _MOST_NAMED)])
+    tidy(axes, "Residual by inputs tried", "inputs (dark: chosen)", "relative residual")
 
 
 def draw_generated(
