@@ -279,7 +279,7 @@ def test_a_unit_that_is_never_on_is_refused(net):
 
 def test_too_few_outputs_are_refused(net):
     with pytest.raises(CannotPeelError, match="Layer 1"):
-        unrelu.peel(net.X[:, :12], [8], n_inputs=3)
+        unrelu.peel(net.X[:300, :12], [8], n_inputs=3)
 
 
 def test_units_twice_are_refused(net):
@@ -307,7 +307,19 @@ def test_values_that_are_no_numbers(net):
         unrelu.peel(X, [8], n_inputs=3)
 
 
-@pytest.mark.parametrize("kind", [lambda X: np.round(10.0 * X).astype(int), lambda X: X.astype(np.float32)])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(
+            lambda X: np.round(10.0 * X).astype(int)[:400],
+            marks=pytest.mark.xfail(strict=True, reason="with noise of 1 % a column may be wrong and is not named"),
+        ),
+        pytest.param(lambda X: np.round(10.0 * X).astype(int), marks=pytest.mark.slow),
+        pytest.param(lambda X: X.astype(np.float32), marks=pytest.mark.slow),
+        lambda X: X.astype(np.float32)[:300],
+    ],
+    ids=["integers", "more integers", "single precision", "few in single precision"],
+)
 def test_rounded_rows_are_refused_or_nearly_right(net, kind):
     """Rounding is noise: a refusal, or weights as exact as that."""
     try:

@@ -1,4 +1,4 @@
-"""A layer with fewer inputs than units: all units and their inputs, or what is wrong, and never a wrong unit unnamed."""
+"""A layer with fewer inputs than units: all units and their inputs, or what is wrong; wrong units are named."""
 
 from dataclasses import replace
 
