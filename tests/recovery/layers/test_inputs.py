@@ -194,14 +194,16 @@ def test_too_few_rows_or_units_give_nothing(net):
     assert fit_inputs(net.h[:, :4], none(4), 4, seeded()) is None
 
 
-def test_the_worst_unit_is_one_that_is_none():
-    heights = reference.draw(1, 40, 20, 4, 900).h
-    heights[:, 2] = 0.7 * (heights[:, 2] + heights[:, 5])
-    fit = fit_inputs(heights, none(20), 4, seeded())
+@pytest.mark.parametrize(("p", "q", "seed"), [(12, 3, 1), (12, 4, 2), (20, 4, 2)])
+def test_the_worst_unit_is_one_that_is_none(p, q, seed):
+    heights = reference.draw(seed, 40, p, q, 1500).h
+    heights[:, 2] = 0.7 * (heights[:, 2] + 0.5 * heights[:, 5])
+    heights[:, 5] = 0.0
+    fit = fit_inputs(heights, none(p), q, seeded())
     assert not fit.explains
     assert without_worst(fit, heights) == 2
     heights[:, 2] = 0.0
-    assert fit_inputs(heights, none(20), 4, seeded()).explains
+    assert fit_inputs(heights, none(p), q, seeded()).explains
 
 
 # --- inputs behind outputs ------------------------------------------------------------------------

@@ -101,12 +101,12 @@ def _recovered(table: FloatArray, q: int, watch: Watch) -> MatrixFit | None:
 
 
 def without_worst(fit: InputFit, heights: FloatArray) -> int:
-    """The unit of a fit whose heights it explains least."""
+    """The unit of a fit whose heights it explains least in most rows: squares spread what is wrong over all units."""
     z, amplified = inputs_of(heights[:, fit.units], fit.weights[fit.units], fit.bias[fit.units])
     known = np.isfinite(amplified)
     fitted = np.maximum(z[known] @ fit.weights[fit.units].T + fit.bias[fit.units], 0.0)
     seen = heights[np.ix_(known, fit.units)]
-    left = ((seen - fitted) ** 2).sum(axis=0) / np.maximum((seen**2).sum(axis=0), 1e-300)
+    left = np.median(np.abs(seen - fitted), axis=0) / np.sqrt(np.maximum((seen**2).mean(axis=0), 1e-300))
     return int(np.flatnonzero(fit.units)[left.argmax()])
 
 

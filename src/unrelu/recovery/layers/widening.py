@@ -284,7 +284,8 @@ class Search:
         missing = self._width - known.shape[1]
         if not missing:
             return []
-        lines = search.linear(known, _NOISY * self.cloud.noise / float(np.sqrt((self.cloud.points**2).mean())))
+        bound = _NOISY * self.cloud.noise / float(np.sqrt((self.cloud.points**2).mean()))
+        lines = search.linear(known, bound, self._white.rows)
         return [(self._candidate(line, np.inf), line) for line in lines] if len(lines) == missing else []
 
     def _with(
@@ -298,7 +299,7 @@ class Search:
         if self._below(candidate) > max(_STRAY, _CHANCE * len(self.cloud.points)):
             return found, known
         height = _unit(candidate.facet, self.cloud.points[sure])
-        if known.shape[1] and _is_one_of(height, known, candidate.facet.noise):
+        if not height.any() or (known.shape[1] and _is_one_of(height, known, candidate.facet.noise)):
             return found, known
         return [*found, (candidate, unit)], np.column_stack([known, height])
 
