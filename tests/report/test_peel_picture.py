@@ -81,6 +81,7 @@ def test_histograms_have_the_mass_of_the_rows_in_which_a_unit_is_on():
     assert not panels(without)["Innermost h0"].lines
 
 
+@pytest.mark.slow  # many pictures
 def test_odd_networks_are_drawn():
     incomplete = replace(LAYER, units_found=1, share_off=(0.3,), residual=float("nan"))
     none = network(layers=(incomplete,))

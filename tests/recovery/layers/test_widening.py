@@ -217,14 +217,13 @@ def test_time_that_is_up_at_once(net):
     assert found.inner is None
 
 
-def test_however_many_planes_there_are_without_inputs_there_are_no_weights(net):
-    """Time is up while units are looked for: planes are not enough."""
-    watch = Stop("Finding units", 0, KeyboardInterrupt())
-    found = decoded(net, 4, Clock(watch=watch))
-    assert watch.heard[-1].stage == "Finding units"
+def test_however_many_planes_there_are_without_inputs_there_are_no_weights():
+    """As many planes as units, two of them wrong, and too few of the others on together to find inputs."""
+    found = decoded(reference.draw(1, 16, 8, 3, 800), 3)
     assert found.inner is None
     assert not found.decoded.report.converged
     assert np.isnan(found.decoded.layer.weights).all()
+    assert "Too few of them are on together" in why_missing(found, 3)
 
 
 def test_progress_is_told(net):
