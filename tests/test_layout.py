@@ -86,6 +86,7 @@ TESTED_IN = {
     "recovery/latent/methods.py": "estimators/test_latent.py",
     "recovery/latent/recover.py": "estimators/test_latent.py",
     "recovery/layers/decoding.py": "recovery/layers/test_facets.py",
+    "recovery/layers/ending.py": "estimators/test_generators.py",
     "recovery/layers/facet_fit.py": "recovery/layers/test_facets.py",
     "recovery/layers/inverting.py": "estimators/test_two_layer.py",
     "recovery/layers/peeling.py": "estimators/test_peel.py",

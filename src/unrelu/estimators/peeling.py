@@ -18,6 +18,8 @@ from unrelu.recovery.layers.peeling import PeelRequest, peel_layers
 from unrelu.statistics.tiles import as_stored
 from unrelu.validation import check_positive, label_columns
 
+_SINGLE, _DOUBLE = 1e-6, 1e-8  # errors of T, of its root mean square, that rounding explains
+
 
 def peel(
     X: Table,
@@ -78,7 +80,8 @@ class OutputReader(FloorEstimator):
         assumptions = self._assumptions()
         level = as_stored(np.array(assumptions.censoring), values)
         heights = np.maximum(values.astype(np.float64) - level, 0.0)
-        return Outputs(heights, level, np.array(assumptions.floor), self._names())
+        rounding = _SINGLE if values.dtype in (np.float32, np.float16) else _DOUBLE
+        return Outputs(heights, level, np.array(assumptions.floor), self._names(), rounding)
 
 
 class _Table(OutputReader):

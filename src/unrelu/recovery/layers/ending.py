@@ -13,20 +13,45 @@ from unrelu.recovery.layers.decoding import FoundLayer, LayerReport
 from unrelu.recovery.layers.facet_fit import misfit
 from unrelu.recovery.layers.facets import MISFIT
 from unrelu.recovery.layers.inputs import InnerLayer, standard_layer
-from unrelu.recovery.layers.peeled import Peeled
+from unrelu.recovery.layers.peeled import Peeled, PeeledLayer
+from unrelu.recovery.layers.rectifier import ROUNDED
 from unrelu.validation import listed, warn
 
 _MANY = 0.05  # share of the rows without inputs from where on their law is a guess
 _STRANGE = 1.5 * MISFIT  # of a unit's law, among as many units as a network has
+_MORE = 8.0  # times the noise that a network may leave
 _EXPLAINED = 1e-6  # relative residual
 
 
-def with_inputs(peeled: Peeled, inner: InnerLayer, seed: int) -> Peeled:
-    """The network down to its inputs, scaled so that they have mean 0 and covariance I; warns where that is a guess."""
-    layer = standard_layer(inner, peeled.hidden, seed)
-    inputs = layer.inputs(peeled.hidden)
-    warn_of_inputs(layer, inputs, peeled.hidden)
-    return replace(peeled, inner=layer, inputs=inputs, hidden_distribution=layer.law)
+def with_inputs(peeled: Peeled, inner: InnerLayer, heights: FloatArray, seed: int) -> Peeled:
+    """The network down to its inputs, scaled so that they have mean 0 and covariance I; warns where that is a guess.
+
+    With noise the inputs come from the rows (``heights`` above the floor) themselves, and units from the inputs.
+    """
+    outer, hidden, found = peeled.layers[-1], peeled.hidden, None
+    if outer.matrix_report.residual > ROUNDED:
+        found = outer.inputs_behind(heights, inner)
+        known = np.isfinite(found[:, 0])
+        hidden = np.where(known[:, None], inner.units(np.nan_to_num(found)), hidden)
+        _check_fit(outer, inner, heights[known], found[known])
+    layer = standard_layer(inner, hidden, seed, found)
+    inputs = layer.inputs(hidden)
+    warn_of_inputs(layer, inputs, hidden)
+    return replace(peeled, hidden=hidden, inner=layer, inputs=inputs, hidden_distribution=layer.law)
+
+
+def _check_fit(outer: PeeledLayer, inner: InnerLayer, heights: FloatArray, inputs: FloatArray) -> None:
+    """Refuse a network that leaves more of its rows than noise does."""
+    known, noise = outer.column_identifiable, outer.matrix_report.residual
+    rebuilt = (outer.output(inner.units(inputs)) - outer.floor)[:, known]
+    size = float(np.linalg.norm(heights[:, known]))
+    left = float(np.linalg.norm(heights[:, known] - rebuilt)) / size if size > 0.0 else 1.0
+    if not left <= _MORE * noise:
+        raise CannotPeelError(
+            f"The {inner.weights.shape[0]} units and {inner.n_inputs} inputs found leave a relative error of"
+            f" {left:.1g}, where {noise:.1g} is noise: they are not the network's. The noise is too large, or rows are"
+            " too few.",
+        )
 
 
 def warn_of_inputs(layer: InnerLayer, inputs: FloatArray, hidden: FloatArray) -> None:

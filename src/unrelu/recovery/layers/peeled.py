@@ -34,6 +34,7 @@ class Outputs:
     level: FloatArray
     floor: FloatArray
     feature_names: tuple[str, ...] | None = None
+    rounding: float = 1e-8  # of the root mean square: errors below this are rounding
 
     @classmethod
     def of(cls, rows: FloatArray) -> Self:

@@ -34,6 +34,7 @@ _WIDTH, _NARROWING, _NARROW = 0.3, 0.85, 1e-6  # of the heights' root mean squar
 _PRICE = 10.0
 _NEAR, _FAR = (1.0, 0.3, 0.1), 0.01  # share of the rows that count in full, and what the others count
 _SHARE = 0.01  # of the rows that a plane must hold
+_STRAY, _CHANCE = 2, 1e-3  # rows that may lie below: a number, and a share
 _CLEAR = 4.0  # standard deviations of noise
 _FLAT = 1e-7  # of the largest singular value of the rows on a plane
 _ALONE = 1.0 - 1e-6  # leverage of a row without which the others do not span the plane
@@ -153,7 +154,9 @@ class PlaneSearch:
         points, s = self._cloud.points, facet.noise
         heights = facet.height(points)
         on = np.abs(heights) < _CLEAR * s
-        if np.count_nonzero(on) < _SHARE * len(points) or (heights < -_CLEAR * s).sum() > 2:
+        if np.count_nonzero(on) < _SHARE * len(points) or (heights < -_CLEAR * s).sum() > max(
+            _STRAY, _CHANCE * len(points)
+        ):
             return False
         rows = self._white.rows[on]
         left, values, _ = np.linalg.svd(rows, full_matrices=False)
