@@ -175,10 +175,13 @@ def test_what_was_found_when_time_was_up_is_written(run, folder, linear):
     assert plain.stdout.startswith("The time was up: ")
 
 
-def test_time_that_is_up_before_anything_was_found(run, refused, folder):
+def test_time_that_is_up_before_anything_was_found(run, refused, folder, linear, monkeypatch):
     write_table("X.npy", RECTIFIED)
     line = refused(run("peel", "X.npy", "--widths", 6, "--inputs", 2, "--max-seconds", "1e-6", "-o", "out.npz"))
     assert line.endswith("before the rectifier was undone. Raise --max-seconds, or use fewer rows.")
+    monkeypatch.setattr("unrelu.recovery.layers.planes.PlaneSearch.planes", lambda *_: [])
+    line = refused(run("peel", linear, *UNFINISHED, "--max-seconds", "1e-6"))
+    assert line == "Error: The time was up before a hidden unit was found. Raise --max-seconds."
 
 
 def test_an_interrupt_of_the_search_writes_what_was_found(run, linear, monkeypatch):

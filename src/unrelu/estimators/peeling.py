@@ -42,7 +42,7 @@ def peel(
     number, or "auto". The network is then recovered down to its inputs, h = ReLU(A z + b) with z ~ N(0, I): ``inner``,
     ``inputs``, and :meth:`Peeled.transform <unrelu.Peeled.transform>`. With None, or as many inputs as units, units are
     found from the facets of the rows alone. After ``max_seconds``, or an interrupt of the search for units, what was
-    found so far is returned with :class:`unrelu.errors.UnfinishedWarning`.
+    found so far, if anything, is returned with :class:`unrelu.errors.UnfinishedWarning`.
 
     A layer that cannot be peeled is refused with the reason, :class:`unrelu.errors.CannotPeelError`, which holds what
     was found until then. ``watch`` hears of every :class:`unrelu.contracts.Step`; what it raises ends the work.

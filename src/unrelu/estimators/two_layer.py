@@ -46,7 +46,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         Number q of inputs z, where it is below the number of units, as in generators: units and inputs are then found
         together, exactly ("facets" only), and ``transform`` gives the inputs. None: the inputs are not looked for.
     max_seconds : float or None, default=None
-        Time for the search. What was found until then is kept, with :class:`unrelu.errors.UnfinishedWarning`.
+        Time for the search. Units found until then are kept, with :class:`unrelu.errors.UnfinishedWarning`.
     output_bias : bool, default=False
         Whether there is an a to be found too ("facets" only). Rectified outputs always have one.
     floor : None, float or one per column, default=None
