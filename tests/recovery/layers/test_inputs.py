@@ -58,6 +58,14 @@ def test_amplification_is_that_of_the_worst_direction(net):
     assert (amplified >= 1.0 - 1e-12).all()
 
 
+def test_units_that_are_nearly_dependent_lose_no_more_digits_than_they_must():
+    weights = np.array([[1.0, 1.0], [1.0, 1.0 + 4e-4], [1.0, 1.0 - 4e-4]])
+    z = seeded().uniform(0.5, 1.5, (50, 2))
+    found, _ = inputs_of(z @ weights.T, weights, np.zeros(3))
+    # A condition of 4e3 loses four of 16 digits; its square, as in the equations that are solved, seven.
+    np.testing.assert_allclose(found, z, atol=1e-10)
+
+
 def test_no_rows_more_than_a_tile_and_one_row(net):
     whole = inputs_of(net.h, net.A1, net.b1)
     parts = [inputs_of(net.h[i : i + 1], net.A1, net.b1)[0] for i in (0, 255, 256, 599)]
