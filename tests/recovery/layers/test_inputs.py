@@ -59,11 +59,12 @@ def test_amplification_is_that_of_the_worst_direction(net):
 
 
 def test_units_that_are_nearly_dependent_lose_no_more_digits_than_they_must():
-    weights = np.array([[1.0, 1.0], [1.0, 1.0 + 4e-4], [1.0, 1.0 - 4e-4]])
-    z = seeded().uniform(0.5, 1.5, (50, 2))
-    found, _ = inputs_of(z @ weights.T, weights, np.zeros(3))
-    # A condition of 4e3 loses four of 16 digits; its square, as in the equations that are solved, seven.
-    np.testing.assert_allclose(found, z, atol=1e-10)
+    weights = seeded(1).standard_normal((5, 3))
+    weights[:, 2] = weights[:, 0] + weights[:, 1] + 1e-3 * weights[:, 2]
+    z = seeded().uniform(5.0, 50.0, (50, 3))
+    found, _ = inputs_of(z @ weights.T + 500.0, weights, np.full(5, 500.0))
+    # A condition of 6e3 loses four of 13 digits behind 500; its square, as in the equations that are solved, eight.
+    np.testing.assert_allclose(found, z, atol=1e-8)
 
 
 def test_no_rows_more_than_a_tile_and_one_row(net):
