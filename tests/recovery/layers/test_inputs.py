@@ -64,7 +64,7 @@ def test_units_that_are_nearly_dependent_lose_no_more_digits_than_they_must():
     z = seeded().uniform(5.0, 50.0, (50, 3))
     found, _ = inputs_of(z @ weights.T + 500.0, weights, np.full(5, 500.0))
     # A condition of 6e3 loses four of 13 digits behind 500; its square, as in the equations that are solved, eight.
-    np.testing.assert_allclose(found, z, atol=1e-8)
+    np.testing.assert_allclose(found, z, rtol=0.0, atol=1e-8)
 
 
 def test_no_rows_more_than_a_tile_and_one_row(net):
