@@ -310,7 +310,10 @@ def test_values_that_are_no_numbers(net):
     [
         pytest.param(
             lambda X: np.round(10.0 * X).astype(int)[:400],
-            marks=pytest.mark.xfail(strict=True, reason="with noise of 1 % a column may be wrong and is not named"),
+            marks=[
+                pytest.mark.slow,
+                pytest.mark.xfail(strict=True, reason="with noise of 1 % a column may be wrong and is not named"),
+            ],
         ),
         pytest.param(lambda X: np.round(10.0 * X).astype(int), marks=pytest.mark.slow),
         pytest.param(lambda X: X.astype(np.float32), marks=pytest.mark.slow),
@@ -428,6 +431,7 @@ def test_without_inputs_asked_for_there_are_none(net):
         TwoLayerReLULearner(8, "separable", n_inputs=3).fit(net.X)
 
 
+@pytest.mark.slow  # the search itself is tested with it
 def test_two_layers_of_another_number_are_refused():
     net = linear(True)
     with pytest.raises(InvalidDataError, match="n_inputs=2 leaves a relative residual of"):

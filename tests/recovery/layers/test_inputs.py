@@ -58,6 +58,15 @@ def test_amplification_is_that_of_the_worst_direction(net):
     assert (amplified >= 1.0 - 1e-12).all()
 
 
+def test_units_that_are_nearly_dependent_lose_no_more_digits_than_they_must():
+    weights = seeded(1).standard_normal((5, 3))
+    weights[:, 2] = weights[:, 0] + weights[:, 1] + 1e-3 * weights[:, 2]
+    z = seeded().uniform(5.0, 50.0, (50, 3))
+    found, _ = inputs_of(z @ weights.T + 500.0, weights, np.full(5, 500.0))
+    # A condition of 6e3 loses four of 13 digits behind 500; its square, as in the equations that are solved, eight.
+    np.testing.assert_allclose(found, z, rtol=0.0, atol=1e-8)
+
+
 def test_no_rows_more_than_a_tile_and_one_row(net):
     whole = inputs_of(net.h, net.A1, net.b1)
     parts = [inputs_of(net.h[i : i + 1], net.A1, net.b1)[0] for i in (0, 255, 256, 599)]

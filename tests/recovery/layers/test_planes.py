@@ -5,6 +5,7 @@ import pytest
 
 from tests.references import generators as reference
 from unrelu.recovery.layers.decoding import cloud_of
+from unrelu.recovery.layers.facet_fit import Facet
 from unrelu.recovery.layers.facets import Cloud
 from unrelu.recovery.layers.planes import PlaneSearch, Whitened
 from unrelu.recovery.layers.subspace import find_subspace
@@ -95,16 +96,25 @@ def test_a_seed_decides():
 
 
 @LIFTED
-@pytest.mark.parametrize("kind", ["normal", "uniform", "a ball"])
+@pytest.mark.parametrize("kind", ["normal", "uniform", "a ball", "a plane in the middle"])
 def test_there_are_no_planes_where_there_are_no_units(lifted, kind):
-    rng = seeded(5)
+    rng, in_it = seeded(5), (np.arange(600) % 2 == 0)[:, None] & (np.arange(4) == 0)
     points = {
         "normal": lambda: rng.standard_normal((600, 4)) + 2.0,
         "uniform": lambda: rng.random((600, 4)),  # has facets, but no row lies on them
         "a ball": lambda: (lambda g: g / np.linalg.norm(g, axis=1)[:, None] + 3.0)(rng.standard_normal((600, 4))),
+        "a plane in the middle": lambda: rng.standard_normal((600, 4)) * ~in_it,  # rows lie below it
     }[kind]()
     cloud = Cloud(points, 1e-9, lifted)
     assert PlaneSearch(cloud, Whitened.of(points, lifted), seeded()).planes([], 24) == []
+
+
+def test_a_plane_with_rows_below_is_none():
+    points = seeded(5).standard_normal((600, 4))
+    points[::2, 0] = 0.0
+    for rows, holds in ((points, False), (np.abs(points), True)):
+        search = PlaneSearch(Cloud(rows, 1e-9, False), Whitened.of(rows, False), seeded())
+        assert search._holds(Facet(np.eye(4)[0], 0.0, 1e-9)) == holds
 
 
 def test_a_plane_that_one_row_alone_spans_is_none():

@@ -81,6 +81,7 @@ def test_the_number_of_inputs_is_found(net):
     assert found.inner.choice == found.choice
 
 
+@pytest.mark.slow  # two layers are tested with it
 def test_without_an_output_bias():
     net = reference.draw(3, 20, 12, 4, 900, output_bias=False)
     check(decoded(net, 4, lifted=False), net)
