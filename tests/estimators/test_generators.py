@@ -191,7 +191,7 @@ def test_an_interrupt_leaves_the_units_found(net):
         if step.stage == "Layer 1: finding units" and step.done:
             raise KeyboardInterrupt
 
-    said = r"Layer 1: The search was interrupted after \d of 8 hidden units were found.*Raise max_seconds"
+    said = r"Layer 1: The search was interrupted after \d of 8 hidden units were found"
     with pytest.warns(UnfinishedWarning, match=said) as heard:
         found = unrelu.peel(net.X, [8], n_inputs=3, watch=stop)
     layer = found.layers[0]
@@ -255,9 +255,10 @@ def test_too_few_rows_are_refused(net):
         unrelu.peel(net.X[:40], [8], n_inputs=3)
 
 
-def test_few_rows_are_refused_or_right(net):
-    """Rows enough to undo the rectifier may be too few to tell units."""
-    assert worst_sine(net.X[:60], net) < 1e-6
+def test_few_rows_are_refused(net):
+    """Rows enough to undo the rectifier are too few to tell units."""
+    with pytest.raises(CannotPeelError, match=r"Layer 1: \d of 8 hidden units were found"):
+        unrelu.peel(net.X[:60], [8], n_inputs=3)
 
 
 def test_a_unit_that_is_never_off_is_named_and_the_network_right(net):
@@ -305,25 +306,18 @@ def test_values_that_are_no_numbers(net):
         unrelu.peel(X, [8], n_inputs=3)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(
-            lambda X: np.round(10.0 * X).astype(int)[:400],
-            marks=[
-                pytest.mark.slow,
-                pytest.mark.xfail(strict=True, reason="with noise of 1 % a column may be wrong and is not named"),
-            ],
-        ),
-        pytest.param(lambda X: np.round(10.0 * X).astype(int), marks=pytest.mark.slow),
-        pytest.param(lambda X: X.astype(np.float32), marks=pytest.mark.slow),
-        lambda X: X.astype(np.float32)[:300],
-    ],
-    ids=["integers", "more integers", "single precision", "few in single precision"],
-)
-def test_rounded_rows_are_refused_or_nearly_right(net, kind):
-    """Rounding is noise: a refusal, or weights as exact as that."""
-    assert worst_sine(kind(net.X), net) < 0.05
+def test_single_precision_is_noise_of_its_own_size(net):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DoubtfulInputsWarning)
+        found = unrelu.peel(net.X.astype(np.float32), [8], n_inputs=3).layers[0]
+    known = found.column_identifiable
+    assert reference.sines(found.weights[known], net.A2[known])[0].max() < 1e-5  # 6e-8 times a condition below 100
+
+
+def test_whole_numbers_too_coarse_to_tell_units_are_refused(net):
+    """Rounding to whole numbers is noise of 1 % here."""
+    with pytest.raises(CannotPeelError, match=r"Layer 1: \d of 8 hidden units were found"):
+        unrelu.peel(np.round(10.0 * net.X).astype(int)[:400], [8], n_inputs=3)
 
 
 # --- TwoLayerReLULearner --------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from unrelu.recovery.matrix.starts import singular_start
 
 _ROWS, _ROWS_PER_INPUT = 300, 60  # rows that the recovery uses
 _LEAST_PER_INPUT = 8  # rows that it needs
-_SPARE = 1  # units on beyond the inputs that such a row has
+_SPARE = 2  # units on beyond the inputs that such a row has; with one only, false inputs have been found
 _ON = 4  # times the unknowns of a unit: rows in which it must be on
 _EXACT = 1e-8  # relative residual that rounding explains
 _NOISY = 3.0  # times the noise that noise explains

@@ -255,6 +255,7 @@ def _warn(found: FoundLayer, matrix: MatrixReport, where: str, innermost: bool) 
     if matrix.residual > INEXACT:
         warn(
             f"{where}the rectifier could be undone only up to a relative residual of {matrix.residual:.1g}: the outputs"
-            " have noise, or another number of units, and weights are no more exact than that.",
+            " have noise, or another number of units, and weights are no more exact than that, those of units that are"
+            " rarely on or off far less.",
             DoubtfulUnitsWarning,
         )
