@@ -306,10 +306,12 @@ def test_values_that_are_no_numbers(net):
         unrelu.peel(X, [8], n_inputs=3)
 
 
-def test_single_precision_is_noise_of_its_own_size(net):
+@pytest.mark.slow  # some seconds
+def test_single_precision_is_noise_of_its_own_size():
+    net = reference.draw(0, 60, 12, 4, 1200)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DoubtfulInputsWarning)
-        found = unrelu.peel(net.X.astype(np.float32), [8], n_inputs=3).layers[0]
+        found = unrelu.peel(net.X.astype(np.float32), [12], n_inputs=4).layers[0]
     known = found.column_identifiable
     assert reference.sines(found.weights[known], net.A2[known])[0].max() < 1e-5  # 6e-8 times a condition below 100
 

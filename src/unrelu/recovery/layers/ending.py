@@ -19,6 +19,7 @@ from unrelu.validation import listed, warn
 
 _MANY = 0.05  # share of the rows without inputs from where on their law is a guess
 _STRANGE = 1.5 * MISFIT  # of a unit's law, among as many units as a network has
+_UNEXPLAINED = 1e-4  # relative error of units without noise
 _MORE = 8.0  # times the noise that a network may leave
 _EXPLAINED = 1e-6  # relative residual
 
@@ -34,10 +35,26 @@ def with_inputs(peeled: Peeled, inner: InnerLayer, heights: FloatArray, seed: in
         known = np.isfinite(found[:, 0])
         hidden = np.where(known[:, None], inner.units(np.nan_to_num(found)), hidden)
         _check_fit(outer, inner, heights[known], found[known])
+    else:
+        check_explained(inner, hidden)
     layer = standard_layer(inner, hidden, seed, found)
     inputs = layer.inputs(hidden)
     warn_of_inputs(layer, inputs, hidden)
     return replace(peeled, hidden=hidden, inner=layer, inputs=inputs, hidden_distribution=layer.law)
+
+
+def check_explained(inner: InnerLayer, hidden: FloatArray) -> None:
+    """Refuse inputs that do not give the units of the rows, which have no noise."""
+    z = inner.inputs(hidden)
+    known = np.isfinite(z[:, 0])
+    size = float(np.linalg.norm(hidden[known]))
+    left = float(np.linalg.norm(inner.units(z[known]) - hidden[known])) / size if size > 0.0 else 1.0
+    if np.count_nonzero(known) <= inner.weights.size or left > _UNEXPLAINED:
+        raise CannotPeelError(
+            f"The {inner.n_inputs} inputs found leave a relative error of {left:.1g} of {hidden.shape[1]} units, and"
+            f" {np.count_nonzero(known):,} of {len(known):,} rows determine them: they are not the network's. Add rows,"
+            " or try another width or number of inputs."
+        )
 
 
 def _check_fit(outer: PeeledLayer, inner: InnerLayer, heights: FloatArray, inputs: FloatArray) -> None:

@@ -16,7 +16,7 @@ from unrelu.errors import DoubtfulUnitsWarning, InvalidDataError, InvalidParamet
 from unrelu.methods import Method
 from unrelu.recovery.layers.clock import TIME_WAS_UP, Clock
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, OutputLayer, decode_by_facets
-from unrelu.recovery.layers.ending import ended_early, warn_of_inputs, warn_of_widened, why_missing
+from unrelu.recovery.layers.ending import check_explained, ended_early, warn_of_inputs, warn_of_widened, why_missing
 from unrelu.recovery.layers.inputs import InnerLayer, standard_layer
 from unrelu.recovery.layers.separable import decode_separably
 from unrelu.recovery.layers.subspace import ROUNDING, find_subspace, rank_of
@@ -25,6 +25,7 @@ from unrelu.validation import warn
 
 _DEPENDENT = 1e-10  # of the largest singular value
 _ROWS_PER_THIN_UNIT = 150
+_ROUNDED = 1e-6  # of the rows' root mean square: less noise than that is rounding
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ def learn_two_layers(table: FloatArray, request: TwoLayerRequest, seed: int = 0,
     _judge(found, request.n_inputs)
     hidden = layer.hidden(table[decoded.genuine])
     if found.inner is not None:
+        if decoded.report.noise <= _ROUNDED * float(np.sqrt((table**2).mean())):
+            check_explained(found.inner, hidden)
         inner = standard_layer(found.inner, hidden, seed)
         warn_of_inputs(inner, inner.inputs(hidden), hidden)
         return TwoLayers(layer, report, ~decoded.genuine, inner.law, inner)
