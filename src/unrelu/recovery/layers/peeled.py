@@ -170,9 +170,9 @@ class Peeled:
 
         >>> import unrelu
         >>> rng = np.random.default_rng(0)
-        >>> z, A1, A2 = (rng.standard_normal(shape) for shape in ((2000, 2), (2, 8), (8, 40)))
+        >>> z, A1, A2 = (rng.standard_normal(shape) for shape in ((1500, 4), (4, 12), (12, 60)))
         >>> X = np.maximum(np.maximum(z @ A1 + 0.3, 0.0) @ A2 + 0.2, 0.0)
-        >>> network = unrelu.peel(X, widths=[8], n_inputs=2)
+        >>> network = unrelu.peel(X, widths=[12], n_inputs=4)
         >>> again = network.inverse_transform(network.transform(X[:5]))
         >>> bool(np.nanmax(np.abs(again - X[:5])) < 1e-6)
         True
