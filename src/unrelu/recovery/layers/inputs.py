@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
+from unrelu.contracts import BoolArray, FloatArray
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import map_in_threads, one_blas_thread
 from unrelu.errors import DependentDrawsWarning, InvalidDataError, InvalidParameterError
@@ -63,9 +63,7 @@ def enough_rows(heights: FloatArray, q: int) -> bool:
     return heights.shape[1] >= q + _SPARE and int(np.count_nonzero(on)) >= _LEAST_PER_INPUT * (q + 1)
 
 
-def fit_inputs(
-    heights: FloatArray, noise: FloatArray, q: int, rng: np.random.Generator, watch: Watch = unwatched
-) -> InputFit | None:
+def fit_inputs(heights: FloatArray, noise: FloatArray, q: int, rng: np.random.Generator) -> InputFit | None:
     """A and b of units (n x m, 0 where off), or None where too few are on together.
 
     ``noise`` is the standard deviation of noise in each unit.
@@ -81,7 +79,7 @@ def fit_inputs(
     scale = np.sqrt((heights[:, units] ** 2).mean(axis=0))
     table = np.ascontiguousarray(heights[np.ix_(rows, units)] / scale)
     relative = float(np.sqrt(((noise[units] / scale) ** 2).mean() / (table**2).mean()))
-    fit = _recovered(table, q, watch)
+    fit = _recovered(table, q)
     if fit is None:
         return None
     weights, bias = np.full((len(units), q), np.nan), np.full(len(units), np.nan)
@@ -91,11 +89,11 @@ def fit_inputs(
     return InputFit(weights, bias, units, fit.report.residual, max(_EXACT, _NOISY * relative))
 
 
-def _recovered(table: FloatArray, q: int, watch: Watch) -> MatrixFit | None:
+def _recovered(table: FloatArray, q: int) -> MatrixFit | None:
     cells = DenseCells(table)
     request = MatrixRequest(q, tolerance=1e-12, max_iterations=60)
     try:
-        return recover_matrix(cells, request, start=singular_start(cells, q, True), watch=watch)
+        return recover_matrix(cells, request, start=singular_start(cells, q, True))
     except InvalidDataError:
         return None
 

@@ -59,21 +59,16 @@ class KinkSearch:
     def unit(self, known: FloatArray) -> Kinked:
         """What a random start leads to; ``known`` has a column for each unit that is known."""
         known = np.column_stack([np.ones(len(known)), known])
-        a, _ = _descend(
-            self._Z[self._part], self._part_basis, np.linalg.qr(known[self._part])[0], self._start(), _ROUNDS
-        )
-        return self.best(a, known)
+        part = self._part
+        a = _descend(self._Z[part], self._part_basis, np.linalg.qr(known[part])[0], self._start(), _ROUNDS)
+        if len(part) < len(self._Z):
+            a = _descend(self._Z, self._basis, np.linalg.qr(known)[0], a, _TRIES)
+        return self._judged(a)
 
     def of_heights(self, heights: FloatArray) -> Kinked:
         """The unit whose heights these are, if they are a unit's."""
         on = heights > 0.0
         a = np.linalg.lstsq(self._Z[on], heights[on])[0]
-        return self._judged(a)
-
-    def best(self, a: FloatArray, known: FloatArray) -> Kinked:
-        """The unit nearest to a direction, over all rows."""
-        if len(self._part) < len(self._Z):
-            a, _ = _descend(self._Z, self._basis, np.linalg.qr(known)[0], a, _TRIES)
         return self._judged(a)
 
     def _start(self) -> FloatArray:
@@ -125,10 +120,8 @@ class KinkSearch:
         return np.append(weights, a[-1] - float(self._mean @ weights))
 
 
-def _descend(
-    Z: FloatArray, basis: FloatArray, known: FloatArray, a: FloatArray, rounds: int
-) -> tuple[FloatArray, float]:
-    """Levenberg and Marquardt's steps for a on the unit sphere; (a, the ratio)."""
+def _descend(Z: FloatArray, basis: FloatArray, known: FloatArray, a: FloatArray, rounds: int) -> FloatArray:
+    """Levenberg and Marquardt's steps for a on the unit sphere."""
 
     def ratio(a: FloatArray) -> float:
         r = np.maximum(Z @ a, 0.0)
@@ -157,4 +150,4 @@ def _descend(
         before, a, value, damping = value, moved, tried, max(0.2 * damping, 1e-12)
         if value < _DONE or (value > (1.0 - _STUCK) * before and value > _FAR):
             break
-    return a, value
+    return a

@@ -38,7 +38,6 @@ _STRAY, _CHANCE = 2, 1e-3  # rows that may lie below: a number, and a share
 _CLEAR = 4.0  # standard deviations of noise
 _FLAT = 1e-7  # of the largest singular value of the rows on a plane
 _ALONE = 1.0 - 1e-6  # leverage of a row without which the others do not span the plane
-_SAME = 1e-6  # sine between a plane and the span of others
 
 
 @dataclass(frozen=True)

@@ -160,25 +160,22 @@ def _concentrated(table: FloatArray, request: MatrixRequest, seed: int, watch: W
     """The fit of most rows, without those that fit far worse."""
     kept = np.ones(len(table), dtype=bool)
     step = replace(request, max_iterations=_SHORT)
-    fit = recover_matrix(DenseCells(table), step, seed, singular_start(DenseCells(table), _width(request), True), watch)
+    start = singular_start(DenseCells(table), int(request.n_components), True)
+    fit = recover_matrix(DenseCells(table), step, seed, start, watch)
     for _ in range(_STEPS):
         if fit.report.residual <= _TOLERANCE:
             return fit
         start = _start_of(table, fit)
         left = _row_residuals(table, start)
-        before, kept = kept, left <= np.quantile(left, _KEPT)
-        if not _apart(left, table).any() or (kept == before).all():
+        most = left <= np.quantile(left, _KEPT)
+        if not _apart(left, table).any() or (most == kept).all():
             break
+        kept = most
         cells = DenseCells(np.ascontiguousarray(table[kept]))
         fit = recover_matrix(cells, step, seed, replace(start, latent=start.latent[kept]), watch)
     if fit.report.residual > _BAD:
         return recover_matrix(DenseCells(table), request, seed, watch=watch)
-    cells = DenseCells(np.ascontiguousarray(table[kept]) if len(fit.factors.latent) < len(table) else table)
-    return recover_matrix(cells, request, seed, fit.factors, watch)
-
-
-def _width(request: MatrixRequest) -> int:
-    return int(request.n_components)
+    return recover_matrix(DenseCells(np.ascontiguousarray(table[kept])), request, seed, fit.factors, watch)
 
 
 def _start_of(table: FloatArray, fit: MatrixFit) -> Factors:

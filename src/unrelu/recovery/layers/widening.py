@@ -242,7 +242,7 @@ class Search:
     def _fewest(self, heights: FloatArray, numbers: Sequence[int]) -> InputFit | None:
         """The first of some numbers of inputs that explains the units."""
         for q in numbers:
-            fit = self._without_wrong(heights, q, _DROPPED) if enough_rows(heights, q) else None
+            fit = self._without_wrong(heights, q) if enough_rows(heights, q) else None
             if fit is None:
                 return None
             self.choice[q] = fit.residual
@@ -250,12 +250,12 @@ class Search:
                 return fit
         return None
 
-    def _without_wrong(self, heights: FloatArray, q: int, dropped: int) -> InputFit | None:
+    def _without_wrong(self, heights: FloatArray, q: int) -> InputFit | None:
         """The fit of q inputs, if need be without some units that it does not explain."""
         noise = np.full(heights.shape[1], self.cloud.noise)
         kept = heights.copy()
         first = fit = fit_inputs(kept, noise, q, self.rng)
-        for _ in range(dropped):
+        for _ in range(_DROPPED):
             if fit is None or fit.explains or fit.residual > (_NEARLY if q != self.n_inputs else _FARTHER):
                 break
             kept[:, without_worst(fit, kept)] = 0.0
