@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
 from unrelu.distribution import RectifiedGaussian
@@ -32,6 +34,8 @@ _OFF = 6.0  # standard deviations of noise below which a unit is taken to be off
 _ROUNDING = 1e-6  # of a unit's root mean square, likewise
 _STEPS, _DAMPING = 4, 1e-10  # of Gauss and Newton's steps
 _TILE = 256
+_NEIGHBOURS = 6  # whose inputs steps begin from
+_TOLD = 1e-6  # of a unit's root mean square
 
 
 @dataclass(frozen=True)
@@ -243,12 +247,15 @@ def inputs_behind(rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLa
 
 
 def polished_inputs(z: FloatArray, rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLayer) -> FloatArray:
-    """Inputs that rows x = ReLU(A ReLU(A1 z + b1) + b) are nearest to, by steps from ``z`` that lower the distance."""
+    """Inputs that rows x = ReLU(A ReLU(A1 z + b1) + b) are nearest to, by steps from ``z`` that lower the distance.
+
+    Outputs may be NaN where they are not known.
+    """
     products = (A[:, :, None] * A[:, None, :]).reshape(len(A), -1)
 
     def left_of(z: FloatArray, seen: FloatArray) -> FloatArray:
         T = inner.units(z) @ A.T + b
-        return np.where(seen > 0.0, seen - T, -np.maximum(T, 0.0))
+        return np.where(np.isnan(seen), 0.0, np.where(seen > 0.0, seen - T, -np.maximum(T, 0.0)))
 
     def at(part: slice) -> FloatArray:
         here, seen = z[part], rows[part]
@@ -269,3 +276,38 @@ def polished_inputs(z: FloatArray, rows: FloatArray, A: FloatArray, b: FloatArra
     parts = [slice(start, start + _TILE) for start in range(0, len(z), _TILE)]
     with one_blas_thread():
         return np.concatenate(map_in_threads(at, parts)) if parts else z
+
+
+def inputs_near(
+    rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLayer, known: FloatArray, where: NDArray[np.int64]
+) -> FloatArray:
+    """z of rows h = ReLU(A ReLU(A0 z + b0) + b), by steps from neighbours; ``known`` are z of the rows at ``where``.
+
+    A row's z is told from its units only where it is the one solution nearby, and leaves nothing of the row; it is NaN
+    elsewhere. A row needs q units on for that, not as many as the layer in between has. Units may be NaN.
+    """
+    z = np.full((len(rows), inner.n_inputs), np.nan)
+    z[where] = known
+    size, seen = np.sqrt(np.nanmean(rows**2, axis=0)), np.nan_to_num(rows)
+    z = _told(z, rows, A, b, inner, size)
+    for turn in range(_NEIGHBOURS):
+        sure = np.isfinite(z[:, 0])
+        open_ = np.flatnonzero(~sure)
+        if not sure.any() or not len(open_):
+            break
+        near = cKDTree(seen[sure] / size).query(seen[open_] / size, [turn + 1])[1][:, 0]
+        tried = polished_inputs(z[sure][np.minimum(near, sure.sum() - 1)], rows[open_], A, b, inner)
+        z[open_] = _told(tried, rows[open_], A, b, inner, size)
+    return z
+
+
+def _told(
+    z: FloatArray, rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLayer, size: FloatArray
+) -> FloatArray:
+    """z, NaN where a row leaves something of itself or other z nearby explain it as well."""
+    g = inner.units(z)
+    left = np.abs(np.maximum(g @ A.T + b, 0.0) - rows) / size
+    slope = (g > 0.0)[:, :, None] * inner.weights
+    values = np.linalg.svd((rows > 0.0)[:, :, None] * (A / size[:, None] @ slope), compute_uv=False)
+    told = (np.nanmax(left, axis=1, initial=0.0) < _TOLD) & (values[:, -1] > values[:, 0] / _WORST)
+    return np.where((told & np.isfinite(z[:, 0]))[:, None], z, np.nan)

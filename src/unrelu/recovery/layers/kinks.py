@@ -59,7 +59,7 @@ class KinkSearch:
     def unit(self, known: FloatArray) -> Kinked:
         """What a random start leads to; ``known`` has a column for each unit that is known."""
         known = np.column_stack([np.ones(len(known)), known])
-        a, _ = _descend(
+        a, _ = descend(
             self._Z[self._part], self._part_basis, np.linalg.qr(known[self._part])[0], self._start(), _ROUNDS
         )
         return self.best(a, known)
@@ -73,7 +73,7 @@ class KinkSearch:
     def best(self, a: FloatArray, known: FloatArray) -> Kinked:
         """The unit nearest to a direction, over all rows."""
         if len(self._part) < len(self._Z):
-            a, _ = _descend(self._Z, self._basis, np.linalg.qr(known)[0], a, _TRIES)
+            a, _ = descend(self._Z, self._basis, np.linalg.qr(known)[0], a, _TRIES)
         return self._judged(a)
 
     def _start(self) -> FloatArray:
@@ -124,7 +124,7 @@ class KinkSearch:
         return np.append(weights, a[-1] - float(self._mean @ weights))
 
 
-def _descend(
+def descend(
     Z: FloatArray, basis: FloatArray, known: FloatArray, a: FloatArray, rounds: int
 ) -> tuple[FloatArray, float]:
     """Levenberg and Marquardt's steps for a on the unit sphere; (a, the ratio)."""

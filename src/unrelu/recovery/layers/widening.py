@@ -53,13 +53,20 @@ _DROPPED = 3  # planes that may be left out until the others have inputs
 
 
 def decode_widening(
-    T: FloatArray, space: Subspace, lifted: bool, n_inputs: int | str, rng: np.random.Generator, clock: Clock
+    T: FloatArray,
+    space: Subspace,
+    lifted: bool,
+    n_inputs: int | str,
+    rng: np.random.Generator,
+    clock: Clock,
+    gaussian: bool = True,
 ) -> FoundLayer:
     """The layer T = A2 h (+ b2) whose units have ``n_inputs`` inputs ("auto": to be found), and the layer below it.
 
+    ``gaussian`` says that units are rectified Gaussians in these rows, so that planes which do not look so are none.
     Where units are missing there is no inner layer; planes whose inputs were not found are doubtful units.
     """
-    cloud, _ = cloud_of(T, space, lifted, True)
+    cloud, _ = cloud_of(T, space, lifted, gaussian)
     search = Search(cloud, n_inputs, rng, clock)
     ended = clock.run(search.run)
     certain = search.units or [replace(plane, misfit=np.inf) for plane in search.planes[: space.basis.shape[1]]]
@@ -145,10 +152,10 @@ class Search:
             sure = self._sure(amplified, fit.exact)
             if np.count_nonzero(sure) < _LEAST_ROWS * (self._width + weights.shape[1]):
                 break
-            before, found = len(found), self._units(z[sure], sure, heights)
+            before, found = len(found), self.units_of(z[sure], sure, heights)
             if len(found) <= before or len(found) <= weights.shape[1]:
                 break
-            weights, bias = self._layer(found)
+            weights, bias = self.layer_of(found)
             self.units, self.weights, self.bias = [candidate for candidate, _ in found], weights, bias
             if self.complete:
                 break
@@ -222,7 +229,7 @@ class Search:
 
     # --- units ------------------------------------------------------------------------------------
 
-    def _units(self, z: FloatArray, sure: BoolArray, planes: FloatArray) -> list[tuple[Candidate, Kinked]]:
+    def units_of(self, z: FloatArray, sure: BoolArray, planes: FloatArray) -> list[tuple[Candidate, Kinked]]:
         """Every unit that is a rectified affine function of the inputs: planes first, then what starts lead to."""
         search = KinkSearch(z, self._white.rows[sure], self.rng)
         found: list[tuple[Candidate, Kinked]] = []
@@ -267,7 +274,7 @@ class Search:
         facet = self._white.facet(unit.functional, self.cloud.noise)
         return Candidate(facet, support(facet, self.cloud.points), misfit)
 
-    def _layer(self, found: list[tuple[Candidate, Kinked]]) -> tuple[FloatArray, FloatArray]:
+    def layer_of(self, found: list[tuple[Candidate, Kinked]]) -> tuple[FloatArray, FloatArray]:
         """A1 and b1 of units, in the scale of their facets."""
         stacked = np.stack([unit.direction / self._white.slope(unit.functional) for _, unit in found])
         return stacked[:, :-1], stacked[:, -1]

@@ -1,0 +1,174 @@
+"""Two layers behind outputs, on one screen: T = A2 h + b2, h = ReLU(A1 g + b1), g = ReLU(A0 z + b0), q < p0 < p.
+
+1. Some units of h, as planes (:mod:`unrelu.recovery.layers.planes`).
+2. Their faces, flats of rows in which few units of g are on (:mod:`unrelu.recovery.layers.faces`), and on each face
+   units that are bent there; what they are in other rows is implied, or open (:mod:`unrelu.recovery.layers.implied`).
+3. A chart: g up to an affine map, in rows with more than p0 known units on. Such rows are a layer with few inputs and
+   no rectifier: g's own units and z as in :mod:`unrelu.recovery.layers.widening`.
+4. z and g of other rows, from their neighbours; then all units of h in p0 + 1 dimensions. A unit counts if it is a
+   rectified affine function of g in all rows whose g is known, and no row at all lies below it.
+
+Steps 2 to 4 are taken again until every unit is found or nothing new is. All of this needs exact outputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from unrelu.contracts import BoolArray, FloatArray, Step
+from unrelu.engines.local import one_blas_thread
+from unrelu.recovery.layers.clock import Clock
+from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, assembled, cloud_of
+from unrelu.recovery.layers.faces import Chart, find_chart, find_faces, maps_on, polished
+from unrelu.recovery.layers.facets import MISFIT, Candidate, Cloud, FoundFacets
+from unrelu.recovery.layers.implied import completed, joined, units_on
+from unrelu.recovery.layers.inputs import InnerLayer, inputs_near
+from unrelu.recovery.layers.kinks import Kinked
+from unrelu.recovery.layers.planes import PlaneSearch, Whitened
+from unrelu.recovery.layers.subspace import Subspace
+from unrelu.recovery.layers.widening import Search, decode_widening
+
+SECONDS = 60.0  # that are spent unless more are allowed
+
+_TOGETHER = 12  # starts between two looks at what was found
+_STARTS, _IDLE = 10, 6  # a unit, and looks in a row without a new plane, that end the search for planes
+_ROUNDS = 2  # rounds of faces in a row without anything new that end the search
+_SAME = 1e-9  # of one less the cosine of two units that are one
+_OFF = 6.0  # standard deviations of noise
+_CHART_NOISE = 3e-9  # of coordinates of variance 1
+_MAPPED = 1e-5  # relative error of a map that a unit begins from
+
+
+def decode_deepening(
+    T: FloatArray, space: Subspace, inner_width: int, n_inputs: int | str, rng: np.random.Generator, clock: Clock
+) -> FoundLayer:
+    """The layer T = A2 h + b2, as ``inner`` h = ReLU(A1 g + b1) and as ``below`` g = ReLU(A0 z + b0).
+
+    Where units are missing there is neither; planes are then doubtful units, as nothing was found behind them.
+    """
+    cloud, _ = cloud_of(T, space, True, False)
+    search = DeepSearch(cloud, inner_width, n_inputs, rng, clock)
+    ended = clock.run(search.run)
+    certain = [unit for unit, _ in search.units] or [replace(plane, misfit=np.inf) for plane in search.planes]
+    found = FoundFacets(tuple(certain), np.ones(len(cloud.points), dtype=bool), search.starts)
+    decoded, order = assembled(T, space, found, "deepening", MISFIT, True)
+    if search.outer is None:
+        return FoundLayer(decoded, ended=ended, verdict=search.verdict)
+    lengths = decoded.layer.noise / space.noise  # of A2's columns before they are scaled to 1
+    outer = InnerLayer(search.outer.weights[order], search.outer.bias[order]).scaled(lengths)
+    return FoundLayer(decoded, outer, search.outer.choice, below=search.below, below_report=search.report)
+
+
+@dataclass
+class DeepSearch:
+    """What is known so far; :meth:`run` goes on until all is known, and may be ended any time."""
+
+    cloud: Cloud
+    inner_width: int
+    n_inputs: int | str
+    rng: np.random.Generator
+    clock: Clock
+    planes: list[Candidate] = field(default_factory=list)
+    units: list[tuple[Candidate, Kinked]] = field(default_factory=list)
+    outer: InnerLayer | None = None
+    below: InnerLayer | None = None
+    report: LayerReport | None = None
+    starts: int = 0
+    stage: str = "no chart of them was found"
+
+    def __post_init__(self) -> None:
+        self._white = Whitened.of(self.cloud.points, True)
+        self._H = self._white.rows
+        self._width: int = self.cloud.points.shape[1]
+        self._values = np.zeros((len(self._H), 0))
+
+    @property
+    def verdict(self) -> str:
+        """Why not all was found."""
+        whole = int(np.isfinite(self._values).all(axis=0).sum())
+        part = self._values.shape[1] - whole
+        return (
+            f"{whole} of {self._width} hidden units were found and {part} in some rows only, but not the"
+            f" {self.inner_width} units behind them: {self.stage}. Networks of three layers are found where most units"
+            " are often on and often off; add rows, or check the widths and n_inputs."
+        )
+
+    def run(self) -> None:
+        """Find planes, then faces and units on them, until both layers are known."""
+        self._find_planes()
+        idle = 0
+        with one_blas_thread():
+            done = self._values.shape[1] >= self._width and self._look_behind()
+            while not done and idle < _ROUNDS:
+                before = int(np.isfinite(self._values).sum())
+                self._find_on_faces()
+                idle = 0 if np.isfinite(self._values).sum() > before else idle + 1
+                done = (idle == _ROUNDS or self._values.shape[1] >= self._width) and self._look_behind()
+
+    def _find_planes(self) -> None:
+        search, idle = PlaneSearch(self.cloud, self._white, self.rng, mixed=True), 0
+        while len(self.planes) < self._width and self.starts < _STARTS * self._width and idle < _IDLE:
+            idle += 1
+            for plane in search.planes(self.planes, _TOGETHER):
+                heights = plane.facet.height(self.cloud.points)
+                column = np.where(heights > _OFF * plane.facet.noise, heights, 0.0)
+                column /= np.sqrt((column[column > 0.0] ** 2).mean())
+                cosines = column @ self._values / np.linalg.norm(column) / np.linalg.norm(self._values, axis=0)
+                if (cosines < 1.0 - _SAME).all():
+                    self.planes.append(plane)
+                    self._values, idle = np.column_stack([self._values, column]), 0
+            self.starts += _TOGETHER
+            self._tell("Finding planes")
+
+    def _tell(self, name: str) -> None:
+        found = self._values.shape[1]
+        self.clock(Step(name, min(found, self._width), self._width, f"{found} of {self._width} units found"))
+
+    def _find_on_faces(self) -> None:
+        """Units that are bent on faces, or on the chart."""
+        chart = find_chart(self._values, self.inner_width, self.rng)
+        least = 2 if isinstance(self.n_inputs, str) else max(2, self.n_inputs - 2)
+        faces = find_faces(self._values, least, self.inner_width, self.rng)
+        for face in [*([] if chart is None else [chart]), *faces]:
+            self._values = units_on(self._H, completed(self._H, self._values, face), face, self.rng)
+            self._tell("Finding units on faces")
+            if np.isfinite(self._values).all(axis=0).sum() >= self._width:
+                break
+
+    def _look_behind(self) -> bool:
+        """g, z and all units of h from what is known of h; whether all were found."""
+        chart = find_chart(self._values, self.inner_width, self.rng)
+        if chart is None:
+            return False
+        chart = polished(self._values, chart)
+        k = self.inner_width
+        space = Subspace(np.zeros(k), np.eye(k), _CHART_NOISE, np.ones(len(chart.rows), dtype=bool))
+        found = decode_widening(chart.z, space, True, self.n_inputs, self.rng, self.clock, gaussian=False)
+        self._tell("Finding units behind units")
+        report = found.decoded.report
+        if found.inner is None:
+            self.stage = f"{report.units_found} of {k} were found in {len(chart.rows):,} rows"
+            return False
+        maps = maps_on(self._values, chart, _MAPPED)
+        known = np.isfinite(maps[:, 0])
+        layer = found.decoded.layer
+        A, b = maps[known, :-1] @ layer.weights, maps[known, -1] + maps[known, :-1] @ layer.bias
+        z = inputs_near(self._values[:, known], A, b, found.inner, found.inner.inputs(layer.hidden(chart.z)), chart.rows)
+        return self._judge(found.inner, report, z, A, b)
+
+    def _judge(self, below: InnerLayer, report: LayerReport, z: FloatArray, A: FloatArray, b: FloatArray) -> bool:
+        """Whether every unit is one of g, in all rows whose z is known."""
+        sure: BoolArray = np.isfinite(z[:, 0])
+        lines = np.zeros((len(z), len(A)))
+        g = below.units(z[sure])
+        lines[sure] = np.maximum(g @ A.T + b, 0.0)
+        search = Search(self.cloud, self.inner_width, self.rng, self.clock)
+        units = [pair for pair in search.units_of(g, sure, lines) if pair[0].support.below == 0]
+        self.stage = f"all were, but only {len(units)} hidden units are rectified functions of them"
+        if len(units) < self._width:
+            return False
+        self.units, self.below, self.report = units, below, report
+        self.outer = InnerLayer(*search.layer_of(units), below.choice)
+        return True
