@@ -155,17 +155,16 @@ class DeepSearch:
         known = np.isfinite(maps[:, 0])
         layer = found.decoded.layer
         A, b = maps[known, :-1] @ layer.weights, maps[known, -1] + maps[known, :-1] @ layer.bias
-        z = inputs_near(self._values[:, known], A, b, found.inner, found.inner.inputs(layer.hidden(chart.z)), chart.rows)
-        return self._judge(found.inner, report, z, A, b)
+        g = np.full((len(self._H), k), np.nan)
+        g[chart.rows] = layer.hidden(chart.z)
+        g = inputs_near(self._values[:, known], A, b, found.inner, g)[1]
+        return self._judge(found.inner, report, g, np.maximum(g @ A.T + b, 0.0))
 
-    def _judge(self, below: InnerLayer, report: LayerReport, z: FloatArray, A: FloatArray, b: FloatArray) -> bool:
-        """Whether every unit is one of g, in all rows whose z is known."""
-        sure: BoolArray = np.isfinite(z[:, 0])
-        lines = np.zeros((len(z), len(A)))
-        g = below.units(z[sure])
-        lines[sure] = np.maximum(g @ A.T + b, 0.0)
+    def _judge(self, below: InnerLayer, report: LayerReport, g: FloatArray, heights: FloatArray) -> bool:
+        """Whether every unit is one of g, in all rows whose g is known; ``heights`` are what maps make of g."""
+        sure: BoolArray = np.isfinite(g[:, 0])
         search = Search(self.cloud, self.inner_width, self.rng, self.clock)
-        units = [pair for pair in search.units_of(g, sure, lines) if pair[0].support.below == 0]
+        units = [pair for pair in search.units_of(g[sure], sure, heights) if pair[0].support.below == 0]
         self.stage = f"all were, but only {len(units)} hidden units are rectified functions of them"
         if len(units) < self._width:
             return False

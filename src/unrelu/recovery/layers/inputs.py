@@ -279,35 +279,36 @@ def polished_inputs(z: FloatArray, rows: FloatArray, A: FloatArray, b: FloatArra
 
 
 def inputs_near(
-    rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLayer, known: FloatArray, where: NDArray[np.int64]
-) -> FloatArray:
-    """z of rows h = ReLU(A ReLU(A0 z + b0) + b), by steps from neighbours; ``known`` are z of the rows at ``where``.
+    rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLayer, known: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """z and g of rows h = ReLU(A g + b), g = ReLU(A0 z + b0), by steps from neighbours; ``known`` is g or NaN.
 
-    A row's z is told from its units only where it is the one solution nearby, and leaves nothing of the row; it is NaN
-    elsewhere. A row needs q units on for that, not as many as the layer in between has. Units may be NaN.
+    They count where nothing is left of a row and there is no other solution nearby, and are NaN elsewhere. A row needs
+    as many units on as g has on for that, not as many as g has. Fewer than q of these tell g, but not z. Rows may hold
+    NaN.
     """
-    z = np.full((len(rows), inner.n_inputs), np.nan)
-    z[where] = known
     size, seen = np.sqrt(np.nanmean(rows**2, axis=0)), np.nan_to_num(rows)
-    z = _told(z, rows, A, b, inner, size)
+    z, g = np.full((len(rows), inner.n_inputs), np.nan), known.copy()
+    told = np.isfinite(g[:, 0])
+    z[told] = inner.inputs(g[told])
     for turn in range(_NEIGHBOURS):
-        sure = np.isfinite(z[:, 0])
-        open_ = np.flatnonzero(~sure)
-        if not sure.any() or not len(open_):
+        sure, open_ = np.isfinite(z[:, 0]), np.flatnonzero(np.isnan(g[:, 0]))
+        if np.count_nonzero(sure) <= _NEIGHBOURS or not len(open_):
             break
         near = cKDTree(seen[sure] / size).query(seen[open_] / size, [turn + 1])[1][:, 0]
-        tried = polished_inputs(z[sure][np.minimum(near, sure.sum() - 1)], rows[open_], A, b, inner)
-        z[open_] = _told(tried, rows[open_], A, b, inner, size)
-    return z
+        tried = polished_inputs(z[sure][near], rows[open_], A, b, inner)
+        units = inner.units(tried)
+        left = np.nanmax(np.abs(np.maximum(units @ A.T + b, 0.0) - rows[open_]) / size, axis=1)
+        slope = (units > 0.0)[:, :, None] * inner.weights
+        rank = _ranks((rows[open_] > 0.0)[:, :, None] * (A / size[:, None] @ slope))
+        exact = (left < _TOLD) & (rank == _ranks(slope))
+        g[open_[exact]] = units[exact]
+        both = exact & (rank == inner.n_inputs)
+        z[open_[both]] = tried[both]
+    return z, g
 
 
-def _told(
-    z: FloatArray, rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLayer, size: FloatArray
-) -> FloatArray:
-    """z, NaN where a row leaves something of itself or other z nearby explain it as well."""
-    g = inner.units(z)
-    left = np.abs(np.maximum(g @ A.T + b, 0.0) - rows) / size
-    slope = (g > 0.0)[:, :, None] * inner.weights
-    values = np.linalg.svd((rows > 0.0)[:, :, None] * (A / size[:, None] @ slope), compute_uv=False)
-    told = (np.nanmax(left, axis=1, initial=0.0) < _TOLD) & (values[:, -1] > values[:, 0] / _WORST)
-    return np.where((told & np.isfinite(z[:, 0]))[:, None], z, np.nan)
+def _ranks(matrices: FloatArray) -> NDArray[np.int64]:
+    values = np.linalg.svd(matrices, compute_uv=False)
+    ranks: NDArray[np.int64] = (values > np.maximum(values[:, :1], 1e-300) / _WORST).sum(axis=1)
+    return ranks
