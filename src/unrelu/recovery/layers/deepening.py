@@ -21,9 +21,9 @@ from unrelu.contracts import BoolArray, FloatArray, Step
 from unrelu.engines.local import one_blas_thread
 from unrelu.recovery.layers.clock import Clock
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, assembled, cloud_of
-from unrelu.recovery.layers.faces import Chart, find_chart, find_faces, maps_on, polished
+from unrelu.recovery.layers.faces import find_chart, find_faces, maps_on, not_alone, polished
 from unrelu.recovery.layers.facets import MISFIT, Candidate, Cloud, FoundFacets
-from unrelu.recovery.layers.implied import completed, joined, units_on
+from unrelu.recovery.layers.implied import closure, completed, joined, rank_of, units_on
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_near
 from unrelu.recovery.layers.kinks import Kinked
 from unrelu.recovery.layers.planes import PlaneSearch, Whitened
@@ -36,6 +36,7 @@ _TOGETHER = 12  # starts between two looks at what was found
 _STARTS, _IDLE = 10, 6  # a unit, and looks in a row without a new plane, that end the search for planes
 _ROUNDS = 2  # rounds of faces in a row without anything new that end the search
 _SAME = 1e-9  # of one less the cosine of two units that are one
+_SHARE = 0.01  # of the rows that are off where a plane says so
 _OFF = 6.0  # standard deviations of noise
 _CHART_NOISE = 3e-9  # of coordinates of variance 1
 _MAPPED = 1e-5  # relative error of a map that a unit begins from
@@ -83,6 +84,7 @@ class DeepSearch:
         self._H = self._white.rows
         self._width: int = self.cloud.points.shape[1]
         self._values = np.zeros((len(self._H), 0))
+        self._partly: list[Candidate] = []
 
     @property
     def verdict(self) -> str:
@@ -109,18 +111,44 @@ class DeepSearch:
 
     def _find_planes(self) -> None:
         search, idle = PlaneSearch(self.cloud, self._white, self.rng, mixed=True), 0
+        leaning: list[Candidate] = []
         while len(self.planes) < self._width and self.starts < _STARTS * self._width and idle < _IDLE:
             idle += 1
-            for plane in search.planes(self.planes, _TOGETHER):
-                heights = plane.facet.height(self.cloud.points)
-                column = np.where(heights > _OFF * plane.facet.noise, heights, 0.0)
-                column /= np.sqrt((column[column > 0.0] ** 2).mean())
-                cosines = column @ self._values / np.linalg.norm(column) / np.linalg.norm(self._values, axis=0)
-                if (cosines < 1.0 - _SAME).all():
+            for plane in search.planes([*self.planes, *leaning[: self._width - 3 - len(self.planes)]], _TOGETHER):
+                column = self._column(plane)
+                if not self._is_known(column):
                     self.planes.append(plane)
                     self._values, idle = np.column_stack([self._values, column]), 0
+            leaning = [*leaning, *search.leaning] if idle else []
+            self._partly += search.leaning
             self.starts += _TOGETHER
             self._tell("Finding planes")
+        self._lean()
+
+    def _column(self, plane: Candidate) -> FloatArray:
+        heights = plane.facet.height(self.cloud.points)
+        column: FloatArray = np.where(heights > _OFF * plane.facet.noise, heights, 0.0)
+        return column / np.sqrt((column[column > 0.0] ** 2).mean())
+
+    def _is_known(self, column: FloatArray) -> bool:
+        cosines = column @ self._values / np.linalg.norm(column) / np.linalg.norm(self._values, axis=0)
+        return bool((cosines > 1.0 - _SAME).any())
+
+    def _lean(self) -> None:
+        """What planes that few rows hold say: a unit that is off wherever known ones are, and its values there."""
+        values = self._values
+        for plane in self._partly:
+            column = self._column(plane)
+            on = np.flatnonzero(column == 0.0)
+            off = on[not_alone(self._H[on])]
+            held = (values[off] == 0.0).all(axis=0)
+            if len(off) < _SHARE * len(column) or rank_of(self._H[off]) + 1 + held.sum() != self._H.shape[1]:
+                continue
+            known = np.where((values[:, held] == 0.0).all(axis=1), column, np.nan)
+            known[off] = 0.0
+            whole = closure(self._H, known)
+            if whole is not None:
+                self._values = joined(self._H, self._values, whole)
 
     def _tell(self, name: str) -> None:
         found = self._values.shape[1]

@@ -155,6 +155,11 @@ def units_on(H: FloatArray, values: FloatArray, chart: Chart, rng: np.random.Gen
     return values
 
 
+def rank_of(rows: FloatArray) -> int:
+    """The number of dimensions that rows span."""
+    return rows.shape[1] - _null_space(rows).shape[1]
+
+
 def _range(rows: FloatArray) -> FloatArray:
     left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
     basis: FloatArray = left[:, sizes > _RANK * sizes[0]]

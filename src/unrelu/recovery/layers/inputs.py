@@ -61,8 +61,14 @@ class InputFit:
 
 def enough_rows(heights: FloatArray, q: int) -> bool:
     """Whether units, 0 where off, are on in enough rows to find q inputs."""
-    on = np.count_nonzero(heights > 0.0, axis=1) >= q + _SPARE
-    return heights.shape[1] >= q + _SPARE and int(np.count_nonzero(on)) >= _LEAST_PER_INPUT * (q + 1)
+    return heights.shape[1] >= q + _SPARE and len(_useful(heights > 0.0, q)) >= _LEAST_PER_INPUT * (q + 1)
+
+
+def _useful(on: BoolArray, q: int) -> NDArray[np.int64]:
+    """Rows with some units on beyond the inputs, or with one where these are few."""
+    count = np.count_nonzero(on, axis=1)
+    rows = np.flatnonzero(count >= q + _SPARE)
+    return rows if len(rows) >= _LEAST_PER_INPUT * (q + 1) else np.flatnonzero(count > q)
 
 
 def fit_inputs(
@@ -73,7 +79,7 @@ def fit_inputs(
     ``noise`` is the standard deviation of noise in each unit.
     """
     on = heights > 0.0
-    rows = np.flatnonzero(np.count_nonzero(on, axis=1) >= q + _SPARE)
+    rows = _useful(on, q)
     most = _ROWS + _ROWS_PER_INPUT * q
     if len(rows) > most:
         rows = np.sort(rng.choice(rows, most, replace=False))

@@ -91,6 +91,7 @@ class PlaneSearch:
         self._rows = white.rows[chosen]
         self._points = cloud.points[chosen]
         self._starts = 0
+        self.leaning: list[Candidate] = []  # planes of the last starts that some rows hold alone
 
     def planes(self, known: list[Candidate], starts: int) -> list[Candidate]:
         """New planes, from so many starts; they may be the same one."""
@@ -100,7 +101,8 @@ class PlaneSearch:
         begun = [(self._weights(), aim) for aim in [*lines, *[norm] * (starts - len(lines))]]
         with one_blas_thread():
             found = map_in_threads(lambda start: self._plane(*start), begun)
-        return [candidate for candidate in found if candidate is not None]
+        self.leaning = [candidate for candidate in found if candidate is not None and candidate.doubtful]
+        return [candidate for candidate in found if candidate is not None and not candidate.doubtful]
 
     def _weights(self) -> FloatArray:
         """First weights of the rows: random ones, and less for rows far from a random one."""
@@ -128,10 +130,11 @@ class PlaneSearch:
             return None
         cloud = self._cloud
         facet = nearest_facet(self._white.facet(w, cloud.noise), cloud.points, cloud.lifted)
-        if facet is None or not self._holds(facet):
+        if facet is None or self._holds(facet) is None:
             return None
         best = most_likely(facet, cloud.points, cloud.lifted)
-        return Candidate(best, support(best, cloud.points), 0.0) if self._holds(best) else None
+        firm = self._holds(best)
+        return None if firm is None else Candidate(best, support(best, cloud.points), 0.0 if firm else np.inf)
 
     def _descend(self, weights: FloatArray, aim: FloatArray) -> FloatArray | None:
         rows, width = self._rows, _WIDTH
@@ -152,18 +155,18 @@ class PlaneSearch:
             width *= _NARROWING
         return w
 
-    def _holds(self, facet: Facet) -> bool:
-        """Whether a plane holds many rows that span it, none of them alone, and no row lies below."""
+    def _holds(self, facet: Facet) -> bool | None:
+        """Whether none of the rows on a plane is alone; None where these are few, do not span it, or rows lie below."""
         points, s = self._cloud.points, facet.noise
         heights = facet.height(points)
         on = np.abs(heights) < _CLEAR * s
         if np.count_nonzero(on) < _SHARE * len(points) or (heights < -_CLEAR * s).sum() > 2:
-            return False
+            return None
         rows = self._white.rows[on]
         left, values, _ = np.linalg.svd(rows, full_matrices=False)
         dimensions = rows.shape[1] - 1
         if not values[dimensions - 1] > _FLAT * values[0]:
-            return False
+            return None
         return bool(((left[:, :dimensions] ** 2).sum(axis=1) < _ALONE).all())
 
 
