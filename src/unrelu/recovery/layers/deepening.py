@@ -188,9 +188,10 @@ class DeepSearch:
         g = inputs_near(self._values[:, known], A, b, found.inner, g)[1]
         return self._judge(found.inner, report, g, np.maximum(g @ A.T + b, 0.0))
 
-    def _judge(self, below: InnerLayer, report: LayerReport, g: FloatArray, heights: FloatArray) -> bool:
-        """Whether every unit is one of g, in all rows whose g is known; ``heights`` are what maps make of g."""
+    def _judge(self, below: InnerLayer, report: LayerReport, g: FloatArray, mapped: FloatArray) -> bool:
+        """Whether every unit is one of g, in all rows whose g is known; ``mapped`` are what maps make of g."""
         sure: BoolArray = np.isfinite(g[:, 0])
+        heights = np.column_stack([self._values[:, np.isfinite(self._values[sure]).all(axis=0)], mapped])
         search = Search(self.cloud, self.inner_width, self.rng, self.clock)
         units = [pair for pair in search.units_of(g[sure], sure, heights) if pair[0].support.below == 0]
         self.stage = f"all were, but only {len(units)} hidden units are rectified functions of them"
