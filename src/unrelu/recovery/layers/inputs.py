@@ -289,9 +289,9 @@ def inputs_near(
 ) -> tuple[FloatArray, FloatArray]:
     """z and g of rows h = ReLU(A g + b), g = ReLU(A0 z + b0), by steps from neighbours; ``known`` is g or NaN.
 
-    They count where nothing is left of a row and there is no other solution nearby, and are NaN elsewhere. A row needs
-    as many units on as g has on for that, not as many as g has. Fewer than q of these tell g, but not z. Rows may hold
-    NaN.
+    They count where nothing is left of a row, with a unit on to spare, and there is no other solution nearby, and are
+    NaN elsewhere. A row needs more units on than g has on for that, not than g has units. Fewer than q of these tell g,
+    but not z. Rows may hold NaN.
     """
     size, seen = np.sqrt(np.nanmean(rows**2, axis=0)), np.nan_to_num(rows)
     z, g = np.full((len(rows), inner.n_inputs), np.nan), known.copy()
@@ -305,9 +305,9 @@ def inputs_near(
         tried = polished_inputs(z[sure][near], rows[open_], A, b, inner)
         units = inner.units(tried)
         left = np.nanmax(np.abs(np.maximum(units @ A.T + b, 0.0) - rows[open_]) / size, axis=1)
-        slope = (units > 0.0)[:, :, None] * inner.weights
-        rank = _ranks((rows[open_] > 0.0)[:, :, None] * (A / size[:, None] @ slope))
-        exact = (left < _TOLD) & (rank == _ranks(slope))
+        slope, on = (units > 0.0)[:, :, None] * inner.weights, rows[open_] > 0.0
+        rank = _ranks(on[:, :, None] * (A / size[:, None] @ slope))
+        exact = (left < _TOLD) & (rank == _ranks(slope)) & (np.count_nonzero(on, axis=1) > rank)
         g[open_[exact]] = units[exact]
         both = exact & (rank == inner.n_inputs)
         z[open_[both]] = tried[both]

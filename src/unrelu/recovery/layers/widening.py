@@ -230,16 +230,19 @@ class Search:
     # --- units ------------------------------------------------------------------------------------
 
     def units_of(self, z: FloatArray, sure: BoolArray, planes: FloatArray) -> list[tuple[Candidate, Kinked]]:
-        """Every unit that is a rectified affine function of the inputs: planes first, then what starts lead to."""
+        """Every unit that is a rectified affine function of the inputs: planes first, then what starts lead to.
+
+        Planes hold many rows. It is enough that one of those with known inputs is among them.
+        """
         search = KinkSearch(z, self._white.rows[sure], self.rng)
         found: list[tuple[Candidate, Kinked]] = []
         known = np.zeros((len(z), 0))
         for column in planes[sure].T:
-            found, known = self._with(search.of_heights(column), found, known, sure)
+            found, known = self._with(search.of_heights(column), found, known, sure, 1)
         since = 0
         while len(found) < self._width and since < _PATIENCE:
             before = len(found)
-            found, known = self._with(search.unit(known), found, known, sure)
+            found, known = self._with(search.unit(known), found, known, sure, z.shape[1] + 1 + _BOTH_SIDES)
             since = 0 if len(found) > before else since + 1
             self.watch(Step("Finding units", len(found), self._width, f"{len(found)} of {self._width} units found"))
         return found + self._never_off(search, known)
@@ -253,11 +256,10 @@ class Search:
         return [(self._candidate(line, np.inf), line) for line in lines] if len(lines) == missing else []
 
     def _with(
-        self, unit: Kinked, found: list[tuple[Candidate, Kinked]], known: FloatArray, sure: BoolArray
+        self, unit: Kinked, found: list[tuple[Candidate, Kinked]], known: FloatArray, sure: BoolArray, off: int
     ) -> tuple[list[tuple[Candidate, Kinked]], FloatArray]:
-        """What was found with one unit more, if it is one and new."""
-        least = len(unit.direction) + _BOTH_SIDES
-        if min(unit.on, unit.off) < least or unit.residual > self._allowed(unit) * unit.size:
+        """What was found with one unit more, if it is one and new; rows must be on, and ``off`` of them off."""
+        if unit.on < len(unit.direction) + _BOTH_SIDES or unit.off < off or unit.residual > self._allowed(unit) * unit.size:
             return found, known
         candidate = self._candidate(unit, 0.0)
         height = _unit(candidate.facet, self.cloud.points[sure])
