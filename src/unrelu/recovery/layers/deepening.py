@@ -30,8 +30,6 @@ from unrelu.recovery.layers.planes import PlaneSearch, Whitened
 from unrelu.recovery.layers.subspace import Subspace
 from unrelu.recovery.layers.widening import Search, decode_widening
 
-SECONDS = 60.0  # that are spent unless more are allowed
-
 _TOGETHER = 12  # starts between two looks at what was found
 _STARTS, _IDLE = 10, 6  # a unit, and looks in a row without a new plane, that end the search for planes
 _ROUNDS = 2  # rounds of faces in a row without anything new that end the search
@@ -183,20 +181,21 @@ class DeepSearch:
         known = np.isfinite(maps[:, 0])
         layer = found.decoded.layer
         A, b = maps[known, :-1] @ layer.weights, maps[known, -1] + maps[known, :-1] @ layer.bias
-        g = np.full((len(self._H), k), np.nan)
-        g[chart.rows] = layer.hidden(chart.z)
-        g = inputs_near(self._values[:, known], A, b, found.inner, g)[1]
+        g = inputs_near(self._values[:, known], A, b, found.inner)[1]
         return self._judge(found.inner, report, g, np.maximum(g @ A.T + b, 0.0))
 
     def _judge(self, below: InnerLayer, report: LayerReport, g: FloatArray, mapped: FloatArray) -> bool:
         """Whether every unit is one of g, in all rows whose g is known; ``mapped`` are what maps make of g."""
         sure: BoolArray = np.isfinite(g[:, 0])
         heights = np.column_stack([self._values[:, np.isfinite(self._values[sure]).all(axis=0)], mapped])
-        search = Search(self.cloud, self.inner_width, self.rng, self.clock)
-        units = [pair for pair in search.units_of(g[sure], sure, heights) if pair[0].support.below == 0]
-        self.stage = f"all were, but only {len(units)} hidden units are rectified functions of them"
-        if len(units) < self._width:
+        if rank_of(self._H[sure]) < self._H.shape[1]:
+            self.stage = "all were, but hidden units are hardly ever on in rows that tell them"
             return False
-        self.units, self.below, self.report = units, below, report
-        self.outer = InnerLayer(*search.layer_of(units), below.choice)
+        search = Search(self.cloud, self.inner_width, self.rng, self.clock)
+        self.units = [pair for pair in search.units_of(g[sure], sure, heights) if pair[0].support.below == 0]
+        self.stage = f"all were, but only {len(self.units)} hidden units are rectified functions of them"
+        if len(self.units) < self._width:
+            return False
+        self.below, self.report = below, report
+        self.outer = InnerLayer(*search.layer_of(self.units), below.choice)
         return True

@@ -11,11 +11,14 @@ from unrelu.errors import DoubtfulInputsWarning, DoubtfulUnitsWarning, Unfinishe
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport
 from unrelu.recovery.layers.facet_fit import misfit
 from unrelu.recovery.layers.facets import MISFIT
-from unrelu.recovery.layers.inputs import InnerLayer, standard_layer
-from unrelu.recovery.layers.peeled import Peeled
+from unrelu.recovery.layers.inputs import InnerLayer, Lost, inputs_near, standard_layer
+from unrelu.recovery.layers.peeled import Peeled, PeeledLayer
+from unrelu.recovery.matrix.contracts import MatrixReport
 from unrelu.validation import listed, warn
 
 _MANY = 0.05  # share of the rows without inputs from where on their law is a guess
+_LOST = 0.2  # likewise of rows without units behind the hidden ones
+_FLAT = 1e-6  # of root mean squares
 _STRANGE = 1.5 * MISFIT  # of a unit's law, among as many units as a network has
 _EXPLAINED = 1e-6  # relative residual
 
@@ -26,6 +29,47 @@ def with_inputs(peeled: Peeled, inner: InnerLayer, seed: int) -> Peeled:
     inputs = layer.inputs(peeled.hidden)
     warn_of_inputs(layer, inputs, peeled.hidden)
     return replace(peeled, inner=layer, inputs=inputs, hidden_distribution=layer.law)
+
+
+def with_both_layers(peeled: Peeled, outer: InnerLayer, below: InnerLayer, report: LayerReport, seed: int) -> Peeled:
+    """The network x <- h <- g <- z: ``outer`` is h = ReLU(A g + b) of the hidden units so far, ``below`` g's layer."""
+    lengths, h = np.linalg.norm(outer.weights, axis=0), peeled.hidden
+    A, b, below = outer.weights / lengths, outer.bias, below.scaled(lengths)
+    g = inputs_near(h, A, b, below)[1]
+    sure = np.isfinite(g[:, 0])
+    lost = int(np.count_nonzero(~sure))
+    below = standard_layer(below, g[sure], seed, Lost(lost, A, b) if lost else None)
+    z, g = inputs_near(h, A, b, below)
+    sure = np.isfinite(g[:, 0])
+    lifted = np.column_stack([g[sure], np.ones(np.count_nonzero(sure))])
+    ranks = [np.linalg.matrix_rank(lifted[on], tol=_FLAT * np.sqrt(len(lifted))) for on in (h[sure] > 0.0).T]
+    told = np.array(ranks) == lifted.shape[1]
+    left = float(np.linalg.norm(np.maximum(lifted[:, :-1] @ A.T + b, 0.0) - h[sure]) / np.linalg.norm(h[sure]))
+    off = tuple(int(count) for count in (g[sure] == 0.0).sum(axis=0))
+    n, (p, k) = len(h), A.shape
+    placed = replace(report, n_rows=n, n_features=p, rows_off=off, residual=left, n_outlier_rows=0)
+    weak = tuple(np.flatnonzero(~told).tolist())
+    matrix = MatrixReport("chart", "free", n, p, k, 0, left, True, float((h == 0.0).mean()), 0.0, weak, lost, None)
+    layer = PeeledLayer(A, b, np.zeros(p), told, placed, matrix)
+    _warn_of_both(lost, n, weak)
+    return replace(
+        peeled, layers=(*peeled.layers, layer), hidden=g, inner=below, inputs=z, hidden_distribution=below.law
+    )
+
+
+def _warn_of_both(lost: int, n: int, weak: tuple[int, ...]) -> None:
+    if lost > _LOST * n:
+        warn(
+            f"{lost:,} of {n:,} rows have too few hidden units on to tell the units behind them, which are NaN there;"
+            " the law of the inputs counts them as a normal law does.",
+            DoubtfulInputsWarning,
+        )
+    if weak:
+        warn(
+            f"Layer 2: hidden units {listed(map(str, weak))} of layer 1 are on in too few kinds of rows to tell their"
+            " weights. Theirs are right in every row of the table, but may not be elsewhere (column_identifiable).",
+            DoubtfulUnitsWarning,
+        )
 
 
 def warn_of_inputs(layer: InnerLayer, inputs: FloatArray, hidden: FloatArray) -> None:

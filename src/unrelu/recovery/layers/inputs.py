@@ -34,7 +34,9 @@ _OFF = 6.0  # standard deviations of noise below which a unit is taken to be off
 _ROUNDING = 1e-6  # of a unit's root mean square, likewise
 _STEPS, _DAMPING = 4, 1e-10  # of Gauss and Newton's steps
 _TILE = 256
+_POOL, _MOST = 20_000, 5  # inputs drawn to find some of lost rows, and how often one of them may be used
 _NEIGHBOURS = 6  # whose inputs steps begin from
+_STEADY = 100.0  # amplification of rounding up to which g is exact
 _TOLD = 1e-6  # of a unit's root mean square
 
 
@@ -201,25 +203,44 @@ class InnerLayer:
         return replace(self, weights=self.weights @ root, bias=self.bias + self.weights @ mean)
 
 
-def standard_layer(layer: InnerLayer, hidden: FloatArray, seed: int) -> InnerLayer:
+def standard_layer(layer: InnerLayer, hidden: FloatArray, seed: int, lost: Lost | None = None) -> InnerLayer:
     """The layer whose inputs have mean 0 and covariance I in rows of units.
 
     Rows with too few units on do not determine their inputs, and these are not like those of others: they are drawn,
-    given their units, from the law found so far, again and again (stochastic EM).
+    given their units, from the law found so far, again and again (stochastic EM). So are those of rows that are
+    ``lost``, as not even their units are known.
     """
     for _ in range(_ROUNDS):
         layer = refitted(layer, hidden)
     inputs = layer.inputs(hidden)
     unknown = np.isnan(inputs[:, 0])
     moved = layer.moved(*_moments(inputs[~unknown]))
-    if not unknown.any():
+    if not unknown.any() and lost is None:
         return moved
     for number in range(_DRAWS):
         inputs = moved.inputs(hidden)
-        full = moved.law.sample_latent(hidden[unknown], 1, seed + number)[0]
-        inputs[unknown] = np.linalg.lstsq(moved.weights, (full - moved.bias).T)[0].T
-        moved = moved.moved(*_moments(inputs))
+        if unknown.any():
+            full = moved.law.sample_latent(hidden[unknown], 1, seed + number)[0]
+            inputs[unknown] = np.linalg.lstsq(moved.weights, (full - moved.bias).T)[0].T
+        drawn = inputs[:0] if lost is None else lost.drawn(moved, seed + number)
+        moved = moved.moved(*_moments(np.concatenate([inputs, drawn])))
     return moved
+
+
+@dataclass(frozen=True, eq=False)
+class Lost:
+    """So many rows h = ReLU(A g + b) that do not tell their g."""
+
+    count: int
+    weights: FloatArray
+    bias: FloatArray
+
+    def drawn(self, inner: InnerLayer, seed: int) -> FloatArray:
+        """Inputs of such rows; fewer where they are rarer than that."""
+        z = np.random.default_rng(seed).standard_normal((_POOL, inner.n_inputs))
+        g = inner.units(z)
+        told, _ = tells(g, g @ self.weights.T + self.bias > 0.0, self.weights, inner)
+        return z[~told][np.arange(min(self.count, _MOST * np.count_nonzero(~told))) % max(np.count_nonzero(~told), 1)]
 
 
 def _moments(inputs: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -285,33 +306,52 @@ def polished_inputs(z: FloatArray, rows: FloatArray, A: FloatArray, b: FloatArra
 
 
 def inputs_near(
-    rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLayer, known: FloatArray
+    rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLayer, pool: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """z and g of rows h = ReLU(A g + b), g = ReLU(A0 z + b0), by steps from neighbours; ``known`` is g or NaN.
+    """z and g of rows h = ReLU(A g + b), g = ReLU(A0 z + b0); NaN where a row does not tell them. Rows may hold NaN.
 
-    They count where nothing is left of a row, with a unit on to spare, and there is no other solution nearby, and are
-    NaN elsewhere. A row needs more units on than g has on for that, not than g has units. Fewer than q of these tell g,
-    but not z. Rows may hold NaN.
+    Rows with more units on than g has units give g by least squares. For the others steps begin from the z of their
+    neighbours: other rows, or rows of the inputs in ``pool``. What is found counts if nothing is left of the row: see
+    :func:`tells`.
     """
-    size, seen = np.sqrt(np.nanmean(rows**2, axis=0)), np.nan_to_num(rows)
-    z, g = np.full((len(rows), inner.n_inputs), np.nan), known.copy()
+    others = rows if pool is None else np.maximum(inner.units(pool) @ A.T + b, 0.0)
+    size, seen = np.sqrt(np.nanmean(others**2, axis=0)), np.nan_to_num(rows)
+    g, amplified = inputs_of(seen / size, A / size[:, None], b / size)
+    g[g < _TOLD * np.sqrt(np.median(g**2, axis=0))] = 0.0
+    spare = (np.count_nonzero(seen, axis=1) > A.shape[1]) & (amplified < _STEADY)
+    g[~(spare & _leaves_nothing(g, rows, A, b, size))] = np.nan
+    z = np.full((len(rows), inner.n_inputs), np.nan)
     told = np.isfinite(g[:, 0])
     z[told] = inner.inputs(g[told])
     for turn in range(_NEIGHBOURS):
         sure, open_ = np.isfinite(z[:, 0]), np.flatnonzero(np.isnan(g[:, 0]))
-        if np.count_nonzero(sure) <= _NEIGHBOURS or not len(open_):
+        starts, others = (z[sure], seen[sure]) if pool is None else (pool, others)
+        if len(starts) <= _NEIGHBOURS or not len(open_):
             break
-        near = cKDTree(seen[sure] / size).query(seen[open_] / size, [turn + 1])[1][:, 0]
-        tried = polished_inputs(z[sure][near], rows[open_], A, b, inner)
+        near = cKDTree(others / size).query(seen[open_] / size, [turn + 1])[1][:, 0]
+        tried = polished_inputs(starts[near], rows[open_], A, b, inner)
         units = inner.units(tried)
-        left = np.nanmax(np.abs(np.maximum(units @ A.T + b, 0.0) - rows[open_]) / size, axis=1)
-        slope, on = (units > 0.0)[:, :, None] * inner.weights, rows[open_] > 0.0
-        rank = _ranks(on[:, :, None] * (A / size[:, None] @ slope))
-        exact = (left < _TOLD) & (rank == _ranks(slope)) & (np.count_nonzero(on, axis=1) > rank)
-        g[open_[exact]] = units[exact]
-        both = exact & (rank == inner.n_inputs)
-        z[open_[both]] = tried[both]
+        told, whole = tells(units, rows[open_] > 0.0, A / size[:, None], inner)
+        exact = told & _leaves_nothing(units, rows[open_], A, b, size)
+        g[open_[exact]], z[open_[exact & whole]] = units[exact], tried[exact & whole]
     return z, g
+
+
+def _leaves_nothing(g: FloatArray, rows: FloatArray, A: FloatArray, b: FloatArray, size: FloatArray) -> BoolArray:
+    left = np.abs(np.maximum(g @ A.T + b, 0.0) - rows) / size
+    exact: BoolArray = np.nanmax(left, axis=1, initial=0.0) < _TOLD
+    return exact
+
+
+def tells(g: FloatArray, on: BoolArray, A: FloatArray, inner: InnerLayer) -> tuple[BoolArray, BoolArray]:
+    """Whether rows with units h ``on`` tell their g, and their z: no other one is near, and a unit is on to spare.
+
+    A row needs more units on than g has on for that. Fewer than q of these tell g, but not z.
+    """
+    slope = (g > 0.0)[:, :, None] * inner.weights
+    rank = _ranks(on[:, :, None] * (A @ slope))
+    told: BoolArray = (rank == _ranks(slope)) & (np.count_nonzero(on, axis=1) > rank)
+    return told, told & (rank == inner.n_inputs)
 
 
 def _ranks(matrices: FloatArray) -> NDArray[np.int64]:
