@@ -36,6 +36,7 @@ _STEPS = 6
 _SHORT = 40  # iterations of such a step
 _APART = 6.0  # times the median of the rows' residuals: rows that fit far worse than most
 _ROUNDING = 1e-7  # of the table's root mean square
+_SLOW = 1e-4  # relative residual that outlier rows would not leave: rare units take their time
 _BAD = 0.05  # relative residual of a fit that another start may better
 _ON_PER_UNIT = 20  # rows in which an output must be on, where there is noise
 
@@ -136,6 +137,8 @@ def _concentrated(table: FloatArray, request: MatrixRequest, seed: int, watch: W
     for _ in range(_STEPS):
         if fit.report.residual <= _TOLERANCE:
             return fit
+        if fit.report.residual < _SLOW:
+            break
         start = _start_of(table, fit)
         left = _row_residuals(table, start)
         before, kept = kept, left <= np.quantile(left, _KEPT)
