@@ -31,6 +31,7 @@ _LEAST = 1e-8  # of the root mean square of T: errors of T below this are roundi
 _FLAT = 1e-7  # of the largest entry of T: directions that vary less are not there
 _ON = 2  # times the unknowns of an output: rows in which it must be on
 _WORST = 1e4  # condition of an output's equations
+_FEW = 25  # rows a unit that undo its rectifier first
 _SECONDS = 60.0  # for networks of three layers, unless said otherwise
 _DEEP_RESIDUAL = 1e-9  # from where on faces are not told from rows near them
 
@@ -77,7 +78,7 @@ def peel_layers(outputs: Outputs, request: PeelRequest, seed: int = 0, watch: Wa
     widths = request.widths
     for depth, width in enumerate(widths, start=1):
         innermost = depth == len(widths)
-        undone = _unrectified(peeled, width, seed, clock.staged(f"Layer {depth}: undoing the rectifier"))
+        undone = _unrectified(peeled, width, request.deepens, seed, clock.staged(f"Layer {depth}: undoing the rectifier"))
         told = clock.staged(f"Layer {depth}: finding units")
         if request.deepens:
             found = _deepened(undone, peeled, request, rng, told)
@@ -109,8 +110,8 @@ def peel_layers(outputs: Outputs, request: PeelRequest, seed: int = 0, watch: Wa
     return replace(peeled, hidden_distribution=law)
 
 
-def _unrectified(so_far: Peeled, width: int | str, seed: int, clock: Clock) -> Unrectified:
-    """The next layer's outputs without their rectifier, or the reason why not."""
+def _unrectified(so_far: Peeled, width: int | str, few: bool, seed: int, clock: Clock) -> Unrectified:
+    """The next layer's outputs without their rectifier, or the reason why not; ``few`` rows at first where that is quicker."""
     depth, X = len(so_far.layers) + 1, so_far.hidden
     if not isinstance(width, str) and width >= X.shape[1]:
         raise CannotPeelError(
@@ -126,7 +127,7 @@ def _unrectified(so_far: Peeled, width: int | str, seed: int, clock: Clock) -> U
         )
     try:
         check_range(X)
-        return undo_rectifier(X, width, seed, clock)
+        return undo_rectifier(X, width, seed, clock, _FEW) if few else undo_rectifier(X, width, seed, clock)
     except InvalidDataError as error:
         raise CannotPeelError(f"Layer {depth}: {error}", so_far) from error
     except TimeIsUp as error:
