@@ -11,13 +11,12 @@ from unrelu.errors import DoubtfulInputsWarning, DoubtfulUnitsWarning, Unfinishe
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport
 from unrelu.recovery.layers.facet_fit import misfit
 from unrelu.recovery.layers.facets import MISFIT
-from unrelu.recovery.layers.inputs import InnerLayer, Lost, inputs_near, standard_layer
+from unrelu.recovery.layers.inputs import InnerLayer, inputs_near, standard_layer
 from unrelu.recovery.layers.peeled import Peeled, PeeledLayer
 from unrelu.recovery.matrix.contracts import MatrixReport
 from unrelu.validation import listed, warn
 
 _MANY = 0.05  # share of the rows without inputs from where on their law is a guess
-_LOST = 0.2  # likewise of rows without units behind the hidden ones
 _FLAT = 1e-6  # of root mean squares
 _STRANGE = 1.5 * MISFIT  # of a unit's law, among as many units as a network has
 _EXPLAINED = 1e-6  # relative residual
@@ -37,10 +36,10 @@ def with_both_layers(peeled: Peeled, outer: InnerLayer, below: InnerLayer, repor
     A, b, below = outer.weights / lengths, outer.bias, below.scaled(lengths)
     g = inputs_near(h, A, b, below)[1]
     sure = np.isfinite(g[:, 0])
-    lost = int(np.count_nonzero(~sure))
-    below = standard_layer(below, g[sure], seed, Lost(lost, A, b) if lost else None)
+    below = standard_layer(below, g[sure], seed)
     z, g = inputs_near(h, A, b, below)
     sure = np.isfinite(g[:, 0])
+    lost = int(np.count_nonzero(~sure))
     lifted = np.column_stack([g[sure], np.ones(np.count_nonzero(sure))])
     ranks = [np.linalg.matrix_rank(lifted[on], tol=_FLAT * np.sqrt(len(lifted))) for on in (h[sure] > 0.0).T]
     told = np.array(ranks) == lifted.shape[1]
@@ -58,10 +57,10 @@ def with_both_layers(peeled: Peeled, outer: InnerLayer, below: InnerLayer, repor
 
 
 def _warn_of_both(lost: int, n: int, weak: tuple[int, ...]) -> None:
-    if lost > _LOST * n:
+    if lost > _MANY * n:
         warn(
             f"{lost:,} of {n:,} rows have too few hidden units on to tell the units behind them, which are NaN there;"
-            " the law of the inputs counts them as a normal law does.",
+            " the law of the inputs was learned without these rows, and samples differ from the table by that.",
             DoubtfulInputsWarning,
         )
     if weak:

@@ -192,6 +192,8 @@ def polished(values: FloatArray, chart: Chart) -> Chart:
     k, maps = chart.z.shape[1], maps_on(values, chart, 1e-4)
     often = np.count_nonzero(values[chart.rows] > 0.0, axis=0) >= 4 * k
     units = np.flatnonzero(np.isfinite(maps[:, 0]) & often)
+    if len(units) <= k:
+        return chart
     part = np.linspace(0, len(chart.rows) - 1, min(_POLISHED, len(chart.rows))).astype(int)
     table = values[np.ix_(chart.rows[part], units)]
     size = np.sqrt(np.nansum(table**2, axis=0) / np.maximum((table > 0.0).sum(axis=0), 1))

@@ -7,6 +7,7 @@ dependent. :class:`InnerLayer` is such a layer with inputs of mean 0 and covaria
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from scipy.spatial import cKDTree
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import map_in_threads, one_blas_thread
-from unrelu.errors import InvalidDataError
+from unrelu.errors import DependentDrawsWarning, InvalidDataError
 from unrelu.recovery.matrix.cells import DenseCells
 from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, recover_matrix
 from unrelu.recovery.matrix.starts import singular_start
@@ -34,8 +35,7 @@ _OFF = 6.0  # standard deviations of noise below which a unit is taken to be off
 _ROUNDING = 1e-6  # of a unit's root mean square, likewise
 _STEPS, _DAMPING = 4, 1e-10  # of Gauss and Newton's steps
 _TILE = 256
-_POOL, _MOST = 20_000, 5  # inputs drawn to find some of lost rows, and how often one of them may be used
-_NEIGHBOURS = 6  # whose inputs steps begin from
+_NEIGHBOURS = 20  # whose inputs steps begin from
 _STEADY = 100.0  # amplification of rounding up to which g is exact
 _TOLD = 1e-6  # of a unit's root mean square
 
@@ -203,44 +203,27 @@ class InnerLayer:
         return replace(self, weights=self.weights @ root, bias=self.bias + self.weights @ mean)
 
 
-def standard_layer(layer: InnerLayer, hidden: FloatArray, seed: int, lost: Lost | None = None) -> InnerLayer:
+def standard_layer(layer: InnerLayer, hidden: FloatArray, seed: int) -> InnerLayer:
     """The layer whose inputs have mean 0 and covariance I in rows of units.
 
     Rows with too few units on do not determine their inputs, and these are not like those of others: they are drawn,
-    given their units, from the law found so far, again and again (stochastic EM). So are those of rows that are
-    ``lost``, as not even their units are known.
+    given their units, from the law found so far, again and again (stochastic EM).
     """
     for _ in range(_ROUNDS):
         layer = refitted(layer, hidden)
     inputs = layer.inputs(hidden)
     unknown = np.isnan(inputs[:, 0])
     moved = layer.moved(*_moments(inputs[~unknown]))
-    if not unknown.any() and lost is None:
+    if not unknown.any():
         return moved
     for number in range(_DRAWS):
         inputs = moved.inputs(hidden)
-        if unknown.any():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DependentDrawsWarning)  # one draw a row: others do not matter
             full = moved.law.sample_latent(hidden[unknown], 1, seed + number)[0]
-            inputs[unknown] = np.linalg.lstsq(moved.weights, (full - moved.bias).T)[0].T
-        drawn = inputs[:0] if lost is None else lost.drawn(moved, seed + number)
-        moved = moved.moved(*_moments(np.concatenate([inputs, drawn])))
+        inputs[unknown] = np.linalg.lstsq(moved.weights, (full - moved.bias).T)[0].T
+        moved = moved.moved(*_moments(inputs))
     return moved
-
-
-@dataclass(frozen=True, eq=False)
-class Lost:
-    """So many rows h = ReLU(A g + b) that do not tell their g."""
-
-    count: int
-    weights: FloatArray
-    bias: FloatArray
-
-    def drawn(self, inner: InnerLayer, seed: int) -> FloatArray:
-        """Inputs of such rows; fewer where they are rarer than that."""
-        z = np.random.default_rng(seed).standard_normal((_POOL, inner.n_inputs))
-        g = inner.units(z)
-        told, _ = tells(g, g @ self.weights.T + self.bias > 0.0, self.weights, inner)
-        return z[~told][np.arange(min(self.count, _MOST * np.count_nonzero(~told))) % max(np.count_nonzero(~told), 1)]
 
 
 def _moments(inputs: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -317,7 +300,8 @@ def inputs_near(
     others = rows if pool is None else np.maximum(inner.units(pool) @ A.T + b, 0.0)
     size, seen = np.sqrt(np.nanmean(others**2, axis=0)), np.nan_to_num(rows)
     g, amplified = inputs_of(seen / size, A / size[:, None], b / size)
-    g[g < _TOLD * np.sqrt(np.median(g**2, axis=0))] = 0.0
+    off = _TOLD * np.quantile(np.abs(g), 0.9, axis=0)
+    g[g < off] = 0.0
     spare = (np.count_nonzero(seen, axis=1) > A.shape[1]) & (amplified < _STEADY)
     g[~(spare & _leaves_nothing(g, rows, A, b, size))] = np.nan
     z = np.full((len(rows), inner.n_inputs), np.nan)
@@ -331,6 +315,7 @@ def inputs_near(
         near = cKDTree(others / size).query(seen[open_] / size, [turn + 1])[1][:, 0]
         tried = polished_inputs(starts[near], rows[open_], A, b, inner)
         units = inner.units(tried)
+        units[units < off] = 0.0
         told, whole = tells(units, rows[open_] > 0.0, A / size[:, None], inner)
         exact = told & _leaves_nothing(units, rows[open_], A, b, size)
         g[open_[exact]], z[open_[exact & whole]] = units[exact], tried[exact & whole]
