@@ -125,8 +125,9 @@ class DeepSearch:
 
     def _column(self, plane: Candidate) -> FloatArray:
         heights = plane.facet.height(self.cloud.points)
-        column: FloatArray = np.where(heights > _OFF * plane.facet.noise, heights, 0.0)
-        return column / np.sqrt((column[column > 0.0] ** 2).mean())
+        column = np.where(heights > _OFF * plane.facet.noise, heights, 0.0)
+        scaled: FloatArray = column / np.sqrt((column[column > 0.0] ** 2).mean())
+        return scaled
 
     def _is_known(self, column: FloatArray) -> bool:
         cosines = column @ self._values / np.linalg.norm(column) / np.linalg.norm(self._values, axis=0)

@@ -115,13 +115,16 @@ def _grown(values: FloatArray, chart: Chart | None, spare: int) -> Chart | None:
 
 def find_faces(values: FloatArray, least: int, most: int, rng: np.random.Generator) -> list[Chart]:
     """Faces of some ``least`` to ``most`` dimensions, largest first, around random rows that are in none yet."""
-    free, found = np.ones(len(values), dtype=bool), []
+    found: list[Chart] = []
+    free = np.ones(len(values), dtype=bool)
     on = np.count_nonzero(values > 0.0, axis=1)
     for row in rng.permutation(np.flatnonzero(on >= least + 2))[: 4 * _SEEDS]:
         if len(found) >= _FACES:
             break
         if free[row]:
-            face = _grown(values, _flat_through(values, row, int(rng.integers(least, min(on[row] - 2, most) + 1)), rng), 2)
+            face = _grown(
+                values, _flat_through(values, row, int(rng.integers(least, min(on[row] - 2, most) + 1)), rng), 2
+            )
             if face is not None:
                 free[face.rows] = False
                 found.append(face)
@@ -168,7 +171,8 @@ def find_chart(values: FloatArray, k: int, rng: np.random.Generator) -> Chart | 
 
 def _jointly_on(values: FloatArray, k: int, least: float, jitter: float, rng: np.random.Generator) -> Chart | None:
     """k units that are on together in many rows and independent there, as coordinates of these rows."""
-    on, units, rows = values > 0.0, [], np.ones(len(values), dtype=bool)
+    units: list[int] = []
+    on, rows = values > 0.0, np.ones(len(values), dtype=bool)
     for _ in range(k):
         count = (on[rows].sum(axis=0) + 1.0) * np.exp(jitter * rng.standard_normal(values.shape[1]))
         count[units] = -1.0
@@ -176,7 +180,7 @@ def _jointly_on(values: FloatArray, k: int, least: float, jitter: float, rng: np
             both = rows & on[:, j]
             if count[j] < 0.0 or np.count_nonzero(both) < 3 * k:
                 return None
-            seen = values[np.ix_(both, [*units, j])]
+            seen = values[both][:, [*units, j]]
             lifted = np.column_stack([seen / seen.std(axis=0), np.ones(len(seen))])
             if np.linalg.svd(lifted, compute_uv=False)[-1] > least * np.sqrt(len(seen)):
                 units.append(int(j))
@@ -184,7 +188,7 @@ def _jointly_on(values: FloatArray, k: int, least: float, jitter: float, rng: np
                 break
         else:
             return None
-    return Chart.of(np.flatnonzero(rows), values[np.ix_(rows, units)])
+    return Chart.of(np.flatnonzero(rows), values[rows][:, units])
 
 
 def polished(values: FloatArray, chart: Chart) -> Chart:

@@ -42,7 +42,8 @@ def closure(H: FloatArray, known: FloatArray) -> FloatArray | None:
     values[np.abs(H @ _null_space(rows)).max(axis=1, initial=0.0) > _OPEN] = np.nan
     if (values < 0.0).any():
         return None
-    return values / np.sqrt(np.nanmean(values[values > 0.0] ** 2))
+    scaled: FloatArray = values / np.sqrt(np.nanmean(values[values > 0.0] ** 2))
+    return scaled
 
 
 def implied(H: FloatArray, chart: Chart, heights: FloatArray, rng: np.random.Generator) -> FloatArray | None:
@@ -75,12 +76,12 @@ def implied(H: FloatArray, chart: Chart, heights: FloatArray, rng: np.random.Gen
 def _shift(open_: FloatArray, left: FloatArray, weights: FloatArray) -> FloatArray:
     """t with the least sum of weights |left + open t|, rows below 0 at a heavy price."""
     width, price = 1.0, weights
-    t = np.zeros(open_.shape[1])
+    t: FloatArray = np.zeros(open_.shape[1])
     while width > _OFF:
         scaled = open_ * price[:, None]
         gram = scaled.T @ open_
         gram[np.diag_indices(len(gram))] += 1e-13 * np.trace(gram)
-        t = np.linalg.lstsq(gram, -scaled.T @ left)[0]
+        t = np.asarray(np.linalg.lstsq(gram, -scaled.T @ left)[0], dtype=np.float64)
         r = left + open_ @ t
         price = np.where(r < -0.5 * width, _PRICE / width**2, weights / np.maximum(np.abs(r), width))
         width *= 0.8
@@ -157,7 +158,7 @@ def units_on(H: FloatArray, values: FloatArray, chart: Chart, rng: np.random.Gen
 
 def rank_of(rows: FloatArray) -> int:
     """The number of dimensions that rows span."""
-    return rows.shape[1] - _null_space(rows).shape[1]
+    return int(rows.shape[1] - _null_space(rows).shape[1])
 
 
 def _range(rows: FloatArray) -> FloatArray:

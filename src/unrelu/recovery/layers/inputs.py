@@ -312,7 +312,7 @@ def inputs_near(
         starts, others = (z[sure], seen[sure]) if pool is None else (pool, others)
         if len(starts) <= _NEIGHBOURS or not len(open_):
             break
-        near = cKDTree(others / size).query(seen[open_] / size, [turn + 1])[1][:, 0]
+        near = np.asarray(cKDTree(others / size).query(seen[open_] / size, [turn + 1])[1])[:, 0]
         tried = polished_inputs(starts[near], rows[open_], A, b, inner)
         units = inner.units(tried)
         units[units < off] = 0.0

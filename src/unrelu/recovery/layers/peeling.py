@@ -78,7 +78,9 @@ def peel_layers(outputs: Outputs, request: PeelRequest, seed: int = 0, watch: Wa
     widths = request.widths
     for depth, width in enumerate(widths, start=1):
         innermost = depth == len(widths)
-        undone = _unrectified(peeled, width, request.deepens, seed, clock.staged(f"Layer {depth}: undoing the rectifier"))
+        undone = _unrectified(
+            peeled, width, request.deepens, seed, clock.staged(f"Layer {depth}: undoing the rectifier")
+        )
         told = clock.staged(f"Layer {depth}: finding units")
         if request.deepens:
             found = _deepened(undone, peeled, request, rng, told)
@@ -111,7 +113,7 @@ def peel_layers(outputs: Outputs, request: PeelRequest, seed: int = 0, watch: Wa
 
 
 def _unrectified(so_far: Peeled, width: int | str, few: bool, seed: int, clock: Clock) -> Unrectified:
-    """The next layer's outputs without their rectifier, or the reason why not; ``few`` rows at first where that is quicker."""
+    """The next layer's outputs without their rectifier, from ``few`` rows first or not, or the reason why not."""
     depth, X = len(so_far.layers) + 1, so_far.hidden
     if not isinstance(width, str) and width >= X.shape[1]:
         raise CannotPeelError(

@@ -259,7 +259,11 @@ class Search:
         self, unit: Kinked, found: list[tuple[Candidate, Kinked]], known: FloatArray, sure: BoolArray, off: int
     ) -> tuple[list[tuple[Candidate, Kinked]], FloatArray]:
         """What was found with one unit more, if it is one and new; rows must be on, and ``off`` of them off."""
-        if unit.on < len(unit.direction) + _BOTH_SIDES or unit.off < off or unit.residual > self._allowed(unit) * unit.size:
+        if (
+            unit.on < len(unit.direction) + _BOTH_SIDES
+            or unit.off < off
+            or unit.residual > self._allowed(unit) * unit.size
+        ):
             return found, known
         candidate = self._candidate(unit, 0.0)
         height = _unit(candidate.facet, self.cloud.points[sure])
