@@ -300,7 +300,7 @@ def inputs_near(
     others = rows if pool is None else np.maximum(inner.units(pool) @ A.T + b, 0.0)
     size, seen = np.sqrt(np.nanmean(others**2, axis=0)), np.nan_to_num(rows)
     g, amplified = inputs_of(seen / size, A / size[:, None], b / size)
-    off = _TOLD * np.quantile(np.abs(g), 0.9, axis=0)
+    off = _TOLD * np.quantile(np.abs(g if pool is None else inner.units(pool)), 0.9, axis=0)
     g[g < off] = 0.0
     spare = (np.count_nonzero(seen, axis=1) > A.shape[1]) & (amplified < _STEADY)
     g[~(spare & _leaves_nothing(g, rows, A, b, size))] = np.nan
