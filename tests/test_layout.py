@@ -86,6 +86,8 @@ TESTED_IN = {
     "recovery/latent/methods.py": "estimators/test_latent.py",
     "recovery/latent/recover.py": "estimators/test_latent.py",
     "recovery/layers/decoding.py": "recovery/layers/test_facets.py",
+    "recovery/layers/faces.py": "recovery/layers/test_deepening.py",
+    "recovery/layers/implied.py": "recovery/layers/test_deepening.py",
     "recovery/layers/facet_fit.py": "recovery/layers/test_facets.py",
     "recovery/layers/inverting.py": "estimators/test_two_layer.py",
     "recovery/layers/peeling.py": "estimators/test_peel.py",

@@ -67,7 +67,9 @@ def test_weights_of_both_layers_and_inputs_are_found(network, peeled):
     units, sine = _match(outer.weights, network.A2)
     assert sine < 1e-6
     known = inner.column_identifiable
-    behind, sine = _match(inner.weights[known], network.A1[units][known] * _lengths(outer.weights, network.A2, units)[known])
+    behind, sine = _match(
+        inner.weights[known], network.A1[units][known] * _lengths(outer.weights, network.A2, units)[known]
+    )
     assert sine < 1e-5
     error, share = _misfit(peeled.hidden, network.g)
     assert error < 1e-6 and share > 0.95

@@ -50,7 +50,8 @@ class PeeledLayer:
     """x = max(A h + b, floor): ``weights`` A (d x p, columns of length 1), ``bias`` b, and how they were found.
 
     ``floor`` has one number per output, 0 in all layers but the outermost. ``column_identifiable`` is False for outputs
-    whose weights the table does not determine; they are NaN.
+    whose weights the table does not determine; they are NaN, or in the second of three layers those that explain all
+    rows of the table but need not be the only ones.
     """
 
     weights: FloatArray

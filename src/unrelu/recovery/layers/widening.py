@@ -49,6 +49,7 @@ _ROWS_PER_UNIT = 60  # rows with known inputs that are looked at, if there are s
 _LEAST_ROWS = 2  # a unknown that it takes to tell units
 _SETTLING = 4  # rounds of inputs from units and units from inputs
 _NEARLY = 0.1  # relative residual that a wrong plane may leave, and too few inputs do not
+_FAR = 0.5  # the same where units that do not look Gaussian are not left out before
 _DROPPED = 3  # planes that may be left out until the others have inputs
 
 
@@ -221,7 +222,7 @@ class Search:
         kept = heights.copy()
         first = fit = fit_inputs(kept, noise, q, self.rng)
         for _ in range(dropped):
-            if fit is None or fit.explains or fit.residual > _NEARLY:
+            if fit is None or fit.explains or fit.residual > (_NEARLY if self.cloud.gaussian else _FAR):
                 break
             kept[:, without_worst(fit, kept)] = 0.0
             fit = fit_inputs(kept, noise, q, self.rng)
