@@ -62,7 +62,8 @@ def _match(found, true):
 
 def test_weights_of_both_layers_and_inputs_are_found(network, peeled):
     outer, inner = peeled.layers
-    assert outer.report.method == "deepening" and not outer.report.doubtful_units
+    assert outer.report.method == "deepening"
+    assert not outer.report.doubtful_units
     assert peeled.report.converged
     units, sine = _match(outer.weights, network.A2)
     assert sine < 1e-6
@@ -72,9 +73,11 @@ def test_weights_of_both_layers_and_inputs_are_found(network, peeled):
     )
     assert sine < 1e-5
     error, share = _misfit(peeled.hidden, network.g)
-    assert error < 1e-6 and share > 0.95
+    assert error < 1e-6
+    assert share > 0.95
     error, share = _misfit(peeled.inputs, network.z)
-    assert error < 1e-6 and share > 0.5
+    assert error < 1e-6
+    assert share > 0.5
     # b0 / |A0| and the angles of A0 do not depend on the gauge of z; means and covariances of z have standard errors.
     law, true = peeled.inner.law, network.A0[behind] @ network.A0[behind].T
     correlation = true / np.sqrt(np.outer(true.diagonal(), true.diagonal()))
@@ -91,7 +94,7 @@ def test_the_network_is_a_generator(network, peeled, tmp_path):
     z = rng.standard_normal((400, Q))
     g = np.maximum(z @ network.A0.T + network.b0, 0.0)
     X = np.maximum(g @ network.A1.T + network.b1, 0.0) @ network.A2.T
-    inside = (X > network.floor).all(axis=1)
+    inside = (network.floor < X).all(axis=1)
     X, z = X[inside], z[inside]
     found = peeled.transform(X)
     assert _misfit(found, z)[0] < 1e-6
@@ -131,7 +134,8 @@ def test_time_that_is_up_keeps_planes(network):
         unfinished = unrelu.peel(network.X, widths=[P, P0], n_inputs=Q, floor=network.floor, max_seconds=0.7)
     report = unfinished.layers[0].report
     assert report.doubtful_units == tuple(range(report.units_found))
-    assert unfinished.inner is None and np.isnan(unfinished.layers[0].weights).all()
+    assert unfinished.inner is None
+    assert np.isnan(unfinished.layers[0].weights).all()
 
 
 def test_faces_hold_rows_of_few_units(network):
@@ -153,7 +157,8 @@ def test_values_of_a_unit_imply_others_or_stay_open():
     known = np.full(60, np.nan)
     known[:10] = unit[:10]
     values = closure(H, known)
-    assert np.isfinite(values[:20]).all() and np.isnan(values[20:]).all()
+    assert np.isfinite(values[:20]).all()
+    assert np.isnan(values[20:]).all()
     np.testing.assert_allclose(values[:20] / values[0], unit[:20] / unit[0], rtol=1e-9)
     known[30:40] = unit[30:40]
     whole = closure(H, known)
@@ -195,4 +200,5 @@ def test_a_network_behind_a_rectifier_is_found():
     known = found.layers[0].column_identifiable
     assert _match(found.layers[0].weights[known], A2[known])[1] < 1e-6
     error, share = _misfit(found.hidden, g[~found.outlier_rows])
-    assert error < 1e-6 and share > 0.9
+    assert error < 1e-6
+    assert share > 0.9

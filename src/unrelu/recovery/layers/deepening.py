@@ -176,7 +176,10 @@ class DeepSearch:
         self._tell("Finding units behind units")
         report = found.decoded.report
         if found.inner is None:
-            self.stage = f"{report.units_found} of {k} were found in {len(chart.rows):,} rows"
+            planes, sure = report.units_found, report.units_found - len(report.doubtful_units)
+            self.stage = (
+                f"in {len(chart.rows):,} rows {planes} planes and {sure} units with {self.n_inputs} inputs were found"
+            )
             return False
         maps = maps_on(self._values, chart, _MAPPED)
         known = np.isfinite(maps[:, 0])

@@ -1,9 +1,10 @@
 """Coordinates of rows whose units are rectified affine functions of rectified inputs: h = ReLU(A g + b), g = ReLU(...).
 
 Rows in which only units of a set S of g are on lie, in any units of h that are on, in one flat of |S| dimensions, or of
-as many as there are inputs if these are fewer and the rows have one pattern: a face. Neighbours of a row span it, and any other row either lies in it, up to rounding, or does not. Affine maps from a
-face's coordinates to units of h follow by regression, and with them the coordinates of more rows. A chart is the same
-for all of g: as many units of h as g has, on together and independent there, are coordinates of g up to an affine map.
+as many as there are inputs if these are fewer and the rows have one pattern: a face. Neighbours of a row span it, and
+any other row either lies in it, up to rounding, or does not. Affine maps from a face's coordinates to units of h follow
+by regression, and with them the coordinates of more rows. A chart is the same for all of g: as many units of h as g
+has, on together and independent there, are coordinates of g up to an affine map.
 
 Units are given as ``values`` (n x m), 0 where off and NaN where not known.
 """
