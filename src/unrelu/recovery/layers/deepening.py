@@ -50,7 +50,9 @@ def decode_deepening(
     cloud, _ = cloud_of(T, space, True, False)
     search = DeepSearch(cloud, inner_width, n_inputs, rng, clock)
     ended = clock.run(search.run)
-    certain = [unit for unit, _ in search.units] or [replace(plane, misfit=np.inf) for plane in search.planes]
+    # One plane fewer than units: without inputs there are no weights, however many planes were found.
+    planes = [replace(plane, misfit=np.inf) for plane in search.planes[: space.basis.shape[1] - 1]]
+    certain = [unit for unit, _ in search.units] or planes
     found = FoundFacets(tuple(certain), np.ones(len(cloud.points), dtype=bool), search.starts)
     decoded, order = assembled(T, space, found, "deepening", MISFIT, True)
     if search.outer is None:
