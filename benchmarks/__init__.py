@@ -12,6 +12,7 @@
     studies.py       what benchmarks of several studies share
     latent.py        latent vectors against rivals, oracle and Theorem 4; needs ``pip install "unrelu[benchmark]"``
     layers.py        two layers and more: exactness, noise, outlier rows, peeling; ``python -m benchmarks.layers noise``
+    generators/      networks that widen: exactness, seconds, rivals, refusals; ``python -m benchmarks.generators``
 
 Run some of them with ``python -m benchmarks accuracy speed``.
 """

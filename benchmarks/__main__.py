@@ -27,6 +27,7 @@ NAMES = (
     "waits",
     "shapes",
     "posterior",
+    "generators",
 )
 
 

@@ -54,6 +54,7 @@ def test_precise_entries_move_less():
     assert 5 * moved[0, 1] < min(moved[0, 2], moved[1, 2])
 
 
+@pytest.mark.slow  # a study
 def test_rank_is_as_asked_and_nearly_optimal():
     rng = np.random.default_rng(1)
     w = rng.standard_normal((8, 2))

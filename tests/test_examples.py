@@ -1,9 +1,18 @@
 """The examples run, and show what they say they show."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from examples import digits_held_out, digits_memory, peel_network, shapes_of_real_tables, what_the_floor_hid
+from examples import (
+    digits_held_out,
+    digits_memory,
+    generator_of_digits,
+    peel_network,
+    shapes_of_real_tables,
+    what_the_floor_hid,
+)
 
 
 @pytest.fixture(scope="module")
@@ -182,3 +191,80 @@ def test_what_the_floor_hid_in_the_real_tables():
     assert sediments.errors()[what_the_floor_hid.OURS] < 0.8 * sediments.errors()["limit/2"]
     assert sediments.columns()["learned"][2] < 0.5 * sediments.columns()["limit/2"][2]
     assert proteins.errors()[what_the_floor_hid.OURS] < 0.8 * proteins.errors()["the column's mean below the floor"]
+
+
+@pytest.fixture
+def autoencoder():
+    return generator_of_digits.Autoencoder(9, np.random.default_rng(0))
+
+
+def test_the_autoencoders_gradient_is_that_of_its_loss(autoencoder):
+    rng = np.random.default_rng(1)
+    x, noise = np.maximum(rng.standard_normal((40, 9)), 0.0), rng.standard_normal((40, generator_of_digits.INPUTS))
+
+    def loss():
+        _, mean, log_variance = autoencoder.encode(x)
+        D1, d1, D2, d2 = autoencoder.weights[4:]
+        sums = np.maximum((mean + np.exp(log_variance / 2.0) * noise) @ D1 + d1, 0.0) @ D2 + d2
+        error = np.where(x > 0.0, sums - x, np.maximum(sums, 0.0))
+        told = 0.5 * (mean**2 + np.exp(log_variance) - log_variance - 1.0)
+        return ((error**2).sum() + generator_of_digits.PRICE * told.sum()) / len(x)
+
+    for weight, slope in zip(autoencoder.weights, autoencoder.gradient(x, noise), strict=True):
+        at = np.unravel_index(np.abs(slope).argmax(), slope.shape)
+        sides = []
+        for step in (1e-5, -2e-5):
+            weight[at] += step
+            sides.append(loss())
+        weight[at] += 1e-5
+        assert (sides[0] - sides[1]) / 2e-5 == pytest.approx(slope[at], rel=1e-5)
+
+
+def test_the_generators_inputs_are_normal(autoencoder):
+    x = np.abs(np.random.default_rng(1).standard_normal((200, 9)))
+    generator, inputs = autoencoder.generator(x)
+    _, codes, log_variance = autoencoder.encode(x)
+    D1, d1, _, _ = autoencoder.weights[4:]
+    assert np.allclose(generator.units(inputs), np.maximum(codes @ D1 + d1, 0.0))
+    to_inputs = np.linalg.lstsq(codes - codes.mean(axis=0), inputs)[0]
+    within = to_inputs.T @ np.diag(np.exp(log_variance).mean(axis=0)) @ to_inputs
+    assert np.allclose(np.cov(inputs, rowvar=False) + within, np.eye(generator_of_digits.INPUTS))
+
+
+def test_the_truth_is_put_in_the_coordinates_of_what_was_found():
+    rng, (p, q) = np.random.default_rng(0), (generator_of_digits.UNITS, generator_of_digits.INPUTS)
+    shapes = (p, q), (p,), (64, p), (64,)
+    true = generator_of_digits.Generator(*(rng.standard_normal(shape) for shape in shapes))
+    z, order, scale = rng.standard_normal((500, q)), rng.permutation(p), rng.uniform(0.5, 2.0, p)
+    turn, shift, known = rng.standard_normal((q, q)), rng.standard_normal(q), np.arange(64) != 5
+    inner = SimpleNamespace(
+        weights=scale[:, None] * true.A1[order] @ turn.T, bias=scale * (true.b1[order] + true.A1[order] @ shift)
+    )
+    weights = np.where(known[:, None], true.A2[:, order] / scale, np.nan)
+    layer = SimpleNamespace(weights=weights, bias=np.where(known, true.b2, np.nan), column_identifiable=known)
+    outliers = np.arange(500) == 3
+    inputs = (z[~outliers] - shift) @ np.linalg.inv(turn)
+    inputs[7] = np.nan
+    peeled = SimpleNamespace(
+        layers=[layer],
+        inner=inner,
+        inputs=inputs,
+        outlier_rows=outliers,
+        transform=lambda x: (z[:20] - shift) @ np.linalg.inv(turn),
+    )
+    found = generator_of_digits.compared(true, peeled, z, z[:20])
+    assert max(found.errors().values()) < 1e-10
+    inner.weights[0, 0] += 0.1
+    assert found.errors()["A1"] > 1e-3
+
+
+@pytest.mark.slow
+def test_a_generator_is_recovered_from_its_pictures(tmp_path, capsys):
+    found = generator_of_digits.main([str(tmp_path / "generator.png")])
+    assert max(found.errors().values()) < 1e-6
+    assert found.peeled.inner.n_inputs == generator_of_digits.INPUTS
+    true, drawn = found.walk(0, 6)
+    known = found.peeled.layers[0].column_identifiable
+    assert np.abs(true - drawn)[:, known].max() < 1e-6
+    assert "24 of 24 units" in capsys.readouterr().out
+    assert (tmp_path / "generator.png").read_bytes().startswith(b"\x89PNG")

@@ -27,6 +27,7 @@ def test_demo_end_to_end(run, folder):
         assert ideal[what] < ours[what] < 0.8 * plain[what]
 
 
+@pytest.mark.slow  # twice the whole demo
 def test_demo_says_what_it_did_and_repeats_itself(run, folder, monkeypatch):
     text = run("demo", "-o", "one").stdout
     for words in ("unrelu", "np.mean, np.cov", "not exactly normal", "Model written to one", "demo.png"):

@@ -206,6 +206,7 @@ def test_jackknifes_that_are_refused(run, table, arguments, words):
 SHAPED = ("--floor", "As=0.5", "--shape", "As=log", "--shape", "*=auto")
 
 
+@pytest.mark.slow  # several fits
 def test_shapes_reach_the_learner(run, folder, skewed, skewed_rows):
     result = run("fit", skewed, "-o", "out.npz", *SHAPED, "--picture", "fit.png")
     assert result.exit_code == 0, result.stderr

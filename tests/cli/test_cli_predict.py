@@ -16,6 +16,7 @@ from unrelu.samples import write_table
 NAMES = ["As", "Pb", "Fe"]
 
 
+@pytest.mark.slow  # impute's real program is started too
 def test_the_real_program_predicts_what_the_model_does(program, folder, rows, truth, table, model):
     result = program("predict", table, "--column", "Pb", "--model", model, "-o", "out.csv")
     assert (result.returncode, result.stderr) == (0, "")

@@ -84,6 +84,7 @@ def test_doubts_of_the_fit_are_one_table(run, folder):
     assert "few different values" not in result.stderr  # said once
 
 
+@pytest.mark.slow  # a study
 def test_many_flagged_rows_may_be_a_skewed_table(run, folder):
     rng = np.random.default_rng(0)
     y = rng.standard_normal((600, 2))
@@ -135,6 +136,7 @@ def test_the_kind_of_output_does_not_change_the_scores(run, folder, dirty_table,
     np.testing.assert_allclose(found, _numbers(expected, "score"), rtol=1e-14)
 
 
+@pytest.mark.slow  # the detector's tests say the same
 def test_several_files_and_blocks_are_one_table(run, folder, dirty, dirty_table):
     """Rows are counted on from file to file; the fit, which reads block by block, is the same to rounding."""
     for part, some in enumerate((dirty[:400], dirty[400:])):
@@ -146,6 +148,7 @@ def test_several_files_and_blocks_are_one_table(run, folder, dirty, dirty_table)
     assert [line["drivers"] for line in two] == [line["drivers"] for line in one]
 
 
+@pytest.mark.slow  # several fits
 def test_floors_tolerance_and_columns_reach_the_fit(run, folder, dirty):
     shifted = dirty + np.array([1.0, 0.0, -2.0])
     shifted[dirty == 0.0] += np.random.default_rng(0).uniform(-0.01, 0.01, int(np.sum(dirty == 0.0)))
@@ -157,6 +160,7 @@ def test_floors_tolerance_and_columns_reach_the_fit(run, folder, dirty):
     np.testing.assert_allclose(found, detector.score_samples(shifted), rtol=1e-8)
 
 
+@pytest.mark.slow  # the detector's tests say the same
 def test_the_same_seed_gives_the_same_bytes(run, folder, dirty_table):
     for name in ("one.csv", "two.csv"):
         run("score", dirty_table, "-o", name, "--seed", 5)
@@ -292,6 +296,7 @@ def test_rows_that_the_model_cannot_have_are_refused(run, refused, folder, table
     assert not (folder / "scores.csv").exists()
 
 
+@pytest.mark.slow  # a study
 def test_shapes_leave_the_tails_of_skewed_columns_alone(run, skewed):
     given = ("score", skewed, "--drop", "count", "--floor", "As=0.5")
     fitted = json.loads(run(*given, "--shape", "auto", "--json").stdout)

@@ -115,6 +115,7 @@ def test_ids_and_rows_from_one_in_scores(run, named):
     assert "site" in shown.stdout
 
 
+@pytest.mark.slow  # several fits
 def test_ids_in_what_factor_and_recover_write(run, refused, named):
     given = ["--id", "site", "--components", 1]
     result = run("factor", named, *given, "--hidden", "t.csv", "--latent", "c.parquet", "-o", "f.npz")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -35,6 +35,13 @@ A, B = rng.standard_normal((30, 2)), rng.standard_normal(30)
 OUTPUTS = np.maximum(rng.standard_normal((5, 2)) @ A.T + B, 0.0)
 UNITS = np.maximum(rng.standard_normal((500, 2)) + 0.2, 0.0)
 LINEAR = UNITS @ np.array([[1.0, 2.0, 0.0, 1.0], [0.5, -1.0, 1.0, 0.0]])
+
+
+def _widened() -> np.ndarray:
+    """Outputs of a network from 2 inputs over 6 units."""
+    own = np.random.default_rng(3)
+    z, A1, A2 = (own.standard_normal(shape) for shape in ((1500, 2), (6, 2), (24, 6)))
+    return np.maximum(z @ A1.T + 0.3, 0.0) @ A2.T
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,11 @@ RECTIFIED = {**CASES, "TwoLayerReLULearner": Case(
     CASES["TwoLayerReLULearner"].use,
     lambda e, X: e.output_bias_,
 )}  # fmt: skip
+
+WIDENED = Case(
+    lambda **more: unrelu.TwoLayerReLULearner(6, n_inputs=2, **more), _widened(), lambda e, X: e.transform(X),
+    lambda e, X: e.output_bias_,
+)  # fmt: skip
 
 
 def every_estimator() -> list[str]:
@@ -193,6 +205,16 @@ LAWS = [
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 def test_every_estimator_obeys(name, law, tmp_path):
     law((RECTIFIED if law is floors_move_with_the_table else CASES)[name], tmp_path)
+
+
+@pytest.mark.parametrize("law", [saves_and_loads, seeds_settle_everything, reports], ids=lambda law: law.__name__)
+def test_a_network_down_to_its_inputs_obeys(law, tmp_path):
+    law(WIDENED, tmp_path)
+
+
+@pytest.mark.slow
+def test_floors_of_a_network_down_to_its_inputs_move_with_the_table(tmp_path):
+    floors_move_with_the_table(replace(WIDENED, table=np.maximum(WIDENED.table + 0.2, 0.0)), tmp_path)
 
 
 # --- more that holds for all -------------------------------------------------------------------------

@@ -414,6 +414,7 @@ def test_names_and_frames(X):
         found.transform(frame[frame.columns[::-1]])
 
 
+@pytest.mark.slow  # several fits
 def test_the_same_twice_and_in_threads(X, noisy):
     """Bit by bit, also with several fits at once."""
     alone = [ReLUMatrixRecovery(3, method).fit(table).hidden() for method in METHOD_NAMES for table in (X, noisy)]

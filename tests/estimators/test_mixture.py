@@ -376,6 +376,7 @@ def test_rows_to_judge_are_checked_too(fitted):
         RectifiedGaussianMixture().sample(3)
 
 
+@pytest.mark.slow  # a study
 def test_em_that_has_not_settled_says_so(table):
     with pytest.warns(ConvergenceWarning, match="max_iter=2"):
         mixture = fit(table[:150], 3, max_iter=2, n_init=1)

@@ -434,6 +434,7 @@ def test_a_watch_hears_of_every_stage_and_may_end_the_work(table):
 # --- seeds, states, refusals ----------------------------------------------------------------------
 
 
+@pytest.mark.slow  # several fits
 def test_the_same_seed_gives_the_same_judgement(table):
     X = table[:500]
     first, again = (FloorOutlierDetector(random_state=3).fit(X) for _ in range(2))

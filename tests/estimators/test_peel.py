@@ -307,11 +307,7 @@ def test_units_unlike_rectified_gaussians_are_named(net):
         unrelu.peel(np.maximum(h @ A.T + b, 0.0), [4])
 
 
-# --- mistakes found, to be mended -----------------------------------------------------------------
-
-
-def broken(reason, **options):
-    return pytest.mark.xfail(strict=True, reason=reason, **options)
+# --- noise and single precision -------------------------------------------------------------------
 
 
 def test_outputs_that_noise_hides_are_nan(net):
@@ -322,8 +318,6 @@ def test_outputs_that_noise_hides_are_nan(net):
     assert np.nanmax(weights) < 0.1
 
 
-@broken("rounding of float32 is relative, its size in T that of the largest")
-@pytest.mark.slow
 def test_single_precision():
     X, *_ = reference.network(seeded(0), [4, 30], n=1000)
     assert unrelu.peel(X.astype(np.float32), [4]).layers[0].report.converged

@@ -38,6 +38,7 @@ def saved() -> dict[str, Any]:
     low_rank = np.maximum(rng.standard_normal((40, 2)) @ rng.standard_normal((2, 6)) + 0.3, 0.0)
     units = np.maximum(rng.standard_normal((300, 2)), 0.0)
     weights = rng.standard_normal((2, 12))
+    widened = _widened(np.random.default_rng(3))
     learner = unrelu.RectifiedGaussianLearner(floor=truth.floor).fit(X)
     bent, days = np.exp(np.minimum(X, 1.5)), np.arange(len(X)) // 30
     return {
@@ -66,7 +67,15 @@ def saved() -> dict[str, Any]:
         "two_layers": unrelu.TwoLayerReLULearner(2).fit(units @ weights[:, :4]),
         "rectified_two_layers": unrelu.TwoLayerReLULearner(2, floor=0.0).fit(np.maximum(units @ weights + 0.3, 0.0)),
         "peeled": unrelu.peel(np.maximum(units @ weights + 0.3, 0.0), widths=[2]),
+        "generator": unrelu.peel(np.maximum(widened + 0.2, 0.0), widths=[6], n_inputs=2),
+        "linear_generator": unrelu.TwoLayerReLULearner(6, n_inputs="auto", max_seconds=600.0).fit(widened),
     }
+
+
+def _widened(rng: np.random.Generator) -> np.ndarray:
+    """Outputs of a network from 2 inputs over 6 units."""
+    z, A1, A2 = (rng.standard_normal(shape) for shape in ((1500, 2), (6, 2), (24, 6)))
+    return np.maximum(z @ A1.T + 0.3, 0.0) @ A2.T
 
 
 def fingerprint(loaded: Any) -> dict[str, Any]:
@@ -91,7 +100,10 @@ def fingerprint(loaded: Any) -> dict[str, Any]:
         "MatrixState": lambda it: [it.iterations, it.residual, it.factors.latent],
         "ReLULatentRecovery": lambda it: [it.transform(it.inverse_transform([[0.5, 0.2]]))],
         "TwoLayerReLULearner": lambda it: [it.output_weights_, it.transform(it.inverse_transform([[0.5, 0.2]]))],
-        "Peeled": lambda it: [it.layers[0].weights, it.layers[0].bias, it.hidden_distribution.bias],
+        "Peeled": lambda it: [
+            *(it.layers[0].weights, it.layers[0].bias, it.hidden_distribution.bias),
+            *([] if it.inner is None else [it.inner.weights, it.inner.choice, it.sample(2, 0)]),
+        ],
     }[type(loaded).__name__]
     return {"kind": type(loaded).__name__, "values": [np.asarray(value).tolist() for value in asked(loaded)]}
 

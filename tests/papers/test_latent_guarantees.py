@@ -241,6 +241,7 @@ def test_program_47_keeps_the_bound() -> None:
     assert np.linalg.norm(bound.mu * c - found) < 0.2 * bound.mu
 
 
+@pytest.mark.slow  # many programs
 def test_when_it_says_nothing_it_says_why() -> None:
     useful = guarantees.latent_recovery_bound(0.0, 10**7, 4, 0, 0.0)
     assert (useful.says_nothing, useful.reason) == (False, "")

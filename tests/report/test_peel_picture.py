@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 import unrelu
 from unrelu.report.peel_picture import peel_picture
-from unrelu.report.peel_summary import LayerSummary, Network, layer_table, unit_table
+from unrelu.report.peel_summary import InnerSummary, LayerSummary, Network, inner_tables, layer_table, unit_table
 from unrelu.report.pictures import LEARNED, NAIVE, rendered
 
 D, P, Q, N = 6, 4, 2, 500
@@ -81,6 +81,7 @@ def test_histograms_have_the_mass_of_the_rows_in_which_a_unit_is_on():
     assert not panels(without)["Innermost h0"].lines
 
 
+@pytest.mark.slow  # many pictures
 def test_odd_networks_are_drawn():
     incomplete = replace(LAYER, units_found=1, share_off=(0.3,), residual=float("nan"))
     none = network(layers=(incomplete,))
@@ -105,3 +106,32 @@ def test_tables_leave_out_what_there_is_nothing_to_say_of():
     law = unrelu.RectifiedGaussian(np.zeros(P), np.eye(P))
     units = Network((LAYER,), (np.ones((D, P)),), tuple("abcdef"), law).units
     assert str(list(unit_table(units, most=3).columns[0].cells)[-1]) == "... and 1 more"
+
+
+def test_a_line_says_why_a_search_ended():
+    ended = replace(LAYER, ended="The time was up")
+    table = layer_table((LAYER, ended))
+    assert str(list(table.columns[0].cells)[-1]) == "search"
+    assert [str(list(column.cells)[-1]) for column in table.columns[1:]] == ["", "The time was up"]
+
+
+def test_tables_of_inputs_show_what_chose_their_number():
+    weights = np.arange(150.0).reshape(25, 6) + 0.5
+    inner = InnerSummary(np.column_stack([weights, weights]), np.zeros(25), ((11, 0.25), (12, 3e-12)), 7)
+    facts, table = inner_tables(inner)
+    assert [str(cell) for cell in facts.columns[1].cells] == ["12", "11 leaves 0.25, 12 leaves 3e-12", "7"]
+    assert [column.header for column in table.columns] == ["weights of inputs", *(f"z{i}" for i in range(6)), "..."]
+    assert list(table.columns[2].cells)[:2] == ["1.5", "7.5"]
+    assert str(list(table.columns[0].cells)[-1]) == "... and 5 more"
+    without = inner_tables(replace(inner, choice=(), rows_without_inputs=None))[0]
+    assert [str(cell) for cell in without.columns[0].cells] == ["inputs"]
+
+
+def test_rows_without_inputs_are_those_that_were_used():
+    with_inner = replace(
+        network(layers=(INNER,)), inner=InnerSummary(np.ones((Q, 1)), np.zeros(Q), ())
+    )  # 100 of 500 rows were not used
+    inputs = np.full((N, 1), np.nan)
+    inputs[:390] = 1.0
+    assert with_inner.with_inputs(inputs).inner.rows_without_inputs == 10
+    assert network().with_inputs(inputs[:, :0]).inner is None

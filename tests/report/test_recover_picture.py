@@ -108,6 +108,7 @@ def test_values_at_the_floor_say_nothing_of_the_noise():
     assert len(result.sizes) == (~np.isnan(table)).sum() - silent.sum()
 
 
+@pytest.mark.slow  # large tables
 def test_large_tables_are_thinned_out_and_odd_ones_drawn():
     result = result_of(n=50, d=40, most=20)
     assert result.given.shape == result.clean.shape == result.flagged.shape == (20, 20)

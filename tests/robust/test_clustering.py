@@ -100,6 +100,7 @@ def test_one_component_is_the_one_pass_fit():
 # --- wherever the rows live -----------------------------------------------------------------------
 
 
+@pytest.mark.slow  # several fits
 def test_blocks_and_files_give_the_same_fit(tmp_path):
     x, _ = draw(900, 2)
     whole = parameters(fit(x), 3)

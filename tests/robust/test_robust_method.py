@@ -225,6 +225,7 @@ def test_a_clear_majority_needs_no_warning():
         fit(x)
 
 
+@pytest.mark.slow  # a study
 def test_rows_of_no_model_at_all():
     """Every row an outlier of its own kind: numbers come out, and a warning says that they are no majority's."""
     x = np.maximum(np.random.default_rng(0).standard_cauchy((600, D)), 0.0)

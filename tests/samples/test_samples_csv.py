@@ -106,6 +106,7 @@ def test_columns_left_out_may_hold_anything(written, all_rows):
     np.testing.assert_array_equal(all_rows(samples), [[1], [2]])
 
 
+@pytest.mark.slow  # a large file
 def test_more_columns_than_fit_a_usual_block(written, all_rows):
     values = np.random.default_rng(0).normal(size=(2, 30_000))
     text = "\n".join(",".join(map(repr, row)) for row in values.tolist())
@@ -136,6 +137,7 @@ def test_text_in_a_number_column(written):
     )
 
 
+@pytest.mark.slow  # a large file
 def test_text_far_down_is_found_after_good_blocks(written):
     rows = "".join(f"{i},{i / 3}\n" for i in range(100_000))
     path = written(f"a,b c\n{rows}1;5,2\n7,x\n")

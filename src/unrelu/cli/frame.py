@@ -67,7 +67,7 @@ class Job:
         self._begin = time.perf_counter()
         self._outputs = {output.name: output for output in outputs if output.path is not None}
         self._names = [output.name for output in outputs]
-        self._left_out = ""
+        self._left_out: list[str] = []
         self._table: Samples | None = None
         inputs: list[str | Path] = [path for path in files if path is not None]
         if tables:
@@ -136,6 +136,12 @@ class Job:
 
             write_picture(pictures[name].path or "", picture)
 
+    def leave_out(self, name: str, why: str) -> bool:
+        """Write an output not after all, and say why in the answer; whether it was wanted."""
+        wanted = self._outputs.pop(name, None) is not None
+        self._left_out += [why] * wanted
+        return wanted
+
     def _drawn(self, output: Output, draw: Callable[[], Any]) -> bytes | None:
         from unrelu.report.pictures import rendered
 
@@ -145,7 +151,7 @@ class Job:
         except MissingDependencyError as missing:
             if output.kind == "picture":
                 raise
-            self._left_out = f"The picture was left out. {missing}"
+            self._left_out.append(f"The picture was left out. {missing}")
             return None
 
     def answer(self, facts: Mapping[str, Any], shown: Sequence[str | Table], last: Sequence[str] = ()) -> Answer | None:
@@ -155,9 +161,10 @@ class Job:
         from unrelu.validation import listed
 
         told = [f"{each.called} written to {each.path}" for each in self._outputs.values() if each.called]
-        left_out = [self._left_out] if self._left_out else []
         every = {**self.files, "seconds": round(self.seconds, 3), **facts}
         if not self._notes:
-            return Answer(every, [*shown, *told, *left_out, *last])
+            return Answer(every, [*shown, *told, *self._left_out, *last])
         read = f"Text in cells: {listed(self._notes, most=8)}."
-        return Answer({**every, "text_cells": self._notes}, [*shown[:1], read, *shown[1:], *told, *left_out, *last])
+        return Answer(
+            {**every, "text_cells": self._notes}, [*shown[:1], read, *shown[1:], *told, *self._left_out, *last]
+        )

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from unrelu import samples, storage
 from unrelu.cli.options import Fitting, TableOptions
 from unrelu.cli.wording import ROW_LABEL
-from unrelu.contracts import Samples, Watch
+from unrelu.contracts import BoolArray, FloatArray, Samples, Watch
 from unrelu.distribution import RectifiedGaussian
-from unrelu.errors import InputFileError, InvalidParameterError, ModelFileError
+from unrelu.errors import InputFileError, InvalidParameterError, ModelFileError, WeakColumnsWarning
 from unrelu.samples import SparseSamples
 from unrelu.samples.files import FileSamples, column_names
-from unrelu.validation import listed, suggestion
+from unrelu.validation import label_columns, listed, suggestion, warn
 
 if TYPE_CHECKING:
     from unrelu.estimators import FloorImputer
@@ -23,7 +26,10 @@ if TYPE_CHECKING:
 
 def law_in(path: Path) -> RectifiedGaussian:
     """The law in a file: a model's own, or the one that a saved learner or detector has learned."""
-    content = storage.load(path)
+    return _law_of(storage.load(path), path)
+
+
+def _law_of(content: Any, path: Path) -> RectifiedGaussian:
     law = getattr(content, "distribution_", content)
     if not isinstance(law, RectifiedGaussian):
         raise ModelFileError(
@@ -31,6 +37,44 @@ def law_in(path: Path) -> RectifiedGaussian:
             " a saved learner or detector."
         )
     return law
+
+
+@dataclass(frozen=True, eq=False)
+class RowSource:
+    """What rows are drawn from: ``draw`` so many with a generator, of columns that may have names.
+
+    Columns that are not ``known`` are NaN in all rows.
+    """
+
+    draw: Callable[[int, np.random.Generator], FloatArray]
+    n_features: int
+    feature_names: tuple[str, ...] | None
+    known: BoolArray | None = None
+
+    @classmethod
+    def of_law(cls, law: RectifiedGaussian, as_seen: bool = True) -> RowSource:
+        """A model."""
+        return cls(lambda count, rng: law.sample(count, rng, as_seen), law.n_features, law.feature_names)
+
+    def warn_of_unknown(self) -> None:
+        """Name the columns that no row has."""
+        if self.known is not None and self.known.any() and not self.known.all():
+            columns = label_columns(~self.known, self.feature_names)
+            warn(f"The network's weights of {columns} are not determined: empty in all rows.", WeakColumnsWarning)
+
+
+def source_in(path: Path, as_seen: bool) -> RowSource:
+    """What can be sampled in a file: a model, what has learned one, or a network."""
+    content = storage.load(path)
+    kind = type(content).__name__  # by its name, so that a model is read without the modules of all others
+    if kind == "Peeled":
+        layer = content.layers[0]
+        return RowSource(content.sample, len(layer.bias), content.feature_names, layer.column_identifiable)
+    if kind == "TwoLayerReLULearner":
+        names = getattr(content, "feature_names_in_", None)
+        named = None if names is None else tuple(names.tolist())
+        return RowSource(content.sample, content.n_features_in_, named, content.column_identifiable_)
+    return RowSource.of_law(_law_of(content, path), as_seen)
 
 
 def opened(paths: list[str], reading: TableOptions, floor: Sequence[str] | None = None) -> Samples:

@@ -23,7 +23,7 @@ METHODS = {
         "lasso": "program (47) of Mazumdar and Rawat 2018, as written.",
     },
     "peel": {
-        "facets": "default; weights of any sign, by facets of the rows.",
+        "facets": "default; weights of any sign, by facets of the rows; finds --inputs.",
         "separable": "weights >= 0 and few units, by extreme rows; with --linear.",
     },
 }

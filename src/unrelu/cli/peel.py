@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,12 +11,16 @@ import typer
 from unrelu.cli import options
 from unrelu.cli.frame import Job, Output
 from unrelu.cli.methods import METHODS
-from unrelu.cli.outcome import Answer, command
+from unrelu.cli.outcome import BAD_INPUT, INTERRUPTED, Answer, command
 from unrelu.errors import CannotPeelError, InvalidParameterError
 
 if TYPE_CHECKING:
     from unrelu.contracts import FloatArray, Samples, Watch
+    from unrelu.estimators import TwoLayerReLULearner
+    from unrelu.recovery.layers.peeled import Peeled
     from unrelu.report.peel_summary import Network
+
+_MOST_DRAWN = 1000  # rows that are drawn beside the table's
 
 
 @command(
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
         "Add rows, or lower the number of units": "Add rows, lower --widths, or (with --linear) allow for an"
         " --output-bias",
         "ower the width": "ower --widths",
+        "another width": "other --widths",
         "more units than that, or a bias": "more units than that, or (with --linear) an --output-bias",
     }
 )
@@ -42,6 +46,19 @@ def peel(
             help="Hidden units of every layer to peel off, outermost first, as 30,8; auto for a number not known.",
         ),
     ] = "auto",
+    inputs: Annotated[
+        str | None,
+        typer.Option(
+            "--inputs",
+            metavar="INTEGER|auto",
+            help="Inputs z of the innermost layer, where it has fewer of them than units, as generators have: the"
+            " network is recovered down to them.",
+        ),
+    ] = None,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option("--max-seconds", help="Time for the search; what was found until then is written."),
+    ] = None,
     linear: Annotated[
         bool, typer.Option("--linear", help="The outputs are x = A h, not rectified: negative values are allowed.")
     ] = False,
@@ -65,59 +82,108 @@ def peel(
         Path | None,
         typer.Option("--hidden", help="Also write the innermost units: a table, empty in rows not explained."),
     ] = None,
-    picture: Annotated[Path | None, options.picture_option("weights and units")] = None,
+    latent: Annotated[
+        Path | None,
+        typer.Option("--latent", help="Also write the inputs (with --inputs): a table, empty in rows without."),
+    ] = None,
+    picture: Annotated[Path | None, options.picture_option("weights, units and inputs")] = None,
     seed: Annotated[int, options.seed_option("Seeds the search.")] = 0,
     as_json: options.JsonOption = False,  # noqa: ARG001 - read where the command ends
 ) -> Answer | None:
     """Learn the layers of a network x = ReLU(A h + b), h = ReLU(...), from a table of its outputs x alone.
 
     The innermost units are rectified Gaussian, and their law is learned. If a layer cannot be peeled off, those above
-    it are written nevertheless, with exit code 2.
+    it are written nevertheless, with exit code 2. So are the units found when --max-seconds are over; an interrupt of a
+    search with --inputs writes them as well (exit code 130).
     """
     job = Job(
         Output("layers_file", output, "Layers"),
         Output("hidden", hidden, "Hidden units", reading.table_kind),
+        Output("latent", latent, "Inputs", reading.table_kind),
         Output("picture", picture, "Picture", "picture"),
         tables=paths,
     )
-    plan = _Plan(_widths(widths), linear, output_bias, method, hidden_method, floor, floor_tolerance, seed)
+    asked = _Search(
+        _widths(widths), None if inputs is None else options.number_or_auto("--inputs", inputs), max_seconds
+    )
+    asked.check(latent)
+    plan = _Plan(asked, linear, output_bias, method, hidden_method, floor, floor_tolerance, seed)
     plan.check()
     from unrelu.cli.inputs import ids_of, opened
     from unrelu.cli.outputs import write_rows
     from unrelu.report.peel_picture import peel_picture
-    from unrelu.report.peel_summary import unit_names
+    from unrelu.report.peel_summary import input_names, unit_names
 
     table = job.reads(opened(paths, reading, floor))
     with job.watch() as watch:
         found = plan.of_linear(table, watch) if linear else plan.of_rectified(table, watch)
+    z, known = found.inputs, found.network.inner is not None
+    lacking = not known and job.leave_out("latent", "The inputs were not found: no table of them is written.")
     job.write(
         layers_file=found.save,
         hidden=lambda path: write_rows(path, found.units, unit_names(found.units.shape[1]), ids_of(table)),
-        picture=lambda: peel_picture(found.network, found.units),
+        latent=lambda path: write_rows(path, z, input_names(z.shape[1]), ids_of(table)),
+        picture=lambda: peel_picture(found.network, found.units, found.beside(table, seed) if known else None),
     )
     if found.failure is not None:
         raise _with_what_was_written(found, found.failure, job) from found.failure
-    return _answer(job, found.network)
+    return _answer(job, found.network, lacking)
 
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """What was learned: how to save it, the same in plain numbers, and the innermost units of every row of the table.
+    """What was learned: a file's content, the same in plain numbers, and units and inputs of every row of the table.
 
-    Units are NaN in rows that the layers do not explain. ``failure`` is why there are fewer layers than asked for.
+    Both are NaN in rows that the layers do not explain; inputs have no columns where none were found. ``failure`` is
+    why there are fewer layers than asked for.
     """
 
-    save: Callable[[Path], None]
+    content: Peeled | TwoLayerReLULearner
     network: Network
     units: FloatArray
+    inputs: FloatArray
     failure: CannotPeelError | None = None
+
+    def save(self, path: Path) -> None:
+        self.content.save(path)
+
+    def beside(self, table: Samples, seed: int) -> tuple[FloatArray, FloatArray]:
+        """Some rows of the table that the network explains, and as many of the network."""
+        import numpy as np
+
+        from unrelu.report.table_image import cells_of, evenly
+
+        used = np.flatnonzero(np.isfinite(self.units).all(axis=1))
+        rows = cells_of(table, used[evenly(len(used), _MOST_DRAWN)], np.arange(table.n_features))
+        return rows, self.content.sample(len(rows), seed)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """What is searched for, and for how long."""
+
+    widths: list[int | str]
+    inputs: int | str | None
+    max_seconds: float | None
+
+    def check(self, latent: Path | None) -> None:
+        from unrelu.estimators.peeling import checked_seconds
+
+        checked_seconds(self.max_seconds)
+        width, q = self.widths[-1], self.inputs
+        if latent is not None and q is None:
+            raise InvalidParameterError("--latent writes the inputs: say how many there are, with --inputs.")
+        if latent is not None and isinstance(q, int) and isinstance(width, int) and q >= width:
+            raise InvalidParameterError(
+                f"--latent: {q} inputs behind {width} units are not looked for; --inputs must be below --widths."
+            )
 
 
 @dataclass(frozen=True)
 class _Plan:
     """What is asked for."""
 
-    widths: list[int | str]
+    search: _Search
     linear: bool
     output_bias: bool
     method: str | None
@@ -138,12 +204,18 @@ class _Plan:
         for name, of_floor in (("--floor", self.floor is not None), ("--floor-tolerance", self.floor_tolerance > 0.0)):
             if of_floor and self.linear:
                 raise InvalidParameterError(f"{name} is for outputs that are rectified: leave it out, or --linear.")
-        if self.linear and len(self.widths) > 1:
+        if self.linear and len(self.search.widths) > 1:
             raise InvalidParameterError(
-                f"--linear learns one layer, and --widths names {len(self.widths)}: give one number, or auto."
+                f"--linear learns one layer, and --widths names {len(self.search.widths)}: give one number, or auto."
             )
-        if self.output_bias and self.method == "separable":
-            raise InvalidParameterError("--method separable finds no --output-bias: leave one of them out.")
+        for name, asked in (("--output-bias", self.output_bias), ("--inputs", self.search.inputs is not None)):
+            if asked and self.method == "separable":
+                raise InvalidParameterError(f"--method separable finds no {name}: leave one of them out.")
+
+    @property
+    def _own(self) -> dict[str, Any]:
+        search = {"n_inputs": self.search.inputs, "max_seconds": self.search.max_seconds}
+        return {**search, "hidden_method": self.hidden_method, "random_state": self.seed}
 
     def of_linear(self, table: Samples, watch: Watch) -> _Found:
         """The layer x = A h + a."""
@@ -152,12 +224,14 @@ class _Plan:
         from unrelu.estimators import TwoLayerReLULearner
         from unrelu.report.peel_summary import Network
 
-        own: dict[str, Any] = {"hidden_method": self.hidden_method, "random_state": self.seed}
-        learner = TwoLayerReLULearner(self.widths[0], self.method or "facets", output_bias=self.output_bias, **own)
+        width = self.search.widths[0]
+        learner = TwoLayerReLULearner(width, self.method or "facets", output_bias=self.output_bias, **self._own)
         learner.watched_by(watch).fit(table)
-        units = learner.transform(table)
-        units[learner.outlier_rows_] = np.nan
-        return _Found(learner.save, Network.of_learner(learner), units)
+        network, units = Network.of_learner(learner), learner.hidden_units(table)
+        z = units[:, :0] if network.inner is None else learner.transform(table)
+        for found in (units, z):
+            found[learner.outlier_rows_] = np.nan
+        return _Found(learner, network.with_inputs(z), units, z)
 
     def of_rectified(self, table: Samples, watch: Watch) -> _Found:
         """The layers; those above one that cannot be peeled off, if there are any."""
@@ -166,18 +240,23 @@ class _Plan:
         import unrelu
         from unrelu.report.peel_summary import Network
 
-        own: dict[str, Any] = {"hidden_method": self.hidden_method, "random_state": self.seed, "watch": watch}
+        own = {**self._own, "floor_tolerance": self.floor_tolerance, "watch": watch}
         floor = options.limits("--floor", self.floor or ["0.0"])
         failure = None
         try:
-            peeled = unrelu.peel(table, self.widths, floor=floor, floor_tolerance=self.floor_tolerance, **own)
+            peeled = unrelu.peel(table, self.search.widths, floor=floor, **own)
         except CannotPeelError as error:
             if not (isinstance(error.peeled, unrelu.Peeled) and error.peeled.layers):
                 raise
             peeled, failure = error.peeled, error
-        units = np.full((len(peeled.outlier_rows), peeled.hidden.shape[1]), np.nan)
-        units[~peeled.outlier_rows] = peeled.hidden
-        return _Found(peeled.save, Network.of_peeled(peeled), units, failure)
+
+        def of_all(rows: FloatArray) -> FloatArray:
+            every = np.full((len(peeled.outlier_rows), rows.shape[1]), np.nan)
+            every[~peeled.outlier_rows] = rows
+            return every
+
+        z = of_all(peeled.hidden[:, :0] if peeled.inputs is None else peeled.inputs)
+        return _Found(peeled, Network.of_peeled(peeled).with_inputs(z), of_all(peeled.hidden), z, failure)
 
 
 def _widths(text: str) -> list[int | str]:
@@ -198,10 +277,16 @@ def _with_what_was_written(found: _Found, failure: CannotPeelError, job: Job) ->
     return CannotPeelError(f"{failure} {above} written to {written}.", failure.peeled, failure.report)
 
 
-def _answer(job: Job, network: Network) -> Answer | None:
+def _answer(job: Job, network: Network, lacking: bool) -> Answer | None:
+    """The answer; ``lacking`` if something that was asked for is not there."""
+    from unrelu.recovery.layers.clock import INTERRUPTED as STOPPED
     from unrelu.report.peel_summary import network_facts, network_tables
     from unrelu.validation import counted
 
-    first = network.layers[0]
+    first, last = network.layers[0], network.layers[-1]
     headline = f"Learned {counted(len(network.layers), 'layer')} from {first.n_rows:,} x {first.n_outputs:,} outputs"
-    return job.answer(network_facts(network), [f"{headline} in {job.seconds:.2f} s.", *network_tables(network)])
+    if last.ended is not None:
+        headline = f"{last.ended}: {last.units_found:,} of {last.n_hidden:,} hidden units found"
+    answer = job.answer(network_facts(network), [f"{headline} in {job.seconds:.2f} s.", *network_tables(network)])
+    code = INTERRUPTED if last.ended == STOPPED else BAD_INPUT if last.ended is not None or lacking else 0
+    return None if answer is None else replace(answer, code=code)

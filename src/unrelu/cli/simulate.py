@@ -57,6 +57,7 @@ def simulate(
 ) -> Answer | None:
     """Write rows of a random model x = ReLU(W z + b), and on request the true model beside them."""
     job = Job(rows_output(output, as_json), Output("truth", truth, "True model"))
+    from unrelu.cli.inputs import RowSource
     from unrelu.samples import write_table
     from unrelu.synthetic import random_model
     from unrelu.validation import counted
@@ -75,7 +76,7 @@ def simulate(
         "seed": seed,
     }
     with job.watch() as watch:
-        blocks = contaminated(drawn_blocks(law, rows, rows_rng, watch), outliers, outliers_rng)
+        blocks = contaminated(drawn_blocks(RowSource.of_law(law), rows, rows_rng, watch), outliers, outliers_rng)
         job.write(
             output=lambda path: write_table(path, blocks), truth=lambda path: law.save(path, {"simulated": facts})
         )

@@ -18,6 +18,8 @@ from unrelu.recovery.layers.peeling import PeelRequest, peel_layers
 from unrelu.statistics.tiles import as_stored
 from unrelu.validation import check_positive, label_columns
 
+_SINGLE, _DOUBLE = 1e-6, 1e-8  # errors of T, of its root mean square, that rounding explains
+
 
 def peel(
     X: Table,
@@ -40,7 +42,7 @@ def peel(
     number, or "auto". The network is then recovered down to its inputs, h = ReLU(A z + b) with z ~ N(0, I): ``inner``,
     ``inputs``, and :meth:`Peeled.transform <unrelu.Peeled.transform>`. With None, or as many inputs as units, units are
     found from the facets of the rows alone. After ``max_seconds``, or an interrupt of the search for units, what was
-    found so far is returned with :class:`unrelu.errors.UnfinishedWarning`.
+    found so far, if anything, is returned with :class:`unrelu.errors.UnfinishedWarning`.
 
     ``widths=[p, p0]`` with p0 < p and ``n_inputs`` are three layers, x <- h <- g <- z, where g has p0 units. They are
     found from exact outputs in double precision, if most units are often on and often off; ``max_seconds`` is 60 unless
@@ -82,7 +84,8 @@ class OutputReader(FloorEstimator):
         assumptions = self._assumptions()
         level = as_stored(np.array(assumptions.censoring), values)
         heights = np.maximum(values.astype(np.float64) - level, 0.0)
-        return Outputs(heights, level, np.array(assumptions.floor), self._names())
+        rounding = _SINGLE if values.dtype in (np.float32, np.float16) else _DOUBLE
+        return Outputs(heights, level, np.array(assumptions.floor), self._names(), rounding)
 
 
 class _Table(OutputReader):

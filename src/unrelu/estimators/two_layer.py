@@ -20,7 +20,7 @@ from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import Table
 from unrelu.estimators.peeling import OutputReader, checked_inputs, checked_seconds, checked_width
 from unrelu.methods import Method, method_named
-from unrelu.parameters import RandomState, generator
+from unrelu.parameters import RandomState
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.layers.inputs import InnerLayer
 from unrelu.recovery.layers.peeled import Peeled
@@ -46,7 +46,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         Number q of inputs z, where it is below the number of units, as in generators: units and inputs are then found
         together, exactly ("facets" only), and ``transform`` gives the inputs. None: the inputs are not looked for.
     max_seconds : float or None, default=None
-        Time for the search. What was found until then is kept, with :class:`unrelu.errors.UnfinishedWarning`.
+        Time for the search. Units found until then are kept, with :class:`unrelu.errors.UnfinishedWarning`.
     output_bias : bool, default=False
         Whether there is an a to be found too ("facets" only). Rectified outputs always have one.
     floor : None, float or one per column, default=None
@@ -72,6 +72,8 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         The law of h: bias b and covariance W W', in the units of A's columns.
     input_weights_, input_bias_ : arrays of shape (p, q) and (p,)
         W and b, for inputs of mean 0 and covariance I; only where ``n_inputs`` is asked for.
+    input_choice_ : pairs (int, float)
+        Numbers of inputs that were tried, and the relative residual that each leaves of the units known then.
     outlier_rows_ : array of bool
         Rows that the layer does not explain; they were left out.
     report_ : LayerReport
@@ -188,6 +190,9 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         """Raise InvalidDataError if a file's layer is not one of its columns."""
         if len(self.output_bias_) != self.n_features_in_:
             raise InvalidDataError(f"its layer has {len(self.output_bias_)} outputs, not {self.n_features_in_}")
+        inner = self._result().inner
+        if inner is not None and len(inner.bias) != self.n_hidden_:
+            raise InvalidDataError(f"the layer of its inputs has {len(inner.bias)} units, not {self.n_hidden_}")
 
     def _output_layer(self) -> Any:
         learned = self._result()
@@ -224,6 +229,10 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
     @property
     def n_inputs_(self) -> int:
         return self._inner().n_inputs
+
+    @property
+    def input_choice_(self) -> tuple[tuple[int, float], ...]:
+        return self._inner().choice
 
     def _inner(self) -> InnerLayer:
         inner = self._result().inner
@@ -295,10 +304,8 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
         """Rows drawn from the model."""
         self._complete()
-        units, inner = self.hidden_distribution_.sample(n_samples, random_state), self._result().inner
-        if inner is not None:
-            units = inner.units(generator(random_state).standard_normal((len(units), inner.n_inputs)))
-        rows: FloatArray = self._output_layer().output(units)
+        law = self._result().inner or self.hidden_distribution_
+        rows: FloatArray = self._output_layer().output(law.sample(n_samples, random_state))
         return rows
 
     def _complete(self) -> None:

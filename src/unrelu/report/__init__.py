@@ -21,6 +21,7 @@
     recover_picture.py  a table beside the clean one, its outliers and residuals
     peel_summary.py   layers in plain numbers
     peel_picture.py   weights, shares of rows off, and laws of hidden units
+    generator_picture.py  the inputs of a network, and its samples beside the table
     table_image.py    what pictures of whole tables share
     reproduction_picture.py  a reproduced figure or table, laid out like the paper's
 

@@ -1,47 +1,59 @@
-"""The picture of learned layers: weights, how often units are off, and how the innermost units are distributed."""
+"""The picture of learned layers: weights, how often units are off, how the innermost units are distributed, inputs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from scipy.stats import norm
 
 from unrelu.contracts import FloatArray
 from unrelu.distribution import RectifiedGaussian
+from unrelu.report.generator_picture import TrueWeights, draw_generated, draw_inner
 from unrelu.report.peel_summary import LayerSummary, Network, unit_names
-from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, new_figure, tidy
-from unrelu.report.table_image import MOST_NAMES, evenly, name_columns
+from unrelu.report.pictures import INK, LEARNED, NAIVE, SEEN, new_figure, tidy
+from unrelu.report.table_image import MOST_NAMES, evenly, name_columns, weight_image
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-_COLOURS = "RdBu_r"
-_BRIGHTEST = 99.0  # percentile of the weights' sizes from which on colours are full
 _MOST_HISTOGRAMS, _BINS = 4, 30
 _MOST_UNITS = 24  # units whose names are all written
 
 
-def peel_picture(network: Network, units: FloatArray) -> Figure:
+def peel_picture(
+    network: Network,
+    units: FloatArray,
+    beside: tuple[FloatArray, FloatArray] | None = None,
+    truth: TrueWeights | None = None,
+) -> Figure:
     """A row for every layer, its weights beside its units' shares of rows off; below, a few of the innermost units.
 
-    ``units`` are the innermost ones in rows of the table, NaN where the layers do not explain the row.
+    ``units`` are the innermost ones in rows of the table, NaN where the layers do not explain the row. With inputs, two
+    more: their weights, and what chose their number; ``beside``, rows of the table and as many samples of the network,
+    with its ``truth``, if that is known.
     """
     heights = [min(5.0, 1.7 + 0.17 * layer.n_hidden) for layer in network.layers]
-    figure = new_figure((11.5, sum(heights) + 3.4))
+    heights += [2.8, *([min(5.0, 2.2 + 0.17 * network.inner.n_inputs)] if network.inner is not None else [])]
+    heights += [3.4] * (network.inner is not None and beside is not None)
+    figure = new_figure((11.5, sum(heights) + 0.6))
     first, depth = network.layers[0], len(network.layers)
     figure.suptitle(
         f"{depth} {'layer' if depth == 1 else 'layers'} learned from {first.n_rows:,} x {first.n_outputs:,} outputs",
         fontsize=14,
         color=INK,
     )
-    parts = cast("list[SubFigure]", figure.subfigures(depth + 1, 1, height_ratios=[*heights, 2.8]))
+    parts = cast("list[SubFigure]", figure.subfigures(len(heights), 1, height_ratios=heights))
     names = network.names
     for number, (part, layer, weights) in enumerate(zip(parts, network.layers, network.weights, strict=False), start=1):
         _draw_layer(part, number, layer, weights, names)
         names = unit_names(layer.n_hidden)
-    _draw_units(parts[-1], network, units)
+    _draw_units(parts[depth], network, units)
+    if network.inner is not None:
+        draw_inner(parts[depth + 1], network.inner)
+        if beside is not None:
+            draw_generated(parts[depth + 2], network, *beside, truth)
     return figure
 
 
@@ -59,13 +71,8 @@ def _draw_layer(
 def _draw_weights(
     figure: SubFigure, axes: Axes, number: int, layer: LayerSummary, weights: FloatArray, names: tuple[str, ...]
 ) -> None:
-    import matplotlib
-
     d, p = weights.shape
-    known = np.abs(weights[~np.isnan(weights)])
-    limit = (float(np.percentile(known, _BRIGHTEST)) if len(known) else 0.0) or 1.0
-    colours: Any = matplotlib.colormaps[_COLOURS].with_extremes(bad=HIDDEN)
-    image = axes.imshow(weights.T, cmap=colours, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+    image = weight_image(axes, weights)
     grey = " (grey: not determined)" if np.isnan(weights).any() else ""
     below = f"unit of layer {number - 1}" if number > 1 else "output" if d > MOST_NAMES else ""
     tidy(axes, f"Layer {number}: weights of {d:,} outputs{grey}", below, "hidden unit")

@@ -1,9 +1,9 @@
-"""Layers learned from their outputs, in plain numbers and tables: how each was found, and the innermost units."""
+"""Layers learned from their outputs, in plain numbers and tables: how each was found, units and inputs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,11 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.estimators.two_layer import TwoLayerReLULearner
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.layers.peeled import Peeled
-from unrelu.report.tables import new_table
+from unrelu.report.tables import fact_table, new_table
 from unrelu.samples.columns import names_or_numbers
 from unrelu.validation import listed
 
-_MOST_UNITS = 20
+_MOST_UNITS, _MOST_INPUTS = 20, 6
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class LayerSummary:
     """One layer. ``share_off`` has, for each unit found, the share of the rows used in which it is off.
 
     ``undetermined`` names the outputs whose weights the table does not determine; ``doubtful_units`` may be no units.
+    ``ended`` says why the search for units was ended before it was over, if it was.
     """
 
     n_rows: int
@@ -39,6 +40,7 @@ class LayerSummary:
     outlier_rows: int
     undetermined: tuple[str, ...]
     doubtful_units: tuple[int, ...]
+    ended: str | None = None
 
     @classmethod
     def of(cls, report: LayerReport, n_outputs: int, undetermined: Sequence[str] = ()) -> LayerSummary:
@@ -55,6 +57,7 @@ class LayerSummary:
             report.n_outlier_rows,
             tuple(undetermined),
             report.doubtful_units,
+            report.ended,
         )
 
 
@@ -70,16 +73,37 @@ class UnitSummary:
 
 
 @dataclass(frozen=True, eq=False)
+class InnerSummary:
+    """The layer of the inputs: weights (p x q), bias, and the numbers of inputs tried with the residual of each.
+
+    ``rows_without_inputs`` counts the rows used that do not determine theirs; None where that is not known, as files do
+    not hold the rows' inputs.
+    """
+
+    weights: FloatArray
+    bias: FloatArray
+    choice: tuple[tuple[int, float], ...]
+    rows_without_inputs: int | None = None
+
+    @property
+    def n_inputs(self) -> int:
+        """q."""
+        return int(self.weights.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
 class Network:
     """Layers from the outermost inwards, their weights (d x p), the columns' names, and the law of the innermost units.
 
-    ``law`` is None where layers were peeled and the one below them could not be.
+    ``law`` is None where layers were peeled and the one below them could not be; ``inner`` is the layer of the inputs,
+    where it was found.
     """
 
     layers: tuple[LayerSummary, ...]
     weights: tuple[FloatArray, ...]
     names: tuple[str, ...]
     law: RectifiedGaussian | None
+    inner: InnerSummary | None = None
 
     @classmethod
     def of_peeled(cls, peeled: Peeled) -> Network:
@@ -90,7 +114,9 @@ class Network:
             unknown = [outputs[j] for j in np.flatnonzero(~layer.column_identifiable)]
             layers.append(LayerSummary.of(layer.report, len(layer.bias), unknown))
             outputs = tuple(f"{name} of layer {depth}" for name in unit_names(layer.report.n_hidden))
-        return cls(tuple(layers), tuple(each.weights for each in peeled.layers), labels, peeled.hidden_distribution)
+        weights, inner = tuple(each.weights for each in peeled.layers), peeled.inner
+        found = None if inner is None else InnerSummary(inner.weights, inner.bias, inner.choice)
+        return cls(tuple(layers), weights, labels, peeled.hidden_distribution, found)
 
     @classmethod
     def of_learner(cls, learner: TwoLayerReLULearner) -> Network:
@@ -98,7 +124,18 @@ class Network:
         labels = names_or_numbers(getattr(learner, "feature_names_in_", None), learner.n_features_in_)
         unknown = [labels[j] for j in np.flatnonzero(~learner.column_identifiable_)]
         layer = LayerSummary.of(learner.report_, learner.n_features_in_, unknown if learner.report_.converged else ())
-        return cls((layer,), (learner.output_weights_,), labels, learner.hidden_distribution_)
+        inner = None
+        if hasattr(learner, "input_weights_"):
+            inner = InnerSummary(learner.input_weights_, learner.input_bias_, learner.input_choice_)
+        return cls((layer,), (learner.output_weights_,), labels, learner.hidden_distribution_, inner)
+
+    def with_inputs(self, inputs: FloatArray) -> Network:
+        """The same, with the inputs of the table's rows known: NaN where they are not determined, or a row not used."""
+        if self.inner is None:
+            return self
+        used = self.layers[0].n_rows - self.layers[0].outlier_rows
+        without = used - int(np.count_nonzero(np.isfinite(inputs).all(axis=1)))
+        return replace(self, inner=replace(self.inner, rows_without_inputs=without))
 
     @property
     def units(self) -> list[UnitSummary]:
@@ -117,6 +154,15 @@ def unit_names(count: int) -> tuple[str, ...]:
     ('h0', 'h1')
     """
     return tuple(f"h{index}" for index in range(count))
+
+
+def input_names(count: int) -> tuple[str, ...]:
+    """What tables call inputs.
+
+    >>> input_names(2)
+    ('z0', 'z1')
+    """
+    return tuple(f"z{index}" for index in range(count))
 
 
 def layer_table(layers: Sequence[LayerSummary]) -> Table:
@@ -152,6 +198,7 @@ _LINES: dict[str, Callable[[LayerSummary], str]] = {
     "outlier rows": lambda layer: f"{layer.outlier_rows:,} ({layer.outlier_rows / layer.n_rows:.1%})",
     "outputs not determined": lambda layer: listed(layer.undetermined, most=8),
     "doubtful units": _doubtful,
+    "search": lambda layer: layer.ended or "",
 }
 
 
@@ -170,15 +217,35 @@ def unit_table(units: Sequence[UnitSummary], most: int = _MOST_UNITS) -> Table:
     return table
 
 
+def inner_tables(inner: InnerSummary, most: int = _MOST_UNITS) -> list[Table]:
+    """How many inputs there are and why, and the weights of the first of them on the first units."""
+    facts = {"inputs": f"{inner.n_inputs:,}"}
+    if inner.choice:
+        tried = (f"{q} leaves {left:.2g}" for q, left in inner.choice)
+        facts["relative residual"] = listed(tried, most=_MOST_UNITS)
+    if inner.rows_without_inputs is not None:
+        facts["rows without inputs"] = f"{inner.rows_without_inputs:,}"
+    shown = min(inner.n_inputs, _MOST_INPUTS)
+    table = new_table("weights of inputs", numbers=(*input_names(shown), *["..."] * (inner.n_inputs > shown)))
+    for name, row in zip(unit_names(min(len(inner.bias), most)), inner.weights.tolist(), strict=False):
+        table.add_row(name, *(f"{weight:.4g}" for weight in row[:shown]))
+    if len(inner.bias) > most:
+        table.add_row(Text(f"... and {len(inner.bias) - most:,} more"))
+    return [fact_table(facts), table]
+
+
 def network_facts(network: Network) -> dict[str, Any]:
     """All of it, for JSON."""
+    inner = network.inner
     return {
         "layers": [asdict(layer) for layer in network.layers],
         "units": [asdict(unit) for unit in network.units],
+        "inner": None if inner is None else {"n_inputs": inner.n_inputs, **asdict(inner)},
     }
 
 
 def network_tables(network: Network) -> list[Table]:
     """All of it, for the terminal."""
-    units = network.units
-    return [layer_table(network.layers), *([unit_table(units)] if units else [])]
+    units, inner = network.units, network.inner
+    tables = [layer_table(network.layers), *([unit_table(units)] if units else [])]
+    return tables if inner is None else [*tables, *inner_tables(inner)]

@@ -1,21 +1,24 @@
-"""What pictures of whole tables share: which cells to show, and how to name the columns."""
+"""What pictures of whole tables and weights share: which cells to show, colours, and how to name the columns."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import FloatArray, Samples
-from unrelu.report.pictures import short_name
+from unrelu.report.pictures import HIDDEN, short_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
 
 MOST_CELLS = 240  # rows and columns of an image; more would not be told apart
 MOST_NAMES = 30
 _LONGEST_NAME = 14
+_COLOURS = "RdBu_r"
+_BRIGHTEST = 99.0  # percentile of the weights' sizes from which on colours are full
 
 Numbers: TypeAlias = NDArray[np.intp]
 
@@ -42,6 +45,16 @@ def cells_of(samples: Samples, rows: Numbers, columns: Numbers) -> FloatArray:
         here = (rows >= block.first_row) & (rows < block.first_row + len(block.values))
         cells[here] = block.values[rows[here] - block.first_row][:, columns]
     return cells
+
+
+def weight_image(axes: Axes, weights: FloatArray) -> AxesImage:
+    """Weights (outputs x units), a row for every unit: white is 0, grey not known."""
+    import matplotlib
+
+    known = np.abs(weights[~np.isnan(weights)])
+    limit = (float(np.percentile(known, _BRIGHTEST)) if len(known) else 0.0) or 1.0
+    colours: Any = matplotlib.colormaps[_COLOURS].with_extremes(bad=HIDDEN)
+    return axes.imshow(weights.T, cmap=colours, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
 
 
 def name_columns(axes: Axes, names: tuple[str, ...]) -> None:

@@ -236,7 +236,7 @@ def test_fewer_may_be_asked_for():
     assert all(np.abs(normals - facet.normal).max(axis=1).min() < 1e-8 for facet in found)
 
 
-@pytest.mark.parametrize("share", [0.01, 0.08])
+@pytest.mark.parametrize("share", [0.01, pytest.param(0.08, marks=pytest.mark.slow)])
 def test_rows_inside_the_space_but_outside_the_cone_are_left_out(share):
     points, normals, _ = reference.cone(seeded(6), 4, 500)
     wrong = seeded(7).random(len(points)) < share

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from unrelu.contracts import Step, Watch, unwatched
 
+TIME_WAS_UP, INTERRUPTED = "The time was up", "The search was interrupted"  # how a search ended early
+
 
 class TimeIsUp(Exception):
     """The seconds of a :class:`Clock` are over."""
@@ -55,7 +57,7 @@ class Clock:
         try:
             search()
         except TimeIsUp:
-            return "The time was up"
+            return TIME_WAS_UP
         except KeyboardInterrupt:
-            return "The search was interrupted"
+            return INTERRUPTED
         return None

@@ -66,7 +66,7 @@ class LayerReport:
     standard deviation of noise in x; ``residual`` the part of x that the layer leaves, relative; ``n_outlier_rows``
     were left out; ``doubtful_units`` do not look like rectified Gaussians, so may not be units; ``thin`` layers have
     fewer inputs than units, so that planes can hold many rows by coincidence; ``starts`` is how many searches for
-    facets it took.
+    facets it took; ``ended`` says why the search was ended before it was over, if it was.
     """
 
     method: str
@@ -81,6 +81,7 @@ class LayerReport:
     doubtful_units: tuple[int, ...]
     thin: bool
     starts: int
+    ended: str | None = None
 
     @property
     def converged(self) -> bool:

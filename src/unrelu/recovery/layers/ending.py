@@ -7,27 +7,70 @@ from dataclasses import replace
 import numpy as np
 
 from unrelu.contracts import FloatArray
-from unrelu.errors import DoubtfulInputsWarning, DoubtfulUnitsWarning, UnfinishedWarning
+from unrelu.errors import CannotPeelError, DoubtfulInputsWarning, DoubtfulUnitsWarning, UnfinishedWarning
+from unrelu.recovery.layers.clock import INTERRUPTED, TIME_WAS_UP
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport
 from unrelu.recovery.layers.facet_fit import misfit
 from unrelu.recovery.layers.facets import MISFIT
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_near, standard_layer
 from unrelu.recovery.layers.peeled import Peeled, PeeledLayer
+from unrelu.recovery.layers.rectifier import ROUNDED
 from unrelu.recovery.matrix.contracts import MatrixReport
 from unrelu.validation import listed, warn
 
 _MANY = 0.05  # share of the rows without inputs from where on their law is a guess
 _FLAT = 1e-6  # of root mean squares
 _STRANGE = 1.5 * MISFIT  # of a unit's law, among as many units as a network has
+_UNEXPLAINED = 1e-4  # relative error of units without noise
+_MORE = 8.0  # times the noise that a network may leave
 _EXPLAINED = 1e-6  # relative residual
 
 
-def with_inputs(peeled: Peeled, inner: InnerLayer, seed: int) -> Peeled:
-    """The network down to its inputs, scaled so that they have mean 0 and covariance I; warns where that is a guess."""
-    layer = standard_layer(inner, peeled.hidden, seed)
-    inputs = layer.inputs(peeled.hidden)
-    warn_of_inputs(layer, inputs, peeled.hidden)
-    return replace(peeled, inner=layer, inputs=inputs, hidden_distribution=layer.law)
+def with_inputs(peeled: Peeled, inner: InnerLayer, heights: FloatArray, seed: int) -> Peeled:
+    """The network down to its inputs, scaled so that they have mean 0 and covariance I; warns where that is a guess.
+
+    With noise the inputs come from the rows (``heights`` above the floor) themselves, and units from the inputs.
+    """
+    outer, hidden, found = peeled.layers[-1], peeled.hidden, None
+    if outer.matrix_report.residual > ROUNDED:
+        found = outer.inputs_behind(heights, inner)
+        known = np.isfinite(found[:, 0])
+        hidden = np.where(known[:, None], inner.units(np.nan_to_num(found)), hidden)
+        _check_fit(outer, inner, heights[known], found[known])
+    else:
+        check_explained(inner, hidden)
+    layer = standard_layer(inner, hidden, seed, found)
+    inputs = layer.inputs(hidden)
+    warn_of_inputs(layer, inputs, hidden)
+    return replace(peeled, hidden=hidden, inner=layer, inputs=inputs, hidden_distribution=layer.law)
+
+
+def check_explained(inner: InnerLayer, hidden: FloatArray) -> None:
+    """Refuse inputs that do not give the units of the rows, which have no noise."""
+    z = inner.inputs(hidden)
+    known = np.isfinite(z[:, 0])
+    size = float(np.linalg.norm(hidden[known]))
+    left = float(np.linalg.norm(inner.units(z[known]) - hidden[known])) / size if size > 0.0 else 1.0
+    if np.count_nonzero(known) <= inner.weights.size or left > _UNEXPLAINED:
+        raise CannotPeelError(
+            f"The {inner.n_inputs} inputs found leave a relative error of {left:.1g} of {hidden.shape[1]} units, and"
+            f" {np.count_nonzero(known):,} of {len(known):,} rows determine them: they are not the network's. Add rows,"
+            " or try another width or number of inputs."
+        )
+
+
+def _check_fit(outer: PeeledLayer, inner: InnerLayer, heights: FloatArray, inputs: FloatArray) -> None:
+    """Refuse a network that leaves more of its rows than noise does."""
+    known, noise = outer.column_identifiable, outer.matrix_report.residual
+    rebuilt = (outer.output(inner.units(inputs)) - outer.floor)[:, known]
+    size = float(np.linalg.norm(heights[:, known]))
+    left = float(np.linalg.norm(heights[:, known] - rebuilt)) / size if size > 0.0 else 1.0
+    if not left <= _MORE * noise:
+        raise CannotPeelError(
+            f"The {inner.weights.shape[0]} units and {inner.n_inputs} inputs found leave a relative error of"
+            f" {left:.1g}, where {noise:.1g} is noise: they are not the network's. The noise is too large, or rows are"
+            " too few.",
+        )
 
 
 def with_both_layers(peeled: Peeled, outer: InnerLayer, below: InnerLayer, report: LayerReport, seed: int) -> Peeled:
@@ -100,13 +143,20 @@ def warn_of_widened(report: LayerReport, where: str = "") -> None:
         )
 
 
-def ended_early(found: FoundLayer, where: str = "") -> None:
-    """Warn that the search was ended; ``hidden`` has the units found."""
+def ended_early(found: FoundLayer, so_far: Peeled | None = None, where: str = "") -> None:
+    """Warn that the search was ended, ``hidden`` has the units found; where there are none, end as it was ended."""
     report = found.decoded.report
+    if not report.units_found:
+        if found.ended == INTERRUPTED:
+            raise KeyboardInterrupt
+        raise CannotPeelError(
+            f"{where}{found.ended} before a hidden unit was found. Raise max_seconds.", so_far, report
+        )
     doubt = " They are planes whose inputs were not found yet, so may not be units." if report.doubtful_units else ""
+    more = " Raise max_seconds." if found.ended == TIME_WAS_UP else ""
     warn(
         f"{where}{found.ended} after {report.units_found} of {report.n_hidden} hidden units were found.{doubt} Hidden"
-        " units found can be used, but the output weights are not determined and are NaN. Raise max_seconds.",
+        f" units found can be used, but the output weights are not determined and are NaN.{more}",
         UnfinishedWarning,
     )
 

@@ -17,14 +17,15 @@ from scipy.spatial import cKDTree
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import map_in_threads, one_blas_thread
-from unrelu.errors import DependentDrawsWarning, InvalidDataError
+from unrelu.errors import DependentDrawsWarning, InvalidDataError, InvalidParameterError
+from unrelu.parameters import RandomState, generator, integer
 from unrelu.recovery.matrix.cells import DenseCells
 from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, recover_matrix
 from unrelu.recovery.matrix.starts import singular_start
 
 _ROWS, _ROWS_PER_INPUT = 300, 60  # rows that the recovery uses
 _LEAST_PER_INPUT = 8  # rows that it needs
-_SPARE = 2  # units on beyond the inputs that such a row has
+_SPARE = 2  # units on beyond the inputs that such a row has; with one only, false inputs have been found
 _ON = 4  # times the unknowns of a unit: rows in which it must be on
 _EXACT = 1e-8  # relative residual that rounding explains
 _NOISY = 3.0  # times the noise that noise explains
@@ -111,12 +112,12 @@ def _recovered(table: FloatArray, q: int, watch: Watch) -> MatrixFit | None:
 
 
 def without_worst(fit: InputFit, heights: FloatArray) -> int:
-    """The unit of a fit whose heights it explains least."""
+    """The unit of a fit whose heights it explains least in most rows: squares spread what is wrong over all units."""
     z, amplified = inputs_of(heights[:, fit.units], fit.weights[fit.units], fit.bias[fit.units])
     known = np.isfinite(amplified)
     fitted = np.maximum(z[known] @ fit.weights[fit.units].T + fit.bias[fit.units], 0.0)
     seen = heights[np.ix_(known, fit.units)]
-    left = ((seen - fitted) ** 2).sum(axis=0) / np.maximum((seen**2).sum(axis=0), 1e-300)
+    left = np.median(np.abs(seen - fitted), axis=0) / np.sqrt(np.maximum((seen**2).mean(axis=0), 1e-300))
     return int(np.flatnonzero(fit.units)[left.argmax()])
 
 
@@ -149,7 +150,7 @@ def inputs_of(heights: FloatArray, weights: FloatArray, bias: FloatArray) -> tup
         amplified[known] = np.sqrt(least / values[known, 0])
         return z / scale, amplified
 
-    parts = [slice(start, start + _TILE) for start in range(0, len(heights), _TILE)]
+    parts = [slice(start, start + _TILE) for start in range(0, max(len(heights), 1), _TILE)]
     with one_blas_thread():
         results = map_in_threads(at, parts)
     return np.concatenate([z for z, _ in results]), np.concatenate([amplified for _, amplified in results])
@@ -175,6 +176,13 @@ class InnerLayer:
         """ReLU(A z + b) of rows z."""
         hidden: FloatArray = np.maximum(inputs @ self.weights.T + self.bias, 0.0)
         return hidden
+
+    def sample(self, n_samples: int, random_state: RandomState) -> FloatArray:
+        """Rows of units whose inputs are drawn."""
+        n = integer("n_samples", n_samples)
+        if n < 0:
+            raise InvalidParameterError(f"n_samples, the number of rows to draw, must be 0 or more; got {n}.")
+        return self.units(generator(random_state).standard_normal((n, self.n_inputs)))
 
     def inputs(self, hidden: FloatArray) -> FloatArray:
         """z of rows of units, NaN where they do not determine it.
@@ -203,26 +211,26 @@ class InnerLayer:
         return replace(self, weights=self.weights @ root, bias=self.bias + self.weights @ mean)
 
 
-def standard_layer(layer: InnerLayer, hidden: FloatArray, seed: int) -> InnerLayer:
-    """The layer whose inputs have mean 0 and covariance I in rows of units.
+def standard_layer(layer: InnerLayer, hidden: FloatArray, seed: int, inputs: FloatArray | None = None) -> InnerLayer:
+    """The layer whose inputs have mean 0 and covariance I in rows of units; ``inputs``, where given, are theirs.
 
     Rows with too few units on do not determine their inputs, and these are not like those of others: they are drawn,
     given their units, from the law found so far, again and again (stochastic EM).
     """
-    for _ in range(_ROUNDS):
-        layer = refitted(layer, hidden)
-    inputs = layer.inputs(hidden)
+    if inputs is None:
+        for _ in range(_ROUNDS):
+            layer = refitted(layer, hidden)
+        inputs = layer.inputs(hidden)
     unknown = np.isnan(inputs[:, 0])
     moved = layer.moved(*_moments(inputs[~unknown]))
     if not unknown.any():
         return moved
     for number in range(_DRAWS):
-        inputs = moved.inputs(hidden)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DependentDrawsWarning)  # one draw a row: others do not matter
+            warnings.simplefilter("ignore", DependentDrawsWarning)  # those of one row, of which one is drawn
             full = moved.law.sample_latent(hidden[unknown], 1, seed + number)[0]
-        inputs[unknown] = np.linalg.lstsq(moved.weights, (full - moved.bias).T)[0].T
-        moved = moved.moved(*_moments(inputs))
+        filled = np.concatenate([inputs[~unknown], np.linalg.lstsq(layer.weights, (full - layer.bias).T)[0].T])
+        moved = layer.moved(*_moments(filled))
     return moved
 
 
@@ -236,9 +244,11 @@ def refitted(layer: InnerLayer, hidden: FloatArray) -> InnerLayer:
     inputs = layer.inputs(hidden)
     extended = np.column_stack([inputs, np.ones(len(inputs))])
     known = ~np.isnan(inputs[:, 0])
-    rows = [np.linalg.lstsq(extended[on], hidden[on, j])[0] for j, on in enumerate((known[:, None] & (hidden > 0.0)).T)]
-    stacked = np.stack(rows)
-    return replace(layer, weights=stacked[:, :-1], bias=stacked[:, -1])
+    rows = np.column_stack([layer.weights, layer.bias])
+    for unit, on in enumerate((known[:, None] & (hidden > 0.0)).T):
+        if np.count_nonzero(on) > len(extended.T):
+            rows[unit] = np.linalg.lstsq(extended[on], hidden[on, unit])[0]
+    return replace(layer, weights=rows[:, :-1], bias=rows[:, -1])
 
 
 def inputs_behind(rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLayer, noise: float) -> FloatArray:
@@ -248,7 +258,8 @@ def inputs_behind(rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLa
     and Newton's steps for z on the outputs.
     """
     units, amplified = inputs_of(rows, A, b)
-    off = np.maximum(_OFF * noise, _ROUNDING * np.sqrt((units**2).mean(axis=0, where=np.isfinite(units))))
+    size = np.sqrt((units**2).sum(axis=0) / max(len(units), 1))
+    off = np.maximum(_OFF * noise * amplified[:, None], _ROUNDING * size)
     z, steady = inputs_of(np.where(units > off, units, 0.0), inner.weights, inner.bias)
     sure = np.isfinite(amplified) & np.isfinite(steady)
     z[sure] = polished_inputs(z[sure], rows[sure], A, b, inner)

@@ -100,10 +100,11 @@ class KinkSearch:
         size = float(np.sqrt(min((heights**2).mean(), (np.minimum(line, 0.0) ** 2).mean())))
         return Kinked(self._in_inputs(a), functional, residual, size, on, len(heights) - on)
 
-    def linear(self, known: FloatArray, bound: float) -> list[Kinked]:
+    def linear(self, known: FloatArray, bound: float, rows: FloatArray) -> list[Kinked]:
         """Units that are never off: linear functions of the inputs in the column space that no known units make up.
 
-        Their bias cannot be told from that of the outputs, nor can several be told apart: any that are positive do.
+        Their bias cannot be told from that of the outputs, nor can several be told apart: any that are positive in all
+        ``rows`` do, those without inputs too.
         """
         Z = self._Z[:, :-1]
         old = np.linalg.qr(np.column_stack([np.ones(len(known)), known]))[0]
@@ -116,7 +117,7 @@ class KinkSearch:
         found = []
         for v in (turn @ inner[:, values < max(bound, _LINEAR) ** 2]).T:
             line = Z @ v
-            a = np.append(v, _ABOVE * float(line.std()) - float(line.min()))
+            a = np.append(v, _ABOVE * float(line.std()) - float((rows @ self._solve(line)).min()))
             heights = self._Z @ a
             functional = self._solve(heights)
             residual = float(np.sqrt(((self._H @ functional - heights) ** 2).mean()))

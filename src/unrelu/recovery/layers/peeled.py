@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from unrelu import storage
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.distribution import RectifiedGaussian
-from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.parameters import RandomState, generator, integer
+from unrelu.errors import InvalidDataError
+from unrelu.parameters import RandomState
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_behind, inputs_near, inputs_of
 from unrelu.recovery.matrix.contracts import MatrixReport
@@ -37,6 +37,7 @@ class Outputs:
     level: FloatArray
     floor: FloatArray
     feature_names: tuple[str, ...] | None = None
+    rounding: float = 1e-8  # of the root mean square: errors below this are rounding
 
     @classmethod
     def of(cls, rows: FloatArray) -> Self:
@@ -174,10 +175,7 @@ class Peeled:
             raise InvalidDataError("The innermost layer was not learned: there is nothing to sample from.")
         if self.inner is None:
             return self.output(self.hidden_distribution.sample(n_samples, random_state))
-        n = integer("n_samples", n_samples)
-        if n < 0:
-            raise InvalidParameterError(f"n_samples, the number of rows to draw, must be 0 or more; got {n}.")
-        return self.inverse_transform(generator(random_state).standard_normal((n, self.inner.n_inputs)))
+        return self.output(self.inner.sample(n_samples, random_state))
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """Inputs z of rows x, NaN in rows that do not determine them.

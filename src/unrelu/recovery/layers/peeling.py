@@ -15,19 +15,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unrelu.contracts import FloatArray, Watch, unwatched
+from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
 from unrelu.errors import CannotPeelError, DoubtfulUnitsWarning, InvalidDataError
 from unrelu.methods import Method
-from unrelu.recovery.layers.clock import Clock, TimeIsUp
+from unrelu.recovery.layers.clock import TIME_WAS_UP, Clock, TimeIsUp
 from unrelu.recovery.layers.decoding import DecodedLayer, FoundLayer, decode_by_facets
 from unrelu.recovery.layers.peeled import Outputs, Peeled, PeeledLayer
-from unrelu.recovery.layers.rectifier import INEXACT, Unrectified, undo_rectifier
+from unrelu.recovery.layers.rectifier import INEXACT, ROUNDED, Unrectified, undo_rectifier
 from unrelu.recovery.layers.subspace import Subspace
 from unrelu.recovery.layers.units import ROWS_PER_UNIT, check_range, hidden_law, warn_of
 from unrelu.recovery.matrix.contracts import MatrixReport
 from unrelu.validation import warn
 
-_LEAST = 1e-8  # of the root mean square of T: errors of T below this are rounding
 _FLAT = 1e-7  # of the largest entry of T: directions that vary less are not there
 _ON = 2  # times the unknowns of an output: rows in which it must be on
 _WORST = 1e4  # condition of an output's equations
@@ -74,7 +73,7 @@ def peel_layers(outputs: Outputs, request: PeelRequest, seed: int = 0, watch: Wa
     """
     rng, clock = np.random.default_rng(seed), Clock(request.seconds, watch)
     peeled = Peeled((), outputs.heights, np.zeros(len(outputs.heights), dtype=bool), None, outputs.feature_names)
-    threshold = np.zeros(outputs.heights.shape[1])
+    threshold, first = np.zeros(outputs.heights.shape[1]), outputs.heights
     widths = request.widths
     for depth, width in enumerate(widths, start=1):
         innermost = depth == len(widths)
@@ -83,16 +82,13 @@ def peel_layers(outputs: Outputs, request: PeelRequest, seed: int = 0, watch: Wa
         )
         told = clock.staged(f"Layer {depth}: finding units")
         if request.deepens:
-            found = _deepened(undone, peeled, request, rng, told)
+            found = _deepened(undone, peeled, outputs.rounding, request, rng, told)
         else:
-            found = _decoded(undone, peeled, request.n_inputs if innermost else None, innermost, rng, told)
-        if found.ended is None:
-            _judge(found, request.n_inputs, peeled, f"Layer {depth}: ")
+            inputs = request.n_inputs if innermost else None
+            found = _decoded(undone, peeled, outputs.rounding, inputs, innermost, rng, told)
+        _judge(found, request.n_inputs, peeled, f"Layer {depth}: ")
         peeled, lengths = _with_layer(peeled, undone, outputs, found.decoded)
         if found.ended is not None:
-            from unrelu.recovery.layers.ending import ended_early
-
-            ended_early(found, f"Layer {depth}: ")
             return peeled
         _warn(found, undone.report, f"Layer {depth}: ", innermost or request.deepens)
         threshold, outputs = found.decoded.layer.threshold * lengths, Outputs.of(peeled.hidden)
@@ -103,7 +99,8 @@ def peel_layers(outputs: Outputs, request: PeelRequest, seed: int = 0, watch: Wa
         if found.inner is not None:
             from unrelu.recovery.layers.ending import with_inputs
 
-            return with_inputs(peeled, found.inner.scaled(lengths), seed)
+            rows = first[~peeled.outlier_rows] if depth == 1 else peeled.hidden
+            return with_inputs(peeled, found.inner.scaled(lengths), rows, seed)
     try:
         law = hidden_law(peeled.hidden, threshold, request.hidden_method, seed, clock)
     except (InvalidDataError, TimeIsUp) as error:
@@ -142,6 +139,7 @@ def _unrectified(so_far: Peeled, width: int | str, few: bool, seed: int, clock: 
 def _decoded(
     undone: Unrectified,
     so_far: Peeled,
+    rounding: float,
     n_inputs: int | str | None,
     innermost: bool,
     rng: np.random.Generator,
@@ -149,25 +147,31 @@ def _decoded(
 ) -> FoundLayer:
     """The units behind T, with their inputs where these are fewer and asked for."""
     p = undone.report.n_components
-    space = _space(undone, so_far, f"Layer {len(so_far.layers) + 1}: ")
+    space = _space(undone, so_far, rounding, f"Layer {len(so_far.layers) + 1}: ")
     if n_inputs is None or (not isinstance(n_inputs, str) and n_inputs >= p):
         decoded = decode_by_facets(undone.T, space, True, innermost, rng, clock)
-        found = FoundLayer(decoded, ended=None if decoded.report.converged or not clock.is_up else "The time was up")
+        found = FoundLayer(decoded, ended=None if decoded.report.converged or not clock.is_up else TIME_WAS_UP)
     else:
         from unrelu.recovery.layers.widening import decode_widening
 
-        found = decode_widening(undone.T, space, True, n_inputs, rng, clock)
-    report = replace(found.decoded.report, n_features=len(undone.outputs))
+        space = replace(space, noise=space.noise * _usual_noise(undone))
+        found = decode_widening(undone.T, space, True, n_inputs, rng, clock, _clear_rows(undone))
+    report = replace(found.decoded.report, n_features=len(undone.outputs), ended=found.ended)
     return replace(found, decoded=replace(found.decoded, report=report))
 
 
 def _deepened(
-    undone: Unrectified, so_far: Peeled, request: PeelRequest, rng: np.random.Generator, clock: Clock
+    undone: Unrectified,
+    so_far: Peeled,
+    rounding: float,
+    request: PeelRequest,
+    rng: np.random.Generator,
+    clock: Clock,
 ) -> FoundLayer:
     """The units behind T, and the two layers behind them."""
     from unrelu.recovery.layers.deepening import decode_deepening
 
-    space = _space(undone, so_far, "Layer 1: ")
+    space = _space(undone, so_far, rounding, "Layer 1: ")
     if undone.report.residual > _DEEP_RESIDUAL:
         raise CannotPeelError(
             f"Layer 1: the rectifier could be undone only up to a relative residual of {undone.report.residual:.1g}."
@@ -182,7 +186,20 @@ def _deepened(
     return replace(found, decoded=replace(found.decoded, report=report))
 
 
-def _space(undone: Unrectified, so_far: Peeled, where: str) -> Subspace:
+def _clear_rows(undone: Unrectified) -> BoolArray:
+    """Rows of T to search in: those that noise disturbs least, if there is noise."""
+    if undone.report.residual <= ROUNDED:
+        return undone.determined
+    clear: BoolArray = undone.determined & (undone.amplified <= np.median(undone.amplified[undone.determined]))
+    return clear
+
+
+def _usual_noise(undone: Unrectified) -> float:
+    """The noise of the rows to search in, against that of one output; 1 where there is none."""
+    return 1.0 if undone.report.residual <= ROUNDED else float(np.median(undone.amplified[_clear_rows(undone)]))
+
+
+def _space(undone: Unrectified, so_far: Peeled, rounding: float, where: str) -> Subspace:
     """The space of T, with the errors of T as noise: those of x, larger where fewer outputs are on."""
     T, report = undone.T, undone.report
     p, rows = report.n_components, T[undone.determined]
@@ -205,7 +222,7 @@ def _space(undone: Unrectified, so_far: Peeled, where: str) -> Subspace:
     basis = np.linalg.svd(rows - center, full_matrices=False)[2][:p].T
     size = float(np.sqrt((rows**2).mean()))
     noise = report.residual * size / math.sqrt(max(1.0 - report.share_floored, 0.05))
-    return Subspace(center, basis, max(noise, _LEAST * size), undone.determined)
+    return Subspace(center, basis, max(noise, rounding * size), undone.determined)
 
 
 def _with_layer(
@@ -249,8 +266,13 @@ def _add_rare(weights: FloatArray, bias: FloatArray, hidden: FloatArray, heights
 
 
 def _judge(found: FoundLayer, n_inputs: int | str | None, so_far: Peeled, where: str) -> None:
-    """Refuse a layer with units missing, and say why."""
+    """Refuse a layer with units missing, and say why; warn of it where the search was ended."""
     report = found.decoded.report
+    if found.ended is not None:
+        from unrelu.recovery.layers.ending import ended_early
+
+        ended_early(found, so_far, where)
+        return
     if report.converged:
         return
     if report.method != "facets" and n_inputs is not None:
@@ -284,6 +306,7 @@ def _warn(found: FoundLayer, matrix: MatrixReport, where: str, innermost: bool) 
     if matrix.residual > INEXACT:
         warn(
             f"{where}the rectifier could be undone only up to a relative residual of {matrix.residual:.1g}: the outputs"
-            " have noise, or another number of units, and weights are no more exact than that.",
+            " have noise, or another number of units, and weights are no more exact than that, those of units that are"
+            " rarely on or off far less.",
             DoubtfulUnitsWarning,
         )

@@ -36,6 +36,7 @@ _WIDTH, _NARROWING, _NARROW = 0.3, 0.85, 1e-6  # of the heights' root mean squar
 _PRICE = 10.0
 _NEAR, _FAR = (1.0, 0.3, 0.1), 0.01  # share of the rows that count in full, and what the others count
 _SHARE = 0.01  # of the rows that a plane must hold
+_STRAY, _CHANCE = 2, 1e-3  # rows that may lie below: a number, and a share
 _CLEAR = 4.0  # standard deviations of noise
 _FLAT = 1e-7  # of the largest singular value of the rows on a plane
 _ALONE = 1.0 - 1e-6  # leverage of a row without which the others do not span the plane
@@ -130,11 +131,12 @@ class PlaneSearch:
             return None
         cloud = self._cloud
         facet = nearest_facet(self._white.facet(w, cloud.noise), cloud.points, cloud.lifted)
-        if facet is None or self._holds(facet) is None:
+        if facet is None or not self._holds(facet):
             return None
         best = most_likely(facet, cloud.points, cloud.lifted)
-        firm = self._holds(best)
-        return None if firm is None else Candidate(best, support(best, cloud.points), 0.0 if firm else np.inf)
+        if not self._holds(best):
+            return None
+        return Candidate(best, support(best, cloud.points), np.inf if self._leans(best) else 0.0)
 
     def _descend(self, weights: FloatArray, aim: FloatArray) -> FloatArray | None:
         rows, width = self._rows, _WIDTH
@@ -155,19 +157,23 @@ class PlaneSearch:
             width *= _NARROWING
         return w
 
-    def _holds(self, facet: Facet) -> bool | None:
-        """Whether none of the rows on a plane is alone; None where these are few, do not span it, or rows lie below."""
+    def _holds(self, facet: Facet) -> bool:
+        """Whether a plane holds many rows that span it, and no row lies below."""
         points, s = self._cloud.points, facet.noise
         heights = facet.height(points)
         on = np.abs(heights) < _CLEAR * s
-        if np.count_nonzero(on) < _SHARE * len(points) or (heights < -_CLEAR * s).sum() > 2:
-            return None
-        rows = self._white.rows[on]
-        left, values, _ = np.linalg.svd(rows, full_matrices=False)
-        dimensions = rows.shape[1] - 1
-        if not values[dimensions - 1] > _FLAT * values[0]:
-            return None
-        return bool(((left[:, :dimensions] ** 2).sum(axis=1) < _ALONE).all())
+        if np.count_nonzero(on) < _SHARE * len(points) or (heights < -_CLEAR * s).sum() > max(
+            _STRAY, _CHANCE * len(points)
+        ):
+            return False
+        values = np.linalg.svd(self._white.rows[on], compute_uv=False)
+        return bool(values[-2] > _FLAT * values[0])
+
+    def _leans(self, facet: Facet) -> bool:
+        """Whether a plane leans on a row without which the others on it do not span it."""
+        rows = self._white.rows[np.abs(facet.height(self._cloud.points)) < _CLEAR * facet.noise]
+        left = np.linalg.svd(rows, full_matrices=False)[0][:, : rows.shape[1] - 1]
+        return bool(((left**2).sum(axis=1) >= _ALONE).any())
 
 
 def _longest(aim: FloatArray, gram: FloatArray) -> FloatArray | None:

@@ -16,14 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
+from unrelu.engines.local import map_in_threads, one_blas_thread
+from unrelu.kernels.floor_cells import packed_products, unpacked
 from unrelu.recovery.layers.inputs import inputs_of
-from unrelu.recovery.matrix.cells import DenseCells
+from unrelu.recovery.matrix.cells import DenseCells, tiles
 from unrelu.recovery.matrix.contracts import MatrixReport
 from unrelu.recovery.matrix.factors import Factors
 from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, recover_matrix
 from unrelu.recovery.matrix.starts import singular_start
 
 INEXACT = 1e-6  # relative residual from where on there is noise, or worse
+ROUNDED = 1e-9  # from where on it is more than rounding of double precision
 
 _TOLERANCE, _ITERATIONS = 1e-11, 100  # facets need exact zeros
 _SMALL = 3e7  # products for a round of all rows: no need to begin with some
@@ -45,12 +48,14 @@ _ON_PER_UNIT = 20  # rows in which an output must be on, where there is noise
 class Unrectified:
     """T over the outputs that are known (``outputs`` marks them), and the rows that ``determined`` theirs.
 
-    ``report`` is that of the fit of all these rows.
+    ``amplified`` is the standard deviation of noise in a row of T, in its space, against that of one output: it is
+    larger where fewer outputs are on. ``report`` is that of the fit of all these rows.
     """
 
     T: FloatArray
     outputs: BoolArray
     determined: BoolArray
+    amplified: FloatArray
     report: MatrixReport
 
 
@@ -79,15 +84,36 @@ def undo_rectifier(
         if outputs.sum() < _MORE_OUTPUTS * width:
             continue
         first = _concentrated(np.ascontiguousarray(X[np.ix_(rows, outputs)]), request, seed, watch)
-        if np.count_nonzero(first.conditions.column_identifiable) > width:
-            return _continued(X, outputs, first, request, watch)
+        if np.count_nonzero(first.conditions.column_identifiable) < _MORE_OUTPUTS * width:
+            continue
+        continued = _continued(X, outputs, first, request, watch)
+        if continued is not None:
+            return continued
     return _from_all(X, request, seed, watch)
 
 
 def _from_all(X: FloatArray, request: MatrixRequest, seed: int, watch: Watch) -> Unrectified:
     fit = recover_matrix(DenseCells(X), request, seed, watch=watch)
     known = fit.conditions.column_identifiable & _often_on(X, fit)
-    return Unrectified(fit.hidden()[:, known], known, fit.conditions.row_identifiable, fit.report)
+    T, determined = fit.hidden()[:, known], fit.conditions.row_identifiable
+    return Unrectified(T, known, determined, _amplified(X[:, known], fit.factors.loadings[known]), fit.report)
+
+
+def _amplified(table: FloatArray, loadings: FloatArray) -> FloatArray:
+    """sqrt(tr((A'A) (A_on'A_on)^-1) / p) of every row, A_on the loadings of its outputs that are on."""
+    if len(loadings) < loadings.shape[1]:
+        return np.full(len(table), np.inf)
+    basis = np.linalg.svd(loadings, full_matrices=False)[0]
+    products = packed_products(np.ascontiguousarray(basis))
+
+    def at(rows: slice) -> FloatArray:
+        gram = unpacked((table[rows] > 0.0).astype(np.float64) @ products, basis.shape[1])
+        values = np.maximum(np.linalg.eigvalsh(gram), 1e-300)
+        amplified: FloatArray = np.sqrt((1.0 / values).mean(axis=1))
+        return amplified
+
+    with one_blas_thread():
+        return np.concatenate(map_in_threads(at, tiles(table.shape)))
 
 
 def _often_on(X: FloatArray, fit: MatrixFit) -> BoolArray:
@@ -107,8 +133,8 @@ def _usual(X: FloatArray, count: int, rng: np.random.Generator) -> NDArray[np.in
 
 def _continued(
     X: FloatArray, outputs: BoolArray, first: MatrixFit, request: MatrixRequest, watch: Watch
-) -> Unrectified:
-    """All rows, from the factors of some."""
+) -> Unrectified | None:
+    """All rows, from the factors of some; None where these explain fewer rows than they were found from."""
     known = first.conditions.column_identifiable
     outputs = outputs.copy()
     outputs[outputs] = known
@@ -119,6 +145,8 @@ def _continued(
     latent, amplified = inputs_of(table, loadings, bias)
     start = Factors(latent, loadings, bias)
     used = np.isfinite(amplified) & ~_apart(_row_residuals(table, start), table)
+    if np.count_nonzero(used) < len(first.factors.latent):
+        return None
     cells = DenseCells(np.ascontiguousarray(table[used]))
     fit = recover_matrix(cells, request, start=replace(start, latent=latent[used]), watch=watch)
     kept = fit.conditions.column_identifiable & _often_on(table, fit)
@@ -132,7 +160,8 @@ def _continued(
     report = replace(
         fit.report, n_rows=n, n_features=d, weak_columns=weak, weak_rows=int(np.count_nonzero(~determined))
     )
-    return Unrectified(np.ascontiguousarray(T[:, kept]), outputs, determined, report)
+    amplified = _amplified(table[:, kept], fit.factors.loadings[kept])
+    return Unrectified(np.ascontiguousarray(T[:, kept]), outputs, determined, amplified, report)
 
 
 def _concentrated(table: FloatArray, request: MatrixRequest, seed: int, watch: Watch) -> MatrixFit:

@@ -5,7 +5,7 @@ How many units, the space that the rows vary in, the facets of the rows in it, w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 
 import numpy as np
@@ -14,9 +14,9 @@ from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
 from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import DoubtfulUnitsWarning, InvalidDataError, InvalidParameterError
 from unrelu.methods import Method
-from unrelu.recovery.layers.clock import Clock
+from unrelu.recovery.layers.clock import TIME_WAS_UP, Clock
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, OutputLayer, decode_by_facets
-from unrelu.recovery.layers.ending import ended_early, warn_of_inputs, warn_of_widened, why_missing
+from unrelu.recovery.layers.ending import check_explained, ended_early, warn_of_inputs, warn_of_widened, why_missing
 from unrelu.recovery.layers.inputs import InnerLayer, standard_layer
 from unrelu.recovery.layers.separable import decode_separably
 from unrelu.recovery.layers.subspace import ROUNDING, find_subspace, rank_of
@@ -25,6 +25,7 @@ from unrelu.validation import warn
 
 _DEPENDENT = 1e-10  # of the largest singular value
 _ROWS_PER_THIN_UNIT = 150
+_ROUNDED = 1e-6  # of the rows' root mean square: less noise than that is rounding
 
 
 @dataclass(frozen=True)
@@ -73,14 +74,17 @@ def learn_two_layers(table: FloatArray, request: TwoLayerRequest, seed: int = 0,
     watch(Step("Finding the space of the rows"))
     found = _decoded(table, p, request, np.random.default_rng(seed), clock)
     decoded, layer = found.decoded, found.decoded.layer
+    report = replace(decoded.report, ended=found.ended)
     _judge(found, request.n_inputs)
     hidden = layer.hidden(table[decoded.genuine])
     if found.inner is not None:
+        if decoded.report.noise <= _ROUNDED * float(np.sqrt((table**2).mean())):
+            check_explained(found.inner, hidden)
         inner = standard_layer(found.inner, hidden, seed)
         warn_of_inputs(inner, inner.inputs(hidden), hidden)
-        return TwoLayers(layer, decoded.report, ~decoded.genuine, inner.law, inner)
+        return TwoLayers(layer, report, ~decoded.genuine, inner.law, inner)
     law = hidden_law(hidden, layer.threshold, request.hidden_method, seed, watch)
-    return TwoLayers(layer, decoded.report, ~decoded.genuine, law)
+    return TwoLayers(layer, report, ~decoded.genuine, law)
 
 
 def _units(table: FloatArray, request: TwoLayerRequest) -> int:
@@ -123,13 +127,13 @@ def _decoded(table: FloatArray, p: int, request: TwoLayerRequest, rng: np.random
 
         return decode_widening(table, space, request.output_bias, q, rng, clock)
     decoded = decode_by_facets(table, space, request.output_bias, True, rng, clock)
-    return FoundLayer(decoded, ended=None if decoded.report.converged or not clock.is_up else "The time was up")
+    return FoundLayer(decoded, ended=None if decoded.report.converged or not clock.is_up else TIME_WAS_UP)
 
 
 def _judge(found: FoundLayer, n_inputs: int | str | None) -> None:
     """Refuse a layer of which nothing was found, and say what is not to be relied on in another one."""
     report = found.decoded.report
-    if found.ended is not None and report.units_found:
+    if found.ended is not None:
         ended_early(found)
         return
     if report.method == "widening":

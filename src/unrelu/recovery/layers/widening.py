@@ -47,9 +47,10 @@ _IDLE = 6  # looks in a row without a new plane that end the search
 _DOUBT, _FAILURES = 3, 8  # looks without inputs after which another number is tried, and after which the search ends
 _ROWS_PER_UNIT = 60  # rows with known inputs that are looked at, if there are so many
 _LEAST_ROWS = 2  # a unknown that it takes to tell units
+_STRAY, _CHANCE = 2, 1e-3  # rows that may lie below a unit: a number, and a share
 _SETTLING = 4  # rounds of inputs from units and units from inputs
-_NEARLY = 0.1  # relative residual that a wrong plane may leave, and too few inputs do not
-_FAR = 0.5  # the same where units that do not look Gaussian are not left out before
+_POLISHING, _DEPENDENT = 5, 1e6  # rounds, and the condition of units that are none
+_NEARLY, _FARTHER = 0.1, 0.3  # relative residual that wrong planes may leave, q to be found and known
 _DROPPED = 3  # planes that may be left out until the others have inputs
 
 
@@ -60,17 +61,21 @@ def decode_widening(
     n_inputs: int | str,
     rng: np.random.Generator,
     clock: Clock,
+    clear: BoolArray | None = None,
     gaussian: bool = True,
 ) -> FoundLayer:
     """The layer T = A2 h (+ b2) whose units have ``n_inputs`` inputs ("auto": to be found), and the layer below it.
 
-    ``gaussian`` says that units are rectified Gaussians in these rows, so that planes which do not look so are none.
-    Where units are missing there is no inner layer; planes whose inputs were not found are doubtful units.
+    Units are searched for in the ``clear`` rows, all where None; ``gaussian`` says that they are rectified Gaussians
+    there, so that planes which do not look so are none. Where units are missing there is no inner layer; planes whose
+    inputs were not found are doubtful units.
     """
-    cloud, _ = cloud_of(T, space, lifted, gaussian)
+    searched = space if clear is None else replace(space, genuine=space.genuine & clear)
+    cloud, _ = cloud_of(T, searched, lifted, gaussian)
     search = Search(cloud, n_inputs, rng, clock)
     ended = clock.run(search.run)
-    certain = search.units or [replace(plane, misfit=np.inf) for plane in search.planes[: space.basis.shape[1]]]
+    # One plane fewer than units: without inputs there are no weights, however many planes were found.
+    certain = search.units or [replace(plane, misfit=np.inf) for plane in search.planes[: space.basis.shape[1] - 1]]
     found = FoundFacets(tuple(certain), np.ones(len(cloud.points), dtype=bool), search.starts)
     decoded, order = assembled(T, space, found, "widening", MISFIT, True)
     choice = tuple(sorted(search.choice.items()))
@@ -159,6 +164,8 @@ class Search:
             weights, bias = self.layer_of(found)
             self.units, self.weights, self.bias = [candidate for candidate, _ in found], weights, bias
             if self.complete:
+                if not fit.exact:
+                    self._polish()
                 break
             heights, units = self._heights(self.units), np.arange(len(found))
 
@@ -177,6 +184,35 @@ class Search:
         wanted = min(max(len(known) // 2, _ROWS_PER_UNIT * self._width), int(known.sum()))
         sure: BoolArray = amplified <= np.sort(amplified)[max(wanted - 1, 0)]
         return sure & known
+
+    def _polish(self) -> None:
+        """With noise: points by least squares on the units that their inputs give, again and again.
+
+        Facets are fitted to the rows on them alone; this uses all rows, and units with most of their noise taken off.
+        """
+        layer = InnerLayer(self.weights, self.bias)
+        for _ in range(_POLISHING):
+            heights = self._heights(self.units)
+            for _ in range(2):
+                layer = refitted(layer, heights)
+            z, amplified = inputs_of(heights, layer.weights, layer.bias)
+            sure = self._sure(amplified, exact=False)
+            units = layer.units(z[sure])
+            design = np.column_stack([units, np.ones(len(units))]) if self.cloud.lifted else units
+            solution = np.linalg.lstsq(design, self.cloud.points[sure])[0]
+            if np.linalg.cond(solution[: self._width]) > _DEPENDENT:
+                return
+            normals = np.linalg.inv(solution[: self._width]).T
+            offsets = -normals @ solution[-1] if self.cloud.lifted else np.zeros(self._width)
+            lengths = np.linalg.norm(normals, axis=1)
+            moved = [
+                replace(unit, facet=Facet(normal / length, float(offset / length), unit.facet.noise))
+                for unit, normal, offset, length in zip(self.units, normals, offsets, lengths, strict=True)
+            ]
+            if sum(map(self._below, moved)) > sum(map(self._below, self.units)) + _STRAY:
+                return
+            layer = layer.scaled(1.0 / lengths)
+            self.units, self.weights, self.bias = moved, layer.weights, layer.bias
 
     def _law_misfit(self, heights: FloatArray) -> float:
         return misfit(heights, 0.0, self.cloud.off) if self.cloud.gaussian else 0.0
@@ -222,7 +258,7 @@ class Search:
         kept = heights.copy()
         first = fit = fit_inputs(kept, noise, q, self.rng)
         for _ in range(dropped):
-            if fit is None or fit.explains or fit.residual > (_NEARLY if self.cloud.gaussian else _FAR):
+            if fit is None or fit.explains or fit.residual > (_NEARLY if q != self.n_inputs else _FARTHER):
                 break
             kept[:, without_worst(fit, kept)] = 0.0
             fit = fit_inputs(kept, noise, q, self.rng)
@@ -253,7 +289,8 @@ class Search:
         missing = self._width - known.shape[1]
         if not missing:
             return []
-        lines = search.linear(known, _NOISY * self.cloud.noise / float(np.sqrt((self.cloud.points**2).mean())))
+        bound = _NOISY * self.cloud.noise / float(np.sqrt((self.cloud.points**2).mean()))
+        lines = search.linear(known, bound, self._white.rows)
         return [(self._candidate(line, np.inf), line) for line in lines] if len(lines) == missing else []
 
     def _with(
@@ -267,10 +304,17 @@ class Search:
         ):
             return found, known
         candidate = self._candidate(unit, 0.0)
+        if self._below(candidate) > max(_STRAY, _CHANCE * len(self.cloud.points)):
+            return found, known
         height = _unit(candidate.facet, self.cloud.points[sure])
-        if known.shape[1] and _is_one_of(height, known, candidate.facet.noise):
+        if not height.any() or (known.shape[1] and _is_one_of(height, known, candidate.facet.noise)):
             return found, known
         return [*found, (candidate, unit)], np.column_stack([known, height])
+
+    def _below(self, candidate: Candidate) -> int:
+        """Rows that lie below a unit by more than noise explains."""
+        facet = candidate.facet
+        return int(np.count_nonzero(facet.height(self.cloud.points) < -_OFF * facet.noise))
 
     def _allowed(self, unit: Kinked) -> float:
         """What may be left of a unit, relative to its size: rounding, or its noise."""

@@ -1,0 +1,35 @@
+"""Networks that widen: a whole generator from its samples, beside rivals; noise, outlier rows and what is refused.
+
+sizes.py      120 <- 30 <- 6 and larger: units, weights, inputs, seconds; the number of inputs given or not
+unequal.py    units that are off in 10 to 90 % of the rows
+linear.py     outputs without a rectifier
+samples.py    samples of the recovered generator against fresh rows, by a two-sample test
+rivals.py     successive projection, non-negative factors and an autoencoder: fresh rows rebuilt, and weights
+noise.py      noise, outlier rows and single precision
+refusals.py   tables that cannot be recovered: what is said, and when
+networks.py   networks to recover, and their rows
+recovered.py  what was recovered, and how far it is from the truth
+
+    python -m benchmarks.generators [STUDY ...] [--seeds N]
+
+Sines are those of the worst column of A2 after matching; errors of z are relative, after the best affine map. Seconds
+are those of two threads of linear algebra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from benchmarks.studies import run_each
+from benchmarks.table import Claim
+
+STUDIES = ("sizes", "unequal", "linear", "samples", "rivals", "noise", "refusals")
+
+
+def run(chosen: Sequence[str] = (), most: int = 10**9) -> list[Claim]:
+    def study(name: str) -> list[Claim]:
+        found: list[Claim] = import_module(f"benchmarks.generators.{name}").run(most)
+        return found
+
+    return run_each("generators", {name: lambda _, name=name: study(name) for name in STUDIES}, chosen, most)  # type: ignore[misc]

@@ -1,0 +1,257 @@
+"""A layer with fewer inputs than units: all units and their inputs, or what is wrong; wrong units are named."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.references import generators as reference
+from unrelu.recovery.layers.clock import Clock
+from unrelu.recovery.layers.decoding import cloud_of
+from unrelu.recovery.layers.ending import why_missing
+from unrelu.recovery.layers.facet_fit import Facet, support
+from unrelu.recovery.layers.facets import Candidate
+from unrelu.recovery.layers.subspace import find_subspace
+from unrelu.recovery.layers.widening import Search, decode_widening
+
+
+def seeded(seed=0):
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture(scope="module")
+def net():
+    """12 units of 4 inputs, 20 outputs without a rectifier; 9 units are found as planes."""
+    return reference.draw(3, 20, 12, 4, 900)
+
+
+def decoded(net, q, clock=None, lifted=True):
+    p = net.A2.shape[1]
+    space = find_subspace(net.T, p, lifted, seeded())
+    return decode_widening(net.T, space, lifted, q, seeded(), clock or Clock())
+
+
+def check(found, net, sine=1e-7, inputs=1e-7):
+    """Every unit, its inputs as far as rows tell them, and the layer of these."""
+    layer, inner = found.decoded.layer, found.inner
+    assert found.ended is None
+    assert found.verdict is None
+    assert found.decoded.report.converged
+    wrong, order = reference.sines(layer.weights, net.A2)
+    assert wrong.max() < sine
+    lengths = np.linalg.norm(net.A2, axis=0)
+    hidden = layer.hidden(net.T)
+    np.testing.assert_allclose(hidden[:, order] / lengths, net.h, atol=100 * sine)
+    z = inner.inputs(hidden)
+    known = np.isfinite(z[:, 0])
+    assert known.sum() > 0.5 * len(z)
+    assert reference.affine_error(z[known], net.z[known]) < inputs
+    # A row with hardly enough units on amplifies noise by more than any bound: all but one cell in a thousand.
+    assert np.quantile(np.abs(inner.units(z[known]) - hidden[known]), 0.999) < 100 * sine
+
+
+def true_units(search, net, used, most=1e-6):
+    """Whether every unit that a search holds is one."""
+    heights = np.stack([unit.facet.height(search.cloud.points) for unit in search.units], axis=1)
+    return bool(reference.nearest_sine(heights, net.h[used]).max() < most)
+
+
+@pytest.fixture(scope="module")
+def found(net):
+    return decoded(net, 4)
+
+
+# --- all units ------------------------------------------------------------------------------------
+
+
+def test_all_units_and_their_inputs(net, found):
+    check(found, net)
+    report = found.decoded.report
+    assert (report.method, report.n_hidden, report.units_found, report.doubtful_units) == ("widening", 12, 12, ())
+    assert (np.sort(report.rows_off) == np.sort((net.h == 0.0).sum(axis=0))).all()
+
+
+def test_the_number_of_inputs_is_found(net):
+    found = decoded(net, "auto")
+    check(found, net)
+    assert found.inner.n_inputs == 4
+    tried = dict(found.choice)
+    assert set(tried) == {1, 2, 3, 4}
+    assert tried[1] > tried[2] > tried[3] > 0.01
+    assert tried[4] < 1e-8
+    assert found.inner.choice == found.choice
+
+
+@pytest.mark.slow  # two layers are tested with it
+def test_without_an_output_bias():
+    net = reference.draw(3, 20, 12, 4, 900, output_bias=False)
+    check(decoded(net, 4, lifted=False), net)
+
+
+def test_noise():
+    net = reference.draw(3, 20, 12, 4, 2000, noise=1e-3)
+    # Columns are known to noise / (sd of units) / sqrt(rows on) times a condition number below 100; inputs of single
+    # rows to noise times that of their few equations, which is above 10 in some.
+    check(decoded(net, 4), net, sine=0.003, inputs=0.03)
+
+
+@pytest.mark.slow  # a study
+@pytest.mark.parametrize(("p", "q"), [(8, 3), (12, 3), (16, 4), (24, 6)])
+def test_many_networks(p, q):
+    complete = 0
+    for seed in range(6):
+        net = reference.draw(seed, 3 * p, p, q, 200 * p)
+        found = decoded(net, q)
+        if found.inner is not None:
+            check(found, net, sine=1e-6, inputs=1e-6)
+            complete += 1
+    assert complete >= 5
+
+
+# --- another number of inputs, and units that cannot be told -------------------------------------
+
+
+def test_too_few_inputs_are_told(net):
+    found = decoded(net, 2)
+    assert found.inner is None
+    assert dict(found.choice)[2] > 0.01
+    said = why_missing(found, 2)
+    assert "n_inputs=2 leaves a relative residual of" in said
+    assert "aise n_inputs" in said
+
+
+def test_too_many_inputs_are_told(net):
+    found = decoded(net, 5)
+    assert found.inner is None
+    assert "n_inputs=5 is too large: 4 inputs explain" in found.verdict
+    assert why_missing(found, 5) == found.verdict
+
+
+def with_bias(net, unit, bias):
+    b1 = net.b1.copy()
+    b1[unit] = bias
+    return replace(net, b1=b1)
+
+
+def test_a_unit_that_is_never_off_is_doubtful_and_the_others_exact(net):
+    net = with_bias(net, 5, 30.0)
+    found = decoded(net, 4)
+    report, layer = found.decoded.report, found.decoded.layer
+    assert report.converged
+    [doubtful] = report.doubtful_units
+    assert report.rows_off[doubtful] == 0
+    wrong, order = reference.sines(layer.weights, net.A2)
+    assert wrong.max() < 1e-6  # the column as well: only its bias is not told from that of the outputs
+    assert order[5] == doubtful
+    hidden = layer.hidden(net.T)
+    assert found.decoded.genuine.all()
+    np.testing.assert_allclose(layer.output(hidden), net.T, atol=1e-6)
+
+
+def test_a_unit_that_is_off_in_a_handful_of_rows_brings_nothing_false(net):
+    net = with_bias(net, 5, -np.sort(net.z @ net.A1[5])[3] + 1e-6)
+    assert np.count_nonzero(net.h[:, 5] == 0.0) == 3
+    space = find_subspace(net.T, 12, True, seeded())
+    cloud, used = cloud_of(net.T, space, True, True)
+    search = Search(cloud, 4, seeded())
+    search.run()
+    certain = [unit for unit in search.units if unit.misfit == 0.0]
+    assert len(certain) in (11, 12)
+    heights = np.stack([unit.facet.height(cloud.points) for unit in certain], axis=1)
+    assert reference.nearest_sine(heights, net.h[used]).max() < 1e-6
+
+
+def false_plane(cloud, one, two, share):
+    """A mixture of two units: 0 where both are off, never below."""
+    normal = one.normal + share * two.normal
+    length = np.linalg.norm(normal)
+    facet = Facet(normal / length, (one.offset + share * two.offset) / length, cloud.noise)
+    return Candidate(facet, support(facet, cloud.points), 0.0)
+
+
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_planes_that_are_no_units_are_dropped(net, found, share):
+    space = find_subspace(net.T, 12, True, seeded())
+    cloud, used = cloud_of(net.T, space, True, False)  # no law tells mixtures from units
+    layer = found.decoded.layer
+    normals = layer.encoder @ space.basis
+    sizes = np.linalg.norm(normals, axis=1)
+    offsets = (layer.offset + layer.encoder @ space.center) / sizes
+    facets = [Facet(n / s, o, cloud.noise) for n, s, o in zip(normals, sizes, offsets, strict=True)]
+    false = false_plane(cloud, facets[10], facets[11], share)
+    true = [Candidate(facet, support(facet, cloud.points), 0.0) for facet in facets[:10]]
+    search = Search(cloud, 4, seeded(), planes=[*true, false])
+    search.run()
+    assert search.complete
+    assert true_units(search, net, used)
+
+
+# --- ends -----------------------------------------------------------------------------------------
+
+
+class Stop:
+    """Raises at the first step of a stage that has found so many."""
+
+    def __init__(self, stage, done, error):
+        self.stage, self.done, self.error, self.heard = stage, done, error, []
+
+    def __call__(self, step):
+        self.heard.append(step)
+        if step.stage == self.stage and step.done >= self.done:
+            raise self.error
+
+
+def test_an_interrupt_keeps_planes_as_doubtful_units(net):
+    found = decoded(net, 4, Clock(watch=Stop("Finding planes", 1, KeyboardInterrupt())))
+    report = found.decoded.report
+    assert found.ended == "The search was interrupted"
+    assert found.inner is None
+    assert 0 < report.units_found < 12
+    assert report.doubtful_units == tuple(range(report.units_found))
+    assert np.isnan(found.decoded.layer.weights).all()
+    hidden = found.decoded.layer.hidden(net.T)
+    assert hidden.shape == (900, report.units_found)
+
+
+def test_time_that_is_up_at_once(net):
+    found = decoded(net, 4, Clock(1e-9))
+    assert found.ended == "The time was up"
+    assert found.decoded.report.units_found < 12
+    assert found.inner is None
+
+
+def test_however_many_planes_there_are_without_inputs_there_are_no_weights():
+    """As many planes as units, two of them wrong, and too few of the others on together to find inputs."""
+    found = decoded(reference.draw(1, 16, 8, 3, 800), 3)
+    assert found.inner is None
+    assert not found.decoded.report.converged
+    assert np.isnan(found.decoded.layer.weights).all()
+    assert "Too few of them are on together" in why_missing(found, 3)
+
+
+def test_progress_is_told(net):
+    heard = []
+    decoded(net, 4, Clock(watch=heard.append))
+    assert list(dict.fromkeys(step.stage for step in heard)) == ["Finding planes", "Finding units"]
+    assert (heard[-1].done, heard[-1].total, heard[-1].words) == (12, 12, "12 of 12 units found")
+    assert all(step.total == 12 for step in heard)
+
+
+def test_mistakes_of_a_watch_are_not_swallowed(net):
+    with pytest.raises(ValueError, match="a mistake"):
+        decoded(net, 4, Clock(watch=Stop("Finding planes", 0, ValueError("a mistake"))))
+
+
+def test_a_seed_decides(net, found):
+    again = decoded(net, 4)
+    np.testing.assert_array_equal(again.decoded.layer.weights, found.decoded.layer.weights)
+    np.testing.assert_array_equal(again.inner.weights, found.inner.weights)
+
+
+def test_tables_without_units_end_soon():
+    T = seeded(1).standard_normal((600, 6))
+    space = find_subspace(T, 6, True, seeded())
+    found = decode_widening(T, space, True, 2, seeded(), Clock())
+    assert found.inner is None
+    assert found.decoded.report.units_found == 0
+    assert found.choice == ()

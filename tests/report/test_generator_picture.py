@@ -1,0 +1,96 @@
+"""The picture of a generator: weights of inputs in their places, what chose their number, samples, weights matched."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+from unrelu.report.generator_picture import TrueWeights
+from unrelu.report.peel_picture import peel_picture
+from unrelu.report.peel_summary import InnerSummary, LayerSummary, Network
+from unrelu.report.pictures import LEARNED, SEEN, rendered
+
+D, P, Q, N = 9, 5, 3, 60
+RNG = np.random.default_rng(0)
+LAYER = LayerSummary(N, D, P, P, (0.3,) * P, 1e-8, 1e-12, 0, (), ())
+A2, A1 = RNG.standard_normal((D, P)), RNG.standard_normal((P, Q))
+CHOICE = ((1, 0.5), (2, 0.1), (3, 0.0))
+ROWS, SAMPLES = RNG.standard_normal((N, D)), RNG.standard_normal((N, D))
+UNITS = np.maximum(RNG.standard_normal((N, P)), 0.0)
+
+
+@pytest.fixture
+def network():
+    """The true one in other words: units in another order and scale, inputs mixed, an output not determined."""
+    order, scale = RNG.permutation(P), np.linalg.norm(A2, axis=0)
+    outer = (A2 / scale)[:, order]
+    outer[4] = np.nan
+    inner = (A1 * scale[:, None])[order] @ RNG.standard_normal((Q, Q))
+    return Network((LAYER,), (outer,), tuple("abcdefghi"), None, InnerSummary(inner, np.zeros(P), CHOICE))
+
+
+def panels(figure):
+    return {axes.get_title(loc="left").split(":")[0]: axes for axes in figure.axes if axes.get_title(loc="left")}
+
+
+def test_true_weights_are_matched_up_to_what_cannot_be_known(network):
+    true, found = TrueWeights(A2, A1).matched(network)
+    assert true.outer.shape == (D - 1, P)
+    np.testing.assert_allclose(found.outer, true.outer)
+    np.testing.assert_allclose(found.inner, true.inner)
+    other = A2.copy()
+    other[0, 0] += 0.5
+    true, found = TrueWeights(other, A1).matched(network)
+    assert np.abs(found.outer - true.outer).max() > 0.05
+    true, found = TrueWeights(A2, A1 + 0.5 * (np.arange(P) == 1)[:, None]).matched(network)
+    assert np.abs(found.inner - true.inner).max() > 0.05
+
+
+def test_inputs_have_their_weights_and_residuals(network):
+    shown = panels(peel_picture(network, UNITS))
+    np.testing.assert_array_equal(np.ma.filled(shown["Inputs"].images[0].get_array()), network.inner.weights.T)
+    assert [label.get_text() for label in shown["Inputs"].get_yticklabels()] == ["z0", "z1", "z2"]
+    assert [label.get_text() for label in shown["Inputs"].get_xticklabels()] == [f"h{i}" for i in range(P)]
+    residuals = shown["Residual by inputs tried"]
+    assert residuals.get_yscale() == "log"
+    (points,) = residuals.collections
+    np.testing.assert_array_equal(points.get_offsets()[:2], CHOICE[:2])
+    assert 0.0 < points.get_offsets()[2, 1] < 1e-15  # none at all is drawn at the bottom
+    assert [to_hex(colour).upper() for colour in points.get_facecolors()] == [SEEN, SEEN, LEARNED]
+    assert "Samples of the network" not in shown
+
+
+def test_samples_stand_beside_the_table_in_its_principal_components(network):
+    samples = SAMPLES.copy()
+    samples[:, 4] = np.nan  # not determined
+    figure = peel_picture(network, UNITS, (ROWS, samples))
+    scatters = [axes for axes in figure.axes if "component" in axes.get_xlabel()]
+    assert [axes.get_xlabel()[-1] + axes.get_ylabel()[-1] for axes in scatters] == ["12", "13", "23"]
+    table, drawn = (np.asarray(each.get_offsets()) for each in scatters[0].collections)
+    known = np.arange(D) != 4
+    covariance = np.cov(ROWS[:, known].T, bias=True)
+    np.testing.assert_allclose(table.var(axis=0), np.linalg.eigvalsh(covariance)[::-1][:2])
+    directions = np.linalg.lstsq(ROWS[:, known] - ROWS[:, known].mean(axis=0), table)[0]
+    np.testing.assert_allclose(drawn, (samples[:, known] - ROWS[:, known].mean(axis=0)) @ directions, atol=1e-9)
+
+
+def test_true_weights_are_drawn_against_those_found(network):
+    figure = peel_picture(network, UNITS, (ROWS, SAMPLES), TrueWeights(A2, A1))
+    against = [axes for axes in figure.axes if "found against true" in axes.get_title(loc="left")]
+    assert [len(axes.collections[0].get_offsets()) for axes in against] == [(D - 1) * P, P * Q]
+    for axes in against:
+        x, y = np.asarray(axes.collections[0].get_offsets()).T
+        np.testing.assert_allclose(x, y)
+    assert rendered(figure).startswith(b"\x89PNG")
+
+
+def test_odd_generators_are_drawn(network):
+    one = replace(network, inner=InnerSummary(np.ones((P, 1)), np.zeros(P), ()))
+    assert rendered(peel_picture(one, UNITS, (ROWS, SAMPLES))).startswith(b"\x89PNG")
+    few = replace(one, layers=(replace(LAYER, n_outputs=2),), weights=(np.ones((2, P)),), names=("a", "b"))
+    assert rendered(peel_picture(few, UNITS, (ROWS[:, :2], SAMPLES[:, :2]))).startswith(b"\x89PNG")
+    many = replace(one, inner=InnerSummary(np.ones((P, 40)), np.zeros(P), tuple((q, 0.1) for q in range(1, 41))))
+    assert rendered(peel_picture(many, UNITS)).startswith(b"\x89PNG")
