@@ -14,7 +14,7 @@ MODULES = sorted(
     path for path in SOURCE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py", "_version.py")
 )
 
-MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 36_000, 17
+MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 37_000, 17
 
 # Modules whose tests are not in tests/<room>/test_<module>.py or test_<room>_<module>.py.
 TESTED_IN = {
@@ -87,6 +87,8 @@ TESTED_IN = {
     "recovery/latent/recover.py": "estimators/test_latent.py",
     "recovery/layers/decoding.py": "recovery/layers/test_facets.py",
     "recovery/layers/ending.py": "estimators/test_generators.py",
+    "recovery/layers/faces.py": "recovery/layers/test_deepening.py",
+    "recovery/layers/implied.py": "recovery/layers/test_deepening.py",
     "recovery/layers/facet_fit.py": "recovery/layers/test_facets.py",
     "recovery/layers/inverting.py": "estimators/test_two_layer.py",
     "recovery/layers/peeling.py": "estimators/test_peel.py",

@@ -44,6 +44,10 @@ def peel(
     found from the facets of the rows alone. After ``max_seconds``, or an interrupt of the search for units, what was
     found so far, if anything, is returned with :class:`unrelu.errors.UnfinishedWarning`.
 
+    ``widths=[p, p0]`` with p0 < p and ``n_inputs`` are three layers, x <- h <- g <- z, where g has p0 units. They are
+    found from exact outputs in double precision, if most units are often on and often off; ``max_seconds`` is 60 unless
+    given. ``hidden`` is then g, NaN in rows that do not tell it.
+
     A layer that cannot be peeled is refused with the reason, :class:`unrelu.errors.CannotPeelError`, which holds what
     was found until then. ``watch`` hears of every :class:`unrelu.contracts.Step`; what it raises ends the work.
 

@@ -229,12 +229,20 @@ def test_time_that_is_up_at_once(net):
 
 
 def test_however_many_planes_there_are_without_inputs_there_are_no_weights():
-    """As many planes as units, two of them wrong, and too few of the others on together to find inputs."""
-    found = decoded(reference.draw(1, 16, 8, 3, 800), 3)
+    """As many planes as units, and too few of them on together to find as many inputs as are asked for."""
+    found = decoded(reference.draw(1, 16, 8, 3, 800), 6)
     assert found.inner is None
     assert not found.decoded.report.converged
     assert np.isnan(found.decoded.layer.weights).all()
-    assert "Too few of them are on together" in why_missing(found, 3)
+    assert "Too few of them are on together" in why_missing(found, 6)
+
+
+def test_one_unit_to_spare_is_enough_where_rows_with_more_are_few():
+    network = reference.draw(1, 16, 8, 3, 800)
+    found = decoded(network, 3)
+    assert found.inner is not None
+    cosines = np.abs(found.decoded.layer.weights.T @ (network.A2 / np.linalg.norm(network.A2, axis=0)))
+    assert cosines.max(axis=1).min() > 1.0 - 1e-12
 
 
 def test_progress_is_told(net):

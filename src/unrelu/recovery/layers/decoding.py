@@ -102,6 +102,7 @@ class DecodedLayer:
 class FoundLayer:
     """An output layer, and the layer of its inputs, where these were asked for and every unit was found.
 
+    ``below`` is the layer below that one, with the report of its units, where the inputs are rectified themselves.
     ``ended`` is why the search was ended, if it was, ``verdict`` what is wrong with the number of inputs.
 
     ``choice`` are pairs of a number of inputs tried and the relative residual that it leaves of the units known then.
@@ -112,6 +113,8 @@ class FoundLayer:
     choice: tuple[tuple[int, float], ...] = ()
     ended: str | None = None
     verdict: str | None = None
+    below: InnerLayer | None = None
+    below_report: LayerReport | None = None
 
 
 def decode_by_facets(

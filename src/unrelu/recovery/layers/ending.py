@@ -12,12 +12,14 @@ from unrelu.recovery.layers.clock import INTERRUPTED, TIME_WAS_UP
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport
 from unrelu.recovery.layers.facet_fit import misfit
 from unrelu.recovery.layers.facets import MISFIT
-from unrelu.recovery.layers.inputs import InnerLayer, standard_layer
+from unrelu.recovery.layers.inputs import InnerLayer, inputs_near, standard_layer
 from unrelu.recovery.layers.peeled import Peeled, PeeledLayer
 from unrelu.recovery.layers.rectifier import ROUNDED
+from unrelu.recovery.matrix.contracts import MatrixReport
 from unrelu.validation import listed, warn
 
 _MANY = 0.05  # share of the rows without inputs from where on their law is a guess
+_FLAT = 1e-6  # of root mean squares
 _STRANGE = 1.5 * MISFIT  # of a unit's law, among as many units as a network has
 _UNEXPLAINED = 1e-4  # relative error of units without noise
 _MORE = 8.0  # times the noise that a network may leave
@@ -68,6 +70,47 @@ def _check_fit(outer: PeeledLayer, inner: InnerLayer, heights: FloatArray, input
             f"The {inner.weights.shape[0]} units and {inner.n_inputs} inputs found leave a relative error of"
             f" {left:.1g}, where {noise:.1g} is noise: they are not the network's. The noise is too large, or rows are"
             " too few.",
+        )
+
+
+def with_both_layers(peeled: Peeled, outer: InnerLayer, below: InnerLayer, report: LayerReport, seed: int) -> Peeled:
+    """The network x <- h <- g <- z: ``outer`` is h = ReLU(A g + b) of the hidden units so far, ``below`` g's layer."""
+    lengths, h = np.linalg.norm(outer.weights, axis=0), peeled.hidden
+    A, b, below = outer.weights / lengths, outer.bias, below.scaled(lengths)
+    g = inputs_near(h, A, b, below)[1]
+    sure = np.isfinite(g[:, 0])
+    below = standard_layer(below, g[sure], seed)
+    z, g = inputs_near(h, A, b, below)
+    sure = np.isfinite(g[:, 0])
+    lost = int(np.count_nonzero(~sure))
+    lifted = np.column_stack([g[sure], np.ones(np.count_nonzero(sure))])
+    ranks = [np.linalg.matrix_rank(lifted[on], tol=_FLAT * np.sqrt(len(lifted))) for on in (h[sure] > 0.0).T]
+    told = np.array(ranks) == lifted.shape[1]
+    left = float(np.linalg.norm(np.maximum(lifted[:, :-1] @ A.T + b, 0.0) - h[sure]) / np.linalg.norm(h[sure]))
+    off = tuple(int(count) for count in (g[sure] == 0.0).sum(axis=0))
+    n, (p, k) = len(h), A.shape
+    placed = replace(report, n_rows=n, n_features=p, rows_off=off, residual=left, n_outlier_rows=0)
+    weak = tuple(np.flatnonzero(~told).tolist())
+    matrix = MatrixReport("chart", "free", n, p, k, 0, left, True, float((h == 0.0).mean()), 0.0, weak, lost, None)
+    layer = PeeledLayer(A, b, np.zeros(p), told, placed, matrix)
+    _warn_of_both(lost, n, weak)
+    return replace(
+        peeled, layers=(*peeled.layers, layer), hidden=g, inner=below, inputs=z, hidden_distribution=below.law
+    )
+
+
+def _warn_of_both(lost: int, n: int, weak: tuple[int, ...]) -> None:
+    if lost > _MANY * n:
+        warn(
+            f"{lost:,} of {n:,} rows have too few hidden units on to tell the units behind them, which are NaN there;"
+            " the law of the inputs was learned without these rows, and samples differ from the table by that.",
+            DoubtfulInputsWarning,
+        )
+    if weak:
+        warn(
+            f"Layer 2: hidden units {listed(map(str, weak))} of layer 1 are on in too few kinds of rows to tell their"
+            " weights. Theirs are right in every row of the table, but may not be elsewhere (column_identifiable).",
+            DoubtfulUnitsWarning,
         )
 
 

@@ -11,6 +11,8 @@ import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.distribution import RectifiedGaussian
@@ -34,6 +36,9 @@ _OFF = 6.0  # standard deviations of noise below which a unit is taken to be off
 _ROUNDING = 1e-6  # of a unit's root mean square, likewise
 _STEPS, _DAMPING = 4, 1e-10  # of Gauss and Newton's steps
 _TILE = 256
+_NEIGHBOURS = 20  # whose inputs steps begin from
+_STEADY = 100.0  # amplification of rounding up to which g is exact
+_TOLD = 1e-6  # of a unit's root mean square
 
 
 @dataclass(frozen=True)
@@ -59,8 +64,14 @@ class InputFit:
 
 def enough_rows(heights: FloatArray, q: int) -> bool:
     """Whether units, 0 where off, are on in enough rows to find q inputs."""
-    on = np.count_nonzero(heights > 0.0, axis=1) >= q + _SPARE
-    return heights.shape[1] >= q + _SPARE and int(np.count_nonzero(on)) >= _LEAST_PER_INPUT * (q + 1)
+    return heights.shape[1] >= q + _SPARE and len(_useful(heights > 0.0, q)) >= _LEAST_PER_INPUT * (q + 1)
+
+
+def _useful(on: BoolArray, q: int) -> NDArray[np.int64]:
+    """Rows with some units on beyond the inputs, or with one where these are few."""
+    count = np.count_nonzero(on, axis=1)
+    rows = np.flatnonzero(count >= q + _SPARE)
+    return rows if len(rows) >= _LEAST_PER_INPUT * (q + 1) else np.flatnonzero(count > q)
 
 
 def fit_inputs(heights: FloatArray, noise: FloatArray, q: int, rng: np.random.Generator) -> InputFit | None:
@@ -69,7 +80,7 @@ def fit_inputs(heights: FloatArray, noise: FloatArray, q: int, rng: np.random.Ge
     ``noise`` is the standard deviation of noise in each unit.
     """
     on = heights > 0.0
-    rows = np.flatnonzero(np.count_nonzero(on, axis=1) >= q + _SPARE)
+    rows = _useful(on, q)
     most = _ROWS + _ROWS_PER_INPUT * q
     if len(rows) > most:
         rows = np.sort(rng.choice(rows, most, replace=False))
@@ -255,12 +266,15 @@ def inputs_behind(rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLa
 
 
 def polished_inputs(z: FloatArray, rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLayer) -> FloatArray:
-    """Inputs that rows x = ReLU(A ReLU(A1 z + b1) + b) are nearest to, by steps from ``z`` that lower the distance."""
+    """Inputs that rows x = ReLU(A ReLU(A1 z + b1) + b) are nearest to, by steps from ``z`` that lower the distance.
+
+    Outputs may be NaN where they are not known.
+    """
     products = (A[:, :, None] * A[:, None, :]).reshape(len(A), -1)
 
     def left_of(z: FloatArray, seen: FloatArray) -> FloatArray:
         T = inner.units(z) @ A.T + b
-        return np.where(seen > 0.0, seen - T, -np.maximum(T, 0.0))
+        return np.where(np.isnan(seen), 0.0, np.where(seen > 0.0, seen - T, -np.maximum(T, 0.0)))
 
     def at(part: slice) -> FloatArray:
         here, seen = z[part], rows[part]
@@ -281,3 +295,60 @@ def polished_inputs(z: FloatArray, rows: FloatArray, A: FloatArray, b: FloatArra
     parts = [slice(start, start + _TILE) for start in range(0, len(z), _TILE)]
     with one_blas_thread():
         return np.concatenate(map_in_threads(at, parts)) if parts else z
+
+
+def inputs_near(
+    rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLayer, pool: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """z and g of rows h = ReLU(A g + b), g = ReLU(A0 z + b0); NaN where a row does not tell them. Rows may hold NaN.
+
+    Rows with more units on than g has units give g by least squares. For the others steps begin from the z of their
+    neighbours: other rows, or rows of the inputs in ``pool``. What is found counts if nothing is left of the row: see
+    :func:`tells`.
+    """
+    others = rows if pool is None else np.maximum(inner.units(pool) @ A.T + b, 0.0)
+    size, seen = np.sqrt(np.nanmean(others**2, axis=0)), np.nan_to_num(rows)
+    g, amplified = inputs_of(seen / size, A / size[:, None], b / size)
+    off = _TOLD * np.quantile(np.abs(g if pool is None else inner.units(pool)), 0.9, axis=0)
+    g[g < off] = 0.0
+    spare = (np.count_nonzero(seen, axis=1) > A.shape[1]) & (amplified < _STEADY)
+    g[~(spare & _leaves_nothing(g, rows, A, b, size))] = np.nan
+    z = np.full((len(rows), inner.n_inputs), np.nan)
+    told = np.isfinite(g[:, 0])
+    z[told] = inner.inputs(g[told])
+    for turn in range(_NEIGHBOURS):
+        sure, open_ = np.isfinite(z[:, 0]), np.flatnonzero(np.isnan(g[:, 0]))
+        starts, others = (z[sure], seen[sure]) if pool is None else (pool, others)
+        if len(starts) <= _NEIGHBOURS or not len(open_):
+            break
+        near = np.asarray(cKDTree(others / size).query(seen[open_] / size, [turn + 1])[1])[:, 0]
+        tried = polished_inputs(starts[near], rows[open_], A, b, inner)
+        units = inner.units(tried)
+        units[units < off] = 0.0
+        told, whole = tells(units, rows[open_] > 0.0, A / size[:, None], inner)
+        exact = told & _leaves_nothing(units, rows[open_], A, b, size)
+        g[open_[exact]], z[open_[exact & whole]] = units[exact], tried[exact & whole]
+    return z, g
+
+
+def _leaves_nothing(g: FloatArray, rows: FloatArray, A: FloatArray, b: FloatArray, size: FloatArray) -> BoolArray:
+    left = np.abs(np.maximum(g @ A.T + b, 0.0) - rows) / size
+    exact: BoolArray = np.nanmax(left, axis=1, initial=0.0) < _TOLD
+    return exact
+
+
+def tells(g: FloatArray, on: BoolArray, A: FloatArray, inner: InnerLayer) -> tuple[BoolArray, BoolArray]:
+    """Whether rows with units h ``on`` tell their g, and their z: no other one is near, and a unit is on to spare.
+
+    A row needs more units on than g has on for that. Fewer than q of these tell g, but not z.
+    """
+    slope = (g > 0.0)[:, :, None] * inner.weights
+    rank = _ranks(on[:, :, None] * (A @ slope))
+    told: BoolArray = (rank == _ranks(slope)) & (np.count_nonzero(on, axis=1) > rank)
+    return told, told & (rank == inner.n_inputs)
+
+
+def _ranks(matrices: FloatArray) -> NDArray[np.int64]:
+    values = np.linalg.svd(matrices, compute_uv=False)
+    ranks: NDArray[np.int64] = (values > np.maximum(values[:, :1], 1e-300) / _WORST).sum(axis=1)
+    return ranks

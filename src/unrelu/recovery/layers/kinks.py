@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
+from scipy.optimize import linprog
 
 from unrelu.contracts import FloatArray
 
@@ -21,6 +22,7 @@ _ROWS = 16  # a unknown that a search uses
 _ROUNDS, _TRIES = 60, 8
 _DAMPING = 1e-2
 _DONE = 1e-20
+_FLAT = 1e-7  # of the largest singular value of rows in which a unit is on
 _NEW, _LINEAR = 1e-6, 1e-8  # shares of a line that known units do not make up, and that is rounding
 _ABOVE = 0.1  # standard deviations that a unit that is never off is above 0
 _STUCK, _FAR = 1e-6, 1e-6  # gain of a round that is none, for ratios that are far from 0
@@ -60,15 +62,21 @@ class KinkSearch:
         """What a random start leads to; ``known`` has a column for each unit that is known."""
         known = np.column_stack([np.ones(len(known)), known])
         part = self._part
-        a = _descend(self._Z[part], self._part_basis, np.linalg.qr(known[part])[0], self._start(), _ROUNDS)
+        a, _ = descend(self._Z[part], self._part_basis, np.linalg.qr(known[part])[0], self._start(), _ROUNDS)
         if len(part) < len(self._Z):
-            a = _descend(self._Z, self._basis, np.linalg.qr(known)[0], a, _TRIES)
+            a, _ = descend(self._Z, self._basis, np.linalg.qr(known)[0], a, _TRIES)
         return self._judged(a)
 
     def of_heights(self, heights: FloatArray) -> Kinked:
-        """The unit whose heights these are, if they are a unit's."""
+        """The unit whose heights these are, if they are a unit's.
+
+        Rows in which it is on may leave its direction open. One that is off in all others is as good as any then.
+        """
         on = heights > 0.0
-        a = np.linalg.lstsq(self._Z[on], heights[on])[0]
+        a, _, rank, _ = np.linalg.lstsq(self._Z[on], heights[on], rcond=_FLAT)
+        if rank < len(a):
+            free = np.linalg.svd(self._Z[on])[2][rank:].T
+            a = a + free @ _off_in(self._Z[~on] @ free, self._Z[~on] @ a, float(np.linalg.norm(a)))
         return self._judged(a)
 
     def _start(self) -> FloatArray:
@@ -120,8 +128,19 @@ class KinkSearch:
         return np.append(weights, a[-1] - float(self._mean @ weights))
 
 
-def _descend(Z: FloatArray, basis: FloatArray, known: FloatArray, a: FloatArray, rounds: int) -> FloatArray:
-    """Levenberg and Marquardt's steps for a on the unit sphere."""
+def _off_in(free: FloatArray, lines: FloatArray, size: float) -> FloatArray:
+    """t for which lines + free t are as far below 0 as may be, none more than 0 by much; 0 where there is none."""
+    k = free.shape[1]
+    limits = [(None, None)] * k + [(None, 0.1 * size)]
+    best = linprog(np.append(np.zeros(k), -1.0), np.column_stack([free, np.ones(len(free))]), -lines, bounds=limits)
+    t: FloatArray = best.x[:k] if best.x is not None else np.zeros(k)
+    return t
+
+
+def descend(
+    Z: FloatArray, basis: FloatArray, known: FloatArray, a: FloatArray, rounds: int
+) -> tuple[FloatArray, float]:
+    """Levenberg and Marquardt's steps for a on the unit sphere; (a, the ratio)."""
 
     def ratio(a: FloatArray) -> float:
         r = np.maximum(Z @ a, 0.0)
@@ -150,4 +169,4 @@ def _descend(Z: FloatArray, basis: FloatArray, known: FloatArray, a: FloatArray,
         before, a, value, damping = value, moved, tried, max(0.2 * damping, 1e-12)
         if value < _DONE or (value > (1.0 - _STUCK) * before and value > _FAR):
             break
-    return a
+    return a, value

@@ -15,11 +15,14 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidDataError
 from unrelu.parameters import RandomState
 from unrelu.recovery.layers.decoding import LayerReport
-from unrelu.recovery.layers.inputs import InnerLayer, inputs_behind
+from unrelu.recovery.layers.inputs import InnerLayer, inputs_behind, inputs_near, inputs_of
 from unrelu.recovery.matrix.contracts import MatrixReport
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath
+
+_OFF, _ROUNDING = 6.0, 1e-8  # standard deviations of noise below which a unit is off, and noise at least
+_POOL = 5000  # inputs drawn, from which those of rows of deeper networks are looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +51,8 @@ class PeeledLayer:
     """x = max(A h + b, floor): ``weights`` A (d x p, columns of length 1), ``bias`` b, and how they were found.
 
     ``floor`` has one number per output, 0 in all layers but the outermost. ``column_identifiable`` is False for outputs
-    whose weights the table does not determine; they are NaN.
+    whose weights the table does not determine; they are NaN, or in the second of three layers those that explain all
+    rows of the table but need not be the only ones.
     """
 
     weights: FloatArray
@@ -72,6 +76,14 @@ class PeeledLayer:
         known = self.column_identifiable
         weights, bias = np.ascontiguousarray(self.weights[known]), (self.bias - self.floor)[known]
         return inputs_behind(np.ascontiguousarray(heights[:, known]), weights, bias, inner, self.report.noise)
+
+    def units_behind(self, heights: FloatArray) -> FloatArray:
+        """Hidden units of rows, as heights above the floor, 0 where off and NaN where a row does not determine them."""
+        known = self.column_identifiable
+        rows, weights = np.ascontiguousarray(heights[:, known]), np.ascontiguousarray(self.weights[known])
+        units, amplified = inputs_of(rows, weights, (self.bias - self.floor)[known])
+        off = _OFF * max(self.report.noise, _ROUNDING * float(np.sqrt((units**2).mean())))
+        return np.where(np.isfinite(amplified)[:, None], np.where(units > off, units, 0.0), np.nan)
 
     def output(self, hidden: FloatArray) -> FloatArray:
         """max(A h + b, floor) of rows of hidden units."""
@@ -201,12 +213,18 @@ class Peeled:
         return 1.0 - self.relative_error(X) ** 2
 
     def _generator(self) -> InnerLayer:
-        if self.inner is None or len(self.layers) != 1:
+        if self.inner is None:
             raise InvalidDataError("The inputs are not known: peel with n_inputs, a number or 'auto'.")
         return self.inner
 
     def _inputs_of(self, heights: FloatArray) -> FloatArray:
-        return self.layers[0].inputs_behind(heights, self._generator())
+        inner, last = self._generator(), self.layers[-1]
+        if len(self.layers) == 1:
+            return last.inputs_behind(heights, inner)
+        for layer in self.layers[:-1]:
+            heights = layer.units_behind(heights)
+        pool, told = np.random.default_rng(0).standard_normal((_POOL, inner.n_inputs)), last.column_identifiable
+        return inputs_near(heights[:, told], last.weights[told], last.bias[told], inner, pool)[0]
 
     def _heights(self, X: ArrayLike) -> FloatArray:
         """Rows as heights above the floor."""

@@ -30,6 +30,9 @@ from unrelu.validation import warn
 _FLAT = 1e-7  # of the largest entry of T: directions that vary less are not there
 _ON = 2  # times the unknowns of an output: rows in which it must be on
 _WORST = 1e4  # condition of an output's equations
+_FEW = 25  # rows a unit that undo its rectifier first
+_SECONDS = 60.0  # for networks of three layers, unless said otherwise
+_DEEP_RESIDUAL = 1e-9  # from where on faces are not told from rows near them
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,19 @@ class PeelRequest:
     max_seconds: float | None = None
     hidden_method: str | Method = "one_pass"
 
+    @property
+    def deepens(self) -> bool:
+        """Whether a layer of more units than the one below it is asked for, with the inputs of that one."""
+        widths = self.widths
+        if self.n_inputs is None or len(widths) != 2:
+            return False
+        return all(not isinstance(width, str) for width in widths) and widths[1] < widths[0]  # type: ignore[operator]
+
+    @property
+    def seconds(self) -> float | None:
+        """The time there is; networks of three layers have some in any case."""
+        return _SECONDS if self.max_seconds is None and self.deepens else self.max_seconds
+
 
 def peel_layers(outputs: Outputs, request: PeelRequest, seed: int = 0, watch: Watch = unwatched) -> Peeled:
     """Peel layers off finite outputs, then learn what is inside.
@@ -55,22 +71,31 @@ def peel_layers(outputs: Outputs, request: PeelRequest, seed: int = 0, watch: Wa
     >>> bool(np.abs(peeled.layers[0].bias - 0.3).max() < 1e-6)
     True
     """
-    rng, clock = np.random.default_rng(seed), Clock(request.max_seconds, watch)
+    rng, clock = np.random.default_rng(seed), Clock(request.seconds, watch)
     peeled = Peeled((), outputs.heights, np.zeros(len(outputs.heights), dtype=bool), None, outputs.feature_names)
     threshold, first = np.zeros(outputs.heights.shape[1]), outputs.heights
     widths = request.widths
     for depth, width in enumerate(widths, start=1):
         innermost = depth == len(widths)
-        undone = _unrectified(peeled, width, seed, clock.staged(f"Layer {depth}: undoing the rectifier"))
+        undone = _unrectified(
+            peeled, width, request.deepens, seed, clock.staged(f"Layer {depth}: undoing the rectifier")
+        )
         told = clock.staged(f"Layer {depth}: finding units")
-        inputs = request.n_inputs if innermost else None
-        found = _decoded(undone, peeled, outputs.rounding, inputs, innermost, rng, told)
+        if request.deepens:
+            found = _deepened(undone, peeled, outputs.rounding, request, rng, told)
+        else:
+            inputs = request.n_inputs if innermost else None
+            found = _decoded(undone, peeled, outputs.rounding, inputs, innermost, rng, told)
         _judge(found, request.n_inputs, peeled, f"Layer {depth}: ")
         peeled, lengths = _with_layer(peeled, undone, outputs, found.decoded)
         if found.ended is not None:
             return peeled
-        _warn(found, undone.report, f"Layer {depth}: ", innermost)
+        _warn(found, undone.report, f"Layer {depth}: ", innermost or request.deepens)
         threshold, outputs = found.decoded.layer.threshold * lengths, Outputs.of(peeled.hidden)
+        if found.inner is not None and found.below is not None and found.below_report is not None:
+            from unrelu.recovery.layers.ending import with_both_layers
+
+            return with_both_layers(peeled, found.inner.scaled(lengths), found.below, found.below_report, seed)
         if found.inner is not None:
             from unrelu.recovery.layers.ending import with_inputs
 
@@ -84,8 +109,8 @@ def peel_layers(outputs: Outputs, request: PeelRequest, seed: int = 0, watch: Wa
     return replace(peeled, hidden_distribution=law)
 
 
-def _unrectified(so_far: Peeled, width: int | str, seed: int, clock: Clock) -> Unrectified:
-    """The next layer's outputs without their rectifier, or the reason why not."""
+def _unrectified(so_far: Peeled, width: int | str, few: bool, seed: int, clock: Clock) -> Unrectified:
+    """The next layer's outputs without their rectifier, from ``few`` rows first or not, or the reason why not."""
     depth, X = len(so_far.layers) + 1, so_far.hidden
     if not isinstance(width, str) and width >= X.shape[1]:
         raise CannotPeelError(
@@ -101,7 +126,7 @@ def _unrectified(so_far: Peeled, width: int | str, seed: int, clock: Clock) -> U
         )
     try:
         check_range(X)
-        return undo_rectifier(X, width, seed, clock)
+        return undo_rectifier(X, width, seed, clock, _FEW) if few else undo_rectifier(X, width, seed, clock)
     except InvalidDataError as error:
         raise CannotPeelError(f"Layer {depth}: {error}", so_far) from error
     except TimeIsUp as error:
@@ -132,6 +157,32 @@ def _decoded(
         space = replace(space, noise=space.noise * _usual_noise(undone))
         found = decode_widening(undone.T, space, True, n_inputs, rng, clock, _clear_rows(undone))
     report = replace(found.decoded.report, n_features=len(undone.outputs), ended=found.ended)
+    return replace(found, decoded=replace(found.decoded, report=report))
+
+
+def _deepened(
+    undone: Unrectified,
+    so_far: Peeled,
+    rounding: float,
+    request: PeelRequest,
+    rng: np.random.Generator,
+    clock: Clock,
+) -> FoundLayer:
+    """The units behind T, and the two layers behind them."""
+    from unrelu.recovery.layers.deepening import decode_deepening
+
+    space = _space(undone, so_far, rounding, "Layer 1: ")
+    if undone.report.residual > _DEEP_RESIDUAL:
+        raise CannotPeelError(
+            f"Layer 1: the rectifier could be undone only up to a relative residual of {undone.report.residual:.1g}."
+            " Networks of three layers are found from exact outputs alone: those in double precision, without noise.",
+            so_far,
+            undone.report,
+        )
+    inner_width, n_inputs = int(request.widths[1]), request.n_inputs
+    assert n_inputs is not None
+    found = decode_deepening(undone.T, space, inner_width, n_inputs, rng, clock)
+    report = replace(found.decoded.report, n_features=len(undone.outputs))
     return replace(found, decoded=replace(found.decoded, report=report))
 
 
@@ -224,7 +275,7 @@ def _judge(found: FoundLayer, n_inputs: int | str | None, so_far: Peeled, where:
         return
     if report.converged:
         return
-    if report.method == "widening" and n_inputs is not None:
+    if report.method != "facets" and n_inputs is not None:
         from unrelu.recovery.layers.ending import why_missing
 
         raise CannotPeelError(where + why_missing(found, n_inputs), so_far, report)

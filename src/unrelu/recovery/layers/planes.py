@@ -8,7 +8,9 @@ H w >= 0 and many zeros. From a start, minimize
 by reweighting while eps falls. Absolute values alone attract to units that are off in more than half of the rows; a
 true unit is never negative, so that the price costs it nothing. P_K projects on the units known so far: their
 directions and all mixtures of them have length 0 in this norm, so each start leads to something new. c_i = 1 near a
-random row and less elsewhere attracts to units that are off around it, be they mostly on.
+random row and less elsewhere attracts to units that are off around it, be they mostly on. Where inputs are rectified
+themselves most rows lie in pieces of few dimensions, and the longest direction is the same again and again: half of the
+starts then have the constraint v'w = 1 instead, v a random mixture of the columns of (I - P_K) S.
 
 What is found is fitted to the rows on it (:mod:`unrelu.recovery.layers.facet_fit`) and counts if it holds many rows, no
 row lies below, the rows on it span it, and none of them does so alone: a plane can always be tilted until it meets
@@ -78,8 +80,8 @@ class Whitened:
 class PlaneSearch:
     """Looks for planes of a cloud among some of its rows, those that reach farthest included."""
 
-    def __init__(self, cloud: Cloud, white: Whitened, rng: np.random.Generator) -> None:
-        self._cloud, self._white, self._rng = cloud, white, rng
+    def __init__(self, cloud: Cloud, white: Whitened, rng: np.random.Generator, mixed: bool = False) -> None:
+        self._cloud, self._white, self._rng, self._mixed = cloud, white, rng, mixed
         n, r = white.rows.shape
         chosen = np.arange(n)
         if n > _SEARCHED * r:
@@ -89,14 +91,18 @@ class PlaneSearch:
         self._rows = white.rows[chosen]
         self._points = cloud.points[chosen]
         self._starts = 0
+        self.leaning: list[Candidate] = []  # planes of the last starts that some rows hold alone
 
     def planes(self, known: list[Candidate], starts: int) -> list[Candidate]:
         """New planes, from so many starts; they may be the same one."""
-        norm = self._norm(known)
-        weights = [self._weights() for _ in range(starts)]
+        left = self._left(known)
+        norm = left.T @ left / len(left)
+        lines = self._rng.standard_normal((starts // 2 if self._mixed else 0, len(left))) @ left
+        begun = [(self._weights(), aim) for aim in [*lines, *[norm] * (starts - len(lines))]]
         with one_blas_thread():
-            found = map_in_threads(lambda c: self._plane(c, norm), weights)
-        return [candidate for candidate in found if candidate is not None]
+            found = map_in_threads(lambda start: self._plane(*start), begun)
+        self.leaning = [candidate for candidate in found if candidate is not None and candidate.doubtful]
+        return [candidate for candidate in found if candidate is not None and not candidate.doubtful]
 
     def _weights(self) -> FloatArray:
         """First weights of the rows: random ones, and less for rows far from a random one."""
@@ -109,18 +115,17 @@ class PlaneSearch:
             weights *= np.where(alike >= np.quantile(alike, 1.0 - share), 1.0, _FAR)
         return weights
 
-    def _norm(self, known: list[Candidate]) -> FloatArray:
-        """S'(I - P_K) S over the number of rows."""
+    def _left(self, known: list[Candidate]) -> FloatArray:
+        """(I - P_K) S."""
         left = self._rows
         if known:
             heights = np.stack([np.maximum(entry.facet.height(self._points), 0.0) for entry in known], axis=1)
             basis = np.linalg.qr(heights / np.sqrt((heights**2).mean(axis=0)))[0]
             left = left - basis @ (basis.T @ left)
-        norm: FloatArray = left.T @ left / len(left)
-        return norm
+        return left
 
-    def _plane(self, weights: FloatArray, norm: FloatArray) -> Candidate | None:
-        w = self._descend(weights, norm)
+    def _plane(self, weights: FloatArray, aim: FloatArray) -> Candidate | None:
+        w = self._descend(weights, aim)
         if w is None:
             return None
         cloud = self._cloud
@@ -128,20 +133,23 @@ class PlaneSearch:
         if facet is None or not self._holds(facet):
             return None
         best = most_likely(facet, cloud.points, cloud.lifted)
-        return Candidate(best, support(best, cloud.points), 0.0) if self._holds(best) else None
+        if not self._holds(best):
+            return None
+        return Candidate(best, support(best, cloud.points), np.inf if self._leans(best) else 0.0)
 
-    def _descend(self, weights: FloatArray, norm: FloatArray) -> FloatArray | None:
+    def _descend(self, weights: FloatArray, aim: FloatArray) -> FloatArray | None:
         rows, width = self._rows, _WIDTH
-        w = _longest(norm, (rows * weights[:, None]).T @ rows)
+        w = _longest(aim, (rows * weights[:, None]).T @ rows)
         while w is not None and width > _NARROW:
-            w = w / np.sqrt(max(float(w @ norm @ w), 1e-300))
+            size = float(((rows @ w) ** 2).mean() if aim.ndim == 1 else w @ aim @ w)
+            w = w / np.sqrt(max(size, 1e-300))
             heights = rows @ w
             if heights.sum() < 0.0:
                 w, heights = -w, -heights
             least = max(width, 2.0 * self._cloud.noise * self._white.slope(w))
             price = np.where(heights < -0.5 * least, _PRICE / least**2, weights / np.maximum(np.abs(heights), least))
-            before, w = w, _longest(norm, (rows * price[:, None]).T @ rows)
-            if w is not None and w @ norm @ before < 0.0:
+            before, w = w, _longest(aim, (rows * price[:, None]).T @ rows)
+            if w is not None and aim.ndim == 2 and w @ aim @ before < 0.0:
                 w = -w
             if least > width:
                 break
@@ -149,7 +157,7 @@ class PlaneSearch:
         return w
 
     def _holds(self, facet: Facet) -> bool:
-        """Whether a plane holds many rows that span it, none of them alone, and no row lies below."""
+        """Whether a plane holds many rows that span it, and no row lies below."""
         points, s = self._cloud.points, facet.noise
         heights = facet.height(points)
         on = np.abs(heights) < _CLEAR * s
@@ -157,20 +165,24 @@ class PlaneSearch:
             _STRAY, _CHANCE * len(points)
         ):
             return False
-        rows = self._white.rows[on]
-        left, values, _ = np.linalg.svd(rows, full_matrices=False)
-        dimensions = rows.shape[1] - 1
-        if not values[dimensions - 1] > _FLAT * values[0]:
-            return False
-        return bool(((left[:, :dimensions] ** 2).sum(axis=1) < _ALONE).all())
+        values = np.linalg.svd(self._white.rows[on], compute_uv=False)
+        return bool(values[-2] > _FLAT * values[0])
+
+    def _leans(self, facet: Facet) -> bool:
+        """Whether a plane leans on a row without which the others on it do not span it."""
+        rows = self._white.rows[np.abs(facet.height(self._cloud.points)) < _CLEAR * facet.noise]
+        left = np.linalg.svd(rows, full_matrices=False)[0][:, : rows.shape[1] - 1]
+        return bool(((left**2).sum(axis=1) >= _ALONE).any())
 
 
-def _longest(norm: FloatArray, gram: FloatArray) -> FloatArray | None:
-    """The direction of the largest w' norm w / w' gram w."""
+def _longest(aim: FloatArray, gram: FloatArray) -> FloatArray | None:
+    """The direction of the largest w' aim w / w' gram w, or (aim'w)^2 / w' gram w."""
     gram[np.diag_indices(len(gram))] += 1e-13 * np.trace(gram)
     last = len(gram) - 1
     try:
-        w: FloatArray = scipy.linalg.eigh(norm, gram, subset_by_index=[last, last])[1][:, 0]
+        if aim.ndim == 1:
+            return np.asarray(scipy.linalg.solve(gram, aim, assume_a="pos"), dtype=np.float64)
+        w: FloatArray = scipy.linalg.eigh(aim, gram, subset_by_index=[last, last])[1][:, 0]
     except np.linalg.LinAlgError:
         return None
     return w

@@ -39,6 +39,7 @@ _STEPS = 6
 _SHORT = 40  # iterations of such a step
 _APART = 6.0  # times the median of the rows' residuals: rows that fit far worse than most
 _ROUNDING = 1e-7  # of the table's root mean square
+_SLOW = 1e-4  # relative residual that outlier rows would not leave: rare units take their time
 _BAD = 0.05  # relative residual of a fit that another start may better
 _ON_PER_UNIT = 20  # rows in which an output must be on, where there is noise
 
@@ -58,8 +59,12 @@ class Unrectified:
     report: MatrixReport
 
 
-def undo_rectifier(X: FloatArray, width: int | str, seed: int = 0, watch: Watch = unwatched) -> Unrectified:
+def undo_rectifier(
+    X: FloatArray, width: int | str, seed: int = 0, watch: Watch = unwatched, rows_per_unit: int = _ROWS_PER_UNIT
+) -> Unrectified:
     """T behind rows X >= 0 (n x d), with so many units behind them ("auto": to be found).
+
+    Factors are found from ``rows_per_unit`` rows first. Half as many are quicker where units have rectified inputs.
 
     >>> rng = np.random.default_rng(0)
     >>> T = rng.standard_normal((400, 2)) @ rng.standard_normal((2, 12)) + 0.3
@@ -71,17 +76,20 @@ def undo_rectifier(X: FloatArray, width: int | str, seed: int = 0, watch: Watch 
     if isinstance(width, str):
         return _from_all(X, MatrixRequest(width, tolerance=_TOLERANCE, max_iterations=_ITERATIONS), seed, watch)
     request = MatrixRequest(width, tolerance=_TOLERANCE, max_iterations=_ITERATIONS)
-    some = _ROWS_PER_UNIT * (width + 1)
-    if len(X) <= 2 * some or X.size * width**2 < _SMALL:
-        return _from_all(X, request, seed, watch)
-    rows = _usual(X, some, rng)
-    outputs: BoolArray = np.count_nonzero(X[rows] > 0.0, axis=0) >= _ON_PER_UNKNOWN * (width + 1)
-    if outputs.sum() < _MORE_OUTPUTS * width:
-        return _from_all(X, request, seed, watch)
-    first = _concentrated(np.ascontiguousarray(X[np.ix_(rows, outputs)]), request, seed, watch)
-    if np.count_nonzero(first.conditions.column_identifiable) < _MORE_OUTPUTS * width:
-        return _from_all(X, request, seed, watch)
-    return _continued(X, outputs, first, request, watch) or _from_all(X, request, seed, watch)
+    for some in sorted({rows_per_unit * (width + 1), _ROWS_PER_UNIT * (width + 1)}):
+        if len(X) <= 2 * some or X.size * width**2 < _SMALL:
+            break
+        rows = _usual(X, some, rng)
+        outputs: BoolArray = np.count_nonzero(X[rows] > 0.0, axis=0) >= _ON_PER_UNKNOWN * (width + 1)
+        if outputs.sum() < _MORE_OUTPUTS * width:
+            continue
+        first = _concentrated(np.ascontiguousarray(X[np.ix_(rows, outputs)]), request, seed, watch)
+        if np.count_nonzero(first.conditions.column_identifiable) < _MORE_OUTPUTS * width:
+            continue
+        continued = _continued(X, outputs, first, request, watch)
+        if continued is not None:
+            return continued
+    return _from_all(X, request, seed, watch)
 
 
 def _from_all(X: FloatArray, request: MatrixRequest, seed: int, watch: Watch) -> Unrectified:
@@ -165,6 +173,8 @@ def _concentrated(table: FloatArray, request: MatrixRequest, seed: int, watch: W
     for _ in range(_STEPS):
         if fit.report.residual <= _TOLERANCE:
             return fit
+        if fit.report.residual < _SLOW:
+            break
         start = _start_of(table, fit)
         left = _row_residuals(table, start)
         most = left <= np.quantile(left, _KEPT)

@@ -62,14 +62,16 @@ def decode_widening(
     rng: np.random.Generator,
     clock: Clock,
     clear: BoolArray | None = None,
+    gaussian: bool = True,
 ) -> FoundLayer:
     """The layer T = A2 h (+ b2) whose units have ``n_inputs`` inputs ("auto": to be found), and the layer below it.
 
-    Units are searched for in the ``clear`` rows, all where None. Where units are missing there is no inner layer;
-    planes whose inputs were not found are doubtful units.
+    Units are searched for in the ``clear`` rows, all where None; ``gaussian`` says that they are rectified Gaussians
+    there, so that planes which do not look so are none. Where units are missing there is no inner layer; planes whose
+    inputs were not found are doubtful units.
     """
     searched = space if clear is None else replace(space, genuine=space.genuine & clear)
-    cloud, _ = cloud_of(T, searched, lifted, True)
+    cloud, _ = cloud_of(T, searched, lifted, gaussian)
     search = Search(cloud, n_inputs, rng, clock)
     ended = clock.run(search.run)
     # One plane fewer than units: without inputs there are no weights, however many planes were found.
@@ -156,10 +158,10 @@ class Search:
             sure = self._sure(amplified, fit.exact)
             if np.count_nonzero(sure) < _LEAST_ROWS * (self._width + weights.shape[1]):
                 break
-            before, found = len(found), self._units(z[sure], sure, heights)
+            before, found = len(found), self.units_of(z[sure], sure, heights)
             if len(found) <= before or len(found) <= weights.shape[1]:
                 break
-            weights, bias = self._layer(found)
+            weights, bias = self.layer_of(found)
             self.units, self.weights, self.bias = [candidate for candidate, _ in found], weights, bias
             if self.complete:
                 if not fit.exact:
@@ -264,17 +266,20 @@ class Search:
 
     # --- units ------------------------------------------------------------------------------------
 
-    def _units(self, z: FloatArray, sure: BoolArray, planes: FloatArray) -> list[tuple[Candidate, Kinked]]:
-        """Every unit that is a rectified affine function of the inputs: planes first, then what starts lead to."""
+    def units_of(self, z: FloatArray, sure: BoolArray, planes: FloatArray) -> list[tuple[Candidate, Kinked]]:
+        """Every unit that is a rectified affine function of the inputs: planes first, then what starts lead to.
+
+        Planes hold many rows. It is enough that one of those with known inputs is among them.
+        """
         search = KinkSearch(z, self._white.rows[sure], self.rng)
         found: list[tuple[Candidate, Kinked]] = []
         known = np.zeros((len(z), 0))
         for column in planes[sure].T:
-            found, known = self._with(search.of_heights(column), found, known, sure)
+            found, known = self._with(search.of_heights(column), found, known, sure, 1)
         since = 0
         while len(found) < self._width and since < _PATIENCE:
             before = len(found)
-            found, known = self._with(search.unit(known), found, known, sure)
+            found, known = self._with(search.unit(known), found, known, sure, z.shape[1] + 1 + _BOTH_SIDES)
             since = 0 if len(found) > before else since + 1
             self.watch(Step("Finding units", len(found), self._width, f"{len(found)} of {self._width} units found"))
         return found + self._never_off(search, known)
@@ -289,11 +294,14 @@ class Search:
         return [(self._candidate(line, np.inf), line) for line in lines] if len(lines) == missing else []
 
     def _with(
-        self, unit: Kinked, found: list[tuple[Candidate, Kinked]], known: FloatArray, sure: BoolArray
+        self, unit: Kinked, found: list[tuple[Candidate, Kinked]], known: FloatArray, sure: BoolArray, off: int
     ) -> tuple[list[tuple[Candidate, Kinked]], FloatArray]:
-        """What was found with one unit more, if it is one and new."""
-        least = len(unit.direction) + _BOTH_SIDES
-        if min(unit.on, unit.off) < least or unit.residual > self._allowed(unit) * unit.size:
+        """What was found with one unit more, if it is one and new; rows must be on, and ``off`` of them off."""
+        if (
+            unit.on < len(unit.direction) + _BOTH_SIDES
+            or unit.off < off
+            or unit.residual > self._allowed(unit) * unit.size
+        ):
             return found, known
         candidate = self._candidate(unit, 0.0)
         if self._below(candidate) > max(_STRAY, _CHANCE * len(self.cloud.points)):
@@ -317,7 +325,7 @@ class Search:
         facet = self._white.facet(unit.functional, self.cloud.noise)
         return Candidate(facet, support(facet, self.cloud.points), misfit)
 
-    def _layer(self, found: list[tuple[Candidate, Kinked]]) -> tuple[FloatArray, FloatArray]:
+    def layer_of(self, found: list[tuple[Candidate, Kinked]]) -> tuple[FloatArray, FloatArray]:
         """A1 and b1 of units, in the scale of their facets."""
         stacked = np.stack([unit.direction / self._white.slope(unit.functional) for _, unit in found])
         return stacked[:, :-1], stacked[:, -1]
