@@ -88,6 +88,11 @@ class LayerReport:
         """Whether every unit was found."""
         return self.units_found == self.n_hidden
 
+    @property
+    def needs_inputs(self) -> bool:
+        """Whether there are fewer inputs than units and facets alone do not tell all of these."""
+        return self.thin and (not self.converged or bool(self.doubtful_units))
+
 
 @dataclass(frozen=True)
 class DecodedLayer:

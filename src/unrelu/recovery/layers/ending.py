@@ -12,7 +12,7 @@ from unrelu.recovery.layers.clock import INTERRUPTED, TIME_WAS_UP
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport
 from unrelu.recovery.layers.facet_fit import misfit
 from unrelu.recovery.layers.facets import MISFIT
-from unrelu.recovery.layers.inputs import InnerLayer, inputs_near, standard_layer
+from unrelu.recovery.layers.inputs import UNEXPLAINED, InnerLayer, inputs_near, standard_layer
 from unrelu.recovery.layers.peeled import Peeled, PeeledLayer
 from unrelu.recovery.layers.rectifier import ROUNDED
 from unrelu.recovery.matrix.contracts import MatrixReport
@@ -21,7 +21,6 @@ from unrelu.validation import listed, warn
 _MANY = 0.05  # share of the rows without inputs from where on their law is a guess
 _FLAT = 1e-6  # of root mean squares
 _STRANGE = 1.5 * MISFIT  # of a unit's law, among as many units as a network has
-_UNEXPLAINED = 1e-4  # relative error of units without noise
 _MORE = 8.0  # times the noise that a network may leave
 _EXPLAINED = 1e-6  # relative residual
 
@@ -47,14 +46,11 @@ def with_inputs(peeled: Peeled, inner: InnerLayer, heights: FloatArray, seed: in
 
 def check_explained(inner: InnerLayer, hidden: FloatArray) -> None:
     """Refuse inputs that do not give the units of the rows, which have no noise."""
-    z = inner.inputs(hidden)
-    known = np.isfinite(z[:, 0])
-    size = float(np.linalg.norm(hidden[known]))
-    left = float(np.linalg.norm(inner.units(z[known]) - hidden[known])) / size if size > 0.0 else 1.0
-    if np.count_nonzero(known) <= inner.weights.size or left > _UNEXPLAINED:
+    left, known = inner.left_of(hidden)
+    if known <= inner.weights.size or left > UNEXPLAINED:
         raise CannotPeelError(
             f"The {inner.n_inputs} inputs found leave a relative error of {left:.1g} of {hidden.shape[1]} units, and"
-            f" {np.count_nonzero(known):,} of {len(known):,} rows determine them: they are not the network's. Add rows,"
+            f" {known:,} of {len(hidden):,} rows determine them: they are not the network's. Add rows,"
             " or try another width or number of inputs."
         )
 

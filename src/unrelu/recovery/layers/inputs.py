@@ -38,6 +38,7 @@ _STEPS, _DAMPING = 4, 1e-10  # of Gauss and Newton's steps
 _TILE = 256
 _NEIGHBOURS = 20  # whose inputs steps begin from
 _STEADY = 100.0  # amplification of rounding up to which g is exact
+UNEXPLAINED = 1e-4  # relative error of units without noise that inputs may leave
 _TOLD = 1e-6  # of a unit's root mean square
 
 
@@ -193,6 +194,14 @@ class InnerLayer:
         z, amplified = inputs_of(hidden, self.weights, self.bias)
         known: FloatArray = np.where(np.isfinite(amplified)[:, None], z, np.nan)
         return known
+
+    def left_of(self, hidden: FloatArray) -> tuple[float, int]:
+        """What the inputs of rows of units leave of them, relative, and how many rows determine their inputs."""
+        z = self.inputs(hidden)
+        known = np.isfinite(z[:, 0])
+        size = float(np.linalg.norm(hidden[known]))
+        left = float(np.linalg.norm(self.units(z[known]) - hidden[known])) / size if size > 0.0 else 1.0
+        return left, int(np.count_nonzero(known))
 
     @property
     def law(self) -> RectifiedGaussian:

@@ -10,7 +10,7 @@ nearly every start leads to another unit. A solution counts if it holds in all r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
@@ -67,17 +67,22 @@ class KinkSearch:
             a, _ = descend(self._Z, self._basis, np.linalg.qr(known)[0], a, _TRIES)
         return self._judged(a)
 
-    def of_heights(self, heights: FloatArray) -> Kinked:
-        """The unit whose heights these are, if they are a unit's.
+    def of_heights(self, heights: FloatArray, functional: FloatArray | None = None) -> Kinked:
+        """The unit whose heights these are, if they are a unit's; ``functional`` is w of a plane that shows them.
 
-        Rows in which it is on may leave its direction open. One that is off in all others is as good as any then.
+        Rows in which it is on may leave its direction open. One that is off in all others is as good as any then. A
+        plane's unit may be off in none of these rows.
         """
         on = heights > 0.0
         a, _, rank, _ = np.linalg.lstsq(self._Z[on], heights[on], rcond=_FLAT)
         if rank < len(a):
             free = np.linalg.svd(self._Z[on])[2][rank:].T
             a = a + free @ _off_in(self._Z[~on] @ free, self._Z[~on] @ a, float(np.linalg.norm(a)))
-        return self._judged(a)
+        judged = self._judged(a)
+        if functional is None or not on.all():
+            return judged
+        residual, size = (float(np.sqrt((part**2).mean())) for part in (self._Z @ a - heights, heights))
+        return replace(judged, functional=functional, residual=residual, size=size)
 
     def _start(self) -> FloatArray:
         """A random direction through a random row."""

@@ -86,7 +86,7 @@ def peel_layers(outputs: Outputs, request: PeelRequest, seed: int = 0, watch: Wa
         else:
             inputs = request.n_inputs if innermost else None
             found = _decoded(undone, peeled, outputs.rounding, inputs, innermost, rng, told)
-        _judge(found, request.n_inputs, peeled, f"Layer {depth}: ")
+        _judge(found, undone.report, request.n_inputs, peeled)
         peeled, lengths = _with_layer(peeled, undone, outputs, found.decoded)
         if found.ended is not None:
             return peeled
@@ -148,14 +148,16 @@ def _decoded(
     """The units behind T, with their inputs where these are fewer and asked for."""
     p = undone.report.n_components
     space = _space(undone, so_far, rounding, f"Layer {len(so_far.layers) + 1}: ")
-    if n_inputs is None or (not isinstance(n_inputs, str) and n_inputs >= p):
+    few = n_inputs is not None and (isinstance(n_inputs, str) or n_inputs < p)
+    if not few:
         decoded = decode_by_facets(undone.T, space, True, innermost, rng, clock)
         found = FoundLayer(decoded, ended=None if decoded.report.converged or not clock.is_up else TIME_WAS_UP)
-    else:
+    if few or (n_inputs is None and innermost and not clock.is_up and found.decoded.report.needs_inputs):
         from unrelu.recovery.layers.widening import decode_widening
 
         space = replace(space, noise=space.noise * _usual_noise(undone))
-        found = decode_widening(undone.T, space, True, n_inputs, rng, clock, _clear_rows(undone))
+        widened = decode_widening(undone.T, space, True, n_inputs or "auto", rng, clock, _clear_rows(undone))
+        found = widened if few or widened.inner is not None else found
     report = replace(found.decoded.report, n_features=len(undone.outputs), ended=found.ended)
     return replace(found, decoded=replace(found.decoded, report=report))
 
@@ -265,9 +267,9 @@ def _add_rare(weights: FloatArray, bias: FloatArray, hidden: FloatArray, heights
             weights[output], bias[output] = (found / scale)[:-1], (found / scale)[-1]
 
 
-def _judge(found: FoundLayer, n_inputs: int | str | None, so_far: Peeled, where: str) -> None:
+def _judge(found: FoundLayer, matrix: MatrixReport, n_inputs: int | str | None, so_far: Peeled) -> None:
     """Refuse a layer with units missing, and say why; warn of it where the search was ended."""
-    report = found.decoded.report
+    report, where = found.decoded.report, f"Layer {len(so_far.layers) + 1}: "
     if found.ended is not None:
         from unrelu.recovery.layers.ending import ended_early
 
@@ -275,17 +277,22 @@ def _judge(found: FoundLayer, n_inputs: int | str | None, so_far: Peeled, where:
         return
     if report.converged:
         return
-    if report.method != "facets" and n_inputs is not None:
+    why = (
+        f"{report.units_found} of {report.n_hidden} hidden units were found. The others are hardly ever off, or hardly"
+        " ever on, or off only where another one is: their weights cannot be told. If there are fewer inputs than"
+        " units, say how many (n_inputs, or 'auto'); otherwise try another width, or add rows."
+    )
+    if matrix.residual > INEXACT:
+        why = (
+            f"{report.units_found} of {report.n_hidden} hidden units were found, and the rectifier could be undone only"
+            f" up to a relative residual of {matrix.residual:.1g}: the outputs have noise that hides the units, or"
+            " there are more units than that, or there is no such network."
+        )
+    elif report.method != "facets" and n_inputs is not None:
         from unrelu.recovery.layers.ending import why_missing
 
-        raise CannotPeelError(where + why_missing(found, n_inputs), so_far, report)
-    raise CannotPeelError(
-        f"{where}{report.units_found} of {report.n_hidden} hidden units were found. The others are hardly ever off,"
-        " or hardly ever on, or off only where another one is: their weights cannot be told. If there are fewer inputs"
-        " than units, say how many (n_inputs, or 'auto'); otherwise try another width, or add rows.",
-        so_far,
-        report,
-    )
+        why = why_missing(found, n_inputs)
+    raise CannotPeelError(where + why, so_far, report)
 
 
 def _warn(found: FoundLayer, matrix: MatrixReport, where: str, innermost: bool) -> None:

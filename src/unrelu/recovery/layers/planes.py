@@ -68,6 +68,11 @@ class Whitened:
         """By how much h'w grows with a step of length 1 among the points."""
         return float(np.linalg.norm(self.root @ w[: len(self.mean)]))
 
+    def direction(self, facet: Facet) -> FloatArray:
+        """The w whose plane {h'w = 0} is a facet of the points."""
+        w: FloatArray = np.asarray(np.linalg.solve(self.root, facet.normal), dtype=np.float64)
+        return np.append(w, facet.offset + float(self.mean @ facet.normal)) if self.lifted else w
+
     def facet(self, w: FloatArray, noise: float) -> Facet:
         """{h'w = 0} as a facet of the points."""
         p = len(self.mean)

@@ -82,7 +82,7 @@ def learn_two_layers(table: FloatArray, request: TwoLayerRequest, seed: int = 0,
             check_explained(found.inner, hidden)
         inner = standard_layer(found.inner, hidden, seed)
         warn_of_inputs(inner, inner.inputs(hidden), hidden)
-        return TwoLayers(layer, report, ~decoded.genuine, inner.law, inner)
+        return TwoLayers(layer, report, ~decoded.genuine, inner.law, inner if request.n_inputs is not None else None)
     law = hidden_law(hidden, layer.threshold, request.hidden_method, seed, watch)
     return TwoLayers(layer, report, ~decoded.genuine, law)
 
@@ -122,12 +122,16 @@ def _decoded(table: FloatArray, p: int, request: TwoLayerRequest, rng: np.random
     q = request.n_inputs
     if request.method == "separable":
         return FoundLayer(decode_separably(table, space))
-    if q is not None and (isinstance(q, str) or q < p):
+    few = q is not None and (isinstance(q, str) or q < p)
+    if not few:
+        decoded = decode_by_facets(table, space, request.output_bias, True, rng, clock)
+        found = FoundLayer(decoded, ended=None if decoded.report.converged or not clock.is_up else TIME_WAS_UP)
+    if few or (q is None and not clock.is_up and found.decoded.report.needs_inputs):
         from unrelu.recovery.layers.widening import decode_widening
 
-        return decode_widening(table, space, request.output_bias, q, rng, clock)
-    decoded = decode_by_facets(table, space, request.output_bias, True, rng, clock)
-    return FoundLayer(decoded, ended=None if decoded.report.converged or not clock.is_up else TIME_WAS_UP)
+        widened = decode_widening(table, space, request.output_bias, q or "auto", rng, clock)
+        found = widened if few or widened.inner is not None else found
+    return found
 
 
 def _judge(found: FoundLayer, n_inputs: int | str | None) -> None:

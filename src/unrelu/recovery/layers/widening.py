@@ -23,6 +23,7 @@ from unrelu.recovery.layers.decoding import FoundLayer, assembled, cloud_of
 from unrelu.recovery.layers.facet_fit import Facet, misfit, support
 from unrelu.recovery.layers.facets import MISFIT, Candidate, Cloud, FoundFacets
 from unrelu.recovery.layers.inputs import (
+    UNEXPLAINED,
     InnerLayer,
     InputFit,
     enough_rows,
@@ -51,6 +52,7 @@ _STRAY, _CHANCE = 2, 1e-3  # rows that may lie below a unit: a number, and a sha
 _SETTLING = 4  # rounds of inputs from units and units from inputs
 _POLISHING, _DEPENDENT = 5, 1e6  # rounds, and the condition of units that are none
 _NEARLY, _FARTHER = 0.1, 0.3  # relative residual that wrong planes may leave, q to be found and known
+_JUDGED = 2000  # rows whose inputs must give their units
 _DROPPED = 3  # planes that may be left out until the others have inputs
 
 
@@ -72,6 +74,9 @@ def decode_widening(
     """
     searched = space if clear is None else replace(space, genuine=space.genuine & clear)
     cloud, _ = cloud_of(T, searched, lifted, gaussian)
+    if len(cloud.points) <= space.basis.shape[1]:
+        nothing = FoundFacets((), np.ones(len(cloud.points), dtype=bool), 0)
+        return FoundLayer(assembled(T, space, nothing, "widening", MISFIT, True)[0])
     search = Search(cloud, n_inputs, rng, clock)
     ended = clock.run(search.run)
     # One plane fewer than units: without inputs there are no weights, however many planes were found.
@@ -127,6 +132,16 @@ class Search:
             if not idle:
                 with one_blas_thread():
                     self._look_behind()
+        if not self.units and not isinstance(self.n_inputs, str) and self.n_inputs not in self.choice:
+            with one_blas_thread():
+                self._look_for_fewer(self.n_inputs)
+
+    def _look_for_fewer(self, asked: int) -> None:
+        """Where no rows have enough units on for the inputs asked for: whether fewer inputs explain the units."""
+        heights = self._heights(self.planes)
+        fewer = self._fewest(heights, range(1, asked))
+        if fewer is not None:
+            self.verdict = _too_large(asked, fewer, heights.shape[1])
 
     # --- planes -----------------------------------------------------------------------------------
 
@@ -153,12 +168,13 @@ class Search:
         units = np.flatnonzero(trusted)[fit.units]
         weights, bias = self._settled(heights[:, units], fit)
         found: list[tuple[Candidate, Kinked]] = []
+        planes = self.planes
         for _ in range(3):
             z, amplified = inputs_of(heights[:, units], weights, bias)
             sure = self._sure(amplified, fit.exact)
             if np.count_nonzero(sure) < _LEAST_ROWS * (self._width + weights.shape[1]):
                 break
-            before, found = len(found), self.units_of(z[sure], sure, heights)
+            before, found = len(found), self._explained(self.units_of(z[sure], sure, heights, planes), fit.exact)
             if len(found) <= before or len(found) <= weights.shape[1]:
                 break
             weights, bias = self.layer_of(found)
@@ -167,7 +183,7 @@ class Search:
                 if not fit.exact:
                     self._polish()
                 break
-            heights, units = self._heights(self.units), np.arange(len(found))
+            planes, heights, units = self.units, self._heights(self.units), np.arange(len(found))
 
     def _settled(self, heights: FloatArray, fit: InputFit) -> tuple[FloatArray, FloatArray]:
         """A and b of the units that a fit explains; with noise from all rows."""
@@ -234,10 +250,7 @@ class Search:
         elif fit is not None and asked > 1 and asked - 1 not in self.choice:
             fewer = self._fewest(heights, (asked - 1,))
             if fewer is not None:
-                self.verdict = (
-                    f"n_inputs={asked} is too large: {asked - 1} inputs explain {heights.shape[1]} units up to a"
-                    f" relative residual of {fewer.residual:.1g}. Lower n_inputs, or let 'auto' find it."
-                )
+                self.verdict = _too_large(asked, fewer, heights.shape[1])
                 return None
         return fit
 
@@ -266,16 +279,19 @@ class Search:
 
     # --- units ------------------------------------------------------------------------------------
 
-    def units_of(self, z: FloatArray, sure: BoolArray, planes: FloatArray) -> list[tuple[Candidate, Kinked]]:
-        """Every unit that is a rectified affine function of the inputs: planes first, then what starts lead to.
+    def units_of(
+        self, z: FloatArray, sure: BoolArray, heights: FloatArray, planes: Sequence[Candidate] = ()
+    ) -> list[tuple[Candidate, Kinked]]:
+        """Every unit that is a rectified affine function of the inputs: those of ``heights``, then what starts lead to.
 
-        Planes hold many rows. It is enough that one of those with known inputs is among them.
+        Planes that show the heights hold many rows: none of those with known inputs need be among them.
         """
         search = KinkSearch(z, self._white.rows[sure], self.rng)
         found: list[tuple[Candidate, Kinked]] = []
         known = np.zeros((len(z), 0))
-        for column in planes[sure].T:
-            found, known = self._with(search.of_heights(column), found, known, sure, 1)
+        for number, column in enumerate(heights[sure].T):
+            w = self._white.direction(planes[number].facet) if planes else None
+            found, known = self._with(search.of_heights(column, w), found, known, sure, 0 if planes else 1)
         since = 0
         while len(found) < self._width and since < _PATIENCE:
             before = len(found)
@@ -283,6 +299,24 @@ class Search:
             since = 0 if len(found) > before else since + 1
             self.watch(Step("Finding units", len(found), self._width, f"{len(found)} of {self._width} units found"))
         return found + self._never_off(search, known)
+
+    def _explained(self, found: list[tuple[Candidate, Kinked]], exact: bool) -> list[tuple[Candidate, Kinked]]:
+        """Units without those that are no function of the others' inputs in all rows, though in the few known so far.
+
+        None where they are not a few: the inputs are wrong. With noise the whole network is judged at the end.
+        """
+        if not exact or not found:
+            return found
+        rows = np.linspace(0, len(self.cloud.points) - 1, min(_JUDGED, len(self.cloud.points))).astype(int)
+        for _ in range(_DROPPED + 1):
+            layer = InnerLayer(*self.layer_of(found))
+            heights = self._heights([candidate for candidate, _ in found])[rows]
+            if layer.left_of(heights)[0] <= UNEXPLAINED:
+                return found
+            others = [np.delete(np.arange(len(found)), unit) for unit in range(len(found))]
+            left = [InnerLayer(layer.weights[k], layer.bias[k]).left_of(heights[:, k])[0] for k in others]
+            found = [found[unit] for unit in others[int(np.argmin(left))]]
+        return []
 
     def _never_off(self, search: KinkSearch, known: FloatArray) -> list[tuple[Candidate, Kinked]]:
         """Units that are never off, if there are just as many as are missing: they are doubtful."""
@@ -329,6 +363,13 @@ class Search:
         """A1 and b1 of units, in the scale of their facets."""
         stacked = np.stack([unit.direction / self._white.slope(unit.functional) for _, unit in found])
         return stacked[:, :-1], stacked[:, -1]
+
+
+def _too_large(asked: int, fewer: InputFit, n_units: int) -> str:
+    return (
+        f"n_inputs={asked} is too large: {fewer.weights.shape[1]} inputs explain {n_units} units up to a relative"
+        f" residual of {fewer.residual:.1g}. Lower n_inputs, or let 'auto' find it."
+    )
 
 
 def _is_one_of(height: FloatArray, known: FloatArray, noise: float) -> bool:
