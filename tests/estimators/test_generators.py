@@ -427,6 +427,26 @@ def test_without_inputs_asked_for_there_are_none(net):
         TwoLayerReLULearner(8, "separable", n_inputs=3).fit(net.X)
 
 
+def test_facets_that_do_not_tell_the_units_are_helped_by_inputs():
+    """Fewer inputs than units, which nobody said: planes hold rows by coincidence, and some are no units."""
+    net = reference.draw(1, 16, 8, 3, 1600, output_bias=False)
+    with pytest.warns(DoubtfulInputsWarning, match="390 of 1,600 rows"):
+        learner = TwoLayerReLULearner(8).fit(net.T)
+    assert learner.report_.method == "widening"
+    assert reference.sines(learner.output_weights_, net.A2)[0].max() < 1e-9
+    assert np.linalg.matrix_rank(learner.hidden_distribution_.covariance, tol=1e-9) == 3
+    assert learner.transform(net.T[:2]).shape == (2, 8)  # units, as without inputs asked for
+    assert not hasattr(learner, "input_weights_")
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("q", [None, 2])
+def test_a_table_without_a_network_is_told(q):
+    X = np.maximum(seeded(3).standard_normal((600, 14)), 0.0)
+    with pytest.raises(CannotPeelError, match=r"undone only up to a relative residual of 0\.\d.*no such network"):
+        unrelu.peel(X, widths=[4], n_inputs=q)
+
+
 @pytest.mark.slow  # the search itself is tested with it
 def test_two_layers_of_another_number_are_refused():
     net = linear(True)

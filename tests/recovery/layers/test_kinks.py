@@ -83,6 +83,19 @@ def test_what_is_not_among_the_rows_is_not_found(net):
     assert all(lengths(search.unit(known)) > 1e-6 for _ in range(5))
 
 
+def test_a_plane_may_show_a_unit_that_is_never_off_in_rows_with_inputs(net):
+    on = net.h[:, 2] > 0.0
+    search = KinkSearch(net.z[on], np.column_stack([net.h[on], np.ones(on.sum())]), seeded())
+    w = np.eye(9)[2]
+    unit = search.of_heights(net.h[on, 2], w)
+    np.testing.assert_allclose(unit.direction, truth(net)[:, 2], atol=1e-9)
+    np.testing.assert_array_equal(unit.functional, w)
+    assert lengths(unit) < 1e-10
+    mixture = search.of_heights((net.h[:, 2] + net.h[:, 3])[on], np.eye(9)[2] + np.eye(9)[3])
+    assert lengths(mixture) > 0.03
+    assert search.of_heights(net.h[on, 2]).size == 0.0  # without a plane nothing shows that it is ever off
+
+
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize("few", [0, 3])
 def test_a_function_that_is_linear_but_for_a_few_rows_is_no_unit(net, sign, few):

@@ -234,7 +234,8 @@ def test_however_many_planes_there_are_without_inputs_there_are_no_weights():
     assert found.inner is None
     assert not found.decoded.report.converged
     assert np.isnan(found.decoded.layer.weights).all()
-    assert "Too few of them are on together" in why_missing(found, 6)
+    assert 6 not in dict(found.choice)
+    assert "n_inputs=6 is too large: 3 inputs explain" in why_missing(found, 6)
 
 
 def test_one_unit_to_spare_is_enough_where_rows_with_more_are_few():
@@ -243,6 +244,12 @@ def test_one_unit_to_spare_is_enough_where_rows_with_more_are_few():
     assert found.inner is not None
     cosines = np.abs(found.decoded.layer.weights.T @ (network.A2 / np.linalg.norm(network.A2, axis=0)))
     assert cosines.max(axis=1).min() > 1.0 - 1e-12
+
+
+def test_units_that_other_rows_contradict_are_dropped():
+    """Of four units few rows have all on, and in these a mixture looks like a unit."""
+    network = reference.draw(3, 36, 12, 3, 2400)
+    check(decoded(network, 3), network)
 
 
 def test_progress_is_told(net):

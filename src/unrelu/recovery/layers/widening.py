@@ -139,6 +139,7 @@ class Search:
     def _look_for_fewer(self, asked: int) -> None:
         """Where no rows have enough units on for the inputs asked for: whether fewer inputs explain the units."""
         heights = self._heights(self.planes)
+        heights = heights[:, self._trusted(heights)]
         fewer = self._fewest(heights, range(1, asked))
         if fewer is not None:
             self.verdict = _too_large(asked, fewer, heights.shape[1])
@@ -161,7 +162,7 @@ class Search:
     def _look_behind(self) -> None:
         """The inputs of the planes, and with them all units."""
         heights = self._heights(self.planes)
-        trusted = np.array([self._law_misfit(column) <= MISFIT for column in heights.T])
+        trusted = self._trusted(heights)
         fit = self._inputs(heights[:, trusted])
         if fit is None:
             return
@@ -230,8 +231,10 @@ class Search:
             layer = layer.scaled(1.0 / lengths)
             self.units, self.weights, self.bias = moved, layer.weights, layer.bias
 
-    def _law_misfit(self, heights: FloatArray) -> float:
-        return misfit(heights, 0.0, self.cloud.off) if self.cloud.gaussian else 0.0
+    def _trusted(self, heights: FloatArray) -> BoolArray:
+        """Columns that look like rectified Gaussians, where units do."""
+        looks = [not self.cloud.gaussian or misfit(column, 0.0, self.cloud.off) <= MISFIT for column in heights.T]
+        return np.array(looks, dtype=bool)
 
     def _inputs(self, heights: FloatArray) -> InputFit | None:
         """The fit of fewest inputs, or of the number asked for, that explains the units; None without one."""
