@@ -110,7 +110,7 @@ def suggestion(value: str, choices: Iterable[str], there_are: str = "There are:"
 
 def check_positive(name: str, value: float, least: float = 0.0) -> None:
     """Raise InvalidParameterError unless value is a finite number above ``least``."""
-    if not (isinstance(value, Real) and least < value < float("inf")):
+    if isinstance(value, bool) or not (isinstance(value, Real) and least < value < float("inf")):
         raise InvalidParameterError(f"{name} must be a finite number above {least:g}, got {value!r}.")
 
 

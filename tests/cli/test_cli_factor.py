@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 import scipy.sparse
 
 import unrelu
+from tests.references.commands import answer_of, rows_in
 from unrelu.recovery.matrix.state import Keeper, MatrixState
 from unrelu.samples import open_samples, write_table
 
@@ -34,15 +34,6 @@ def rectified(folder, hidden):
     return folder / "X.csv"
 
 
-def _rows(path):
-    return np.concatenate([block.values for block in open_samples(path).blocks()])
-
-
-def _answer(result):
-    assert result.exit_code == 0, result.stderr
-    return json.loads(result.stdout)
-
-
 # --- what comes out -------------------------------------------------------------------------------
 
 
@@ -53,12 +44,12 @@ def test_the_table_comes_back_below_the_floor_as_well(run, folder, hidden, recti
     assert result.exit_code == 0, result.stderr
     assert result.stderr == ""
     assert np.mean(hidden < 0.0) > 0.3
-    np.testing.assert_allclose(_rows("hidden.csv"), hidden, atol=1e-8)
+    np.testing.assert_allclose(rows_in("hidden.csv"), hidden, atol=1e-8)
     assert open_samples("hidden.csv").feature_names == tuple(NAMES)
     assert open_samples("latent.csv").feature_names == ("c0", "c1")
     recovery = unrelu.ReLUMatrixRecovery.load("out.npz")
     np.testing.assert_allclose(recovery.hidden(), hidden, atol=1e-8)
-    np.testing.assert_allclose(_rows("latent.csv") @ recovery.components_ + recovery.bias_, hidden, atol=1e-8)
+    np.testing.assert_allclose(rows_in("latent.csv") @ recovery.components_ + recovery.bias_, hidden, atol=1e-8)
     assert list(recovery.feature_names_in_) == NAMES
     same = unrelu.ReLUMatrixRecovery(2).fit(np.maximum(hidden, 0.0))
     np.testing.assert_allclose(recovery.components_, same.components_, atol=1e-12)
@@ -69,7 +60,7 @@ def test_kinds_of_tables(run, folder, hidden, kind):
     write_table(f"X.{kind}", np.maximum(hidden, 0.0))
     result = run("factor", f"X.{kind}", "--components", 2, "--hidden", f"T.{kind}", "-o", "out.npz")
     assert result.exit_code == 0, result.stderr
-    np.testing.assert_allclose(_rows(f"T.{kind}"), hidden, atol=1e-8)
+    np.testing.assert_allclose(rows_in(f"T.{kind}"), hidden, atol=1e-8)
 
 
 def test_the_terminal_tells_what_was_found(run, rectified):
@@ -92,7 +83,7 @@ def test_the_terminal_tells_what_was_found(run, rectified):
 
 
 def test_json_has_the_same_facts(run, folder, rectified, hidden):
-    answer = _answer(run("factor", rectified, "-o", "out.npz", "--hidden", "T.npy", "--json"))
+    answer = answer_of(run("factor", rectified, "-o", "out.npz", "--hidden", "T.npy", "--json"))
     recovery = unrelu.ReLUMatrixRecovery.load("out.npz")
     assert answer["report"]["n_components"] == 2
     assert answer["report"]["residual"] < 1e-11
@@ -115,7 +106,7 @@ def test_shares_of_variance_without_a_bias(run, folder):
     rng = np.random.default_rng(0)
     hidden = (rng.standard_normal((N, K)) + np.array([2.0, 0.0])) @ rng.standard_normal((K, D))
     write_table("X.npy", np.maximum(hidden, 0.0))
-    answer = _answer(run("factor", "X.npy", "--components", 2, "--gauge", "zero", "-o", "out.npz", "--json"))
+    answer = answer_of(run("factor", "X.npy", "--components", 2, "--gauge", "zero", "-o", "out.npz", "--json"))
     recovery = unrelu.ReLUMatrixRecovery.load("out.npz")
     np.testing.assert_allclose(recovery.hidden(), hidden, atol=1e-8)
     parts = [np.outer(recovery.latent_[:, m], recovery.components_[m]).var(axis=0).sum() for m in range(K)]
@@ -155,7 +146,7 @@ def test_missing_cells_are_filled_in(run, folder, hidden):
     write_table("X.csv", table, NAMES)
     result = run("factor", "X.csv", "--components", 2, "--hidden", "T.csv", "-o", "out.npz")
     assert "of the cells missing" in result.stdout
-    np.testing.assert_allclose(_rows("T.csv"), hidden, atol=1e-8)
+    np.testing.assert_allclose(rows_in("T.csv"), hidden, atol=1e-8)
 
 
 @pytest.mark.parametrize("method", ["censored_als", "tobit_em"])
@@ -163,7 +154,7 @@ def test_every_method_can_be_named(run, rectified, hidden, method):
     result = run(
         "factor", rectified, "--components", 2, "--method", method, "--hidden", "T.npy", "-o", "out.npz", "--json"
     )
-    answer = _answer(result)
+    answer = answer_of(result)
     assert answer["report"]["method"] == method
     # The published algorithms are still on their way after 500 iterations; values range from -8 to 10.
     assert np.abs(np.load("T.npy") - hidden).max() < 0.05
@@ -173,7 +164,7 @@ def test_noise_is_told(run, folder, hidden):
     noisy = np.maximum(hidden + 0.1 * np.random.default_rng(0).standard_normal(hidden.shape), 0.0)
     write_table("X.npy", noisy)
     result = run("factor", "X.npy", "--components", 2, "--method", "tobit_em", "-o", "out.npz", "--json")
-    assert _answer(result)["report"]["noise"] == pytest.approx(0.1, rel=0.15)
+    assert answer_of(result)["report"]["noise"] == pytest.approx(0.1, rel=0.15)
     assert "standard deviation inside the rectifier" in run("info", "out.npz").stdout
 
 
@@ -190,7 +181,7 @@ def test_weak_columns_are_named_and_weak_rows_counted(run, folder, hidden):
     assert not any(word in result.stderr for word in ("hidden()", "components_", "row_identifiable_"))
     told = [" ".join(line.split()) for line in result.stdout.splitlines() if line.startswith("weak")]
     assert [line[: line.index("(") + 11] for line in told] == ["weak columns s4 (too seldom", "weak rows 1 (too seldom"]
-    answer = _answer(run("factor", "X.csv", "--components", 2, "-o", "out.npz", "--json"))
+    answer = answer_of(run("factor", "X.csv", "--components", 2, "-o", "out.npz", "--json"))
     assert (answer["weak_columns"], answer["report"]["weak_rows"]) == (["s4"], 1)
     assert len(answer["warnings"]) == 2
 
@@ -273,15 +264,15 @@ def test_a_run_cut_short_goes_on_from_its_state(run, folder, rectified, hidden):
         "out.npz",
         "--json",
     ]
-    scratch = _answer(run("factor", rectified, "--components", 2, "-o", "scratch.npz", "--json"))["report"][
+    scratch = answer_of(run("factor", rectified, "--components", 2, "-o", "scratch.npz", "--json"))["report"][
         "iterations"
     ]
-    first = _answer(run(*options, "--max-iter", scratch - 3))
+    first = answer_of(run(*options, "--max-iter", scratch - 3))
     assert not first["report"]["converged"]
     assert first["state"] == "s.npz"
     assert "raise --max-iter, or run the same command again with --state" in first["warnings"][0]
     state = MatrixState.load("s.npz")
-    second = _answer(run(*options))
+    second = answer_of(run(*options))
     assert second["resumed"] == {"iteration": scratch - 3, "residual": state.residual}
     assert second["report"]["residual"] < 1e-11
     assert 0 < second["report"]["iterations"] - state.iterations < scratch
@@ -325,7 +316,7 @@ def test_an_interruption_keeps_the_state_and_says_how_to_go_on(run, folder, rect
     monkeypatch.setattr(Keeper, "__call__", original)
     # The rank is not chosen again, and what was tried is not forgotten.
     monkeypatch.setattr("unrelu.recovery.matrix.rank.choose_components", lambda *_: pytest.fail("the rank is known"))
-    answer = _answer(run(*options, "--json"))
+    answer = answer_of(run(*options, "--json"))
     assert answer["resumed"]["iteration"] == 6
     assert [rank for rank, _ in answer["report"]["component_errors"]] == [1, 2]
     assert answer["report"]["residual"] < 1e-11
@@ -384,10 +375,10 @@ def test_a_signal_ends_the_program_and_keeps_the_state(run, folder, hidden, numb
     state = MatrixState.load("s.npz")
     if number == signal.SIGINT:
         assert f"Stopped at iteration {state.iterations:,} " in err
-    answer = _answer(run(*options, "--max-iter", 3, "--json"))
+    answer = answer_of(run(*options, "--max-iter", 3, "--json"))
     assert answer["resumed"]["iteration"] == state.iterations
     assert state.iterations < answer["report"]["iterations"] <= state.iterations + 3
-    scratch = _answer(run(*options[:-4], "--max-iter", 3, "-o", "new.npz", "--json"))
+    scratch = answer_of(run(*options[:-4], "--max-iter", 3, "-o", "new.npz", "--json"))
     # EM's noise rises from that of least squares: who went on is farther up.
     assert answer["report"]["residual"] > scratch["report"]["residual"]
 
@@ -429,7 +420,7 @@ def test_the_state_stays_until_all_is_written(run, refused, folder, rectified, m
     assert MatrixState.load("s.npz").residual < 1e-11
     monkeypatch.undo()
     os.chdir(folder)
-    assert _answer(run(*options, "--json"))["resumed"]["residual"] < 1e-11
+    assert answer_of(run(*options, "--json"))["resumed"]["residual"] < 1e-11
 
 
 # --- bad input ------------------------------------------------------------------------------------
@@ -555,12 +546,12 @@ def test_help_imports_nothing_heavy(folder):
 
 
 def test_info_of_a_factors_file(run, rectified):
-    fitted = _answer(run("factor", rectified, "-o", "out.npz", "--json"))
+    fitted = answer_of(run("factor", rectified, "-o", "out.npz", "--json"))
     result = run("info", "out.npz")
     assert result.exit_code == 0
     for words in ("unrelu.ReLUMatrixRecovery 2", unrelu.__version__, "150 x 15", "error on held-out cells", "c1"):
         assert words in result.stdout
-    answer = _answer(run("info", "out.npz", "--json"))
+    answer = answer_of(run("info", "out.npz", "--json"))
     assert answer["report"] == fitted["report"]
     assert answer["components"] == fitted["components"]
     assert answer["floor"] == [0.0] * D
@@ -572,7 +563,7 @@ def test_info_of_a_state(run, rectified):
     assert result.exit_code == 0
     for words in ("unrelu.MatrixState 2", "150 x 15", "censored_als", "--state s.npz"):
         assert words in result.stdout
-    answer = _answer(run("info", "s.npz", "--json"))
+    answer = answer_of(run("info", "s.npz", "--json"))
     assert (answer["iterations"], answer["n_components"], answer["shape"]) == (3, 2, [N, D])
 
 

@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import unrelu
+from tests.references.commands import rows_in
 from unrelu.cli.app import app
 from unrelu.cli.progress import Meter
 from unrelu.samples import open_samples, write_table
@@ -47,10 +48,6 @@ def linear(folder):
     return folder / "L.npy"
 
 
-def _rows(path):
-    return np.concatenate([block.values for block in open_samples(path).blocks()])
-
-
 def _left_by_the_best_map(found, true):
     """Largest distance of rows that are known from the nearest affine image of the true ones."""
     known = np.isfinite(found).all(axis=1)
@@ -65,7 +62,7 @@ def _left_by_the_best_map(found, true):
 def test_inputs_of_every_row_are_written(done):
     folder, answer = done
     assert open_samples(folder / "z.csv").feature_names == ("z0", "z1")
-    z = _rows(folder / "z.csv")
+    z = rows_in(folder / "z.csv")
     assert z.shape == (N, Q)
     assert _left_by_the_best_map(z, Z) < 1e-6
     assert answer["inner"]["rows_without_inputs"] == np.isnan(z[:, 0]).sum() - answer["layers"][0]["outlier_rows"]
@@ -101,7 +98,7 @@ def test_rows_are_drawn_from_its_file(done, run):
     result = run("sample", folder / "layers.npz", "-n", 9000, "--seed", 3, "-o", "rows.parquet", "--json")
     facts = json.loads(result.stdout)
     assert (facts["rows"], facts["columns"]) == (9000, D)
-    np.testing.assert_array_equal(_rows("rows.parquet"), drawn)  # also where there are several blocks
+    np.testing.assert_array_equal(rows_in("rows.parquet"), drawn)  # also where there are several blocks
     assert open_samples("rows.parquet").feature_names == tuple(NAMES)
     undetermined = answer["layers"][0]["undetermined"]
     assert np.isnan(drawn).all(axis=0).sum() == len(undetermined) > 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -13,6 +12,7 @@ import pytest
 import scipy.sparse
 
 import unrelu
+from tests.references.commands import answer_of, rows_in
 from unrelu.estimators.peeling import Peeled
 from unrelu.samples import open_samples, write_table
 
@@ -34,15 +34,6 @@ def rectified(folder):
 def linear(folder):
     write_table(folder / "L.npy", LINEAR)
     return folder / "L.npy"
-
-
-def _rows(path):
-    return np.concatenate([block.values for block in open_samples(path).blocks()])
-
-
-def _answer(result):
-    assert result.exit_code == 0, result.stderr
-    return json.loads(result.stdout)
 
 
 def _cosines(weights):
@@ -69,7 +60,7 @@ def test_a_rectified_layer_comes_off(run, rectified):
     peeled = Peeled.load("out.npz")
     np.testing.assert_allclose(_cosines(peeled.layers[0].weights), 1.0, atol=1e-9)
     assert open_samples("h.csv").feature_names == ("h0", "h1", "h2")
-    assert _matches(_rows("h.csv"))
+    assert _matches(rows_in("h.csv"))
     same = unrelu.peel(RECTIFIED, [3])
     np.testing.assert_allclose(peeled.layers[0].weights, same.layers[0].weights, rtol=1e-9)
     with open("p.png", "rb") as picture:
@@ -79,7 +70,7 @@ def test_a_rectified_layer_comes_off(run, rectified):
 
 
 def test_the_facts_are_those_of_the_report(run, rectified):
-    answer = _answer(run("peel", rectified, "--drop", "s1", "--widths", "auto", "-o", "out.npz", "--json"))
+    answer = answer_of(run("peel", rectified, "--drop", "s1", "--widths", "auto", "-o", "out.npz", "--json"))
     peeled = Peeled.load("out.npz")
     (layer,), report = answer["layers"], peeled.layers[0].report
     assert (layer["n_rows"], layer["n_outputs"], layer["n_hidden"], layer["units_found"]) == (N, D - 1, P, P)
@@ -91,7 +82,7 @@ def test_the_facts_are_those_of_the_report(run, rectified):
     assert [unit["bias"] for unit in answer["units"]] == law.bias.tolist()
     assert [unit["norm"] for unit in answer["units"]] == law.row_norms.tolist()
     assert (answer["layers_file"], answer["hidden"], answer["warnings"]) == ("out.npz", None, [])
-    again = _answer(run("info", "out.npz", "--json"))
+    again = answer_of(run("info", "out.npz", "--json"))
     assert (again["layers"], again["units"], again["format"]) == (answer["layers"], answer["units"], "unrelu.Peeled")
 
 
@@ -142,11 +133,11 @@ def test_a_linear_layer(run, linear):
 def test_a_linear_layer_with_a_bias(run, folder):
     offset = np.linspace(-1.0, 1.0, D)
     write_table("X.csv", LINEAR + offset, NAMES)
-    answer = _answer(run("peel", "X.csv", "--linear", "--output-bias", "--widths", 3, "-o", "out.npz", "--json"))
+    answer = answer_of(run("peel", "X.csv", "--linear", "--output-bias", "--widths", 3, "-o", "out.npz", "--json"))
     learner = unrelu.TwoLayerReLULearner.load("out.npz")
     np.testing.assert_allclose(learner.output_bias_, offset, atol=1e-8)
     assert learner.feature_names_in_.tolist() == NAMES
-    assert _answer(run("info", "out.npz", "--json"))["layers"] == answer["layers"]
+    assert answer_of(run("info", "out.npz", "--json"))["layers"] == answer["layers"]
     assert "x = A h + a" in run("info", "out.npz").stdout
 
 
@@ -164,7 +155,7 @@ def test_rows_of_zeros_are_allowed(run, folder):
         zeros = table.copy()
         zeros[::9] = 0.0
         write_table(name, zeros)
-        answer = _answer(run("peel", name, *options, "--widths", 3, "--hidden", "h.npy", "-o", "out.npz", "--json"))
+        answer = answer_of(run("peel", name, *options, "--widths", 3, "--hidden", "h.npy", "-o", "out.npz", "--json"))
         assert answer["layers"][0]["units_found"] == 3
         units, rest = np.load("h.npy"), np.arange(N) % 9 > 0
         assert not np.isnan(units[rest]).any()
@@ -195,8 +186,8 @@ def test_tables_of_many_kinds(run, folder, rectified):
         np.testing.assert_allclose(one, two, rtol=1e-9)
 
 
-def test_the_same_table_twice_is_twice_the_rows(run, rectified):
-    answer = _answer(run("peel", rectified, rectified, "--widths", 3, "-o", "out.npz", "--json"))
+def test_the_same_table_twice_is_twice_therows_in(run, rectified):
+    answer = answer_of(run("peel", rectified, rectified, "--widths", 3, "-o", "out.npz", "--json"))
     assert answer["layers"][0]["n_rows"] == 2 * N
     np.testing.assert_allclose(_cosines(Peeled.load("out.npz").layers[0].weights), 1.0, atol=1e-9)
 
@@ -221,7 +212,7 @@ def test_layers_above_a_failure_are_kept(run, refused, rectified):
     np.testing.assert_allclose(_cosines(peeled.layers[0].weights), 1.0, atol=1e-9)
     assert _matches(np.load("h.npy"))
     assert "their law was not learned" in run("info", "out.npz").stdout
-    assert _answer(run("info", "out.npz", "--json"))["units"] == []
+    assert answer_of(run("info", "out.npz", "--json"))["units"] == []
 
 
 def test_an_incomplete_linear_layer_is_written_with_a_warning(run, folder):

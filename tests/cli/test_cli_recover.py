@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 import scipy.sparse
 
 import unrelu
+from tests.references.commands import answer_of, rows_in
 from unrelu.samples import open_samples, write_table
 
 N, D, K = 40, 20, 2
@@ -37,15 +37,6 @@ def layer(folder):
     return layer
 
 
-def _rows(path):
-    return np.concatenate([block.values for block in open_samples(path).blocks()])
-
-
-def _answer(result):
-    assert result.exit_code == 0, result.stderr
-    return json.loads(result.stdout)
-
-
 # --- what comes out -------------------------------------------------------------------------------
 
 
@@ -53,10 +44,10 @@ def test_corrupted_rows_come_back_clean(run, folder, layer):
     result = run("recover", "w.npz", "v.csv", "-o", "x.csv", "--latent", "c.csv", "--outliers", "e.csv")
     assert result.exit_code == 0, result.stderr
     assert result.stderr == ""
-    np.testing.assert_allclose(_rows("x.csv"), layer.clean, atol=1e-8)
-    np.testing.assert_allclose(_rows("c.csv"), layer.latent, atol=1e-8)
-    np.testing.assert_allclose(_rows("e.csv"), 6.0 * layer.wrong, atol=1e-8)
-    np.testing.assert_array_equal(_rows("e.csv") != 0.0, layer.wrong)
+    np.testing.assert_allclose(rows_in("x.csv"), layer.clean, atol=1e-8)
+    np.testing.assert_allclose(rows_in("c.csv"), layer.latent, atol=1e-8)
+    np.testing.assert_allclose(rows_in("e.csv"), 6.0 * layer.wrong, atol=1e-8)
+    np.testing.assert_array_equal(rows_in("e.csv") != 0.0, layer.wrong)
     assert open_samples("x.csv").feature_names == open_samples("e.csv").feature_names == tuple(NAMES)
     assert open_samples("c.csv").feature_names == ("c0", "c1")
     assert sorted(os.listdir(folder)) == ["c.csv", "e.csv", "v.csv", "w.npz", "x.csv"]
@@ -73,7 +64,7 @@ def test_the_terminal_tells_what_was_found(run, layer):
 
 
 def test_json_has_the_same_facts(run, layer):
-    answer = _answer(run("recover", "w.npz", "v.csv", "-o", "x.npy", "--latent", "c.npy", "--json"))
+    answer = answer_of(run("recover", "w.npz", "v.csv", "-o", "x.npy", "--latent", "c.npy", "--json"))
     assert (answer["clean"], answer["latent"], answer["outliers"], answer["picture"]) == ("x.npy", "c.npy", None, None)
     report = answer["report"]
     assert (report["n_rows"], report["n_features"], report["n_components"], report["bad_rows"]) == (N, D, K, [])
@@ -91,7 +82,7 @@ def test_the_same_as_in_python_whatever_the_seed_and_the_options(run, layer):
     noisy = layer.table + 0.05 * np.random.default_rng(0).standard_normal((N, D))
     np.save("noisy.npy", noisy)
     options = ["--prior", "sparse", "--noise-scale", 0.05, "--seed", 3, "-o", "x.npy", "--latent", "c.npy"]
-    answer = _answer(run("recover", "w.npz", "noisy.npy", *options, "--json"))
+    answer = answer_of(run("recover", "w.npz", "noisy.npy", *options, "--json"))
     method = unrelu.recovery.RobustLatent(unrelu.recovery.SparsePrior(), 0.05)
     same = unrelu.ReLULatentRecovery(layer.weights, layer.bias, method, random_state=3)
     np.testing.assert_array_equal(np.load("c.npy"), same.transform(noisy))
@@ -103,7 +94,7 @@ def test_the_same_as_in_python_whatever_the_seed_and_the_options(run, layer):
 
 def test_program_47(run, layer):
     options = ["--method", "lasso", "--penalty", 0.05, "--intercept", "-o", "x.npy", "--outliers", "e.npy"]
-    answer = _answer(run("recover", "w.npz", "v.csv", *options, "--json"))
+    answer = answer_of(run("recover", "w.npz", "v.csv", *options, "--json"))
     same = unrelu.ReLULatentRecovery(layer.weights, layer.bias, unrelu.recovery.LatentLasso(0.05, True))
     np.testing.assert_array_equal(np.load("x.npy"), same.denoise(layer.table))
     np.testing.assert_array_equal(np.load("e.npy"), np.array([result.outliers for result in same.results_]))
@@ -115,14 +106,14 @@ def test_kinds_of_tables(run, layer, kind):
     write_table(f"v.{kind}", layer.table[:4])
     result = run("recover", "w.npz", f"v.{kind}", "-o", f"x.{kind}")
     assert result.exit_code == 0, result.stderr
-    np.testing.assert_allclose(_rows(f"x.{kind}"), layer.clean[:4], atol=1e-8)
+    np.testing.assert_allclose(rows_in(f"x.{kind}"), layer.clean[:4], atol=1e-8)
 
 
 def test_several_tables_a_sparse_one_and_standard_input(run, folder, layer):
     write_table("a.csv", layer.table[:3], NAMES)
     write_table("b.csv", layer.table[3:5, ::-1], NAMES[::-1])
     assert run("recover", "w.npz", "a.csv", "b.csv", "-o", "x.csv").exit_code == 0
-    np.testing.assert_allclose(_rows("x.csv"), layer.clean[:5], atol=1e-8)
+    np.testing.assert_allclose(rows_in("x.csv"), layer.clean[:5], atol=1e-8)
     scipy.sparse.save_npz("s.npz", scipy.sparse.csr_array(layer.table[:5]))
     assert run("recover", "w.npz", "s.npz", "-o", "y.npy").exit_code == 0
     np.testing.assert_allclose(np.load("y.npy"), layer.clean[:5], atol=1e-8)
@@ -136,10 +127,10 @@ def test_one_row_and_missing_values(run, layer):
     write_table("v.csv", layer.table[:1], NAMES)
     result = run("recover", "w.npz", "v.csv", "--outliers", "e.csv")
     assert "4 missing cells filled in" in " ".join(result.stdout.split())
-    np.testing.assert_allclose(_rows("clean.csv"), layer.clean[:1], atol=1e-8)
+    np.testing.assert_allclose(rows_in("clean.csv"), layer.clean[:1], atol=1e-8)
     missing = np.isnan(layer.table[0])
-    np.testing.assert_array_equal(np.isnan(_rows("e.csv")[0]), missing)
-    report = _answer(run("recover", "w.npz", "v.csv", "--json"))["report"]
+    np.testing.assert_array_equal(np.isnan(rows_in("e.csv")[0]), missing)
+    report = answer_of(run("recover", "w.npz", "v.csv", "--json"))["report"]
     assert report["share_outliers"] == pytest.approx(layer.wrong[0, ~missing].mean())
     assert report["share_missing"] == pytest.approx(0.2)
 
@@ -156,7 +147,7 @@ def test_floors(run, folder):
         ["own.npz", "v.csv"],
     ):
         assert run("recover", *options).exit_code == 0
-        np.testing.assert_allclose(_rows("clean.csv"), layer.clean[:5], atol=1e-8)
+        np.testing.assert_allclose(rows_in("clean.csv"), layer.clean[:5], atol=1e-8)
     np.save("off.npy", np.full((1, D), 0.5))
     assert "v has no positive entry" in run("recover", "own.npz", "off.npy").stderr
     result = run("recover", "own.npz", "v.csv", "--floor", 0.5)
@@ -186,7 +177,7 @@ def factors(layer):
 
 
 def test_factors_are_a_memory(run, layer, factors):
-    answer = _answer(run("recover", "factors.npz", "v.csv", "-o", "x.npy", "--json"))
+    answer = answer_of(run("recover", "factors.npz", "v.csv", "-o", "x.npy", "--json"))
     assert answer["report"]["prior"] == "gaussian"
     np.testing.assert_array_equal(np.load("x.npy"), unrelu.recall(factors, layer.table))
     np.testing.assert_allclose(np.load("x.npy"), layer.clean, atol=0.01)
@@ -199,7 +190,7 @@ def test_factors_are_a_memory(run, layer, factors):
 def test_a_fitted_distribution_of_some_rank(run, layer):
     law = unrelu.RectifiedGaussian.from_weights(layer.weights, layer.bias)
     law.save("law.npz")
-    answer = _answer(run("recover", "law.npz", "v.csv", "--components", 2, "-o", "x.npy", "--json"))
+    answer = answer_of(run("recover", "law.npz", "v.csv", "--components", 2, "-o", "x.npy", "--json"))
     assert (answer["report"]["n_components"], answer["report"]["prior"]) == (2, "gaussian")
     np.testing.assert_array_equal(np.load("x.npy"), unrelu.recall(law, layer.table, n_components=2))
     assert (
@@ -214,13 +205,13 @@ def test_columns_are_found_by_name(run, layer, factors):
     shuffled = np.column_stack([np.arange(N), layer.table[:, order]])
     write_table("v.csv", shuffled, ["site", *(NAMES[j] for j in order)])
     assert run("recover", "factors.npz", "v.csv", "-o", "x.csv").exit_code == 0
-    np.testing.assert_allclose(_rows("x.csv"), layer.clean, atol=0.01)
+    np.testing.assert_allclose(rows_in("x.csv"), layer.clean, atol=0.01)
     assert open_samples("x.csv").feature_names == tuple(NAMES)
     assert run("recover", "factors.npz", "v.csv", "--drop", '"Fe, total",s2', "-o", "x.csv").exit_code == 0
-    np.testing.assert_allclose(_rows("x.csv"), np.delete(layer.clean, [2, D - 1], axis=1), atol=0.01)
+    np.testing.assert_allclose(rows_in("x.csv"), np.delete(layer.clean, [2, D - 1], axis=1), atol=0.01)
     np.save("v.npy", layer.table)  # without names: by position
     assert run("recover", "factors.npz", "v.npy", "-o", "x.csv").exit_code == 0
-    np.testing.assert_allclose(_rows("x.csv"), layer.clean, atol=0.01)
+    np.testing.assert_allclose(rows_in("x.csv"), layer.clean, atol=0.01)
     assert open_samples("x.csv").feature_names == tuple(NAMES)
 
 
@@ -228,7 +219,7 @@ def test_names_in_an_npz_file(run, refused, layer):
     np.savez("w.npz", weights=layer.weights, bias=layer.bias, feature_names=np.array(NAMES))
     write_table("v.csv", layer.table[:4, ::-1], NAMES[::-1])
     assert run("recover", "w.npz", "v.csv").exit_code == 0
-    np.testing.assert_allclose(_rows("clean.csv"), layer.clean[:4], atol=1e-8)
+    np.testing.assert_allclose(rows_in("clean.csv"), layer.clean[:4], atol=1e-8)
     for names in (NAMES[:-1], ["s0", *NAMES[:-1]], range(D)):
         np.savez("w.npz", weights=layer.weights, bias=layer.bias, feature_names=np.array(names))
         assert "w.npz: feature_names is not one text for each row of weights" in refused(
@@ -255,7 +246,7 @@ def test_columns_that_do_not_fit_are_refused(run, refused, layer, factors):
 
 
 @pytest.fixture
-def bad_rows(layer):
+def badrows_in(layer):
     layer.table[3] = 0.0
     layer.table[5] = -1.0
     layer.table[35] = np.nan
@@ -296,17 +287,17 @@ def test_bad_rows_can_be_skipped(run, layer, bad_rows):
     assert "Recovered 35 rows" in result.stdout
     assert "5: rows 4, 6, 36, 37, 38" in result.stdout
     good = np.delete(np.arange(N), bad_rows)
-    np.testing.assert_allclose(_rows("x.csv")[good], layer.clean[good], atol=1e-8)
+    np.testing.assert_allclose(rows_in("x.csv")[good], layer.clean[good], atol=1e-8)
     for name in ("x.csv", "c.csv", "e.csv"):
-        assert _rows(name).shape[0] == N
-        assert np.isnan(_rows(name)[bad_rows]).all()
-    answer = _answer(run("recover", "w.npz", "v.npy", *options, "--json"))
+        assert rows_in(name).shape[0] == N
+        assert np.isnan(rows_in(name)[bad_rows]).all()
+    answer = answer_of(run("recover", "w.npz", "v.npy", *options, "--json"))
     assert [item["row"] - 1 for item in answer["bad_rows"]] == bad_rows
     assert answer["bad_rows"][2]["reason"].startswith("is missing everywhere (NaN)")
     assert (len(answer["report"]["bad_rows"]), answer["report"]["share_missing"]) == (5, 0.0)
     assert answer["report"]["share_outliers"] == pytest.approx(layer.wrong[good].mean())
     # With a prior a row with few values is as good as any.
-    answer = _answer(run("recover", "w.npz", "v.npy", *options, "--prior", "gaussian", "--json"))
+    answer = answer_of(run("recover", "w.npz", "v.npy", *options, "--prior", "gaussian", "--json"))
     assert [item["row"] for item in answer["bad_rows"]] == [4, 6, 36, 38]
 
 
@@ -334,7 +325,7 @@ def test_a_row_found_to_be_undetermined_stops_the_work(run, refused, layer, unde
 
 
 def test_an_undetermined_row_does_not_lose_its_neighbours(run, layer, undetermined):
-    answer = _answer(run("recover", "w.npz", "v.npy", "--skip-bad-rows", "-o", "x.npy", "--json"))
+    answer = answer_of(run("recover", "w.npz", "v.npy", "--skip-bad-rows", "-o", "x.npy", "--json"))
     assert [item["row"] for item in answer["bad_rows"]] == [34]
     found = np.load("x.npy")
     assert np.isnan(found[33]).all()
@@ -351,7 +342,7 @@ def test_an_ambiguous_row_is_told_with_both_candidates(run, folder):
     assert result.stderr.startswith("Warning: Two latent vectors explain row")
     assert result.stderr.endswith(" row 36 about equally well: the better one is used, --json has both.\n")
     assert "1: row 36" in result.stdout
-    answer = _answer(run("recover", "w.npz", "v.npy", "--latent", "c.npy", "--json"))
+    answer = answer_of(run("recover", "w.npz", "v.npy", "--latent", "c.npy", "--json"))
     (told,) = answer["ambiguous"]
     assert told["row"] == 36
     np.testing.assert_allclose(sorted([told["latent"][0], told["rival"][0]]), [1.0, 2.0])

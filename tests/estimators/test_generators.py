@@ -212,7 +212,7 @@ def test_time_that_is_up_before_there_is_anything(net):
         unrelu.peel(net.X, [8], n_inputs=3, max_seconds=1e-6)
 
 
-@pytest.mark.parametrize("seconds", [0, -1.0, np.nan, "1"])
+@pytest.mark.parametrize("seconds", [0, -1.0, np.nan, "1", True])
 def test_seconds_that_are_none(net, seconds):
     with pytest.raises(InvalidParameterError, match="max_seconds"):
         unrelu.peel(net.X, [8], n_inputs=3, max_seconds=seconds)

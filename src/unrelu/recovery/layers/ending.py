@@ -35,28 +35,31 @@ def with_inputs(peeled: Peeled, inner: InnerLayer, heights: FloatArray, seed: in
         found = outer.inputs_behind(heights, inner)
         known = np.isfinite(found[:, 0])
         hidden = np.where(known[:, None], inner.units(np.nan_to_num(found)), hidden)
-        _check_fit(outer, inner, heights[known], found[known])
+        _check_fit(peeled, inner, heights[known], found[known])
     else:
-        check_explained(inner, hidden)
+        check_explained(inner, hidden, peeled)
     layer = standard_layer(inner, hidden, seed, found)
     inputs = layer.inputs(hidden)
     warn_of_inputs(layer, inputs, hidden)
     return replace(peeled, hidden=hidden, inner=layer, inputs=inputs, hidden_distribution=layer.law)
 
 
-def check_explained(inner: InnerLayer, hidden: FloatArray) -> None:
+def check_explained(inner: InnerLayer, hidden: FloatArray, peeled: Peeled | None = None) -> None:
     """Refuse inputs that do not give the units of the rows, which have no noise."""
     left, known = inner.left_of(hidden)
     if known <= inner.weights.size or left > UNEXPLAINED:
         raise CannotPeelError(
             f"The {inner.n_inputs} inputs found leave a relative error of {left:.1g} of {hidden.shape[1]} units, and"
             f" {known:,} of {len(hidden):,} rows determine them: they are not the network's. Add rows,"
-            " or try another width or number of inputs."
+            " or try another width or number of inputs.",
+            peeled,
+            None if peeled is None else peeled.layers[-1].report,
         )
 
 
-def _check_fit(outer: PeeledLayer, inner: InnerLayer, heights: FloatArray, inputs: FloatArray) -> None:
+def _check_fit(peeled: Peeled, inner: InnerLayer, heights: FloatArray, inputs: FloatArray) -> None:
     """Refuse a network that leaves more of its rows than noise does."""
+    outer = peeled.layers[-1]
     known, noise = outer.column_identifiable, outer.matrix_report.residual
     rebuilt = (outer.output(inner.units(inputs)) - outer.floor)[:, known]
     size = float(np.linalg.norm(heights[:, known]))
@@ -66,6 +69,8 @@ def _check_fit(outer: PeeledLayer, inner: InnerLayer, heights: FloatArray, input
             f"The {inner.weights.shape[0]} units and {inner.n_inputs} inputs found leave a relative error of"
             f" {left:.1g}, where {noise:.1g} is noise: they are not the network's. The noise is too large, or rows are"
             " too few.",
+            peeled,
+            outer.report,
         )
 
 
