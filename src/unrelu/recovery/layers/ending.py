@@ -7,7 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from unrelu.contracts import FloatArray
-from unrelu.errors import CannotPeelError, DoubtfulInputsWarning, DoubtfulUnitsWarning, UnfinishedWarning
+from unrelu.errors import (
+    CannotPeelError,
+    DoubtfulInputsWarning,
+    DoubtfulUnitsWarning,
+    UnfinishedWarning,
+    WeakColumnsWarning,
+)
 from unrelu.recovery.layers.clock import INTERRUPTED, TIME_WAS_UP
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport
 from unrelu.recovery.layers.facet_fit import misfit
@@ -19,6 +25,7 @@ from unrelu.recovery.matrix.contracts import MatrixReport
 from unrelu.validation import listed, warn
 
 _MANY = 0.05  # share of the rows without inputs from where on their law is a guess
+_VAGUE = 0.1  # standard error of an output's weights, relative, that is too large
 _FLAT = 1e-6  # of root mean squares
 _STRANGE = 1.5 * MISFIT  # of a unit's law, among as many units as a network has
 _MORE = 8.0  # times the noise that a network may leave
@@ -36,12 +43,45 @@ def with_inputs(peeled: Peeled, inner: InnerLayer, heights: FloatArray, seed: in
         known = np.isfinite(found[:, 0])
         hidden = np.where(known[:, None], inner.units(np.nan_to_num(found)), hidden)
         _check_fit(peeled, inner, heights[known], found[known])
+        outer, lengths = _refitted(outer, hidden[known], heights[known])
+        peeled, inner = replace(peeled, layers=(*peeled.layers[:-1], outer)), inner.scaled(lengths)
+        hidden = hidden * lengths
     else:
         check_explained(inner, hidden, peeled)
     layer = standard_layer(inner, hidden, seed, found)
     inputs = layer.inputs(hidden)
     warn_of_inputs(layer, inputs, hidden)
     return replace(peeled, hidden=hidden, inner=layer, inputs=inputs, hidden_distribution=layer.law)
+
+
+def _refitted(outer: PeeledLayer, hidden: FloatArray, heights: FloatArray) -> tuple[PeeledLayer, FloatArray]:
+    """Weights and bias of every output by least squares over the rows in which it is on, and the columns' new lengths.
+
+    Units that come from the inputs have hardly any noise left, those that outputs were found with have. Outputs whose
+    standard errors are not small against their weights become NaN.
+    """
+    lifted = np.column_stack([hidden, np.ones(len(hidden))])
+    weights, bias = outer.weights.copy(), outer.bias - outer.floor
+    vague = []
+    for output in np.flatnonzero(outer.column_identifiable):
+        on = heights[:, output] > 0.0
+        row, _, rank, _ = np.linalg.lstsq(lifted[on], heights[on, output])
+        left = heights[on, output] - lifted[on] @ row
+        error = np.inf
+        if rank == len(row) < len(left):
+            spread = np.trace(np.linalg.inv(lifted[on].T @ lifted[on])[:-1, :-1]) * (left @ left)
+            error = float(np.sqrt(spread / (len(left) - rank)) / np.linalg.norm(row[:-1]))
+        weights[output], bias[output] = (row[:-1], row[-1]) if error < _VAGUE else (np.nan, np.nan)
+        vague += [int(output)] if not error < _VAGUE else []
+    known = outer.column_identifiable & ~np.isin(np.arange(len(bias)), vague)
+    if vague:
+        warn(
+            f"Outputs {listed(map(str, vague))} are on in too few rows for their noise to tell their weights: NaN.",
+            WeakColumnsWarning,
+        )
+    lengths = np.linalg.norm(weights[known], axis=0)
+    bias = bias + outer.floor
+    return replace(outer, weights=weights / lengths, bias=bias, column_identifiable=known), lengths
 
 
 def check_explained(inner: InnerLayer, hidden: FloatArray, peeled: Peeled | None = None) -> None:
