@@ -25,6 +25,7 @@ from unrelu.recovery.matrix.contracts import MatrixReport
 from unrelu.validation import listed, warn
 
 _MANY = 0.05  # share of the rows without inputs from where on their law is a guess
+_AGAIN = 4
 _VAGUE = 0.1  # standard error of an output's weights, relative, that is too large
 _FLAT = 1e-6  # of root mean squares
 _STRANGE = 1.5 * MISFIT  # of a unit's law, among as many units as a network has
@@ -37,51 +38,63 @@ def with_inputs(peeled: Peeled, inner: InnerLayer, heights: FloatArray, seed: in
 
     With noise the inputs come from the rows (``heights`` above the floor) themselves, and units from the inputs.
     """
-    outer, hidden, found = peeled.layers[-1], peeled.hidden, None
-    if outer.matrix_report.residual > ROUNDED:
-        found = outer.inputs_behind(heights, inner)
-        known = np.isfinite(found[:, 0])
-        hidden = np.where(known[:, None], inner.units(np.nan_to_num(found)), hidden)
-        _check_fit(peeled, inner, heights[known], found[known])
-        outer, lengths = _refitted(outer, hidden[known], heights[known])
-        peeled, inner = replace(peeled, layers=(*peeled.layers[:-1], outer)), inner.scaled(lengths)
-        hidden = hidden * lengths
+    found = None
+    if peeled.layers[-1].matrix_report.residual > ROUNDED:
+        peeled, inner, found = _settled(peeled, inner, heights)
     else:
-        check_explained(inner, hidden, peeled)
+        check_explained(inner, peeled.hidden, peeled)
+    hidden = peeled.hidden
     layer = standard_layer(inner, hidden, seed, found)
     inputs = layer.inputs(hidden)
     warn_of_inputs(layer, inputs, hidden)
     return replace(peeled, hidden=hidden, inner=layer, inputs=inputs, hidden_distribution=layer.law)
 
 
-def _refitted(outer: PeeledLayer, hidden: FloatArray, heights: FloatArray) -> tuple[PeeledLayer, FloatArray]:
-    """Weights and bias of every output by least squares over the rows in which it is on, and the columns' new lengths.
+def _settled(peeled: Peeled, inner: InnerLayer, heights: FloatArray) -> tuple[Peeled, InnerLayer, FloatArray]:
+    """With noise: inputs from the rows, units from the inputs, and outputs' weights from the units, again and again.
 
-    Units that come from the inputs have hardly any noise left, those that outputs were found with have. Outputs whose
-    standard errors are not small against their weights become NaN.
+    Units that come from the inputs have hardly any noise left, those that weights were found with have. Outputs whose
+    standard errors are not small against their weights become NaN at the end.
     """
-    lifted = np.column_stack([hidden, np.ones(len(hidden))])
-    weights, bias = outer.weights.copy(), outer.bias - outer.floor
-    vague = []
-    for output in np.flatnonzero(outer.column_identifiable):
-        on = heights[:, output] > 0.0
-        row, _, rank, _ = np.linalg.lstsq(lifted[on], heights[on, output])
-        left = heights[on, output] - lifted[on] @ row
-        error = np.inf
-        if rank == len(row) < len(left):
-            spread = np.trace(np.linalg.inv(lifted[on].T @ lifted[on])[:-1, :-1]) * (left @ left)
-            error = float(np.sqrt(spread / (len(left) - rank)) / np.linalg.norm(row[:-1]))
-        weights[output], bias[output] = (row[:-1], row[-1]) if error < _VAGUE else (np.nan, np.nan)
-        vague += [int(output)] if not error < _VAGUE else []
-    known = outer.column_identifiable & ~np.isin(np.arange(len(bias)), vague)
-    if vague:
+    outer, hidden = peeled.layers[-1], peeled.hidden
+    for number in range(_AGAIN):
+        found = outer.inputs_behind(heights, inner)
+        known = np.isfinite(found[:, 0])
+        hidden = np.where(known[:, None], inner.units(np.nan_to_num(found)), hidden)
+        if not number:
+            _check_fit(peeled, inner, heights[known], found[known])
+        rows, bias, errors = _outputs_of(hidden[known], heights[known])
+        better = outer.column_identifiable & (errors < _VAGUE)
+        weights = np.where(better[:, None], rows, outer.weights)
+        lengths = np.linalg.norm(weights[outer.column_identifiable], axis=0)
+        outer = replace(outer, weights=weights / lengths, bias=np.where(better, bias + outer.floor, outer.bias))
+        hidden, inner = hidden * lengths, inner.scaled(lengths)
+    vague = np.flatnonzero(outer.column_identifiable & ~better)
+    if len(vague):
         warn(
             f"Outputs {listed(map(str, vague))} are on in too few rows for their noise to tell their weights: NaN.",
             WeakColumnsWarning,
         )
-    lengths = np.linalg.norm(weights[known], axis=0)
-    bias = bias + outer.floor
-    return replace(outer, weights=weights / lengths, bias=bias, column_identifiable=known), lengths
+        weights, bias = outer.weights.copy(), outer.bias.copy()
+        weights[vague] = bias[vague] = np.nan
+        lengths = np.linalg.norm(weights[better], axis=0)
+        outer = replace(outer, weights=weights / lengths, bias=bias, column_identifiable=better)
+        hidden, inner = hidden * lengths, inner.scaled(lengths)
+    return replace(peeled, layers=(*peeled.layers[:-1], outer), hidden=hidden), inner, found
+
+
+def _outputs_of(hidden: FloatArray, heights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Weights and bias of outputs by least squares over the rows in which they are on, and errors relative to them."""
+    lifted = np.column_stack([hidden, np.ones(len(hidden))])
+    rows, errors = np.zeros((heights.shape[1], lifted.shape[1])), np.full(heights.shape[1], np.inf)
+    for output, seen in enumerate(heights.T):
+        on = seen > 0.0
+        row, _, rank, _ = np.linalg.lstsq(lifted[on], seen[on])
+        if rank == len(row) < np.count_nonzero(on):
+            left, inverse = seen[on] - lifted[on] @ row, np.linalg.inv(lifted[on].T @ lifted[on])
+            spread = float(left @ left) / (len(left) - rank) * np.trace(inverse[:-1, :-1])
+            rows[output], errors[output] = row, np.sqrt(spread) / np.linalg.norm(row[:-1])
+    return rows[:, :-1], rows[:, -1], errors
 
 
 def check_explained(inner: InnerLayer, hidden: FloatArray, peeled: Peeled | None = None) -> None:
