@@ -25,7 +25,7 @@ from unrelu.recovery.matrix.contracts import MatrixReport
 from unrelu.validation import listed, warn
 
 _MANY = 0.05  # share of the rows without inputs from where on their law is a guess
-_AGAIN = 4
+_AGAIN = 8
 _VAGUE = 0.1  # standard error of an output's weights, relative, that is too large
 _FLAT = 1e-6  # of root mean squares
 _STRANGE = 1.5 * MISFIT  # of a unit's law, among as many units as a network has
@@ -57,12 +57,10 @@ def _settled(peeled: Peeled, inner: InnerLayer, heights: FloatArray) -> tuple[Pe
     standard errors are not small against their weights become NaN at the end.
     """
     outer, hidden = peeled.layers[-1], peeled.hidden
-    for number in range(_AGAIN):
+    for _ in range(_AGAIN):
         found = outer.inputs_behind(heights, inner)
         known = np.isfinite(found[:, 0])
         hidden = np.where(known[:, None], inner.units(np.nan_to_num(found)), hidden)
-        if not number:
-            _check_fit(peeled, inner, heights[known], found[known])
         rows, bias, errors = _outputs_of(hidden[known], heights[known])
         better = outer.column_identifiable & (errors < _VAGUE)
         weights = np.where(better[:, None], rows, outer.weights)
@@ -80,7 +78,9 @@ def _settled(peeled: Peeled, inner: InnerLayer, heights: FloatArray) -> tuple[Pe
         lengths = np.linalg.norm(weights[better], axis=0)
         outer = replace(outer, weights=weights / lengths, bias=bias, column_identifiable=better)
         hidden, inner = hidden * lengths, inner.scaled(lengths)
-    return replace(peeled, layers=(*peeled.layers[:-1], outer), hidden=hidden), inner, found
+    peeled = replace(peeled, layers=(*peeled.layers[:-1], outer), hidden=hidden)
+    _check_fit(peeled, inner, heights[known], found[known])
+    return peeled, inner, found
 
 
 def _outputs_of(hidden: FloatArray, heights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
