@@ -16,11 +16,12 @@ def test_joint_counts_are_exact(n, d):
 def test_centre_block_lays_out_powers_and_indicators(dtype):
     values = np.array([[0.0, 3.0], [2.0, np.nan], [np.inf, -np.inf], [0.5, 1.0]], dtype=dtype)
     floor, origin = np.array([0.0, 1.0]), np.array([1.0, 2.0])
-    powers, above = np.empty((4, 4)), np.empty((4, 2))
-    centre_block(values, floor, origin, powers, above)
+    powers, above = np.empty((2, 4, 2), dtype), np.empty((4, 2), dtype)
+    most = values.dtype.type(min(LARGEST, float(np.finfo(dtype).max)))
+    centre_block(values, floor.astype(dtype), origin.astype(dtype), most, powers, above)
     np.testing.assert_array_equal(above, [[0, 1], [1, 0], [0, 0], [1, 0]])
-    np.testing.assert_array_equal(powers[:, :2], [[0, 1], [1, 0], [0, 0], [-0.5, 0]])
-    np.testing.assert_array_equal(powers[:, 2:], powers[:, :2] ** 2)
+    np.testing.assert_array_equal(powers[0], [[0, 1], [1, 0], [0, 0], [-0.5, 0]])
+    np.testing.assert_array_equal(powers[1], powers[0] ** 2)
 
 
 def scan(values, allowed):

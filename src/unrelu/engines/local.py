@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
@@ -54,6 +55,38 @@ def map_in_threads(task: Callable[[T], U], items: Sequence[T]) -> list[U]:
     if min(available_cores(), len(items)) <= 1 or getattr(_worker, "busy", False):
         return [task(item) for item in items]
     return list(_pool(os.getpid()).map(task, items))
+
+
+def joined_in_threads(task: Callable[[T], U], items: Sequence[T], join: Callable[[U, U], None]) -> U:
+    """The tasks' results joined into the first, in the order of the items; few of them are in memory at once.
+
+    >>> joined_in_threads(lambda k: [k], [1, 2, 3], list.extend)
+    [1, 2, 3]
+    """
+    if min(available_cores(), len(items)) <= 1 or getattr(_worker, "busy", False):
+        whole = task(items[0])
+        for item in items[1:]:
+            join(whole, task(item))
+        return whole
+    running: deque[Future[U]] = deque()
+    results: list[U] = []
+    try:
+        for item in items:
+            running.append(_pool(os.getpid()).submit(task, item))
+            if len(running) > available_cores():
+                _take(running, results, join)
+        while running:
+            _take(running, results, join)
+    finally:
+        for left in running:
+            left.cancel()
+        wait(running)
+    return results[0]
+
+
+def _take(running: deque[Future[U]], results: list[U], join: Callable[[U, U], None]) -> None:
+    result = running.popleft().result()
+    join(results[0], result) if results else results.append(result)
 
 
 @contextmanager

@@ -50,23 +50,38 @@ def scan_block(
 
 
 @njit(cache=True, nogil=True)
-def centre_block(
-    values: np.ndarray, floor: np.ndarray, origin: np.ndarray, powers: np.ndarray, above: np.ndarray
-) -> None:
-    """powers = [t, t^2] with t = x - origin above the floor and 0 elsewhere; above = 1{x > floor}."""
+def out_of_place(values: np.ndarray, allowed: np.ndarray, most: float) -> int:
+    """Cells that are missing, below what is allowed, or above ``most``: where there are none, no scan is needed."""
     n, d = values.shape
-    centred = powers[:, :d]
-    squared = powers[:, d:]
-    # No index arithmetic, chained comparison or conditional load inside: each would keep the loop off the vector unit.
+    found = 0
     for i in range(n):
+        row = values[i]
         for j in range(d):
-            x = values[i, j]
-            shifted = x - origin[j]
-            seen = (x > floor[j]) & (x <= LARGEST)
-            t = shifted if seen else 0.0
-            centred[i, j] = t
-            squared[i, j] = t * t
-            above[i, j] = 1.0 if seen else 0.0
+            found += 0 if (row[j] >= allowed[j]) & (row[j] <= most) else 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def centre_block(
+    values: np.ndarray, floor: np.ndarray, origin: np.ndarray, most: float, powers: np.ndarray, above: np.ndarray
+) -> None:
+    """powers = [t, t^2] with t = x - origin where floor < x <= most and 0 elsewhere; above = 1 there.
+
+    ``floor`` and ``most`` have the type of the values, ``origin`` that of the powers.
+    """
+    n, d = values.shape
+    nothing = powers.dtype.type(0.0)
+    # One output a loop, or the compiler keeps off the vector unit: it cannot tell that so many arrays are disjoint.
+    for i in range(n):
+        row, centred, squared, ones = values[i], powers[0, i], powers[1, i], above[i]
+        for j in range(d):
+            shifted = row[j] - origin[j]
+            seen = (row[j] > floor[j]) & (row[j] <= most)
+            centred[j] = shifted if seen else nothing
+        for j in range(d):
+            squared[j] = centred[j] * centred[j]
+        for j in range(d):
+            ones[j] = 1 if (row[j] > floor[j]) & (row[j] <= most) else 0
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -79,11 +94,8 @@ def _bits_set(v: np.uint64) -> float:
 
 
 @njit(cache=True, nogil=True)
-def add_joint_counts(above: np.ndarray, words: np.ndarray, count: np.ndarray) -> None:
-    """count += above'above, exactly: 64 rows to a word, then the bits set in both columns' words.
-
-    ``above`` holds zeros and ones of any type; ``words`` is scratch, one row of d words for every 64 rows.
-    """
+def pack_rows(above: np.ndarray, words: np.ndarray) -> None:
+    """64 rows of zeros and ones, of any type, to a row of d words."""
     n, d = above.shape
     words[:] = 0
     for i in range(n):
@@ -91,13 +103,30 @@ def add_joint_counts(above: np.ndarray, words: np.ndarray, count: np.ndarray) ->
         bit = np.uint64(1) << np.uint64(i & 63)
         for j in range(d):
             word[j] |= bit if above[i, j] else np.uint64(0)
-    for w in range((n + 63) >> 6):
+
+
+@njit(cache=True, nogil=True)
+def add_upper_counts(words: np.ndarray, first: int, last: int, count: np.ndarray) -> None:
+    """count[i, j] += bits set in both columns' words, exactly, for first <= i < last and j >= i."""
+    d = words.shape[1]
+    for w in range(len(words)):
         word = words[w]
-        for i in range(d):
-            own = word[i]
-            out = count[i]
-            for j in range(d):
-                out[j] += _bits_set(own & word[j])
+        for i in range(first, last):
+            own, others, out = word[i], word[i:d], count[i, i:d]
+            for j in range(d - i):
+                out[j] += _bits_set(own & others[j])
+
+
+@njit(cache=True, nogil=True)
+def add_joint_counts(above: np.ndarray, words: np.ndarray, count: np.ndarray) -> None:
+    """count += above'above, exactly. ``words`` is scratch, one row of d words for every 64 rows."""
+    pack_rows(above, words)
+    d = len(count)
+    upper = np.zeros((d, d))
+    add_upper_counts(words[: (len(above) + 63) >> 6], 0, d, upper)
+    for i in range(d):
+        for j in range(d):
+            count[i, j] += upper[i, j] if j >= i else upper[j, i]
 
 
 @njit(cache=True, nogil=True)
