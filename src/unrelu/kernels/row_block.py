@@ -130,6 +130,18 @@ def add_joint_counts(above: np.ndarray, words: np.ndarray, count: np.ndarray) ->
 
 
 @njit(cache=True, nogil=True)
+def add_stack(parts: np.ndarray, into: np.ndarray) -> None:
+    """into[k] += the sum of parts[k], in the precision of ``into``."""
+    n_stacks, n_parts, rows, columns = parts.shape
+    for k in range(n_stacks):
+        for part in range(n_parts):
+            for i in range(rows):
+                more, out = parts[k, part, i], into[k, i]
+                for j in range(columns):
+                    out[j] += more[j]
+
+
+@njit(cache=True, nogil=True)
 def add_powers(
     values: np.ndarray,
     floor: np.ndarray,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Block, FloatArray
 from unrelu.engines.local import map_in_threads
-from unrelu.kernels.row_block import LARGEST, add_upper_counts, centre_block, out_of_place, pack_rows
+from unrelu.kernels.row_block import LARGEST, add_stack, add_upper_counts, centre_block, out_of_place, pack_rows
 from unrelu.statistics.column_shapes import ShapeSums
 from unrelu.statistics.screening import Screening, survey
 from unrelu.statistics.tiles import least_allowed, seen_above
@@ -99,6 +99,7 @@ class PairSums:
         self._frame, self._kind = frame, np.dtype(kind)
         self._origin = frame.origin.astype(kind)
         self._scratch: tuple[Floats, NDArray[np.uint64]] | None = None
+        self._product_room: Floats | None = None
         self.count, self.cross, self.powers = np.zeros((1, d, d)), np.zeros((1, d, d)), np.zeros((2, d, d))
         self.weight = self.squared_weight = 0.0
         self.observed: tuple[FloatArray, FloatArray, FloatArray] | None = None
@@ -118,15 +119,15 @@ class PairSums:
         centre_block(tile.values, frame.short_floor, self._origin, frame.most, powers, above)
         if weights is None:
             _add_counts(above, words, self.count)
-            _add_product(powers[:1], powers[0], self.cross, symmetric=True)
-            _add_product(powers, above, self.powers)
+            self._add(powers[:1], powers[0], self.cross, symmetric=True)
+            self._add(powers, above, self.powers)
             self.weight += len(tile.values)
             self.squared_weight += len(tile.values)
         else:
             weighted = weights[:, None] * above
-            _add_product(stack[2:], weighted, self.count, symmetric=True)
-            _add_product(powers[:1], weights[:, None] * powers[0], self.cross, symmetric=True)
-            _add_product(powers, weighted, self.powers)
+            self._add(stack[2:], weighted, self.count, symmetric=True)
+            self._add(powers[:1], weights[:, None] * powers[0], self.cross, symmetric=True)
+            self._add(powers, weighted, self.powers)
             self.weight += float(weights.sum())
             self.squared_weight += float(weights @ weights)
         if self.observed is not None:
@@ -171,6 +172,28 @@ class PairSums:
         stack[:, n:height] = 0.0
         return stack[:, :height], words[: (n + 63) // 64]
 
+    def _add(self, left: Floats, right: Floats, into: FloatArray, symmetric: bool = False) -> None:
+        """into[k] += left[k]'right, at least on and above the diagonal where the result is ``symmetric``."""
+        (n, d), k = right.shape, len(left)
+        rows = min(n, _SHORT_ROWS) if self._kind == np.float32 else n
+
+        def panel(at: slice) -> None:
+            upper = at.stop if symmetric else d
+            several = left[..., :upper].reshape(k, -1, rows, upper).swapaxes(2, 3)
+            with np.errstate(over="ignore", invalid="ignore"):  # single precision: what did not fit is summed again
+                products = np.matmul(several, right[:, at].reshape(-1, rows, at.stop - at.start), out=room)
+            add_stack(products, into[:, :upper, at])
+
+        # Memory that is asked for anew costs more than a small product.
+        room = None if d > _WIDE else self._products(k, n // rows)
+        map_in_threads(panel, _panels(d))
+
+    def _products(self, k: int, parts: int) -> Floats:
+        d, size = len(self._origin), k * parts * len(self._origin) ** 2
+        if self._product_room is None or self._product_room.size < size:
+            self._product_room = np.empty(size, self._kind)
+        return self._product_room[:size].reshape(k, parts, d, d)
+
     def _add_observed(self, tile: Block, stack: Floats, words: NDArray[np.uint64]) -> None:
         assert self.observed is not None
         both, squared_weight, sums = self.observed
@@ -179,12 +202,12 @@ class PairSums:
         if tile.weights is None:
             _add_counts(seen, words, both)
             _add_counts(seen, words, squared_weight)
-            _add_product(stack, seen, sums)
+            self._add(stack, seen, sums)
             return
         weighted = tile.weights[:, None] * seen
-        _add_product(seen[None], weighted, both, symmetric=True)
-        _add_product(weighted[None], weighted, squared_weight, symmetric=True)
-        _add_product(stack, weighted, sums)
+        self._add(seen[None], weighted, both, symmetric=True)
+        self._add(weighted[None], weighted, squared_weight, symmetric=True)
+        self._add(stack, weighted, sums)
 
     def _as_if_observed(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """What ``observed`` would hold if it had been kept while no value was missing."""
@@ -203,21 +226,6 @@ def _add_counts(ones: Floats, words: NDArray[np.uint64], count: FloatArray) -> N
     """count += ones'ones, on and above the diagonal."""
     pack_rows(ones[: 64 * len(words)], words)
     map_in_threads(lambda at: add_upper_counts(words, at.start, at.stop, count[0]), _panels(ones.shape[1]))
-
-
-def _add_product(left: Floats, right: Floats, into: FloatArray, symmetric: bool = False) -> None:
-    """into[k] += left[k]'right, at least on and above the diagonal where the result is ``symmetric``."""
-    rows = min(len(right), _SHORT_ROWS) if right.dtype == np.float32 else len(right)
-
-    def panel(at: slice) -> None:
-        upper = slice(0, at.stop if symmetric else None)
-        several = left[..., upper].reshape(len(left), -1, rows, left[..., upper].shape[-1])
-        with np.errstate(over="ignore", invalid="ignore"):  # single precision: what did not fit is summed again
-            products = np.matmul(several.swapaxes(2, 3), right[:, at].reshape(-1, rows, at.stop - at.start))
-        for k in range(products.shape[1]):
-            into[:, upper, at] += products[:, k]
-
-    map_in_threads(panel, _panels(right.shape[1]))
 
 
 def _rounded_down(levels: FloatArray, kind: np.dtype[Any]) -> Floats:
