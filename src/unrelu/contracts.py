@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -44,6 +45,22 @@ class Block:
     weights: FloatArray | None = None
     groups: RowLabels | None = None
     beyond: Marks | None = None
+
+
+class SparseBlock(Block):
+    """A run of rows of which only the cells other than 0 are stored: ``matrix``, of scipy in the format csr.
+
+    ``values`` are made when someone asks for them. One that is given values, as by dataclasses.replace, has no matrix.
+    """
+
+    def __init__(self, values: Any = None, matrix: Any = None, **others: Any) -> None:
+        given = {} if values is None else {"values": values}
+        self.__dict__.update({"first_row": 0, "weights": None, "groups": None, "beyond": None} | others)
+        self.__dict__.update(matrix=matrix, **given)
+
+    @cached_property
+    def values(self) -> FloatArray:  # type: ignore[override]
+        return np.asarray(self.matrix.toarray(), dtype=np.float64)
 
 
 @runtime_checkable

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
+_SPARSE_ROWS = 2048  # a batch
 LARGEST = 1e140  # beyond this magnitude squares and their sums leave double precision
 
 
@@ -139,6 +140,56 @@ def add_stack(parts: np.ndarray, into: np.ndarray) -> None:
                 more, out = parts[k, part, i], into[k, i]
                 for j in range(columns):
                     out[j] += more[j]
+
+
+@njit(cache=True, nogil=True)
+def add_sparse_rows(
+    ends: np.ndarray,
+    columns: np.ndarray,
+    values: np.ndarray,
+    floor: np.ndarray,
+    origin: np.ndarray,
+    weights: np.ndarray,
+    sums: np.ndarray,
+) -> None:
+    """sums[i, j] += w (1, t_i, t_i^2, t_i t_j) for every row and every two of its cells above their floors.
+
+    Row r has the cells ends[r] to ends[r + 1]; those that are not stored are not above their floors.
+    """
+    n, d = len(ends) - 1, len(origin)
+    # A batch of rows goes column by column i, so that the sums of i stay in the nearest cache.
+    for start in range(0, n, _SPARSE_ROWS):
+        last = min(start + _SPARSE_ROWS, n)
+        most = ends[last] - ends[start]
+        at, t, row_ends = np.empty(most, np.int64), np.empty(most), np.zeros(last - start + 1, np.int64)
+        column_ends = np.zeros(d + 1, np.int64)
+        found = 0
+        for r in range(start, last):
+            for k in range(ends[r], ends[r + 1]):
+                j = columns[k]
+                if values[k] > floor[j]:
+                    at[found], t[found] = j, values[k] - origin[j]
+                    column_ends[j + 1] += 1
+                    found += 1
+            row_ends[r - start + 1] = found
+        column_ends = np.cumsum(column_ends)
+        of_column, rows, filled = np.empty(found, np.int64), np.empty(found, np.int64), column_ends.copy()
+        for r in range(last - start):
+            for k in range(row_ends[r], row_ends[r + 1]):
+                of_column[filled[at[k]]], rows[filled[at[k]]] = k, r
+                filled[at[k]] += 1
+        for i in range(d):
+            out = sums[i]
+            for e in range(column_ends[i], column_ends[i + 1]):
+                w = weights[start + rows[e]]
+                first = w * t[of_column[e]]
+                second = first * t[of_column[e]]
+                for k in range(row_ends[rows[e]], row_ends[rows[e] + 1]):
+                    pair = out[at[k]]
+                    pair[0] += w
+                    pair[1] += first
+                    pair[2] += second
+                    pair[3] += first * t[k]
 
 
 @njit(cache=True, nogil=True)

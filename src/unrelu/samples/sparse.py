@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from unrelu.contracts import Block, FloatArray
+from unrelu.contracts import Block, FloatArray, SparseBlock
 from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
-from unrelu.samples.blocks import holds_numbers, rows_per_block
+from unrelu.samples.blocks import MOST_CELLS, holds_numbers, rows_per_block
 from unrelu.samples.columns import ColumnChoice, match_columns
 
 
 class SparseSamples:
-    """The rows of a scipy sparse matrix as dense blocks; who can work with it as it is takes ``matrix``.
+    """The rows of a scipy sparse matrix; who can work with it, or with a block's part of it, takes ``matrix``.
 
     >>> import scipy.sparse
     >>> samples = SparseSamples(scipy.sparse.csr_array([[0.0, 2.0], [1.0, 0.0]]), ["a", "b"])
@@ -34,6 +34,9 @@ class SparseSamples:
                 f"{len(feature_names)} feature names for {matrix.shape[1]} columns: give one name per column."
             )
         self.matrix: Any = matrix.tocsr()
+        if not self.matrix.has_canonical_format:  # several numbers for one cell
+            self.matrix = self.matrix.copy()
+            self.matrix.sum_duplicates()
         self._weights = weights
         self.feature_names = None if feature_names is None else tuple(map(str, feature_names))
 
@@ -50,11 +53,11 @@ class SparseSamples:
         return SparseSamples(self.matrix, self.feature_names, weights)
 
     def blocks(self) -> Iterator[Block]:
-        size = rows_per_block(self.n_rows, self.n_features)
+        size = max(rows_per_block(self.n_rows, self.n_features), MOST_CELLS // self.n_features)
         for first in range(0, self.n_rows, size):
             rows = slice(first, first + size)
             weights = None if self._weights is None else self._weights[rows]
-            yield Block(self.matrix[rows].toarray().astype(np.float64), first, weights)
+            yield SparseBlock(matrix=self.matrix[rows], first_row=first, weights=weights)
 
 
 def read_sparse(paths: Sequence[str], choice: ColumnChoice) -> SparseSamples:

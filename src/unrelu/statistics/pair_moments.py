@@ -19,11 +19,11 @@ from typing import Self
 
 import numpy as np
 
-from unrelu.contracts import Assumptions, Block, FloatArray
+from unrelu.contracts import Assumptions, Block, FloatArray, SparseBlock
 from unrelu.engines.local import joined_in_threads, one_blas_thread
 from unrelu.errors import InvalidParameterError
 from unrelu.statistics.column_shapes import ColumnShapes
-from unrelu.statistics.pair_sums import Frame, PairSums, runs, tile_height
+from unrelu.statistics.pair_sums import Frame, PairSums, SparseSums, runs, sparse_runs, tile_height
 from unrelu.statistics.screening import Screening
 from unrelu.statistics.tiles import tiles
 
@@ -196,22 +196,18 @@ class PairMomentsQuestion:
         return cls(assumptions.censoring, assumptions.lowest, shapes)
 
     def __call__(self, block: Block) -> PairMoments:
-        n, d = block.values.shape
-        height = tile_height(d)
-        first = next(tiles(block, height))
-        frame = Frame(first, np.array(self.floor), np.array(self.lowest), self.shapes)
-
-        def summed(rows: slice) -> PairSums:
-            return frame.summed(lambda: tiles(block, height, rows))
-
+        floor, lowest = np.array(self.floor), np.array(self.lowest)
         with one_blas_thread():
-            sums = joined_in_threads(summed, runs(n, d), PairSums.join).finished()
+            if isinstance(block, SparseBlock) and block.matrix is not None and SparseSums.can_add(block, floor, lowest):
+                n, (frame, sums) = block.matrix.shape[0], self._sparse(block)
+            else:
+                n, (frame, sums) = len(block.values), self._dense(block)
         observed = None
         if sums.observed is not None:
             (count,), (squared_weight,), (total, square, above) = sums.observed
             observed = ObservedMoments(count, squared_weight, above, total, square)
         return PairMoments(
-            floor=np.array(self.floor),
+            floor=floor,
             n_rows=n,
             weight=sums.weight,
             squared_weight=sums.squared_weight,
@@ -224,3 +220,28 @@ class PairMomentsQuestion:
             screening=sums.screening,
             shapes=None if sums.shapes is None else sums.shapes.record(),
         )
+
+    def _dense(self, block: Block) -> tuple[Frame, PairSums]:
+        n, d = block.values.shape
+        height = tile_height(d)
+        frame = self._frame(next(tiles(block, height)))
+
+        def summed(rows: slice) -> PairSums:
+            return frame.summed(lambda: tiles(block, height, rows))
+
+        return frame, joined_in_threads(summed, runs(n, d), PairSums.join).finished()
+
+    def _sparse(self, block: SparseBlock) -> tuple[Frame, PairSums]:
+        first = slice(0, tile_height(block.matrix.shape[1]))
+        weights = None if block.weights is None else block.weights[first]
+        frame = self._frame(Block(block.matrix[first].toarray().astype(np.float64), block.first_row, weights))
+
+        def summed(part: SparseBlock) -> SparseSums:
+            sums = SparseSums(frame)
+            sums.add(part)
+            return sums
+
+        return frame, joined_in_threads(summed, sparse_runs(block), SparseSums.join).finished()
+
+    def _frame(self, first: Block) -> Frame:
+        return Frame(first, np.array(self.floor), np.array(self.lowest), self.shapes)

@@ -16,16 +16,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Block, FloatArray
+from unrelu.contracts import Block, FloatArray, SparseBlock
 from unrelu.engines.local import map_in_threads
-from unrelu.kernels.row_block import LARGEST, add_stack, add_upper_counts, centre_block, out_of_place, pack_rows
-from unrelu.statistics.column_shapes import ShapeSums
+from unrelu.kernels.row_block import LARGEST, add_sparse_rows, add_stack, add_upper_counts, centre_block, out_of_place, pack_rows
+from unrelu.statistics.column_shapes import ShapeSums, window
 from unrelu.statistics.screening import Screening, survey
 from unrelu.statistics.tiles import least_allowed, seen_above
 
 Floats = NDArray[np.floating[Any]]
 
 _WIDE, _PANEL = 512, 256  # columns from which threads share a tile; columns to a panel
+_WIDE_SPARSE = 1500  # columns from which sparse rows have one set of sums
 _SHORT_ROWS = 512  # of a sum in single precision
 _FIRST_ROWS = 1024  # that tell what the columns are like
 _TILE_ROWS, _TILE_CELLS = 16_384, 2**17  # at most, but never fewer rows than _SHORT_ROWS
@@ -215,6 +216,60 @@ class PairSums:
         columns = np.stack([s.diagonal() for s in (*self.powers, self.count[0])])
         sums = np.broadcast_to(columns[:, :, None], (3, *square[1:])).copy()
         return np.full(square, self.weight), np.full(square, self.squared_weight), sums
+
+
+class SparseSums(PairSums):
+    """The same sums of rows that are sparse, at a cost of the cells above their floors, squared, in every row."""
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__(frame, np.float64)
+        self._sums = np.zeros((len(frame.origin),) * 2 + (4,))
+
+    @staticmethod
+    def can_add(block: SparseBlock, floor: FloatArray, lowest: FloatArray) -> bool:
+        """Whether cells that are not stored are floored ones, and nothing is out of place or missing."""
+        stored = block.matrix.data
+        in_place = np.all((stored >= lowest[block.matrix.indices]) & (stored <= LARGEST))
+        present = block.weights is None or block.weights.all()
+        return bool(np.all(floor >= 0.0) and in_place and present)
+
+    def add(self, tile: Block) -> None:
+        assert isinstance(tile, SparseBlock)
+        rows, n = tile.matrix, tile.matrix.shape[0]
+        weights = np.ones(n) if tile.weights is None else tile.weights
+        cells = rows.indptr, rows.indices, rows.data.astype(np.float64)
+        add_sparse_rows(*cells, self._frame.floor, self._origin, weights, self._sums)
+        self.weight += float(weights.sum())
+        self.squared_weight += float(weights @ weights)
+        for start in range(0, n if self.shapes is not None else 0, _FIRST_ROWS):
+            looked_at = window(tile.first_row + start, min(_FIRST_ROWS, n - start))
+            at = slice(start + looked_at.start, start + looked_at.stop)
+            if looked_at.start < looked_at.stop:
+                self.shapes.add(Block(rows[at].toarray().astype(np.float64), tile.first_row + at.start, weights[at]))
+
+    def join(self, other: Self) -> None:
+        super().join(other)
+        self._sums += other._sums
+
+    def finished(self) -> Self:
+        self.count, self.cross = self._sums[..., 0].copy()[None], self._sums[..., 3].copy()[None]
+        self.powers = np.stack([self._sums[..., 1], self._sums[..., 2]])
+        return self
+
+
+def sparse_runs(block: SparseBlock) -> list[SparseBlock]:
+    """The block in parts, each for one thread; one part where sums for every thread would take much memory."""
+    n, d = block.matrix.shape
+    length = n if d > _WIDE_SPARSE else max(-(-n // 8), _RUN_ROWS)
+    parts = [slice(start, start + length) for start in range(0, n, length)]
+    return [
+        SparseBlock(
+            matrix=block.matrix[rows],
+            first_row=block.first_row + rows.start,
+            weights=None if block.weights is None else block.weights[rows],
+        )
+        for rows in parts
+    ]
 
 
 def _panels(d: int) -> list[slice]:
