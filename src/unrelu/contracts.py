@@ -46,6 +46,10 @@ class Block:
     groups: RowLabels | None = None
     beyond: Marks | None = None
 
+    @property
+    def n_rows(self) -> int:
+        return len(self.values)
+
 
 class SparseBlock(Block):
     """A run of rows of which only the cells other than 0 are stored: ``matrix``, of scipy in the format csr.
@@ -53,10 +57,16 @@ class SparseBlock(Block):
     ``values`` are made when someone asks for them. One that is given values, as by dataclasses.replace, has no matrix.
     """
 
+    matrix: Any
+
     def __init__(self, values: Any = None, matrix: Any = None, **others: Any) -> None:
         given = {} if values is None else {"values": values}
         self.__dict__.update({"first_row": 0, "weights": None, "groups": None, "beyond": None} | others)
         self.__dict__.update(matrix=matrix, **given)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.values) if self.matrix is None else int(self.matrix.shape[0])
 
     @cached_property
     def values(self) -> FloatArray:  # type: ignore[override]

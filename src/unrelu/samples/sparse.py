@@ -23,6 +23,8 @@ class SparseSamples:
     (2, ('a', 'b'), [[0.0, 2.0], [1.0, 0.0]])
     """
 
+    in_memory = True
+
     def __init__(
         self, matrix: Any, feature_names: Sequence[str] | None = None, weights: FloatArray | None = None
     ) -> None:

@@ -86,7 +86,11 @@ class ShapeSums:
     def again(self) -> Self:
         """The same without sums, for other rows of the block."""
         other = copy(self)
-        other._sums, other._ends, other._weights = np.zeros_like(self._sums), _no_ends(self._sums.shape[1]), 0.0 * self._weights
+        other._sums, other._ends, other._weights = (
+            np.zeros_like(self._sums),
+            _no_ends(self._sums.shape[1]),
+            0.0 * self._weights,
+        )
         return other
 
     def join(self, other: Self) -> None:

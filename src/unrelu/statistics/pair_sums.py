@@ -18,7 +18,15 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Block, FloatArray, SparseBlock
 from unrelu.engines.local import map_in_threads
-from unrelu.kernels.row_block import LARGEST, add_sparse_rows, add_stack, add_upper_counts, centre_block, out_of_place, pack_rows
+from unrelu.kernels.row_block import (
+    LARGEST,
+    add_sparse_rows,
+    add_stack,
+    add_upper_counts,
+    centre_block,
+    out_of_place,
+    pack_rows,
+)
 from unrelu.statistics.column_shapes import ShapeSums, window
 from unrelu.statistics.screening import Screening, survey
 from unrelu.statistics.tiles import least_allowed, seen_above
@@ -59,12 +67,14 @@ def runs(n: int, d: int) -> list[slice]:
 class Frame:
     """What the tiles of a block share, from the first of them: levels, an origin near the bulk of each column."""
 
+    shapes: ShapeSums | None = None
+
     def __init__(self, tile: Block, floor: FloatArray, lowest: FloatArray, shapes: bool) -> None:
         kind = tile.values.dtype
         self.floor, self.lowest = seen_above(floor, tile.values), least_allowed(lowest, tile.values)
         # Comparing with these is comparing with those: what is stored is above both or above neither.
         self.short_floor, self.short_lowest = _rounded_down(self.floor, kind), -_rounded_down(-self.lowest, kind)
-        self.most = kind.type(min(LARGEST, float(np.finfo(kind).max)))
+        self.most: Any = kind.type(min(LARGEST, float(np.finfo(kind).max)))
         rows = slice(0, _FIRST_ROWS)
         values, weights = tile.values[rows], None if tile.weights is None else tile.weights[rows]
         # Any origin near the bulk of the data does: it only has to keep the sums from cancelling.
@@ -106,7 +116,7 @@ class PairSums:
         self.observed: tuple[FloatArray, FloatArray, FloatArray] | None = None
         clean = np.zeros(d, dtype=np.int64)
         self.screening = Screening(clean, clean - 1, frame.lowest, clean, clean - 1)
-        self.shapes = None if getattr(frame, "shapes", None) is None else frame.shapes.again()
+        self.shapes = None if frame.shapes is None else frame.shapes.again()
 
     def add(self, tile: Block) -> None:
         frame, weights = self._frame, tile.weights
@@ -241,7 +251,9 @@ class SparseSums(PairSums):
         add_sparse_rows(*cells, self._frame.floor, self._origin, weights, self._sums)
         self.weight += float(weights.sum())
         self.squared_weight += float(weights @ weights)
-        for start in range(0, n if self.shapes is not None else 0, _FIRST_ROWS):
+        if self.shapes is None:
+            return
+        for start in range(0, n, _FIRST_ROWS):
             looked_at = window(tile.first_row + start, min(_FIRST_ROWS, n - start))
             at = slice(start + looked_at.start, start + looked_at.stop)
             if looked_at.start < looked_at.stop:
