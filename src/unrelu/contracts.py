@@ -69,7 +69,7 @@ class SparseBlock(Block):
         return len(self.values) if self.matrix is None else int(self.matrix.shape[0])
 
     @cached_property
-    def values(self) -> FloatArray:  # type: ignore[override]
+    def values(self) -> FloatArray:
         return np.asarray(self.matrix.toarray(), dtype=np.float64)
 
 

@@ -35,9 +35,9 @@ Floats = NDArray[np.floating[Any]]
 
 _WIDE, _PANEL = 512, 256  # columns from which threads share a tile; columns to a panel
 _WIDE_SPARSE = 1500  # columns from which sparse rows have one set of sums
-_SHORT_ROWS = 512  # of a sum in single precision
+_SHORT_ROWS = 256  # of a sum in single precision: like terms round alike, by up to 2^-24 each
 _FIRST_ROWS = 1024  # that tell what the columns are like
-_TILE_ROWS, _TILE_CELLS = 16_384, 2**17  # at most, but never fewer rows than _SHORT_ROWS
+_LEAST_ROWS, _TILE_ROWS, _TILE_CELLS = 512, 16_384, 2**17  # of a tile: rows at least and at most, cells beyond that
 _RUN_ROWS, _RUN_CELLS = 8192, 2**19  # the larger: adding up the sums of a run must cost little beside the run
 _LEAST_SQUARE, _LARGEST_SQUARE = 1e-24, 1e24  # mean squares of a column that single precision holds with room to spare
 
@@ -48,7 +48,7 @@ def tile_height(d: int) -> int:
     >>> tile_height(25), tile_height(2000)
     (4608, 512)
     """
-    return max(min(_TILE_CELLS // d, _TILE_ROWS) // _SHORT_ROWS, 1) * _SHORT_ROWS
+    return max(min(_TILE_CELLS // d, _TILE_ROWS) // _LEAST_ROWS, 1) * _LEAST_ROWS
 
 
 def runs(n: int, d: int) -> list[slice]:
