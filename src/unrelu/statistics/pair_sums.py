@@ -46,7 +46,7 @@ def tile_height(d: int) -> int:
     """Rows whose working copies stay in cache.
 
     >>> tile_height(25), tile_height(2000)
-    (4608, 512)
+    (5120, 512)
     """
     return max(min(_TILE_CELLS // d, _TILE_ROWS) // _LEAST_ROWS, 1) * _LEAST_ROWS
 
@@ -55,7 +55,7 @@ def runs(n: int, d: int) -> list[slice]:
     """The rows in runs, each for one thread; one run for all of them where threads share every tile.
 
     >>> runs(100_000, 25)[:2], len(runs(100_000, 2000))
-    ([slice(0, 18432, None), slice(18432, 36864, None)], 1)
+    ([slice(0, 15360, None), slice(15360, 30720, None)], 1)
     """
     height = tile_height(d)
     length = n if d > _WIDE else max(_RUN_ROWS, _RUN_CELLS // d) // height * height
