@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -45,32 +44,6 @@ class Block:
     weights: FloatArray | None = None
     groups: RowLabels | None = None
     beyond: Marks | None = None
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.values)
-
-
-class SparseBlock(Block):
-    """A run of rows of which only the cells other than 0 are stored: ``matrix``, of scipy in the format csr.
-
-    ``values`` are made when someone asks for them. One that is given values, as by dataclasses.replace, has no matrix.
-    """
-
-    matrix: Any
-
-    def __init__(self, values: Any = None, matrix: Any = None, **others: Any) -> None:
-        given = {} if values is None else {"values": values}
-        self.__dict__.update({"first_row": 0, "weights": None, "groups": None, "beyond": None} | others)
-        self.__dict__.update(matrix=matrix, **given)
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.values) if self.matrix is None else int(self.matrix.shape[0])
-
-    @cached_property
-    def values(self) -> FloatArray:
-        return np.asarray(self.matrix.toarray(), dtype=np.float64)
 
 
 @runtime_checkable

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from unrelu.contracts import Block, SparseBlock
+from unrelu.contracts import Block
 from unrelu.engines import local
+from unrelu.samples.blocks import SparseBlock
 from unrelu.statistics import pair_sums
 from unrelu.statistics.pair_moments import PairMomentsQuestion
 from unrelu.statistics.pair_sums import runs, tile_height

@@ -17,6 +17,7 @@ from threadpoolctl import ThreadpoolController
 
 from unrelu.contracts import Block, Question, R, Samples, Step, Watch, unwatched
 from unrelu.errors import InvalidDataError
+from unrelu.samples.blocks import rows_in
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -36,7 +37,7 @@ class LocalEngine:
             for block in blocks:
                 record = question(block)
                 merged = record if merged is None else merged.merge(record)
-                done = block.first_row + block.n_rows
+                done = block.first_row + rows_in(block)
                 words = pace(done, samples.n_rows, time.perf_counter() - began)
                 self._watch(Step(self._stage, done, samples.n_rows, words))
         if merged is None:
@@ -68,7 +69,7 @@ def blocks_ahead(samples: Samples) -> Generator[Block, None, None]:
     if first is None:
         return
     yield first
-    if getattr(samples, "in_memory", False) or samples.n_rows == first.n_rows:
+    if getattr(samples, "in_memory", False) or samples.n_rows == rows_in(first):
         yield from blocks
         return
     with ThreadPoolExecutor(1, "unrelu-reader") as reader:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from unrelu.contracts import Block, FloatArray, SparseBlock
+from unrelu.contracts import Block, FloatArray
 from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
-from unrelu.samples.blocks import MOST_CELLS, holds_numbers, rows_per_block
+from unrelu.samples.blocks import MOST_CELLS, SparseBlock, holds_numbers, rows_per_block
 from unrelu.samples.columns import ColumnChoice, match_columns
 
 

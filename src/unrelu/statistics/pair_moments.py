@@ -19,9 +19,10 @@ from typing import Self
 
 import numpy as np
 
-from unrelu.contracts import Assumptions, Block, FloatArray, SparseBlock
+from unrelu.contracts import Assumptions, Block, FloatArray
 from unrelu.engines.local import joined_in_threads, one_blas_thread
 from unrelu.errors import InvalidParameterError
+from unrelu.samples.blocks import SparseBlock
 from unrelu.statistics.column_shapes import ColumnShapes
 from unrelu.statistics.pair_sums import Frame, PairSums, SparseSums, runs, sparse_runs, tile_height
 from unrelu.statistics.screening import Screening

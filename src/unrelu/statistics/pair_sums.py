@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Block, FloatArray, SparseBlock
+from unrelu.contracts import Block, FloatArray
 from unrelu.engines.local import map_in_threads
 from unrelu.kernels.row_block import (
     LARGEST,
@@ -27,6 +27,7 @@ from unrelu.kernels.row_block import (
     out_of_place,
     pack_rows,
 )
+from unrelu.samples.blocks import SparseBlock
 from unrelu.statistics.column_shapes import ShapeSums, window
 from unrelu.statistics.screening import Screening, survey
 from unrelu.statistics.tiles import least_allowed, seen_above
