@@ -1,4 +1,4 @@
-"""Threads that stay: order, nesting, exceptions, and processes that were forked."""
+"""Threads that stay: order, nesting, exceptions, processes that were forked; and the one that reads ahead."""
 
 import os
 import threading
@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
+from unrelu.contracts import Block
 from unrelu.engines import local
-from unrelu.engines.local import available_cores, map_in_threads
+from unrelu.engines.local import LocalEngine, available_cores, joined_in_threads, map_in_threads
+from unrelu.errors import InputFileError
 
 # Workers of the suite may use all cores, as users may: only BLAS is held to one thread there (tests/conftest.py).
 several_cores = pytest.mark.skipif(available_cores() < 2, reason="with one core everything runs in the caller")
@@ -139,3 +141,135 @@ def test_a_forked_process_gets_threads_of_its_own():
 def test_one_pool_per_process():
     assert local._pool(os.getpid()) is local._pool(os.getpid())
     assert local._pool(os.getpid())._max_workers == available_cores()
+
+
+# --- results joined in order ----------------------------------------------------------------------
+
+
+@several_cores
+def test_results_are_joined_in_order_and_few_of_them_wait():
+    made = joined = most = 0
+    lock = threading.Lock()
+
+    def task(k):
+        nonlocal made, most
+        time.sleep(0.01 if k % 5 == 0 else 0.0)
+        with lock:
+            made += 1
+            most = max(most, made - joined)
+        return [k]
+
+    def join(whole, part):
+        nonlocal joined
+        joined += 1
+        whole += part
+
+    assert joined_in_threads(task, range(60), join) == list(range(60))
+    assert most <= available_cores() + 2
+
+
+def test_an_error_in_a_joined_task_comes_through():
+    def fail(k):
+        if k == 7:
+            raise KeyError("seven")
+        return [k]
+
+    with pytest.raises(KeyError, match="seven"):
+        joined_in_threads(fail, range(50), list.extend)
+
+
+# --- reading ahead --------------------------------------------------------------------------------
+
+
+class Read:
+    """A record of first rows."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def merge(self, other):
+        return Read(self.rows + other.rows)
+
+
+class Files:
+    """Blocks of two rows; reading one that is not there raises."""
+
+    n_features, n_rows, feature_names = 1, None, None
+
+    def __init__(self, n_blocks, fails_at=None):
+        self._n, self._fails_at = n_blocks, fails_at
+        self.started, self.closed, self.threads = [], False, set()
+        self.reading = [threading.Event() for _ in range(n_blocks + 1)]
+
+    def blocks(self):
+        try:
+            for k in range(self._n):
+                self.threads.add(threading.current_thread().name)
+                self.started.append(k)
+                self.reading[k].set()
+                if k == self._fails_at:
+                    raise InputFileError("the third file is cut off")
+                yield Block(np.zeros((2, 1)), 2 * k)
+        finally:
+            self.closed = True
+
+
+def readers():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("unrelu-reader")]
+
+
+def test_the_next_block_is_read_while_one_is_worked_on_and_no_more():
+    files = Files(5)
+
+    def question(block):
+        k = block.first_row // 2
+        if 0 < k < 4:
+            assert files.reading[k + 1].wait(10.0)
+        assert max(files.started) <= k + 1
+        return Read([block.first_row])
+
+    assert LocalEngine().collect(files, question).rows == [0, 2, 4, 6, 8]
+    assert any(name.startswith("unrelu-reader") for name in files.threads)
+    assert readers() == []
+
+
+def test_what_reading_raises_comes_through_after_the_blocks_before_it():
+    seen = []
+
+    def question(block):
+        seen.append(block.first_row)
+        return Read([block.first_row])
+
+    with pytest.raises(InputFileError, match="the third file is cut off"):
+        LocalEngine().collect(Files(5, fails_at=2), question)
+    assert seen == [0, 2]
+    assert readers() == []
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_an_interrupt_ends_the_reader_too(error):
+    files = Files(50)
+
+    def question(block):
+        if block.first_row == 4:
+            raise error
+        return Read([block.first_row])
+
+    with pytest.raises(error):
+        LocalEngine().collect(files, question)
+    assert readers() == []
+    assert max(files.started) <= 3
+
+
+def test_a_long_pass_tells_its_pace(monkeypatch):
+    clock = iter(np.arange(0.0, 100.0, 2.0))
+    monkeypatch.setattr(local.time, "perf_counter", lambda: next(clock))
+    files, steps = Files(3), []
+    files.n_rows = 6
+    LocalEngine(steps.append).collect(files, lambda block: Read([block.first_row]))
+    assert [step.words for step in steps] == [
+        "",
+        "2 rows, 1 rows/s, 4 s left",
+        "4 rows, 1 rows/s, 2 s left",
+        "6 rows, 1 rows/s, 0 s left",
+    ]

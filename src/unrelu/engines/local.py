@@ -1,19 +1,23 @@
-"""This process: blocks one after the other, each one's matrix products on all cores."""
+"""This process: blocks one after the other, each one's work on all cores, while the next is read."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager
+from contextvars import copy_context
 from functools import cache
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-from unrelu.contracts import Question, R, Samples, Step, Watch, unwatched
+from unrelu.contracts import Block, Question, R, Samples, Step, Watch, unwatched
 from unrelu.errors import InvalidDataError
+from unrelu.samples.blocks import rows_in
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -28,14 +32,56 @@ class LocalEngine:
     def collect(self, samples: Samples, question: Question[R]) -> R:
         merged: R | None = None
         self._watch(Step(self._stage, 0, samples.n_rows))
-        for block in samples.blocks():
-            record = question(block)
-            merged = record if merged is None else merged.merge(record)
-            done = block.first_row + len(block.values)
-            self._watch(Step(self._stage, done, samples.n_rows, f"{done:,} rows"))
+        began = time.perf_counter()
+        with closing(blocks_ahead(samples)) as blocks:
+            for block in blocks:
+                record = question(block)
+                merged = record if merged is None else merged.merge(record)
+                done = block.first_row + rows_in(block)
+                words = pace(done, samples.n_rows, time.perf_counter() - began)
+                self._watch(Step(self._stage, done, samples.n_rows, words))
         if merged is None:
             raise InvalidDataError("There are no rows to learn from.")
         return merged
+
+
+def pace(done: int, total: int | None, seconds: float) -> str:
+    """Words on how many rows were read, and after a second also how fast and for how long it will go on.
+
+    >>> pace(30_000, None, 0.5), pace(30_000, 120_000, 2.0)
+    ('30,000 rows', '30,000 rows, 15,000 rows/s, 6 s left')
+    """
+    words = f"{done:,} rows"
+    if seconds < 1.0 or done == 0:
+        return words
+    left = "" if total is None else f", {seconds * max(total - done, 0) / done:,.0f} s left"
+    return f"{words}, {done / seconds:,.0f} rows/s{left}"
+
+
+def blocks_ahead(samples: Samples) -> Generator[Block, None, None]:
+    """The blocks in order; while one is worked on, a thread reads the next, unless the samples say ``in_memory``.
+
+    At most one block is waiting. What reading raises is raised here, after the blocks before it; a reader that is no
+    longer wanted ends with the block it is reading.
+    """
+    blocks = iter(samples.blocks())
+    first = next(blocks, None)
+    if first is None:
+        return
+    yield first
+    if getattr(samples, "in_memory", False) or samples.n_rows == rows_in(first):
+        yield from blocks
+        return
+    with ThreadPoolExecutor(1, "unrelu-reader") as reader:
+        context = copy_context()  # NumPy's error handling is the caller's
+
+        def read() -> Block | None:
+            return context.run(next, blocks, None)
+
+        ahead = reader.submit(read)
+        while (block := ahead.result()) is not None:
+            ahead = reader.submit(read)
+            yield block
 
 
 def available_cores() -> int:
@@ -54,6 +100,38 @@ def map_in_threads(task: Callable[[T], U], items: Sequence[T]) -> list[U]:
     if min(available_cores(), len(items)) <= 1 or getattr(_worker, "busy", False):
         return [task(item) for item in items]
     return list(_pool(os.getpid()).map(task, items))
+
+
+def joined_in_threads(task: Callable[[T], U], items: Sequence[T], join: Callable[[U, U], None]) -> U:
+    """The tasks' results joined into the first, in the order of the items; few of them are in memory at once.
+
+    >>> joined_in_threads(lambda k: [k], [1, 2, 3], list.extend)
+    [1, 2, 3]
+    """
+    if min(available_cores(), len(items)) <= 1 or getattr(_worker, "busy", False):
+        whole = task(items[0])
+        for item in items[1:]:
+            join(whole, task(item))
+        return whole
+    running: deque[Future[U]] = deque()
+    results: list[U] = []
+    try:
+        for item in items:
+            running.append(_pool(os.getpid()).submit(task, item))
+            if len(running) > available_cores():
+                _take(running, results, join)
+        while running:
+            _take(running, results, join)
+    finally:
+        for left in running:
+            left.cancel()
+        wait(running)
+    return results[0]
+
+
+def _take(running: deque[Future[U]], results: list[U], join: Callable[[U, U], None]) -> None:
+    result = running.popleft().result()
+    join(results[0], result) if results else results.append(result)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
+_SPARSE_ROWS = 2048  # a batch
 LARGEST = 1e140  # beyond this magnitude squares and their sums leave double precision
 
 
@@ -50,23 +51,38 @@ def scan_block(
 
 
 @njit(cache=True, nogil=True)
-def centre_block(
-    values: np.ndarray, floor: np.ndarray, origin: np.ndarray, powers: np.ndarray, above: np.ndarray
-) -> None:
-    """powers = [t, t^2] with t = x - origin above the floor and 0 elsewhere; above = 1{x > floor}."""
+def out_of_place(values: np.ndarray, allowed: np.ndarray, most: float) -> int:
+    """Cells that are missing, below what is allowed, or above ``most``: where there are none, no scan is needed."""
     n, d = values.shape
-    centred = powers[:, :d]
-    squared = powers[:, d:]
-    # No index arithmetic, chained comparison or conditional load inside: each would keep the loop off the vector unit.
+    found = 0
     for i in range(n):
+        row = values[i]
         for j in range(d):
-            x = values[i, j]
-            shifted = x - origin[j]
-            seen = (x > floor[j]) & (x <= LARGEST)
-            t = shifted if seen else 0.0
-            centred[i, j] = t
-            squared[i, j] = t * t
-            above[i, j] = 1.0 if seen else 0.0
+            found += 0 if (row[j] >= allowed[j]) & (row[j] <= most) else 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def centre_block(
+    values: np.ndarray, floor: np.ndarray, origin: np.ndarray, most: float, powers: np.ndarray, above: np.ndarray
+) -> None:
+    """powers = [t, t^2] with t = x - origin where floor < x <= most and 0 elsewhere; above = 1 there.
+
+    ``floor`` and ``most`` have the type of the values, ``origin`` that of the powers.
+    """
+    n, d = values.shape
+    nothing = powers.dtype.type(0.0)
+    # One output a loop, or the compiler keeps off the vector unit: it cannot tell that so many arrays are disjoint.
+    for i in range(n):
+        row, centred, squared, ones = values[i], powers[0, i], powers[1, i], above[i]
+        for j in range(d):
+            shifted = row[j] - origin[j]
+            seen = (row[j] > floor[j]) & (row[j] <= most)
+            centred[j] = shifted if seen else nothing
+        for j in range(d):
+            squared[j] = centred[j] * centred[j]
+        for j in range(d):
+            ones[j] = 1 if (row[j] > floor[j]) & (row[j] <= most) else 0
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -79,11 +95,8 @@ def _bits_set(v: np.uint64) -> float:
 
 
 @njit(cache=True, nogil=True)
-def add_joint_counts(above: np.ndarray, words: np.ndarray, count: np.ndarray) -> None:
-    """count += above'above, exactly: 64 rows to a word, then the bits set in both columns' words.
-
-    ``above`` holds zeros and ones of any type; ``words`` is scratch, one row of d words for every 64 rows.
-    """
+def pack_rows(above: np.ndarray, words: np.ndarray) -> None:
+    """64 rows of zeros and ones, of any type, to a row of d words."""
     n, d = above.shape
     words[:] = 0
     for i in range(n):
@@ -91,13 +104,92 @@ def add_joint_counts(above: np.ndarray, words: np.ndarray, count: np.ndarray) ->
         bit = np.uint64(1) << np.uint64(i & 63)
         for j in range(d):
             word[j] |= bit if above[i, j] else np.uint64(0)
-    for w in range((n + 63) >> 6):
+
+
+@njit(cache=True, nogil=True)
+def add_upper_counts(words: np.ndarray, first: int, last: int, count: np.ndarray) -> None:
+    """count[i, j] += bits set in both columns' words, exactly, for first <= i < last and j >= i."""
+    d = words.shape[1]
+    for w in range(len(words)):
         word = words[w]
+        for i in range(first, last):
+            own, others, out = word[i], word[i:d], count[i, i:d]
+            for j in range(d - i):
+                out[j] += _bits_set(own & others[j])
+
+
+@njit(cache=True, nogil=True)
+def add_joint_counts(above: np.ndarray, words: np.ndarray, count: np.ndarray) -> None:
+    """count += above'above, exactly. ``words`` is scratch, one row of d words for every 64 rows."""
+    pack_rows(above, words)
+    d = len(count)
+    upper = np.zeros((d, d))
+    add_upper_counts(words[: (len(above) + 63) >> 6], 0, d, upper)
+    for i in range(d):
+        for j in range(d):
+            count[i, j] += upper[i, j] if j >= i else upper[j, i]
+
+
+@njit(cache=True, nogil=True)
+def add_stack(parts: np.ndarray, into: np.ndarray) -> None:
+    """into[k] += the sum of parts[k], in the precision of ``into``."""
+    n_stacks, n_parts, rows, columns = parts.shape
+    for k in range(n_stacks):
+        for part in range(n_parts):
+            for i in range(rows):
+                more, out = parts[k, part, i], into[k, i]
+                for j in range(columns):
+                    out[j] += more[j]
+
+
+@njit(cache=True, nogil=True)
+def add_sparse_rows(
+    ends: np.ndarray,
+    columns: np.ndarray,
+    values: np.ndarray,
+    floor: np.ndarray,
+    origin: np.ndarray,
+    weights: np.ndarray,
+    sums: np.ndarray,
+) -> None:
+    """sums[i, j] += w (1, t_i, t_i^2, t_i t_j) for every row and every two of its cells above their floors.
+
+    Row r has the cells ends[r] to ends[r + 1]; those that are not stored are not above their floors.
+    """
+    n, d = len(ends) - 1, len(origin)
+    # A batch of rows goes column by column i, so that the sums of i stay in the nearest cache.
+    for start in range(0, n, _SPARSE_ROWS):
+        last = min(start + _SPARSE_ROWS, n)
+        most = ends[last] - ends[start]
+        at, t, row_ends = np.empty(most, np.int64), np.empty(most), np.zeros(last - start + 1, np.int64)
+        column_ends = np.zeros(d + 1, np.int64)
+        found = 0
+        for r in range(start, last):
+            for k in range(ends[r], ends[r + 1]):
+                j = columns[k]
+                if values[k] > floor[j]:
+                    at[found], t[found] = j, values[k] - origin[j]
+                    column_ends[j + 1] += 1
+                    found += 1
+            row_ends[r - start + 1] = found
+        column_ends = np.cumsum(column_ends)
+        of_column, rows, filled = np.empty(found, np.int64), np.empty(found, np.int64), column_ends.copy()
+        for r in range(last - start):
+            for k in range(row_ends[r], row_ends[r + 1]):
+                of_column[filled[at[k]]], rows[filled[at[k]]] = k, r
+                filled[at[k]] += 1
         for i in range(d):
-            own = word[i]
-            out = count[i]
-            for j in range(d):
-                out[j] += _bits_set(own & word[j])
+            out = sums[i]
+            for e in range(column_ends[i], column_ends[i + 1]):
+                w = weights[start + rows[e]]
+                first = w * t[of_column[e]]
+                second = first * t[of_column[e]]
+                for k in range(row_ends[rows[e]], row_ends[rows[e] + 1]):
+                    pair = out[at[k]]
+                    pair[0] += w
+                    pair[1] += first
+                    pair[2] += second
+                    pair[3] += first * t[k]
 
 
 @njit(cache=True, nogil=True)

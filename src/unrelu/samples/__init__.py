@@ -5,7 +5,7 @@ fixed order, as blocks of consecutive rows. What asks questions of the blocks ne
 they came from an array, a memory map, or a folder of files larger than memory.
 
     arrays.py         rows of a NumPy array, without copying it
-    sparse.py         rows of a scipy sparse matrix, also from files, dense block by block
+    sparse.py         rows of a scipy sparse matrix, also from files; blocks are dense for whoever asks
     files.py          open_samples: paths and globs, matched column by column
     table_file.py     what one file on disk must answer (the protocol of the readers)
     csv_file.py       csv and tsv; csv_diagnosis.py finds the cell that is at fault

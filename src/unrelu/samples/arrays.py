@@ -41,6 +41,8 @@ class ArraySamples:
     [(0, (2, 2), 'float64'), (2, (2, 2), 'float64'), (4, (1, 2), 'float64')]
     """
 
+    in_memory = True  # reading ahead would gain nothing
+
     def __init__(
         self,
         values: ArrayLike,

@@ -1,17 +1,47 @@
-"""The size of a block, the float type of a table, and pieces of any size regrouped into blocks."""
+"""The size of a block, sparse blocks, the float type of a table, and pieces of any size regrouped into blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from unrelu.contracts import Block, FloatArray
+
 Floats = NDArray[np.floating[Any]]
 
 FEWEST_ROWS, MOST_ROWS = 512, 4096
 MOST_CELLS = 2**24  # 128 MiB of float64
+
+
+class SparseBlock(Block):
+    """A run of rows of which only the cells other than 0 are stored: ``matrix``, of scipy in the format csr.
+
+    ``values`` are made when someone asks for them. One that is given values, as by dataclasses.replace, has no matrix.
+    """
+
+    matrix: Any
+
+    def __init__(self, values: Any = None, matrix: Any = None, **others: Any) -> None:
+        given = {} if values is None else {"values": values}
+        self.__dict__.update({"first_row": 0, "weights": None, "groups": None, "beyond": None} | others)
+        self.__dict__.update(matrix=matrix, **given)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.values) if self.matrix is None else int(self.matrix.shape[0])
+
+    @cached_property
+    def values(self) -> FloatArray:
+        return np.asarray(self.matrix.toarray(), dtype=np.float64)
+
+
+def rows_in(block: Block) -> int:
+    """The number of a block's rows, without making sparse ones dense."""
+    return block.n_rows if isinstance(block, SparseBlock) else len(block.values)
 
 
 def rows_per_block(n_rows: int | None, n_features: int) -> int:

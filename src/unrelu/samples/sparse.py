@@ -10,18 +10,20 @@ import scipy.sparse
 
 from unrelu.contracts import Block, FloatArray
 from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
-from unrelu.samples.blocks import holds_numbers, rows_per_block
+from unrelu.samples.blocks import MOST_CELLS, SparseBlock, holds_numbers, rows_per_block
 from unrelu.samples.columns import ColumnChoice, match_columns
 
 
 class SparseSamples:
-    """The rows of a scipy sparse matrix as dense blocks; who can work with it as it is takes ``matrix``.
+    """The rows of a scipy sparse matrix; who can work with it, or with a block's part of it, takes ``matrix``.
 
     >>> import scipy.sparse
     >>> samples = SparseSamples(scipy.sparse.csr_array([[0.0, 2.0], [1.0, 0.0]]), ["a", "b"])
     >>> samples.n_rows, samples.feature_names, next(samples.blocks()).values.tolist()
     (2, ('a', 'b'), [[0.0, 2.0], [1.0, 0.0]])
     """
+
+    in_memory = True
 
     def __init__(
         self, matrix: Any, feature_names: Sequence[str] | None = None, weights: FloatArray | None = None
@@ -34,6 +36,9 @@ class SparseSamples:
                 f"{len(feature_names)} feature names for {matrix.shape[1]} columns: give one name per column."
             )
         self.matrix: Any = matrix.tocsr()
+        if not self.matrix.has_canonical_format:  # several numbers for one cell
+            self.matrix = self.matrix.copy()
+            self.matrix.sum_duplicates()
         self._weights = weights
         self.feature_names = None if feature_names is None else tuple(map(str, feature_names))
 
@@ -50,11 +55,11 @@ class SparseSamples:
         return SparseSamples(self.matrix, self.feature_names, weights)
 
     def blocks(self) -> Iterator[Block]:
-        size = rows_per_block(self.n_rows, self.n_features)
+        size = max(rows_per_block(self.n_rows, self.n_features), MOST_CELLS // self.n_features)
         for first in range(0, self.n_rows, size):
             rows = slice(first, first + size)
             weights = None if self._weights is None else self._weights[rows]
-            yield Block(self.matrix[rows].toarray().astype(np.float64), first, weights)
+            yield SparseBlock(matrix=self.matrix[rows], first_row=first, weights=weights)
 
 
 def read_sparse(paths: Sequence[str], choice: ColumnChoice) -> SparseSamples:

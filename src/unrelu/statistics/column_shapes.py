@@ -7,6 +7,7 @@ hardly notices.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from math import comb
 from typing import Any, Self
@@ -81,6 +82,21 @@ class ShapeSums:
         self._unit = _spread(tile.values, floor, origin)
         self._ends, self._weights = _no_ends(d), np.zeros((2, d))
         self._ties = ties(tile.values[:_LOOKED_AT], floor)
+
+    def again(self) -> Self:
+        """The same without sums, for other rows of the block."""
+        other = copy(self)
+        other._sums, other._ends, other._weights = (
+            np.zeros_like(self._sums),
+            _no_ends(self._sums.shape[1]),
+            0.0 * self._weights,
+        )
+        return other
+
+    def join(self, other: Self) -> None:
+        """Add the sums of other rows of the block."""
+        self._sums += other._sums
+        self._ends, self._weights = _joined_ends(self._ends, self._weights, other._ends, other._weights)
 
     def add(self, tile: Block) -> None:
         rows = window(tile.first_row, len(tile.values))

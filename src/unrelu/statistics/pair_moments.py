@@ -15,17 +15,18 @@ against O = 1{observed}, so that each pair can use the rows that observe both.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray
+from unrelu.contracts import Assumptions, Block, FloatArray
+from unrelu.engines.local import joined_in_threads, one_blas_thread
 from unrelu.errors import InvalidParameterError
-from unrelu.kernels.row_block import LARGEST, add_joint_counts, centre_block
-from unrelu.statistics.column_shapes import ColumnShapes, ShapeSums
-from unrelu.statistics.screening import Screening, survey
-from unrelu.statistics.tiles import least_allowed, seen_above, tiles
+from unrelu.samples.blocks import SparseBlock
+from unrelu.statistics.column_shapes import ColumnShapes
+from unrelu.statistics.pair_sums import Frame, PairSums, SparseSums, runs, sparse_runs, tile_height
+from unrelu.statistics.screening import Screening
+from unrelu.statistics.tiles import tiles
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,105 +197,52 @@ class PairMomentsQuestion:
         return cls(assumptions.censoring, assumptions.lowest, shapes)
 
     def __call__(self, block: Block) -> PairMoments:
-        sums = _Sums(len(block.values), np.array(self.floor), np.array(self.lowest), self.shapes)
-        for tile in tiles(block):
-            sums.add(tile)
-        return sums.record()
-
-
-class _Sums:
-    """Running sums of a block, tile by tile; nothing here grows with the rows."""
-
-    def __init__(self, n_rows: int, floor: FloatArray, lowest: FloatArray, shapes: bool) -> None:
-        d = len(floor)
-        self._wants_shapes = shapes
-        self._n_rows, self._floor, self._lowest = n_rows, floor, lowest
-        self._levels: tuple[FloatArray, FloatArray] | None = None
-        self._origin = floor
-        self._count, self._cross, self._powers = np.zeros((d, d)), np.zeros((d, d)), np.zeros((2 * d, d))
-        self._weight = self._squared_weight = 0.0
-        self._observed: ObservedMoments | None = None
-        self._screening: Screening | None = None
-        self._scratch: tuple[FloatArray, FloatArray, NDArray[np.uint64]] | None = None
-        self._shapes: ShapeSums | None = None
-
-    def add(self, tile: Block) -> None:
-        values, weights = tile.values, tile.weights
-        n, d = values.shape
-        if self._levels is None:
-            self._levels = seen_above(self._floor, values), least_allowed(self._lowest, values)
-        floor, lowest = self._levels
-        seen_first = survey(tile, lowest)
-        if self._screening is None or self._scratch is None:
-            # Any origin near the bulk of the data does: it only has to keep the sums from cancelling.
-            self._origin, self._screening = _mean_above(values, floor, weights), seen_first.screening
-            self._scratch = np.empty((n, 2 * d)), np.empty((n, d)), np.empty(((n + 63) // 64, d), dtype=np.uint64)
-            self._shapes = ShapeSums(tile, floor, self._origin) if self._wants_shapes else None
-        else:
-            self._screening = self._screening.merge(seen_first.screening)
-        powers, above, words = self._scratch[0][:n], self._scratch[1][:n], self._scratch[2]
-        centre_block(values, floor, self._origin, powers, above)
-        if seen_first.any_missing and self._observed is None:
-            self._observed = self.record()._observed_or_complete()
-        centred = powers[:, :d]
-        if weights is None:
-            add_joint_counts(above, words, self._count)
-            self._cross += centred.T @ centred
-            self._powers += powers.T @ above
-            self._weight += n
-            self._squared_weight += n
-        else:
-            weighted = weights[:, None] * above
-            self._count += above.T @ weighted
-            self._cross += centred.T @ (weights[:, None] * centred)
-            self._powers += powers.T @ weighted
-            self._weight += float(weights.sum())
-            self._squared_weight += float(weights @ weights)
-        if self._shapes is not None:
-            self._shapes.add(tile)
-        if self._observed is not None:
-            self._add_observed(~np.isnan(values), weights, powers, above)
-
-    def _add_observed(
-        self, observed: BoolArray, weights: FloatArray | None, powers: FloatArray, above: FloatArray
-    ) -> None:
-        assert self._observed is not None
-        o, d = self._observed, observed.shape[1]
-        seen = observed.astype(np.float64)
-        weighted = seen if weights is None else weights[:, None] * seen
-        sums = powers.T @ weighted
-        self._observed = ObservedMoments(
-            o.count + seen.T @ weighted,
-            o.squared_weight + weighted.T @ weighted,
-            o.above + above.T @ weighted,
-            o.total + sums[:d],
-            o.square + sums[d:],
-        )
-
-    def record(self) -> PairMoments:
-        assert self._screening is not None, "a block has at least one row"
-        d = len(self._floor)
+        floor, lowest = np.array(self.floor), np.array(self.lowest)
+        with one_blas_thread():
+            if isinstance(block, SparseBlock) and block.matrix is not None and SparseSums.can_add(block, floor, lowest):
+                n, (frame, sums) = block.matrix.shape[0], self._sparse(block)
+            else:
+                n, (frame, sums) = len(block.values), self._dense(block)
+        observed = None
+        if sums.observed is not None:
+            (count,), (squared_weight,), (total, square, above) = sums.observed
+            observed = ObservedMoments(count, squared_weight, above, total, square)
         return PairMoments(
-            floor=self._floor,
-            n_rows=self._n_rows,
-            weight=self._weight,
-            squared_weight=self._squared_weight,
-            origin=self._origin,
-            count=self._count,
-            cross=self._cross,
-            masked_sum=self._powers[:d],
-            masked_square=self._powers[d:],
-            observed=self._observed,
-            screening=self._screening,
-            shapes=None if self._shapes is None else self._shapes.record(),
+            floor=floor,
+            n_rows=n,
+            weight=sums.weight,
+            squared_weight=sums.squared_weight,
+            origin=frame.origin,
+            count=sums.count[0],
+            cross=sums.cross[0],
+            masked_sum=sums.powers[0],
+            masked_square=sums.powers[1],
+            observed=observed,
+            screening=sums.screening,
+            shapes=None if sums.shapes is None else sums.shapes.record(),
         )
 
+    def _dense(self, block: Block) -> tuple[Frame, PairSums]:
+        n, d = block.values.shape
+        height = tile_height(d)
+        frame = self._frame(next(tiles(block, height)))
 
-def _mean_above(values: NDArray[np.floating[Any]], floor: FloatArray, weights: FloatArray | None) -> FloatArray:
-    """The (weighted) mean of what lies above the floor, the floor where nothing does."""
-    seen = (values > floor) & (values <= np.float64(LARGEST))
-    w = seen if weights is None else seen * weights[:, None]
-    total = w.sum(axis=0, dtype=np.float64)
-    sums = np.einsum("ij,ij->j", w.astype(np.float64), np.where(seen, values, 0.0))
-    nothing = np.where(np.isfinite(floor), floor, 0.0)
-    return np.asarray(np.divide(sums, total, out=nothing, where=total > 0.0))
+        def summed(rows: slice) -> PairSums:
+            return frame.summed(lambda: tiles(block, height, rows))
+
+        return frame, joined_in_threads(summed, runs(n, d), PairSums.join).finished()
+
+    def _sparse(self, block: SparseBlock) -> tuple[Frame, PairSums]:
+        first = slice(0, tile_height(block.matrix.shape[1]))
+        weights = None if block.weights is None else block.weights[first]
+        frame = self._frame(Block(block.matrix[first].toarray().astype(np.float64), block.first_row, weights))
+
+        def summed(part: SparseBlock) -> SparseSums:
+            sums = SparseSums(frame)
+            sums.add(part)
+            return sums
+
+        return frame, joined_in_threads(summed, sparse_runs(block), SparseSums.join).finished()
+
+    def _frame(self, first: Block) -> Frame:
+        return Frame(first, np.array(self.floor), np.array(self.lowest), self.shapes)

@@ -15,8 +15,8 @@ _NARROW_ROWS, _NARROW_CELLS = 4096, 2**14  # of a narrow table, whose tiles woul
 _ROUNDINGS = 4  # units in the last place between two ways to compute the same number
 
 
-def tiles(block: Block) -> Iterator[Block]:
-    """The block's rows a tile at a time, in C order and writeable: the kernels are compiled for that kind alone.
+def tiles(block: Block, height: int | None = None, of: slice | None = None) -> Iterator[Block]:
+    """The block's rows (``of`` them) a tile at a time, in C order and writeable: what the kernels are compiled for.
 
     Rows of weight 0 are as good as absent: their values are shown as missing.
 
@@ -24,10 +24,12 @@ def tiles(block: Block) -> Iterator[Block]:
     [1024, 1024, 452]
     """
     n, d = block.values.shape
-    height = int(np.clip(_TILE_CELLS // max(d, 1), 64, _TILE_ROWS))
-    height = max(height, min(_NARROW_CELLS // max(d, 1), _NARROW_ROWS))
-    for start in range(0, n, height):
-        rows = slice(start, start + height)
+    if height is None:
+        height = int(np.clip(_TILE_CELLS // max(d, 1), 64, _TILE_ROWS))
+        height = max(height, min(_NARROW_CELLS // max(d, 1), _NARROW_ROWS))
+    begin, end, _ = (of or slice(0, n)).indices(n)
+    for start in range(begin, end, height):
+        rows = slice(start, min(start + height, end))
         weights = None if block.weights is None else block.weights[rows]
         beyond = None if block.beyond is None else block.beyond[rows]
         values = without_absent(_plain(block.values[rows]), weights)

@@ -1,0 +1,24 @@
+"""From a laptop file to a cluster: passes that do not wait, and workers that may be lost.
+
+passes.py     a fit beside other work on the machine, against np.cov, and in single precision
+sparse.py     a table of which 95 % are zeros, sparse and dense
+
+    python -m benchmarks.scale [STUDY ...]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from benchmarks.scale import passes, sparse
+from benchmarks.studies import run_each
+from benchmarks.table import Claim
+
+STUDIES: dict[str, Callable[[int], list[Claim]]] = {
+    "passes": passes.run,
+    "sparse": sparse.run,
+}
+
+
+def run(chosen: Sequence[str] = (), most: int = 10**9) -> list[Claim]:
+    return run_each("scale", STUDIES, chosen, most)
