@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from unrelu.errors import InvalidDataError
 
 T = TypeVar("T")
 U = TypeVar("U")
+_WORTH_THREADS = 1500  # columns
 
 
 class LocalEngine:
@@ -76,6 +77,11 @@ def one_blas_thread() -> Iterator[None]:
                 _take_control()
                 _limit.limiter.restore_original_limits()
                 _take_control()
+
+
+def blas_threads_for(d: int) -> AbstractContextManager[None]:
+    """All threads for d x d matrices that are worth it, else one: threads that wait for each other cost far more."""
+    return nullcontext() if d > _WORTH_THREADS else one_blas_thread()
 
 
 def _take_control() -> None:
