@@ -50,7 +50,7 @@ def assemble(scale: FloatArray, pairs: PairCorrelations, rank: int | None = None
     0.0
     """
     varying = np.flatnonzero(scale > 0.0)  # a constant column has no correlations to fit together
-    r = np.nan_to_num(pairs.correlation[np.ix_(varying, varying)])  # not recovered: 0, with no weight to defend it
+    r = np.nan_to_num(_part(pairs.correlation, varying))  # not recovered: 0, with no weight to defend it
     d = len(r)
     covariance = np.zeros_like(pairs.correlation)
     if d == 0:
@@ -59,7 +59,7 @@ def assemble(scale: FloatArray, pairs: PairCorrelations, rank: int | None = None
     with blas_threads_for(d):
         smallest = smallest_eigenvalue(r)
         if smallest < -_ROUNDING or (rank is not None and rank < d):
-            stderr = pairs.stderr[np.ix_(varying, varying)]
+            stderr = _part(pairs.stderr, varying)
             x, rounds, converged = nearest_correlation(r, stderr, d if rank is None else min(rank, d))
     moved = x - r  # 0 on the diagonal
     shift = _largest(moved), float(np.sqrt(np.vdot(moved, moved) / max(d * (d - 1), 1)))
@@ -71,10 +71,10 @@ def assemble(scale: FloatArray, pairs: PairCorrelations, rank: int | None = None
 
 def nearest_correlation(r: FloatArray, stderr: FloatArray, rank: int) -> tuple[FloatArray, int, bool]:
     """(X, rounds, whether it settled): the weighted projection of the module's text."""
-    weights, typical = _weights(stderr)
-    x, rounds, converged = _alternate(r, weights, typical, rank)
     if rank == len(r):
-        return x, rounds, converged
+        return _alternate(r, *_weights(stderr), rank)
+    weights, typical = _weights(stderr)
+    x, rounds, _ = _alternate(r, weights, typical, rank)
     # With a rank constraint ADMM may end anywhere: descend from its result and from plain truncation, keep the better.
     truncated = _factor(r, rank)
     candidates = [_descend(start, r, weights, rank) for start in (x, _unit_diagonal(truncated @ truncated.T))]
@@ -87,6 +87,7 @@ def _alternate(r: FloatArray, weights: FloatArray, typical: float, rank: int) ->
     most = int(np.clip(_WORK / d**3, _FEWEST_ROUNDS, _MOST_ROUNDS))
     target: Floats = r.astype(kind)
     share: Floats = (1.0 / (weights + 1.0)).astype(kind)
+    del weights  # of thousands of columns there is no more memory than needed
     v: Floats = target
     x: Floats = target
     mixing = _Mixing(_DEPTH if rank == d else 0)
@@ -201,7 +202,15 @@ def _unit_diagonal(x: FloatArray) -> FloatArray:
 def _weights(stderr: FloatArray) -> tuple[FloatArray, float]:
     """Weights relative to a typical pair's, and the typical standard error."""
     known = stderr[stderr > 0.0]
-    typical = float(np.median(known)) if known.size else 1.0
+    typical = float(np.median(known, overwrite_input=True)) if known.size else 1.0
     # A constant column (NaN) has nothing to defend, an exact pair (0) as much as is allowed.
-    errors = np.where(np.isnan(stderr), np.inf, np.maximum(stderr, 1e-6 * typical))
-    return np.clip((typical / errors) ** 2, *_WEIGHT_RANGE), typical
+    weights = np.maximum(stderr, 1e-6 * typical)
+    np.nan_to_num(weights, copy=False, nan=np.inf)
+    np.divide(typical, weights, out=weights)
+    weights *= weights
+    return np.clip(weights, *_WEIGHT_RANGE, out=weights), typical
+
+
+def _part(matrix: FloatArray, columns: NDArray[np.int64]) -> FloatArray:
+    """Rows and columns of a matrix; itself where they are all."""
+    return matrix if len(columns) == len(matrix) else np.asarray(matrix[np.ix_(columns, columns)])
