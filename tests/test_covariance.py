@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from unrelu import covariance
 from unrelu.contracts import PairCorrelations
 from unrelu.covariance import assemble, nearest_correlation
 
@@ -122,3 +123,37 @@ def test_constant_columns_do_not_disturb_a_rank_constraint(constants):
     covariance, _ = assemble(scale, PairCorrelations(r, errors), rank=2)
     np.testing.assert_allclose(covariance[:5, :5], w @ w.T, atol=1e-6)
     assert not covariance[5:].any()
+
+
+def contradictory(d, n, seed=5):
+    """Correlations of n rows with errors of their own, and standard errors that differ by pair."""
+    rng = np.random.default_rng(seed)
+    r = np.corrcoef((rng.standard_normal((n, 3)) @ rng.standard_normal((3, d)) + rng.standard_normal((n, d))).T)
+    stderr = np.triu(rng.uniform(0.05, 0.2, (d, d)), 1)
+    noise = stderr * np.triu(rng.standard_normal((d, d)), 1)
+    return np.clip(r + noise + noise.T, -1.0, 1.0), stderr + stderr.T
+
+
+@pytest.mark.parametrize("d", [40, 230])  # in double and in single precision
+def test_the_optimum_is_certified_by_its_multipliers(d):
+    """The gradient is a semidefinite S with S X = 0, but for its diagonal, which S X = 0 settles: X has ones there."""
+    r, stderr = contradictory(d, d)
+    x, rounds, converged = nearest_correlation(r, stderr, d)
+    assert converged
+    assert rounds < 40
+    assert np.linalg.eigvalsh(x)[0] > -1e-12
+    s = (x - r) * (np.median(stderr[stderr > 0.0]) / np.where(stderr > 0.0, stderr, np.inf)) ** 2
+    s -= np.diag(np.sum(s * x, axis=1))
+    values = np.linalg.eigvalsh(s)
+    assert values[0] > -0.01 * values[-1]
+    assert np.linalg.norm(s @ x) < 0.01 * np.linalg.norm(s)
+
+
+def test_mixed_rounds_that_go_astray_are_taken_back():
+    mixing, rng = covariance._Mixing(5), np.random.default_rng(0)
+    steps = [scale * rng.standard_normal((4, 4)) for scale in (1.0, 0.5, 3.0, 0.4)]
+    places = [rng.standard_normal((4, 4)) for _ in steps]
+    np.testing.assert_allclose(mixing.next(places[0], steps[0]), places[0])
+    mixing.next(places[1], steps[1])
+    assert mixing.next(places[2], steps[2]) is places[1]  # the shortest step led there
+    np.testing.assert_allclose(mixing.next(places[3], steps[3]), places[3])  # nothing is left to mix with

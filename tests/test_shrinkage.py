@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.linalg import toeplitz
+from scipy.linalg import eigvalsh, toeplitz
 
 import unrelu
 from unrelu import FloorOutlierDetector, RectifiedGaussian, RectifiedGaussianLearner
@@ -10,7 +10,7 @@ from unrelu.contracts import PairCorrelations
 from unrelu.covariance import nearest_correlation
 from unrelu.errors import SingularCovarianceWarning
 from unrelu.posterior.row_scores import RowScores
-from unrelu.shrinkage import scoring_correlation
+from unrelu.shrinkage import Target, scoring_correlation
 
 
 def factor_model(d, k, seed):
@@ -72,6 +72,20 @@ def test_the_target_has_as_many_factors_as_the_truth():
     for seed in range(3):
         pairs = sampled(TRUTHS["factors"], 400, seed)
         assert scoring_correlation(pairs, pairs.correlation, 400)[1].target_rank == 2
+
+
+@pytest.mark.parametrize("k", [0, 1, 3])
+def test_a_target_answers_as_its_matrix_does(k):
+    loadings = np.random.default_rng(k).uniform(-0.55, 0.55, (12, k))
+    target, r = Target(loadings), TRUTHS["autoregressive"][:12, :12]
+    dense = loadings @ loadings.T + np.diag(1.0 - np.sum(loadings**2, axis=1))
+    inverse = np.linalg.inv(dense)
+    np.testing.assert_allclose(target.matrix, dense)
+    np.testing.assert_allclose(target.inverse, inverse)
+    np.testing.assert_allclose(target.inverse_diagonal, np.diagonal(inverse))
+    values = eigvalsh(r, dense)  # of T^-1 R, as of A R A'
+    np.testing.assert_allclose(np.linalg.eigvalsh(target.whitened(r)), values)
+    assert target.largest_of(r) == pytest.approx(values[-1])
 
 
 def test_a_strong_pair_among_independent_columns_stays():

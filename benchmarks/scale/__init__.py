@@ -2,6 +2,7 @@
 
 passes.py     a fit beside other work on the machine, against np.cov, and in single precision
 sparse.py     a table of which 95 % are zeros, sparse and dense
+wide.py       hundreds to thousands of columns: seconds by stage, peak memory, the robust method
 
     python -m benchmarks.scale [STUDY ...]
 """
@@ -10,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from benchmarks.scale import passes, sparse
+from benchmarks.scale import passes, sparse, wide
 from benchmarks.studies import run_each
 from benchmarks.table import Claim
 
 STUDIES: dict[str, Callable[[int], list[Claim]]] = {
     "passes": passes.run,
     "sparse": sparse.run,
+    "wide": wide.run,
 }
 
 

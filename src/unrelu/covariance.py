@@ -2,25 +2,39 @@
 
 Correlations estimated pair by pair need not fit together. We look for the correlation matrix X (semidefinite, unit
 diagonal, rank at most k) with least sum of w_ij (R_ij - X_ij)^2, w_ij = 1/stderr_ij^2, by alternating directions
-(ADMM; convex, but for a rank constraint): Z fits R entry by entry, X is semidefinite, U makes them agree,
+(ADMM, in the form of Douglas and Rachford; convex, but for a rank constraint): X is semidefinite, Z fits R entry by
+entry, and V moves until they agree,
 
-    Z <- ( w R + X + U ) / ( w + 1 ), unit diagonal,     X <- project( Z - U ),     U <- U + X - Z.
+    X = project( V ),     Z = ( w R + 2 X - V ) / ( w + 1 ), unit diagonal,     V <- V + Z - X.
 
-Projection keeps the (k largest) positive eigenvalues. The last X is rescaled to unit diagonal, which keeps it
-semidefinite. Under a rank constraint the problem is not convex: there X is only a start for a descent on its factor.
+Projection keeps the (k largest) positive eigenvalues. V is then mixed with those before (Anderson's acceleration),
+which takes a sixth of the rounds. The last X is rescaled to unit diagonal, which keeps it semidefinite. Under a rank
+constraint the problem is not convex: there V is not mixed, and X only a start for a descent on its factor.
 """
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from unrelu.contracts import Assembly, FloatArray, PairCorrelations
+from unrelu.eigenvalues import largest_eigenpairs, smallest_eigenvalue
+from unrelu.engines.local import blas_threads_for
+
+Floats: TypeAlias = NDArray[np.floating[Any]]
 
 _ROUNDING = 1e-10  # an eigenvalue above -this, relative to a unit diagonal, is zero
-_TOLERANCE = 0.01  # in typical standard errors: further rounds would move nothing that the data can tell
-_MOST_ROUNDS = 200
-_WORK = 4e10  # rounds x d^3: keeps the assembly of thousands of columns within minutes
+_TOLERANCE = 0.005  # in typical standard errors: further rounds would move nothing that the data can tell
+_FEWEST_ROUNDS, _MOST_ROUNDS = 8, 200
+_WORK = 6.4e10  # rounds x d^3: keeps the assembly of thousands of columns within minutes
+_SINGLE = 1e-5  # a tolerance that rounds in single precision reach; the last X is in double precision
+_NARROW = 200  # columns for which double precision costs nothing
+_DEPTH = 5  # steps that are mixed
+_RIDGE = 1e-9  # of their squares in all: keeps shares of steps that are nearly alike from growing without bound
+_ASTRAY = 2.0  # times the least step so far: mixing did not help
 _WEIGHT_RANGE = (1e-2, 1e2)  # around that of a typical pair
 
 
@@ -36,45 +50,99 @@ def assemble(scale: FloatArray, pairs: PairCorrelations, rank: int | None = None
     0.0
     """
     varying = np.flatnonzero(scale > 0.0)  # a constant column has no correlations to fit together
-    r = np.nan_to_num(pairs.correlation[np.ix_(varying, varying)])  # not recovered: 0, with no weight to defend it
+    r = np.nan_to_num(_part(pairs.correlation, varying))  # not recovered: 0, with no weight to defend it
     d = len(r)
     covariance = np.zeros_like(pairs.correlation)
     if d == 0:
         return covariance, Assembly(smallest_eigenvalue=1.0)
-    smallest = float(eigh(r, eigvals_only=True, subset_by_index=[0, 0])[0])
     x, rounds, converged = r, 0, True
-    if smallest < -_ROUNDING or (rank is not None and rank < d):
-        stderr = pairs.stderr[np.ix_(varying, varying)]
-        x, rounds, converged = nearest_correlation(r, stderr, d if rank is None else min(rank, d))
-    covariance[np.ix_(varying, varying)] = np.outer(scale[varying], scale[varying]) * x
-    off = np.abs(x - r)[np.triu_indices(d, 1)] if d > 1 else np.zeros(1)
-    shift = float(off.max()), float(np.sqrt(np.mean(off**2)))
+    with blas_threads_for(d):
+        smallest = smallest_eigenvalue(r)
+        if smallest < -_ROUNDING or (rank is not None and rank < d):
+            stderr = _part(pairs.stderr, varying)
+            x, rounds, converged = nearest_correlation(r, stderr, d if rank is None else min(rank, d))
+    moved = x - r  # 0 on the diagonal
+    shift = _largest(moved), float(np.sqrt(np.vdot(moved, moved) / max(d * (d - 1), 1)))
+    np.multiply(scale[varying, None], x, out=moved)
+    moved *= scale[varying]
+    covariance[np.ix_(varying, varying)] = moved
     return covariance, Assembly(smallest, *shift, rounds, converged)
 
 
 def nearest_correlation(r: FloatArray, stderr: FloatArray, rank: int) -> tuple[FloatArray, int, bool]:
     """(X, rounds, whether it settled): the weighted projection of the module's text."""
-    weights, typical = _weights(stderr)
-    x, rounds, converged = _alternate(r, weights, typical, rank)
     if rank == len(r):
-        return x, rounds, converged
+        return _alternate(r, *_weights(stderr), rank)
+    weights, typical = _weights(stderr)
+    x, rounds, _ = _alternate(r, weights, typical, rank)
     # With a rank constraint ADMM may end anywhere: descend from its result and from plain truncation, keep the better.
-    candidates = [_descend(start, r, weights, rank) for start in (x, _unit_diagonal(_semidefinite(r, rank)))]
+    truncated = _factor(r, rank)
+    candidates = [_descend(start, r, weights, rank) for start in (x, _unit_diagonal(truncated @ truncated.T))]
     return min(candidates, key=lambda candidate: _loss(candidate, r, weights)), rounds, True
 
 
 def _alternate(r: FloatArray, weights: FloatArray, typical: float, rank: int) -> tuple[FloatArray, int, bool]:
-    most = int(np.clip(_WORK / len(r) ** 3, 5, _MOST_ROUNDS))
-    x = _semidefinite(r, rank)
-    u = np.zeros_like(r)
+    tolerance, d = _TOLERANCE * typical, len(r)
+    kind = np.float32 if d > _NARROW and rank == d and tolerance > _SINGLE else np.float64
+    most = int(np.clip(_WORK / d**3, _FEWEST_ROUNDS, _MOST_ROUNDS))
+    target: Floats = r.astype(kind)
+    share: Floats = (1.0 / (weights + 1.0)).astype(kind)
+    del weights  # of thousands of columns there is no more memory than needed
+    v: Floats = target
+    x: Floats = target
+    mixing = _Mixing(_DEPTH if rank == d else 0)
+    converged = False
     for rounds in range(1, most + 1):
-        z = (weights * r + x + u) / (weights + 1.0)
-        np.fill_diagonal(z, 1.0)
-        before, x = x, _semidefinite(z - u, rank)
-        u += x - z
-        if max(np.max(np.abs(x - z)), np.max(np.abs(x - before))) < _TOLERANCE * typical:
-            return _unit_diagonal(x), rounds, True
-    return _unit_diagonal(x), most, False
+        factor = _factor(v, rank)
+        before, x = x, factor @ factor.T
+        step: Floats = 2.0 * x  # to become Z - X
+        step -= v
+        step -= target
+        step *= share
+        step += target
+        np.fill_diagonal(step, 1.0)
+        step -= x
+        converged = max(_largest(step), _largest(before - x)) < tolerance
+        if converged or rounds == most:
+            break
+        v = mixing.next(v + step, step)
+    exact = factor.astype(np.float64)  # semidefinite in double precision, whatever the factor's
+    return _unit_diagonal(exact @ exact.T), rounds, converged
+
+
+class _Mixing:
+    """Anderson's acceleration of V <- V + F: of the last V + F the mixture whose F, were it linear, would be least.
+
+    Rounds by themselves never lengthen the step. Where a mixture did, the shortest step so far is taken up again.
+    """
+
+    def __init__(self, depth: int) -> None:
+        self._depth = depth
+        self._reached: list[Floats] = []  # V + F of the last rounds, the latest last
+        self._steps: list[Floats] = []
+        self._least = np.inf
+        self._best: Floats = np.zeros((0, 0))
+
+    def next(self, reached: Floats, step: Floats) -> Floats:
+        if self._depth == 0:
+            return reached
+        size = float(np.linalg.norm(step))
+        if size > _ASTRAY * self._least:
+            self._reached, self._steps = [], []
+            return self._best
+        if size < self._least:
+            self._least, self._best = size, reached
+        for kept, new in ((self._reached, reached), (self._steps, step)):
+            kept.append(new)
+            del kept[: -self._depth - 1]
+        gram = np.array([[np.vdot(a, b) for a in self._steps] for b in self._steps], dtype=np.float64)
+        # Shares c of sum 1 with least |sum c_k F_k|^2 = c' G c.
+        gram[np.diag_indices(len(gram))] += _RIDGE * np.trace(gram)
+        shares = np.linalg.solve(gram, np.ones(len(gram)))
+        mixed = np.zeros_like(reached)
+        for each, part in zip(shares / shares.sum(), self._reached, strict=True):
+            mixed += reached.dtype.type(each) * part
+        return mixed
 
 
 def _descend(x: FloatArray, r: FloatArray, weights: FloatArray, rank: int) -> FloatArray:
@@ -96,7 +164,7 @@ def _descend(x: FloatArray, r: FloatArray, weights: FloatArray, rank: int) -> Fl
         gradient -= np.sum(gradient * v, axis=1, keepdims=True) * v  # the length of a row does not matter
         return _loss(v @ v.T, r, weights), (gradient / size).ravel()
 
-    values, vectors = eigh(x, subset_by_index=[d - rank, d - 1])
+    values, vectors = largest_eigenpairs(x, rank)
     start = vectors * np.sqrt(np.maximum(values, 0.0)) + 1e-12
     tight = {"maxiter": 1000, "ftol": 1e-15, "gtol": 1e-10}
     found = minimize(loss_and_gradient, start.ravel(), jac=True, method="L-BFGS-B", options=tight)  # type: ignore[call-overload]
@@ -108,12 +176,20 @@ def _loss(x: FloatArray, r: FloatArray, weights: FloatArray) -> float:
     return float(np.sum((weights * (r - x) ** 2)[~np.eye(len(r), dtype=bool)]))
 
 
-def _semidefinite(x: FloatArray, rank: int) -> FloatArray:
-    """The part of the ``rank`` largest positive eigenvalues."""
+def _factor(x: Floats, rank: int) -> Floats:
+    """F, with F F' the part of the ``rank`` largest positive eigenvalues."""
     d = len(x)
-    values, vectors = eigh(x, subset_by_index=[d - rank, d - 1])
-    factor = vectors * np.sqrt(np.maximum(values, 0.0))
-    return np.asarray(factor @ factor.T)
+    if rank < d:
+        values, vectors = largest_eigenpairs(np.asarray(x, dtype=np.float64), rank)
+    else:
+        values, vectors = eigh(x, driver="evd", check_finite=False)
+    positive = values > 0.0
+    return np.asarray(vectors[:, positive] * np.sqrt(values[positive]))
+
+
+def _largest(x: Floats) -> float:
+    """The largest absolute value."""
+    return float(max(x.max(), -x.min()))
 
 
 def _unit_diagonal(x: FloatArray) -> FloatArray:
@@ -126,7 +202,15 @@ def _unit_diagonal(x: FloatArray) -> FloatArray:
 def _weights(stderr: FloatArray) -> tuple[FloatArray, float]:
     """Weights relative to a typical pair's, and the typical standard error."""
     known = stderr[stderr > 0.0]
-    typical = float(np.median(known)) if known.size else 1.0
+    typical = float(np.median(known, overwrite_input=True)) if known.size else 1.0
     # A constant column (NaN) has nothing to defend, an exact pair (0) as much as is allowed.
-    errors = np.where(np.isnan(stderr), np.inf, np.maximum(stderr, 1e-6 * typical))
-    return np.clip((typical / errors) ** 2, *_WEIGHT_RANGE), typical
+    weights = np.maximum(stderr, 1e-6 * typical)
+    np.nan_to_num(weights, copy=False, nan=np.inf)
+    np.divide(typical, weights, out=weights)
+    weights *= weights
+    return np.clip(weights, *_WEIGHT_RANGE, out=weights), typical
+
+
+def _part(matrix: FloatArray, columns: NDArray[np.int64]) -> FloatArray:
+    """Rows and columns of a matrix; itself where they are all."""
+    return matrix if len(columns) == len(matrix) else np.asarray(matrix[np.ix_(columns, columns)])

@@ -26,6 +26,7 @@ from unrelu.contracts import (
 from unrelu.correlations.weighted_moments import WeightedMoments
 from unrelu.covariance import assemble
 from unrelu.distribution import RectifiedGaussian
+from unrelu.engines.local import blas_threads_for
 from unrelu.errors import MoreColumnsThanRowsWarning, PerfectCorrelationWarning
 from unrelu.evidence import RecordedEvidence
 from unrelu.marginals.censored_likelihood import CensoredLikelihood
@@ -106,7 +107,8 @@ def with_inverse(stages: Stages, report: Report, rank: int | None, weight: float
     n = max(weight, report.effective_rows)
     stderr = stages.pairs.stderr[square] * np.sqrt(report.effective_rows / n)
     pairs = PairCorrelations(stages.pairs.correlation[square], stderr)
-    correlation, shrinkage = scoring_correlation(pairs, model.correlation[square], n, rank)
+    with blas_threads_for(len(at)):
+        correlation, shrinkage = scoring_correlation(pairs, model.correlation[square], n, rank)
     told = replace(report, shrinkage=shrinkage)
     if shrinkage.amount == 0.0:
         return model, told

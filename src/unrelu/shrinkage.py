@@ -21,10 +21,15 @@ the errors, or leaves a pair so strong that shrinking it would cost more than al
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
-from scipy.linalg import LinAlgError, eigh, eigvalsh, solve_triangular
+from scipy.linalg import LinAlgError, eigvalsh, svd
+from scipy.linalg.lapack import dpotri
 
 from unrelu.contracts import FloatArray, PairCorrelations, Shrinkage
+from unrelu.eigenvalues import is_definite, largest_eigenpairs, largest_eigenvalue, smallest_eigenvalue
 
 _MOST_FACTORS = 6
 _EDGE = 1.5  # times the largest eigenvalue that noise alone has
@@ -34,7 +39,7 @@ _NO_MATTER = 0.04  # four times the log density that errors of X may cost a row 
 _LEAST_FREE = 0.1  # share of the pairs that T does not follow: a T that follows all differs only where X is singular
 _ROUNDING = 1e-6  # noise of every column, for columns that determine each other exactly
 _SETTLED = 1e-3  # of a uniqueness: T need not be exact
-_MOST_ROUNDS, _WORK = 30, 2e9  # rounds of a factor fit, and rounds x d^3
+_MOST_ROUNDS, _WORK = 30, 2e9  # rounds of a factor fit, and rounds x d^3 where there are many factors
 _LEAST_EIGENVALUE = 1e-9
 _SMALLEST_ERROR = 1e-8  # of a correlation, that of a perfect one
 
@@ -57,17 +62,86 @@ def scoring_correlation(
     np.fill_diagonal(apart, 0.0)
     low_rank = rank is not None and rank < d
     if d == 1 or (not low_rank and _is_certain(assembled, apart, n_rows)):
-        return assembled, Shrinkage(0.0, 0, float(eigvalsh(assembled, subset_by_index=[0, 0])[0]))
+        return assembled, Shrinkage(0.0, 0, smallest_eigenvalue(assembled))
     rows = _rows_by_errors(r, variance, n_rows)
     if low_rank:
         assert rank is not None
-        amount, k, mixed = 1.0, rank, _factor_target(r, rank, _least_noise(variance, rows / (rank + 1)))
+        target = Target(factor_loadings(r, rank, _least_noise(variance, rows / (rank + 1))))
+        amount, k, mixed = 1.0, rank, target.matrix
     else:
         k, target = _target(assembled, rows, _least_noise(variance, rows))
         amount = _amount(r, target, apart, n_rows, k)
-        mixed = (1.0 - amount) * assembled + amount * target
-    mixed = (1.0 - _ROUNDING) * mixed + _ROUNDING * np.eye(d)
-    return mixed, Shrinkage(amount, k, float(eigvalsh(mixed, subset_by_index=[0, 0])[0]))
+        mixed = target.matrix
+        mixed *= amount
+        mixed += (1.0 - amount) * assembled
+    mixed *= 1.0 - _ROUNDING
+    mixed[np.diag_indices(d)] += _ROUNDING
+    return mixed, Shrinkage(amount, k, smallest_eigenvalue(mixed))
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """T = L L' + Psi with unit diagonal, from L alone; k directions and d numbers, whatever is asked of it.
+
+    With D = Psi^1/2 and D^-1 L = U diag(s) V' the matrix A = (I - U diag(1 - 1/sqrt(1 + s^2)) U') D^-1 has A T A' = I.
+
+    >>> target = Target(np.array([[0.6], [0.8]]))
+    >>> target.whitened(target.matrix).round(9)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    loadings: FloatArray
+
+    @property
+    def matrix(self) -> FloatArray:
+        matrix: FloatArray = self.loadings @ self.loadings.T
+        np.fill_diagonal(matrix, 1.0)
+        return matrix
+
+    @cached_property
+    def spread(self) -> FloatArray:
+        """The diagonal of D."""
+        return np.asarray(np.sqrt(1.0 - np.sum(self.loadings * self.loadings, axis=1)))
+
+    @cached_property
+    def _directions(self) -> tuple[FloatArray, FloatArray]:
+        """U and s."""
+        if self.loadings.shape[1] == 0:
+            return self.loadings, np.zeros(0)
+        u, s, _ = svd(self.loadings / self.spread[:, None], full_matrices=False)
+        return u, s
+
+    def _turned(self, v: FloatArray) -> FloatArray:
+        """(I - U diag(1 - 1/sqrt(1 + s^2)) U') v."""
+        u, s = self._directions
+        kept = 1.0 - 1.0 / np.sqrt(1.0 + s * s)
+        return np.asarray(v - (u * kept) @ (u.T @ v))
+
+    def whitened(self, r: FloatArray) -> FloatArray:
+        """A R A': the Y of the module's text, up to a rotation."""
+        half = self._turned(r / self.spread[:, None])
+        half /= self.spread
+        return self._turned(half.T)
+
+    def largest_of(self, x: FloatArray) -> float:
+        """The largest eigenvalue of T^-1 X."""
+        return largest_eigenvalue(
+            lambda v: self._turned((x @ (self._turned(v) / self.spread)) / self.spread), len(self.loadings)
+        )
+
+    @property
+    def inverse(self) -> FloatArray:
+        u, s = self._directions
+        w = u * (s / np.sqrt(1.0 + s * s)) / self.spread[:, None]
+        inverse = w @ -w.T
+        inverse[np.diag_indices(len(w))] += self.spread**-2
+        return np.asarray(inverse)
+
+    @property
+    def inverse_diagonal(self) -> FloatArray:
+        u, s = self._directions
+        return np.asarray((1.0 - np.sum(u * u * (s * s / (1.0 + s * s)), axis=1)) / self.spread**2)
 
 
 def _is_certain(x: FloatArray, apart: FloatArray, n: float) -> bool:
@@ -76,10 +150,10 @@ def _is_certain(x: FloatArray, apart: FloatArray, n: float) -> bool:
     if d * (d + 1) / n > _NO_MATTER:
         return False
     try:
-        _, inverse = _whitened(x, x)
+        lower, _ = dpotri(np.linalg.cholesky(x), lower=True)  # X^-1, its lower half alone
     except LinAlgError:
         return False
-    return d * (d + 1) / n + _apart_energy(inverse, apart) <= _NO_MATTER
+    return d * (d + 1) / n + _apart_energy(lower + np.tril(lower, -1).T, apart) <= _NO_MATTER
 
 
 def _apart_energy(q: FloatArray, apart: FloatArray) -> float:
@@ -102,38 +176,42 @@ def _rows_by_errors(r: FloatArray, variance: FloatArray, n: float) -> float:
     return float(np.clip(np.median(((1.0 - r[at] ** 2) ** 2)[known] / variance[at][known]), 1.0, n))
 
 
-def _amount(r: FloatArray, target: FloatArray, apart: FloatArray, n: float, k: int) -> float:
+def _amount(r: FloatArray, target: Target, apart: FloatArray, n: float, k: int) -> float:
     """The a of the module's text."""
     d = len(r)
-    y, inverse = _whitened(r, target)
-    distance = float(np.sum((y - np.eye(d)) ** 2))
-    below = eigvalsh(y, subset_by_value=[-np.inf, 0.0])
-    noise = (float(np.sum(y * y)) + np.trace(y) ** 2) / n + _apart_energy(inverse, apart) + 2.0 * below @ below
+    y = target.whitened(r)
+    size, trace = float(np.vdot(y, y)), float(np.trace(y))
+    distance = size - 2.0 * trace + d  # |Y - I|^2
+    noise = (size + trace**2) / n + _apart_energy(target.inverse, apart)
+    if not is_definite(r):  # Y has as many negative eigenvalues as R
+        below = np.minimum(eigvalsh(y, overwrite_a=True, check_finite=False), 0.0)
+        noise += 2.0 * float(below @ below)
     followed = (d * k - k * (k - 1) / 2) / (d * (d - 1) / 2)  # parameters of T among the pairs
     return float(min(1.0, max(1.0 - followed, _LEAST_FREE) * noise / max(distance, 1e-300)))
 
 
-def _target(x: FloatArray, rows: float, least: FloatArray) -> tuple[int, FloatArray]:
+def _target(x: FloatArray, rows: float, least: FloatArray) -> tuple[int, Target]:
     """(k, T) with as many factors as stand out of the noise."""
     d = len(x)
     most = min(_MOST_FACTORS, (d - 1) // 2)
     edge = _EDGE * (1.0 + np.sqrt(d / rows)) ** 2
     certain = max(_STRONG, _CERTAIN / np.sqrt(rows))
-    k, target = 0, np.eye(d)
-    while k < most:
-        y, q = _whitened(x, target)
-        left = np.abs(x - target) * np.sqrt(np.outer(np.diagonal(q), np.diagonal(q)))
-        if eigvalsh(y, subset_by_index=[d - 1, d - 1])[0] <= edge and left.max() < certain:
-            break
+    k, target = 0, Target(np.zeros((d, 0)))
+    while k < most and (target.largest_of(x) > edge or _strongest_left(x, target) >= certain):
         k += 1
-        target = _factor_target(x, k, least)
+        target = Target(factor_loadings(x, k, least))
     return k, target
 
 
-def _whitened(r: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(A R A', T^-1) with A T A' = I: the Y of the module's text, up to a rotation."""
-    root = solve_triangular(np.linalg.cholesky(target), np.eye(len(target)), lower=True)
-    return root @ r @ root.T, root.T @ root
+def _strongest_left(x: FloatArray, target: Target) -> float:
+    """The largest |X - T|, relative to what all other columns leave of the two."""
+    left = target.matrix
+    left -= x
+    np.abs(left, out=left)
+    size = np.sqrt(target.inverse_diagonal)
+    left *= size
+    left *= size[:, None]
+    return float(left.max())
 
 
 def factor_loadings(x: FloatArray, k: int, least: FloatArray) -> FloatArray:
@@ -145,23 +223,15 @@ def factor_loadings(x: FloatArray, k: int, least: FloatArray) -> FloatArray:
     """
     d = len(x)
     noise = np.full(d, 0.5)
-    for _ in range(int(np.clip(_WORK / d**3, 3, _MOST_ROUNDS))):
+    for _ in range(_MOST_ROUNDS if k <= _MOST_FACTORS else int(np.clip(_WORK / d**3, 3, _MOST_ROUNDS))):
         scale = np.sqrt(noise)
-        values, vectors = eigh(x / np.outer(scale, scale), subset_by_index=[d - k, d - 1])
+        values, vectors = largest_eigenpairs(x, k, scale)
         loadings = scale[:, None] * vectors * np.sqrt(np.maximum(values - 1.0, 0.0))
         explained = np.sum(loadings * loadings, axis=1)
         before, noise = noise, np.clip(1.0 - explained, least, 1.0)
         if np.max(np.abs(noise - before)) < _SETTLED:
             break
     return np.asarray(loadings * np.sqrt(np.minimum(1.0, (1.0 - least) / np.maximum(explained, 1e-300)))[:, None])
-
-
-def _factor_target(x: FloatArray, k: int, least: FloatArray) -> FloatArray:
-    """That L L' + Psi."""
-    loadings = factor_loadings(x, k, least)
-    target: FloatArray = loadings @ loadings.T
-    np.fill_diagonal(target, 1.0)
-    return target
 
 
 # --- towards independence, for groups of rows that come and go ---------------------------------------

@@ -105,11 +105,11 @@ def test_what_moment_matching_leaves_out_is_third_order_in_the_correlations(limi
     assert errors[0] / errors[1] == pytest.approx(8.0, rel=0.05)
 
 
-@pytest.mark.parametrize("d", [1, 2, 4, 7, 12])
+@pytest.mark.parametrize("d", [1, 2, 4, 7, 12, 70])
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 def test_the_same_algebra_in_covariances(d, missing):
     parameters = model(10 * d, d)
-    x = draw(parameters, 40, d)
+    x = draw(parameters, 40 if d < 50 else 8, d)
     x[np.random.default_rng(d).random(x.shape) < missing] = np.nan
     expected = [reference.matched_log_density(row, *parameters) for row in x]
     np.testing.assert_allclose(density(x, parameters), expected, rtol=1e-9, atol=1e-9)
@@ -221,6 +221,15 @@ def test_residuals_with_one_floored_cell(d, missing):
         [np.nan if np.isnan(row[j]) else reference.cell_residual(row, j, *parameters) for j in range(d)] for row in x
     ]
     np.testing.assert_allclose(residuals(x, parameters), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_residuals_with_many_floored_cells():
+    """One row, cell by cell: so many that columns of V wait for their turn, with up to three left over from fours."""
+    for count in (25, 26, 27, 28):
+        parameters = model(40, 32)
+        row = floor_cells(draw(parameters, 1, 1), parameters[3], count, 2)[0]
+        expected = [reference.cell_residual(row, j, *parameters) for j in range(32)]
+        np.testing.assert_allclose(residuals(row[None], parameters)[0], expected, rtol=1e-9, atol=1e-9)
 
 
 def test_residuals_with_one_floored_cell_by_brute_force():

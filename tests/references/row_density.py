@@ -65,8 +65,10 @@ def truncated_moments(a):
 
 
 def cell_residual(row, cell, bias, scale, correlation, floor):
-    """Distance of a seen cell, or of a floored one's floor, from what the row's other cells predict; at most one of
-    these may be floored, and its truncation is taken by the law of total variance."""
+    """Distance of a seen cell, or of a floored one's floor, from what the row's other cells predict.
+
+    Other floored cells are taken in turn as above: exact where there is one, by the law of total variance.
+    """
     known = ~np.isnan(row)
     covariance = correlation * np.outer(scale, scale)
     seen = known & (row > floor)
@@ -76,13 +78,10 @@ def cell_residual(row, cell, bias, scale, correlation, floor):
     mean, spread = conditional(bias, covariance, seen, row) if len(given) else (bias, covariance)
     at = int(np.flatnonzero(rest == cell)[0])
     floored = [i for i, j in enumerate(rest) if known[j] and j != cell]
-    assert len(floored) <= 1, "exact for one floored cell"
-    centre, variance = mean[at], spread[at, at]
     for k in floored:
-        slope = spread[at, k] / spread[k, k]
-        a = (floor[rest[k]] - mean[k]) / np.sqrt(spread[k, k])
-        below_mean, below_variance = truncated_moments(a)
-        centre = centre + slope * np.sqrt(spread[k, k]) * below_mean
-        variance = variance - slope**2 * spread[k, k] * (1.0 - below_variance)
+        deviation, slope = np.sqrt(spread[k, k]), spread[:, k] / spread[k, k]
+        below_mean, below_variance = truncated_moments((floor[rest[k]] - mean[k]) / deviation)
+        mean = mean + slope * deviation * below_mean
+        spread = spread - np.outer(slope, slope) * deviation**2 * (1.0 - below_variance)
     value = max(row[cell], floor[cell])
-    return (value - centre) / np.sqrt(variance)
+    return (value - mean[at]) / np.sqrt(spread[at, at])

@@ -7,6 +7,7 @@ the mathematics is in :mod:`unrelu.kernels.pair_model` and :mod:`unrelu.kernels.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -35,19 +36,31 @@ class WeightedMoments:
         correlation, stderr = np.eye(d), np.zeros((d, d)) if near is None else np.full((d, d), np.nan)
         varying = np.flatnonzero(rows.scale > 0.0)
         stderr[rows.scale == 0.0] = stderr[:, rows.scale == 0.0] = np.nan
-        first, second = (varying[k] for k in np.triu_indices(len(varying), 1))
         solver = _PairSolver.of(record, rows)
 
-        def solve(start: int) -> None:
-            batch = slice(start, start + _PAIRS_PER_TASK)
-            i, j = first[batch], second[batch]
+        def solve(start: int) -> list[tuple[int, int]]:
+            i, j = (varying[k] for k in pairs_between(start, start + _PAIRS_PER_TASK, len(varying)))
             r, se = solver.solve(i, j, None if near is None else near[i, j])
             correlation[i, j] = correlation[j, i] = r
             stderr[i, j] = stderr[j, i] = se
+            perfect = np.abs(r) == 1.0
+            return list(zip(i[perfect].tolist(), j[perfect].tolist(), strict=True))
 
-        map_in_threads(solve, range(0, len(first), _PAIRS_PER_TASK))
-        i, j = np.nonzero(np.triu(np.abs(correlation) == 1.0, 1))
-        return PairCorrelations(correlation, stderr, tuple(zip(i.tolist(), j.tolist(), strict=True)))
+        n_pairs = len(varying) * (len(varying) - 1) // 2
+        perfect = map_in_threads(solve, range(0, n_pairs, _PAIRS_PER_TASK))
+        return PairCorrelations(correlation, stderr, tuple(chain.from_iterable(perfect)))
+
+
+def pairs_between(start: int, stop: int, d: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Some of the pairs of ``np.triu_indices(d, 1)``: all of them would take more memory than their correlations.
+
+    >>> pairs_between(1, 4, 4)
+    (array([0, 0, 1]), array([2, 3, 2]))
+    """
+    before = np.arange(d) * (2 * d - 1 - np.arange(d)) // 2  # pairs whose first column is an earlier one
+    at = np.arange(start, min(stop, d * (d - 1) // 2))
+    first = np.searchsorted(before[:-1], at, side="right") - 1
+    return first, at - before[first] + first + 1
 
 
 @dataclass(frozen=True, eq=False)

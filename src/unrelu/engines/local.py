@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import cache
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from unrelu.samples.blocks import rows_in
 
 T = TypeVar("T")
 U = TypeVar("U")
+_WORTH_THREADS = 1500  # columns
 
 
 class LocalEngine:
@@ -154,6 +155,11 @@ def one_blas_thread() -> Iterator[None]:
                 _take_control()
                 _limit.limiter.restore_original_limits()
                 _take_control()
+
+
+def blas_threads_for(d: int) -> AbstractContextManager[None]:
+    """All threads for d x d matrices that are worth it, else one: threads that wait for each other cost far more."""
+    return nullcontext() if d > _WORTH_THREADS else one_blas_thread()
 
 
 def _take_control() -> None:

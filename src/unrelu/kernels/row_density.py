@@ -30,6 +30,7 @@ from unrelu.kernels.normal import log_probability_and_hazard
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _SMALLEST_VARIANCE = 1e-12  # what rounding leaves of a variance that is nothing
+_MANY = 24  # floored cells, from which columns of V are better left until their turn
 _LARGE, _SMALL = 1e100, 1e-100  # between them a product takes one factor more
 
 Index = NDArray[np.int64]
@@ -92,6 +93,13 @@ def gather_hidden(
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
+def _add_four(x: Any, r0: Any, r1: Any, r2: Any, r3: Any, f0: float, f1: float, f2: float, f3: float) -> None:
+    """x += f0 r0 + ... + f3 r3. Of whole contiguous vectors: such a loop is compiled to wide steps."""
+    for j in range(x.shape[0]):
+        x[j] += f0 * r0[j] + f1 * r1[j] + f2 * r2[j] + f3 * r3[j]
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def sweep_hidden(hidden: int, v: FloatArray, m: FloatArray, c: FloatArray) -> tuple[float, float]:
     """From Q_hh and -g_h: leave -V in ``v`` (lower triangle) and the mean in ``m``.
 
@@ -133,6 +141,8 @@ def _filter(
     floored: int, last: int, order: Index, limit: FloatArray, v: FloatArray, m: FloatArray, c: FloatArray
 ) -> float:
     """Take the cells order[:floored] in turn; sum of their log probabilities. Cells up to ``last`` are updated."""
+    if floored >= _MANY:
+        return _filter_many(floored, last, order, limit, v, m, c)
     total = 0.0
     for k in range(floored):
         variance = max(-v[k, k], _SMALLEST_VARIANCE)
@@ -148,6 +158,41 @@ def _filter(
             factor = c[i] * shrink
             for j in range(k + 1, i + 1):
                 v[i, j] += factor * c[j]
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _filter_many(
+    floored: int, last: int, order: Index, limit: FloatArray, v: FloatArray, m: FloatArray, c: FloatArray
+) -> float:
+    """:func:`_filter` with each column of V brought up to date when its turn comes; of later cells, variances alone.
+
+    What cell t takes off is kept as a product, s s', with s in row t above the diagonal of ``v``.
+    """
+    total = 0.0
+    for k in range(last):
+        for i in range(k, last):
+            c[i] = v[i, k]
+        done = min(k, floored)
+        for t in range(0, done - 3, 4):
+            r0, r1, r2, r3 = v[t, k:last], v[t + 1, k:last], v[t + 2, k:last], v[t + 3, k:last]
+            _add_four(c[k:last], r0, r1, r2, r3, r0[0], r1[0], r2[0], r3[0])
+        for t in range(done - done % 4, done):
+            factor, row, column = v[t, k], v[t, k:last], c[k:last]
+            for i in range(row.shape[0]):
+                column[i] += factor * row[i]
+        v[k, k] = c[k]
+        if k >= floored:
+            continue
+        variance = max(-c[k], _SMALLEST_VARIANCE)
+        deviation = math.sqrt(variance)
+        a = (limit[order[k]] - m[k]) / deviation
+        log_probability, hazard = log_probability_and_hazard(a)
+        total += log_probability
+        shift, shrink = hazard / deviation, math.sqrt(max(hazard * (hazard + a), 0.0)) / deviation
+        for i in range(k + 1, last):
+            m[i] += c[i] * shift
+            v[k, i] = c[i] * shrink
     return total
 
 
