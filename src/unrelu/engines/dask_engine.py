@@ -263,7 +263,7 @@ def _computed(client: Any, lazy: Any, tell: Callable[[], None]) -> Any:
         future = client.compute(lazy, retries=_RETRIES)
     try:
         for look in count(1):
-            with suppress(TimeoutError):
+            with client.as_current(), suppress(TimeoutError):
                 wait(future, timeout=_LOOK_SECONDS)
             if future.done():
                 return future.result()
@@ -276,7 +276,9 @@ def _computed(client: Any, lazy: Any, tell: Callable[[], None]) -> Any:
             " have too little memory for it. Give them more, or smaller chunks; their logs say why."
         ) from error
     except CancelledError as error:
-        raise ClusterError("The Dask cluster is gone, or has dropped the work. Start it again, and fit again.") from error
+        raise ClusterError(
+            "The Dask cluster is gone, or has dropped the work. Start it again, and fit again."
+        ) from error
     finally:
         future.cancel()
 

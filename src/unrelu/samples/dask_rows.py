@@ -143,7 +143,11 @@ def _frame_type(table: Any) -> np.dtype[Any]:
     kinds = dict(zip(map(str, table.columns), table.dtypes, strict=True))
     if len(kinds) < len(table.columns):
         raise InvalidDataError(f"Columns of the same name: {listed(map(str, table.columns))}. Rename them.")
-    others = [f"{name!r} ({kind})" for name, kind in kinds.items() if not is_numeric_dtype(kind)]
+    others = [
+        f"{name!r} ({kind})"
+        for name, kind in kinds.items()
+        if not is_numeric_dtype(kind) or getattr(kind, "kind", "f") == "c"
+    ]
     if others:
         raise InvalidDataError(
             f"Not numbers: column {listed(others)}. Leave it out, or turn it into numbers: table.drop(columns=...),"
@@ -153,9 +157,7 @@ def _frame_type(table: Any) -> np.dtype[Any]:
     return np.result_type(*map(float_type, plain))
 
 
-def _blocks(
-    chunk: Any, weights: Any = None, *, names: tuple[str, ...] | None, dtype: np.dtype[Any]
-) -> Iterator[Block]:
+def _blocks(chunk: Any, weights: Any = None, *, names: tuple[str, ...] | None, dtype: np.dtype[Any]) -> Iterator[Block]:
     """A computed chunk in blocks."""
     values = _values(chunk, names, dtype)
     column = None if weights is None else _one_per_row(weights, len(values))
