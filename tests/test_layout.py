@@ -125,6 +125,7 @@ TESTED_IN = {
     "samples/columns.py": "samples/test_samples_files.py",
     "samples/csv_diagnosis.py": "samples/test_samples_csv.py",
     "samples/csv_file.py": "samples/test_samples_csv.py",
+    "samples/parts.py": "engines/test_dask_engine.py",
     "samples/packed.py": "samples/test_samples_csv_dialect.py",
     "samples/reading.py": "samples/test_samples_limits.py",
     "samples/table_file.py": "samples/test_samples_files.py",

@@ -1,11 +1,9 @@
 """A Dask cluster: every part of the rows is asked where it is, and the answers merge there, neighbours first.
 
     part 1 --record--+
-                     +--merged--+
-    part 2 --record--+          |
+    part 2 --record--+--merged--+
                                 +--> the record of all rows: it alone comes back
-    part 3 --record--+          |
-                     +--merged--+
+    part 3 --record--+--merged--+
     part 4 --record--+
 
 The tree depends on the parts alone, so that neither the number of workers nor their speed shows in the answer. A
@@ -21,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import count, islice
 from typing import Any
 from uuid import uuid4
@@ -36,6 +34,7 @@ from unrelu.validation import listed
 
 _CONNECT_SECONDS, _NO_WORKER_SECONDS = 6.0, 60.0
 _LOOK_SECONDS = 0.25  # between two looks at how far the workers are
+_WIDE, _FEW, _MANY = 1000, 2, 8  # columns from which on records are large, and records that merge at once
 _RETRIES = 1  # of a part that could not be read: disks of other machines do fail
 
 
@@ -88,9 +87,10 @@ class DaskEngine:
             done += part.n_rows
         if not records:
             return None
+        at_once = _FEW if told.n_features >= _WIDE else _MANY
         while len(records) > 1:
-            pairs = [records[k : k + 2] for k in range(0, len(records), 2)]
-            records = [merge(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
+            neighbours = [records[k : k + at_once] for k in range(0, len(records), at_once)]
+            records = [merge(*some) if len(some) > 1 else some[0] for some in neighbours]
         with _heard(self._client, name) as finished:
 
             def tell() -> None:
@@ -159,9 +159,9 @@ def _ask(asked: _Asked, read: Callable[..., Iterable[Block]], place: _Place, *ne
     return merged
 
 
-def _merged(one: Any, other: Any) -> Any:
+def _merged(*records: Any) -> Any:
     with in_this_thread(), one_blas_thread():
-        return one.merge(other)
+        return reduce(lambda one, other: one.merge(other), records)
 
 
 def _quietly(function: Callable[[Any], Any], item: Any) -> Any:
