@@ -32,7 +32,7 @@ from unrelu.errors import ClusterError, InvalidDataError, MissingDependencyError
 from unrelu.samples.parts import Part, Parted, PartRows, source_of, told_over
 from unrelu.validation import listed
 
-_CONNECT_SECONDS, _NO_WORKER_SECONDS = 6.0, 60.0
+_CONNECT_SECONDS, _NO_WORKER_SECONDS = 5.0, 60.0
 _LOOK_SECONDS = 0.25  # between two looks at how far the workers are
 _WIDE, _FEW, _MANY = 1000, 2, 8  # columns from which on records are large, and records that merge at once
 _RETRIES = 1  # of a part that could not be read: disks of other machines do fail
