@@ -53,6 +53,7 @@ def test_a_fit_by_workers_started_by_hand(scheduler, tmp_path):
     for name, more in (("here", []), ("apart", ["--scheduler", scheduler])):
         command = [sys.executable, "-m", "unrelu.cli", "fit", "*.parquet", "-o", f"{name}.npz", "--json", *more]
         answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+        assert answer.stderr == ""
         found[name] = json.loads(answer.stdout)
     here, apart = (unrelu.load(tmp_path / f"{name}.npz") for name in ("here", "apart"))
     np.testing.assert_allclose(apart.covariance, here.covariance, rtol=1e-10)
