@@ -14,7 +14,7 @@ MODULES = sorted(
     path for path in SOURCE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py", "_version.py")
 )
 
-MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 37_000, 17
+MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 39_000, 17
 
 # Modules whose tests are not in tests/<room>/test_<module>.py or test_<room>_<module>.py.
 TESTED_IN = {
@@ -125,6 +125,7 @@ TESTED_IN = {
     "samples/columns.py": "samples/test_samples_files.py",
     "samples/csv_diagnosis.py": "samples/test_samples_csv.py",
     "samples/csv_file.py": "samples/test_samples_csv.py",
+    "samples/parts.py": "engines/test_dask_engine.py",
     "samples/packed.py": "samples/test_samples_csv_dialect.py",
     "samples/reading.py": "samples/test_samples_limits.py",
     "samples/table_file.py": "samples/test_samples_files.py",

@@ -3,6 +3,7 @@
 passes.py     a fit beside other work on the machine, against np.cov, and in single precision
 sparse.py     a table of which 95 % are zeros, sparse and dense
 wide.py       hundreds to thousands of columns: seconds by stage, peak memory, the robust method
+cluster.py    one worker and two of a Dask cluster on this machine: seconds, equality, a worker killed in mid-fit
 
     python -m benchmarks.scale [STUDY ...]
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from benchmarks.scale import passes, sparse, wide
+from benchmarks.scale import cluster, passes, sparse, wide
 from benchmarks.studies import run_each
 from benchmarks.table import Claim
 
@@ -19,6 +20,7 @@ STUDIES: dict[str, Callable[[int], list[Claim]]] = {
     "passes": passes.run,
     "sparse": sparse.run,
     "wide": wide.run,
+    "cluster": cluster.run,
 }
 
 

@@ -40,6 +40,10 @@ class OutputError(UnreluError, OSError):
     """A result could not be written; nothing half-written is left behind."""
 
 
+class ClusterError(UnreluError, OSError):
+    """A cluster cannot be used: it does not answer, has no workers, or these lack unrelu."""
+
+
 class MissingDependencyError(UnreluError, ImportError):
     """An optional dependency is needed; the message says how to install it."""
 

@@ -17,7 +17,7 @@ from unrelu.errors import InvalidParameterError, OutputError
 COMMANDS = typer.main.get_command(app).commands
 ORDER = [
     *(["floor"], ["ceiling"], ["shape"], ["floor_tolerance"], ["columns"], ["drop"], ["id"], ["header"], ["decimal"]),
-    *(["limits"], ["nondetect"], ["sheet"], ["output"]),
+    *(["limits"], ["nondetect"], ["sheet"], ["scheduler"], ["output"]),
     *(["hidden", "latent", "outliers", "truth", "state", "std", "mask"], ["picture"], ["seed"], ["as_json"]),
 ]
 

@@ -22,7 +22,8 @@ from unrelu.checks.result import FitCheck
 from unrelu.checks.statistics import Standardized, column_statistics, pair_statistics, quadrants
 from unrelu.contracts import Assumptions, BoolArray, FloatArray, Samples, Step, Watch
 from unrelu.distribution import RectifiedGaussian
-from unrelu.engines.local import LocalEngine, available_cores, map_in_threads, one_blas_thread
+from unrelu.engines import engine_for
+from unrelu.engines.local import available_cores, map_in_threads, one_blas_thread
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.samples.columns import names_or_numbers
 from unrelu.statistics.subsample import SubsampleQuestion
@@ -90,7 +91,7 @@ class Rows:
 def sampled_rows(samples: Samples, assumptions: Assumptions, seed: int, watch: Watch) -> Rows:
     """A random sample of the rows, all of a short table; columns with ceilings are upside down in ``samples``."""
     question = SubsampleQuestion.under(assumptions, MOST_ROWS, seed)
-    sample = LocalEngine(watch).collect(samples, question)
+    sample = engine_for(samples, watch).collect(samples, question)
     sample.screening.check(assumptions, samples.feature_names)
     if len(np.unique(sample.weights)) > 1:
         raise InvalidParameterError(

@@ -105,6 +105,7 @@ class TableOptions:
     limits: str | None = None
     nondetect: str | None = None
     sheet: str | None = None
+    scheduler: str | None = None
 
     @property
     def table_kind(self) -> str:
@@ -122,6 +123,7 @@ class TableOptions:
             "limits": self.limits,
             "nondetect": _nondetect(self.nondetect, floor),
             "sheet": self.sheet,
+            "scheduler": self.scheduler,
         }
 
 
@@ -197,6 +199,14 @@ _READING: dict[str, Any] = {
         ),
     ],
     "sheet": Annotated[str | None, typer.Option("--sheet", help="The sheet of an Excel file; the first by default.")],
+    "scheduler": Annotated[
+        str | None,
+        typer.Option(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="A Dask scheduler, such as tcp://10.0.0.1:8786, whose workers read the tables.",
+        ),
+    ],
 }
 
 

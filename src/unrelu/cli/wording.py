@@ -38,6 +38,7 @@ OPTIONS = {
     "penalty": "--penalty",
     "prior": "--prior",
     "random_state": "--seed",
+    "scheduler": "--scheduler",
     "shape": "--shape",
     "sheet": "--sheet",
     "skip_bad_rows": "--skip-bad-rows",

@@ -188,6 +188,17 @@ def _controller() -> ThreadpoolController:
 _worker = threading.local()
 
 
+@contextmanager
+def in_this_thread() -> Iterator[None]:
+    """What :func:`map_in_threads` is given runs in the caller's thread: others have been given the other cores."""
+    before = getattr(_worker, "busy", False)
+    _worker.busy = True
+    try:
+        yield
+    finally:
+        _worker.busy = before
+
+
 @cache
 def _pool(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - a forked process inherits no threads, so needs its own
     """Threads that stay: starting them anew would cost more than many a task."""

@@ -23,7 +23,17 @@ from unrelu.contracts import Assumptions, BoolArray, CellLimits, FloatArray, Sam
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.estimators.reading import check_use, found_limits, limited, readable, refuse_ceilings, text_cell
+from unrelu.estimators.reading import (
+    check_use,
+    check_weights,
+    found_limits,
+    limited,
+    readable,
+    refuse_apart,
+    refuse_ceilings,
+    text_cell,
+    weighted,
+)
 from unrelu.limits import Limits, is_by_cell, lifts, limits_of, refuse_none
 from unrelu.parameters import generator
 from unrelu.samples import ArraySamples
@@ -35,7 +45,6 @@ from unrelu.validation import counted, listed
 if TYPE_CHECKING:
     from unrelu.storage import FilePath
 
-_LARGEST_WEIGHT = 1e100
 _KEPT = 0.5  # weight from which a row counts as genuine
 _MOVED, _MOST_SHAPINGS = 0.005, 3  # share of the rows told otherwise that calls for other shapes, and how often
 
@@ -109,13 +118,10 @@ class FloorEstimator(BaseEstimator):
         """
         X = self._as_rows(X, reset, by_cell)
         if isinstance(X, Samples):
-            if hasattr(X, "weighted") and sample_weight is not None:
-                X = X.weighted(self._weights(sample_weight, np.broadcast_to(0.0, (X.n_rows or 0, 1))))
-            elif sample_weight is not None:
-                raise InvalidParameterError("sample_weight goes with a table in memory, not with rows read in blocks.")
-            samples: Samples = X
+            samples = X if sample_weight is None else weighted(X, sample_weight, self._weights)
             self._check_columns(samples, reset)
-            return self._turned(self._limited(samples, reset, by_cell), reset, part=part)
+            kind = getattr(X, "stored_as", None)
+            return self._turned(self._limited(samples, reset, by_cell, kind), reset, kind, part)
         values = self._values(X, reset=reset, smallest=smallest)
         weights = None if sample_weight is None else self._weights(sample_weight, values)
         # Questions work through a block in tiles, so an array that needs no conversion can be one block.
@@ -136,6 +142,7 @@ class FloorEstimator(BaseEstimator):
         X = self._as_rows(X, reset)
         if isinstance(X, Samples):
             self._check_columns(X, reset)
+            refuse_apart(X, type(self).__name__)
             return self._read(X, smallest)
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.float64), np.nan)
@@ -201,12 +208,7 @@ class FloorEstimator(BaseEstimator):
 
     def _weights(self, sample_weight: ArrayLike, values: NDArray[Any]) -> FloatArray:
         weights: FloatArray = _check_sample_weight(sample_weight, values, dtype=np.float64, ensure_non_negative=True)
-        if not weights.any():
-            raise InvalidDataError(
-                "sample_weight holds no positive number: at least one row must have a non-zero weight."
-            )
-        if weights.max() > _LARGEST_WEIGHT or weights[weights > 0.0].min() < 1.0 / _LARGEST_WEIGHT:
-            raise InvalidDataError("sample_weight leaves the range of squares: rescale it to a mean near 1.")
+        check_weights(0.0, float(weights.max()), float(np.min(weights, where=weights > 0.0, initial=np.inf)))
         return weights
 
     def _check_columns(self, samples: Samples, reset: bool) -> None:

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import Assumptions, Samples
-from unrelu.engines.local import LocalEngine
+from unrelu.engines import engine_for
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import Table
 from unrelu.estimators.learned_model import LearnedModel
@@ -153,7 +153,7 @@ class RectifiedGaussianLearner(LearnedModel):
         by_cell = bool(getattr(method, "takes_cell_limits", False))
         samples = self._labelled_rows(X, sample_weight, groups, reset=True, by_cell=by_cell)
         assumptions = self._assumptions()
-        evidence = SampleEvidence(samples, LocalEngine(self._watch))
+        evidence = SampleEvidence(samples, engine_for(samples, self._watch))
         if self._wants_jackknife():
             record = evidence.collect(GroupedMomentsQuestion(self._question(assumptions)))
             self._learned = self._learn(record, assumptions)
@@ -164,7 +164,7 @@ class RectifiedGaussianLearner(LearnedModel):
             self._learned = self._by_shapes_of_kept(
                 samples,
                 lambda rows: method.learn(
-                    SampleEvidence(rows, LocalEngine(self._watch)), self._assumptions(), seed, self._watch
+                    SampleEvidence(rows, engine_for(rows, self._watch)), self._assumptions(), seed, self._watch
                 ),
             )
             self._tell_likelihood(samples)
@@ -204,7 +204,7 @@ class RectifiedGaussianLearner(LearnedModel):
         plain = self._question(assumptions)
         seen = 0 if before is None else before.n_rows
         question: Any = GroupedMomentsQuestion(plain, rows_before=seen) if self._wants_jackknife() else plain
-        record = LocalEngine(self._watch).collect(samples, question)
+        record = engine_for(samples, self._watch).collect(samples, question)
         # Bad cells must not enter the sums: check before merging, so that the rows seen so far stay usable.
         whole_of(record).screening.check(assumptions, samples.feature_names)
         if before is not None and type(before) is not type(record):

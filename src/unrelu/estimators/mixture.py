@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import FloatArray, MixtureReport, Samples
 from unrelu.distribution import RectifiedGaussian
-from unrelu.engines.local import LocalEngine
+from unrelu.engines import engine_for
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.evidence import SampleEvidence
@@ -137,7 +137,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
                 " add rows."
             )
         assumptions, seed = self._assumptions(), self._seed()
-        evidence = SampleEvidence(samples, LocalEngine(self._watch))
+        evidence = SampleEvidence(samples, engine_for(samples, self._watch))
         counts = (self.n_components, self.n_init, seed, self.max_iter)
         fitted = fit_mixture(evidence, assumptions, *counts, self._watch)
         laws = fitted.distributions(assumptions.floor, samples.feature_names)
@@ -153,7 +153,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
 
     def _weighted_rows(self, X: Table, sample_weight: ArrayLike | None) -> Samples:
         """The rows; those of weight 0, which may hold anything, are shown as missing."""
-        if sample_weight is None or isinstance(X, Samples):
+        if sample_weight is None or isinstance(X, Samples) or hasattr(X, "__dask_graph__"):
             return self._rows(X, sample_weight, reset=True)
         values = self._values(X, reset=True)
         weights = at_least_one_on_average(self._weights(sample_weight, values))

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import FloatArray, LearningReport, Samples, Step
 from unrelu.distribution import RectifiedGaussian
-from unrelu.engines.local import LocalEngine
+from unrelu.engines import engine_for
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.estimators.shaping import law_and_parameters
@@ -132,7 +132,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         learned = self._by_shapes_of_kept(
             samples,
             lambda rows: method.learn(
-                SampleEvidence(rows, LocalEngine(self._watch)), self._assumptions(), seed, self._watch
+                SampleEvidence(rows, engine_for(rows, self._watch)), self._assumptions(), seed, self._watch
             ),
         )
         samples = self._rows(X, sample_weight, reset=False) if self._shapes is not None else samples

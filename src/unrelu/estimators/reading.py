@@ -5,13 +5,13 @@ And what only a table can tell of its limits: those of columns, and those of sin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from unrelu.contracts import CellLimits, FloatArray, Samples, Watch
-from unrelu.engines.local import LocalEngine
+from unrelu.engines import engine_for
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import Limits
 from unrelu.validation import column_label, label_columns, listed, row_label
@@ -19,12 +19,19 @@ from unrelu.validation import column_label, label_columns, listed, row_label
 if TYPE_CHECKING:
     from unrelu.samples.limited import LimitedSamples
 
+_LARGEST_WEIGHT = 1e100
+
 T = TypeVar("T")
 Found = dict[str, dict[str, float]]
 
 
 def readable(X: Any) -> Any:
-    """What is no array for NumPy as rows: lazy frames, frames in which columns are text."""
+    """What is no array for NumPy as rows: Dask's tables, lazy frames, frames in which columns are text."""
+    if hasattr(X, "__dask_graph__"):
+        from unrelu.samples.dask_rows import DaskSamples
+
+        _refuse_times(X)
+        return DaskSamples(X)
     if type(X).__name__ != "LazyFrame" and not hasattr(X, "columns"):
         return X
     from unrelu.samples.frames import collected, holds_text, read_frame
@@ -80,6 +87,42 @@ def _reads_as_number(text: str) -> bool:
     return True
 
 
+def refuse_apart(samples: Samples, who: str) -> None:
+    """Raise InvalidParameterError for rows that are read by others, where all are needed in memory."""
+    if getattr(samples, "engine", None) is not None:
+        raise InvalidParameterError(
+            f"{who} needs all rows in memory: give it an array or a frame, as X.compute() is of Dask's, and files"
+            " without scheduler=."
+        )
+
+
+# --- weights --------------------------------------------------------------------------------------
+
+
+def weighted(samples: Any, sample_weight: Any, checked: Callable[..., FloatArray]) -> Samples:
+    """Rows that are read in blocks with a weight each, ``checked`` against a table of as many rows; or refused."""
+    if not hasattr(samples, "weighted"):
+        raise InvalidParameterError("sample_weight goes with a table in memory, not with rows read in blocks.")
+    if not (hasattr(sample_weight, "__dask_graph__") and hasattr(samples, "parts")):
+        sample_weight = checked(sample_weight, np.broadcast_to(0.0, (samples.n_rows or 0, 1)))
+    else:
+        from unrelu.samples.dask_rows import weight_range
+
+        check_weights(*weight_range(sample_weight))
+    rows: Samples = samples.weighted(sample_weight)
+    return rows
+
+
+def check_weights(smallest: float, largest: float, least: float) -> None:
+    """Raise InvalidDataError unless weights from smallest to largest, ``least`` the smallest above 0, can be used."""
+    if not (smallest >= 0.0 and largest < np.inf):
+        raise InvalidDataError("sample_weight holds a number that is negative, infinite or missing.")
+    if largest == 0.0:
+        raise InvalidDataError("sample_weight holds no positive number: at least one row must have a non-zero weight.")
+    if largest > _LARGEST_WEIGHT or least < 1.0 / _LARGEST_WEIGHT:
+        raise InvalidDataError("sample_weight leaves the range of squares: rescale it to a mean near 1.")
+
+
 # --- limits ---------------------------------------------------------------------------------------
 
 
@@ -92,7 +135,7 @@ def found_limits(limits: Limits, stated: CellLimits, samples: Samples, stored_as
     if limits.floor_from_data.any() or limits.ceiling_from_data.any():
         from unrelu.statistics.extremes import ExtremesQuestion
 
-        seen = LocalEngine(watch, "Looking for floors").collect(samples, ExtremesQuestion())
+        seen = engine_for(samples, watch, "Looking for floors").collect(samples, ExtremesQuestion())
         low = np.where(seen.smallest_count > 1.0, seen.smallest, -np.inf)
         high = np.where(seen.largest_count > 1.0, seen.largest, np.inf)
         found["floor"] |= {str(j): float(low[j]) for j in np.flatnonzero(limits.floor_from_data)}

@@ -10,7 +10,7 @@ import numpy as np
 
 from unrelu.contracts import Assumptions, Samples, Watch
 from unrelu.distribution import RectifiedGaussian
-from unrelu.engines.local import LocalEngine
+from unrelu.engines import engine_for
 from unrelu.errors import InvalidParameterError
 from unrelu.limits import Limits
 from unrelu.shapes import Log, Normal, Seen, Shape, Shapes, shape_requests
@@ -46,7 +46,7 @@ def learned_shapes(
     from unrelu.samples.shaped import ShapedSamples
     from unrelu.statistics.margins import MarginsQuestion
 
-    engine = LocalEngine(watch, "Looking at the columns' shapes")
+    engine = engine_for(samples, watch, "Looking at the columns' shapes")
     margins = engine.collect(ShapedSamples(samples, plain), MarginsQuestion())
     shapes = fit_shapes(requests, margins, limits, names)
     # The smallest limit is not the smallest value that can be: where cells have limits, the range was not seen.

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from unrelu.contracts import Assumptions, Block, FloatArray, Samples, Watch, unwatched
-from unrelu.engines.local import LocalEngine
+from unrelu.engines import engine_for
 from unrelu.posterior.row_scores import Values
 from unrelu.statistics.screening import Screening, ScreeningQuestion
 
@@ -66,6 +66,6 @@ def scored_rows(
     >>> scored_rows(ArraySamples([[1.0, 2.0], [3.0, 4.0]]), lambda values: values.sum(axis=1), Assumptions((0.0, 0.0)))
     array([3., 7.])
     """
-    found = LocalEngine(watch, "Scoring rows").collect(samples, ScoreQuestion(score, assumptions.lowest))
+    found = engine_for(samples, watch, "Scoring rows").collect(samples, ScoreQuestion(score, assumptions.lowest))
     found.screening.check(assumptions, samples.feature_names)
     return found.scores

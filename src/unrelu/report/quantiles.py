@@ -11,7 +11,7 @@ from scipy.stats import beta
 from unrelu.contracts import Block, FloatArray, RowParameters, Samples
 from unrelu.distribution import RectifiedGaussian
 from unrelu.doubts.skewness import Skewness, skewness_of
-from unrelu.engines.local import LocalEngine
+from unrelu.engines import engine_for
 from unrelu.estimators import RectifiedGaussianLearner
 from unrelu.report.summaries import labels, shape_words
 from unrelu.samples.turned import TurnedSamples
@@ -61,7 +61,7 @@ def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int
     law = model.latent.reflected(mirrored)  # only floors
     limit = np.where(mirrored, -model.ceiling, model.floor) + learner.floor_tolerance
     question = SubsampleQuestion(_ROWS, 0, tuple(limit.tolist()), (-np.inf,) * len(limit))
-    sample = LocalEngine().collect(TurnedSamples(samples, mirrored), question)
+    sample = engine_for(samples).collect(TurnedSamples(samples, mirrored), question)
     x, above = sample.values.astype(np.float64), seen_above(limit, sample.values)
     weights = getattr(learner, "row_weights_", None)
     if weights is not None:

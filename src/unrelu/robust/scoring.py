@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray, Samples, Watch, unwatched
-from unrelu.engines.local import LocalEngine
+from unrelu.engines import engine_for
 from unrelu.posterior.scored_rows import scored_rows
 from unrelu.robust.detection import OutlierScores
 from unrelu.robust.selection import ColumnIndex, RowIndex
@@ -140,7 +140,7 @@ def judge_rows(
     wanted = np.union1d(strangest, np.flatnonzero(scores < threshold)) if every_flagged else np.sort(strangest)
     cells = StrangeCells((), {})
     if len(wanted):
-        engine = LocalEngine(watch, "Looking at the cells of the strangest rows")
+        engine = engine_for(samples, watch, "Looking at the cells of the strangest rows")
         whole = frozenset(strangest.tolist())
         cells = engine.collect(samples, StrangeCellsQuestion(scorer, wanted, whole, assumptions.mirrored))
     return Verdict(scores, scorer.p_value(scores), threshold, strangest, cells, scorer.tail.scores)

@@ -20,6 +20,7 @@ they came from an array, a memory map, or a folder of files larger than memory.
     columns.py        which columns to keep, and the same columns in every file
     limited.py        limits of single cells beside a table; joining.py: tables with limits of their own as one
     groups.py         one label per row beside any table
+    parts.py          parts of a table for other processes to read; dask_rows.py: Dask's arrays and frames
     turned.py         columns upside down
     frames.py         tables of other libraries: lazy, sparse, of text, of short floats
     blocks.py         block sizes, and pieces of any size regrouped into blocks

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from unrelu.errors import InputFileError
 from unrelu.samples.columns import without
 from unrelu.samples.reading import Reading
-from unrelu.samples.table_file import WithoutLines, damage_reported, refuse_no_rows
+from unrelu.samples.table_file import SHARE_CELLS, TableFile, WithoutLines, damage_reported, refuse_no_rows
 from unrelu.samples.text_columns import Seen, UnreadableCell, read_texts
 
 _ROWS = 2**16
@@ -104,6 +104,21 @@ class _ArrowTable(WithoutLines):
 
 class ParquetTable(_ArrowTable):
     kind = "parquet"
+    _groups: tuple[int, ...] | None = None  # those to be read, if not all
+
+    def shares(self) -> list[TableFile]:
+        """Row groups, small ones together."""
+        with damage_reported(self.name, self.kind), self._opened() as opened:
+            rows = [opened.metadata.row_group(k).num_rows for k in range(opened.metadata.num_row_groups)]
+        shares: list[TableFile] = []
+        held: list[int] = []
+        for group in range(len(rows)):
+            held.append(group)
+            n = sum(rows[k] for k in held)
+            if n and (n * self.n_columns >= SHARE_CELLS or group == len(rows) - 1):
+                shares.append(self._elsewhere(_groups=tuple(held), n_rows=n))
+                held = []
+        return shares
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
@@ -119,7 +134,10 @@ class ParquetTable(_ArrowTable):
     def _batches(self, wanted: Sequence[int], rows: int) -> Iterator[Any]:
         names = [self.column_names[position] for position in wanted]
         with self._opened() as opened:
-            yield from opened.iter_batches(batch_size=rows, columns=names)
+            every = range(opened.metadata.num_row_groups) if self._groups is None else self._groups
+            for group in every:
+                with damage_reported(f"{self.name}, row group {group}", self.kind):
+                    yield from opened.iter_batches(batch_size=rows, columns=names, row_groups=[group])
 
 
 class FeatherTable(_ArrowTable):

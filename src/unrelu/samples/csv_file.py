@@ -24,7 +24,7 @@ from unrelu.samples.arrow_files import columns_to_array
 from unrelu.samples.csv_diagnosis import PADDED_MISSING, first_fault, first_limit
 from unrelu.samples.packed import table_in, unpacked
 from unrelu.samples.reading import Reading
-from unrelu.samples.table_file import damage_reported, first_line, refuse_no_rows
+from unrelu.samples.table_file import Shared, TableFile, damage_reported, first_line, refuse_no_rows
 from unrelu.samples.text_columns import Seen, UnreadableCell, read_texts
 from unrelu.validation import listed, warn
 
@@ -32,7 +32,7 @@ STANDARD_INPUT = "standard input"
 _HEAD_ROWS, _HEAD_CELLS = 200, 20_000
 
 
-class CsvFile:
+class CsvFile(Shared):
     """A text table. Its separator, decimal mark and header are told from its first rows.
 
     Cells are read as numbers by Arrow. Only where a cell is none, columns are read as text, by ``text_columns``.
@@ -47,9 +47,9 @@ class CsvFile:
         delimiter: str = ",",
         packing: str | None = None,
     ) -> None:
-        self.name = name or path
+        self.name, self._put_aside = name or path, name is not None
         self.n_bytes = os.path.getsize(path)
-        self.n_rows = None  # only a full read can tell
+        self.n_rows: int | None = None  # only a full read can tell
         self._path = path
         self._packing = packing
         self._reading = reading
@@ -121,6 +121,13 @@ class CsvFile:
         if not self._is_plain(wanted):
             self._look_through(wanted)
         return np.dtype(np.float64)
+
+    def shares(self) -> list[TableFile]:
+        return [] if self._put_aside else super().shares()  # what was put aside is here alone
+
+    def read_through(self, wanted: Sequence[int]) -> TableFile:
+        self.n_rows = sum(len(piece) for piece in self.pieces(wanted, 0))
+        return self
 
     # --- cells --------------------------------------------------------------------------------------
 

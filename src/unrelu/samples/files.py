@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import glob
 import os
+import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -13,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Block, CellLimits
-from unrelu.errors import InputFileError
+from unrelu.contracts import Block, CellLimits, Engine
+from unrelu.errors import InputFileError, InvalidParameterError
 from unrelu.samples.arrays import checked_block_rows
 from unrelu.samples.arrow_files import FeatherTable, ParquetTable
 from unrelu.samples.blocks import regroup, rows_per_block
@@ -25,6 +28,7 @@ from unrelu.samples.excel_file import excel_file
 from unrelu.samples.limits import cut, own_limits, put_own, resolved, told, warn_of_nondetects
 from unrelu.samples.numpy_files import NpyTable, NpzTable, holds_sparse_table
 from unrelu.samples.packed import PACKINGS
+from unrelu.samples.parts import Ask, Part
 from unrelu.samples.reading import Reading
 from unrelu.samples.table_file import PathLike, TableFile, extension_of, unknown_kind
 from unrelu.samples.text_columns import Seen, split_marks
@@ -49,7 +53,12 @@ Nondetect = str | float | Mapping[str, float]
 
 
 class FileSamples:
-    """Rows of one or several files with the same columns, one file after the other."""
+    """Rows of one or several files with the same columns, one file after the other.
+
+    ``engine``: who reads them, if not this process.
+    """
+
+    engine: Callable[..., Engine] | None = None
 
     def __init__(
         self,
@@ -99,6 +108,7 @@ class FileSamples:
         places = match_columns(self._tables, ColumnChoice((name,)))
         others = replace(self._choice, drop=(*self._choice.drop, name))
         rest = FileSamples(self._tables, others, self._asked_rows, self._reading)
+        rest.engine = self.engine
         pieces = [piece for table, (at,) in zip(self._tables, places, strict=True) for piece in table.texts(at)]
         return rest, np.array(list(chain.from_iterable(pieces)), dtype=object)
 
@@ -166,12 +176,57 @@ class FileSamples:
             yield Block(values, first_row, beyond=beyond)
             first_row += len(values)
 
+    def parts(self, ask: Ask) -> list[Part] | None:
+        """Files, and shares of long ones, for others to read; None where one is here alone, as standard input is."""
+        shares = [table.shares() for table in self._tables]
+        if not all(shares):
+            return None
+        unknown = [k for k, table in enumerate(self._tables) if table.n_rows is None]
+        if unknown:
+            tables = list(self._tables)
+            for k, table in zip(
+                unknown, ask(_read_through, [(shares[k][0], self._wanted[k]) for k in unknown]), strict=True
+            ):
+                tables[k], shares[k] = table, [table]
+            self._tables = tuple(tables)
+        every = [(share, at) for of_file, at in zip(shares, self._wanted, strict=True) for share in of_file]
+        return [Part(self._only(share, at).blocks_elsewhere, share.n_rows or 0) for share, at in every]
+
+    def _only(self, table: TableFile, wanted: Sequence[int]) -> FileSamples:
+        """The rows of one table among these."""
+        other = copy(self)
+        other._tables, other._wanted, other.engine = (table,), [list(wanted)], None
+        return other
+
+    def blocks_elsewhere(self) -> Iterator[Block]:
+        """The blocks, for a process that may not see the files."""
+        with _absence_explained():
+            yield from self.blocks()
+
     def _pieces(self) -> Iterator[NDArray[Any]]:
         for table, wanted in zip(self._tables, self._wanted, strict=True):
             for piece in table.pieces(wanted, self._block_rows):
                 values = piece if np.iscomplexobj(piece) else piece.astype(self._dtype, copy=False)
                 cut(values, self._limits)
                 yield values
+
+
+@contextmanager
+def _absence_explained() -> Iterator[None]:
+    try:
+        yield
+    except InputFileError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+        raise InputFileError(
+            f"{error} So says the worker on {platform.node()}: workers read the files themselves, so put them where all"
+            " of these see them under the same name."
+        ) from error
+
+
+def _read_through(share: tuple[TableFile, Sequence[int]]) -> TableFile:
+    with _absence_explained():
+        return share[0].read_through(share[1])
 
 
 def open_samples(
@@ -186,6 +241,7 @@ def open_samples(
     nondetect: Nondetect | None = None,
     sheet: str | int | None = None,
     block_rows: int | None = None,
+    scheduler: Any = None,
 ) -> FileSamples | SparseSamples:
     """Open table files as samples that are read block by block; they need not fit in memory.
 
@@ -219,6 +275,8 @@ def open_samples(
         Of an Excel file; the first by default. Numbers count from 0.
     block_rows : int, optional
         Rows per block; chosen by :func:`rows_per_block` by default.
+    scheduler : address of a Dask scheduler, or a distributed.Client, optional
+        The cluster whose workers read the rows; they must see the files under the same names.
 
     Returns
     -------
@@ -253,9 +311,17 @@ def open_samples(
     if _are_sparse(names):
         from unrelu.samples.sparse import read_sparse
 
+        if scheduler is not None:
+            raise InvalidParameterError(
+                f"{names[0]}: sparse tables are read whole, in this process: leave scheduler= out."
+            )
         return read_sparse(names, choice)
     samples = FileSamples([_open(name, reading) for name in names], choice, block_rows, reading)
     warn_of_nondetects(samples.seen(), names_or_numbers(samples.feature_names, samples.n_features), reading)
+    if scheduler is not None:
+        from unrelu.engines.dask_engine import DaskEngine, connected
+
+        samples.engine = partial(DaskEngine, connected(scheduler))
     return samples
 
 

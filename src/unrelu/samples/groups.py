@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ _WHOLE = re.compile(r"-?\d+\.0+")
 
 class OfSamples:
     """The rows of other samples, told in another way."""
+
+    _counted = False
 
     def __init__(self, samples: Samples) -> None:
         self._samples = samples
@@ -42,6 +45,32 @@ class OfSamples:
         """Columns whose cells have limits of their own."""
         columns: tuple[int, ...] = getattr(self._samples, "limits_by_cell", ())
         return columns
+
+    @property
+    def engine(self) -> Any:
+        """Who reads the rows, if they say so."""
+        return getattr(self._samples, "engine", None)
+
+    @property
+    def source(self) -> Samples:
+        """The rows as they are where they live."""
+        return self._samples.source if isinstance(self._samples, OfSamples) else self._samples
+
+    def over(self, source: Samples) -> Self:
+        """Other rows with the same columns, or some of these, told in the same way."""
+        other = copy(self)
+        other._samples = self._samples.over(source) if isinstance(self._samples, OfSamples) else source
+        other._count(source.n_rows)
+        return other
+
+    def _count(self, n_rows: int | None) -> None:
+        """Check what stands beside the rows as soon as their number is known."""
+        if n_rows is not None:
+            self._check(n_rows)
+            self._counted = True
+
+    def _check(self, n_rows: int) -> None:
+        """Raise where what stands beside the rows is of another number of them."""
 
 
 class LongBlocks(OfSamples):
@@ -80,8 +109,7 @@ class GroupedSamples(OfSamples):
     def __init__(self, samples: Samples, labels: RowLabels) -> None:
         super().__init__(samples)
         self._labels = labels
-        if samples.n_rows is not None:
-            self._check(samples.n_rows)
+        self._count(samples.n_rows)
 
     def blocks(self) -> Iterator[Block]:
         last = 0
@@ -91,7 +119,8 @@ class GroupedSamples(OfSamples):
             if len(index) < len(block.values):
                 break
             yield replace(block, groups=RowLabels(index, self._labels.labels))
-        self._check(last)
+        if not self._counted:
+            self._check(last)
 
     def _check(self, n_rows: int) -> None:
         if n_rows != (given := len(self._labels.index)):

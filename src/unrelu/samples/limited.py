@@ -41,8 +41,7 @@ class LimitedSamples(OfSamples):
                 " cell as well: leave these out, or read the stated ones as missing with limits='missing'."
             )
         self._floor, self._ceiling = floor, ceiling
-        if samples.n_rows is not None:
-            self._check(samples.n_rows)
+        self._count(samples.n_rows)
         self._refuse_crossed()
         one_floor, one_ceiling = (_same_in_all(levels) for levels in (floor, ceiling))
         has_floor, has_ceiling = (np.isfinite(levels).any(axis=0) for levels in (floor, ceiling))
@@ -80,7 +79,8 @@ class LimitedSamples(OfSamples):
                 held = np.where(beyond < 0, self._floor[rows], self._ceiling[rows])
                 values = np.where(beyond == 0, values, held.astype(values.dtype))
             yield replace(block, values=values, beyond=beyond)
-        self._check(last)
+        if not self._counted:
+            self._check(last)
 
     def _check(self, n_rows: int) -> None:
         if n_rows != len(self._floor):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from unrelu.errors import InputFileError
 from unrelu.samples.blocks import as_floats, float_type, holds_numbers
-from unrelu.samples.table_file import WithoutLines, damage_reported, refuse_no_rows
+from unrelu.samples.table_file import SHARE_CELLS, TableFile, WithoutLines, damage_reported, refuse_no_rows
 
 TABLE_KEY, NAMES_KEY = "X", "feature_names"
 
@@ -80,6 +80,7 @@ class NpyTable(_NumpyTable):
     """One array in a file: its columns have no names."""
 
     column_names = None
+    _first = 0
 
     def __init__(self, path: str) -> None:
         self.name = path
@@ -100,7 +101,14 @@ class NpyTable(_NumpyTable):
         with damage_reported(self.name, "npy"):
             order: Literal["F", "C"] = "F" if layout.fortran else "C"
             mapped = np.memmap(self._path, layout.dtype, "r", layout.offset, layout.shape, order)
-        yield from _pieces_of(np.asarray(mapped), wanted, rows)
+        yield from _pieces_of(np.asarray(mapped)[self._first : self._first + self.n_rows], wanted, rows)
+
+    def shares(self) -> list[TableFile]:
+        size = max(SHARE_CELLS // self.n_columns, 1)
+        return [
+            self._elsewhere(_first=first, n_rows=min(size, self.n_rows - first))
+            for first in range(0, self.n_rows, size)
+        ]
 
 
 class NpzTable(_NumpyTable):

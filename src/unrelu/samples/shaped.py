@@ -109,9 +109,14 @@ class ShapedSamples(OfSamples):
         looked_at: bool = False,
     ) -> None:
         super().__init__(samples)
-        self.turned, self._assumptions, self._shaped, self._learning = samples, assumptions, shaped, learning
+        self._assumptions, self._shaped, self._learning = assumptions, shaped, learning
         self._looked_at = looked_at
         self._sign = np.where(assumptions.mirrored or [False] * samples.n_features, -1.0, 1.0)
+
+    @property
+    def turned(self) -> Samples:
+        """The rows that these are made of, in the user's units."""
+        return self._samples
 
     def log_slopes(self) -> FloatArray:
         """One number per row: what its log density gains in the user's units."""

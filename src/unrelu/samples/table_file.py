@@ -7,6 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ from unrelu.samples.text_columns import Seen
 from unrelu.validation import suggestion
 
 PathLike = str | os.PathLike[str]
+SHARE_CELLS = 2**22  # of a file that others read at a time
 
 
 class TableFile(Protocol):
@@ -57,15 +59,41 @@ class TableFile(Protocol):
         """A column as text, in pieces."""
         ...
 
+    def shares(self) -> list[TableFile]:
+        """Tables of neighbouring rows that together are this one, for others to read; none where they cannot."""
+        ...
+
+    def read_through(self, wanted: Sequence[int]) -> TableFile:
+        """The same table, with its number of rows and all cells seen that are no plain numbers."""
+        ...
+
     def line_of(self, row: int) -> tuple[int | None, int]:
         """The line (from 1) of a row (from 0), or None; and, where the file has no such row, how many it has."""
         ...
 
 
-class WithoutLines:
+class Shared:
+    """A file that other processes can open as well."""
+
+    _path: str
+
+    def shares(self) -> list[TableFile]:
+        return [self._elsewhere()]
+
+    def _elsewhere(self, **other: Any) -> Any:
+        """The same file for a process in another folder, or a share of it that differs in some attributes."""
+        table = copy(self)
+        table.__dict__.update(_path=os.path.abspath(self._path), **other)
+        return table
+
+
+class WithoutLines(Shared):
     """What files that are no text have in common: rows are counted, cells are numbers."""
 
     n_rows: int
+
+    def read_through(self, wanted: Sequence[int]) -> Any:  # noqa: ARG002 - rows are counted
+        return self
 
     def seen(self) -> dict[int, Seen]:
         return {}

@@ -1,0 +1,321 @@
+"""A Dask cluster: every part of the rows is asked where it is, and the answers merge there, neighbours first.
+
+    part 1 --record--+
+    part 2 --record--+--merged--+
+                                +--> the record of all rows: it alone comes back
+    part 3 --record--+--merged--+
+    part 4 --record--+
+
+The tree depends on the parts alone, so that neither the number of workers nor their speed shows in the answer. A
+question is a node of the graph: it is sent once, and workers hand it on. The scheduler can have every node made again
+from where the rows live, so that a worker may be lost at any time. This is the one file that imports Dask.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from itertools import count, islice
+from typing import Any
+from uuid import uuid4
+from weakref import WeakSet
+
+from unrelu._version import __version__
+from unrelu.contracts import Block, Engine, Question, R, Samples, Step, Watch, unwatched
+from unrelu.engines.local import LocalEngine, in_this_thread, one_blas_thread
+from unrelu.errors import ClusterError, InvalidDataError, MissingDependencyError
+from unrelu.samples.parts import Part, Parted, PartRows, source_of, told_over
+from unrelu.validation import listed
+
+_CONNECT_SECONDS, _NO_WORKER_SECONDS = 5.0, 60.0
+_LOOK_SECONDS = 0.25  # between two looks at how far the workers are
+_WIDE, _FEW, _MANY = 1000, 2, 8  # columns from which on records are large, and records that merge at once
+_RETRIES = 1  # of a part that could not be read: disks of other machines do fail
+
+
+class DaskEngine:
+    """Asks the workers of a Dask cluster; ``watch`` hears of the rows read, as steps of ``stage``.
+
+    Rows of files and of Dask's own arrays and frames are read by the workers; others are read here and sent.
+
+    Parameters
+    ----------
+    client : distributed.Client, address of a scheduler, or None
+        The cluster; None for the client that is active. Raises ClusterError where there is none, or its workers lack
+        unrelu or have another version of it.
+    """
+
+    def __init__(self, client: Any = None, watch: Watch = unwatched, stage: str = "Reading rows") -> None:
+        self._client, self._watch, self._stage = connected(client), watch, stage
+
+    def collect(self, samples: Samples, question: Question[R]) -> R:
+        source = source_of(samples)
+        parts = source.parts(self._map) if isinstance(source, Parted) else None
+        if parts is None:
+            told: Samples = PartRows.none_of(samples, samples.n_rows)
+            batches = self._sent(samples)
+        else:
+            told = told_over(samples, PartRows.none_of(source, sum(part.n_rows for part in parts)))
+            batches = iter([parts])
+        self._watch(Step(self._stage, 0, told.n_rows))
+        merged: R | None = None
+        first_row = 0
+        for batch in batches:
+            record = self._answer(question, told, [part for part in batch if part.n_rows], first_row)
+            if record is not None:
+                merged = record if merged is None else merged.merge(record)
+            first_row += sum(part.n_rows for part in batch)
+        if merged is None:
+            raise InvalidDataError("There are no rows to learn from.")
+        return merged
+
+    def _answer(self, question: Question[R], told: Samples, parts: Sequence[Part], first_row: int) -> R | None:
+        """The record of some neighbouring parts."""
+        from dask import delayed
+
+        name, done = uuid4().hex, first_row
+        ask, merge = delayed(_ask, pure=False), delayed(_merged, pure=False)
+        asked = delayed(_Asked(question, told, (_topic(self._client), name)), traverse=False, pure=False)
+        records = []
+        for number, part in enumerate(parts):
+            records.append(ask(asked, part.read, _Place(done, part.n_rows, number), *part.needs))
+            done += part.n_rows
+        if not records:
+            return None
+        at_once = _FEW if told.n_features >= _WIDE else _MANY
+        while len(records) > 1:
+            neighbours = [records[k : k + at_once] for k in range(0, len(records), at_once)]
+            records = [merge(*some) if len(some) > 1 else some[0] for some in neighbours]
+        with _heard(self._client, name) as finished:
+
+            def tell() -> None:
+                rows = first_row + sum(parts[k].n_rows for k in finished.copy())
+                self._watch(Step(self._stage, rows, told.n_rows, f"{rows:,} rows"))
+
+            record: R = _computed(self._client, records[0], tell)
+        self._watch(Step(self._stage, done, told.n_rows, f"{done:,} rows"))
+        return record
+
+    def _map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        """``[function(item) for item in items]`` by the workers."""
+        from dask import delayed
+
+        call = delayed(_quietly, pure=False)
+        return list(_computed(self._client, delayed([call(function, item) for item in items]), lambda: None))
+
+    def _sent(self, samples: Samples) -> Iterator[list[Part]]:
+        """Blocks read here, as many at a time as keep the workers busy."""
+        blocks = iter(samples.blocks())
+        several = 2 * sum(self._client.nthreads().values())
+        while batch := list(islice(blocks, several)):
+            yield [Part(partial(_sent_block, replace(block, first_row=0)), len(block.values)) for block in batch]
+
+
+# --- what workers do ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """A question, how the rows are told, and where to tell of a part that is finished."""
+
+    question: Question[Any]
+    told: Samples
+    heard_as: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a part's rows are in the table, and its number among the parts."""
+
+    first_row: int
+    n_rows: int
+    number: int
+
+
+def _ask(asked: _Asked, read: Callable[..., Iterable[Block]], place: _Place, *needs: Any) -> Any:
+    """The record of one part, in this thread: a worker runs as many tasks as it may use cores."""
+    from distributed import get_worker
+
+    source: Any = source_of(asked.told)
+    rows = told_over(asked.told, replace(source, first_row=place.first_row, held=read(*needs)))
+    merged, n_rows = None, 0
+    with in_this_thread(), one_blas_thread():
+        for block in rows.blocks():
+            record = asked.question(block)
+            merged = record if merged is None else merged.merge(record)
+            n_rows += len(block.values)
+    if n_rows != place.n_rows:
+        raise InvalidDataError(
+            f"A part of the table has {n_rows:,} rows, and had {place.n_rows:,} before: it changes while it is read."
+            " Write it to files, or keep it with persist(), and learn from that."
+        )
+    topic, name = asked.heard_as
+    get_worker().log_event(topic, [name, place.number])
+    return merged
+
+
+def _merged(*records: Any) -> Any:
+    with in_this_thread(), one_blas_thread():
+        return reduce(lambda one, other: one.merge(other), records)
+
+
+def _quietly(function: Callable[[Any], Any], item: Any) -> Any:
+    with in_this_thread(), one_blas_thread():
+        return function(item)
+
+
+def _sent_block(block: Block) -> list[Block]:
+    return [block]
+
+
+# --- the cluster ----------------------------------------------------------------------------------
+
+
+def connected(where: Any = None) -> Any:
+    """The client of a cluster that is there and has our version: itself, that of an address, or the active one."""
+    try:
+        import distributed
+    except ImportError as error:
+        raise MissingDependencyError('A cluster needs Dask: pip install "unrelu[dask]".') from error
+    client = _client_at(where) if isinstance(where, str) else active_client() if where is None else where
+    if client is None:
+        raise ClusterError("No Dask client is active: make one, distributed.Client(ADDRESS), or name the scheduler.")
+    if not isinstance(client, distributed.Client) or client.asynchronous:
+        raise ClusterError(f"Expected a Dask client that is not asynchronous, got {type(client).__name__}.")
+    if client not in _trusted:
+        _check_workers(client)
+        _trusted.add(client)
+    return client
+
+
+_trusted: WeakSet[Any] = WeakSet()
+_clients: dict[str, Any] = {}
+
+
+def _client_at(address: str) -> Any:
+    """A client of that scheduler: one for all who ask."""
+    from distributed import Client
+
+    if address not in _clients or _clients[address].status != "running":
+        try:
+            _clients[address] = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise ClusterError(
+                f"No Dask scheduler answers at {address!r}. Start one with 'dask scheduler' and workers with 'dask"
+                " worker ADDRESS', and give the address that the scheduler prints, such as tcp://10.0.0.1:8786."
+            ) from error
+    return _clients[address]
+
+
+def active_client() -> Any:
+    """The client that Dask computes by; None where nobody has made one."""
+    distributed: Any = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    with suppress(ValueError):
+        return distributed.default_client()
+    return None
+
+
+def active_engine(watch: Watch = unwatched, stage: str = "Reading rows") -> Engine:
+    """The workers of the active client; this process where there is none."""
+    client = active_client()
+    return LocalEngine(watch, stage) if client is None else DaskEngine(client, watch, stage)
+
+
+def _check_workers(client: Any) -> None:
+    """Raise ClusterError unless there are workers, all with our version."""
+
+    def version() -> str | None:  # sent by value, as a worker may have nothing to import it from
+        try:
+            from unrelu import __version__ as found
+        except ImportError:
+            return None
+        return found
+
+    where = client.scheduler.address
+    try:
+        client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
+    except TimeoutError as error:
+        raise ClusterError(
+            f"The Dask scheduler at {where} has no workers. Start some with 'dask worker {where}'."
+        ) from error
+    others = {worker: found for worker, found in client.run(version).items() if found != __version__}
+    if others:
+        shown = listed(f"{worker} ({'none' if found is None else found})" for worker, found in others.items())
+        raise ClusterError(
+            f"Workers of the Dask cluster at {where} lack unrelu {__version__}: {shown}. Install that version where"
+            f" they run (pip install unrelu=={__version__}) and start them again."
+        )
+
+
+def _computed(client: Any, lazy: Any, tell: Callable[[], None]) -> Any:
+    """What the workers make of a graph; ``tell`` is called while they work, and what it raises ends the work."""
+    from distributed import KilledWorker, wait
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sending large graph")
+        future = client.compute(lazy, retries=_RETRIES)
+    try:
+        for look in count(1):
+            with client.as_current(), suppress(TimeoutError):
+                wait(future, timeout=_LOOK_SECONDS)
+            if future.done():
+                return future.result()
+            tell()
+            if look % int(_NO_WORKER_SECONDS / _LOOK_SECONDS) == 0 and not client.nthreads():
+                raise ClusterError(f"The Dask scheduler at {client.scheduler.address} has lost all of its workers.")
+    except KilledWorker as error:
+        raise ClusterError(
+            "Workers of the Dask cluster ended several times while they read the same part of the table: they may"
+            " have too little memory for it. Give them more, or smaller chunks; their logs say why."
+        ) from error
+    except CancelledError as error:
+        raise ClusterError(
+            "The Dask cluster is gone, or has dropped the work. Start it again, and fit again."
+        ) from error
+    finally:
+        future.cancel()
+
+
+def _topic(client: Any) -> str:
+    return f"unrelu-{client.id}"
+
+
+@contextmanager
+def _heard(client: Any, name: str) -> Iterator[set[int]]:
+    """The numbers of the parts of one pass that are finished; one that was done twice counts once."""
+    finished: set[int] = set()
+
+    def hear(event: Any) -> None:
+        pass_name, number = event[1]
+        if pass_name == name:
+            finished.add(number)
+
+    client.subscribe_topic(_topic(client), hear)
+    try:
+        yield finished
+    finally:
+        client.unsubscribe_topic(_topic(client))
+
+
+# --- Dask's own collections -----------------------------------------------------------------------
+
+
+def computed_values(lazy: Sequence[Any]) -> list[Any]:
+    """What Dask's lazy values are, all at once, by the active client or Dask's default."""
+    import dask
+
+    return list(dask.compute(*lazy))
+
+
+def lazily(function: Callable[..., Any], *values: Any) -> Any:
+    """``function(*values)``, where some of the values are lazy."""
+    from dask import delayed
+
+    return delayed(function, pure=True)(*values)

@@ -1,0 +1,86 @@
+"""``--scheduler``: a scheduler and workers started by hand, as docs/scale.md has it, and a fit against them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed", reason='the cluster tests need Dask: pip install "unrelu[dask]"')
+
+import unrelu
+from unrelu.engines import dask_engine
+from unrelu.samples.tables import write_table
+
+X = unrelu.synthetic.random_model(3, random_state=0).sample(2000, random_state=1)
+
+
+@contextmanager
+def started(*words, cwd):
+    process = subprocess.Popen([sys.executable, "-m", "dask", *words], cwd=cwd, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory):
+    """The address of a scheduler with two workers, each in a folder of its own."""
+    folder = tmp_path_factory.mktemp("cluster")
+    file, here = folder / "scheduler.json", ("--host", "127.0.0.1", "--no-dashboard")
+    with started("scheduler", "--port", "0", "--scheduler-file", str(file), *here, cwd=folder):
+        deadline = time.monotonic() + 30.0
+        while not file.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        address = json.loads(file.read_text())["address"]
+        worker = ("worker", address, "--nthreads", "1", "--no-nanny", *here)
+        with started(*worker, cwd=folder), started(*worker, cwd=folder):
+            yield address
+
+
+def test_a_fit_by_workers_started_by_hand(scheduler, tmp_path):
+    for k in range(4):
+        write_table(tmp_path / f"{k}.parquet", X[500 * k : 500 * (k + 1)], ["As", "Pb", "Zn"])
+    found = {}
+    for name, more in (("here", []), ("apart", ["--scheduler", scheduler])):
+        command = [sys.executable, "-m", "unrelu.cli", "fit", "*.parquet", "-o", f"{name}.npz", "--json", *more]
+        answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+        assert answer.stderr == ""
+        found[name] = json.loads(answer.stdout)
+    here, apart = (unrelu.load(tmp_path / f"{name}.npz") for name in ("here", "apart"))
+    np.testing.assert_allclose(apart.covariance, here.covariance, rtol=1e-10)
+    np.testing.assert_allclose(apart.bias, here.bias, rtol=1e-10)
+    assert found["apart"]["report"]["n_rows"] == found["here"]["report"]["n_rows"] == 2000
+
+
+def test_a_cell_below_the_floor_is_named_with_its_line(scheduler, tmp_path, run):
+    path = tmp_path / "x.csv"
+    path.write_text("As,Pb\n" + "1,2\n3,0\n" * 20 + "1,-5\n")
+    result = run("fit", path, "-o", tmp_path / "m.npz", "--scheduler", scheduler)
+    assert result.exit_code == 2
+    assert "(1, first in row 41 (line 42))" in result.stderr
+
+
+def test_commands_that_need_all_rows_say_so(scheduler, tmp_path, run):
+    write_table(tmp_path / "x.npy", X)
+    result = run("factor", tmp_path / "x.npy", "--components", "1", "--scheduler", scheduler)
+    assert result.exit_code == 2
+    assert "needs all rows in memory" in result.stderr
+    assert "without --scheduler" in result.stderr
+
+
+def test_no_scheduler_there(tmp_path, run, monkeypatch):
+    monkeypatch.setattr(dask_engine, "_CONNECT_SECONDS", 0.5)
+    write_table(tmp_path / "x.npy", X)
+    result = run("fit", tmp_path / "x.npy", "-o", tmp_path / "m.npz", "--scheduler", "127.0.0.1:9")
+    assert result.exit_code == 2
+    assert "No Dask scheduler answers at '127.0.0.1:9'. Start one with 'dask scheduler'" in result.stderr
+    assert not os.path.exists(tmp_path / "m.npz")
