@@ -233,7 +233,7 @@ def _check_workers(client: Any) -> None:
 
     def version() -> str | None:  # sent by value, as a worker may have nothing to import it from
         try:
-            from unrelu import __version__ as found
+            from unrelu._version import __version__ as found
         except ImportError:
             return None
         return found
