@@ -43,6 +43,7 @@ _ROUNDING = 1e-7  # of the table's root mean square
 _SLOW = 1e-4  # relative residual that outlier rows would not leave: rare units take their time
 _FLAT = 1e-7  # of the largest entry of T: directions that vary less are not there
 _MOST = 0.9  # share of the rows
+_HOPELESS = 0.25  # relative residual of a fit that no other start will better
 _BAD = 0.05  # relative residual of a fit that another start may better
 _ON_PER_UNIT = 20  # rows in which an output must be on, where there is noise
 
@@ -214,6 +215,11 @@ def _concentrated(table: FloatArray, request: MatrixRequest, seed: int, watch: W
         kept = most
         cells = DenseCells(np.ascontiguousarray(table[kept]))
         fit = recover_matrix(cells, step, seed, replace(start, latent=start.latent[kept]), watch)
+    if fit.report.residual > _HOPELESS:
+        raise InvalidDataError(
+            f"{request.n_components} units leave a relative residual of {fit.report.residual:.1g} of {len(table):,} rows:"
+            " the outputs are not such a network's. Perhaps it has more units: raise the width."
+        )
     if fit.report.residual > _BAD:
         return recover_matrix(DenseCells(table), request, seed, watch=watch)
     return recover_matrix(DenseCells(np.ascontiguousarray(table[kept])), request, seed, fit.factors, watch)
