@@ -186,7 +186,7 @@ def test_tables_of_many_kinds(run, folder, rectified):
         np.testing.assert_allclose(one, two, rtol=1e-9)
 
 
-def test_the_same_table_twice_is_twice_therows_in(run, rectified):
+def test_the_same_table_twice_is_twice_the_rows(run, rectified):
     answer = answer_of(run("peel", rectified, rectified, "--widths", 3, "-o", "out.npz", "--json"))
     assert answer["layers"][0]["n_rows"] == 2 * N
     np.testing.assert_allclose(_cosines(Peeled.load("out.npz").layers[0].weights), 1.0, atol=1e-9)

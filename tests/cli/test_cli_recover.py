@@ -246,7 +246,7 @@ def test_columns_that_do_not_fit_are_refused(run, refused, layer, factors):
 
 
 @pytest.fixture
-def badrows_in(layer):
+def bad_rows(layer):
     layer.table[3] = 0.0
     layer.table[5] = -1.0
     layer.table[35] = np.nan

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.references import generators as reference
+from unrelu.errors import InvalidDataError
 from unrelu.recovery.layers import rectifier
 from unrelu.recovery.layers.rectifier import undo_rectifier
 
@@ -86,6 +87,15 @@ def test_factors_of_some_rows_that_explain_no_others_are_not_gone_on_from(net, s
     undone = undo_rectifier(X, 4)
     assert some[-1][0] == 900
     assert undone.report.residual > rectifier.INEXACT  # as whoever asks is told
+
+
+def test_fewer_dimensions_are_told_from_some_rows(some):
+    """One of six units is never on."""
+    net = reference.draw(1, 40, 6, 6, 1200)
+    X = np.maximum(net.h[:, 1:] @ net.A2[:, 1:].T + net.b2, 0.0)
+    with pytest.raises(InvalidDataError, match="varies in 5 dimensions, fewer than the 6 hidden units"):
+        undo_rectifier(X, 6)
+    assert some[0][0] < 600
 
 
 def test_outputs_that_are_rarely_on_are_left_for_later(net, some):

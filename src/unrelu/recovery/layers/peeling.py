@@ -21,13 +21,12 @@ from unrelu.methods import Method
 from unrelu.recovery.layers.clock import TIME_WAS_UP, Clock, TimeIsUp
 from unrelu.recovery.layers.decoding import DecodedLayer, FoundLayer, decode_by_facets
 from unrelu.recovery.layers.peeled import Outputs, Peeled, PeeledLayer
-from unrelu.recovery.layers.rectifier import INEXACT, ROUNDED, Unrectified, undo_rectifier
+from unrelu.recovery.layers.rectifier import INEXACT, ROUNDED, Unrectified, check_dimensions, undo_rectifier
 from unrelu.recovery.layers.subspace import Subspace
 from unrelu.recovery.layers.units import ROWS_PER_UNIT, check_range, hidden_law, warn_of
 from unrelu.recovery.matrix.contracts import MatrixReport
 from unrelu.validation import warn
 
-_FLAT = 1e-7  # of the largest entry of T: directions that vary less are not there
 _ON = 2  # times the unknowns of an output: rows in which it must be on
 _WORST = 1e4  # condition of an output's equations
 _FEW = 25  # rows a unit that undo its rectifier first
@@ -212,15 +211,11 @@ def _space(undone: Unrectified, so_far: Peeled, rounding: float, where: str) -> 
             so_far,
             report,
         )
+    try:
+        check_dimensions(rows, p)
+    except InvalidDataError as error:
+        raise CannotPeelError(f"{where}{error}", so_far, report) from error
     center = rows.mean(axis=0)
-    rank = int(np.linalg.matrix_rank(rows - center, tol=_FLAT * np.abs(rows).max(initial=0.0)))
-    if rank < p:
-        raise CannotPeelError(
-            f"{where}what is behind the outputs varies in {rank} dimensions, fewer than the {p} hidden units asked for."
-            " Columns of its weights are dependent, or units are never on: lower the width.",
-            so_far,
-            report,
-        )
     basis = np.linalg.svd(rows - center, full_matrices=False)[2][:p].T
     size = float(np.sqrt((rows**2).mean()))
     noise = report.residual * size / math.sqrt(max(1.0 - report.share_floored, 0.05))

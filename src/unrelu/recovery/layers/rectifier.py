@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
 from unrelu.engines.local import map_in_threads, one_blas_thread
+from unrelu.errors import InvalidDataError
 from unrelu.kernels.floor_cells import packed_products, unpacked
 from unrelu.recovery.layers.inputs import inputs_of
 from unrelu.recovery.matrix.cells import DenseCells, tiles
@@ -40,6 +41,9 @@ _SHORT = 40  # iterations of such a step
 _APART = 6.0  # times the median of the rows' residuals: rows that fit far worse than most
 _ROUNDING = 1e-7  # of the table's root mean square
 _SLOW = 1e-4  # relative residual that outlier rows would not leave: rare units take their time
+_FLAT = 1e-7  # of the largest entry of T: directions that vary less are not there
+_MOST = 0.9  # share of the rows
+_HOPELESS = 0.25  # relative residual of a fit that no other start will better
 _BAD = 0.05  # relative residual of a fit that another start may better
 _ON_PER_UNIT = 20  # rows in which an output must be on, where there is noise
 
@@ -86,10 +90,38 @@ def undo_rectifier(
         first = _concentrated(np.ascontiguousarray(X[np.ix_(rows, outputs)]), request, seed, watch)
         if np.count_nonzero(first.conditions.column_identifiable) < _MORE_OUTPUTS * width:
             continue
+        if first.report.residual <= _TOLERANCE:
+            _check_some(first, width, X, outputs, seed, watch)
         continued = _continued(X, outputs, first, request, watch)
         if continued is not None:
             return continued
     return _from_all(X, request, seed, watch)
+
+
+def check_dimensions(T: FloatArray, width: int) -> None:
+    """Refuse rows without a rectifier that vary in fewer dimensions than there are to be units."""
+    rank = _dimensions(T)
+    if rank < width:
+        raise InvalidDataError(
+            f"what is behind the outputs varies in {rank} dimensions, fewer than the {width} hidden units asked for."
+            " Columns of its weights are dependent, or units are never on: lower the width."
+        )
+
+
+def _dimensions(T: FloatArray) -> int:
+    return int(np.linalg.matrix_rank(T - T.mean(axis=0), tol=_FLAT * np.abs(T).max(initial=0.0)))
+
+
+def _check_some(first: MatrixFit, width: int, X: FloatArray, outputs: BoolArray, seed: int, watch: Watch) -> None:
+    """The same where some rows do, if so many dimensions explain all rows: with too many it takes minutes to tell."""
+    sure = first.conditions
+    T = first.hidden()[np.ix_(sure.row_identifiable, sure.column_identifiable)]
+    rank = _dimensions(T)
+    if 0 < rank < width:
+        fewer = undo_rectifier(X, rank, seed, watch)
+        explained = min(fewer.determined.mean(), fewer.outputs[outputs].mean())
+        if fewer.report.residual <= ROUNDED and explained > _MOST:
+            check_dimensions(T, width)
 
 
 def _from_all(X: FloatArray, request: MatrixRequest, seed: int, watch: Watch) -> Unrectified:
@@ -183,6 +215,11 @@ def _concentrated(table: FloatArray, request: MatrixRequest, seed: int, watch: W
         kept = most
         cells = DenseCells(np.ascontiguousarray(table[kept]))
         fit = recover_matrix(cells, step, seed, replace(start, latent=start.latent[kept]), watch)
+    if fit.report.residual > _HOPELESS:
+        raise InvalidDataError(
+            f"{request.n_components} units leave a relative residual of {fit.report.residual:.1g} of {len(table):,} rows:"
+            " the outputs are not such a network's. Perhaps it has more units: raise the width."
+        )
     if fit.report.residual > _BAD:
         return recover_matrix(DenseCells(table), request, seed, watch=watch)
     return recover_matrix(DenseCells(np.ascontiguousarray(table[kept])), request, seed, fit.factors, watch)
