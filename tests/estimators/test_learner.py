@@ -46,7 +46,7 @@ def same_model(first, second, rtol=1e-10):
     scale = np.abs(second.covariance_).max()
     np.testing.assert_allclose(first.bias_, second.bias_, rtol=rtol, atol=rtol * np.sqrt(scale))
     np.testing.assert_allclose(first.covariance_, second.covariance_, rtol=rtol, atol=rtol * scale)
-    np.testing.assert_allclose(first.correlation_stderr_, second.correlation_stderr_, rtol=1e-8)
+    np.testing.assert_allclose(first.correlation_stderr_, second.correlation_stderr_, rtol=max(rtol, 1e-8))
 
 
 # --- accuracy -------------------------------------------------------------------------------------
@@ -214,8 +214,10 @@ def test_read_only_memmap(table, tmp_path):
 
 
 def test_float32_and_integers(table):
+    """Products of float32 tables are float32: rounding of 6e-8 a term, summed over 256 rows, beside errors of 2e-2."""
     single = table.astype(np.float32)
-    same_model(RectifiedGaussianLearner().fit(single), RectifiedGaussianLearner().fit(single.astype(np.float64)))
+    double = single.astype(np.float64)
+    same_model(RectifiedGaussianLearner().fit(single), RectifiedGaussianLearner().fit(double), rtol=1e-6)
     counts = (10 * table).astype(np.int64)
     same_model(RectifiedGaussianLearner().fit(counts), RectifiedGaussianLearner().fit(counts.astype(np.float64)))
 

@@ -33,13 +33,13 @@ class LocalEngine:
     def collect(self, samples: Samples, question: Question[R]) -> R:
         merged: R | None = None
         self._watch(Step(self._stage, 0, samples.n_rows))
-        began = time.perf_counter()
+        began = time.monotonic()
         with closing(blocks_ahead(samples)) as blocks:
             for block in blocks:
                 record = question(block)
                 merged = record if merged is None else merged.merge(record)
                 done = block.first_row + rows_in(block)
-                words = pace(done, samples.n_rows, time.perf_counter() - began)
+                words = pace(done, samples.n_rows, time.monotonic() - began)
                 self._watch(Step(self._stage, done, samples.n_rows, words))
         if merged is None:
             raise InvalidDataError("There are no rows to learn from.")
