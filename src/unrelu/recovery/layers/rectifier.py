@@ -217,8 +217,8 @@ def _concentrated(table: FloatArray, request: MatrixRequest, seed: int, watch: W
         fit = recover_matrix(cells, step, seed, replace(start, latent=start.latent[kept]), watch)
     if fit.report.residual > _HOPELESS:
         raise InvalidDataError(
-            f"{request.n_components} units leave a relative residual of {fit.report.residual:.1g} of {len(table):,} rows:"
-            " the outputs are not such a network's. Perhaps it has more units: raise the width."
+            f"{request.n_components} units leave a relative residual of {fit.report.residual:.1g} of the outputs of"
+            f" {len(table):,} rows, which are not such a network's. Perhaps it has more units: raise the width."
         )
     if fit.report.residual > _BAD:
         return recover_matrix(DenseCells(table), request, seed, watch=watch)
