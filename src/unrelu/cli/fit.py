@@ -13,7 +13,7 @@ import typer
 from unrelu.cli import options
 from unrelu.cli.frame import Job, Output
 from unrelu.cli.outcome import Answer, command
-from unrelu.errors import DoubtfulTableWarning, SingularCovarianceWarning
+from unrelu.errors import DoubtfulTableWarning, InvalidParameterError, SingularCovarianceWarning
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -50,6 +50,14 @@ def fit(
     shape: options.ShapeOption = None,
     floor_tolerance: options.ToleranceOption = 0.0,
     reading: options.TableOptions = options.EVERYTHING,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            "--checkpoint",
+            help="Keep what was counted in this file while rows are read: after an interrupt the same command goes on"
+            " from there. Removed when the model is written. With --method one_pass.",
+        ),
+    ] = None,
     output: Annotated[Path, options.output_option("The model file to write.")] = Path("model.npz"),
     picture: Annotated[Path | None, options.picture_option("the model")] = None,
     seed: Annotated[int, options.seed_option("Seed of the methods that draw.")] = 0,
@@ -60,7 +68,16 @@ def fit(
     Every column is x = max(y, floor) of a normal y; with --shape, x = max(f(y), floor) with an increasing curve f.
     Cells may be missing; cells below the floor are an error.
     """
-    job = Job(Output("model", output, "Model"), Output("picture", picture, "Picture", "picture"), tables=paths)
+    if checkpoint is not None and method != "one_pass":
+        raise InvalidParameterError(
+            f"checkpoint= keeps one pass over the rows, and method={method!r} takes several: use method='one_pass'."
+        )
+    job = Job(
+        Output("model", output, "Model"),
+        Output("picture", picture, "Picture", "picture"),
+        Output("checkpoint", checkpoint, kind="kept"),
+        tables=paths,
+    )
     from unrelu.cli.inputs import opened
     from unrelu.estimators import RectifiedGaussianLearner
     from unrelu.report.model_picture import model_picture
@@ -69,7 +86,7 @@ def fit(
     # A column of labels may be text, which no table of features holds; one that is asked for as a feature is refused.
     labels = [groups] if groups is not None and groups not in reading.columns else []
     others = replace(reading, drop=[*reading.drop, *labels])
-    rows = job.reads(opened(paths, others, floor if floor != ["0.0"] else None))
+    rows = job.reads(opened(paths, others, floor if floor != ["0.0"] else None, checkpoint))
     learner = RectifiedGaussianLearner(
         method,
         floor=options.limits("--floor", floor),
@@ -86,9 +103,11 @@ def fit(
         learner.watched_by(watch).fit(rows, groups=groups)
     law, likelihood = learner.distribution_, _likelihood(learner, rows)
     job.write(
-        model=partial(law.save, details=_details(learner, paths) | ({"likelihood": likelihood} if likelihood else {})),
+        model=partial(law.save, details=_details(learner, paths, rows, likelihood)),
         picture=lambda: model_picture(law, learner.report_.share_floored_by_column, worst_columns(learner, rows)),
     )
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
     return _answer(job, learner, likelihood)
 
 
@@ -109,12 +128,16 @@ def _likelihood(learner: RectifiedGaussianLearner, rows: Samples) -> dict[str, A
             return None
 
 
-def _details(learner: RectifiedGaussianLearner, paths: list[str]) -> dict[str, Any]:
+def _details(
+    learner: RectifiedGaussianLearner, paths: list[str], rows: Samples, likelihood: dict[str, Any] | None
+) -> dict[str, Any]:
     """Facts for the model file."""
     from unrelu.report.summaries import fit_details
 
     assumed = {"nonnegative_bias": learner.nonnegative_bias, "n_components": learner.n_components}
-    return {"inputs": paths, **assumed, **fit_details(learner)}
+    skipped = dict(getattr(rows, "skipped_files", {}))
+    others = {"skipped_files": skipped, "likelihood": likelihood}
+    return {"inputs": paths, **assumed, **fit_details(learner), **{key: told for key, told in others.items() if told}}
 
 
 def _answer(job: Job, learner: RectifiedGaussianLearner, likelihood: dict[str, Any] | None) -> Answer | None:

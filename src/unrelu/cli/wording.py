@@ -10,6 +10,7 @@ from contextvars import ContextVar
 
 OPTIONS = {
     "ceiling": "--ceiling",
+    "checkpoint": "--checkpoint",
     "columns": "--columns",
     "decimal": "--decimal",
     "drop": "--drop",
@@ -41,6 +42,7 @@ OPTIONS = {
     "scheduler": "--scheduler",
     "shape": "--shape",
     "sheet": "--sheet",
+    "skip_bad_files": "--skip-bad-files",
     "skip_bad_rows": "--skip-bad-rows",
     "stderr": "--stderr",
     "tol": "--tol",
