@@ -39,6 +39,8 @@ OPTIONS = {
     "penalty": "--penalty",
     "prior": "--prior",
     "random_state": "--seed",
+    "record": "--record",
+    "round_counts": "--round-counts",
     "scheduler": "--scheduler",
     "shape": "--shape",
     "sheet": "--sheet",

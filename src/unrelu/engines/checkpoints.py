@@ -1,4 +1,4 @@
-"""A pass over files that can be interrupted: what it has counted is saved now and then, and the same pass goes on there.
+"""Passes over files that can be interrupted: what was counted is saved now and then, and the same pass goes on there.
 
 A checkpoint holds the record of the first rows of the table and their number, so that no block is counted twice. It is
 written between two blocks, whole or not at all, and says of which files, columns and settings it is: a pass over others

@@ -300,7 +300,8 @@ def open_samples(
 
     Notes
     -----
-    Several files must have the same columns; another order is matched by name. One without rows does no harm. Columns without a name or with
+    Several files must have the same columns; another order is matched by name. One without rows does no harm.
+    Columns without a name or with
     the same name are refused. In text, the separator is told from the file (commas, semicolons, tabs, bars), also
     its encoding where it starts with a byte-order mark; an empty cell, NA, NaN, null, N/A, "-" and the like mean
     missing, blank lines are skipped, and numbers may have thousands separators.

@@ -28,6 +28,8 @@ from unrelu.statistics.pair_sums import Frame, PairSums, SparseSums, runs, spars
 from unrelu.statistics.screening import Screening
 from unrelu.statistics.tiles import tiles
 
+_SUMS = ("count", "cross", "masked_sum", "masked_square")
+
 
 @dataclass(frozen=True, eq=False)
 class ObservedMoments:
@@ -150,6 +152,29 @@ class PairMoments:
             masked_square=factor * self.masked_square,
             observed=o,
             shapes=None if self.shapes is None else self.shapes.scaled(factor),
+        )
+
+    def rounded(self, least: int) -> Self:
+        """The record for others to see: counts below ``least`` are 0, and so are the sums over those rows.
+
+        A sum over one row is that row's value. What tells of columns' shapes is left out: it has extreme values.
+        """
+        own = self._about(self.positive_moments()[1])
+        rare, observed = own.count < least, own.observed
+        if observed is not None:
+            few = observed.count < least
+            rare, scarce = rare | few, few | (observed.above < least)
+            observed = ObservedMoments(
+                np.where(few, 0.0, observed.count),
+                np.where(few, 0.0, observed.squared_weight),
+                *(np.where(scarce, 0.0, sums) for sums in (observed.above, observed.total, observed.square)),
+            )
+        return replace(
+            own,
+            origin=np.where(rare.diagonal(), 0.0, own.origin),
+            **{name: np.where(rare, 0.0, getattr(own, name)) for name in _SUMS},
+            observed=observed,
+            shapes=None,
         )
 
     def _about(self, origin: FloatArray) -> Self:
