@@ -107,6 +107,7 @@ class TableOptions:
     limits: str | None = None
     nondetect: str | None = None
     sheet: str | None = None
+    where: str | None = None
     skip_bad_files: bool | None = None
     scheduler: str | None = None
 
@@ -126,6 +127,7 @@ class TableOptions:
             "limits": self.limits,
             "nondetect": _nondetect(self.nondetect, floor),
             "sheet": self.sheet,
+            "where": self.where,
             "skip_bad_files": bool(self.skip_bad_files),
             "scheduler": self.scheduler,
         }
@@ -203,6 +205,14 @@ _READING: dict[str, Any] = {
         ),
     ],
     "sheet": Annotated[str | None, typer.Option("--sheet", help="The sheet of an Excel file; the first by default.")],
+    "where": Annotated[
+        str | None,
+        typer.Option(
+            "--where",
+            metavar="CONDITION",
+            help="Only rows that meet comparisons such as \"site == 'A' and (dose > 3 or year in [2023, 2024])\".",
+        ),
+    ],
     "skip_bad_files": Annotated[
         bool | None,
         typer.Option(

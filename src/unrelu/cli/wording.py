@@ -48,6 +48,7 @@ OPTIONS = {
     "skip_bad_rows": "--skip-bad-rows",
     "stderr": "--stderr",
     "tol": "--tol",
+    "where": "--where",
     "widths": "--widths",
 }
 

@@ -18,6 +18,7 @@ they came from an array, a memory map, or a folder of files larger than memory.
     limits.py         the limits that cells state, one a column
     arrow_files.py    parquet, feather, arrow
     numpy_files.py    npy, npz
+    conditions.py     what where= says; chosen_rows.py: rows that meet it, and keys in folders' names
     columns.py        which columns to keep, and the same columns in every file
     limited.py        limits of single cells beside a table; joining.py: tables with limits of their own as one
     groups.py         one label per row beside any table

@@ -20,6 +20,7 @@ from unrelu.contracts import Block, CellLimits, Engine
 from unrelu.errors import InputFileError, InvalidParameterError
 from unrelu.samples.arrays import checked_block_rows
 from unrelu.samples.blocks import regroup, rows_per_block
+from unrelu.samples.chosen_rows import no_row
 from unrelu.samples.columns import ColumnChoice, ColumnKeys, match_columns, match_ids, names_or_numbers
 from unrelu.samples.csv_diagnosis import row_and_line
 from unrelu.samples.finding import are_sparse, files_of, open_table, open_tables, sound_tables
@@ -163,22 +164,25 @@ class FileSamples:
                 values = values.astype(self._dtype, copy=False)
             yield Block(values, first_row, beyond=beyond)
             first_row += len(values)
+        if self._reading.where is not None and row + first_row == 0:
+            raise no_row(self._reading.where)
 
     def parts(self, ask: Ask) -> list[Part] | None:
         """Files, and shares of long ones, for others to read; None where one is here alone, as standard input is."""
         shares = [table.shares() for table in self._tables]
         if not all(shares):
             return None
-        unknown = [k for k, table in enumerate(self._tables) if table.n_rows is None]
+        flat = [(share, at) for of_file, at in zip(shares, self._wanted, strict=True) for share in of_file]
+        unknown = [k for k, (share, _) in enumerate(flat) if share.n_rows is None]
         if unknown:
-            tables = list(self._tables)
-            for k, table in zip(
-                unknown, ask(_read_through, [(shares[k][0], self._wanted[k]) for k in unknown]), strict=True
-            ):
-                tables[k], shares[k] = table, [table]
-            self._tables = tuple(tables)
-        every = [(share, at) for of_file, at in zip(shares, self._wanted, strict=True) for share in of_file]
-        return [Part(self._only(share, at).blocks_elsewhere, share.n_rows or 0) for share, at in every]
+            read = dict(zip(unknown, ask(_read_through, [flat[k] for k in unknown]), strict=True))
+            flat = [(read.get(k, share), at) for k, (share, at) in enumerate(flat)]
+            every = iter(flat)
+            counted = [[next(every)[0] for _ in of_file] for of_file in shares]
+            # Files that are read as one have now been counted, and their words seen, once and for all.
+            both = zip(self._tables, counted, strict=True)
+            self._tables = tuple(own[0] if len(own) == 1 else table for table, own in both)
+        return [Part(self._only(share, at).blocks_elsewhere, share.n_rows or 0) for share, at in flat]
 
     def _only(self, table: TableFile, wanted: Sequence[int]) -> FileSamples:
         """The rows of one table among these."""
@@ -243,6 +247,7 @@ def open_samples(
     limits: str | None = None,
     nondetect: Nondetect | None = None,
     sheet: str | int | None = None,
+    where: str | None = None,
     skip_bad_files: bool = False,
     block_rows: int | None = None,
     checkpoint: PathLike | None = None,
@@ -279,6 +284,10 @@ def open_samples(
         the column's limit (the smallest of several) or else at its smallest number, or at the value given here.
     sheet : name or number of a sheet, optional
         Of an Excel file; the first by default. Numbers count from 0.
+    where : str, optional
+        Which rows to read: comparisons of columns (==, !=, <, <=, >, >=, in) with numbers, texts in quotes or each
+        other, joined by and, or, not, such as "site == 'A' and dose > 3". A missing cell meets none. Limits such as
+        "<0.25" are still those of all rows.
     skip_bad_files : bool, default=False
         Leave out files that are damaged, empty or not numbers, each of them wholly, with a warning and their names in
         ``FileSamples.skipped_files``; by default the first such file is an error. Every file is then read once more,
@@ -301,9 +310,10 @@ def open_samples(
     Notes
     -----
     Several files must have the same columns; another order is matched by name. One without rows does no harm.
-    Columns without a name or with
-    the same name are refused. In text, the separator is told from the file (commas, semicolons, tabs, bars), also
-    its encoding where it starts with a byte-order mark; an empty cell, NA, NaN, null, N/A, "-" and the like mean
+    Folders such as ``site=A/year=2024`` (partitioned data sets) give files the columns ``site`` and ``year``, for
+    ``where``, ``id``, ``groups`` and ``columns``; they are no features unless ``columns`` names them. Columns
+    without a name or with the same name are refused. In text, the separator is told from the file (commas, semicolons,
+    tabs, bars), also its encoding where it starts with a byte-order mark; an empty cell, NA, NaN, null, N/A, "-" and the like mean
     missing, blank lines are skipped, and numbers may have thousands separators.
 
     Examples
@@ -322,7 +332,7 @@ def open_samples(
     (CellLimits(floor=((0, 0.25),), ceiling=()), {'site': ['A', 'B']})
     """
     names, choice = files_of(paths), ColumnChoice.of(columns, drop, id)
-    reading = Reading(header, decimal, limits, nondetect, sheet)
+    reading = Reading(header, decimal, limits, nondetect, sheet, where)
     if checkpoint is not None and (scheduler is not None or "-" in names or are_sparse(names)):
         raise InvalidParameterError(
             "checkpoint= is for files that this process reads in blocks: leave it out with a cluster, standard input or"
@@ -331,9 +341,9 @@ def open_samples(
     if are_sparse(names):
         from unrelu.samples.sparse import read_sparse
 
-        if scheduler is not None:
+        if scheduler is not None or where is not None:
             raise InvalidParameterError(
-                f"{names[0]}: sparse tables are read whole, in this process: leave scheduler= out."
+                f"{names[0]}: sparse tables are read whole, in this process: leave scheduler= and where= out."
             )
         return read_sparse(names, choice)
     tables, bad = open_tables(names, reading, skip_bad_files)

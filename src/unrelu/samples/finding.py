@@ -9,6 +9,7 @@ from functools import partial
 
 from unrelu.errors import InputFileError, SkippedFilesWarning
 from unrelu.samples.arrow_files import FeatherTable, ParquetTable
+from unrelu.samples.chosen_rows import chosen_tables
 from unrelu.samples.columns import ColumnChoice, match_columns
 from unrelu.samples.csv_file import CsvFile, standard_input
 from unrelu.samples.excel_file import excel_file
@@ -108,7 +109,7 @@ def open_tables(names: Sequence[str], reading: Reading, skip_bad: bool = False) 
             bad[name] = str(error)
     if not tables:
         raise without_rows[0] if without_rows else _all_bad(bad)
-    return tables, bad
+    return chosen_tables(tables, reading.where), bad
 
 
 def sound_tables(tables: Sequence[TableFile], choice: ColumnChoice, bad: Bad) -> list[TableFile]:

@@ -28,8 +28,6 @@ from unrelu.statistics.pair_sums import Frame, PairSums, SparseSums, runs, spars
 from unrelu.statistics.screening import Screening
 from unrelu.statistics.tiles import tiles
 
-_SUMS = ("count", "cross", "masked_sum", "masked_square")
-
 
 @dataclass(frozen=True, eq=False)
 class ObservedMoments:
@@ -169,10 +167,15 @@ class PairMoments:
                 np.where(few, 0.0, observed.squared_weight),
                 *(np.where(scarce, 0.0, sums) for sums in (observed.above, observed.total, observed.square)),
             )
+        sums = (own.count, own.cross, own.masked_sum, own.masked_square)
+        count, cross, masked_sum, masked_square = (np.where(rare, 0.0, each) for each in sums)
         return replace(
             own,
             origin=np.where(rare.diagonal(), 0.0, own.origin),
-            **{name: np.where(rare, 0.0, getattr(own, name)) for name in _SUMS},
+            count=count,
+            cross=cross,
+            masked_sum=masked_sum,
+            masked_square=masked_square,
             observed=observed,
             shapes=None,
         )
