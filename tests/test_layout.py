@@ -14,7 +14,7 @@ MODULES = sorted(
     path for path in SOURCE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py", "_version.py")
 )
 
-MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 39_000, 17
+MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 40_000, 17
 
 # Modules whose tests are not in tests/<room>/test_<module>.py or test_<room>_<module>.py.
 TESTED_IN = {

@@ -56,6 +56,14 @@ class GuessedHeaderWarning(UnreluWarning):
     """The first line of a text table are numbers that may be data or the columns' names: says what was chosen."""
 
 
+class SkippedFilesWarning(UnreluWarning):
+    """Files that cannot be read were left out, each of them wholly: says which, and why."""
+
+
+class CheckpointWarning(UnreluWarning):
+    """A checkpoint could not be saved; the work goes on, and the checkpoint before it stays."""
+
+
 class NondetectWarning(UnreluWarning):
     """Cells that say "not detected" were read as missing, though they are low."""
 

@@ -9,6 +9,8 @@ import zipfile
 import numpy as np
 import pytest
 
+import unrelu
+
 
 @pytest.fixture
 def named(folder, rows):
@@ -140,3 +142,17 @@ def test_limits_of_single_cells_are_refused_with_the_way_out(run, folder):
         result = run(*command, "--limits", "cell")
         assert result.exit_code != 0
         assert "have limits of their own. Only RectifiedGaussianLearner and FloorImputer with --method" in result.stderr
+
+
+def test_bad_files_are_left_out_and_named(folder, run, refused):
+    for name in ("a", "b"):
+        rows = unrelu.synthetic.random_model(2, random_state=0).sample(500, random_state=len(name))
+        unrelu.samples.write_table(f"{name}.csv", rows, ["x", "y"])
+    (folder / "c.csv").write_text("")
+    assert "c.csv: the file is empty" in refused(run("fit", "*.csv"))
+    result = run("fit", "*.csv", "--skip-bad-files", "--json")
+    found = json.loads(result.stdout)
+    assert (result.exit_code, found["report"]["n_rows"]) == (0, 1000)
+    assert found["skipped_files"] == {"c.csv": "c.csv: the file is empty."}
+    assert any("1 bad file left out. c.csv" in line for line in found["warnings"])
+    assert json.loads(run("info", "model.npz", "--json").stdout)["details"]["skipped_files"] == found["skipped_files"]

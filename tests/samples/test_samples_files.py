@@ -193,7 +193,11 @@ def test_single_floats_only_if_all_files_are(folder, all_rows):
         ("none*.csv", "none*.csv: no file matches."),
         (["x.npy", "none.csv"], "none.csv: no such file."),
         ([], "No file given. Name at least one, or - for csv on standard input."),
-        ("sub", "sub: is a folder. Name the files in it, such as sub/*.parquet."),
+        (
+            "sub",
+            "sub: is a folder without tables. Known are files that end in .csv, .csv.gz, .csv.bz2, .csv.zst, .csv.zip, "
+            ".tsv, .tsv.gz, .tsv.bz2, .tsv.zst, .tsv.zip, .zip, .xlsx, .parquet, .feather, .arrow, .npy, .npz.",
+        ),
         (
             "x.sqlite",
             "x.sqlite: unknown kind of file. Known are .csv, .csv.gz, .csv.bz2, .csv.zst, .csv.zip, .tsv, .tsv.gz, "

@@ -119,3 +119,26 @@ def test_screening_names_rows_across_blocks():
         match=r"2 values are below the floor 0, in column 1 \('b'\) \(2, first in row 4 \(the first is 0\)\)",
     ):
         merged.screening.check(Assumptions((0.0, 0.0)), ("a", "b"))
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_counts_below_a_limit_are_rounded_with_their_sums(missing):
+    rng = np.random.default_rng(3)
+    rows = np.maximum(rng.normal(size=(300, 4)) - [0.0, 0.5, 1.5, 2.2], 0.0)
+    if missing:
+        rows[rng.random(rows.shape) < 0.3] = np.nan
+    record = PairMomentsQuestion((0.0,) * 4, (0.0,) * 4)(Block(rows)).rounded(12)
+    above, seen = np.nan_to_num(rows) > 0.0, ~np.isnan(rows)
+    values = np.nan_to_num(rows)
+    for i in range(4):
+        for j in range(4):
+            both = above[:, i] & above[:, j]
+            rare = both.sum() < 12 or (seen[:, i] & seen[:, j]).sum() < 12
+            assert record.count[i, j] == (0 if rare else both.sum())
+            total = 0.0 if rare else (values[both, i] - record.origin[i]).sum()
+            assert record.masked_sum[i, j] == pytest.approx(total, abs=1e-9)
+            if missing:
+                at = above[:, i] & seen[:, j]
+                assert record.observed.above[i, j] == (at.sum() if at.sum() >= 12 else 0)
+    assert 0 < (record.count == 0).sum() < 16
+    assert record.shapes is None

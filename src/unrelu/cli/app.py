@@ -18,6 +18,7 @@ from unrelu.cli.factor import factor
 from unrelu.cli.fit import fit
 from unrelu.cli.impute import impute
 from unrelu.cli.info import info
+from unrelu.cli.merge import merge
 from unrelu.cli.methods import methods_in_words
 from unrelu.cli.peel import peel
 from unrelu.cli.predict import predict
@@ -35,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # no command ends in a traceback: see outcome.py
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for body in (check, demo, factor, fit, impute, info, peel, predict, recover, reproduce, sample, score, simulate):
+for body in (check, demo, factor, fit, impute, info, merge, peel, predict, recover, reproduce, sample, score, simulate):
     app.command(epilog=methods_in_words(body.__name__))(body)
 
 

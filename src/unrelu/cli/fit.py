@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ import typer
 from unrelu.cli import options
 from unrelu.cli.frame import Job, Output
 from unrelu.cli.outcome import Answer, command
-from unrelu.errors import DoubtfulTableWarning, SingularCovarianceWarning
+from unrelu.errors import DoubtfulTableWarning, InvalidParameterError, SingularCovarianceWarning
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -50,7 +51,25 @@ def fit(
     shape: options.ShapeOption = None,
     floor_tolerance: options.ToleranceOption = 0.0,
     reading: options.TableOptions = options.EVERYTHING,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            "--checkpoint",
+            help="Keep what was counted in this file while rows are read: after an interrupt the same command goes on"
+            " from there. Removed when the model is written. With --method one_pass.",
+        ),
+    ] = None,
     output: Annotated[Path, options.output_option("The model file to write.")] = Path("model.npz"),
+    record: Annotated[
+        Path | None,
+        typer.Option("--record", help="Also write what was counted, without rows: unrelu merge joins such files."),
+    ] = None,
+    round_counts: Annotated[
+        int | None,
+        typer.Option(
+            "--round-counts", min=2, metavar="K", help="In the record, counts below K are 0, with their sums."
+        ),
+    ] = None,
     picture: Annotated[Path | None, options.picture_option("the model")] = None,
     seed: Annotated[int, options.seed_option("Seed of the methods that draw.")] = 0,
     as_json: options.JsonOption = False,  # noqa: ARG001 - read where the command ends
@@ -60,7 +79,14 @@ def fit(
     Every column is x = max(y, floor) of a normal y; with --shape, x = max(f(y), floor) with an increasing curve f.
     Cells may be missing; cells below the floor are an error.
     """
-    job = Job(Output("model", output, "Model"), Output("picture", picture, "Picture", "picture"), tables=paths)
+    _refuse_what_is_not_kept(checkpoint, record, round_counts, method, stderr)
+    job = Job(
+        Output("model", output, "Model"),
+        Output("record", record, "Record"),
+        Output("picture", picture, "Picture", "picture"),
+        Output("checkpoint", checkpoint, kind="kept"),
+        tables=paths,
+    )
     from unrelu.cli.inputs import opened
     from unrelu.estimators import RectifiedGaussianLearner
     from unrelu.report.model_picture import model_picture
@@ -69,7 +95,7 @@ def fit(
     # A column of labels may be text, which no table of features holds; one that is asked for as a feature is refused.
     labels = [groups] if groups is not None and groups not in reading.columns else []
     others = replace(reading, drop=[*reading.drop, *labels])
-    rows = job.reads(opened(paths, others, floor if floor != ["0.0"] else None))
+    rows = job.reads(opened(paths, others, floor if floor != ["0.0"] else None, checkpoint))
     learner = RectifiedGaussianLearner(
         method,
         floor=options.limits("--floor", floor),
@@ -86,10 +112,31 @@ def fit(
         learner.watched_by(watch).fit(rows, groups=groups)
     law, likelihood = learner.distribution_, _likelihood(learner, rows)
     job.write(
-        model=partial(law.save, details=_details(learner, paths) | ({"likelihood": likelihood} if likelihood else {})),
+        model=partial(law.save, details=model_details(learner, paths, rows, likelihood)),
+        record=lambda path: kept_record(learner, round_counts).save(path),
         picture=lambda: model_picture(law, learner.report_.share_floored_by_column, worst_columns(learner, rows)),
     )
-    return _answer(job, learner, likelihood)
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
+    return fit_answer(job, learner, likelihood)
+
+
+def _refuse_what_is_not_kept(
+    checkpoint: Path | None, record: Path | None, round_counts: int | None, method: str, stderr: str
+) -> None:
+    for name, given in (("checkpoint", checkpoint), ("record", record)):
+        if given is not None and method != "one_pass":
+            raise InvalidParameterError(
+                f"{name}= is of one pass over the rows, and method={method!r} takes several: use method='one_pass'."
+            )
+    if round_counts is not None and (record is None or stderr != "model"):
+        raise InvalidParameterError("round_counts= is for a record= that is not kept by groups: see unrelu fit --help.")
+
+
+def kept_record(learner: RectifiedGaussianLearner, round_counts: int | None = None) -> RectifiedGaussianLearner:
+    """What travels to others: parameters, names and the record, but no row and nothing learned yet."""
+    record: Any = learner.record_
+    return learner.with_record(record if round_counts is None else record.rounded(round_counts))
 
 
 def _likelihood(learner: RectifiedGaussianLearner, rows: Samples) -> dict[str, Any] | None:
@@ -109,15 +156,27 @@ def _likelihood(learner: RectifiedGaussianLearner, rows: Samples) -> dict[str, A
             return None
 
 
-def _details(learner: RectifiedGaussianLearner, paths: list[str]) -> dict[str, Any]:
+def model_details(
+    learner: RectifiedGaussianLearner,
+    paths: Sequence[str],
+    rows: Samples | None = None,
+    likelihood: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     """Facts for the model file."""
     from unrelu.report.summaries import fit_details
 
     assumed = {"nonnegative_bias": learner.nonnegative_bias, "n_components": learner.n_components}
-    return {"inputs": paths, **assumed, **fit_details(learner)}
+    skipped = dict(getattr(rows, "skipped_files", {}))
+    others = {"skipped_files": skipped, "likelihood": likelihood}
+    return {
+        "inputs": list(paths),
+        **assumed,
+        **fit_details(learner),
+        **{key: told for key, told in others.items() if told},
+    }
 
 
-def _answer(job: Job, learner: RectifiedGaussianLearner, likelihood: dict[str, Any] | None) -> Answer | None:
+def fit_answer(job: Job, learner: RectifiedGaussianLearner, likelihood: dict[str, Any] | None) -> Answer | None:
     from unrelu.cli.wording import one_line
     from unrelu.report.likelihood import likelihood_words
     from unrelu.report.summaries import labels, learned_columns, shape_facts, strongest_correlations

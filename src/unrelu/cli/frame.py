@@ -71,7 +71,7 @@ class Job:
         self._table: Samples | None = None
         inputs: list[str | Path] = [path for path in files if path is not None]
         if tables:
-            from unrelu.samples.files import files_of
+            from unrelu.samples.finding import files_of
 
             inputs += files_of(list(tables))
         chosen = [output.path for output in self._outputs.values() if output.path is not None]
@@ -162,6 +162,8 @@ class Job:
 
         told = [f"{each.called} written to {each.path}" for each in self._outputs.values() if each.called]
         every = {**self.files, "seconds": round(self.seconds, 3), **facts}
+        if skipped := getattr(self._table, "skipped_files", {}):
+            every["skipped_files"] = skipped
         if not self._notes:
             return Answer(every, [*shown, *told, *self._left_out, *last])
         read = f"Text in cells: {listed(self._notes, most=8)}."

@@ -77,9 +77,11 @@ def source_in(path: Path, as_seen: bool) -> RowSource:
     return RowSource.of_law(_law_of(content, path), as_seen)
 
 
-def opened(paths: list[str], reading: TableOptions, floor: Sequence[str] | None = None) -> Samples:
+def opened(
+    paths: list[str], reading: TableOptions, floor: Sequence[str] | None = None, checkpoint: Path | None = None
+) -> Samples:
     """The table; messages about its rows will tell their lines."""
-    return _known(samples.open_samples(paths, **reading.chosen(floor)))
+    return _known(samples.open_samples(paths, **reading.chosen(floor), checkpoint=checkpoint))
 
 
 def ids_of(table: Samples) -> dict[str, list[str]]:

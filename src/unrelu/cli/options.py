@@ -20,7 +20,9 @@ OTHERS = "*"  # columns that are not named
 def tables(what: str = "Tables", more: str = "") -> Any:
     """The argument that names tables."""
     kinds = "csv, tsv, also as gz, bz2, zst or zip; xlsx, parquet, feather, npy, npz, scipy's sparse npz"
-    return typer.Argument(help=f"{what} ({kinds}), globs of them, or - for csv on stdin.{more}", metavar="PATHS")
+    return typer.Argument(
+        help=f"{what} ({kinds}), globs or folders of them, or - for csv on stdin.{more}", metavar="PATHS"
+    )
 
 
 def output_option(help_text: str) -> Any:
@@ -105,6 +107,8 @@ class TableOptions:
     limits: str | None = None
     nondetect: str | None = None
     sheet: str | None = None
+    where: str | None = None
+    skip_bad_files: bool | None = None
     scheduler: str | None = None
 
     @property
@@ -123,6 +127,8 @@ class TableOptions:
             "limits": self.limits,
             "nondetect": _nondetect(self.nondetect, floor),
             "sheet": self.sheet,
+            "where": self.where,
+            "skip_bad_files": bool(self.skip_bad_files),
             "scheduler": self.scheduler,
         }
 
@@ -199,6 +205,22 @@ _READING: dict[str, Any] = {
         ),
     ],
     "sheet": Annotated[str | None, typer.Option("--sheet", help="The sheet of an Excel file; the first by default.")],
+    "where": Annotated[
+        str | None,
+        typer.Option(
+            "--where",
+            metavar="CONDITION",
+            help="Only rows that meet comparisons such as \"site == 'A' and (dose > 3 or year in [2023, 2024])\".",
+        ),
+    ],
+    "skip_bad_files": Annotated[
+        bool | None,
+        typer.Option(
+            "--skip-bad-files",
+            help="Leave out files that cannot be read, each wholly, and name them; all are read once more for that.",
+            show_default=False,
+        ),
+    ],
     "scheduler": Annotated[
         str | None,
         typer.Option(

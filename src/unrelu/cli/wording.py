@@ -10,6 +10,7 @@ from contextvars import ContextVar
 
 OPTIONS = {
     "ceiling": "--ceiling",
+    "checkpoint": "--checkpoint",
     "columns": "--columns",
     "decimal": "--decimal",
     "drop": "--drop",
@@ -38,12 +39,16 @@ OPTIONS = {
     "penalty": "--penalty",
     "prior": "--prior",
     "random_state": "--seed",
+    "record": "--record",
+    "round_counts": "--round-counts",
     "scheduler": "--scheduler",
     "shape": "--shape",
     "sheet": "--sheet",
+    "skip_bad_files": "--skip-bad-files",
     "skip_bad_rows": "--skip-bad-rows",
     "stderr": "--stderr",
     "tol": "--tol",
+    "where": "--where",
     "widths": "--widths",
 }
 

@@ -31,16 +31,32 @@ class LocalEngine:
         self._watch, self._stage = watch, stage
 
     def collect(self, samples: Samples, question: Question[R]) -> R:
-        merged: R | None = None
-        self._watch(Step(self._stage, 0, samples.n_rows))
+        return self._folded(samples, question)
+
+    def _folded(
+        self,
+        samples: Samples,
+        question: Question[R],
+        merged: R | None = None,
+        first_row: int = 0,
+        counted: Callable[[R, int], None] = lambda *_: None,
+    ) -> R:
+        """The record of all rows, where ``merged`` is that of those before ``first_row``, which the samples leave out.
+
+        ``counted`` hears of every record so far and its number of rows.
+        """
+        total = samples.n_rows
+        self._watch(Step(self._stage, first_row, total))
         began = time.monotonic()
         with closing(blocks_ahead(samples)) as blocks:
             for block in blocks:
                 record = question(block)
                 merged = record if merged is None else merged.merge(record)
                 done = block.first_row + rows_in(block)
-                words = pace(done, samples.n_rows, time.monotonic() - began)
-                self._watch(Step(self._stage, done, samples.n_rows, words))
+                counted(merged, done)
+                left = None if total is None else total - first_row
+                words = pace(done - first_row, left, time.monotonic() - began)
+                self._watch(Step(self._stage, done, total, words))
         if merged is None:
             raise InvalidDataError("There are no rows to learn from.")
         return merged

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
@@ -26,7 +26,7 @@ from unrelu.shapes import same_shapes, seen_by_all
 from unrelu.standard_errors import jackknifed
 from unrelu.statistics.grouped_moments import GroupedMoments, GroupedMomentsQuestion, whole_of
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
-from unrelu.validation import check_choice
+from unrelu.validation import check_choice, listed
 
 if TYPE_CHECKING:
     pass
@@ -311,10 +311,18 @@ class RectifiedGaussianLearner(LearnedModel):
         """Raise InvalidParameterError if the two assume different things, or call their columns differently."""
         if self.n_features_in_ != other.n_features_in_:
             return  # their records will say so
-        same = self._assumptions() == other._assumptions()
-        same = same and self.stderr == other.stderr and same_shapes(self._shapes, other._shapes)
-        if not same or method_named(self.method) != method_named(other.method):
-            raise InvalidParameterError(f"Cannot merge learners with different parameters: {self} and {other}.")
-        names, others = (list(getattr(each, "feature_names_in_", ())) for each in (self, other))
-        if names != others:
-            raise InvalidParameterError("Cannot merge learners with different column names.")
+        mine, others = self._assumptions(), other._assumptions()
+        compared = [each.name for each in fields(mine) if each.compare]
+        different = [name for name in compared if getattr(mine, name) != getattr(others, name)]
+        different += [] if same_shapes(self._shapes, other._shapes) else ["shape"]
+        different += [] if self.stderr == other.stderr else ["stderr"]
+        if different or method_named(self.method) != method_named(other.method):
+            what = listed(dict.fromkeys(different or ["method"]))
+            raise InvalidParameterError(
+                f"Cannot merge learners with different parameters ({what}): {self} and {other}."
+            )
+        names = [listed(getattr(each, "feature_names_in_", ()), most=8) for each in (self, other)]
+        if list(getattr(self, "feature_names_in_", ())) != list(getattr(other, "feature_names_in_", ())):
+            raise InvalidParameterError(
+                f"Cannot merge learners with different column names: {names[0] or 'none'}; and {names[1] or 'none'}."
+            )

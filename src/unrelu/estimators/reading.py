@@ -92,7 +92,7 @@ def refuse_apart(samples: Samples, who: str) -> None:
     if getattr(samples, "engine", None) is not None:
         raise InvalidParameterError(
             f"{who} needs all rows in memory: give it an array or a frame, as X.compute() is of Dask's, and files"
-            " without scheduler=."
+            " without scheduler= or checkpoint=."
         )
 
 

@@ -6,7 +6,8 @@ they came from an array, a memory map, or a folder of files larger than memory.
 
     arrays.py         rows of a NumPy array, without copying it
     sparse.py         rows of a scipy sparse matrix, also from files; blocks are dense for whoever asks
-    files.py          open_samples: paths and globs, matched column by column
+    files.py          open_samples: files as one run of rows, matched column by column
+    finding.py        which files paths, globs and folders stand for; bad ones left out
     table_file.py     what one file on disk must answer (the protocol of the readers)
     csv_file.py       csv and tsv; csv_diagnosis.py finds the cell that is at fault
     csv_dialect.py    separator, decimal mark and header of a text table, told from its first rows
@@ -17,6 +18,7 @@ they came from an array, a memory map, or a folder of files larger than memory.
     limits.py         the limits that cells state, one a column
     arrow_files.py    parquet, feather, arrow
     numpy_files.py    npy, npz
+    conditions.py     what where= says; chosen_rows.py: rows that meet it, and keys in folders' names
     columns.py        which columns to keep, and the same columns in every file
     limited.py        limits of single cells beside a table; joining.py: tables with limits of their own as one
     groups.py         one label per row beside any table
@@ -26,7 +28,7 @@ they came from an array, a memory map, or a folder of files larger than memory.
     blocks.py         block sizes, and pieces of any size regrouped into blocks
     tables.py         write_table: rows to a file, block by block
 
-To add a kind of file: one class that obeys ``TableFile`` and one line in ``files.py``; to write it,
+To add a kind of file: one class that obeys ``TableFile`` and one line in ``finding.py``; to write it,
 one function and one line in ``tables.py``. Nothing imports pyarrow until a file needs it.
 """
 

@@ -50,7 +50,9 @@ def match_columns(tables: Sequence[Columns], choice: ColumnChoice) -> list[list[
     first = tables[0]
     places = [_places(table) for table in tables]
     everywhere = set().union(*places)
-    keep = [_label(first, key, places[0]) for key in choice.keep] or list(places[0])
+    keep = [_label(first, key, places[0]) for key in choice.keep] or [
+        label for label in places[0] if label not in _labels(first)
+    ]
     ids = {_label(first, key, places[0]) for key in choice.ids}
     for label in [label for label in keep if choice.keep and label in ids]:
         raise InputFileError(
@@ -62,7 +64,9 @@ def match_columns(tables: Sequence[Columns], choice: ColumnChoice) -> list[list[
     if not wanted:
         raise InputFileError(f"{first.name}: no column is left to read. Drop fewer columns.")
     for table, place in zip(tables[1:], places[1:], strict=True):
-        extra = [] if choice.keep else [label for label in place if label not in places[0].keys() | drop]
+        extra = (
+            [] if choice.keep else [label for label in place if label not in places[0].keys() | drop | _labels(table)]
+        )
         _refuse_other_columns(first, table, [label for label in wanted if label not in place], extra)
     return [[place[label] for label in wanted] for place in places]
 
@@ -122,6 +126,12 @@ def _places(table: Columns) -> dict[str, int]:
                 f"(columns {places[name] + 1} and {position + 1} from the left). Rename one of them."
             )
     return places
+
+
+def _labels(table: Columns) -> frozenset[str]:
+    """Columns that say where rows belong, such as the keys of folders: no features unless they are asked for."""
+    found: frozenset[str] = getattr(table, "labels", frozenset())
+    return found
 
 
 def _label(table: Columns, key: ColumnKey, known: set[str] | dict[str, int]) -> str:

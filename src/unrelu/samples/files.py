@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,35 +19,19 @@ from numpy.typing import NDArray
 from unrelu.contracts import Block, CellLimits, Engine
 from unrelu.errors import InputFileError, InvalidParameterError
 from unrelu.samples.arrays import checked_block_rows
-from unrelu.samples.arrow_files import FeatherTable, ParquetTable
 from unrelu.samples.blocks import regroup, rows_per_block
+from unrelu.samples.chosen_rows import no_row
 from unrelu.samples.columns import ColumnChoice, ColumnKeys, match_columns, match_ids, names_or_numbers
 from unrelu.samples.csv_diagnosis import row_and_line
-from unrelu.samples.csv_file import CsvFile, standard_input
-from unrelu.samples.excel_file import excel_file
+from unrelu.samples.finding import are_sparse, files_of, open_table, open_tables, sound_tables
 from unrelu.samples.limits import cut, own_limits, put_own, resolved, told, warn_of_nondetects
-from unrelu.samples.numpy_files import NpyTable, NpzTable, holds_sparse_table
-from unrelu.samples.packed import PACKINGS
 from unrelu.samples.parts import Ask, Part
 from unrelu.samples.reading import Reading
-from unrelu.samples.table_file import PathLike, TableFile, extension_of, unknown_kind
+from unrelu.samples.table_file import PathLike, TableFile
 from unrelu.samples.text_columns import Seen, split_marks
 
 if TYPE_CHECKING:
     from unrelu.samples.sparse import SparseSamples
-
-KINDS: dict[str, Callable[[str, Reading], TableFile]] = {
-    **{f".csv{end}": partial(CsvFile, packing=packing) for end, packing in PACKINGS.items()},
-    **{f".tsv{end}": partial(CsvFile, delimiter="\t", packing=packing) for end, packing in PACKINGS.items()},
-    ".zip": partial(CsvFile, packing="zip"),
-    ".xlsx": excel_file,
-    ".parquet": ParquetTable,
-    ".feather": FeatherTable,
-    ".arrow": FeatherTable,
-    ".npy": lambda path, _: NpyTable(path),
-    ".npz": lambda path, _: NpzTable(path),
-}
-
 
 Nondetect = str | float | Mapping[str, float]
 
@@ -55,10 +39,11 @@ Nondetect = str | float | Mapping[str, float]
 class FileSamples:
     """Rows of one or several files with the same columns, one file after the other.
 
-    ``engine``: who reads them, if not this process.
+    ``engine``: who reads them, if not this process. ``skipped_files``: those that were bad and are left out, and why.
     """
 
     engine: Callable[..., Engine] | None = None
+    skipped_files: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self,
@@ -108,7 +93,7 @@ class FileSamples:
         places = match_columns(self._tables, ColumnChoice((name,)))
         others = replace(self._choice, drop=(*self._choice.drop, name))
         rest = FileSamples(self._tables, others, self._asked_rows, self._reading)
-        rest.engine = self.engine
+        rest.engine, rest.skipped_files = self.engine, self.skipped_files
         pieces = [piece for table, (at,) in zip(self._tables, places, strict=True) for piece in table.texts(at)]
         return rest, np.array(list(chain.from_iterable(pieces)), dtype=object)
 
@@ -166,8 +151,12 @@ class FileSamples:
         return found
 
     def blocks(self) -> Iterator[Block]:
+        return self.blocks_from(0)
+
+    def blocks_from(self, row: int) -> Iterator[Block]:
+        """The blocks of the rows from this one on, counted from 0: of the same rows each, if a block starts there."""
         first_row = 0
-        for values in regroup(self._pieces(), self._block_rows):
+        for values in regroup(self._pieces(row), self._block_rows):
             beyond = None
             if self._own_limits:
                 values, beyond = split_marks(values)
@@ -175,22 +164,25 @@ class FileSamples:
                 values = values.astype(self._dtype, copy=False)
             yield Block(values, first_row, beyond=beyond)
             first_row += len(values)
+        if self._reading.where is not None and row + first_row == 0:
+            raise no_row(self._reading.where)
 
     def parts(self, ask: Ask) -> list[Part] | None:
         """Files, and shares of long ones, for others to read; None where one is here alone, as standard input is."""
         shares = [table.shares() for table in self._tables]
         if not all(shares):
             return None
-        unknown = [k for k, table in enumerate(self._tables) if table.n_rows is None]
+        flat = [(share, at) for of_file, at in zip(shares, self._wanted, strict=True) for share in of_file]
+        unknown = [k for k, (share, _) in enumerate(flat) if share.n_rows is None]
         if unknown:
-            tables = list(self._tables)
-            for k, table in zip(
-                unknown, ask(_read_through, [(shares[k][0], self._wanted[k]) for k in unknown]), strict=True
-            ):
-                tables[k], shares[k] = table, [table]
-            self._tables = tuple(tables)
-        every = [(share, at) for of_file, at in zip(shares, self._wanted, strict=True) for share in of_file]
-        return [Part(self._only(share, at).blocks_elsewhere, share.n_rows or 0) for share, at in every]
+            read = dict(zip(unknown, ask(_read_through, [flat[k] for k in unknown]), strict=True))
+            flat = [(read.get(k, share), at) for k, (share, at) in enumerate(flat)]
+            every = iter(flat)
+            counted = [[next(every)[0] for _ in of_file] for of_file in shares]
+            # Files that are read as one have now been counted, and their words seen, once and for all.
+            both = zip(self._tables, counted, strict=True)
+            self._tables = tuple(own[0] if len(own) == 1 else table for table, own in both)
+        return [Part(self._only(share, at).blocks_elsewhere, share.n_rows or 0) for share, at in flat]
 
     def _only(self, table: TableFile, wanted: Sequence[int]) -> FileSamples:
         """The rows of one table among these."""
@@ -203,9 +195,24 @@ class FileSamples:
         with _absence_explained():
             yield from self.blocks()
 
-    def _pieces(self) -> Iterator[NDArray[Any]]:
-        for table, wanted in zip(self._tables, self._wanted, strict=True):
-            for piece in table.pieces(wanted, self._block_rows):
+    def provenance(self) -> dict[str, Any]:
+        """Which files these are (names, sizes, times of change), their columns, and how they are read."""
+        names = [os.path.abspath(table.name) for table in self._tables]
+        files = [[name, os.stat(name).st_size, os.stat(name).st_mtime_ns] for name in names]
+        columns = list(self.feature_names or map(str, self._wanted[0]))
+        return {"files": files, "columns": columns, "settings": (self._choice, self._reading, self._block_rows)}
+
+    def _pieces(self, skipped: int = 0) -> Iterator[NDArray[Any]]:
+        """All rows but the first ones, which are not even read where a file knows its parts."""
+        every = zip(self._tables, self._wanted, strict=True)
+        parts = [(part, at) for table, at in every for part in ((table.shares() or [table]) if skipped else [table])]
+        for part, wanted in parts:
+            if skipped and part.n_rows is not None and part.n_rows <= skipped:
+                skipped -= part.n_rows
+                continue
+            for piece in part.pieces(wanted, self._block_rows):
+                left_out = min(skipped, len(piece))
+                skipped, piece = skipped - left_out, piece[left_out:]
                 values = piece if np.iscomplexobj(piece) else piece.astype(self._dtype, copy=False)
                 cut(values, self._limits)
                 yield values
@@ -240,7 +247,10 @@ def open_samples(
     limits: str | None = None,
     nondetect: Nondetect | None = None,
     sheet: str | int | None = None,
+    where: str | None = None,
+    skip_bad_files: bool = False,
     block_rows: int | None = None,
+    checkpoint: PathLike | None = None,
     scheduler: Any = None,
 ) -> FileSamples | SparseSamples:
     """Open table files as samples that are read block by block; they need not fit in memory.
@@ -248,9 +258,10 @@ def open_samples(
     Parameters
     ----------
     paths : path or sequence of paths
-        Files, globs of files (read in sorted order), or ``"-"`` for csv on standard input. The kind
-        follows from the extension: csv, tsv (also packed: gz, bz2, zst, zip), xlsx, parquet, feather,
-        arrow, npy, npz (also that of ``scipy.sparse.save_npz``).
+        Files, globs of files (read in sorted order), folders (all tables in them and below, of one
+        kind), or ``"-"`` for csv on standard input. The kind follows from the extension: csv, tsv (also
+        packed: gz, bz2, zst, zip), xlsx, parquet, feather, arrow, npy, npz (also that of
+        ``scipy.sparse.save_npz``).
     columns : names or numbers of columns, optional
         The columns to keep, in this order; all of the first file's by default. Numbers count from 0.
     drop : names or numbers of columns, optional
@@ -273,8 +284,20 @@ def open_samples(
         the column's limit (the smallest of several) or else at its smallest number, or at the value given here.
     sheet : name or number of a sheet, optional
         Of an Excel file; the first by default. Numbers count from 0.
+    where : str, optional
+        Which rows to read: comparisons of columns (==, !=, <, <=, >, >=, in) with numbers, texts in quotes or each
+        other, joined by and, or, not, such as "site == 'A' and dose > 3". A missing cell meets none. Limits such as
+        "<0.25" are still those of all rows.
+    skip_bad_files : bool, default=False
+        Leave out files that are damaged, empty or not numbers, each of them wholly, with a warning and their names in
+        ``FileSamples.skipped_files``; by default the first such file is an error. Every file is then read once more,
+        before any row counts. Files that lack a column, or have one more, are an error all the same.
     block_rows : int, optional
         Rows per block; chosen by :func:`rows_per_block` by default.
+    checkpoint : path, optional
+        A file in which ``fit`` and ``partial_fit`` of method="one_pass" keep what they have counted, every ten seconds
+        and when they are interrupted: the same fit then goes on from there, with the same result to the last digit. It
+        stays afterwards; one of other files, columns or settings is refused.
     scheduler : address of a Dask scheduler, or a distributed.Client, optional
         The cluster whose workers read the rows; they must see the files under the same names.
 
@@ -286,9 +309,11 @@ def open_samples(
 
     Notes
     -----
-    Several files must have the same columns; another order is matched by name. Columns without a name or with
-    the same name are refused. In text, the separator is told from the file (commas, semicolons, tabs, bars), also
-    its encoding where it starts with a byte-order mark; an empty cell, NA, NaN, null, N/A, "-" and the like mean
+    Several files must have the same columns; another order is matched by name. One without rows does no harm.
+    Folders such as ``site=A/year=2024`` (partitioned data sets) give files the columns ``site`` and ``year``, for
+    ``where``, ``id``, ``groups`` and ``columns``; they are no features unless ``columns`` names them. Columns
+    without a name or with the same name are refused. In text, the separator is told from the file (commas, semicolons,
+    tabs, bars), also its encoding where it starts with a byte-order mark; an empty cell, NA, NaN, null, N/A, "-" and the like mean
     missing, blank lines are skipped, and numbers may have thousands separators.
 
     Examples
@@ -307,17 +332,28 @@ def open_samples(
     (CellLimits(floor=((0, 0.25),), ceiling=()), {'site': ['A', 'B']})
     """
     names, choice = files_of(paths), ColumnChoice.of(columns, drop, id)
-    reading = Reading(header, decimal, limits, nondetect, sheet)
-    if _are_sparse(names):
+    reading = Reading(header, decimal, limits, nondetect, sheet, where)
+    if checkpoint is not None and (scheduler is not None or "-" in names or are_sparse(names)):
+        raise InvalidParameterError(
+            "checkpoint= is for files that this process reads in blocks: leave it out with a cluster, standard input or"
+            " sparse tables."
+        )
+    if are_sparse(names):
         from unrelu.samples.sparse import read_sparse
 
-        if scheduler is not None:
+        if scheduler is not None or where is not None:
             raise InvalidParameterError(
-                f"{names[0]}: sparse tables are read whole, in this process: leave scheduler= out."
+                f"{names[0]}: sparse tables are read whole, in this process: leave scheduler= and where= out."
             )
         return read_sparse(names, choice)
-    samples = FileSamples([_open(name, reading) for name in names], choice, block_rows, reading)
+    tables, bad = open_tables(names, reading, skip_bad_files)
+    samples = FileSamples(sound_tables(tables, choice, bad) if skip_bad_files else tables, choice, block_rows, reading)
+    samples.skipped_files = bad
     warn_of_nondetects(samples.seen(), names_or_numbers(samples.feature_names, samples.n_features), reading)
+    if checkpoint is not None:
+        from unrelu.engines.checkpoints import CheckpointedEngine
+
+        samples.engine = partial(CheckpointedEngine, checkpoint)
     if scheduler is not None:
         from unrelu.engines.dask_engine import DaskEngine, connected
 
@@ -328,48 +364,4 @@ def open_samples(
 def column_names(paths: PathLike | Sequence[PathLike], header: bool | None = None) -> tuple[str, ...] | None:
     """What the columns of the first file are called, without reading its cells; None where they have no names."""
     first = files_of(paths)[0]
-    return None if _are_sparse([first]) else _open(first, Reading(header)).column_names
-
-
-def _are_sparse(names: Sequence[str]) -> bool:
-    sparse = [name for name in names if name.lower().endswith(".npz") and holds_sparse_table(name)]
-    for other in [name for name in names if sparse and name not in sparse]:
-        raise InputFileError(f"{sparse[0]} holds a sparse table and {other} does not: give files of one kind.")
-    return bool(sparse)
-
-
-def files_of(paths: PathLike | Sequence[PathLike]) -> list[str]:
-    """The files that paths and globs stand for, those of a glob in sorted order; "-" is standard input."""
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    if not given:
-        raise InputFileError("No file given. Name at least one, or - for csv on standard input.")
-    return [name for path in given for name in _matching(os.fspath(path))]
-
-
-def _matching(path: str) -> list[str]:
-    path = os.path.expanduser(path)
-    if path == "-" or os.path.exists(path):  # a file whose name has brackets is no glob
-        return [path]
-    if not glob.has_magic(path):
-        raise InputFileError(f"{path}: no such file.")
-    found = sorted(glob.glob(path, recursive=True))
-    if not found:
-        raise InputFileError(f"{path}: no file matches.")
-    return found
-
-
-def _open(path: str, reading: Reading) -> TableFile:
-    if path == "-":
-        return standard_input(reading)
-    if os.path.isdir(path):
-        raise InputFileError(f"{path}: is a folder. Name the files in it, such as {path}/*.parquet.")
-    extension = extension_of(path, KINDS)
-    if extension is None:
-        raise InputFileError(f"{path}: {unknown_kind(path, KINDS)}")
-    try:
-        size = os.path.getsize(path)
-    except OSError as error:  # a link to nowhere, say
-        raise InputFileError(f"{path}: cannot be read ({error.strerror}).") from error
-    if size == 0:
-        raise InputFileError(f"{path}: the file is empty.")
-    return KINDS[extension](path, reading)
+    return None if are_sparse([first]) else open_table(first, Reading(header)).column_names

@@ -22,6 +22,7 @@ class Reading:
     limits: str | None = None
     nondetect: Any = None
     sheet: str | int | None = None
+    where: str | None = None
 
     def __post_init__(self) -> None:
         check_choice("decimal", self.decimal or ".", (".", ","))

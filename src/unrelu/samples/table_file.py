@@ -102,6 +102,10 @@ class WithoutLines(Shared):
         return None, self.n_rows
 
 
+class NoRowsError(InputFileError):
+    """A file has columns but no rows: as one of several it does no harm."""
+
+
 # What NumPy, zipfile and pyarrow raise on a file that is not what its name says.
 DAMAGE = (OSError, EOFError, ValueError, RuntimeError, zlib.error, zipfile.BadZipFile)
 
@@ -152,4 +156,4 @@ def unknown_kind(path: str, known: Iterable[str], kind: str = "file") -> str:
 
 def refuse_no_rows(name: str, n_rows: int) -> None:
     if n_rows < 1:
-        raise InputFileError(f"{name}: has columns but no rows. Add rows, or leave the file out.")
+        raise NoRowsError(f"{name}: has columns but no rows. Add rows, or leave the file out.")

@@ -152,6 +152,34 @@ class PairMoments:
             shapes=None if self.shapes is None else self.shapes.scaled(factor),
         )
 
+    def rounded(self, least: int) -> Self:
+        """The record for others to see: counts below ``least`` are 0, and so are the sums over those rows.
+
+        A sum over one row is that row's value. What tells of columns' shapes is left out: it has extreme values.
+        """
+        own = self._about(self.positive_moments()[1])
+        rare, observed = own.count < least, own.observed
+        if observed is not None:
+            few = observed.count < least
+            rare, scarce = rare | few, few | (observed.above < least)
+            observed = ObservedMoments(
+                np.where(few, 0.0, observed.count),
+                np.where(few, 0.0, observed.squared_weight),
+                *(np.where(scarce, 0.0, sums) for sums in (observed.above, observed.total, observed.square)),
+            )
+        sums = (own.count, own.cross, own.masked_sum, own.masked_square)
+        count, cross, masked_sum, masked_square = (np.where(rare, 0.0, each) for each in sums)
+        return replace(
+            own,
+            origin=np.where(rare.diagonal(), 0.0, own.origin),
+            count=count,
+            cross=cross,
+            masked_sum=masked_sum,
+            masked_square=masked_square,
+            observed=observed,
+            shapes=None,
+        )
+
     def _about(self, origin: FloatArray) -> Self:
         """The same sums about another origin: t' = t - shift."""
         shift = (origin - self.origin)[:, None]

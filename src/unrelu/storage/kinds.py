@@ -54,6 +54,7 @@ KINDS = {
         "statistics.screening",
         below_count="d:int", below_first_row="d:int", below_smallest="d?", large_count="d:int", large_first_row="d:int",
     ),
+    "Checkpoint": _kind("engines.checkpoints", "checkpoint"),
     # what learning gives
     "Learned": _kind("learning"),
     "RowParameters": _kind(
