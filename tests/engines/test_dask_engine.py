@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import socketserver
 import threading
 import time
 
@@ -202,6 +204,22 @@ def test_a_scheduler_that_does_not_answer(monkeypatch):
     with pytest.raises(ClusterError, match=r"No Dask scheduler answers at 'tcp://127.0.0.1:9'.*dask scheduler"):
         DaskEngine("tcp://127.0.0.1:9")
     assert time.monotonic() - began < 9.0
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_server_that_is_no_scheduler():
+    """It answers with a page, of which Dask takes the first bytes for the length of a message."""
+
+    class Page(socketserver.BaseRequestHandler):
+        def handle(self):
+            self.request.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n" * 4)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(ClusterError, match="No Dask scheduler answers at 'tcp://127"):
+            DaskEngine(f"tcp://127.0.0.1:{server.server_address[1]}")
+        server.shutdown()
+    gc.collect()
 
 
 def test_no_client():

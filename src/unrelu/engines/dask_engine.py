@@ -13,6 +13,7 @@ from where the rows live, so that a worker may be lost at any time. This is the 
 
 from __future__ import annotations
 
+import socket
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,6 +23,7 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import count, islice
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 from weakref import WeakSet
 
@@ -202,14 +204,25 @@ def _client_at(address: str) -> Any:
     from distributed import Client
 
     if address not in _clients or _clients[address].status != "running":
+        client = Client.__new__(Client)
         try:
-            _clients[address] = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
-        except (OSError, ValueError) as error:
+            _knock(address)
+            client.__init__(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+        except Exception as error:  # what is not a scheduler answers in many ways
+            client.status = "closed"  # nothing is left to be closed, which would take its time and fail
             raise ClusterError(
                 f"No Dask scheduler answers at {address!r}. Start one with 'dask scheduler' and workers with 'dask"
                 " worker ADDRESS', and give the address that the scheduler prints, such as tcp://10.0.0.1:8786."
             ) from error
+        _clients[address] = client
     return _clients[address]
+
+
+def _knock(address: str) -> None:
+    """Raise at once where nobody is at home: Dask itself would try again until its time is up."""
+    place = urlsplit(address if "://" in address else f"tcp://{address}")
+    if place.scheme in ("tcp", "tls") and place.hostname and place.port:
+        socket.create_connection((place.hostname, place.port), timeout=_CONNECT_SECONDS).close()
 
 
 def active_client() -> Any:
