@@ -21,7 +21,7 @@ from unrelu.samples.blocks import rows_in
 
 T = TypeVar("T")
 U = TypeVar("U")
-_WORTH_THREADS = 3000  # columns; two threads take two thirds of the time of one on an idle machine, ten times it on a busy one
+_WORTH_THREADS = 3000  # columns; below, a second thread gains a third on an idle machine and loses all on a busy one
 
 
 class LocalEngine:
