@@ -313,8 +313,8 @@ def open_samples(
     Folders such as ``site=A/year=2024`` (partitioned data sets) give files the columns ``site`` and ``year``, for
     ``where``, ``id``, ``groups`` and ``columns``; they are no features unless ``columns`` names them. Columns
     without a name or with the same name are refused. In text, the separator is told from the file (commas, semicolons,
-    tabs, bars), also its encoding where it starts with a byte-order mark; an empty cell, NA, NaN, null, N/A, "-" and the
-    like mean missing, blank lines are skipped, and numbers may have thousands separators.
+    tabs, bars), also its encoding where it starts with a byte-order mark; an empty cell, NA, NaN, null, N/A, "-" and
+    the like mean missing, blank lines are skipped, and numbers may have thousands separators.
 
     Examples
     --------
