@@ -3,6 +3,8 @@
 passes.py     a fit beside other work on the machine, against np.cov, and in single precision
 sparse.py     a table of which 95 % are zeros, sparse and dense
 wide.py       hundreds to thousands of columns: seconds by stage, peak memory, the robust method
+files.py      a parquet file of 50 million rows: peak memory, time linear in rows, rate beside an array in memory
+constants.py  what docs/scale.md counts with: rows a second, bytes of a record, pairs a second, at two sizes each
 cluster.py    one worker and two of a Dask cluster on this machine: seconds, equality, a worker killed in mid-fit
 
     python -m benchmarks.scale [STUDY ...]
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from benchmarks.scale import cluster, passes, sparse, wide
+from benchmarks.scale import cluster, constants, files, passes, sparse, wide
 from benchmarks.studies import run_each
 from benchmarks.table import Claim
 
@@ -20,6 +22,8 @@ STUDIES: dict[str, Callable[[int], list[Claim]]] = {
     "passes": passes.run,
     "sparse": sparse.run,
     "wide": wide.run,
+    "files": files.run,
+    "constants": constants.run,
     "cluster": cluster.run,
 }
 

@@ -16,7 +16,7 @@ from unrelu.samples.reading import Reading
 from unrelu.samples.table_file import SHARE_CELLS, TableFile, WithoutLines, damage_reported, refuse_no_rows
 from unrelu.samples.text_columns import Seen, UnreadableCell, read_texts
 
-_ROWS = 2**16
+_ROWS, _IN_CACHE = 2**16, 2048
 
 
 class _ArrowTable(WithoutLines):
@@ -180,13 +180,15 @@ def columns_to_array(columns: Sequence[Any], dtype: np.dtype[Any]) -> NDArray[An
 
     marked = [column.dtype for column in columns if np.iscomplexobj(column)]
     table = np.empty((len(columns[0]), len(columns)), np.result_type(dtype, *marked))
-    for position, column in enumerate(columns):
-        if isinstance(column, np.ndarray):
-            table[:, position] = column
-            continue
-        if not pa.types.is_floating(column.type):
+    numbers = []
+    for column in columns:
+        if not (isinstance(column, np.ndarray) or pa.types.is_floating(column.type)):
             column = column.cast(pa.float64(), safe=False)
-        table[:, position] = column.to_numpy(zero_copy_only=False)
+        numbers.append(column if isinstance(column, np.ndarray) else column.to_numpy(zero_copy_only=False))
+    for first in range(0, len(table), _IN_CACHE):  # a few rows at a time: the rows written to stay in cache
+        rows = slice(first, first + _IN_CACHE)
+        for position, column in enumerate(numbers):
+            table[rows, position] = column[rows]
     return table
 
 
