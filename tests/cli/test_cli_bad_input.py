@@ -43,7 +43,12 @@ def test_unusable_tables_are_refused(run, refused, folder, text, words):
     [
         (["nowhere.csv"], "no such file"),
         (["nowhere-*.csv"], "no file matches"),
-        (["."], "is a folder"),
+        (["empty"], "is a folder without tables"),
+        (["rows.csv", "--where", "As >"], "--where"),
+        (["rows.csv", "--where", "Zn > 1"], "no column 'Zn', which --where asks for"),
+        (["rows.csv", "--where", "As < 0"], "No row meets --where"),
+        (["rows.csv", "--checkpoint", "c", "--method", "robust"], "use --method one_pass"),
+        (["-", "--checkpoint", "c"], "--checkpoint is for files"),
         (["rows.csv", "--method", "one_pas"], "Did you mean 'one_pass'?"),
         (["rows.csv", "--components", "4"], "--components must be between 1 and 3"),
         (["rows.csv", "--floor", "half"], "'half' is not a finite number"),
@@ -55,7 +60,8 @@ def test_unusable_tables_are_refused(run, refused, folder, text, words):
         (["rows.csv", "--picture", "./out.npz"], "two outputs"),
     ],
 )
-def test_unusable_arguments_are_refused(run, refused, table, arguments, words):
+def test_unusable_arguments_are_refused(run, refused, table, folder, arguments, words):
+    (folder / "empty").mkdir()
     assert words in refused(run("fit", *arguments, "-o", "out.npz"))
 
 

@@ -6,6 +6,8 @@ import csv
 import json
 import os
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -312,3 +314,31 @@ def test_a_model_with_shapes_judges_rows_in_its_units(run, skewed):
     assert answer["flagged"] < 25
     refusal = run("score", skewed, "--model", "out.npz", "--shape", "log")
     assert (refusal.exit_code, "--shape belongs to a fit, and out.npz has its own" in refusal.stderr) == (2, True)
+
+
+PEAK = """
+import resource, sys
+from unrelu.cli import main
+try:
+    main()
+except SystemExit as end:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, file=sys.stderr)
+    raise
+"""
+
+
+@pytest.mark.slow
+def test_memory_is_set_by_the_block(folder):
+    """Of a table beyond the first rows two numbers a row are kept: its score and its p-value."""
+    law = unrelu.synthetic.random_model(10, random_state=0)
+    law.save("model.npz")
+    rows = law.sample(100_000, random_state=1)
+    peaks = []
+    for copies in (2, 15):
+        unrelu.samples.write_table("rows.parquet", (rows for _ in range(copies)))
+        command = [sys.executable, "-c", PEAK, "score", "rows.parquet", "--model", "model.npz", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        peaks.append(int(done.stderr.split()[-1]))
+    table = rows.nbytes * 13 / 2**20  # MiB more in the second file
+    assert peaks[1] - peaks[0] < 0.6 * table, peaks
