@@ -343,6 +343,7 @@ def test_with_noise_outputs_are_fitted_again_from_their_inputs(net, peeled):
     assert after < 0.2 * before
 
 
+@pytest.mark.slow  # some seconds
 def test_whole_numbers_too_coarse_to_tell_units_are_refused(net):
     """Rounding to whole numbers is noise of 1 % here."""
     with pytest.raises(CannotPeelError, match=r"Layer 1: \d of 8 hidden units were found"):

@@ -395,6 +395,7 @@ def test_normal_shapes_among_others_keep_what_was_seen():
     assert (found.shapes_[1].seen.low, found.shapes_[1].seen.high) == (0.5, X[:, 1].max())
 
 
+@pytest.mark.slow  # some seconds
 @pytest.mark.parametrize(
     "estimator", [RectifiedGaussianLearner, pytest.param(FloorOutlierDetector, marks=pytest.mark.slow)]
 )

@@ -87,6 +87,7 @@ def test_true_weights_are_drawn_against_those_found(network):
     assert rendered(figure).startswith(b"\x89PNG")
 
 
+@pytest.mark.slow  # some seconds
 def test_odd_generators_are_drawn(network):
     one = replace(network, inner=InnerSummary(np.ones((P, 1)), np.zeros(P), ()))
     assert rendered(peel_picture(one, UNITS, (ROWS, SAMPLES))).startswith(b"\x89PNG")

@@ -113,6 +113,7 @@ def test_the_network_is_a_generator(network, peeled, tmp_path):
     np.testing.assert_array_equal(loaded.sample(5, 0), peeled.sample(5, 0))
 
 
+@pytest.mark.slow  # some seconds
 def test_wrong_widths_are_refused_with_what_was_found(network):
     began = time.monotonic()
     with pytest.raises(CannotPeelError, match="units behind them") as caught:

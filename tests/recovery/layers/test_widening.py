@@ -148,6 +148,7 @@ def test_a_unit_that_is_never_off_is_doubtful_and_the_others_exact(net):
     np.testing.assert_allclose(layer.output(hidden), net.T, atol=1e-6)
 
 
+@pytest.mark.slow  # some seconds
 def test_a_unit_that_is_off_in_a_handful_of_rows_brings_nothing_false(net):
     net = with_bias(net, 5, -np.sort(net.z @ net.A1[5])[3] + 1e-6)
     assert np.count_nonzero(net.h[:, 5] == 0.0) == 3
