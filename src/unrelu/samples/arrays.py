@@ -53,7 +53,7 @@ class ArraySamples:
     ) -> None:
         self.limits = limits
         self._values = _table(values)
-        self._weights = None if weights is None else _one_per_row(weights, len(self._values))
+        self._weights = None if weights is None else one_per_row(weights, len(self._values))
         self._names = None if feature_names is None else _one_per_column(feature_names, self.n_features)
         self._block_rows = checked_block_rows(block_rows) or rows_per_block(self.n_rows, self.n_features)
 
@@ -97,7 +97,12 @@ def _table(values: ArrayLike) -> NDArray[Any]:
     return table
 
 
-def _one_per_row(weights: ArrayLike, n_rows: int) -> FloatArray:
+def one_per_row(weights: ArrayLike, n_rows: int) -> FloatArray:
+    """Weights as numbers, if there is one for every row.
+
+    >>> one_per_row([1, 2], 2)
+    array([1., 2.])
+    """
     column = np.asarray(weights, dtype=np.float64)
     if column.shape != (n_rows,):
         raise InvalidParameterError(

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Block, FloatArray, Watch, unwatched
+from unrelu.contracts import Block, Watch, unwatched
 from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.samples.arrays import one_per_row
 from unrelu.samples.blocks import MOST_CELLS, as_floats, float_type, holds_numbers
 from unrelu.samples.parts import Ask, Part
 from unrelu.validation import listed
@@ -160,7 +161,7 @@ def _frame_type(table: Any) -> np.dtype[Any]:
 def _blocks(chunk: Any, weights: Any = None, *, names: tuple[str, ...] | None, dtype: np.dtype[Any]) -> Iterator[Block]:
     """A computed chunk in blocks."""
     values = _values(chunk, names, dtype)
-    column = None if weights is None else _one_per_row(weights, len(values))
+    column = None if weights is None else one_per_row(weights, len(values))
     size = max(_BLOCK_CELLS // values.shape[1], 1)
     for first in range(0, len(values), size):
         rows = slice(first, first + size)
@@ -175,13 +176,3 @@ def _values(chunk: Any, names: tuple[str, ...] | None, dtype: np.dtype[Any]) -> 
         raise InvalidDataError(f"A partition of the frame has the columns {found}, not {listed(names)}.")
     values: NDArray[Any] = chunk.to_numpy(dtype=dtype, na_value=np.nan)
     return values
-
-
-def _one_per_row(weights: Any, n_rows: int) -> FloatArray:
-    column = np.asarray(weights, dtype=np.float64)
-    if column.shape != (n_rows,):
-        raise InvalidParameterError(
-            f"sample_weight has shape {column.shape} where the table has {n_rows:,} rows: give one weight per row, in"
-            " the same chunks."
-        )
-    return column
