@@ -4,6 +4,7 @@ passes.py     a fit beside other work on the machine, against np.cov, and in sin
 sparse.py     a table of which 95 % are zeros, sparse and dense
 wide.py       hundreds to thousands of columns: seconds by stage, peak memory, the robust method
 files.py      a parquet file of 50 million rows: peak memory, time linear in rows, rate beside an array in memory
+streams.py    scores, imputed tables and samples from file to file: peak memory at two numbers of rows
 constants.py  what docs/scale.md counts with: rows a second, bytes of a record, pairs a second, at two sizes each
 cluster.py    one worker and two of a Dask cluster on this machine: seconds, equality, a worker killed in mid-fit
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from benchmarks.scale import cluster, constants, files, passes, sparse, wide
+from benchmarks.scale import cluster, constants, files, passes, sparse, streams, wide
 from benchmarks.studies import run_each
 from benchmarks.table import Claim
 
@@ -23,6 +24,7 @@ STUDIES: dict[str, Callable[[int], list[Claim]]] = {
     "sparse": sparse.run,
     "wide": wide.run,
     "files": files.run,
+    "streams": streams.run,
     "constants": constants.run,
     "cluster": cluster.run,
 }

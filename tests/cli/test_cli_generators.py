@@ -160,6 +160,7 @@ def run_info(learner):
 UNFINISHED = ["--linear", "--widths", 6, "--inputs", 2, "--latent", "z.csv", "--hidden", "h.csv", "-o", "out.npz"]
 
 
+@pytest.mark.slow
 def test_what_was_found_when_time_was_up_is_written(run, folder, linear):
     result = run("peel", linear, *UNFINISHED, "--max-seconds", "1e-6", "--picture", "p.svg", "--json")
     assert _unfinished(result, 2, "The time was up").endswith("Raise --max-seconds.")
@@ -201,6 +202,7 @@ def test_an_interrupt_before_anything_was_found_leaves_nothing(run, folder, line
     assert os.listdir(folder) == ["L.npy"]
 
 
+@pytest.mark.slow
 def test_a_signal_in_the_search(linear):
     script = (
         "import time, unrelu.cli.progress as progress\n"

@@ -455,6 +455,7 @@ def test_without_inputs_asked_for_there_are_none(net):
         TwoLayerReLULearner(8, "separable", n_inputs=3).fit(net.X)
 
 
+@pytest.mark.slow
 def test_facets_that_do_not_tell_the_units_are_helped_by_inputs():
     """Fewer inputs than units, which nobody said: planes hold rows by coincidence, and some are no units."""
     net = reference.draw(1, 16, 8, 3, 1600, output_bias=False)

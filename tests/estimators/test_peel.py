@@ -327,6 +327,7 @@ def test_as_many_inputs_as_units_are_seen(peeled):
     assert not peeled.layers[0].report.thin
 
 
+@pytest.mark.slow
 def test_outer_layers_come_with_a_warning(net):
     with (
         pytest.warns(DoubtfulUnitsWarning, match="Layer 1: it has more units than inputs"),

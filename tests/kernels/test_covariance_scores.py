@@ -46,6 +46,7 @@ def test_scores_are_derivatives(rows):
     np.testing.assert_allclose(scores, expected, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_corrected_densities_are_those_of_the_integral(rows):
     values, beyond, mean, covariance = rows
     densities, corrections, _ = scored(*rows)

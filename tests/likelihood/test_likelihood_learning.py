@@ -110,6 +110,7 @@ def test_blocks_of_marked_rows_give_the_same_model(laboratories, marked_evidence
     np.testing.assert_allclose(parts.covariance, whole.covariance, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_strong_correlations_are_not_biased_by_expectation_propagation(monkeypatch):
     x = unrelu.RectifiedGaussian(np.full(4, -0.3), 0.9 + 0.1 * np.eye(4)).sample(20_000, random_state=0)
     upper = np.triu_indices(4, 1)

@@ -485,6 +485,7 @@ def test_exact_images_add_no_uncertainty(sign: float) -> None:
     assert (plan.for_bias, plan.for_weights) == pytest.approx((once.for_bias, once.for_weights), rel=0.01)
 
 
+@pytest.mark.slow
 def test_more_is_needed_for_more() -> None:
     model = _mixed_model()
     plan = guarantees.rows_needed(model, bias_error=0.1, weight_error=0.1, probability=0.9)

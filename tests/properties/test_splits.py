@@ -57,7 +57,7 @@ def test_partial_fits_and_merges(cuts, seed, missing, singular, weighted):
     assert_same(unrelu.merge(learners).distribution_, whole)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(block_rows=st.integers(1, N), singular=st.booleans())
 def test_blocks_of_arrays_and_files(tmp_path, block_rows, singular):
     x = table(False, singular)

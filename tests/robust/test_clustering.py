@@ -112,6 +112,7 @@ def test_blocks_and_files_give_the_same_fit(tmp_path):
     np.testing.assert_allclose(found[1], whole[1], rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_table_larger_than_the_sample_settles_on_all_rows():
     """Seeds choose other samples and starts; what they settle on differs by less than its own error.
 

@@ -151,7 +151,8 @@ def shifts_by_a_cut(missing, repeats=24):
     return np.array(shifts).reshape(repeats, 2, 6)
 
 
-@pytest.mark.parametrize("missing", [0.0, pytest.param(0.2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.slow
 def test_completing_removes_the_bias_of_trimming(missing):
     shifts = shifts_by_a_cut(missing)
     trimmed, filled = shifts.mean(axis=0)

@@ -207,7 +207,8 @@ def test_negative_outliers_are_not_taken_for_noise(share):
         assert not result.inliers[corrupted].any()
 
 
-@pytest.mark.parametrize("share", [pytest.param(0.2, marks=pytest.mark.slow), 0.35])
+@pytest.mark.parametrize("share", [0.2, 0.35])
+@pytest.mark.slow
 def test_outliers_beside_noise_without_negative_entries(share):
     errors, best = [], []
     for seed in range(8):

@@ -224,6 +224,7 @@ def test_exact_in_more_dimensions(p, lifted):
 
 
 @LIFTED
+@pytest.mark.slow
 def test_no_sum_of_facets_is_returned_if_more_are_asked_for(lifted):
     points, normals, offsets = reference.cone(seeded(5), 3, 300, lifted)
     assert_same(find_facets(Cloud(points, EXACT, lifted), 6, seeded()).facets, normals, offsets)
@@ -370,6 +371,7 @@ def test_noise_in_a_unit_is_that_of_x_through_the_encoder():
     np.testing.assert_allclose(found.noise, space.noise * np.linalg.norm(found.encoder, axis=1), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_missing_facet_leaves_the_weights_open():
     X, _, h, _ = reference.draw(seeded(16), 9, 3, 500)
     A = seeded(17).standard_normal((9, 3))

@@ -81,6 +81,7 @@ def test_outlier_rows_are_left_out(some, kind):
     np.testing.assert_allclose(undone.T[good], net.T[np.ix_(good, undone.outputs)], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_factors_of_some_rows_that_explain_no_others_are_not_gone_on_from(net, some):
     X, bad = net.X.copy(), np.arange(900) % 20 == 7
     X[bad] = OUTLIERS["some outputs"](seeded(1), X[bad])

@@ -221,6 +221,7 @@ def test_time_that_is_up_at_once(net):
     assert found.inner is None
 
 
+@pytest.mark.slow
 def test_however_many_planes_there_are_without_inputs_there_are_no_weights():
     """As many planes as units, and too few of them on together to find as many inputs as are asked for."""
     found = decoded(reference.draw(1, 16, 8, 3, 800), 6)

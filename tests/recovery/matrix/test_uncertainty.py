@@ -63,6 +63,7 @@ def test_tiles_and_storage_do_not_matter(monkeypatch):
     np.testing.assert_allclose(cut.latent, whole.latent, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_estimates_scatter_as_their_standard_errors_say():
     """Mean squared z, aligned on the truth by least squares, which takes up k (k + 1) of d (n) degrees of freedom.
 
