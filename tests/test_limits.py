@@ -227,7 +227,8 @@ def test_limits_of_cells_are_the_columns_own(stated):
     assert within_errors(learned.bias_, 0.5, learned.bias_stderr_)
     assert learned.report_.doubts == ()
     text = pd.read_csv(stated, dtype=str)
-    np.testing.assert_array_equal(learner().fit(text).bias_, learned.bias_)
+    # A file whose rows are not counted yet is cut into other blocks: sums in another order round otherwise.
+    np.testing.assert_allclose(learner().fit(text).bias_, learned.bias_, rtol=1e-13)
 
 
 def test_a_higher_floor_takes_such_cells_along(stated):
