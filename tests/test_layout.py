@@ -14,7 +14,7 @@ MODULES = sorted(
     path for path in SOURCE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py", "_version.py")
 )
 
-MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 40_000, 17
+MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 50_000, 17
 
 # Modules whose tests are not in tests/<room>/test_<module>.py or test_<room>_<module>.py.
 TESTED_IN = {
@@ -29,12 +29,17 @@ TESTED_IN = {
     "cli/simulate.py": "cli/test_cli_sample.py",
     "contracts.py": "contracts/test_methods.py",
     "engines/local.py": "engines/test_threads.py",
+    "correlations/pair_algebra.py": "correlations/test_pairs_at_once.py",
+    "correlations/pair_arrays.py": "correlations/test_pairs_at_once.py",
     "errors.py": "test_package.py",
+    "statistics/device_sums.py": "engines/test_device.py",
+    "estimators/activations.py": "samples/test_layer_rows.py",
     "estimators/base.py": "contracts/test_estimators.py",
     "estimators/learned_model.py": "estimators/test_learner.py",
     "estimators/reading.py": "estimators/test_hard_tables.py",
     "estimators/merging.py": "properties/test_splits.py",
     "estimators/peeling.py": "estimators/test_peel.py",
+    "estimators/placing.py": "engines/test_device.py",
     "evidence.py": "properties/test_splits.py",
     "kernels/batch_sums.py": "statistics/test_batch_means.py",
     "kernels/normal.py": "kernels/test_bivariate_normal.py",

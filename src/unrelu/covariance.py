@@ -18,10 +18,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 
 from unrelu.contracts import Assembly, FloatArray, PairCorrelations
 from unrelu.eigenvalues import largest_eigenpairs, smallest_eigenvalue
+from unrelu.engines.device import eigen_decomposition
 from unrelu.engines.local import blas_threads_for
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
@@ -182,7 +182,7 @@ def _factor(x: Floats, rank: int) -> Floats:
     if rank < d:
         values, vectors = largest_eigenpairs(np.asarray(x, dtype=np.float64), rank)
     else:
-        values, vectors = eigh(x, driver="evd", check_finite=False)
+        values, vectors = eigen_decomposition(x)
     positive = values > 0.0
     return np.asarray(vectors[:, positive] * np.sqrt(values[positive]))
 

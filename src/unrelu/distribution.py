@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from unrelu.contracts import FloatArray
+from unrelu.engines.device import place_of
 from unrelu.errors import InvalidParameterError
 from unrelu.parameters import (
     RandomState,
@@ -220,24 +221,30 @@ class RectifiedGaussian(Answers):
         largest = w[np.argmax(np.abs(w), axis=0), np.arange(k)]
         return np.where(largest < 0.0, -w, w) + 0.0  # + 0.0 turns -0.0 into 0.0
 
-    def sample(self, n_samples: int = 1, random_state: RandomState = None, as_seen: bool = True) -> FloatArray:
+    def sample(
+        self, n_samples: int = 1, random_state: RandomState = None, as_seen: bool = True, like: Any = None
+    ) -> Any:
         """Draw rows, n_samples x d; a floored cell holds exactly its floor.
 
         Columns whose shape was learned stay within the range that was seen and keep their step, such as whole numbers,
-        unless ``as_seen`` is False.
+        unless ``as_seen`` is False. ``like``: an array of torch or CuPy, on whose device rows are drawn.
 
         >>> X = RectifiedGaussian([0.0, 0.0], [[1.0, -1.0], [-1.0, 1.0]]).sample(100, random_state=0)
         >>> X.shape, bool(((X == 0).sum(axis=1) == 1).all())  # y_2 = -y_1: always one of them floored
         ((100, 2), True)
         """
-        n = integer("n_samples", n_samples)
+        n, place = integer("n_samples", n_samples), place_of(like)
         if n < 0:
             raise InvalidParameterError(f"n_samples, the number of rows to draw, must be 0 or more; got {n}.")
+        if place is not None and self.shapes is None:
+            root, seed = self.row_norms[:, None] * self._correlation_root, int(generator(random_state).integers(2**31))
+            return place.rows(n, seed, root, self.bias, (self.floor, self.ceiling))
         z = generator(random_state).standard_normal((n, self.n_features))
         y = z @ self._correlation_root.T
         y *= self.row_norms
         y += self.bias
-        return self._from_latent(np.clip(y, self.latent.floor, self.latent.ceiling, out=y), as_seen)
+        rows = self._from_latent(np.clip(y, self.latent.floor, self.latent.ceiling, out=y), as_seen)
+        return rows if place is None else place.array(rows)
 
     @cached_property
     def _correlation_root(self) -> FloatArray:

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh
 
 from unrelu.contracts import FloatArray
+from unrelu.engines.device import all_eigenvalues, device_at_hand, multiplier
 
 _NARROW = 200  # columns up to which LAPACK is as fast
 _MOST_SHARE = 0.05  # of all eigenvalues, for which Lanczos' method is worth its while
@@ -31,7 +32,8 @@ def largest_eigenpairs(x: FloatArray, k: int, scale: FloatArray | None = None) -
         values, vectors = eigh(x if scale is None else x / np.outer(scale, scale), subset_by_index=[d - k, d - 1])
         return values, vectors
     unit = np.ones(d) if scale is None else scale
-    values, vectors = _lanczos(lambda v: x @ (v.ravel() / unit) / unit, d, k, "LA")
+    times = multiplier(x)
+    values, vectors = _lanczos(lambda v: times(v.ravel() / unit) / unit, d, k, "LA")
     order = np.argsort(values)
     return values[order], vectors[:, order]
 
@@ -57,6 +59,8 @@ def smallest_eigenvalue(x: FloatArray) -> float:
     d = len(x)
     if d <= _NARROW:
         return _smallest_by_lapack(x)
+    if device_at_hand() is not None:
+        return float(all_eigenvalues(x.copy())[0])
     from scipy.sparse.linalg import ArpackNoConvergence  # only here, for the sake of a fast start
 
     try:

@@ -44,6 +44,10 @@ class ClusterError(UnreluError, OSError):
     """A cluster cannot be used: it does not answer, has no workers, or these lack unrelu."""
 
 
+class DeviceMemoryError(UnreluError, MemoryError):
+    """A device has too little memory left for even a few rows of a table and their sums."""
+
+
 class MissingDependencyError(UnreluError, ImportError):
     """An optional dependency is needed; the message says how to install it."""
 
@@ -174,3 +178,7 @@ class DoubtfulInputsWarning(UnreluWarning):
 
 class AmbiguousOptimumWarning(UnreluWarning):
     """Two latent vectors explain an output about equally well."""
+
+
+class DeadUnitsWarning(UnreluWarning):
+    """Units of a network's layer that no input turned on were left out: says which."""

@@ -25,11 +25,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import LinAlgError, eigvalsh, svd
+from scipy.linalg import LinAlgError, svd
 from scipy.linalg.lapack import dpotri
 
 from unrelu.contracts import FloatArray, PairCorrelations, Shrinkage
 from unrelu.eigenvalues import is_definite, largest_eigenpairs, largest_eigenvalue, smallest_eigenvalue
+from unrelu.engines.device import all_eigenvalues, multiplier
 
 _MOST_FACTORS = 6
 _EDGE = 1.5  # times the largest eigenvalue that noise alone has
@@ -126,8 +127,9 @@ class Target:
 
     def largest_of(self, x: FloatArray) -> float:
         """The largest eigenvalue of T^-1 X."""
+        times = multiplier(x)
         return largest_eigenvalue(
-            lambda v: self._turned((x @ (self._turned(v) / self.spread)) / self.spread), len(self.loadings)
+            lambda v: self._turned(times(self._turned(v) / self.spread) / self.spread), len(self.loadings)
         )
 
     @property
@@ -184,7 +186,7 @@ def _amount(r: FloatArray, target: Target, apart: FloatArray, n: float, k: int) 
     distance = size - 2.0 * trace + d  # |Y - I|^2
     noise = (size + trace**2) / n + _apart_energy(target.inverse, apart)
     if not is_definite(r):  # Y has as many negative eigenvalues as R
-        below = np.minimum(eigvalsh(y, overwrite_a=True, check_finite=False), 0.0)
+        below = np.minimum(all_eigenvalues(y), 0.0)
         noise += 2.0 * float(below @ below)
     followed = (d * k - k * (k - 1) / 2) / (d * (d - 1) / 2)  # parameters of T among the pairs
     return float(min(1.0, max(1.0 - followed, _LEAST_FREE) * noise / max(distance, 1e-300)))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import unrelu
 from unrelu.contracts import Assumptions, Block
 from unrelu.errors import InvalidDataError
 from unrelu.statistics.pair_moments import PairMomentsQuestion
@@ -142,3 +143,19 @@ def test_counts_below_a_limit_are_rounded_with_their_sums(missing):
                 assert record.observed.above[i, j] == (at.sum() if at.sum() >= 12 else 0)
     assert 0 < (record.count == 0).sum() < 16
     assert record.shapes is None
+
+
+def test_the_record_of_some_columns_is_that_of_their_table():
+    x = unrelu.synthetic.random_model(5, random_state=0).sample(800, random_state=1)
+    x[::7, 2] = np.nan
+    at = np.array([3, 2, 0])
+
+    def record(table):
+        zeros = (0.0,) * table.shape[1]
+        return PairMomentsQuestion(zeros, zeros)(Block(table))
+
+    some, own = record(x).of_columns(at), record(np.ascontiguousarray(x[:, at]))
+    for name in ("origin", "count", "cross", "masked_sum", "masked_square"):
+        np.testing.assert_allclose(getattr(some, name), getattr(own, name), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(some.observed.total, own.observed.total, rtol=1e-12)
+    np.testing.assert_allclose(some.shapes.sums, own.shapes.sums, rtol=1e-12)

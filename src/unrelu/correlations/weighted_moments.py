@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import Assumptions, Evidence, FloatArray, PairCorrelations, RowParameters
+from unrelu.engines.device import device_at_hand
 from unrelu.engines.local import map_in_threads
 from unrelu.kernels.pair_gather import gather_statistics
 from unrelu.kernels.pair_model import LARGEST_A, moments_of_columns
@@ -21,6 +22,7 @@ from unrelu.kernels.pair_solver import Columns, solve_pairs
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 
 _PAIRS_PER_TASK = 4096  # large enough to hide the call, small enough to share evenly and to stay in cache
+_WORTH_A_DEVICE = 100  # columns: fewer pairs are solved here before a device has begun
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,11 @@ class WeightedMoments:
         """All pairs; ``near`` are correlations to start from, when standard errors are not wanted (they are NaN)."""
         record = evidence.collect(PairMomentsQuestion.under(self.assumptions))
         d = record.n_features
+        place = device_at_hand()
+        if place is not None and d >= _WORTH_A_DEVICE:
+            from unrelu.correlations.pairs_at_once import solve_all  # only here, for the sake of a fast start
+
+            return solve_all(record, rows, place, near)
         correlation, stderr = np.eye(d), np.zeros((d, d)) if near is None else np.full((d, d), np.nan)
         varying = np.flatnonzero(rows.scale > 0.0)
         stderr[rows.scale == 0.0] = stderr[:, rows.scale == 0.0] = np.nan

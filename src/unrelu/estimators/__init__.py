@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from unrelu.estimators.activations import activations
     from unrelu.estimators.checking import check_model
     from unrelu.estimators.imputer import FloorImputer
     from unrelu.estimators.latent import ReLULatentRecovery, recall, recover_latent
@@ -25,6 +26,7 @@ __all__ = [
     "RectifiedGaussianLearner",
     "RectifiedGaussianMixture",
     "TwoLayerReLULearner",
+    "activations",
     "check_model",
     "merge",
     "peel",
@@ -40,6 +42,7 @@ _HOME = {
     "RectifiedGaussianLearner": "unrelu.estimators.learner",
     "RectifiedGaussianMixture": "unrelu.estimators.mixture",
     "TwoLayerReLULearner": "unrelu.estimators.two_layer",
+    "activations": "unrelu.estimators.activations",
     "check_model": "unrelu.estimators.checking",
     "merge": "unrelu.estimators.merging",
     "peel": "unrelu.estimators.peeling",

@@ -19,20 +19,23 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from unrelu import storage
-from unrelu.contracts import Assumptions, BoolArray, CellLimits, FloatArray, Samples, Step, Watch, unwatched
+from unrelu.contracts import Assumptions, BoolArray, CellLimits, FloatArray, Samples, Watch, unwatched
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.estimators.placing import OnDevice
 from unrelu.estimators.reading import (
     check_use,
     check_weights,
     found_limits,
     limited,
+    read_all,
     readable,
     refuse_apart,
     refuse_ceilings,
     text_cell,
     weighted,
+    weights_beside,
 )
 from unrelu.limits import Limits, is_by_cell, lifts, limits_of, refuse_none
 from unrelu.parameters import generator
@@ -40,7 +43,7 @@ from unrelu.samples import ArraySamples
 from unrelu.samples.blocks import as_floats
 from unrelu.shapes import Shapes, latent_limits
 from unrelu.statistics.screening import ScreeningQuestion
-from unrelu.validation import counted, listed
+from unrelu.validation import listed
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath
@@ -52,7 +55,7 @@ Table: TypeAlias = ArrayLike | Samples
 """An array, a data frame, or rows that are read block by block, such as those of files."""
 
 
-class FloorEstimator(BaseEstimator):
+class FloorEstimator(OnDevice, BaseEstimator):
     """Base of all estimators of data with a floor. Subclasses name their parameters in ``__init__``.
 
     A table is an array, a data frame, or :class:`unrelu.contracts.Samples`, such as files that are read block by block.
@@ -117,6 +120,8 @@ class FloorEstimator(BaseEstimator):
         ``by_cell``: whoever reads them heeds ``Block.beyond``, so that single cells may have limits.
         """
         X = self._as_rows(X, reset, by_cell)
+        self._found_at(getattr(X, "place", None), reset)
+        sample_weight = weights_beside(sample_weight, getattr(X, "place", None))
         if isinstance(X, Samples):
             samples = X if sample_weight is None else weighted(X, sample_weight, self._weights)
             self._check_columns(samples, reset)
@@ -143,7 +148,7 @@ class FloorEstimator(BaseEstimator):
         if isinstance(X, Samples):
             self._check_columns(X, reset)
             refuse_apart(X, type(self).__name__)
-            return self._read(X, smallest)
+            return read_all(X, smallest, self._watch)
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.float64), np.nan)
         if isinstance(X, np.ndarray) and X.dtype.name == "bfloat16":
@@ -170,17 +175,6 @@ class FloorEstimator(BaseEstimator):
         if reset:
             self.__dict__["_stated_limits"] = getattr(X, "limits", None)
         return X
-
-    def _read(self, samples: Samples, smallest: int) -> NDArray[Any]:
-        """All rows in memory."""
-        blocks, done = [], 0
-        for block in samples.blocks():
-            blocks.append(block.values)
-            done = block.first_row + len(block.values)
-            self._watch(Step("Reading rows", done, samples.n_rows, f"{done:,} rows"))
-        if done < max(smallest, 1):
-            raise InvalidDataError(f"The table has {counted(done, 'row')}: at least {smallest} are needed.")
-        return np.concatenate(blocks)
 
     def _floats(self, X: Any, *, reset: bool, smallest: int = 2) -> NDArray[Any]:
         """The same as floats that were screened: none is infinite, or below its floor."""

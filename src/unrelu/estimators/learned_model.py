@@ -58,36 +58,36 @@ class LearnedModel(FloorEstimator):
         return report
 
     @property
-    def bias_(self) -> FloatArray:
-        return self.distribution_.bias
+    def bias_(self) -> Any:
+        return self._handed_out(self.distribution_.bias)
 
     @property
-    def covariance_(self) -> FloatArray:
-        return self.distribution_.covariance
+    def covariance_(self) -> Any:
+        return self._handed_out(self.distribution_.covariance)
 
     @property
-    def correlation_(self) -> FloatArray:
-        return self.distribution_.correlation
+    def correlation_(self) -> Any:
+        return self._handed_out(self.distribution_.correlation)
 
     @property
-    def scoring_covariance_(self) -> FloatArray:
-        return self.distribution_.scoring.covariance
+    def scoring_covariance_(self) -> Any:
+        return self._handed_out(self.distribution_.scoring.covariance)
 
     @property
-    def row_norms_(self) -> FloatArray:
-        return self.distribution_.row_norms
+    def row_norms_(self) -> Any:
+        return self._handed_out(self.distribution_.row_norms)
 
     @property
-    def bias_stderr_(self) -> FloatArray:
-        return self._result().rows.bias_stderr
+    def bias_stderr_(self) -> Any:
+        return self._handed_out(self._result().rows.bias_stderr)
 
     @property
-    def row_norms_stderr_(self) -> FloatArray:
-        return self._result().rows.scale_stderr
+    def row_norms_stderr_(self) -> Any:
+        return self._handed_out(self._result().rows.scale_stderr)
 
     @property
-    def correlation_stderr_(self) -> FloatArray:
-        return self._result().pairs.stderr
+    def correlation_stderr_(self) -> Any:
+        return self._handed_out(self._result().pairs.stderr)
 
     def confidence_intervals(self, level: float = 0.95) -> dict[str, FloatArray]:
         """Low and high ends for "bias", "row_norms" (d x 2) and "correlation" (d x d x 2).
@@ -102,10 +102,11 @@ class LearnedModel(FloorEstimator):
         >>> bool(low < learner.bias_[0] < high)
         True
         """
+        law, rows = self.distribution_, self._result().rows
         return intervals(
-            (self.bias_, self.bias_stderr_),
-            (self.row_norms_, self.row_norms_stderr_),
-            (self.correlation_, self.correlation_stderr_),
+            (law.bias, rows.bias_stderr),
+            (law.row_norms, rows.scale_stderr),
+            (law.correlation, self._result().pairs.stderr),
             level,
             self.report_.stderr_degrees,
         )
@@ -142,7 +143,7 @@ class LearnedModel(FloorEstimator):
     @property
     def n_parameters_(self) -> int:
         """How many numbers were learned: means, covariances (loadings and noise of a factor model), shapes."""
-        d, k = int(np.count_nonzero(self.row_norms_)), getattr(self, "n_components", None)
+        d, k = int(np.count_nonzero(self.distribution_.row_norms)), getattr(self, "n_components", None)
         k = getattr(getattr(self, "report_", None), "n_components", k)  # where it was found
         covariances = d * (d + 1) // 2 if k is None else min(d * (d + 1) // 2, d * (k + 1) - k * (k - 1) // 2)
         return d + covariances + sum(shape.n_parameters for shape in self._shapes or ())
@@ -182,4 +183,5 @@ class LearnedModel(FloorEstimator):
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
         """Draw rows from the learned model."""
-        return self.distribution_.sample(n_samples, random_state)
+        rows: FloatArray = self.distribution_.sample(n_samples, random_state)
+        return rows

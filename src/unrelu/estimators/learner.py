@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -27,9 +27,6 @@ from unrelu.standard_errors import jackknifed
 from unrelu.statistics.grouped_moments import GroupedMoments, GroupedMomentsQuestion, whole_of
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.validation import check_choice, listed
-
-if TYPE_CHECKING:
-    pass
 
 _STDERR_CHANGED = "stderr was changed after rows were learned: fit them again."
 
@@ -169,7 +166,8 @@ class RectifiedGaussianLearner(LearnedModel):
             )
             self._tell_likelihood(samples)
             return self
-        self._learned = method.learn(evidence, assumptions, seed, self._watch)
+        with self._nearby():
+            self._learned = method.learn(evidence, assumptions, seed, self._watch)
         self._record = evidence.collect(question)
         return self
 
@@ -270,7 +268,8 @@ class RectifiedGaussianLearner(LearnedModel):
         check_is_fitted(self)
         if self._learned is None:
             assert self._record is not None
-            self._learned = self._learn(self._record, self._assumptions())
+            with self._nearby():
+                self._learned = self._learn(self._record, self._assumptions())
         return self._learned
 
     def _learn(self, record: PairMoments | GroupedMoments, assumptions: Assumptions) -> Learned:
@@ -305,6 +304,17 @@ class RectifiedGaussianLearner(LearnedModel):
             learner.feature_names_in_ = self.feature_names_in_
         learner._found_limits, learner._shapes = self._found_limits, seen_by_all([e._shapes for e in (self, *others)])
         learner._record, learner._learned = record, None
+        return learner
+
+    def of_columns(self, columns: NDArray[np.int64]) -> RectifiedGaussianLearner:
+        """A learner of some of the columns, from the same rows; for one with the same limits in all of them."""
+        record = self.record_
+        assert isinstance(record, PairMoments), "a jackknife's records have no columns to be left out"
+        learner = self.with_record(record.of_columns(columns))
+        learner.n_features_in_ = len(columns)
+        if self._names() is not None:
+            learner.feature_names_in_ = self.feature_names_in_[columns]
+        learner._place, learner._answers_on = self._place, self._answers_on
         return learner
 
     def agrees_with(self, other: RectifiedGaussianLearner) -> None:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from unrelu.contracts import CellLimits, FloatArray, Samples, Watch
+from unrelu.contracts import CellLimits, FloatArray, Samples, Step, Watch
 from unrelu.engines import engine_for
+from unrelu.engines.device import Place, brought_home, place_of
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import Limits
-from unrelu.validation import column_label, label_columns, listed, row_label
+from unrelu.validation import column_label, counted, label_columns, listed, row_label
 
 if TYPE_CHECKING:
     from unrelu.samples.limited import LimitedSamples
@@ -26,14 +28,19 @@ Found = dict[str, dict[str, float]]
 
 
 def readable(X: Any) -> Any:
-    """What is no array for NumPy as rows: Dask's tables, lazy frames, frames in which columns are text."""
+    """What is no array for NumPy as rows: arrays on a device, Dask's tables, lazy frames, frames with text."""
     if hasattr(X, "__dask_graph__"):
         from unrelu.samples.dask_rows import DaskSamples
 
         _refuse_times(X)
         return DaskSamples(X)
     if type(X).__name__ != "LazyFrame" and not hasattr(X, "columns"):
-        return X
+        X = brought_home(X)
+        if place_of(X) is None:
+            return X
+        from unrelu.samples.device_arrays import DeviceSamples
+
+        return DeviceSamples(X)
     from unrelu.samples.frames import collected, holds_text, read_frame
 
     X = collected(X)
@@ -47,6 +54,18 @@ def readable(X: Any) -> Any:
         return read_frame(X)
     except InvalidDataError as error:
         raise InvalidDataError(f"{error} limits= and nondetect= are those of unrelu.samples.read_frame.") from error
+
+
+def read_all(samples: Samples, smallest: int, watch: Watch) -> NDArray[Any]:
+    """All rows in memory."""
+    blocks, done = [], 0
+    for block in samples.blocks():
+        blocks.append(block.values)
+        done = block.first_row + len(block.values)
+        watch(Step("Reading rows", done, samples.n_rows, f"{done:,} rows"))
+    if done < max(smallest, 1):
+        raise InvalidDataError(f"The table has {counted(done, 'row')}: at least {smallest} are needed.")
+    return np.concatenate(blocks)
 
 
 def _refuse_times(X: Any) -> None:
@@ -89,7 +108,7 @@ def _reads_as_number(text: str) -> bool:
 
 def refuse_apart(samples: Samples, who: str) -> None:
     """Raise InvalidParameterError for rows that are read by others, where all are needed in memory."""
-    if getattr(samples, "engine", None) is not None:
+    if getattr(samples, "engine", None) is not None and not getattr(samples, "in_memory", False):
         raise InvalidParameterError(
             f"{who} needs all rows in memory: give it an array or a frame, as X.compute() is of Dask's, and files"
             " without scheduler= or checkpoint=."
@@ -111,6 +130,21 @@ def weighted(samples: Any, sample_weight: Any, checked: Callable[..., FloatArray
         check_weights(*weight_range(sample_weight))
     rows: Samples = samples.weighted(sample_weight)
     return rows
+
+
+def weights_beside(sample_weight: Any, place: Place | None) -> Any:
+    """Weights on the host; those of another device than the rows' are refused."""
+    sample_weight = brought_home(sample_weight)
+    where = place_of(sample_weight)
+    if where is None:
+        return sample_weight
+    if place != where:
+        rows = "this machine's memory" if place is None else str(place.device)
+        raise InvalidParameterError(
+            f"The rows are in {rows} and sample_weight on {where.device}: put both on one device, or give the weights"
+            " as a NumPy array."
+        )
+    return where.host(sample_weight)
 
 
 def check_weights(smallest: float, largest: float, least: float) -> None:
@@ -167,6 +201,8 @@ def _stated(limits: Limits, stated: CellLimits) -> Found:
 
 def _as_stored(levels: FloatArray, stored_as: Any) -> FloatArray:
     """What is read as float32 may have been rounded to fewer digits, and so are the limits that it has."""
+    if callable(stored_as):  # rows of a device, whose types NumPy need not know
+        return np.asarray(stored_as(levels))
     short = getattr(stored_as, "itemsize", 8) == 2
     return levels.astype(stored_as).astype(np.float64) if short else levels
 

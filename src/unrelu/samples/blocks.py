@@ -41,8 +41,9 @@ class SparseBlock(Block):
 
 
 def rows_in(block: Block) -> int:
-    """The number of a block's rows, without making sparse ones dense."""
-    return block.n_rows if isinstance(block, SparseBlock) else len(block.values)
+    """The number of a block's rows, without making sparse ones dense or bringing those of a device here."""
+    n_rows: int | None = getattr(block, "n_rows", None)
+    return len(block.values) if n_rows is None else n_rows
 
 
 def rows_per_block(n_rows: int | None, n_features: int) -> int:

@@ -20,7 +20,7 @@ from unrelu.kernels.row_block import LARGEST, add_powers
 
 _ALL_ROWS = 4096  # from the first on; beyond, one window in so many rows
 _WINDOW, _PERIOD = 512, 32_768
-_LOOKED_AT = 512  # rows whose different values are counted
+LOOKED_AT = 512  # rows whose different values are counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class ShapeSums:
         self._floor, self._origin, self._sums = floor, origin, np.zeros((5, d))
         self._unit = _spread(tile.values, floor, origin)
         self._ends, self._weights = _no_ends(d), np.zeros((2, d))
-        self._ties = ties(tile.values[:_LOOKED_AT], floor)
+        self._ties = ties(tile.values[:LOOKED_AT], floor)
 
     def again(self) -> Self:
         """The same without sums, for other rows of the block."""

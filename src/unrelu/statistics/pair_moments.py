@@ -15,9 +15,10 @@ against O = 1{observed}, so that each pair can use the rows that observe both.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unrelu.contracts import Assumptions, Block, FloatArray
 from unrelu.engines.local import joined_in_threads, one_blas_thread
@@ -27,6 +28,8 @@ from unrelu.statistics.column_shapes import ColumnShapes
 from unrelu.statistics.pair_sums import Frame, PairSums, SparseSums, runs, sparse_runs, tile_height
 from unrelu.statistics.screening import Screening
 from unrelu.statistics.tiles import tiles
+
+P = TypeVar("P")
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +183,20 @@ class PairMoments:
             shapes=None,
         )
 
+    def of_columns(self, at: NDArray[np.int64]) -> Self:
+        """The record of some of the columns."""
+        square, o = np.ix_(at, at), self.observed
+        matrices = ("count", "cross", "masked_sum", "masked_square")
+        return replace(
+            self,
+            floor=self.floor[at],
+            origin=self.origin[at],
+            **{name: getattr(self, name)[square] for name in matrices},
+            observed=None if o is None else replace(o, **{name: each[square] for name, each in vars(o).items()}),
+            screening=_columns_of(self.screening, at),
+            shapes=None if self.shapes is None else _columns_of(self.shapes, at),
+        )
+
     def _about(self, origin: FloatArray) -> Self:
         """The same sums about another origin: t' = t - shift."""
         shift = (origin - self.origin)[:, None]
@@ -206,6 +223,11 @@ class PairMoments:
         columns = (self.count.diagonal(), self.masked_sum.diagonal(), self.masked_square.diagonal())
         above, total, square = (np.broadcast_to(c[:, None], shape).copy() for c in columns)
         return ObservedMoments(np.full(shape, self.weight), np.full(shape, self.squared_weight), above, total, square)
+
+
+def _columns_of(part: P, at: NDArray[np.int64]) -> P:
+    """Of a record whose arrays all end with the columns."""
+    return replace(part, **{name: each[..., at] for name, each in vars(part).items()})  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ Floats = NDArray[np.floating[Any]]
 _WIDE, _PANEL = 512, 256  # columns from which threads share a tile; columns to a panel
 _WIDE_SPARSE = 1500  # columns from which sparse rows have one set of sums
 _SHORT_ROWS = 256  # of a sum in single precision: like terms round alike, by up to 2^-24 each
-_FIRST_ROWS = 1024  # that tell what the columns are like
+FIRST_ROWS = 1024  # that tell what the columns are like
 _LEAST_ROWS, _TILE_ROWS, _TILE_CELLS = 512, 16_384, 2**17  # of a tile: rows at least and at most, cells beyond that
 _RUN_ROWS, _RUN_CELLS = 8192, 2**19  # the larger: adding up the sums of a run must cost little beside the run
 _LEAST_SQUARE, _LARGEST_SQUARE = 1e-24, 1e24  # mean squares of a column that single precision holds with room to spare
@@ -74,9 +74,9 @@ class Frame:
         kind = tile.values.dtype
         self.floor, self.lowest = seen_above(floor, tile.values), least_allowed(lowest, tile.values)
         # Comparing with these is comparing with those: what is stored is above both or above neither.
-        self.short_floor, self.short_lowest = _rounded_down(self.floor, kind), -_rounded_down(-self.lowest, kind)
+        self.short_floor, self.short_lowest = rounded_down(self.floor, kind), -rounded_down(-self.lowest, kind)
         self.most: Any = kind.type(min(LARGEST, float(np.finfo(kind).max)))
-        rows = slice(0, _FIRST_ROWS)
+        rows = slice(0, FIRST_ROWS)
         values, weights = tile.values[rows], None if tile.weights is None else tile.weights[rows]
         # Any origin near the bulk of the data does: it only has to keep the sums from cancelling.
         self.origin = _mean_above(values, self.floor, weights).astype(kind).astype(np.float64)
@@ -254,8 +254,8 @@ class SparseSums(PairSums):
         self.squared_weight += float(weights @ weights)
         if self.shapes is None:
             return
-        for start in range(0, n, _FIRST_ROWS):
-            looked_at = window(tile.first_row + start, min(_FIRST_ROWS, n - start))
+        for start in range(0, n, FIRST_ROWS):
+            looked_at = window(tile.first_row + start, min(FIRST_ROWS, n - start))
             at = slice(start + looked_at.start, start + looked_at.stop)
             if looked_at.start < looked_at.stop:
                 self.shapes.add(Block(rows[at].toarray().astype(np.float64), tile.first_row + at.start, weights[at]))
@@ -296,7 +296,7 @@ def _add_counts(ones: Floats, words: NDArray[np.uint64], count: FloatArray) -> N
     map_in_threads(lambda at: add_upper_counts(words, at.start, at.stop, count[0]), _panels(ones.shape[1]))
 
 
-def _rounded_down(levels: FloatArray, kind: np.dtype[Any]) -> Floats:
+def rounded_down(levels: FloatArray, kind: np.dtype[Any]) -> Floats:
     """The largest numbers of this type that are not above the levels."""
     near = levels.astype(kind)
     return np.where(near > levels, np.nextafter(near, kind.type(-np.inf)), near)

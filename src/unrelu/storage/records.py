@@ -36,6 +36,9 @@ class Unsaved:
     text: str
 
 
+_PASSING = ("_watch", "_place", "_answers_on")  # what an estimator has for a while, and no file
+
+
 def write(path: FilePath, value: Any, details: Mapping[str, Any] | None = None) -> None:
     """Write a record or a fitted estimator to ``path``; ``details`` are facts for the file's header."""
     arrays: Arrays = {}
@@ -108,7 +111,7 @@ def packed(value: Any, name: str, arrays: Arrays) -> Any:
         own = {field.name: getattr(value, field.name) for field in fields(value)}
         return {"kind": kind, "fields": _packed_fields(own, name, arrays)}
     parameters = {key: _packed_parameter(item, f"{name}({key})", arrays) for key, item in _parameters(value).items()}
-    attributes = {key: item for key, item in vars(value).items() if key not in parameters and key != "_watch"}
+    attributes = {key: item for key, item in vars(value).items() if key not in (*parameters, *_PASSING)}
     return {"kind": kind, "parameters": parameters, "attributes": _packed_fields(attributes, name, arrays)}
 
 
