@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.scale.files import D, write
+from benchmarks.scale.files import WRITTEN, D, write
 from benchmarks.studies import show, told
 from benchmarks.table import Claim
 
@@ -22,7 +22,7 @@ def run(most: int = 10**9) -> list[Claim]:
     sizes, claims, rows = {"short": long // 4, "long": long}, [], []
     with tempfile.TemporaryDirectory() as folder:
         for name, n in sizes.items():
-            write(Path(folder, f"{name}.parquet"), n)
+            write(Path(folder, f"{name}.parquet"), n, **WRITTEN["plain"])
         unrelu(folder, "fit", "short.parquet", "-o", "model.unrelu")
         for command in ("score", "impute", "sample"):
             seen = {name: asked(folder, command, name, n) for name, n in sizes.items()}

@@ -82,10 +82,10 @@ def test_regrouping_keeps_rows_and_order_however_they_are_cut(sizes, rows):
 def test_rows_per_block():
     assert rows_per_block(1, 1) == 512
     assert rows_per_block(24 * 1000, 100) == 1000
-    assert rows_per_block(10**7, 100) == 20971
-    assert rows_per_block(10**7, 1000) == 4096
+    assert rows_per_block(10**7, 100) == 41943
+    assert rows_per_block(10**7, 1000) == 4194
     assert rows_per_block(10**6, 20) == 41666
-    assert rows_per_block(None, 1000) == 4096
+    assert rows_per_block(None, 1000) == 4194
     assert rows_per_block(10**7, 16384) == 1024
     assert rows_per_block(10**7, 10**7) == 512
 

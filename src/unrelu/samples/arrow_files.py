@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from unrelu.errors import InputFileError
 from unrelu.samples.columns import without
+from unrelu.samples.parquet_pages import NotPlainError, plain_batches
 from unrelu.samples.reading import Reading
 from unrelu.samples.table_file import SHARE_CELLS, TableFile, WithoutLines, damage_reported, refuse_no_rows
 from unrelu.samples.text_columns import Seen, UnreadableCell, read_texts
@@ -84,6 +85,9 @@ class _ArrowTable(WithoutLines):
     def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
         dtype = self.check(wanted)
         with damage_reported(self.name, self.kind):
+            if not any(position in self._texts for position in wanted):
+                yield from _tables(self._numbers(wanted, rows), min(rows, self.n_rows), dtype)
+                return
             for batch in self._batches(wanted, rows):
                 chosen = batch.select([self.column_names[position] for position in wanted])
                 columns = [
@@ -91,6 +95,12 @@ class _ArrowTable(WithoutLines):
                     for position, column in zip(wanted, chosen.columns, strict=True)
                 ]
                 yield columns_to_array(columns, dtype)
+
+    def _numbers(self, wanted: Sequence[int], rows: int) -> Iterator[list[NDArray[Any]]]:
+        """Some rows at a time, as one array a column."""
+        names = [self.column_names[position] for position in wanted]
+        for batch in self._batches(wanted, rows):
+            yield [_as_numbers(column) for column in batch.select(names).columns]
 
     def texts(self, position: int) -> Iterator[list[str]]:
         """A column as text."""
@@ -134,10 +144,35 @@ class ParquetTable(_ArrowTable):
     def _batches(self, wanted: Sequence[int], rows: int) -> Iterator[Any]:
         names = [self.column_names[position] for position in wanted]
         with self._opened() as opened:
-            every = range(opened.metadata.num_row_groups) if self._groups is None else self._groups
-            for group in every:
-                with damage_reported(f"{self.name}, row group {group}", self.kind):
-                    yield from opened.iter_batches(batch_size=rows, columns=names, row_groups=[group])
+            for group in self._every_group(opened):
+                yield from self._group(opened, group, names, rows)
+
+    def _group(self, opened: Any, group: int, names: list[str], rows: int) -> Iterator[Any]:
+        with damage_reported(f"{self.name}, row group {group}", self.kind):
+            left = opened.metadata.row_group(group).num_rows
+            for batch in opened.iter_batches(batch_size=rows, columns=names, row_groups=[group]):
+                left -= batch.num_rows
+                yield batch
+            if left:  # pyarrow may take a damaged page for the end
+                raise ValueError(f"it lacks {left:,} rows")
+
+    def _every_group(self, opened: Any) -> Sequence[int]:
+        return range(opened.metadata.num_row_groups) if self._groups is None else self._groups
+
+    def _numbers(self, wanted: Sequence[int], rows: int) -> Iterator[list[NDArray[Any]]]:
+        names = [self.column_names[position] for position in wanted]
+        with self._opened() as opened, open(self._path, "rb", buffering=0) as file:
+            for group in self._every_group(opened):
+                done = 0
+                try:
+                    for columns in plain_batches(file, opened, group, names):
+                        yield columns
+                        done += len(columns[0])
+                except NotPlainError:
+                    for batch in self._group(opened, group, names, rows):
+                        left_out = min(done, batch.num_rows)
+                        done -= left_out
+                        yield [_as_numbers(column) for column in batch.slice(left_out).select(names).columns]
 
 
 class FeatherTable(_ArrowTable):
@@ -176,20 +211,50 @@ class FeatherTable(_ArrowTable):
 
 def columns_to_array(columns: Sequence[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Rows of columns of numbers, Arrow's or (of text that was read) NumPy's; NaN for null."""
-    import pyarrow as pa
-
     marked = [column.dtype for column in columns if np.iscomplexobj(column)]
     table = np.empty((len(columns[0]), len(columns)), np.result_type(dtype, *marked))
-    numbers = []
-    for column in columns:
-        if not (isinstance(column, np.ndarray) or pa.types.is_floating(column.type)):
-            column = column.cast(pa.float64(), safe=False)
-        numbers.append(column if isinstance(column, np.ndarray) else column.to_numpy(zero_copy_only=False))
+    _put([column if isinstance(column, np.ndarray) else _as_numbers(column) for column in columns], table)
+    return table
+
+
+def _as_numbers(column: Any) -> NDArray[Any]:
+    import pyarrow as pa
+
+    number = column if pa.types.is_floating(column.type) else column.cast(pa.float64(), safe=False)
+    return np.asarray(number.to_numpy(zero_copy_only=False))
+
+
+def _tables(batches: Iterable[list[NDArray[Any]]], rows: int, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+    """Batches of columns of any size as tables of so many rows, the last of fewer."""
+    table, filled = np.empty((0, 0), dtype), 0
+    for columns in batches:
+        start = 0
+        while start < len(columns[0]):
+            if filled == 0:
+                table = np.empty((rows, len(columns)), dtype)
+            n = min(rows - filled, len(columns[0]) - start)
+            _put([column[start : start + n] for column in columns], table[filled : filled + n])
+            start, filled = start + n, filled + n
+            if filled == rows:
+                yield table
+                filled = 0
+    if filled:
+        yield table[:filled]
+
+
+def _put(columns: Sequence[NDArray[Any]], table: NDArray[Any]) -> None:
+    """Columns into the rows of a table."""
+    item = table.dtype.itemsize
+    plain = all(each.dtype == table.dtype and each.strides == (item,) for each in columns)
+    if plain and table.dtype.kind == "f":
+        from unrelu.kernels.columns_to_rows import copy_columns
+
+        copy_columns(np.array([each.__array_interface__["data"][0] for each in columns], np.uintp), table)
+        return
     for first in range(0, len(table), _IN_CACHE):  # a few rows at a time: the rows written to stay in cache
         rows = slice(first, first + _IN_CACHE)
-        for position, column in enumerate(numbers):
+        for position, column in enumerate(columns):
             table[rows, position] = column[rows]
-    return table
 
 
 def _fields(schema: Any) -> list[tuple[int, str, Any]]:

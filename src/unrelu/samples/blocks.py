@@ -14,7 +14,7 @@ from unrelu.contracts import Block, FloatArray
 Floats = NDArray[np.floating[Any]]
 
 FEWEST_ROWS, MOST_ROWS = 512, 4096
-NARROW_CELLS = 2**21  # of a block of few columns: a block costs some milliseconds, however few its rows
+NARROW_CELLS = 2**22  # of a block of few columns: a block costs some milliseconds, however few its rows
 MOST_CELLS = 2**24  # 128 MiB of float64
 
 
@@ -47,7 +47,7 @@ def rows_in(block: Block) -> int:
 
 
 def rows_per_block(n_rows: int | None, n_features: int) -> int:
-    """Rows to read at a time: a 24th of the table, between 512 and 4096, or 2^21 cells where that is more rows.
+    """Rows to read at a time: a 24th of the table, between 512 and 4096, or 2^22 cells where that is more rows.
 
     Working copies of a block then stay well under a quarter of the table, and a block is still
     tall enough for fast matrix products. Beyond 4096 columns the blocks get shorter, so that one
@@ -57,7 +57,7 @@ def rows_per_block(n_rows: int | None, n_features: int) -> int:
     >>> rows_per_block(48_000, 10), rows_per_block(100, 10)
     (2000, 512)
     >>> rows_per_block(10**7, 10), rows_per_block(None, 1000), rows_per_block(None, 10_000)
-    (209715, 4096, 1677)
+    (416666, 4194, 1677)
     """
     width = max(n_features, 1)
     most = min(max(MOST_ROWS, NARROW_CELLS // width), MOST_CELLS // width)
