@@ -170,3 +170,16 @@ def test_text_columns_hold_limits_and_words_as_those_of_csv(save, all_rows):
 def test_dates_are_kept_as_text(save):
     data = pa.table({"day": pa.array([datetime.date(2020, 1, 31), None]), "a": [1.0, 2.0]})
     assert open_samples(save(data), id="day").ids() == {"day": ["2020-01-31", ""]}
+
+
+def test_a_page_that_claims_no_values_is_damage(tmp_path, all_rows):
+    """pyarrow takes it for the end of the row group, and says nothing."""
+    path = tmp_path / "x.parquet"
+    values = np.random.default_rng(0).standard_normal((5000, 3)).astype(np.float32)
+    options = {"use_dictionary": False, "compression": "none", "data_page_size": 3000, "row_group_size": 3000}
+    parquet.write_table(pa.table(list(values.T), names=list("abc")), path, **options)
+    content, claimed = bytearray(path.read_bytes()), b"\x15\x80\x10\x15"  # 1024 values, a varint, between two fields
+    content[content.index(claimed) + 2] = 0
+    path.write_bytes(content)
+    with pytest.raises(InputFileError, match="row group 0: not a whole parquet file"):
+        all_rows(open_samples(path))

@@ -16,7 +16,7 @@ they came from an array, a memory map, or a folder of files larger than memory.
     reading.py        what is asked for: header, limits, words
     cells.py          what one cell's text says; text_columns.py reads columns of them
     limits.py         the limits that cells state, one a column
-    arrow_files.py    parquet, feather, arrow; parquet_pages.py: plain columns used where they lie in a parquet file
+    arrow_files.py    parquet, feather, arrow
     numpy_files.py    npy, npz
     conditions.py     what where= says; chosen_rows.py: rows that meet it, and keys in folders' names
     columns.py        which columns to keep, and the same columns in every file

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from unrelu.errors import InputFileError
 from unrelu.samples.columns import without
-from unrelu.samples.parquet_pages import NotPlainError, plain_batches
 from unrelu.samples.reading import Reading
 from unrelu.samples.table_file import SHARE_CELLS, TableFile, WithoutLines, damage_reported, refuse_no_rows
 from unrelu.samples.text_columns import Seen, UnreadableCell, read_texts
@@ -158,21 +157,6 @@ class ParquetTable(_ArrowTable):
 
     def _every_group(self, opened: Any) -> Sequence[int]:
         return range(opened.metadata.num_row_groups) if self._groups is None else self._groups
-
-    def _numbers(self, wanted: Sequence[int], rows: int) -> Iterator[list[NDArray[Any]]]:
-        names = [self.column_names[position] for position in wanted]
-        with self._opened() as opened, open(self._path, "rb", buffering=0) as file:
-            for group in self._every_group(opened):
-                done = 0
-                try:
-                    for columns in plain_batches(file, opened, group, names):
-                        yield columns
-                        done += len(columns[0])
-                except NotPlainError:
-                    for batch in self._group(opened, group, names, rows):
-                        left_out = min(done, batch.num_rows)
-                        done -= left_out
-                        yield [_as_numbers(column) for column in batch.slice(left_out).select(names).columns]
 
 
 class FeatherTable(_ArrowTable):
