@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Assembly, FloatArray, PairCorrelations
 from unrelu.eigenvalues import largest_eigenpairs, smallest_eigenvalue
-from unrelu.engines.device import eigen_decomposition
+from unrelu.engines.device import device_at_hand, eigen_decomposition
 from unrelu.engines.local import blas_threads_for
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
@@ -32,6 +32,7 @@ _FEWEST_ROUNDS, _MOST_ROUNDS = 8, 200
 _WORK = 6.4e10  # rounds x d^3: keeps the assembly of thousands of columns within minutes
 _SINGLE = 1e-5  # a tolerance that rounds in single precision reach; the last X is in double precision
 _NARROW = 200  # columns for which double precision costs nothing
+_WORTH_A_DEVICE = 500  # columns
 _DEPTH = 5  # steps that are mixed
 _RIDGE = 1e-9  # of their squares in all: keeps shares of steps that are nearly alike from growing without bound
 _ASTRAY = 2.0  # times the least step so far: mixing did not help
@@ -71,9 +72,14 @@ def assemble(scale: FloatArray, pairs: PairCorrelations, rank: int | None = None
 
 def nearest_correlation(r: FloatArray, stderr: FloatArray, rank: int) -> tuple[FloatArray, int, bool]:
     """(X, rounds, whether it settled): the weighted projection of the module's text."""
-    if rank == len(r):
-        return _alternate(r, *_weights(stderr), rank)
     weights, typical = _weights(stderr)
+    place = device_at_hand()
+    if rank == len(r) and place is not None and rank >= _WORTH_A_DEVICE:
+        from unrelu.assembly_on_device import alternate_on  # only here, for the sake of a fast start
+
+        return alternate_on(place, r, weights, _TOLERANCE * typical)
+    if rank == len(r):
+        return _alternate(r, weights, typical, rank)
     x, rounds, _ = _alternate(r, weights, typical, rank)
     # With a rank constraint ADMM may end anywhere: descend from its result and from plain truncation, keep the better.
     truncated = _factor(r, rank)

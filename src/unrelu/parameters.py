@@ -15,6 +15,7 @@ from unrelu.errors import InvalidParameterError
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 
 _TOLERANCE = 1e-8  # on the correlation scale, where rounding is about 1e-16 times the number of features
+_PANEL = 256  # rows of a matrix that are compared at a time
 
 
 def finite(name: str, value: ArrayLike) -> FloatArray:
@@ -74,6 +75,8 @@ def symmetric(s: FloatArray, d: int) -> FloatArray:
     constant = variance <= 0.0
     # Rounding is judged on the scale of each pair; a coordinate without one borrows the largest.
     scale = np.sqrt(np.where(constant, max(variance.max(), 0.0), variance))
+    if not constant.any() and _is_symmetric(s):
+        return s.copy()
     allowed = _TOLERANCE * np.outer(scale, scale)
     for i, j in np.argwhere(np.abs(s - s.T) > allowed)[:1].tolist():
         pair = f"entry ({i}, {j}) is {s[i, j]:.6g} and ({j}, {i}) is {s[j, i]:.6g}"
@@ -83,6 +86,11 @@ def symmetric(s: FloatArray, d: int) -> FloatArray:
     s = 0.5 * s + 0.5 * s.T
     s[constant, :] = s[:, constant] = 0.0
     return s
+
+
+def _is_symmetric(s: FloatArray) -> bool:
+    """Exactly; a few rows at a time, as of thousands of columns the transpose is all over the memory."""
+    return all(np.array_equal(s[k : k + _PANEL], s[:, k : k + _PANEL].T) for k in range(0, len(s), _PANEL))
 
 
 def scaled(s: FloatArray) -> FloatArray:
