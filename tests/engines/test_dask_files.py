@@ -32,16 +32,23 @@ def test_files_are_read_by_the_workers(client, tmp_path, kind):
     same_models(RectifiedGaussianLearner().fit(rows), RectifiedGaussianLearner().fit(X))
 
 
-def test_row_groups_are_parts(client, tmp_path, monkeypatch):
+def test_what_a_file_is_stored_in_is_parts(client, tmp_path, monkeypatch):
+    """Row groups, record batches and rows; where a batch of a stream starts only those before it tell."""
     import pyarrow as pa
     from pyarrow import parquet
 
     monkeypatch.setattr(unrelu.samples.arrow_files, "SHARE_CELLS", 1600)
     monkeypatch.setattr(unrelu.samples.numpy_files, "SHARE_CELLS", 1600)
-    parquet.write_table(pa.table(dict(zip("abcd", X.T, strict=True))), tmp_path / "x.parquet", row_group_size=250)
+    table = pa.table(dict(zip("abcd", X.T, strict=True)))
+    parquet.write_table(table, tmp_path / "x.parquet", row_group_size=250)
     np.save(tmp_path / "x.npy", X)
-    for name, lengths in (("x.parquet", [500] * 6), ("x.npy", [400] * 7 + [200])):
-        rows = open_samples(tmp_path / name, scheduler=client)
+    for name, kind in (("x.feather", pa.ipc.new_file), ("x.arrow", pa.ipc.new_stream)):
+        with kind(tmp_path / name, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as out:
+            out.write_table(table.slice(0, 0))
+            out.write_table(table, max_chunksize=250)
+    kinds = {"parquet": [500] * 6, "feather": [500] * 6, "npy": [400] * 7 + [200], "arrow": [3000]}
+    for kind, lengths in kinds.items():
+        rows = open_samples(tmp_path / f"x.{kind}", scheduler=client)
         assert [part.n_rows for part in rows.parts(lambda *_: [])] == lengths
         in_order(X, engine_for(rows).collect(rows, RowsQuestion()))
 
