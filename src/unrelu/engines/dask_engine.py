@@ -239,10 +239,12 @@ def _client_at(address: str) -> Any:
 
 
 def _knock(address: str) -> None:
-    """Raise at once where nobody is at home: Dask itself would try again until its time is up."""
+    """Raise where nobody is at home: Dask would try again until its time is up, or wait for ever for who is silent."""
     place = urlsplit(address if "://" in address else f"tcp://{address}")
     if place.scheme in ("tcp", "tls") and place.hostname and place.port:
-        socket.create_connection((place.hostname, place.port), timeout=_CONNECT_SECONDS).close()
+        with socket.create_connection((place.hostname, place.port), timeout=_CONNECT_SECONDS) as line:
+            if place.scheme == "tcp" and not line.recv(1):  # a scheduler speaks first
+                raise ConnectionError("hung up")
 
 
 def active_client() -> Any:
@@ -262,7 +264,7 @@ def active_engine(watch: Watch = unwatched, stage: str = "Reading rows") -> Engi
 
 
 def _check_workers(client: Any) -> None:
-    """Raise ClusterError unless there are workers, all with our version."""
+    """Raise ClusterError unless there are workers, and all processes have our version."""
 
     def version() -> str | None:  # sent by value, as a worker may have nothing to import it from
         try:
@@ -279,11 +281,12 @@ def _check_workers(client: Any) -> None:
             raise ClusterError(
                 f"The Dask scheduler at {where} has no workers. Start some with 'dask worker {where}'."
             ) from error
-        others = {worker: found for worker, found in client.run(version).items() if found != __version__}
+        every = client.run(version) | {"the scheduler": client.run_on_scheduler(version)}  # which unpacks questions
+    others = {process: found for process, found in every.items() if found != __version__}
     if others:
-        shown = listed(f"{worker} ({'none' if found is None else found})" for worker, found in others.items())
+        shown = listed(f"{process} ({'none' if found is None else found})" for process, found in others.items())
         raise ClusterError(
-            f"Workers of the Dask cluster at {where} lack unrelu {__version__}: {shown}. Install that version where"
+            f"Processes of the Dask cluster at {where} lack unrelu {__version__}: {shown}. Install that version where"
             f" they run (pip install unrelu=={__version__}) and start them again."
         )
 
