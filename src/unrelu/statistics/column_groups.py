@@ -43,7 +43,7 @@ def column_groups(n_features: int, fits: Callable[[int], bool]) -> list[Columns]
     Where nothing fits, groups are as small as they get.
 
     >>> [group.tolist() for group in column_groups(4, lambda columns: columns <= 2)]
-    [[0, 1], [2, 3], [0, 2], [0, 3], [1, 3], [1, 2]]
+    [[0, 1], [2, 3], [0, 2], [1, 3], [0, 3], [1, 2]]
     >>> len(column_groups(4, lambda columns: True))
     1
     """
