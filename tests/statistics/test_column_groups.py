@@ -95,3 +95,14 @@ def test_rows_in_groups(monkeypatch, most):
     assert (len(joined.labels) == 40) == (most == 60)
     for one, other in zip(whole.parts, joined.parts, strict=True):
         same_records(one, other)
+
+
+def test_groups_with_origins_of_their_own():
+    question, block, rng = PairMomentsQuestion((0.0,) * D, (0.0,) * D), rows(True, True), np.random.default_rng(1)
+
+    def of_columns(columns):
+        record = question.of_columns(columns)(Block(block.values[:, columns].copy(), 100, block.weights))
+        return columns, record._about(record.origin + rng.normal(size=len(columns)))
+
+    groups = column_groups(D, lambda columns: columns <= 4)
+    same_records(question(block), question.put_together(map(of_columns, groups)))
