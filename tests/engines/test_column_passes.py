@@ -103,7 +103,7 @@ def test_what_a_worker_has_for_a_thread_decides():
         ) as cluster,
         Client(cluster, set_as_default=False) as found,
     ):
-        assert DaskEngine(found)._most_bytes() == 2**30 / 4
+        assert DaskEngine(found)._most_bytes() == (2**30 - 2**28) / 4
         with (
             LocalCluster(n_workers=1, processes=False, memory_limit=0, dashboard_address=":0") as endless,
             Client(endless, set_as_default=False) as other,

@@ -38,9 +38,9 @@ from unrelu.errors import ClusterError, InvalidDataError, MissingDependencyError
 from unrelu.samples.parts import Part, Parted, PartRows, source_of, told_over
 from unrelu.validation import listed
 
-_CONNECT_SECONDS, _NO_WORKER_SECONDS = 5.0, 60.0
+_CONNECT_SECONDS, _NO_WORKER_SECONDS, _ANSWER_SECONDS = 5.0, 60.0, 30.0  # the last: that a busy scheduler may take
 _LOOK_SECONDS, _ROLL_CALL_SECONDS = 0.25, 10.0  # between two looks at how far the workers are, or whether any is there
-_ANSWER_SECONDS = 30.0  # that a busy scheduler may take
+_OWN_BYTES = 2**28  # of a worker's process without any rows
 _WIDE, _FEW, _MANY = 300, 2, 8  # columns from which on records are large, and records that merge at once
 _RETRIES = 1  # of a part that could not be read: disks of other machines do fail
 
@@ -56,15 +56,14 @@ class DaskEngine:
         The cluster; None for the client that is active. Raises ClusterError where there is none, or its workers lack
         unrelu or have another version of it.
     task_bytes : int, optional
-        Memory that a task may take; by default half of what the least worker has for each of its threads. Records of
-        pairs of columns that would take more are made by groups of columns, one after the other.
+        Memory that a task may take; by default half of what the least worker has for each of its threads, beside
+        that of its process. Larger records of pairs of columns are made by groups of columns, one after the other.
     """
 
     def __init__(
         self, client: Any = None, watch: Watch = unwatched, stage: str = "Reading rows", task_bytes: float | None = None
     ) -> None:
-        self._client, self._watch, self._stage = connected(client), watch, stage
-        self._task_bytes = task_bytes
+        self._client, self._watch, self._stage, self._task_bytes = connected(client), watch, stage, task_bytes
 
     def collect(self, samples: Samples, question: Question[R]) -> R:
         source = source_of(samples)
@@ -78,8 +77,9 @@ class DaskEngine:
         _workers(self._client)
         with _loss_told(self._client):
             workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
-        limits = [each["memory_limit"] / each["nthreads"] for each in workers if each.get("memory_limit")]
-        return min(limits, default=np.inf) / 2.0  # the rest is for rows, and for records that wait
+        limits = [(each["memory_limit"], each["nthreads"]) for each in workers if each.get("memory_limit")]
+        shares = (max(limit - _OWN_BYTES, limit / 4) / threads for limit, threads in limits)
+        return min(shares, default=np.inf) / 2.0  # the rest is for rows, and for records that wait
 
     def _collected(self, parts: list[Part] | None, samples: Samples, question: Question[R], step: Pass) -> R:
         """The record of all rows, in one pass."""
