@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -15,35 +15,25 @@ import pytest
 pytest.importorskip("distributed", reason='the cluster tests need Dask: pip install "unrelu[dask]"')
 
 import unrelu
+from tests.engines.cluster_by_hand import by_hand
 from unrelu.engines import dask_engine
 from unrelu.samples.tables import write_table
 
+SHORT_PATIENCE = """
+import sys
+from unrelu.cli.app import app
+from unrelu.engines import dask_engine
+dask_engine._NO_WORKER_SECONDS = 3.0
+app(sys.argv[1:])
+"""
 X = unrelu.synthetic.random_model(3, random_state=0).sample(2000, random_state=1)
-
-
-@contextmanager
-def started(*words, cwd):
-    process = subprocess.Popen([sys.executable, "-m", "dask", *words], cwd=cwd, stderr=subprocess.DEVNULL)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
 
 
 @pytest.fixture(scope="module")
 def scheduler(tmp_path_factory):
-    """The address of a scheduler with two workers, each in a folder of its own."""
-    folder = tmp_path_factory.mktemp("cluster")
-    file, here = folder / "scheduler.json", ("--host", "127.0.0.1", "--no-dashboard")
-    with started("scheduler", "--port", "0", "--scheduler-file", str(file), *here, cwd=folder):
-        deadline = time.monotonic() + 30.0
-        while not file.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        address = json.loads(file.read_text())["address"]
-        worker = ("worker", address, "--nthreads", "1", "--no-nanny", *here)
-        with started(*worker, cwd=folder), started(*worker, cwd=folder):
-            yield address
+    """The address of a scheduler with two workers."""
+    with by_hand(tmp_path_factory.mktemp("cluster"), workers=2) as cluster:
+        yield cluster.address
 
 
 def test_a_fit_by_workers_started_by_hand(scheduler, tmp_path):
@@ -83,4 +73,27 @@ def test_no_scheduler_there(tmp_path, run, monkeypatch):
     result = run("fit", tmp_path / "x.npy", "-o", tmp_path / "m.npz", "--scheduler", "127.0.0.1:9")
     assert result.exit_code == 2
     assert "No Dask scheduler answers at '127.0.0.1:9'. Start one with 'dask scheduler'" in result.stderr
+    assert not os.path.exists(tmp_path / "m.npz")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", ["scheduler", "workers"])
+def test_a_cluster_lost_in_mid_fit_is_one_line(tmp_path, lost):
+    """Many short passes: some of the losses are met between two of them."""
+    write_table(tmp_path / "x.npy", X[:600])
+    out = ("-o", "m.npz", "--method", "robust", "--scheduler")
+    with by_hand(tmp_path, workers=1) as cluster:
+        command = [sys.executable, "-c", SHORT_PATIENCE, "fit", "x.npy", *out, cluster.address]
+        fit = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        cluster.wait_for_work()
+        began = time.monotonic()
+        (cluster.scheduler if lost == "scheduler" else cluster.workers[0]).send_signal(signal.SIGKILL)
+        stdout, stderr = fit.communicate(timeout=60)
+    assert time.monotonic() - began < 30.0
+    assert fit.returncode == 2
+    assert stdout == ""
+    assert "Traceback" not in stderr
+    assert f"The Dask scheduler at {cluster.address} " in stderr
+    assert {"scheduler": "is gone", "workers": "has lost all of its workers"}[lost] in stderr
+    assert "and fit again" in stderr
     assert not os.path.exists(tmp_path / "m.npz")

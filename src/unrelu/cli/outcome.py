@@ -66,6 +66,7 @@ def command(says: Mapping[str, str] | None = None) -> Callable[[Callable[P, Answ
 
 def _conduct(body: Callable[[], Answer | None], as_json: bool, words: Words) -> int:
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its font cache
+    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "critical")  # it tells of lost connections, with tracebacks
     ROW_LABEL.set(None)
     notes: list[str] = []
     code, line = 0, ""

@@ -15,28 +15,33 @@ from __future__ import annotations
 
 import socket
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from itertools import count, islice
+from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from unrelu._version import __version__
-from unrelu.contracts import Block, Engine, Question, R, Samples, Step, Watch, unwatched
+from unrelu.contracts import Block, Engine, Question, R, Samples, Watch, unwatched
+from unrelu.engines.column_passes import Pass, in_passes
 from unrelu.engines.local import LocalEngine, in_this_thread, one_blas_thread
 from unrelu.errors import ClusterError, InvalidDataError, MissingDependencyError
 from unrelu.samples.parts import Part, Parted, PartRows, source_of, told_over
 from unrelu.validation import listed
 
-_CONNECT_SECONDS, _NO_WORKER_SECONDS = 5.0, 60.0
-_LOOK_SECONDS = 0.25  # between two looks at how far the workers are
-_WIDE, _FEW, _MANY = 1000, 2, 8  # columns from which on records are large, and records that merge at once
+_CONNECT_SECONDS, _NO_WORKER_SECONDS, _ANSWER_SECONDS = 5.0, 60.0, 30.0  # the last: that a busy scheduler may take
+_LOOK_SECONDS, _ROLL_CALL_SECONDS = 0.25, 10.0  # between two looks at how far the workers are, or whether any is there
+_OWN_BYTES = 2**28  # of a worker's process without any rows
+_WIDE, _FEW, _MANY = 300, 2, 8  # columns from which on records are large, and records that merge at once
 _RETRIES = 1  # of a part that could not be read: disks of other machines do fail
 
 
@@ -50,25 +55,46 @@ class DaskEngine:
     client : distributed.Client, address of a scheduler, or None
         The cluster; None for the client that is active. Raises ClusterError where there is none, or its workers lack
         unrelu or have another version of it.
+    task_bytes : int, optional
+        Memory that a task may take; by default half of what the least worker has for each of its threads, beside
+        that of its process. Larger records of pairs of columns are made by groups of columns, one after the other.
     """
 
-    def __init__(self, client: Any = None, watch: Watch = unwatched, stage: str = "Reading rows") -> None:
-        self._client, self._watch, self._stage = connected(client), watch, stage
+    def __init__(
+        self, client: Any = None, watch: Watch = unwatched, stage: str = "Reading rows", task_bytes: float | None = None
+    ) -> None:
+        self._client, self._watch, self._stage, self._task_bytes = connected(client), watch, stage, task_bytes
 
     def collect(self, samples: Samples, question: Question[R]) -> R:
         source = source_of(samples)
         parts = source.parts(self._map) if isinstance(source, Parted) else None
+        collected: Callable[..., R] = partial(self._collected, parts)
+        return in_passes(samples, question, self._most_bytes, collected, Pass(self._watch, self._stage))
+
+    def _most_bytes(self) -> float:
+        if self._task_bytes is not None:
+            return self._task_bytes
+        _workers(self._client)
+        with _loss_told(self._client):
+            workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        limits = [(each["memory_limit"], each["nthreads"]) for each in workers if each.get("memory_limit")]
+        shares = (max(limit - _OWN_BYTES, limit / 4) / threads for limit, threads in limits)
+        return min(shares, default=np.inf) / 2.0  # the rest is for rows, and for records that wait
+
+    def _collected(self, parts: list[Part] | None, samples: Samples, question: Question[R], step: Pass) -> R:
+        """The record of all rows, in one pass."""
         if parts is None:
             told: Samples = PartRows.none_of(samples, samples.n_rows)
             batches = self._sent(samples)
         else:
-            told = told_over(samples, PartRows.none_of(source, sum(part.n_rows for part in parts)))
+            told = told_over(samples, PartRows.none_of(source_of(samples), sum(part.n_rows for part in parts)))
             batches = iter([parts])
-        self._watch(Step(self._stage, 0, told.n_rows))
+        step.tell(0, told.n_rows)
         merged: R | None = None
         first_row = 0
         for batch in batches:
-            record = self._answer(question, told, [part for part in batch if part.n_rows], first_row)
+            asked = _Asked(question, told, (_topic(self._client), uuid4().hex))
+            record = self._answer(asked, [part for part in batch if part.n_rows], first_row, step)
             if record is not None:
                 merged = record if merged is None else merged.merge(record)
             first_row += sum(part.n_rows for part in batch)
@@ -76,31 +102,29 @@ class DaskEngine:
             raise InvalidDataError("There are no rows to learn from.")
         return merged
 
-    def _answer(self, question: Question[R], told: Samples, parts: Sequence[Part], first_row: int) -> R | None:
-        """The record of some neighbouring parts."""
+    def _answer(self, asked: _Asked, parts: Sequence[Part], first_row: int, step: Pass) -> Any:
+        """The record of some neighbouring parts; None where there are none."""
         from dask import delayed
 
-        name, done = uuid4().hex, first_row
-        ask, merge = delayed(_ask, pure=False), delayed(_merged, pure=False)
-        asked = delayed(_Asked(question, told, (_topic(self._client), name)), traverse=False, pure=False)
-        records = []
-        for number, part in enumerate(parts):
-            records.append(ask(asked, part.read, _Place(done, part.n_rows, number), *part.needs))
-            done += part.n_rows
-        if not records:
+        if not parts:
             return None
-        at_once = _FEW if told.n_features >= _WIDE else _MANY
+        ask, merge = delayed(_ask, pure=False), delayed(_merged, pure=False)
+        lazily_asked = delayed(asked, traverse=False, pure=False)
+        records, done = [], first_row
+        for number, part in enumerate(parts):
+            records.append(ask(lazily_asked, part.read, _Place(done, part.n_rows, number), *part.needs))
+            done += part.n_rows
+        at_once = _FEW if asked.told.n_features >= _WIDE else _MANY
         while len(records) > 1:
             neighbours = [records[k : k + at_once] for k in range(0, len(records), at_once)]
             records = [merge(*some) if len(some) > 1 else some[0] for some in neighbours]
-        with _heard(self._client, name) as finished:
+        with _heard(self._client, asked.heard_as[1]) as finished:
 
             def tell() -> None:
-                rows = first_row + sum(parts[k].n_rows for k in finished.copy())
-                self._watch(Step(self._stage, rows, told.n_rows, f"{rows:,} rows"))
+                step.tell(first_row + sum(parts[k].n_rows for k in finished.copy()), asked.told.n_rows)
 
-            record: R = _computed(self._client, records[0], tell)
-        self._watch(Step(self._stage, done, told.n_rows, f"{done:,} rows"))
+            record = _computed(self._client, records[0], tell)
+        step.tell(done, asked.told.n_rows)
         return record
 
     def _map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
@@ -113,9 +137,9 @@ class DaskEngine:
     def _sent(self, samples: Samples) -> Iterator[list[Part]]:
         """Blocks read here, as many at a time as keep the workers busy."""
         blocks = iter(samples.blocks())
-        several = 2 * sum(self._client.nthreads().values())
+        several = 2 * max(sum(_workers(self._client).values()), 1)
         while batch := list(islice(blocks, several)):
-            yield [Part(partial(_sent_block, replace(block, first_row=0)), len(block.values)) for block in batch]
+            yield [Part(partial(list, [replace(block, first_row=0)]), len(block.values)) for block in batch]
 
 
 # --- what workers do ------------------------------------------------------------------------------
@@ -171,10 +195,6 @@ def _quietly(function: Callable[[Any], Any], item: Any) -> Any:
         return function(item)
 
 
-def _sent_block(block: Block) -> list[Block]:
-    return [block]
-
-
 # --- the cluster ----------------------------------------------------------------------------------
 
 
@@ -191,11 +211,11 @@ def connected(where: Any = None) -> Any:
         raise ClusterError(f"Expected a Dask client that is not asynchronous, got {type(client).__name__}.")
     if client not in _trusted:
         _check_workers(client)
-        _trusted.add(client)
+        _trusted[client] = client.scheduler.address
     return client
 
 
-_trusted: WeakSet[Any] = WeakSet()
+_trusted: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # clients, and where their schedulers are, or were
 _clients: dict[str, Any] = {}
 
 
@@ -219,10 +239,12 @@ def _client_at(address: str) -> Any:
 
 
 def _knock(address: str) -> None:
-    """Raise at once where nobody is at home: Dask itself would try again until its time is up."""
+    """Raise where nobody is at home: Dask would try again until its time is up, or wait for ever for who is silent."""
     place = urlsplit(address if "://" in address else f"tcp://{address}")
     if place.scheme in ("tcp", "tls") and place.hostname and place.port:
-        socket.create_connection((place.hostname, place.port), timeout=_CONNECT_SECONDS).close()
+        with socket.create_connection((place.hostname, place.port), timeout=_CONNECT_SECONDS) as line:
+            if place.scheme == "tcp" and not line.recv(1):  # a scheduler speaks first
+                raise ConnectionError("hung up")
 
 
 def active_client() -> Any:
@@ -242,7 +264,7 @@ def active_engine(watch: Watch = unwatched, stage: str = "Reading rows") -> Engi
 
 
 def _check_workers(client: Any) -> None:
-    """Raise ClusterError unless there are workers, all with our version."""
+    """Raise ClusterError unless there are workers, and all processes have our version."""
 
     def version() -> str | None:  # sent by value, as a worker may have nothing to import it from
         try:
@@ -252,17 +274,19 @@ def _check_workers(client: Any) -> None:
         return found
 
     where = client.scheduler.address
-    try:
-        client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
-    except TimeoutError as error:
-        raise ClusterError(
-            f"The Dask scheduler at {where} has no workers. Start some with 'dask worker {where}'."
-        ) from error
-    others = {worker: found for worker, found in client.run(version).items() if found != __version__}
+    with _loss_told(client):
+        try:
+            client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
+        except TimeoutError as error:
+            raise ClusterError(
+                f"The Dask scheduler at {where} has no workers. Start some with 'dask worker {where}'."
+            ) from error
+        every = client.run(version) | {"the scheduler": client.run_on_scheduler(version)}  # which unpacks questions
+    others = {process: found for process, found in every.items() if found != __version__}
     if others:
-        shown = listed(f"{worker} ({'none' if found is None else found})" for worker, found in others.items())
+        shown = listed(f"{process} ({'none' if found is None else found})" for process, found in others.items())
         raise ClusterError(
-            f"Workers of the Dask cluster at {where} lack unrelu {__version__}: {shown}. Install that version where"
+            f"Processes of the Dask cluster at {where} lack unrelu {__version__}: {shown}. Install that version where"
             f" they run (pip install unrelu=={__version__}) and start them again."
         )
 
@@ -271,29 +295,66 @@ def _computed(client: Any, lazy: Any, tell: Callable[[], None]) -> Any:
     """What the workers make of a graph; ``tell`` is called while they work, and what it raises ends the work."""
     from distributed import KilledWorker, wait
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _loss_told(client):
         warnings.filterwarnings("ignore", "Sending large graph")
         future = client.compute(lazy, retries=_RETRIES)
+    seen = looked = time.monotonic()
     try:
-        for look in count(1):
+        while True:
             with client.as_current(), suppress(TimeoutError):
                 wait(future, timeout=_LOOK_SECONDS)
             if future.done():
                 return future.result()
             tell()
-            if look % int(_NO_WORKER_SECONDS / _LOOK_SECONDS) == 0 and not client.nthreads():
-                raise ClusterError(f"The Dask scheduler at {client.scheduler.address} has lost all of its workers.")
+            if (now := time.monotonic()) - looked < min(_ROLL_CALL_SECONDS, _NO_WORKER_SECONDS):
+                continue
+            looked, seen = now, now if _workers(client) else seen
+            if now - seen >= _NO_WORKER_SECONDS:
+                raise ClusterError(
+                    f"The Dask scheduler{_place(client)} has lost all of its workers, and none came back. Their logs"
+                    " say why; start some with 'dask worker ADDRESS', and fit again."
+                )
     except KilledWorker as error:
         raise ClusterError(
             "Workers of the Dask cluster ended several times while they read the same part of the table: they may"
             " have too little memory for it. Give them more, or smaller chunks; their logs say why."
         ) from error
     except CancelledError as error:
-        raise ClusterError(
-            "The Dask cluster is gone, or has dropped the work. Start it again, and fit again."
-        ) from error
+        raise _lost(client) from error
     finally:
-        future.cancel()
+        with suppress(Exception):  # it may be the scheduler that is gone
+            future.cancel()
+
+
+def _place(client: Any) -> str:
+    return f" at {_trusted[client]}" if client in _trusted else ""
+
+
+def _lost(client: Any) -> ClusterError:
+    return ClusterError(
+        f"The Dask scheduler{_place(client)} is gone, does not answer, or has dropped the work. Start it and its"
+        " workers again, and fit again."
+    )
+
+
+@contextmanager
+def _loss_told(client: Any) -> Iterator[None]:
+    """Say in our words what Dask raises, in many ways, where the scheduler is gone."""
+    from distributed.client import ClosedClientError
+
+    try:
+        yield
+    except ClusterError:
+        raise
+    except (OSError, RuntimeError, CancelledError, ClosedClientError) as error:
+        raise _lost(client) from error
+
+
+def _workers(client: Any) -> dict[str, int]:
+    """The threads of every worker; a scheduler that does not answer in time is as good as gone."""
+    with _loss_told(client):
+        found: dict[str, int] = client.sync(client.scheduler.ncores, callback_timeout=_ANSWER_SECONDS)
+        return found
 
 
 def _topic(client: Any) -> str:
@@ -310,11 +371,13 @@ def _heard(client: Any, name: str) -> Iterator[set[int]]:
         if pass_name == name:
             finished.add(number)
 
-    client.subscribe_topic(_topic(client), hear)
+    with _loss_told(client):
+        client.subscribe_topic(_topic(client), hear)
     try:
         yield finished
     finally:
-        client.unsubscribe_topic(_topic(client))
+        with suppress(Exception):
+            client.unsubscribe_topic(_topic(client))
 
 
 # --- Dask's own collections -----------------------------------------------------------------------
@@ -324,7 +387,10 @@ def computed_values(lazy: Sequence[Any]) -> list[Any]:
     """What Dask's lazy values are, all at once, by the active client or Dask's default."""
     import dask
 
-    return list(dask.compute(*lazy))
+    client = active_client()
+    if client is None:
+        return list(dask.compute(*lazy))
+    return list(_computed(client, dask.delayed(list(lazy)), lambda: None))
 
 
 def lazily(function: Callable[..., Any], *values: Any) -> Any:

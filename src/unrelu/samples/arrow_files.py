@@ -23,6 +23,7 @@ class _ArrowTable(WithoutLines):
     """What the two kinds share: a schema that tells names and types before any row is read."""
 
     kind: str
+    _pieces_read: tuple[int, ...] | None = None  # of those that the file is stored in: row groups, record batches
 
     def __init__(self, path: str, reading: Reading = Reading()) -> None:  # noqa: B008 - frozen
         self.name = path
@@ -110,24 +111,31 @@ class _ArrowTable(WithoutLines):
                 cells = batch.column(self.column_names[position]).cast(pa.string()).to_pylist()
                 yield ["" if cell is None else cell for cell in cells]
 
+    def _stored_rows(self) -> list[int]:
+        """The rows of every piece that can be read without those before it; none where there is no such piece."""
+        raise NotImplementedError
+
+    def shares(self) -> list[TableFile]:
+        """The pieces that the file is stored in, small ones together."""
+        with damage_reported(self.name, self.kind):
+            rows = self._stored_rows()
+        shares: list[TableFile] = []
+        held: list[int] = []
+        for piece in range(len(rows)):
+            held.append(piece)
+            n = sum(rows[k] for k in held)
+            if n and (n * self.n_columns >= SHARE_CELLS or piece == len(rows) - 1):
+                shares.append(self._elsewhere(_pieces_read=tuple(held), n_rows=n))
+                held = []
+        return shares or super().shares()
+
 
 class ParquetTable(_ArrowTable):
     kind = "parquet"
-    _groups: tuple[int, ...] | None = None  # those to be read, if not all
 
-    def shares(self) -> list[TableFile]:
-        """Row groups, small ones together."""
-        with damage_reported(self.name, self.kind), self._opened() as opened:
-            rows = [opened.metadata.row_group(k).num_rows for k in range(opened.metadata.num_row_groups)]
-        shares: list[TableFile] = []
-        held: list[int] = []
-        for group in range(len(rows)):
-            held.append(group)
-            n = sum(rows[k] for k in held)
-            if n and (n * self.n_columns >= SHARE_CELLS or group == len(rows) - 1):
-                shares.append(self._elsewhere(_groups=tuple(held), n_rows=n))
-                held = []
-        return shares
+    def _stored_rows(self) -> list[int]:
+        with self._opened() as opened:
+            return [opened.metadata.row_group(k).num_rows for k in range(opened.metadata.num_row_groups)]
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
@@ -156,7 +164,7 @@ class ParquetTable(_ArrowTable):
                 raise ValueError(f"it lacks {left:,} rows")
 
     def _every_group(self, opened: Any) -> Sequence[int]:
-        return range(opened.metadata.num_row_groups) if self._groups is None else self._groups
+        return range(opened.metadata.num_row_groups) if self._pieces_read is None else self._pieces_read
 
 
 class FeatherTable(_ArrowTable):
@@ -177,7 +185,15 @@ class FeatherTable(_ArrowTable):
                     yield stream, iter(stream)
             else:
                 with pa.ipc.open_file(memory, options=options) as file:
-                    yield file, map(file.get_batch, range(file.num_record_batches))
+                    every = range(file.num_record_batches) if self._pieces_read is None else self._pieces_read
+                    yield file, map(file.get_batch, every)
+
+    def _stored_rows(self) -> list[int]:
+        """None of a stream: where a batch starts only those before it can tell."""
+        import pyarrow as pa
+
+        with self._opened([0]) as (reader, batches):
+            return [batch.num_rows for batch in batches] if isinstance(reader, pa.ipc.RecordBatchFileReader) else []
 
     def _open_schema(self) -> tuple[Any, int]:
         with self._opened([]) as (reader, _):

@@ -28,6 +28,8 @@ _EXAMPLE = "site == 'A' and (dose > 3 or year in [2023, 2024]); a name with spac
 
 Column = tuple[str, bool]
 """A column's name, and whether it is compared as text."""
+Answer = Callable[[Mapping[Column, Any]], Any]
+"""Whether rows meet a condition, told from their cells."""
 
 
 class Condition:
@@ -44,16 +46,14 @@ class Condition:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.columns: frozenset[Column] = frozenset(self._visited(self._tree, None))
+        self.columns, self._answer = self._read(self._tree)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Condition, (self.text,)
 
     def holds(self, cells: Mapping[Column, Any]) -> Any:
         """Whether rows meet the condition, as an Arrow array; null where that is not known. ``cells``: Arrow arrays."""
-        found: list[Any] = []
-        self._visited(self._tree, lambda answer: found.append(answer), cells)
-        return found[0]
+        return self._answer(cells)
 
     @cached_property
     def _quoted(self) -> dict[str, str]:
@@ -73,38 +73,26 @@ class Condition:
     def _refusal(self, why: str) -> InvalidParameterError:
         return InvalidParameterError(f"where={self.text!r} {why}. Write comparisons such as {_EXAMPLE}.")
 
-    def _visited(
-        self, node: ast.expr, told: Callable[[Any], None] | None, cells: Mapping[Column, Any] | None = None
-    ) -> set[Column]:
-        """The columns of an expression; with ``cells``, ``told`` hears what it says of them."""
+    def _read(self, node: ast.expr) -> tuple[frozenset[Column], Answer]:
+        """The columns of an expression, and what it says of their cells."""
         from pyarrow import compute
 
-        parts: list[Any] = []
-        keep = None if told is None else parts.append
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            columns, inner = self._read(node.operand)
+            return columns, lambda cells: compute.invert(inner(cells))
         if isinstance(node, ast.BoolOp):
-            columns = set().union(*(self._visited(each, keep, cells) for each in node.values))
+            parts = [self._read(each) for each in node.values]
             join = compute.and_kleene if isinstance(node.op, ast.And) else compute.or_kleene
-        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            columns, join = self._visited(node.operand, keep, cells), None
         elif isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
-            pairs = list(zip(sides, node.ops, sides[1:], strict=False))
-            columns = set().union(*(self._compared(*pair, keep, cells) for pair in pairs))
+            parts = [self._compared(*pair) for pair in zip(sides, node.ops, sides[1:], strict=False)]
             join = compute.and_kleene
         else:
             raise self._refusal("holds what is no comparison")
-        if told is not None:
-            told(compute.invert(parts[0]) if join is None else reduce(join, parts))
-        return columns
+        columns = frozenset().union(*(columns for columns, _ in parts))
+        return columns, lambda cells: reduce(join, [answer(cells) for _, answer in parts])
 
-    def _compared(
-        self,
-        left: ast.expr,
-        by: ast.cmpop,
-        right: ast.expr,
-        told: Callable[[Any], None] | None,
-        cells: Mapping[Column, Any] | None,
-    ) -> set[Column]:
+    def _compared(self, left: ast.expr, by: ast.cmpop, right: ast.expr) -> tuple[frozenset[Column], Answer]:
         """The columns of one comparison, and what it says."""
         import pyarrow as pa
         from pyarrow import compute
@@ -121,18 +109,16 @@ class Condition:
         if len(as_text) > 1:
             raise self._refusal("compares a column with text and numbers at once")
         text = as_text == {True}
-        columns = {(name, text) for name in names if name}
-        if told is None or cells is None:
-            return columns
-        sides = [cells[name, text] if name else constants[0] for name in names]
-        if several:
-            kind = pa.string() if text else pa.float64()
-            inside = compute.is_in(sides[0], value_set=pa.array(sides[1], kind))
+
+        def answer(cells: Mapping[Column, Any]) -> Any:
+            sides = [cells[name, text] if name else constants[0] for name in names]
+            if not several:
+                return getattr(compute, _COMPARED[type(by)])(*sides)
+            inside = compute.is_in(sides[0], value_set=pa.array(sides[1], pa.string() if text else pa.float64()))
             inside = inside if isinstance(by, ast.In) else compute.invert(inside)
-            told(compute.if_else(compute.is_valid(sides[0]), inside, None))
-        else:
-            told(getattr(compute, _COMPARED[type(by)])(*sides))
-        return columns
+            return compute.if_else(compute.is_valid(sides[0]), inside, None)
+
+        return frozenset((name, text) for name in names if name), answer
 
     def _name(self, node: ast.expr) -> str | None:
         return self._quoted.get(node.id, node.id) if isinstance(node, ast.Name) else None

@@ -8,7 +8,7 @@ the groups depend on numbers and labels alone: any split of the rows gives the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from hashlib import blake2b
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Block
 from unrelu.errors import InvalidParameterError
+from unrelu.statistics.column_groups import Columns
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.statistics.subsample import row_keys
 
@@ -96,6 +97,23 @@ class GroupedMomentsQuestion:
     question: PairMomentsQuestion
     n_groups: int = GROUPS
     rows_before: int = 0
+
+    def of_columns(self, columns: Columns) -> Self:
+        return replace(self, question=self.question.of_columns(columns))
+
+    def put_together(self, groups: Iterable[tuple[Columns, GroupedMoments]]) -> GroupedMoments:
+        d = len(self.question.floor)
+        # Fewer columns have more labels apart: all of them decide.
+        held = [
+            (columns, record._dealt() if len(record.labels) > most_apart(d) else record) for columns, record in groups
+        ]
+        first = held[0][1]
+        parts = zip(*(record.parts for _, record in held), strict=True)
+        whole = [self.question.put_together(zip((at for at, _ in held), some, strict=True)) for some in parts]
+        return replace(first, parts=tuple(whole))
+
+    def bytes_held(self, n_features: int) -> int:
+        return self.n_groups * self.question.bytes_held(n_features)
 
     def __call__(self, block: Block) -> GroupedMoments:
         index, labels = self._groups(block)

@@ -14,8 +14,9 @@ against O = 1{observed}, so that each pair can use the rows that observe both.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +25,13 @@ from unrelu.contracts import Assumptions, Block, FloatArray
 from unrelu.engines.local import joined_in_threads, one_blas_thread
 from unrelu.errors import InvalidParameterError
 from unrelu.samples.blocks import SparseBlock
+from unrelu.statistics.column_groups import Columns
 from unrelu.statistics.column_shapes import ColumnShapes
 from unrelu.statistics.pair_sums import Frame, PairSums, SparseSums, runs, sparse_runs, tile_height
 from unrelu.statistics.screening import Screening
 from unrelu.statistics.tiles import tiles
 
+_BYTES_A_PAIR = 300  # while two records merge, where cells are missing; 145 where none is
 P = TypeVar("P")
 
 
@@ -246,6 +249,16 @@ class PairMomentsQuestion:
     def under(cls, assumptions: Assumptions, shapes: bool = True) -> Self:
         return cls(assumptions.censoring, assumptions.lowest, shapes)
 
+    def of_columns(self, columns: Columns) -> Self:
+        floor, lowest = (tuple(levels[j] for j in columns) for levels in (self.floor, self.lowest))
+        return replace(self, floor=floor, lowest=lowest)
+
+    def put_together(self, groups: Iterable[tuple[Columns, PairMoments]]) -> PairMoments:
+        return joined_columns(groups, len(self.floor))
+
+    def bytes_held(self, n_features: int) -> int:
+        return _BYTES_A_PAIR * n_features**2
+
     def __call__(self, block: Block) -> PairMoments:
         floor, lowest = np.array(self.floor), np.array(self.lowest)
         with one_blas_thread():
@@ -296,3 +309,38 @@ class PairMomentsQuestion:
 
     def _frame(self, first: Block) -> Frame:
         return Frame(first, np.array(self.floor), np.array(self.lowest), self.shapes)
+
+
+def joined_columns(groups: Iterable[tuple[Columns, PairMoments]], d: int) -> PairMoments:
+    """The record of all d columns, from those of groups of them that have every two columns together in one."""
+    sums: dict[str, Any] = {}
+    seen: dict[str, Any] = {}
+    floor, origin, incomplete = np.empty(d), np.full(d, np.nan), np.zeros((d, d), dtype=np.bool_)
+    by_column: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+    for columns, record in groups:
+        known = origin[columns]
+        own = record._about(np.where(np.isnan(known), record.origin, known))
+        floor[columns], origin[columns] = own.floor, own.origin
+        four = {name: getattr(own, name) for name in ("count", "cross", "masked_sum", "masked_square")}
+        _put(sums, four, columns, d, 2)
+        if own.observed is not None:
+            incomplete[np.ix_(columns, columns)] = True
+            _put(seen, vars(own.observed), columns, d, 2)
+        for into, part in zip(by_column, (own.screening, own.shapes), strict=True):
+            _put(into, {} if part is None else vars(part), columns, d, 1)
+    shapes = ColumnShapes(**by_column[1]) if by_column[1] else None
+    whole = replace(
+        own, floor=floor, origin=origin, **sums, observed=None, screening=Screening(**by_column[0]), shapes=shapes
+    )
+    if not seen:
+        return whole
+    for name, complete in vars(whole._observed_or_complete()).items():
+        np.copyto(seen[name], complete, where=~incomplete)
+    return replace(whole, observed=ObservedMoments(**seen))
+
+
+def _put(into: dict[str, Any], arrays: Mapping[str, Any], columns: Columns, d: int, axes: int) -> None:
+    """Put arrays whose last ``axes`` are some columns where these belong among all d."""
+    at = (..., columns) if axes == 1 else np.ix_(columns, columns)
+    for name, part in arrays.items():
+        into.setdefault(name, np.empty(part.shape[:-axes] + (d,) * axes, part.dtype))[at] = part
