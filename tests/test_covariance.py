@@ -134,10 +134,10 @@ def contradictory(d, n, seed=5):
     return np.clip(r + noise + noise.T, -1.0, 1.0), stderr + stderr.T
 
 
-@pytest.mark.parametrize("d", [40, 230])  # in double and in single precision
-def test_the_optimum_is_certified_by_its_multipliers(d):
+@pytest.mark.parametrize(("d", "n"), [(40, 40), (230, 230), (230, 60)])  # double, single precision; vectors followed
+def test_the_optimum_is_certified_by_its_multipliers(d, n):
     """The gradient is a semidefinite S with S X = 0, but for its diagonal, which S X = 0 settles: X has ones there."""
-    r, stderr = contradictory(d, d)
+    r, stderr = contradictory(d, n)
     x, rounds, converged = nearest_correlation(r, stderr, d)
     assert converged
     assert rounds < 40
@@ -147,6 +147,17 @@ def test_the_optimum_is_certified_by_its_multipliers(d):
     values = np.linalg.eigvalsh(s)
     assert values[0] > -0.01 * values[-1]
     assert np.linalg.norm(s @ x) < 0.01 * np.linalg.norm(s)
+
+
+def test_what_a_followed_solution_lacks_is_noticed():
+    """Directions that V gained while others were followed; without the last look they would stay out of X."""
+    rng = np.random.default_rng(0)
+    loadings = rng.standard_normal((6, 2))
+    x = loadings @ loadings.T
+    below = np.linalg.qr(np.hstack([loadings, rng.standard_normal((6, 4))]))[0][:, 2:]
+    v = x - below @ below.T
+    assert covariance._reaches(x, v, 1e-6)
+    assert not covariance._reaches(x, v + 1.1 * np.outer(below[:, 0], below[:, 0]), 1e-2)
 
 
 def test_mixed_rounds_that_go_astray_are_taken_back():

@@ -10,7 +10,7 @@ from unrelu.contracts import PairCorrelations
 from unrelu.covariance import nearest_correlation
 from unrelu.errors import SingularCovarianceWarning
 from unrelu.posterior.row_scores import RowScores
-from unrelu.shrinkage import Target, scoring_correlation
+from unrelu.shrinkage import Target, enough_factors, factor_target, scoring_correlation
 
 
 def factor_model(d, k, seed):
@@ -296,3 +296,17 @@ def test_a_singular_model_without_rows_says_how_it_scores(recwarn):
     with pytest.warns(SingularCovarianceWarning, match=r"no inverse: .* noise of its own, of 0.0001"):
         detector = FloorOutlierDetector.from_model(singular)
     np.testing.assert_array_equal(detector.predict([[2.0, 2.0], [2.0, 2.1]]), [1, -1])
+
+
+@pytest.mark.parametrize("n", [100, 400, 4000])
+@pytest.mark.parametrize("name", ["factors", "autoregressive"])
+def test_factors_alone_where_they_cost_no_more_than_errors(name, n):
+    """Of 20 tables each: where factors are said to be enough, they are, and otherwise they are not, but for a factor 2
+    of log density, as amounts are estimates."""
+    for seed in range(20):
+        pairs = sampled(TRUTHS[name], n, seed)
+        k = enough_factors(pairs, n, 2)
+        by_factors = lost(factor_target(pairs, n, 2 if k is None else k).matrix, TRUTHS[name])
+        by_pairs = lost(pairs.correlation, TRUTHS[name])
+        assert by_factors > 0.5 * by_pairs if k is None else by_factors < 2.0 * by_pairs
+    assert k == (2 if name == "factors" else None if n == 4000 else k)

@@ -32,9 +32,13 @@ _STAGES = ("pairs", "assembly", "scoring")
 def run(most: int = 10**9) -> list[Claim]:
     """Every case; with --seeds 4 all but the largest."""
     seen = {name: _in_its_own_process(*case) for name, case in list(_CASES.items())[:most]}
-    header = ["table", *_STAGES, "whole fit", "cov + eigh", "peak GB", "rounds"]
+    header = ["table", *_STAGES, "whole fit", "of CPU", "cov + eigh", "peak GB", "rounds"]
     rows = [
-        [name, *(f"{each.get(stage, np.nan):.2f}" for stage in (*_STAGES, "fit", "yardstick", "peak")), each["rounds"]]
+        [
+            name,
+            *(f"{each.get(stage, np.nan):.2f}" for stage in (*_STAGES, "fit", "cpu", "yardstick", "peak")),
+            each["rounds"],
+        ]
         for name, each in seen.items()
     ]
     show("Wide tables, seconds", header, rows)
@@ -104,7 +108,9 @@ def measure(n: int, d: int, method: str) -> dict[str, Any]:
     x = table(n, d)
     learner = RectifiedGaussianLearner(method)
     timed(learner, "fit", "fit")
+    start = time.process_time()  # what is left to judge by on a busy machine
     assembly = learner.fit(x).report_.assembly
+    seconds["cpu"] = time.process_time() - start
     seconds["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
     seconds["rounds"] = f"{assembly.rounds}{'' if assembly.converged else ' (stopped)'}"
     start = time.perf_counter()

@@ -10,26 +10,29 @@ entry, and V moves until they agree,
 Projection keeps the (k largest) positive eigenvalues. V is then mixed with those before (Anderson's acceleration),
 which takes a sixth of the rounds. The last X is rescaled to unit diagonal, which keeps it semidefinite. Under a rank
 constraint the problem is not convex: there V is not mixed, and X only a start for a descent on its factor.
+
+Wide matrices begin at V = R - t I, where X has the trace that a unit diagonal has: with equal weights and a diagonal
+that comes out even that is the solution. Where few eigenvalues of V are positive (of fewer rows than columns, one less
+than rows), rounds follow their vectors instead of finding all (:class:`unrelu.eigenvalues.PositivePart`). A solution so
+found counts if V - X has no eigenvalue beyond the tolerance, so that no entry can move further.
 """
 
 from __future__ import annotations
-
-from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import Assembly, FloatArray, PairCorrelations
-from unrelu.eigenvalues import largest_eigenpairs, smallest_eigenvalue
-from unrelu.engines.device import device_at_hand, eigen_decomposition
+from unrelu.eigenvalues import Floats, PositivePart, is_definite, largest_eigenpairs, smallest_eigenvalue
+from unrelu.engines.device import device_at_hand
 from unrelu.engines.local import blas_threads_for
-
-Floats: TypeAlias = NDArray[np.floating[Any]]
 
 _ROUNDING = 1e-10  # an eigenvalue above -this, relative to a unit diagonal, is zero
 _TOLERANCE = 0.005  # in typical standard errors: further rounds would move nothing that the data can tell
 _FEWEST_ROUNDS, _MOST_ROUNDS = 8, 200
 _WORK = 6.4e10  # rounds x d^3: keeps the assembly of thousands of columns within minutes
+_FOLLOWED = 0.75  # of a round, that one in which vectors are followed counts; it takes half
+_FOUND_ROUND = 3  # in which they are found once more: V has then come most of its way
 _SINGLE = 1e-5  # a tolerance that rounds in single precision reach; the last X is in double precision
 _NARROW = 200  # columns for which double precision costs nothing
 _WORTH_A_DEVICE = 500  # columns
@@ -94,12 +97,15 @@ def _alternate(r: FloatArray, weights: FloatArray, typical: float, rank: int) ->
     target: Floats = r.astype(kind)
     share: Floats = (1.0 / (weights + 1.0)).astype(kind)
     del weights  # of thousands of columns there is no more memory than needed
-    v: Floats = target
+    wide = rank == d and d > _NARROW
+    v: Floats = target.copy() if wide else target
     x: Floats = target
-    mixing = _Mixing(_DEPTH if rank == d else 0)
-    converged = False
-    for rounds in range(1, most + 1):
-        factor = _factor(v, rank)
+    mixing, part = _Mixing(_DEPTH if rank == d else 0), PositivePart()
+    converged, anew, rounds, left = False, False, 0, float(most)
+    while True:
+        rounds += 1
+        factor = part.factor(v, anew or rounds == _FOUND_ROUND, wide and rounds == 1) if wide else _factor(v, rank)
+        left -= _FOLLOWED if part.followed else 1.0
         before, x = x, factor @ factor.T
         step: Floats = 2.0 * x  # to become Z - X
         step -= v
@@ -109,7 +115,9 @@ def _alternate(r: FloatArray, weights: FloatArray, typical: float, rank: int) ->
         np.fill_diagonal(step, 1.0)
         step -= x
         converged = max(_largest(step), _largest(before - x)) < tolerance
-        if converged or rounds == most:
+        anew = converged and part.followed and not _reaches(x, v, tolerance)
+        converged &= not anew
+        if converged or left <= 0.0:
             break
         v = mixing.next(v + step, step)
     exact = factor.astype(np.float64)  # semidefinite in double precision, whatever the factor's
@@ -126,6 +134,7 @@ class _Mixing:
         self._depth = depth
         self._reached: list[Floats] = []  # V + F of the last rounds, the latest last
         self._steps: list[Floats] = []
+        self._products = np.empty((0, 0))  # of each step with each
         self._least = np.inf
         self._best: Floats = np.zeros((0, 0))
 
@@ -134,14 +143,18 @@ class _Mixing:
             return reached
         size = float(np.linalg.norm(step))
         if size > _ASTRAY * self._least:
-            self._reached, self._steps = [], []
+            self._reached, self._steps, self._products = [], [], np.empty((0, 0))
             return self._best
         if size < self._least:
             self._least, self._best = size, reached
         for kept, new in ((self._reached, reached), (self._steps, step)):
             kept.append(new)
             del kept[: -self._depth - 1]
-        gram = np.array([[np.vdot(a, b) for a in self._steps] for b in self._steps], dtype=np.float64)
+        count = len(self._steps)
+        gram = np.empty((count, count))
+        gram[:-1, :-1] = self._products[1 - count :, 1 - count :] if count > 1 else 0.0
+        gram[-1] = gram[:, -1] = [np.vdot(step, other) for other in self._steps]
+        self._products = gram.copy()
         # Shares c of sum 1 with least |sum c_k F_k|^2 = c' G c.
         gram[np.diag_indices(len(gram))] += _RIDGE * np.trace(gram)
         shares = np.linalg.solve(gram, np.ones(len(gram)))
@@ -184,13 +197,18 @@ def _loss(x: FloatArray, r: FloatArray, weights: FloatArray) -> float:
 
 def _factor(x: Floats, rank: int) -> Floats:
     """F, with F F' the part of the ``rank`` largest positive eigenvalues."""
-    d = len(x)
-    if rank < d:
-        values, vectors = largest_eigenpairs(np.asarray(x, dtype=np.float64), rank)
-    else:
-        values, vectors = eigen_decomposition(x)
+    if rank == len(x):
+        return PositivePart().factor(x)
+    values, vectors = largest_eigenpairs(np.asarray(x, dtype=np.float64), rank)
     positive = values > 0.0
     return np.asarray(vectors[:, positive] * np.sqrt(values[positive]))
+
+
+def _reaches(x: Floats, v: Floats, tolerance: float) -> bool:
+    """Whether X has all of V that is above 0: what it may lack has no eigenvalue, so no entry, beyond the tolerance."""
+    lacks_none = x - v
+    lacks_none[np.diag_indices(len(x))] += lacks_none.dtype.type(tolerance)
+    return is_definite(lacks_none)
 
 
 def _largest(x: Floats) -> float:

@@ -36,6 +36,7 @@ _MOST_FACTORS = 6
 _EDGE = 1.5  # times the largest eigenvalue that noise alone has
 _STRONG, _CERTAIN = 0.6, 5.0  # a pair that T leaves as strong as that, by so many standard errors, needs a factor, too
 _PART_APART = 0.5  # of the errors that floors and gaps add, does not fit together
+_AS_GOOD = 0.5  # an amount from which T alone is at least as good as the correlations alone
 _NO_MATTER = 0.04  # four times the log density that errors of X may cost a row before anything is shrunken
 _LEAST_FREE = 0.1  # share of the pairs that T does not follow: a T that follows all differs only where X is singular
 _ROUNDING = 1e-6  # noise of every column, for columns that determine each other exactly
@@ -58,9 +59,8 @@ def scoring_correlation(
     (array([1. , 0.9, 0.9]), 1)
     """
     d = len(assembled)
-    r, variance = np.nan_to_num(pairs.correlation), np.nan_to_num(pairs.stderr, nan=1.0) ** 2
-    apart = np.maximum(variance - (1.0 - r * r) ** 2 / n_rows, 0.0)
-    np.fill_diagonal(apart, 0.0)
+    r, variance = _known(pairs)
+    apart = _apart(r, variance, n_rows)
     low_rank = rank is not None and rank < d
     if d == 1 or (not low_rank and _is_certain(assembled, apart, n_rows)):
         return assembled, Shrinkage(0.0, 0, smallest_eigenvalue(assembled))
@@ -185,17 +185,18 @@ def _amount(r: FloatArray, target: Target, apart: FloatArray, n: float, k: int) 
     size, trace = float(np.vdot(y, y)), float(np.trace(y))
     distance = size - 2.0 * trace + d  # |Y - I|^2
     noise = (size + trace**2) / n + _apart_energy(target.inverse, apart)
-    if not is_definite(r):  # Y has as many negative eigenvalues as R
+    followed = (d * k - k * (k - 1) / 2) / (d * (d - 1) / 2)  # parameters of T among the pairs
+    free = max(1.0 - followed, _LEAST_FREE)
+    if free * noise < distance and not is_definite(r):  # Y has as many negative eigenvalues as R
         below = np.minimum(all_eigenvalues(y), 0.0)
         noise += 2.0 * float(below @ below)
-    followed = (d * k - k * (k - 1) / 2) / (d * (d - 1) / 2)  # parameters of T among the pairs
-    return float(min(1.0, max(1.0 - followed, _LEAST_FREE) * noise / max(distance, 1e-300)))
+    return float(min(1.0, free * noise / max(distance, 1e-300)))
 
 
-def _target(x: FloatArray, rows: float, least: FloatArray) -> tuple[int, Target]:
+def _target(x: FloatArray, rows: float, least: FloatArray, most: int = _MOST_FACTORS) -> tuple[int, Target]:
     """(k, T) with as many factors as stand out of the noise."""
     d = len(x)
-    most = min(_MOST_FACTORS, (d - 1) // 2)
+    most = min(most, (d - 1) // 2)
     edge = _EDGE * (1.0 + np.sqrt(d / rows)) ** 2
     certain = max(_STRONG, _CERTAIN / np.sqrt(rows))
     k, target = 0, Target(np.zeros((d, 0)))
@@ -234,6 +235,41 @@ def factor_loadings(x: FloatArray, k: int, least: FloatArray) -> FloatArray:
         if np.max(np.abs(noise - before)) < _SETTLED:
             break
     return np.asarray(loadings * np.sqrt(np.minimum(1.0, (1.0 - least) / np.maximum(explained, 1e-300)))[:, None])
+
+
+# --- factors alone, where rows by the thousand are to be scored many times -------------------------
+
+
+def enough_factors(pairs: PairCorrelations, n_rows: float, most: int) -> int | None:
+    """With how many factors T costs rows no more than the errors of R do; None if with more than ``most``.
+
+    T misses R by |R - T|^2, of which E|E|^2 is due to errors, so that it costs less where a is at least one half.
+    """
+    r, variance = _known(pairs)
+    rows = _rows_by_errors(r, variance, n_rows)
+    k, target = _target(r, rows, _least_noise(variance, rows), most)
+    return k if _amount(r, target, _apart(r, variance, n_rows), n_rows, k) >= _AS_GOOD else None
+
+
+def factor_target(pairs: PairCorrelations, n_rows: float, k: int) -> Target:
+    """T of k factors, for correlations that are the less believed the larger their errors."""
+    r, variance = _known(pairs)
+    keep = 1.0 - error_share(pairs.correlation, pairs.stderr)
+    r *= keep
+    np.fill_diagonal(r, 1.0)
+    return Target(factor_loadings(r, k, _least_noise(variance, _rows_by_errors(r, variance, n_rows))))
+
+
+def _known(pairs: PairCorrelations) -> tuple[FloatArray, FloatArray]:
+    """Correlations and their squared errors; a pair that was not recovered is 0 and may be anything."""
+    return np.nan_to_num(pairs.correlation), np.nan_to_num(pairs.stderr, nan=1.0) ** 2
+
+
+def _apart(r: FloatArray, variance: FloatArray, n: float) -> FloatArray:
+    """The x_ij of the module's text."""
+    apart = np.maximum(variance - (1.0 - r * r) ** 2 / n, 0.0)
+    np.fill_diagonal(apart, 0.0)
+    return np.asarray(apart)
 
 
 # --- towards independence, for groups of rows that come and go ---------------------------------------

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import unrelu
+from unrelu import covariance
 from unrelu.engines import device
-from unrelu.engines.device import DeviceEngine, all_eigenvalues, brought_home, eigen_decomposition, multiplier, place_of
+from unrelu.engines.device import DeviceEngine, all_eigenvalues, brought_home, multiplier, place_of
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import DeviceMemoryError, InvalidDataError, InvalidParameterError
 from unrelu.samples import ArraySamples
@@ -116,11 +117,15 @@ def test_many_columns_are_solved_on_the_device(monkeypatch):
     eigh = strict.linalg.eigh
     monkeypatch.setattr(strict.linalg, "eigh", lambda matrix: asked.append(matrix.shape) or eigh(matrix))
     monkeypatch.setattr(device, "_WORTH_MOVING", 100)
+    monkeypatch.setattr(covariance, "_WORTH_A_DEVICE", 100)
     there = learner().partial_fit(strict.asarray(x[:50])).partial_fit(strict.asarray(x[50:]))
     np.testing.assert_allclose(there.correlation_stderr_, here.correlation_stderr_, atol=1e-8)
-    np.testing.assert_allclose(there.correlation_, here.correlation_, atol=1e-8)
+    pairs = [each._result().pairs.correlation for each in (there, here)]
+    np.testing.assert_allclose(*pairs, atol=1e-8)
+    # Made one semidefinite matrix to .005 of a typical error.
+    np.testing.assert_allclose(there.correlation_, here.correlation_, atol=0.01 * np.median(here.correlation_stderr_))
     assert asked[0] == (120, 120)  # made semidefinite there as well
-    np.testing.assert_allclose(there.scoring_covariance_, here.scoring_covariance_, atol=1e-7)
+    np.testing.assert_allclose(there.scoring_covariance_, here.scoring_covariance_, atol=1e-3)
 
 
 def test_algebra_is_that_of_the_host(monkeypatch):
@@ -128,9 +133,7 @@ def test_algebra_is_that_of_the_host(monkeypatch):
     x = np.cov(np.random.default_rng(0).normal(size=(4, 10)))
     place = place_of(strict.asarray(x))
     with place.at_hand():
-        values, vectors = eigen_decomposition(x)
-        np.testing.assert_allclose(vectors * values @ vectors.T, x, atol=1e-12)
-        np.testing.assert_allclose(all_eigenvalues(x.copy()), values, atol=1e-12)
+        np.testing.assert_allclose(all_eigenvalues(x.copy()), np.linalg.eigvalsh(x), atol=1e-12)
         np.testing.assert_allclose(multiplier(x)(np.ones(4)), x.sum(axis=1), atol=1e-12)
         np.testing.assert_allclose(multiplier(2.0 * x)(np.ones(4)), 2.0 * x.sum(axis=1), atol=1e-12)
 

@@ -263,7 +263,7 @@ def test_an_interrupt_ends_the_reader_too(error):
 
 def test_a_long_pass_tells_its_pace(monkeypatch):
     clock = iter(np.arange(0.0, 100.0, 2.0))
-    monkeypatch.setattr(local.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(local, "monotonic", lambda: next(clock))
     files, steps = Files(3), []
     files.n_rows = 6
     LocalEngine(steps.append).collect(files, lambda block: Read([block.first_row]))

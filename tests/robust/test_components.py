@@ -20,7 +20,7 @@ from unrelu.robust.components import (
     gaussian_from,
 )
 from unrelu.robust.table import prior_record
-from unrelu.shrinkage import error_share, shrunken
+from unrelu.shrinkage import Target, error_share, shrunken
 
 MODEL = RectifiedGaussian([0.3, -0.5, 1.0], [[1.0, 0.5, 0.2], [0.5, 1.5, -0.3], [0.2, -0.3, 0.8]])
 
@@ -290,3 +290,31 @@ class TestShrinkage:
         assert 0.95 * 0.5 / 0.9 < got[0, 1] / impossible[0, 1] <= 0.5 / 0.9 + 1e-8
         possible = np.array([[1.0, 0.5], [0.5, 1.0]])
         np.testing.assert_allclose(shrunken(possible, 0.8), [[1.0, 0.4], [0.4, 1.0]])
+
+
+class TestFactors:
+    """A component in factors is the one-pass fit, but for correlations, which are those of factors and noise."""
+
+    loadings = np.random.default_rng(4).uniform(0.4, 0.8, (9, 1))
+    truth = RectifiedGaussian(np.linspace(-0.5, 1.0, 9), Target(loadings).matrix)
+
+    @pytest.fixture
+    def fits(self):
+        x = self.truth.sample(4000, random_state=1)
+        setting = setting_for(x, (0.0,) * 9)
+        record = setting.question(Block(x))
+        return x, gaussian_from(record, setting), gaussian_from(record, replace(setting, factors=1))
+
+    def test_learns_them(self, fits):
+        _, plain, few = fits
+        np.testing.assert_array_equal(few.bias, plain.bias)
+        np.testing.assert_array_equal(few.scale, plain.scale)
+        np.testing.assert_allclose(few.correlation, Target(few.loadings).matrix)
+        misses = [np.abs(each.correlation - self.truth.correlation).max() for each in (few, plain)]
+        assert misses[0] < misses[1] < 0.1
+
+    def test_density_of_its_own_correlations(self, fits):
+        x, _, few = fits
+        for each in (few, few.widened(2.0), few.loosened(), few.finished()):
+            dense = replace(each, loadings=None)
+            np.testing.assert_allclose(each.log_density(x[:200]), dense.log_density(x[:200]), rtol=1e-9)

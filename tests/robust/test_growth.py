@@ -6,8 +6,9 @@ from threadpoolctl import threadpool_limits
 
 from unrelu import RectifiedGaussian, synthetic
 from unrelu.contracts import Assumptions, Block
+from unrelu.robust import growth
 from unrelu.robust.components import IndependentComponent, NoiseComponent, Setting, gaussian_from
-from unrelu.robust.growth import SampledRows, grow, one_more, split_column
+from unrelu.robust.growth import SampledRows, grow, one_more, split_column, with_factors
 from unrelu.robust.mixture import Mixture, settle
 from unrelu.robust.table import prior_record
 
@@ -101,6 +102,41 @@ def test_growth_stops_at_the_most_it_may_have():
         learned = sum(component.n_parameters > 0 for component in settled.mixture.components)
         assert learned == most
     assert grow(table.rows, table.settled, table.base, table.setting, 1, scattered=False) is table.settled
+
+
+class TestFactorsOfAWideTable:
+    """What is wide is moved, for the sake of quick tests."""
+
+    D = 12
+
+    def asked(self, correlation, monkeypatch, wide):
+        monkeypatch.setattr(growth, "_WIDE", wide)
+        x = RectifiedGaussian(np.full(self.D, 0.4), correlation).sample(N, random_state=5)
+        x[:200] += 9.0
+        assumptions = Assumptions((0.0,) * self.D)
+        setting = Setting(assumptions, prior_record(x, assumptions, np.random.default_rng(0)))
+        one = gaussian_from(setting.question(Block(x[200:])), setting)
+        noise = NoiseComponent(-40.0, one.log_unit, np.zeros(self.D))
+        mixture = Mixture((one, noise), np.array([0.95, 0.05]))
+        return setting, with_factors(SampledRows.of(x, np.ones(N)), mixture, setting)
+
+    def factors(self):
+        loadings = np.linspace(0.4, 0.9, self.D)[:, None]
+        return loadings @ loadings.T + np.diag(1.0 - loadings[:, 0] ** 2)
+
+    def test_as_many_as_the_genuine_rows_have(self, monkeypatch):
+        _, setting = self.asked(self.factors(), monkeypatch, 10)
+        assert setting.factors == 1
+
+    def test_none_where_they_do_not_suffice(self, monkeypatch):
+        monkeypatch.setattr(growth, "_MOST_FACTORS", 2)
+        near = 0.8 ** np.abs(np.subtract.outer(np.arange(self.D), np.arange(self.D)))
+        _, setting = self.asked(near, monkeypatch, 10)
+        assert setting.factors is None
+
+    def test_narrow_tables_are_not_asked(self, monkeypatch):
+        before, setting = self.asked(self.factors(), monkeypatch, self.D)
+        assert setting is before
 
 
 class TestSplitColumn:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, eigvalsh
+from scipy.linalg import eigvalsh
 from scipy.special import erfc
 
 from unrelu.contracts import Question, R, Samples, Step, Watch, unwatched
@@ -241,21 +241,6 @@ def _out_of_memory(error: Exception) -> bool:
 # --- algebra of wide matrices ---------------------------------------------------------------------
 
 
-def eigen_decomposition(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Eigenvalues in rising order and vectors of a symmetric matrix, by a device that is at hand.
-
-    >>> eigen_decomposition(np.diag([3.0, 1.0]))[0]
-    array([1., 3.])
-    """
-    place = _worth_moving(x)
-    if place is not None:
-        with suppress(MemoryError, RuntimeError):  # no room: the host has some
-            values, vectors = place.xp.linalg.eigh(place.array(x))
-            return place.host(values), place.host(vectors)
-    values, vectors = eigh(x, driver="evd", check_finite=False)
-    return values, vectors
-
-
 def all_eigenvalues(x: NDArray[Any]) -> NDArray[Any]:
     """Of a symmetric matrix, in rising order, by a device that is at hand; the matrix may be overwritten.
 
@@ -264,7 +249,7 @@ def all_eigenvalues(x: NDArray[Any]) -> NDArray[Any]:
     """
     place = _worth_moving(x)
     if place is not None:
-        with suppress(MemoryError, RuntimeError):
+        with suppress(MemoryError, RuntimeError):  # no room: the host has some
             return place.host(place.xp.linalg.eigvalsh(place.array(x)))
     values: NDArray[Any] = eigvalsh(x, overwrite_a=True, check_finite=False)
     return values

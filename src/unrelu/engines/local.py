@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import cache
+from time import monotonic
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -47,7 +47,7 @@ class LocalEngine:
         """
         total = samples.n_rows
         self._watch(Step(self._stage, first_row, total))
-        began = time.monotonic()
+        began = monotonic()
         with closing(blocks_ahead(samples)) as blocks:
             for block in blocks:
                 record = question(block)
@@ -55,7 +55,7 @@ class LocalEngine:
                 done = block.first_row + rows_in(block)
                 counted(merged, done)
                 left = None if total is None else total - first_row
-                words = pace(done - first_row, left, time.monotonic() - began)
+                words = pace(done - first_row, left, monotonic() - began)
                 self._watch(Step(self._stage, done, total, words))
         if merged is None:
             raise InvalidDataError("There are no rows to learn from.")

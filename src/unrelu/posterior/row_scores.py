@@ -1,6 +1,7 @@
 """Log densities of rows and residuals of cells under y ~ N(bias, covariance) cut off at a floor.
 
-The mathematics is in :mod:`unrelu.kernels.row_density`. Densities are per unit of each column's own scale, so that
+The mathematics is in :mod:`unrelu.kernels.row_density`, and for correlations of factors and noise in
+:mod:`unrelu.kernels.factor_density`. Densities are per unit of each column's own scale, so that
 they do not depend on the units of the table.
 """
 
@@ -16,8 +17,9 @@ from numpy.typing import NDArray
 from unrelu.contracts import FloatArray
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import map_in_threads
+from unrelu.kernels.factor_density import factor_log_densities
 from unrelu.kernels.row_density import cell_residuals, log_densities, seen_totals
-from unrelu.posterior.prepared import IMPOSSIBLE, PreparedNormal, row_shares
+from unrelu.posterior.prepared import IMPOSSIBLE, RIDGE, PreparedNormal, row_shares
 from unrelu.statistics.tiles import seen_above
 
 _LOG_2PI_E = float(np.log(2.0 * np.pi) + 1.0)
@@ -27,9 +29,13 @@ Values = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class RowScores(PreparedNormal):
-    """A model, prepared for scoring rows. ``floor``: at or below it a cell only says "not above"."""
+    """A model, prepared for scoring rows. ``floor``: at or below it a cell only says "not above".
+
+    ``loadings`` L may be given where the correlations are L L' and noise: densities are the same, and far cheaper.
+    """
 
     floor: FloatArray
+    loadings: FloatArray | None = None
 
     @classmethod
     def of(cls, model: RectifiedGaussian, floor_tolerance: float = 0.0) -> Self:
@@ -55,11 +61,14 @@ class RowScores(PreparedNormal):
 
     def log_density(self, values: Values) -> FloatArray:
         """Per unit of scale, one number per row of ``values``; missing cells are integrated over."""
-        precision, log_det = self.inverse
         out = np.empty(len(values))
+        kernel: Any = log_densities
+        normal: tuple[Any, ...] = self.inverse if self.loadings is None else ()
+        if self.loadings is not None:
+            loadings = np.ascontiguousarray(self.loadings[self.varying])
+            kernel, normal = factor_log_densities, (loadings, 1.0 - np.sum(loadings * loadings, axis=1) + RIDGE)
         map_in_threads(
-            lambda rows: log_densities(*self._varying_part(values[rows]), precision, log_det, out[rows]),
-            row_shares(len(values)),
+            lambda rows: kernel(*self._varying_part(values[rows]), *normal, out[rows]), row_shares(len(values))
         )
         return out if self.varying.all() else out + IMPOSSIBLE * self._off_constants(values)
 

@@ -14,13 +14,13 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Assumptions, Block, FloatArray, Record
+from unrelu.contracts import Assumptions, Block, FloatArray, PairCorrelations, Record, RowParameters
 from unrelu.errors import InvalidDataError
 from unrelu.kernels.mixing import add_bin_counts, histogram_log_densities
 from unrelu.learning import fit_record
 from unrelu.posterior.calibration import rows_from_normals
 from unrelu.posterior.row_scores import RowScores, Values, plain, seen_sum
-from unrelu.shrinkage import error_share, shrunken
+from unrelu.shrinkage import error_share, factor_target, shrunken
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 
 _NOWHERE = -1e300  # log density where a component has none
@@ -52,10 +52,12 @@ class Setting:
     """What the components of one fit share.
 
     ``prior`` is a record worth one row, which keeps every fit possible; None once there are no more fits to come.
+    ``factors``: how many explain the correlations of the genuine rows, where that is known and makes densities cheap.
     """
 
     assumptions: Assumptions
     prior: PairMoments | None
+    factors: int | None = None
 
     @property
     def floor(self) -> FloatArray:
@@ -71,13 +73,17 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class GaussianComponent:
-    """A rectified Gaussian, with shrunken correlations, which few rows cannot overfit."""
+    """A rectified Gaussian, with shrunken correlations, which few rows cannot overfit.
+
+    ``loadings``: those of the factors where the correlations are factors and noise.
+    """
 
     setting: Setting
     bias: FloatArray
     scale: FloatArray
     correlation: FloatArray
     kind: str = "gaussian"
+    loadings: FloatArray | None = None
 
     @property
     def n_columns(self) -> int:
@@ -85,12 +91,13 @@ class GaussianComponent:
 
     @property
     def n_parameters(self) -> int:
+        """Those of all correlations, also where factors stand for them: they do so to save time, not groups."""
         d = len(self.bias)
         return d + d * (d + 1) // 2
 
     @cached_property
     def scores(self) -> RowScores:
-        return RowScores(self.bias, self.scale, self.correlation, self.setting.floor)
+        return RowScores(self.bias, self.scale, self.correlation, self.setting.floor, self.loadings)
 
     @property
     def log_unit(self) -> FloatArray:
@@ -115,7 +122,8 @@ class GaussianComponent:
 
     def loosened(self) -> GaussianComponent:
         """The same columns, but independent."""
-        return replace(self, correlation=np.eye(len(self.bias)))
+        d = len(self.bias)
+        return replace(self, correlation=np.eye(d), loadings=None if self.loadings is None else np.zeros((d, 0)))
 
     def simulate(self, normals: FloatArray) -> FloatArray:
         """Rows of the model from rows of independent normals: common random numbers for models that move."""
@@ -125,10 +133,18 @@ class GaussianComponent:
 
 def gaussian_from(record: PairMoments, setting: Setting) -> GaussianComponent:
     """The one-pass fit to a record, with one row's worth of the prior."""
-    free = replace(setting.assumptions, nonnegative_bias=False, n_components=None)
-    rows, pairs = fit_record(setting.with_prior(record), free)
+    record = setting.with_prior(record)
+    rows, pairs = free_fit(record, setting)
+    if setting.factors is not None:
+        target = factor_target(pairs, record.effective_rows, setting.factors)
+        return GaussianComponent(setting, rows.bias, rows.scale, target.matrix, loadings=target.loadings)
     keep = 1.0 - error_share(pairs.correlation, pairs.stderr)
     return GaussianComponent(setting, rows.bias, rows.scale, shrunken(np.nan_to_num(pairs.correlation), keep))
+
+
+def free_fit(record: PairMoments, setting: Setting) -> tuple[RowParameters, PairCorrelations]:
+    """Columns and pairs, whatever signs or rank the user assumes: those are for the result."""
+    return fit_record(record, replace(setting.assumptions, nonnegative_bias=False, n_components=None))
 
 
 @dataclass(frozen=True, eq=False)

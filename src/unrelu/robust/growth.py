@@ -7,7 +7,7 @@ settled, or until it is clear that it will not pay.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -25,12 +25,14 @@ from unrelu.robust.components import (
     RepeatedRowComponent,
     Setting,
     column_edges,
+    free_fit,
     gaussian_from,
 )
 from unrelu.robust.mixture import SETTLED, Mixture, Settled, settle, weighted_rows
 from unrelu.robust.starts import Start
 from unrelu.robust.table import standardized
 from unrelu.samples import ArraySamples
+from unrelu.shrinkage import enough_factors
 from unrelu.validation import warn
 
 CHOOSING = "Choosing groups of rows"
@@ -47,6 +49,8 @@ _CALIBRATION_ROWS = 4000
 _ROUNDS_OF_ONE = 10
 _SAME_ROWS = 0.95  # judged alike
 _MAJORITY, _CLEAR_MAJORITY = 0.45, 0.6
+_WIDE, _MOST_FACTORS = 100, 20  # columns, beyond which so few factors make densities far cheaper
+_ROUNDS_FOR_FACTORS = 3
 _NEAR = 1.0  # log-likelihood to be gained by rounds that a choice need not wait for
 
 
@@ -91,6 +95,8 @@ def choose_mixture(
     """The mixture of lowest BIC, from the best start and any other that leads to other rows."""
     normals = rng.standard_normal((_CALIBRATION_ROWS, rows.values.shape[1]))
     noise = noise_below(starts[0].component, normals)
+    setting = with_factors(rows, _with_side_components(starts[0].component, [*repeats, noise]), setting)
+    starts = [replace(start, component=replace(start.component, setting=setting)) for start in starts]
     found: list[Settled] = []
     kept_by: list[BoolArray] = []
     for k, start in enumerate(starts):
@@ -106,6 +112,20 @@ def choose_mixture(
         one, base = drop_needless_repeats(rows, one, _with_side_components(start.component, [*repeats, noise]))
         found.append(grow(rows, rows.run_on(one), base, setting, most, True, watch))
     return min(found, key=lambda settled: settled.bic)
+
+
+def with_factors(rows: SampledRows, mixture: Mixture, setting: Setting) -> Setting:
+    """The setting of a wide table whose genuine rows are as likely by a few factors as by all correlations.
+
+    Asked once: a component that went from one to the other would never settle.
+    """
+    if rows.values.shape[1] <= _WIDE:
+        return setting
+    mixture = rows.settled(mixture, _ROUNDS_FOR_FACTORS).mixture
+    genuine = mixture.posterior(rows.values)[0][:, mixture.main]
+    record = setting.with_prior(setting.question(weighted_rows(rows.values, rows.weights * genuine)))
+    pairs = free_fit(record, setting)[1]
+    return replace(setting, factors=enough_factors(pairs, record.effective_rows, _MOST_FACTORS))
 
 
 def noise_below(component: GaussianComponent, normals: FloatArray) -> NoiseComponent:
