@@ -13,7 +13,7 @@ import numpy as np
 from unrelu.contracts import FloatArray
 from unrelu.engines.device import Place
 
-_MOST_ROUNDS = 60
+_FEWEST_ROUNDS, _MOST_ROUNDS, _WORK = 8, 60, 1.2e12  # rounds, and rounds x d^3
 _SINGLE = 1e-5  # a tolerance that rounds in single precision reach; the last X is in double precision
 _DEPTH = 5  # steps that are mixed
 _RIDGE = 1e-9  # of their squares in all
@@ -30,8 +30,9 @@ def alternate_on(place: Place, r: FloatArray, weights: FloatArray, tolerance: fl
     one = xp.ones((), dtype=kind, device=place.device)
     v = x = target
     mixing = _Mixing(xp)
+    most = int(np.clip(_WORK / len(r) ** 3, _FEWEST_ROUNDS, _MOST_ROUNDS))
     converged, rounds = False, 0
-    while not converged and rounds < _MOST_ROUNDS:
+    while not converged and rounds < most:
         rounds += 1
         factor = _positive_factor(xp, v)
         before, x = x, factor @ factor.T

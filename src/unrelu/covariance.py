@@ -67,8 +67,8 @@ def assemble(scale: FloatArray, pairs: PairCorrelations, rank: int | None = None
             x, rounds, converged = nearest_correlation(r, stderr, d if rank is None else min(rank, d))
     moved = x - r  # 0 on the diagonal
     shift = _largest(moved), float(np.sqrt(np.vdot(moved, moved) / max(d * (d - 1), 1)))
-    np.multiply(scale[varying, None], x, out=moved)
-    moved *= scale[varying]
+    np.outer(scale[varying], scale[varying], out=moved)  # a product that is exactly symmetric, as X is
+    moved *= x
     covariance[np.ix_(varying, varying)] = moved
     return covariance, Assembly(smallest, *shift, rounds, converged)
 

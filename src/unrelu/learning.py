@@ -8,7 +8,7 @@ both.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -103,7 +103,7 @@ def with_inverse(stages: Stages, report: Report, rank: int | None, weight: float
     model, at = stages.distribution, np.flatnonzero(stages.rows.scale > 0.0)
     if len(at) == 0:
         return model, report
-    square = np.ix_(at, at)
+    square: Any = np.ix_(at, at) if len(at) < model.n_features else np.s_[:]  # all of thousands: not copied
     n = max(weight, report.effective_rows)
     stderr = stages.pairs.stderr[square] * np.sqrt(report.effective_rows / n)
     pairs = PairCorrelations(stages.pairs.correlation[square], stderr)

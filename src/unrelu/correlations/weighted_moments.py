@@ -65,9 +65,9 @@ def pairs_between(start: int, stop: int, d: int) -> tuple[NDArray[np.int64], NDA
     (array([0, 0, 1]), array([2, 3, 2]))
     """
     before = np.arange(d) * (2 * d - 1 - np.arange(d)) // 2  # pairs whose first column is an earlier one
-    at = np.arange(start, min(stop, d * (d - 1) // 2))
-    first = np.searchsorted(before[:-1], at, side="right") - 1
-    return first, at - before[first] + first + 1
+    bounds = np.clip(before, start, min(stop, d * (d - 1) // 2))
+    first = np.repeat(np.arange(d - 1), np.diff(bounds))
+    return first, np.arange(bounds[0], bounds[-1]) - before[first] + first + 1
 
 
 @dataclass(frozen=True, eq=False)
