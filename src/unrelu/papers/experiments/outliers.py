@@ -50,6 +50,11 @@ from unrelu.papers.experiments.outlier_curves import (
 
 def _claims_of_figure_1(median: Curve, trimmed: Curve) -> tuple[Claim, ...]:
     """With the two filters as a reading has them."""
+    return (*_effects_of_filters(median, trimmed), *_sizes_of_tables(median, trimmed))
+
+
+def _effects_of_filters(median: Curve, trimmed: Curve) -> tuple[Claim, ...]:
+    """Of filters, and of p."""
     return (
         Claim(
             "With outliers, either filter brings the errors of GD down",
@@ -81,6 +86,12 @@ def _claims_of_figure_1(median: Curve, trimmed: Curve) -> tuple[Claim, ...]:
             "dependence on p",
             Between((GENUINE,), tuple((c, GD_ORACLE) for c in (GD, median, trimmed)), ERRORS, MEETS),
         ),
+    )
+
+
+def _sizes_of_tables(median: Curve, trimmed: Curve) -> tuple[Claim, ...]:
+    """Of n, and of d."""
+    return (
         Claim(
             "The errors of the oracle fall with n",
             "dependence on n",
@@ -125,6 +136,11 @@ FIGURE_1 = Experiment(
 
 def _claims_of_figure_2(median: Curve) -> tuple[Claim, ...]:
     """With GD and the median as a reading has it."""
+    return (*_effects_of_steps(median), *_oracles_and_sizes(median))
+
+
+def _effects_of_steps(median: Curve) -> tuple[Claim, ...]:
+    """Of GD, SGD and filters, and of p."""
     return (
         Claim(
             "GD does better than SGD, with the median and as oracle",
@@ -151,6 +167,12 @@ def _claims_of_figure_2(median: Curve) -> tuple[Claim, ...]:
             "dependence on p",
             SomeMeasure((GENUINE,), (SGD_MEDIAN, SGD), ERRORS, RISES_SOMEWHERE),
         ),
+    )
+
+
+def _oracles_and_sizes(median: Curve) -> tuple[Claim, ...]:
+    """Of oracles, and of n and d."""
+    return (
         Claim(
             "At p = 1 every scheme meets its oracle",
             "dependence on p",
