@@ -186,7 +186,11 @@ def accuracy(method: methods.Method) -> list[str]:
         truth = synthetic.random_model(5, random_state=repetition)
         clean = truth.sample(20_000, random_state=repetition)
         dirty, _ = synthetic.contaminate(
-            clean, 0.05, lambda n, rng: np.maximum(rng.normal(5.0, 1.0, (n, 5)), 0.0), random_state=repetition
+            clean,
+            0.05,
+            lambda n, rng: np.maximum(rng.normal(5.0, 1.0, (n, 5)), 0.0),
+            random_state=repetition,
+            fixed=True,
         )
         for name, x in (("clean", clean), ("dirty", dirty)):
             start = time.perf_counter()
