@@ -8,8 +8,8 @@ learn from the same rows. The rule of a test is fixed in advance and printed bes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Protocol
 
@@ -92,6 +92,11 @@ class Reading:
     name: str
     says: str
     claims: tuple[Claim, ...]
+
+    def explained(self, why: Mapping[int, str]) -> Reading:
+        """With a sentence on the claims of these numbers, counted from 1, that are known not to hold."""
+        claims = (replace(claim, otherwise=why.get(number, "")) for number, claim in enumerate(self.claims, 1))
+        return replace(self, claims=tuple(claims))
 
     def judge(self, results: Results) -> Judgement:
         """Every claim, held or not held."""
