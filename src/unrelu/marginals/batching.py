@@ -23,7 +23,7 @@ from unrelu.validation import check_choice, check_count, column_label, label_col
 ORDERS = ("scattered", "consecutive")
 _FEWEST_BATCHES = 20  # with which the spread of their means is known to a third
 _APART = 4.0  # standard errors by which that spread must exceed the one of shuffled rows
-_DRIFT = 2.0  # times the spread of shuffled rows, in the middle half of the batches
+_DRIFT = 3.0  # times the spread of shuffled rows, in the half of the batches that agree best
 
 Names = tuple[str, ...] | None
 
@@ -72,8 +72,8 @@ def warn_of_order(sums: FloatArray, batches: NDArray[np.int64], fitted: BoolArra
 
     The variance of the batches' means is compared with what shuffled rows would give, the variance within batches over
     their size. Consecutive batches are for a majority that agrees and a few that stand apart. Where none stands apart
-    the order says nothing of outliers; where even the middle half disagrees the rows are sorted or drift, and the
-    median of the batches is no estimate of a mean.
+    the order says nothing of outliers; where even the half that agrees best disagrees the rows are sorted or drift, and
+    the median of the batches is no estimate of a mean.
     """
     apart, drifting, judged = False, np.zeros_like(fitted), False
     for j in np.flatnonzero(fitted & (batches >= _FEWEST_BATCHES)):
@@ -84,8 +84,10 @@ def warn_of_order(sums: FloatArray, batches: NDArray[np.int64], fitted: BoolArra
         mean = total / count
         within = np.maximum(2.0 * half_square / count - mean**2, 0.0) / (count - 1.0)  # of a mean, batch by batch
         apart |= bool(mean.var(ddof=1) > (1.0 + _APART * np.sqrt(2.0 / batches[j])) * within.mean())
-        quarter, three_quarters = np.quantile(mean, [0.25, 0.75])
-        drifting[j] = (three_quarters - quarter) / 1.349 > _DRIFT * np.sqrt(np.median(within))
+        mean.sort()
+        half = len(mean) // 2
+        shortest = (mean[half:] - mean[: len(mean) - half]).min()  # of a normal: 1.349 standard deviations
+        drifting[j] = shortest / 1.349 > _DRIFT * np.sqrt(np.median(within))
     if drifting.any():
         warn(
             f"Consecutive batches do not agree in {label_columns(drifting, names)}: the rows are sorted or drift, and"
