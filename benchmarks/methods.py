@@ -160,7 +160,14 @@ def compare() -> str:
             '`FilteredGradient(filter="trimmed_mean")` (Bulusu et al. 2022)',
             methods.FilteredGradient(filter="trimmed_mean"),
         ),
-        Row("`FilteredGradient(stochastic=True)` (Bulusu et al. 2022)", methods.FilteredGradient(stochastic=True)),
+        Row(
+            "`FilteredGradient(filter=None, stochastic=True)`, one value a step (Bulusu et al. 2022)",
+            methods.FilteredGradient(filter=None, stochastic=True),
+        ),
+        Row(
+            "`FilteredGradient(stochastic=True)`, the median of ten (Bulusu et al. 2022)",
+            methods.FilteredGradient(stochastic=True),
+        ),
     ]
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for row in rows:

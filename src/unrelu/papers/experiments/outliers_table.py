@@ -82,6 +82,17 @@ def _claims(oracle: Curve, gd: Curve, median: Curve, trimmed: Curve) -> tuple[Cl
     )
 
 
+_WHY_NOT = {
+    1: "Once the batches are summed a step of GD passes over no row, and what is left is reading the rows, which SGD"
+    " does too: 5.7 ms, and 8.2 ms of SGD, without filter.",
+    3: "A sort of the batches' means costs what a median does: 239 ms with the trimmed mean and 244 ms with the median"
+    " at every step, of which 210 ms are not the filter's.",
+}
+_UNCLEAN = {
+    4: "Batches of ten values are seldom clean, and SGD's median of ten makes norms too small and with them what (11)"
+    " adds: weights 1.52 of GD with the median and .339 of SGD.",
+}
+
 TABLE_1 = Experiment(
     name="outliers-table1",
     title="Learning with arbitrary outliers, Table 1: run times",
@@ -101,10 +112,13 @@ TABLE_1 = Experiment(
             TableRow("one pass (ours)", (ONE_PASS_ORACLE, ONE_PASS, None, None), _NONE),
         ),
     ),
-    readings=(
-        Reading("every step", f"Batches and filter at every step (section 3). {SAYS_HUBER}", _claims(*_EVERY)),
-        Reading("every step, block", f"Batches and filter at every step. {SAYS_BLOCK}", _claims(*_BLOCK)),
-        Reading("once", f"Batches and filter once, before the loop (Algorithm 2). {SAYS_HUBER}", _claims(*_ONCE)),
+    readings=tuple(
+        Reading(name, f"{how} {where}", claims).explained(_WHY_NOT | ({} if where == SAYS_BLOCK else _UNCLEAN))
+        for name, how, where, claims in (
+            ("every step", "Batches and filter at every step (section 3).", SAYS_HUBER, _claims(*_EVERY)),
+            ("every step, block", "Batches and filter at every step (section 3).", SAYS_BLOCK, _claims(*_BLOCK)),
+            ("once", "Batches and filter once, before the loop (Algorithm 2).", SAYS_HUBER, _claims(*_ONCE)),
+        )
     ),
     notes=(
         *NOTES,
