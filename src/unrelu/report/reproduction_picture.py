@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Okabe and Ito's colours; blue is ours in every picture.
-_PAPER_COLOURS = (NAIVE, "#E69F00", "#009E73", "#CC79A7", INK, "#56B4E9", "#F0E442")
+_PAPER_COLOURS = (NAIVE, "#E69F00", "#009E73", "#CC79A7", INK, "#8B5A2B")
 _MARKERS = "osD^vP*X"
 _LINES = ("-", "--", ":", "-.")
 _GREY = "#777777"

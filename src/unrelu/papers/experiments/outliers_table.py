@@ -105,7 +105,7 @@ TABLE_1 = Experiment(
         SECONDS,
         ("oracle", "without filter", "with median", "with trimmed mean"),
         (
-            TableRow("GD", _EVERY, (16.95, 17.73, 34.44, 60.78)),
+            TableRow("GD, every step", _EVERY, (16.95, 17.73, 34.44, 60.78)),
             TableRow("GD, block", _BLOCK, _NONE),
             TableRow("GD, once", _ONCE, _NONE),
             TableRow("SGD", _STOCHASTIC, (1.24, 1.60, 2.11, 3.62)),
