@@ -30,8 +30,9 @@ def checklist_page(study: Study, results: Results, judgements: Sequence[Judgemen
             for v in _abreast(judgements)
         ),
         "",
-        "The claims are the paper's, in our words; every verdict is computed from this run alone, by a rule fixed"
-        " beforehand. Numbers are means over the runs, in the order of the points; a/b compares two curves.",
+        "The claims are the paper's, in our words; every verdict is computed from this run alone, by the rule that is"
+        " printed with it. docs/papers.md says which choices were made with results in sight. Numbers are means over"
+        " the runs, in the order of the points; a/b compares two curves.",
         "",
         "## How each was judged",
         *(line for number, found in enumerate(_abreast(judgements), 1) for line in _judged(number, found, judgements)),
