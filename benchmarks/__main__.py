@@ -17,6 +17,7 @@ NAMES = (
     "memory",
     "startup",
     "methods",
+    "papers",
     "planner",
     "robust",
     "robust_limits",

@@ -119,7 +119,11 @@ def speed() -> Claim:
     n, d = 200_000, 50
     truth = synthetic.random_model(d, condition_number=10.0, random_state=0)
     x, _ = synthetic.contaminate(
-        truth.sample(n, random_state=1), 0.1, lambda count, rng: np.maximum(rng.normal(5.0, 1.0, (count, d)), 0.0), 2
+        truth.sample(n, random_state=1),
+        0.1,
+        lambda count, rng: np.maximum(rng.normal(5.0, 1.0, (count, d)), 0.0),
+        2,
+        fixed=True,
     )
     robust, one_pass = RectifiedGaussianLearner(method="robust"), RectifiedGaussianLearner()
     for learner in (robust, one_pass):

@@ -116,7 +116,7 @@ class Place:
             return np.maximum(KINDS[self.kind](truth, count, rng), 0.0)
 
         rng = np.random.default_rng([seed, self.d, round(100 * self.share), *self.kind.encode()])
-        rows, is_outlier = synthetic.contaminate(genuine, 1.0 - self.share, outliers, random_state=rng)
+        rows, is_outlier = synthetic.contaminate(genuine, 1.0 - self.share, outliers, random_state=rng, fixed=True)
         return truth, rows, is_outlier
 
 

@@ -12,9 +12,10 @@ from scipy import integrate, stats
 from scipy.linalg import subspace_angles
 
 import unrelu.metrics
+from unrelu import guarantees
 from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidParameterError
-from unrelu.metrics import parameter_errors, subspace_distance
+from unrelu.metrics import basis_distance, parameter_errors, subspace_distance
 
 
 def _random_pair(d: int, seed: int) -> tuple[RectifiedGaussian, RectifiedGaussian]:
@@ -196,6 +197,58 @@ def test_small_angles_keep_their_digits(angle: float) -> None:
     turned[:, 2] = math.cos(angle) * basis[:, 2] + math.sin(angle) * basis[:, 3]
     mixed = turned @ (np.eye(3) + 0.3 * rng.standard_normal((3, 3)))
     assert subspace_distance(basis[:, :3], mixed) == pytest.approx(math.sin(angle), rel=1e-8, abs=3e-15)
+
+
+@pytest.mark.parametrize(("d", "k", "m"), [(6, 2, 2), (9, 4, 4), (9, 5, 2), (5, 1, 3)])
+def test_frobenius_distance_is_the_norm_of_all_sines(d: int, k: int, m: int) -> None:
+    rng = np.random.default_rng(d + 10 * k + m)
+    first, second = rng.standard_normal((d, k)), rng.standard_normal((d, m))
+    expected = np.linalg.norm(np.sin(subspace_angles(first, second)))
+    assert subspace_distance(first, second, norm="frobenius") == pytest.approx(expected, rel=1e-10)
+    if k == m:  # |P - Q|_F = sqrt(2) |sin Theta|_F for projections P, Q
+        one, two = (x @ np.linalg.pinv(x) for x in (first, second))
+        assert subspace_distance(first, second, "frobenius") == pytest.approx(
+            np.linalg.norm(one - two) / math.sqrt(2.0), rel=1e-10
+        )
+
+
+@pytest.mark.parametrize("tilt", [1.0, 1e-3, 1e-9])
+def test_basis_distance_is_that_after_the_best_turn(tilt: float) -> None:
+    """(72): Procrustes' problem, solved by the singular vectors of U^'U; and no other turn does better."""
+    rng = np.random.default_rng(3)
+    first = rng.standard_normal((8, 3))
+    second = first @ rng.standard_normal((3, 3)) + tilt * rng.standard_normal((8, 3))
+    u, v = (np.linalg.qr(x)[0] for x in (first, second))
+    left, _, right = np.linalg.svd(v.T @ u)
+    found = basis_distance(first, second)
+    assert found == pytest.approx(np.linalg.norm(u - v @ (left @ right)), rel=1e-5)
+    for _ in range(50):
+        turn = np.linalg.qr(left @ right + 0.1 * rng.standard_normal((3, 3)))[0]
+        assert np.linalg.norm(u - v @ turn) >= found * (1.0 - 1e-5)
+    sines = subspace_distance(first, second, "frobenius")
+    assert sines <= found * (1.0 + 1e-12) <= math.sqrt(2.0) * sines * (1.0 + 1e-12)
+
+
+def test_theorem_5_bounds_both_distances() -> None:
+    """(71) and (72), for perturbed matrices of low rank: the bounds hold, and are not far off for small errors."""
+    rng = np.random.default_rng(7)
+    for error in (1e-3, 0.05):
+        matrix = rng.standard_normal((20, 3)) @ rng.standard_normal((3, 30))
+        noise = error * rng.standard_normal((20, 30))
+        singular = np.linalg.svd(matrix, compute_uv=False)
+        bound = guarantees.column_space_bound(
+            singular[0], singular[2] ** 2, np.linalg.norm(noise, 2), float(np.linalg.norm(noise)), 3
+        )
+        one, two = (np.linalg.svd(x)[0][:, :3] for x in (matrix, matrix + noise))
+        assert subspace_distance(one, two, "frobenius") <= bound.sine
+        assert basis_distance(one, two) <= bound.basis
+
+
+def test_subspace_norms_and_bases_that_do_not_fit() -> None:
+    with pytest.raises(InvalidParameterError, match="Did you mean 'frobenius'"):
+        subspace_distance(np.eye(3)[:, :1], np.eye(3)[:, :1], norm="frobenus")  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameterError, match="first has 2 columns and second 1: bases"):
+        basis_distance(np.eye(3)[:, :2], np.eye(3)[:, :1])
 
 
 def test_subspace_distance_depends_on_the_spaces_alone() -> None:

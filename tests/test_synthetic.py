@@ -98,7 +98,7 @@ def _constant_rows(n: int, rng: np.random.Generator) -> np.ndarray:
 @pytest.mark.parametrize(("fraction", "count"), [(0.0, 0), (0.05, 10), (0.57, 114), (0.002, 0), (0.999, 200)])
 def test_exactly_the_fraction_asked_for_is_replaced(fraction: float, count: int) -> None:
     before = X.copy()
-    table, is_outlier = contaminate(X, fraction, _constant_rows, random_state=0)
+    table, is_outlier = contaminate(X, fraction, _constant_rows, random_state=0, fixed=True)
     assert is_outlier.dtype == np.bool_
     assert is_outlier.shape == (200,)
     assert is_outlier.sum() == count
@@ -108,30 +108,44 @@ def test_exactly_the_fraction_asked_for_is_replaced(fraction: float, count: int)
     assert not np.shares_memory(table, X)
 
 
-def test_every_row_is_as_likely_to_be_replaced() -> None:
+@pytest.mark.parametrize("fixed", [True, False])
+def test_every_row_is_as_likely_to_be_replaced(fixed: bool) -> None:
     rng = np.random.default_rng(3)
-    hits = sum(contaminate(X, 0.1, _constant_rows, rng)[1] for _ in range(2000))
+    hits = sum(contaminate(X, 0.1, _constant_rows, rng, fixed)[1] for _ in range(2000))
     # hits of a row are binomial(2000, 0.1); 200 rows, so five standard errors
     assert np.abs(hits - 200).max() < 5 * math.sqrt(2000 * 0.1 * 0.9)
 
 
+def test_the_number_of_outliers_is_binomial() -> None:
+    """Definition 2.1 of Bulusu et al. 2022: every row by itself. A fixed share has no variance."""
+    rng = np.random.default_rng(5)
+    masks = np.array([contaminate(X, 0.1, _constant_rows, rng)[1] for _ in range(2000)])
+    counts = masks.sum(axis=1)
+    variance = 200 * 0.1 * 0.9
+    assert abs(counts.mean() - 20.0) < 4 * math.sqrt(variance / 2000)
+    # the variance of a sample variance of nearly normal counts is 2 / (n - 1), relative
+    assert abs(counts.var(ddof=1) / variance - 1.0) < 4 * math.sqrt(2 / 1999)
+    neighbours = np.mean(masks[:, :-1] & masks[:, 1:])
+    assert abs(neighbours - 0.01) < 4 * math.sqrt(0.01 / masks[:, 1:].size) * 1.1
+
+
 def test_outliers_from_rows_are_used_evenly() -> None:
     pool = np.arange(12.0).reshape(4, 3) + 100
-    table, is_outlier = contaminate(X, 0.05, pool, random_state=1)
+    table, is_outlier = contaminate(X, 0.05, pool, random_state=1, fixed=True)
     rows, counts = np.unique(table[is_outlier], axis=0, return_counts=True)
     assert_array_equal(rows, pool)
     assert sorted(counts) == [2, 2, 3, 3]
-    few, is_outlier = contaminate(X, 0.01, pool.tolist(), random_state=1)
+    few, is_outlier = contaminate(X, 0.01, pool.tolist(), random_state=1, fixed=True)
     assert len(np.unique(few[is_outlier], axis=0)) == 2
-    firsts = {float(contaminate(X, 0.005, pool, seed)[0].max()) for seed in range(40)}
+    firsts = {float(contaminate(X, 0.005, pool, seed, fixed=True)[0].max()) for seed in range(40)}
     assert len(firsts) == 4  # in random order, not always from the first
-    one, is_outlier = contaminate(X, 0.05, pool[0], random_state=1)
+    one, is_outlier = contaminate(X, 0.05, pool[0], random_state=1, fixed=True)
     assert_array_equal(one[is_outlier], np.tile(pool[0], (10, 1)))
 
 
 def test_outliers_from_a_model() -> None:
     far = RectifiedGaussian([50.0, 60.0, 70.0], np.eye(3))
-    table, is_outlier = contaminate(X, 0.5, far, random_state=2)
+    table, is_outlier = contaminate(X, 0.5, far, random_state=2, fixed=True)
     assert_allclose(table[is_outlier].mean(axis=0), [50.0, 60.0, 70.0], atol=4.5 / math.sqrt(100))
     assert len(np.unique(table[is_outlier][:, 0])) == 100
 
@@ -186,7 +200,7 @@ def test_missing_cells_stay_missing() -> None:
 )
 def test_outliers_must_fit_the_table(outliers: Any, message: str) -> None:
     with pytest.raises(InvalidParameterError, match=message):
-        contaminate(X, 0.1, outliers, random_state=0)
+        contaminate(X, 0.1, outliers, random_state=0, fixed=True)
 
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.0, 2, math.nan])

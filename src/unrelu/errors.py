@@ -28,6 +28,15 @@ class CannotPeelError(InvalidDataError):
         self.report = report
 
 
+class NotSemidefiniteError(InvalidDataError):
+    """Pairs put together as they are give no covariance; ``bias`` and ``covariance`` hold what was put together."""
+
+    def __init__(self, message: str, bias: object = None, covariance: object = None) -> None:
+        super().__init__(message)
+        self.bias = bias
+        self.covariance = covariance
+
+
 class ModelFileError(UnreluError, ValueError):
     """A model file is missing, damaged, or written by a newer version."""
 
@@ -118,6 +127,10 @@ class NotConvergedWarning(UnreluWarning):
 
 class PerfectCorrelationWarning(UnreluWarning):
     """Two columns are exact linear images of each other: the latent correlation is +1 or -1."""
+
+
+class RowOrderWarning(UnreluWarning):
+    """A method that relies on the order of the rows, and an order that does not bear it out."""
 
 
 class MoreColumnsThanRowsWarning(UnreluWarning):

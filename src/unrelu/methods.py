@@ -8,7 +8,7 @@ imported where they are used, so that the default one starts fast.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -24,9 +24,12 @@ from unrelu.contracts import (
 )
 from unrelu.doubts.findings import doubts_of, warn_of
 from unrelu.errors import InvalidParameterError
-from unrelu.learning import Learned, census_of, learn, learn_record
+from unrelu.learning import Learned, census_of, learn, learn_as_written, learn_record
 from unrelu.statistics.pair_moments import PairMomentsQuestion
 from unrelu.validation import check_choice, check_count, label_columns
+
+if TYPE_CHECKING:
+    from unrelu.correlations.exceedance_angles import ExceedanceAngles
 
 LEARNING = "Learning (the first run also compiles)"
 
@@ -145,11 +148,13 @@ class FullLikelihood(_SeveralPasses):
 
 @dataclass(frozen=True)
 class TruncatedSGD(_SeveralPasses):
-    """Wu et al. 2019, Algorithms 1 to 3, as written: truncated fits by projected SGD, angles by counts.
+    """Wu et al. 2019, Algorithms 1 to 3: truncated fits by projected SGD, angles by counts.
 
     ``radius`` r and ``step`` lambda are the paper's; ``batches`` is B of Algorithm 2; ``minibatch`` is the number of
     values a step, 10 in the authors' code; ``draws`` is the number of z drawn for each, 1 in equation (6), where more
-    only reduce the noise. Needs non-negative biases; ``allow_partial`` learns the pairs it can.
+    only reduce the noise. Needs non-negative biases; ``allow_partial`` learns the pairs it can. The pairs are made one
+    semidefinite matrix, which the paper does not do: ``project=False`` is Algorithm 1 to the letter, and raises
+    NotSemidefiniteError, which holds the matrix, where no model has it.
 
     >>> import unrelu
     >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(20_000, random_state=1)
@@ -164,6 +169,7 @@ class TruncatedSGD(_SeveralPasses):
     minibatch: int = 10
     draws: int = 3
     allow_partial: bool = False
+    project: bool = True
 
     def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
         from unrelu.marginals.truncated_sgd import TruncatedLikelihoodSGD
@@ -171,16 +177,25 @@ class TruncatedSGD(_SeveralPasses):
         marginals = TruncatedLikelihoodSGD(
             assumptions, self.radius, self.step, self.batches, self.minibatch, self.draws, seed
         )
-        return _learn_by_angles("sgd", evidence, assumptions, marginals, self.allow_partial, watch)
+        angles = _angles(assumptions, self.allow_partial, self.project)
+        return _learn_by_angles("sgd", evidence, assumptions, marginals, angles, watch)
 
 
 @dataclass(frozen=True)
 class FilteredGradient(_SeveralPasses):
-    """Bulusu et al. 2022, Algorithms 1 and 2, as written: gradient descent on filtered batch means, angles by counts.
+    """Bulusu et al. 2022, Algorithms 1 and 2: gradient descent on filtered batch means, angles by counts.
 
-    ``filter`` is "median", "trimmed_mean" (which cuts the share ``trim`` at each end) or None; ``batches`` is n_b
-    (None: batches of ten values, the paper does not say); ``steps`` is T (None: the paper's positives/100). Values are
-    not rescaled, so norms must lie between 1/sqrt(radius) and sqrt(radius), as in the paper's experiments.
+    ``filter`` is "median", "trimmed_mean" (which cuts the share ``trim`` at each end) or None; ``steps`` is T (None:
+    the paper's positives/100). Values are not rescaled, so norms must lie between 1/sqrt(radius) and sqrt(radius), as
+    in the paper's experiments. ``allow_partial`` and ``project`` as in :class:`TruncatedSGD`.
+
+    What the paper leaves open: ``batches``, their number n_b, or ``batch_size``, the values in one (None: ten); their
+    ``order``, "scattered" (neighbouring rows in different batches) or "consecutive" (neighbours together, for outliers
+    that sit together); ``every_step`` makes batches and filters them at every step, as its section 3 says, instead of
+    once, as its Algorithm 2 says.
+
+    ``stochastic``: every step draws ``drawn`` batches of one value; None is one of them, as the paper says, or ten
+    where a filter needs several.
 
     >>> import unrelu
     >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(20_000, random_state=1)
@@ -197,22 +212,32 @@ class FilteredGradient(_SeveralPasses):
     radius: float = 3.0
     step: float = 0.1
     allow_partial: bool = False
+    order: str = "scattered"
+    batch_size: int | None = None
+    drawn: int | None = None
+    every_step: bool = False
+    project: bool = True
 
     def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
-        from unrelu.marginals.filtered_gradient import FilteredGradientDescent
+        from unrelu.marginals.batching import Batching
+        from unrelu.marginals.filtered_gradient import FilteredGradientDescent, Sampling
         from unrelu.marginals.filters import filter_named
 
+        if self.drawn is not None and not self.stochastic:
+            raise InvalidParameterError(f"drawn={self.drawn!r} has no effect without stochastic=True: leave it out.")
         marginals = FilteredGradientDescent(
             assumptions,
             filter_named(self.filter, self.trim),
-            self.stochastic,
-            self.batches,
+            Batching(self.batches, self.batch_size, self.order, default_size=1 if self.stochastic else 10),
+            Sampling(self.drawn) if self.stochastic else None,
+            self.every_step,
             self.steps,
             self.radius,
             self.step,
-            seed=seed,
+            seed,
         )
-        return _learn_by_angles("filtered_gradient", evidence, assumptions, marginals, self.allow_partial, watch)
+        angles = _angles(assumptions, self.allow_partial, self.project)
+        return _learn_by_angles("filtered_gradient", evidence, assumptions, marginals, angles, watch)
 
 
 @dataclass(frozen=True)
@@ -230,7 +255,14 @@ class MedianBias(_SeveralPasses):
     def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
         from unrelu.marginals.sample_median import SampleMedian
 
-        return _learn_by_angles("median", evidence, assumptions, SampleMedian(assumptions), self.allow_partial, watch)
+        angles = _angles(assumptions, self.allow_partial)
+        return _learn_by_angles("median", evidence, assumptions, SampleMedian(assumptions), angles, watch)
+
+
+def _angles(assumptions: Assumptions, allow_partial: bool, project: bool = True) -> ExceedanceAngles:
+    from unrelu.correlations.exceedance_angles import ExceedanceAngles
+
+    return ExceedanceAngles(assumptions, allow_partial, project)
 
 
 def _learn_by_angles(
@@ -238,11 +270,10 @@ def _learn_by_angles(
     evidence: Evidence,
     assumptions: Assumptions,
     marginals: MarginalEstimator,
-    allow_partial: bool,
+    angles: ExceedanceAngles,
     watch: Watch,
 ) -> Learned:
     """Algorithm 1 of Wu et al. 2019 and Bulusu et al. 2022, whatever fits the marginals."""
-    from unrelu.correlations.exceedance_angles import ExceedanceAngles
     from unrelu.statistics.column_tally import ColumnTallyQuestion
     from unrelu.statistics.exceedances import ExceedancesQuestion
 
@@ -251,9 +282,8 @@ def _learn_by_angles(
             f"No floor for {label_columns(none, evidence.feature_names)}, and method={name!r} needs one in every"
             " column: use method='one_pass' or 'robust'."
         )
-    correlations = ExceedanceAngles(assumptions, allow_partial)
     watch(Step(LEARNING))
-    stages = learn(evidence, assumptions, marginals, correlations)
+    stages = (learn if angles.project else learn_as_written)(evidence, assumptions, marginals, angles)
     rows = stages.rows
     tally = evidence.collect(ColumnTallyQuestion.under(assumptions))
     together = evidence.collect(ExceedancesQuestion(tuple(np.maximum(rows.bias, rows.floor).tolist()))).both

@@ -8,11 +8,15 @@ arbitrary outliers, section 5, uses the first two of the same measures. A hat ma
     kl        of the latent Gaussians             the smaller of KL(learned || true) and KL(true || learned)
     tv_bound  sqrt(kl / 2), at most 1             bounds the total variation distance of x^ and x (16)
 
-Of a matrix M = C A' only the column space of A can be known (Mazumdar and Rawat 2018, section 3.2); how far a learned
-space is from the true one is the sine of their largest angle, :func:`subspace_distance`.
+Of a matrix M = C A' only the column space of A can be known (Mazumdar and Rawat 2018, section 3.2). How far a learned
+space is from the true one: the sine of their largest angle, or the norm of all sines as in (71),
+:func:`subspace_distance`; how far their orthonormal bases stay apart when one is turned, as in (72),
+:func:`basis_distance`. Theorem 5 bounds the latter two (:func:`unrelu.guarantees.column_space_bound`).
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 import scipy.linalg
@@ -21,6 +25,7 @@ from numpy.typing import ArrayLike
 from unrelu.contracts import FloatArray
 from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidParameterError
+from unrelu.validation import check_choice
 
 
 def parameter_errors(learned: RectifiedGaussian, true: RectifiedGaussian) -> dict[str, float]:
@@ -54,14 +59,17 @@ def parameter_errors(learned: RectifiedGaussian, true: RectifiedGaussian) -> dic
     }
 
 
-def subspace_distance(first: ArrayLike, second: ArrayLike) -> float:
+def subspace_distance(
+    first: ArrayLike, second: ArrayLike, norm: Literal["spectral", "frobenius"] = "spectral"
+) -> float:
     """The sine of the largest principal angle between the column spaces of two matrices with as many rows.
 
     0 for equal spaces, 1 where a direction of one is at right angles to the other. Columns need neither be orthogonal
     nor of length 1, but independent. With k and m <= k columns there are m angles, and the sine is the largest distance
     of a unit vector of the smaller space from the larger: 0 if that contains it. Orders do not matter. For spaces of
     the same dimension it is the spectral norm of the difference of the projections, and of sin Theta in Mazumdar and
-    Rawat 2018 (70).
+    Rawat 2018 (70). ``norm="frobenius"`` is |sin Theta|_F, the root of the sum of all squared sines, at most sqrt(m),
+    which that paper takes for the distance and bounds in (71).
 
     With orthonormal bases U of the smaller space and Q of the larger it is |(I - Q Q') U|: small angles keep their
     digits, which a cosine of 1 - 1e-24 has lost.
@@ -72,7 +80,36 @@ def subspace_distance(first: ArrayLike, second: ArrayLike) -> float:
     '1.000e-12'
     >>> f"{subspace_distance([[1.0], [1.0], [0.0]], [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]):.3f}"  # a line in a plane
     '0.000'
+    >>> eye = np.eye(4)
+    >>> round(subspace_distance(eye[:, :2], eye[:, 2:], norm="frobenius"), 6)  # two right angles
+    1.414214
     """
+    check_choice("norm", norm, ("spectral", "frobenius"))
+    sines = _sines(first, second)
+    return float(sines.max() if norm == "spectral" else np.linalg.norm(sines))
+
+
+def basis_distance(first: ArrayLike, second: ArrayLike) -> float:
+    """min over orthogonal O of |U - U^ O|_F for orthonormal bases U, U^ of the column spaces of two matrices.
+
+    The left side of (45) and (72) in Mazumdar and Rawat 2018, where there are as many columns in both. With the
+    principal angles theta_i it is 2 (sum of sin^2(theta_i / 2))^(1/2): between |sin Theta|_F and sqrt(2) times that.
+
+    >>> round(basis_distance([[1.0], [1.0]], [[5.0], [0.0]]), 6)  # 2 sin(22.5 degrees)
+    0.765367
+    """
+    sines = _sines(first, second)
+    if np.shape(first)[1] != np.shape(second)[1]:
+        raise InvalidParameterError(
+            f"first has {np.shape(first)[1]} columns and second {np.shape(second)[1]}: bases can be turned into each"
+            " other only where there are as many in both. Use subspace_distance."
+        )
+    # 4 sin^2(theta/2) = 2 (1 - cos) = 2 sin^2 / (1 + cos), which keeps the digits of small angles
+    return float(np.sqrt(np.sum(2.0 * sines**2 / (1.0 + np.sqrt(1.0 - sines**2)))))
+
+
+def _sines(first: ArrayLike, second: ArrayLike) -> FloatArray:
+    """The sines of the principal angles, from the largest down."""
     larger, smaller = _basis("first", first), _basis("second", second)
     if len(larger) != len(smaller):
         raise InvalidParameterError(
@@ -82,7 +119,7 @@ def subspace_distance(first: ArrayLike, second: ArrayLike) -> float:
     if larger.shape[1] < smaller.shape[1]:
         larger, smaller = smaller, larger
     residual = smaller - larger @ (larger.T @ smaller)
-    return min(float(np.linalg.norm(residual, ord=2)), 1.0)
+    return np.asarray(np.minimum(np.linalg.svd(residual, compute_uv=False), 1.0))
 
 
 def _basis(name: str, matrix: ArrayLike) -> FloatArray:

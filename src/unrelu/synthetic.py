@@ -55,9 +55,13 @@ def random_model(
 
 
 def contaminate(
-    X: ArrayLike, fraction: float, outliers: Outliers, random_state: RandomState = None
+    X: ArrayLike, fraction: float, outliers: Outliers, random_state: RandomState = None, fixed: bool = False
 ) -> tuple[Floats, BoolArray]:
-    """Replace ``round(fraction * n)`` rows of ``X``, chosen at random, by outliers.
+    """Replace every row of ``X`` with probability ``fraction``, by itself, by an outlier.
+
+    That is Huber's contamination model, Definition 2.1 of Bulusu et al. 2022, with p = 1 - ``fraction``. ``fixed``
+    replaces exactly ``round(fraction * n)`` rows instead, chosen at random, so that a study does not vary by their
+    number.
 
     Returns a changed copy, and a mask of the rows replaced. ``outliers`` says what they become:
 
@@ -67,14 +71,13 @@ def contaminate(
     - a frozen distribution of scipy.stats, drawn for every cell by itself (for one over whole rows,
       give a callable).
 
-    Outliers are put in as they are: nothing is raised to the floor or clipped otherwise. The number of
-    outliers is fixed, not random as in Huber's model, so that a study does not vary by it.
+    Outliers are put in as they are: nothing is raised to the floor or clipped otherwise.
 
     The outliers N(5, 1) of the paper on arbitrary outliers, section 5:
 
     >>> from scipy import stats
     >>> X = random_model(3, random_state=0).sample(100, random_state=1)
-    >>> Y, is_outlier = contaminate(X, 0.05, stats.norm(5, 1), random_state=2)
+    >>> Y, is_outlier = contaminate(X, 0.05, stats.norm(5, 1), random_state=2, fixed=True)
     >>> int(is_outlier.sum()), bool((Y[~is_outlier] == X[~is_outlier]).all())
     (5, True)
     """
@@ -83,10 +86,12 @@ def contaminate(
     if not 0.0 <= fraction < 1.0:
         raise InvalidParameterError(f"fraction must be at least 0 and below 1, got {fraction!r}.")
     rng = generator(random_state)
-    count = round(fraction * n)
-    is_outlier = np.zeros(n, dtype=np.bool_)
-    is_outlier[rng.choice(n, size=count, replace=False)] = True
-    if count:
+    if fixed:
+        is_outlier: BoolArray = np.zeros(n, dtype=np.bool_)
+        is_outlier[rng.choice(n, size=round(fraction * n), replace=False)] = True
+    else:
+        is_outlier = np.asarray(rng.random(n) < fraction)
+    if count := int(np.count_nonzero(is_outlier)):
         rows[is_outlier] = _draw(outliers, count, d, rng)
     return rows, is_outlier
 

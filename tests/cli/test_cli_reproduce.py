@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -21,7 +22,7 @@ def tiny(monkeypatch):
     small = {}
     for name, experiment in catalogue.EXPERIMENTS.items():
         panels = tuple(
-            replace(panel, settings=tuple(replace(s, rows=300, columns=3) for s in panel.settings[-2:]))
+            replace(panel, settings=tuple(replace(s, rows=300, columns=3) for s in panel.settings[-2:]), runs=None)
             for panel in experiment.quick.panels
         )
         small[name] = replace(experiment, quick=Plan(panels, runs=2), repeats=1)
@@ -50,15 +51,17 @@ def test_reproduce_end_to_end(run, folder, tiny, name):
     files = [f"{stem}-checklist.md", f"{stem}-settings.json", f"{stem}.csv", f"{stem}.png"]
     assert sorted(os.listdir(folder / "new/place")) == files
     assert (folder / "new/place" / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
-    assert [claim["claim"] for claim in answer["claims"]] == [claim.says for claim in tiny[name].claims]
-    assert answer["claims_held"] == sum(claim["held"] for claim in answer["claims"])
+    for told, reading in zip(answer["readings"], tiny[name].readings, strict=True):
+        assert [claim["claim"] for claim in told["claims"]] == [claim.says for claim in reading.claims]
+        assert told["claims_held"] == sum(claim["held"] for claim in told["claims"])
+        assert told["name"] == reading.name
     assert answer["trials_found"] == 0
 
 
 def test_the_checklist_is_printed_and_the_second_run_only_reads(run, folder, tiny, no_picture):
     first = run("reproduce", "wu2019-figure1", "--quick")
     assert first.exit_code == 0, first.stderr
-    assert first.stdout.count("held") >= len(tiny["wu2019-figure1"].claims)
+    assert first.stdout.count("held") >= len(tiny["wu2019-figure1"].readings[0].claims)
     for words in ("KL divergence grows", "Results written to unrelu-reproduce/wu2019-figure1-quick.csv", "Checklist"):
         assert words in first.stdout
     second = run("reproduce", "wu2019-figure1", "--quick")
@@ -81,9 +84,9 @@ def test_an_interruption_says_how_to_go_on(run, folder, tiny, no_picture, monkey
     result = run("reproduce", "outliers-table1", "--quick", "--seed", "3", "--output", "a place")
     assert result.exit_code == 130
     hint, last = result.stderr.splitlines()
-    csv = os.path.join("a place", "outliers-table1-quick.csv")
+    table = os.path.join("a place", "outliers-table1-quick.csv")
     assert hint == (
-        f"1 of 2 trials are finished and kept in {csv}."
+        f"1 of 2 trials are finished and kept in {table}."
         " To go on: unrelu reproduce outliers-table1 --quick --seed 3 --output 'a place'"
     )
     assert last.startswith("Interrupted")
@@ -93,7 +96,7 @@ def test_an_interruption_says_how_to_go_on(run, folder, tiny, no_picture, monkey
     assert json.loads(resumed.stdout)["trials_found"] == 1
     texts = [(folder / place / "outliers-table1-quick.csv").read_text() for place in ("whole", "a place")]
     # All but the seconds, which no seed can fix.
-    one, two = ([line.split(",")[:8] + line.split(",")[9:] for line in text.splitlines()] for text in texts)
+    one, two = ([row[:8] + row[9:] for row in csv.reader(text.splitlines())] for text in texts)
     assert one == two
 
 

@@ -63,8 +63,7 @@ def test_trim_out_of_range(trim):
         ({"radius": np.inf}, "radius"),
         ({"step": 0.0}, "step must be a finite number above 0"),
         ({"step": np.nan}, "step"),
-        ({"batches": 0}, "batches must be a whole number"),
-        ({"batches": 2.5}, "batches"),
+        ({"seed": 0, "step": True}, "step"),
     ],
 )
 def test_parameters_out_of_range(estimator, options, message):

@@ -21,7 +21,7 @@ from unrelu.papers.guarantees.influence import Columns, DrawnRows, Pairs
 from unrelu.synthetic import random_model
 
 
-@pytest.mark.parametrize("module", ["checks", "clean", "outliers", "error_law", "influence", "planner"])
+@pytest.mark.parametrize("module", ["checks", "clean", "outliers", "curvature", "error_law", "influence", "planner"])
 def test_the_examples_in_the_documentation_hold(module: str) -> None:
     assert doctest.testmod(import_module(f"unrelu.papers.guarantees.{module}")).failed == 0
 
@@ -32,7 +32,7 @@ def test_every_function_has_an_example_and_cites_its_source() -> None:
         if not isinstance(item, type):
             assert ">>>" in item.__doc__, name
             if item.__module__ != "unrelu.papers.guarantees.planner":
-                cited = ("Theorem", "Proposition", "Corollary", "Lemma", "Claim", "Fact", "Psi")
+                cited = ("Theorem", "Proposition", "Corollary", "Lemma", "Claim", "Fact", "Psi", "Algorithm")
                 assert any(word in item.__doc__ for word in cited), name
 
 

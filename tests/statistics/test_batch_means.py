@@ -87,3 +87,16 @@ def test_blocks_do_not_matter(scattered, block_rows):
 def test_weights_are_refused():
     with pytest.raises(InvalidParameterError, match="no row weights"):
         ColumnTallyQuestion((0.0, 0.0), (0.0, 0.0))(Block(table(), 0, np.ones(257)))
+
+
+@pytest.mark.parametrize("scattered", [False, True])
+@pytest.mark.parametrize("block_rows", [10, 257])
+def test_chosen_batches_are_those_of_all(scattered, block_rows):
+    x = table()
+    _, everything = ask(x, 40, scattered=scattered)
+    chosen = np.array([[0, 7, 39, np.iinfo(np.int64).max], [1, 2, 3, 20]])
+    _, some = ask(x, 40, block_rows, scattered=scattered, chosen=chosen)
+    assert some.shape == (2, 4, 3)
+    np.testing.assert_allclose(some[0, :3], everything[0, chosen[0, :3]], rtol=1e-12)
+    np.testing.assert_allclose(some[1], everything[1, chosen[1]], rtol=1e-12)
+    np.testing.assert_array_equal(some[0, 3], 0.0)  # no such batch: padding

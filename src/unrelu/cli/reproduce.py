@@ -16,7 +16,7 @@ from unrelu.errors import UnreluWarning
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from unrelu.papers.experiments.claims import Verdict
+    from unrelu.papers.experiments.claims import Judgement, Verdict
     from unrelu.papers.experiments.experiment import Study
     from unrelu.papers.experiments.journal import Journal
     from unrelu.papers.experiments.runner import Reproduction
@@ -38,7 +38,8 @@ def reproduce(
     """Run an experiment of the papers again and check what they say of it.
 
     Writes a CSV of every run, a picture laid out like the paper's with our method beside, and a checklist of the
-    paper's claims, each held or not held. If interrupted, the same command goes on where it stopped.
+    paper's claims, each held or not held under every reading of what the paper leaves open. If interrupted, the same
+    command goes on where it stopped.
     """
     from unrelu.papers.experiments.catalogue import experiment_named
     from unrelu.papers.experiments.experiment import Study
@@ -83,8 +84,7 @@ def _command(study: Study, folder: Path) -> str:
 
 
 def _answer(job: Job, done: Reproduction, journal: Journal) -> Answer | None:
-    study, verdicts, seconds = done.study, done.verdicts, job.seconds
-    held = sum(verdict.held for verdict in verdicts)
+    study, judgements, seconds = done.study, done.judgements, job.seconds
     facts = {
         "name": study.experiment.name,
         "quick": study.quick,
@@ -93,36 +93,43 @@ def _answer(job: Job, done: Reproduction, journal: Journal) -> Answer | None:
         "runs": study.plan.runs,
         "trials": len(journal),
         "trials_found": journal.found,
-        "claims_held": held,
-        "claims": [_fact(verdict) for verdict in verdicts],
+        "readings": [_reading(judgement) for judgement in judgements],
     }
     resumed = f", {journal.found} more were finished before" if journal.found else ""
     shown: list[str | Table] = [
         f"{study.experiment.name}: {len(journal) - journal.found} trials in {seconds:.0f} s{resumed}.",
-        _checklist_table(verdicts),
-        f"{held} of {len(verdicts)} claims held in this run; the checklist has the rules and numbers.",
+        _checklist_table(judgements),
+        *(f"{judgement.summary}. {judgement.reading.says}" for judgement in judgements),
+        "The checklist has the rules and numbers, and why claims do not hold.",
     ]
     return job.answer(facts, shown)
+
+
+def _reading(judgement: Judgement) -> dict[str, Any]:
+    reading = judgement.reading
+    claims = [_fact(verdict) for verdict in judgement.verdicts]
+    return {"name": reading.name, "says": reading.says, "claims_held": judgement.held, "claims": claims}
 
 
 def _fact(verdict: Verdict) -> dict[str, Any]:
     claim, finding = verdict.claim, verdict.finding
     numbers = [{"held": part.held, "numbers": part.text} for part in finding.parts]
-    return {"claim": claim.says, "where": claim.where, "held": verdict.held, "rule": claim.check.rule, "parts": numbers}
+    why = None if verdict.held else claim.otherwise or None
+    fact = {"claim": claim.says, "where": claim.where, "held": verdict.held, "why": why}
+    return {**fact, "rule": claim.check.rule, "parts": numbers}
 
 
-def _checklist_table(verdicts: tuple[Verdict, ...]) -> Table:
+def _checklist_table(judgements: tuple[Judgement, ...]) -> Table:
+    """A row a claim, a column a reading."""
     from rich.text import Text
 
     from unrelu.report.tables import new_table
 
     table = new_table()
-    table.add_column("verdict", no_wrap=True)
     table.add_column("the paper's claim, in our words", overflow="fold")
-    table.add_column("comparisons", justify="right", no_wrap=True)
-    for verdict in verdicts:
-        parts = verdict.finding.parts
-        met = f"{len(parts) - len(verdict.finding.failed)} of {len(parts)}"
-        word = Text(verdict.word, style="green" if verdict.held else "bold red")
-        table.add_row(word, Text(verdict.claim.says), met)
+    for judgement in judgements:
+        table.add_column(judgement.reading.name)
+    for verdicts in zip(*(judgement.verdicts for judgement in judgements), strict=True):
+        words = [Text(v.word, style="green" if v.held else "bold red") for v in verdicts]
+        table.add_row(Text(verdicts[0].claim.says), *words)
     return table

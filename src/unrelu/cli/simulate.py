@@ -100,7 +100,7 @@ def contaminated(blocks: Iterable[Floats], fraction: float, rng: np.random.Gener
         # The total is rounded, not each block: a small fraction of many blocks must not vanish.
         count = round(fraction * done) - replaced
         replaced += count
-        yield contaminate(block, count / len(block), outliers, rng)[0] if count else block
+        yield contaminate(block, count / len(block), outliers, rng, fixed=True)[0] if count else block
 
 
 def _streams(seed: int | None) -> list[np.random.Generator]:

@@ -26,11 +26,14 @@ _CLEARLY = 4.0  # standard errors by which the share above the floor must miss o
 class ExceedanceAngles:
     """Refuses columns whose bias is clearly negative; with ``allow_partial`` their correlations are NaN instead.
 
-    Standard errors are those of the count; the error of the bias is not in them.
+    Standard errors are those of the count; the error of the bias is not in them. A count of more than half the rows is
+    more than any angle gives: it counts as an angle of 0, or with ``project`` False, as the papers have it, as a
+    negative one, whose cosine falls again.
     """
 
     assumptions: Assumptions
     allow_partial: bool = False
+    project: bool = True
 
     def estimate(self, evidence: Evidence, rows: RowParameters) -> PairCorrelations:
         negative = self._clearly_negative(evidence)
@@ -41,7 +44,8 @@ class ExceedanceAngles:
         # dr/dshare = 2 pi sin(theta); a pair never or always counted keeps the error of half a row.
         safe = np.clip(share, 0.5 / seen, 1.0 - 0.5 / seen)
         stderr = 2.0 * np.pi * np.maximum(np.abs(np.sin(theta)), 1e-3) * np.sqrt(safe * (1.0 - safe) / seen)
-        correlation = np.where(record.seen > 0, np.cos(np.clip(theta, 0.0, np.pi)), 0.0)
+        angle = np.clip(theta, 0.0, np.pi) if self.project else theta
+        correlation = np.where(record.seen > 0, np.cos(angle), 0.0)
         stderr = np.where(record.seen > 0, np.minimum(stderr, 1.0), 1.0)
         unknown = rows.scale == 0.0
         correlation[unknown] = correlation[:, unknown] = 0.0

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Okabe and Ito's colours; blue is ours in every picture.
-_PAPER_COLOURS = (NAIVE, "#E69F00", "#009E73", "#CC79A7", INK)
+_PAPER_COLOURS = (NAIVE, "#E69F00", "#009E73", "#CC79A7", INK, "#8B5A2B")
 _MARKERS = "osD^vP*X"
-_LINES = ("-", "--", ":")
+_LINES = ("-", "--", ":", "-.")
 _GREY = "#777777"
 
 
@@ -84,7 +84,7 @@ def _panel_picture(study: Study, results: Results, layout: PanelLayout) -> Figur
             _draw_panel(axes, results, panel, drawn)
             first, last = panel is panels[0], row == len(layout.groups) - 1
             title = panel.fixed if row == 0 else ""
-            label = measures[0].label if len(measures) == 1 else "error, or KL divergence"
+            label = measures[0].label if len(measures) == 1 else "error, or divergence"
             tidy(axes, title, panel.axis.label if last else "", label if first else "")
     _draw_legend(figure, strokes(experiment.curves, layout.groups[0]), study)
     return figure
@@ -137,7 +137,7 @@ def _draw_legend(figure: Figure, drawn: list[Stroke], study: Study) -> None:
     figure.legend(
         handles,
         [stroke.label for stroke in drawn],
-        title=f"means ± standard deviations of {study.plan.runs} runs",
+        title=f"means ± standard deviations of {study.plan.runs_in_words} runs",
         loc="outside lower center",
         ncols=min(4, (len(drawn) + 1) // 2),
         frameon=False,
@@ -163,7 +163,8 @@ def _table_picture(study: Study, results: Results, layout: TableLayout) -> Figur
     axes.axhline(len(layout.rows) + 0.5, color=HIDDEN, linewidth=0.8)
     panel = study.plan.panels[0]
     setting = f"{panel.axis.text(panel.settings[0])}, {panel.fixed}"
-    note = f"{setting}. Above: mean ± standard deviation of {study.plan.runs} runs here. Below, grey: the paper's."
+    runs = study.plan.runs_in_words
+    note = f"{setting}. Above: mean ± standard deviation of {runs} runs here. Below, grey: the paper's."
     axes.text(0.0, len(layout.rows) + 0.75, note, va="center", fontsize=9, color=_GREY)
     return figure
 

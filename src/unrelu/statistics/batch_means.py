@@ -7,7 +7,7 @@ its rank among the column's values above the floor, never on the blocks, so reco
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import gcd
 from typing import Self
 
@@ -24,7 +24,7 @@ _GOLDEN = 0.6180339887498949
 
 @dataclass(frozen=True, eq=False)
 class BatchMeans:
-    """``sums`` is d x n_b x 3: (count, sum t, sum t^2/2) of every batch, t = (x - centre)/scale."""
+    """``sums`` is d x n_b x 3: (count, sum t, sum t^2/2) of every (chosen) batch, t = (x - centre)/scale."""
 
     sums: FloatArray
 
@@ -37,7 +37,8 @@ class BatchMeansQuestion:
     """Ask a block for its :class:`BatchMeans`: ``batches[j]`` equal batches of column j.
 
     ``scattered`` spreads neighbouring rows over all batches, by a fixed permutation drawn from ``seed``; else batches
-    follow the order of the rows.
+    follow the order of the rows. ``chosen`` (d x m, rising along each row) asks for some batches only: a step that
+    takes one value must not keep a sum for every value there is.
     """
 
     floor: FloatArray
@@ -47,10 +48,11 @@ class BatchMeansQuestion:
     batches: NDArray[np.int64]
     scattered: bool = False
     seed: int = 0
+    chosen: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
 
     def __call__(self, block: Block) -> BatchMeans:
         d = len(self.floor)
-        sums = np.zeros((d, int(self.batches.max()), 3))
+        sums = np.zeros((d, self.chosen.shape[1] or int(self.batches.max()), 3))
         rank = self.tally.above_before()[block.first_row].copy()
         total = np.maximum(self.tally.above, 1)
         multiplier, shift = self._permutation(total)
@@ -65,6 +67,7 @@ class BatchMeansQuestion:
                 self.batches,
                 multiplier,
                 shift,
+                self.chosen,
                 sums,
             )
         return BatchMeans(sums)

@@ -27,7 +27,7 @@ def shrunk(experiment: Experiment, rows: int = 300, runs: int = 2) -> Experiment
         return replace(setting, rows=n, columns=2 + setting.columns // 10)
 
     panels = tuple(
-        replace(panel, settings=tuple(small(i, s, panel.axis) for i, s in enumerate(ends(panel.settings))))
+        replace(panel, settings=tuple(small(i, s, panel.axis) for i, s in enumerate(ends(panel.settings))), runs=None)
         for panel in experiment.quick.panels
     )
     return replace(experiment, quick=Plan(panels, runs), repeats=1)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from unrelu.methods import OnePass
 from unrelu.papers.experiments import claims
 from unrelu.papers.experiments.catalogue import EXPERIMENTS
-from unrelu.papers.experiments.claims import Along, Between, Claim
+from unrelu.papers.experiments.claims import Along, Between, Claim, Reading, SomeMeasure
 from unrelu.papers.experiments.design import Curve, Setting
 from unrelu.papers.experiments.measures import BIAS, GENUINE, KL, ROWS, WEIGHTS
 
@@ -103,16 +105,40 @@ def test_a_claim_holds_where_all_its_parts_hold(made_up):
 def test_no_run_can_hold_every_claim_by_default(made_up):
     """Results that show nothing (all values equal) do not pass the claims that say something moves."""
     for experiment in EXPERIMENTS.values():
-        for claim in experiment.claims:
+        for claim in (claim for reading in experiment.readings for claim in reading.claims):
             check = claim.check
             curves = check.curves if isinstance(check, Along) else {c for pair in check.pairs for c in pair}
             for axis in check.axes:
                 settings = experiment.quick.panel(axis).settings
                 values = {(c, m): np.ones((len(settings), 3)) for c in curves for m in check.measures}
-                narrowed = (
-                    Along((axis,), check.curves, check.measures, check.test)
-                    if isinstance(check, Along)
-                    else Between((axis,), check.pairs, check.measures, check.test)
-                )
+                narrowed = replace(check, axes=(axis,))
                 still = check.test in (claims.FLAT, claims.NO_WORSE, claims.MEETS)
                 assert narrowed(made_up(axis, settings, values)).held is still, claim.says
+
+
+def test_what_denies_a_regularity_needs_one_measure_that_lacks_it(made_up):
+    """ "Not monotone" asks of every curve for one error that rises somewhere."""
+    falls, rises = around([3.0, 2.0, 1.0]), around([1.0, 2.0, 1.0])
+    values = {(FIRST, BIAS): falls, (FIRST, WEIGHTS): rises, (SECOND, BIAS): falls, (SECOND, WEIGHTS): falls}
+    results = made_up(ROWS, SETTINGS, values)
+    one = SomeMeasure((ROWS,), (FIRST,), (BIAS, WEIGHTS), claims.RISES_SOMEWHERE)
+    assert one(results).held
+    assert one.rule.startswith("in one of the errors: ")
+    assert not Along((ROWS,), (FIRST,), (BIAS, WEIGHTS), claims.RISES_SOMEWHERE)(results).held
+    both = SomeMeasure((ROWS,), (FIRST, SECOND), (BIAS, WEIGHTS), claims.RISES_SOMEWHERE)(results)
+    assert [part.held for part in both.parts] == [True, False]
+
+
+def test_a_reading_judges_all_its_claims(made_up):
+    results = made_up(ROWS, SETTINGS, {(FIRST, BIAS): around([3.0, 2.0, 1.0])})
+    wanted = (claims.FALLS, claims.GROWS)
+    reading = Reading("a", "b", tuple(Claim("c", "d", Along((ROWS,), (FIRST,), (BIAS,), test)) for test in wanted))
+    judgement = reading.judge(results)
+    assert [verdict.held for verdict in judgement.verdicts] == [True, False]
+    assert judgement.summary == "a: 1 of 2 held"
+
+
+def test_every_reading_has_the_same_claims():
+    for experiment in EXPERIMENTS.values():
+        says = [[claim.says for claim in reading.claims] for reading in experiment.readings]
+        assert all(other == says[0] for other in says)

@@ -13,7 +13,7 @@ from unrelu.errors import InputFileError, InvalidParameterError
 from unrelu.papers.experiments import runner
 from unrelu.papers.experiments.catalogue import EXPERIMENTS, experiment_named
 from unrelu.papers.experiments.journal import Journal
-from unrelu.papers.experiments.measures import ROWS, SECONDS
+from unrelu.papers.experiments.measures import BIAS, ROWS, SECONDS
 from unrelu.papers.experiments.runner import reproduce
 
 
@@ -50,10 +50,14 @@ def test_every_experiment_end_to_end(tiny, tmp_path, name):
     shares = [step.done / step.total for step in watch.seen]
     assert shares == sorted(shares)
     assert 0.0 == shares[0] < shares[-1] < 1.0
-    assert [v.claim for v in done.verdicts] == list(study.experiment.claims)
+    assert [judgement.reading for judgement in done.judgements] == list(study.experiment.readings)
     page = done.checklist_path.read_text("utf-8")
-    for verdict in done.verdicts:
-        assert f"| **{verdict.word}** | {verdict.claim.says} |" in page
+    for verdicts in zip(*(judgement.verdicts for judgement in done.judgements), strict=True):
+        claim, words = verdicts[0].claim, " | ".join(verdict.word for verdict in verdicts)
+        assert f"| {claim.says} | {claim.where} | {words} |" in page
+        assert all((v.claim.otherwise in page) for v in verdicts if not v.held)
+    for judgement in done.judgements:
+        assert f"**{judgement.summary}.** {judgement.reading.says}" in page
     for curve in curves:
         assert f"`{curve.method!r}`" in page
 
@@ -77,7 +81,7 @@ def test_results_are_those_in_the_file_and_repeat_themselves(tiny, tmp_path):
 @pytest.mark.parametrize("fits", [0, 7, 20])
 def test_an_interrupted_run_goes_on_where_it_stopped(tiny, tmp_path, fits):
     (tmp_path / "whole").mkdir()
-    study = tiny("outliers-figure1", rows=100)
+    study = tiny("outliers-figure1", rows=300)
     whole = reproduce(study, Journal(study, tmp_path / "whole"))
     with pytest.raises(Stop):
         reproduce(study, Journal(study, tmp_path), stop_after(fits))
@@ -100,7 +104,7 @@ def test_a_finished_run_computes_nothing(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "draw", lambda *_: pytest.fail("drew rows again"))
     again = reproduce(study, Journal(study, tmp_path))
     assert again.csv_path.read_bytes() == before
-    assert [v.held for v in again.verdicts] == [v.held for v in first.verdicts]
+    assert [judgement.held for judgement in again.judgements] == [judgement.held for judgement in first.judgements]
 
 
 def test_finished_trials_reach_the_file_while_the_run_goes_on(tiny, tmp_path, monkeypatch):
@@ -194,6 +198,8 @@ def test_every_trial_has_its_own_streams(tiny):
 def test_the_plans_cover_the_paper(name):
     experiment = EXPERIMENTS[name]
     assert [p.axis for p in experiment.quick.panels] == [p.axis for p in experiment.full.panels]
+    for plan in (experiment.quick, experiment.full):
+        assert plan.runs_in_words.startswith(str(plan.runs))
     assert experiment.quick.runs <= experiment.full.runs
     assert any(curve.ours for curve in experiment.curves)
     assert len({curve.name for curve in experiment.curves}) == len(experiment.curves)
@@ -203,3 +209,15 @@ def test_an_unknown_name_is_met_with_the_nearest_and_all_names():
     with pytest.raises(InvalidParameterError, match="Did you mean 'outliers-figure2'") as caught:
         experiment_named("outlier-figure2")
     assert all(name in str(caught.value) for name in EXPERIMENTS)
+
+
+def test_a_panel_may_have_more_runs(tiny, tmp_path):
+    study = tiny("wu2019-figure1")
+    first, *others = study.plan.panels
+    plan = replace(study.plan, panels=(replace(first, runs=5), *others))
+    study = replace(study, experiment=replace(study.experiment, quick=plan))
+    done = reproduce(study, Journal(study, tmp_path))
+    for panel, runs in zip(plan.panels, (5, 2, 2), strict=True):
+        assert done.results.series(panel.axis, study.experiment.curves[0], BIAS).values.shape[1] == runs
+    assert plan.runs_in_words == "2 (5 along n)"
+    assert "2 (5 along n) runs a point" in done.checklist_path.read_text("utf-8")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from unrelu.contracts import Assumptions
+from unrelu.errors import NotSemidefiniteError
 from unrelu.methods import OnePass
 from unrelu.papers.experiments import trial
 from unrelu.papers.experiments.design import Curve, Setting
-from unrelu.papers.experiments.trial import draw, measured
+from unrelu.papers.experiments.trial import draw, measured, seen_by
 
 
 def test_a_draw_depends_on_its_entropy_alone():
@@ -65,7 +67,7 @@ def test_an_oracle_learns_from_the_genuine_rows():
 def test_a_repeated_fit_counts_its_shortest_time(monkeypatch):
     method, clock = Recording(), iter([0.0, 3.0, 10.0, 11.0, 20.0, 22.0])
     drawn = draw(Setting(100, 2), (1,))
-    monkeypatch.setattr(trial.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(trial.time, "process_time", lambda: next(clock))
     assert measured(Curve("c", method), drawn, repeats=3)["seconds"] == 1.0
     assert len(method.given) == 3
 
@@ -74,3 +76,29 @@ def test_the_seed_of_a_run_reaches_the_method():
     method, drawn = Recording(), draw(Setting(100, 2), (1,))
     measured(Curve("c", method), drawn)
     assert method.seeds == [drawn.method_seed]
+
+
+def test_outliers_in_one_block_are_the_same_rows():
+    drawn = draw(Setting(500, 3, genuine=0.8), (4,))
+    anywhere, block, oracle = (
+        seen_by(Curve("c", OnePass(), **how), drawn) for how in ({}, {"in_block": True}, {"oracle": True})
+    )
+    genuine = int(drawn.is_genuine.sum())
+    np.testing.assert_array_equal(block[:genuine], oracle)
+    np.testing.assert_array_equal(block[genuine:], drawn.rows[~drawn.is_genuine])
+    np.testing.assert_array_equal(np.sort(block, axis=0), np.sort(anywhere, axis=0))
+
+
+def test_a_matrix_that_is_no_covariance_has_errors_too():
+    """Algorithm 1 as written may give one; the papers' errors of it are those of its entries."""
+    drawn = draw(Setting(500, 3), (4,))
+    covariance = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
+
+    class Literal:
+        def learn(self, evidence, assumptions, seed):
+            raise NotSemidefiniteError("no", drawn.truth.bias + 1.0, covariance)
+
+    errors = measured(Curve("c", Literal()), drawn)
+    assert errors["bias"] == pytest.approx(1.0)  # sqrt(3) / |W|, W orthonormal
+    assert errors["weights"] == pytest.approx(np.linalg.norm(covariance - np.eye(3)) / 3.0)
+    assert (errors["kl"], errors["tv_bound"]) == (np.inf, 1.0)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from unrelu.papers.experiments import outliers, wu2019
+from unrelu.papers.experiments import outliers, outliers_table, wu2019
 from unrelu.papers.experiments.experiment import Experiment
 from unrelu.validation import check_choice
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
-    for experiment in (wu2019.FIGURE_1, outliers.FIGURE_1, outliers.FIGURE_2, outliers.TABLE_1)
+    for experiment in (wu2019.FIGURE_1, outliers.FIGURE_1, outliers.FIGURE_2, outliers_table.TABLE_1)
 }
 
 

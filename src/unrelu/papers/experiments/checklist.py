@@ -4,33 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from unrelu.papers.experiments.claims import Verdict
+from unrelu.papers.experiments.claims import Judgement, Verdict
 from unrelu.papers.experiments.design import Panel
 from unrelu.papers.experiments.experiment import Study
 from unrelu.papers.experiments.results import Results
 
 
-def checklist_page(study: Study, results: Results, verdicts: Sequence[Verdict]) -> str:
-    """The paper's claims, each with its verdict, rule and numbers; then notes, learners and all means."""
+def checklist_page(study: Study, results: Results, judgements: Sequence[Judgement]) -> str:
+    """The paper's claims, each with its verdicts, rule and numbers; then notes, learners and all means."""
     experiment, plan = study.experiment, study.plan
-    held = sum(verdict.held for verdict in verdicts)
     kind = "quick plan" if study.quick else "full plan"
     lines = [
         f"# {experiment.title}",
         "",
-        f"{experiment.paper}. {kind.capitalize()}, {plan.runs} runs a point, seed {study.seed}.",
+        f"{experiment.paper}. {kind.capitalize()}, {plan.runs_in_words} runs a point, seed {study.seed}.",
         "",
-        f"## Claims: {held} of {len(verdicts)} held",
+        "## Claims",
         "",
-        "| verdict | claim | where |",
-        "| --- | --- | --- |",
-        *(f"| **{v.word}** | {v.claim.says} | {v.claim.where} |" for v in verdicts),
+        *(f"- **{judgement.summary}.** {judgement.reading.says}" for judgement in judgements),
         "",
-        "The claims are the paper's, in our words; every verdict is computed from this run alone, by a rule fixed"
-        " beforehand. Numbers are means over the runs, in the order of the points; a/b compares two curves.",
+        f"| claim | where | {' | '.join(judgement.reading.name for judgement in judgements)} |",
+        f"| --- | --- | {' | '.join('---' for _ in judgements)} |",
+        *(
+            f"| {v[0].claim.says} | {v[0].claim.where} | {' | '.join(x.word for x in v)} |"
+            for v in _abreast(judgements)
+        ),
+        "",
+        "The claims are the paper's, in our words; every verdict is computed from this run alone, by the rule that is"
+        " printed with it. docs/papers.md says which choices were made with results in sight. Numbers are means over"
+        " the runs, in the order of the points; a/b compares two curves.",
         "",
         "## How each was judged",
-        *(line for number, verdict in enumerate(verdicts, 1) for line in _judged(number, verdict)),
+        *(line for number, found in enumerate(_abreast(judgements), 1) for line in _judged(number, found, judgements)),
         "",
         "## Notes",
         "",
@@ -43,13 +48,23 @@ def checklist_page(study: Study, results: Results, verdicts: Sequence[Verdict]) 
     return "\n".join(lines) + "\n"
 
 
-def _judged(number: int, verdict: Verdict) -> Iterator[str]:
-    finding = verdict.finding
-    met = len(finding.parts) - len(finding.failed)
-    yield from ("", f"{number}. **{verdict.word}** ({met} of {len(finding.parts)}): {verdict.claim.says}", "")
-    yield f"   Rule: {verdict.claim.check.rule}."
-    yield ""
-    yield from (f"   - {'yes' if part.held else 'NO'}: {part.text}" for part in finding.parts)
+def _abreast(judgements: Sequence[Judgement]) -> list[tuple[Verdict, ...]]:
+    """Claim by claim, its verdict under every reading."""
+    return list(zip(*(judgement.verdicts for judgement in judgements), strict=True))
+
+
+def _judged(number: int, found: tuple[Verdict, ...], judgements: Sequence[Judgement]) -> Iterator[str]:
+    claim = found[0].claim
+    yield from ("", f"{number}. {claim.says}", "", f"   Rule: {claim.check.rule}.")
+    for verdict, judgement in zip(found, judgements, strict=True):
+        parts = verdict.finding.parts
+        met = f"{len(parts) - len(verdict.finding.failed)} of {len(parts)}"
+        yield from ("", f"   {judgement.reading.name}: **{verdict.word}** ({met}).{_why(verdict)}", "")
+        yield from (f"   - {'yes' if part.held else 'NO'}: {part.text}" for part in parts)
+
+
+def _why(verdict: Verdict) -> str:
+    return "" if verdict.held or not verdict.claim.otherwise else f" {verdict.claim.otherwise}"
 
 
 def _means(study: Study, results: Results, panel: Panel) -> Iterator[str]:

@@ -8,8 +8,8 @@ learn from the same rows. The rule of a test is fixed in advance and printed bes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Protocol
 
@@ -70,15 +70,53 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says of its figure, in our words, and the check of it."""
+    """What a paper says of its figure, in our words, and the check of it.
+
+    ``otherwise``: where we know it not to hold, why, in one sentence.
+    """
 
     says: str
     where: str
     check: Check
+    otherwise: str = ""
 
     def judge(self, results: Results) -> Verdict:
         """Held or not held, computed from the results."""
         return Verdict(self, self.check(results))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A way to understand what a paper leaves open, and its claims about the curves that are so understood."""
+
+    name: str
+    says: str
+    claims: tuple[Claim, ...]
+
+    def explained(self, why: Mapping[int, str]) -> Reading:
+        """With a sentence on the claims of these numbers, counted from 1, that are known not to hold."""
+        claims = (replace(claim, otherwise=why.get(number, "")) for number, claim in enumerate(self.claims, 1))
+        return replace(self, claims=tuple(claims))
+
+    def judge(self, results: Results) -> Judgement:
+        """Every claim, held or not held."""
+        return Judgement(self, tuple(claim.judge(results) for claim in self.claims))
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdicts under a reading, in the order of its claims."""
+
+    reading: Reading
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def held(self) -> int:
+        return sum(verdict.held for verdict in self.verdicts)
+
+    @property
+    def summary(self) -> str:
+        return f"{self.reading.name}: {self.held} of {len(self.verdicts)} held"
 
 
 # --- tests of one curve -------------------------------------------------------------------------
@@ -178,9 +216,26 @@ class Along(_Checked):
 
     def _parts(self, results: Results) -> Iterator[Part]:
         for axis, curve, measure in product(self.axes, self.curves, self.measures):
-            series = results.series(axis, curve, measure)
-            means = ", ".join(f"{mean:.3g}" for mean in series.mean)
-            yield Part(self.test.holds(series), f"{curve.name}, {measure.short} along {axis.symbol}: {means}")
+            yield self._part(results, axis, curve, measure)
+
+    def _part(self, results: Results, axis: Axis, curve: Curve, measure: Measure) -> Part:
+        series = results.series(axis, curve, measure)
+        means = ", ".join(f"{mean:.3g}" for mean in series.mean)
+        return Part(self.test.holds(series), f"{curve.name}, {measure.short} along {axis.symbol}: {means}")
+
+
+@dataclass(frozen=True)
+class SomeMeasure(Along):
+    """A test of every curve, in one of the measures: what denies a regularity needs one that lacks it."""
+
+    @property
+    def rule(self) -> str:
+        return f"in one of the errors: {self.test.rule}"
+
+    def _parts(self, results: Results) -> Iterator[Part]:
+        for axis, curve in product(self.axes, self.curves):
+            parts = [self._part(results, axis, curve, measure) for measure in self.measures]
+            yield Part(any(part.held for part in parts), "; ".join(part.text for part in parts))
 
 
 # --- tests of two curves ------------------------------------------------------------------------

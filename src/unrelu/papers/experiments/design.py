@@ -44,11 +44,15 @@ class Axis:
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel of a figure: the points along an axis, and what stays fixed, in words."""
+    """One panel of a figure: the points along an axis, and what stays fixed, in words.
+
+    ``runs`` of every point, where they are not the plan's.
+    """
 
     axis: Axis
     settings: tuple[Setting, ...]
     fixed: str
+    runs: int | None = None
 
 
 @dataclass(frozen=True)
@@ -62,15 +66,32 @@ class Plan:
         """The panel along that axis."""
         return next(panel for panel in self.panels if panel.axis == axis)
 
+    def runs_of(self, panel: Panel) -> int:
+        """The number of runs of every point of a panel."""
+        return self.runs if panel.runs is None else panel.runs
+
+    @property
+    def runs_in_words(self) -> str:
+        """
+        >>> Plan((), 10).runs_in_words
+        '10'
+        """
+        more = {panel.axis.symbol: self.runs_of(panel) for panel in self.panels if self.runs_of(panel) != self.runs}
+        return str(self.runs) + "".join(f" ({runs} along {symbol})" for symbol, runs in more.items())
+
 
 @dataclass(frozen=True)
 class Curve:
-    """A learner under test; an oracle learns from the genuine rows alone."""
+    """A learner under test; an oracle learns from the genuine rows alone.
+
+    ``in_block``: it sees the same rows with all outliers at the end, instead of anywhere.
+    """
 
     name: str
     method: Method
     oracle: bool = False
     ours: bool = False
+    in_block: bool = False
 
 
 @dataclass(frozen=True)

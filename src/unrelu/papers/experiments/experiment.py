@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from unrelu._version import __version__
-from unrelu.papers.experiments.claims import Claim
+from unrelu.papers.experiments.claims import Reading
 from unrelu.papers.experiments.design import Curve, Layout, Measure, Plan
 from unrelu.papers.experiments.trial import Trial
 
@@ -15,6 +15,8 @@ from unrelu.papers.experiments.trial import Trial
 @dataclass(frozen=True)
 class Experiment:
     """A figure or table of a paper: what to run, what to measure, how to lay it out, what the paper says of it.
+
+    ``readings``: ways to understand what the paper leaves open, each with the same claims; one where nothing is open.
 
     ``notes`` say where our run departs from the paper's, or had to choose what the paper leaves open. ``repeats`` is
     how often a fit is repeated for its time, of which the shortest counts: other work on the machine only adds to it.
@@ -28,7 +30,7 @@ class Experiment:
     curves: tuple[Curve, ...]
     measures: tuple[Measure, ...]
     layout: Layout
-    claims: tuple[Claim, ...]
+    readings: tuple[Reading, ...]
     notes: tuple[str, ...] = ()
     repeats: int = 1
 
@@ -54,7 +56,7 @@ class Study:
         """Every run of every point, point after point."""
         for place, panel in enumerate(self.plan.panels):
             for point, setting in enumerate(panel.settings):
-                for run in range(self.plan.runs):
+                for run in range(self.plan.runs_of(panel)):
                     yield Trial(panel.axis, setting, (place, point, run))
 
     def entropy(self, trial: Trial) -> tuple[int, ...]:
@@ -68,9 +70,10 @@ class Study:
             "quick": self.quick,
             "seed": self.seed,
             "version": __version__,
-            "runs": self.plan.runs,
+            "runs": self.plan.runs_in_words,
             "panels": {panel.axis.name: [asdict(s) for s in panel.settings] for panel in self.plan.panels},
             "curves": {curve.name: repr(curve.method) for curve in self.experiment.curves},
+            "in_block": [curve.name for curve in self.experiment.curves if curve.in_block],
             "repeats": self.experiment.repeats,
             "measures": [measure.name for measure in self.experiment.measures],
         }

@@ -11,4 +11,5 @@ GENUINE = Axis("genuine", "p", "probability p of a genuine row", lambda setting:
 BIAS = Measure("bias", "bias", "error in bias  |b̂ − b| / |W|")
 WEIGHTS = Measure("weights", "weights", "error in weights  |Ŝ − W W'| / |W|²")
 KL = Measure("kl", "KL", "KL divergence")
-SECONDS = Measure("seconds", "seconds", "seconds")
+TV = Measure("tv_bound", "sqrt(KL/2)", "sqrt(KL / 2), at most 1, which bounds the total variation distance")
+SECONDS = Measure("seconds", "seconds", "seconds of computing")

@@ -63,7 +63,7 @@ class Results:
         panel = self.plan.panel(axis)
         place = self.plan.panels.index(panel)
         values = [
-            [self.outcomes[place, point, run][curve.name][measure.name] for run in range(self.plan.runs)]
+            [self.outcomes[place, point, run][curve.name][measure.name] for run in range(self.plan.runs_of(panel))]
             for point in range(len(panel.settings))
         ]
         x = np.array([axis.value(setting) for setting in panel.settings], dtype=np.float64)

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from unrelu.contracts import Step, Watch, unwatched
-from unrelu.errors import DoubtfulTableWarning
+from unrelu.errors import DoubtfulTableWarning, RowOrderWarning
 from unrelu.papers.experiments.checklist import checklist_page
-from unrelu.papers.experiments.claims import Verdict
+from unrelu.papers.experiments.claims import Judgement
 from unrelu.papers.experiments.design import Curve, Setting
 from unrelu.papers.experiments.experiment import Study
 from unrelu.papers.experiments.journal import Journal, write_text
@@ -24,11 +24,11 @@ _WARM_UP = Setting(rows=500, columns=3)
 
 @dataclass(frozen=True, eq=False)
 class Reproduction:
-    """A finished study: its results, the verdicts on the paper's claims, and where they were written."""
+    """A finished study: its results, the verdicts on the paper's claims under each reading, and where they are."""
 
     study: Study
     results: Results
-    verdicts: tuple[Verdict, ...]
+    judgements: tuple[Judgement, ...]
     csv_path: Path
     checklist_path: Path
 
@@ -45,7 +45,7 @@ def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> Repro
     >>> from unrelu.papers.experiments.design import Panel, Plan
     >>> from unrelu.papers.experiments.measures import ROWS
     >>> tiny = Plan((Panel(ROWS, (Setting(200, 2), Setting(800, 2)), "d = 2"),), runs=2)
-    >>> study = Study(replace(experiment_named("wu2019-figure1"), quick=tiny, claims=()), quick=True)
+    >>> study = Study(replace(experiment_named("wu2019-figure1"), quick=tiny, readings=()), quick=True)
     >>> done = reproduce(study, Journal(study, pathlib.Path(tempfile.mkdtemp())))
     >>> done.csv_path.name, len(done.results.outcomes)
     ('wu2019-figure1-quick.csv', 4)
@@ -60,14 +60,15 @@ def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> Repro
                 journal.add(trial, _attempt(study, trial, partial(_tell, watch, study, trial, passed, work)))
             passed += trial.setting.cells
     results = journal.results()
-    verdicts = tuple(claim.judge(results) for claim in study.experiment.claims)
+    judgements = tuple(reading.judge(results) for reading in study.experiment.readings)
     checklist_path = journal.csv_path.with_name(f"{study.stem}-checklist.md")
-    write_text(checklist_path, checklist_page(study, results, verdicts))
-    return Reproduction(study, results, verdicts, journal.csv_path, checklist_path)
+    write_text(checklist_path, checklist_page(study, results, judgements))
+    return Reproduction(study, results, judgements, journal.csv_path, checklist_path)
 
 
 def _tell(watch: Watch, study: Study, trial: Trial, done: int, work: int, curve: Curve) -> None:
-    where = f"{trial.axis.text(trial.setting)}, run {trial.run + 1} of {study.plan.runs}"
+    runs = study.plan.runs_of(study.plan.panel(trial.axis))
+    where = f"{trial.axis.text(trial.setting)}, run {trial.run + 1} of {runs}"
     watch(Step(study.experiment.name, done, work, f"{where}: {curve.name}", trial))
 
 
@@ -78,7 +79,8 @@ def _attempt(study: Study, trial: Trial, about_to_fit: Callable[[Curve], None]) 
     for curve in study.experiment.curves:
         about_to_fit(curve)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DoubtfulTableWarning)  # outliers are what is studied
+            for studied in (DoubtfulTableWarning, RowOrderWarning):  # outliers, and where they sit
+                warnings.simplefilter("ignore", studied)
             outcomes[curve.name] = measured(curve, drawn, study.experiment.repeats)
     return outcomes
 

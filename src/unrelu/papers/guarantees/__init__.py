@@ -3,6 +3,7 @@
 - :mod:`unrelu.papers.guarantees.clean`: Wu, Dimakis and Sanghavi (2019), rows without outliers. Upper and lower bounds
   up to constants that the paper does not give, the samples for an angle, what a negative bias costs.
 - :mod:`unrelu.papers.guarantees.outliers`: the paper on arbitrary outliers, errors of its filtered gradient descent.
+- :mod:`unrelu.papers.guarantees.curvature`: that paper's eta and L, how curved the truncated likelihood is.
 - :mod:`unrelu.papers.guarantees.matrix`: Mazumdar and Rawat (2018), errors of the matrix behind a rectifier with random
   biases and of its column space.
 - :mod:`unrelu.papers.guarantees.latent`: the same paper, error of the latent vector behind one corrupted output of a
@@ -23,11 +24,16 @@ from unrelu.papers.guarantees.clean import (
     distribution_samples_lower_bound,
     exceedance_probability,
     negative_bias_samples,
+    norm_bias_samples,
     parameter_complexity,
     parameter_samples,
     parameter_samples_lower_bound,
     probability_shift,
+    sgd_batches,
+    sgd_radius,
+    sgd_steps,
 )
+from unrelu.papers.guarantees.curvature import convexity, smoothness
 from unrelu.papers.guarantees.latent import (
     LatentRecoveryBound,
     LinearImage,
@@ -41,7 +47,9 @@ from unrelu.papers.guarantees.matrix import (
     column_space_bound,
     flatness,
     least_probability,
+    likelihood_gap,
     matrix_recovery_bound,
+    one_bit_completion_error,
     steepness,
 )
 from unrelu.papers.guarantees.outliers import (
@@ -68,6 +76,7 @@ __all__ = [
     "angle_samples",
     "both_positive_probability",
     "column_space_bound",
+    "convexity",
     "deviation_range",
     "distribution_complexity",
     "distribution_samples",
@@ -84,13 +93,20 @@ __all__ = [
     "latent_recovery_bound",
     "latent_recovery_rate",
     "least_probability",
+    "likelihood_gap",
     "linear_image",
     "matrix_recovery_bound",
     "negative_bias_samples",
+    "norm_bias_samples",
+    "one_bit_completion_error",
     "parameter_complexity",
     "parameter_samples",
     "parameter_samples_lower_bound",
     "probability_shift",
     "rows_needed",
+    "sgd_batches",
+    "sgd_radius",
+    "sgd_steps",
+    "smoothness",
     "steepness",
 ]

@@ -39,9 +39,8 @@ def parameter_samples(epsilon: float, delta: float, d: int, *, constant: float =
 
         |S^ - W W'|_F <= epsilon |W|_F^2   and   |b^ - b|_2 <= epsilon |W|_F,
 
-    "weights" and "bias" of :func:`unrelu.metrics.parameter_errors`. Lemma 1 needs as many for every norm and bias by
-    itself. ``constant`` is the one that O~ hides, along with further logarithms; the paper gives neither. For the rows
-    that our learner needs see :func:`rows_needed`.
+    "weights" and "bias" of :func:`unrelu.metrics.parameter_errors`. ``constant`` is the one that O~ hides, along with
+    further logarithms; the paper gives neither. For the rows that our learner needs see :func:`rows_needed`.
 
     >>> parameter_samples(0.1, 0.05, d=20)
     600
@@ -75,6 +74,62 @@ def parameter_samples_lower_bound(epsilon: float, *, constant: float = 1.0) -> i
     """
     epsilon = between_0_and_1("epsilon", epsilon)
     return samples(positive("constant", constant) / epsilon / epsilon)
+
+
+# --- norms and biases: Lemma 1, Algorithms 2 and 3 ----------------------------------------------
+
+
+def norm_bias_samples(epsilon: float, delta: float, d: int, *, constant: float = 1.0) -> int:
+    """Lemma 1: n = O~( 1/epsilon^2 ln(d/delta) ) samples for every norm and bias, each by itself.
+
+    From so many samples, with probability 1 - delta, for all i (9),
+
+        |S^(i,i) - |W(i,:)|^2| <= epsilon |W(i,:)|^2   and   |b^(i) - b(i)| <= epsilon |W(i,:)|.
+
+    They are :func:`sgd_batches` runs of :func:`sgd_steps`, but for logarithms. The paper does not give ``constant``.
+
+    >>> norm_bias_samples(0.1, 0.05, d=20)
+    600
+    """
+    return parameter_samples(epsilon, delta, d, constant=constant)
+
+
+def sgd_radius(alpha: float, *, constant: float = 1.0) -> float:
+    """r(alpha) = O( ln(1/alpha)/alpha^2 ), after (8): the domain D_r of Algorithm 3, which holds the true v.
+
+    ``alpha`` is the probability to be above the floor, 1/2 or more where b >= 0. The paper does not give ``constant``;
+    with 1 it is 2.8 at alpha = 1/2, and the authors take r = 3. Towards alpha = 1 the order says 0, while D_r needs
+    r > 1 and v = (1, 0) of rescaled values: there take 3 as well.
+
+    >>> round(sgd_radius(0.5), 2)
+    2.77
+    """
+    alpha = between_0_and_1("alpha", alpha)
+    return positive("constant", constant) * math.log(1.0 / alpha) / alpha**2
+
+
+def sgd_batches(delta: float, d: int, *, constant: float = 1.0) -> int:
+    """B = O( ln(d/delta) ), Algorithm 2: the runs of ProjSGD of which the most central one is kept.
+
+    One run succeeds with a constant probability, so many fail in no column with probability 1 - delta. The paper does
+    not give ``constant``; its experiments take B = 1. It is ``batches`` of :class:`unrelu.methods.TruncatedSGD`.
+
+    >>> sgd_batches(0.05, d=20)
+    6
+    """
+    delta, d = between_0_and_1("delta", delta), whole("d", d)
+    return samples(positive("constant", constant) * math.log(d / delta))
+
+
+def sgd_steps(epsilon: float, delta: float, d: int, *, constant: float = 1.0) -> int:
+    """T = O~( ln(d/delta)/epsilon^2 ), Algorithm 3: the steps of one run of ProjSGD, a value each.
+
+    The paper does not give ``constant``, nor the logarithms that O~ hides.
+
+    >>> sgd_steps(0.1, 0.05, d=20)
+    600
+    """
+    return parameter_samples(epsilon, delta, d, constant=constant)
 
 
 # --- the distribution: Corollary 1 and Theorem 3 ------------------------------------------------

@@ -191,6 +191,46 @@ def matrix_recovery_bound(
     return MatrixRecoveryBound(bound, beta, steep, least, trivial, says_nothing=reason != "", reason=reason)
 
 
+# --- Lemma 1, and Proposition 1 on 1-bit completion ---------------------------------------------
+
+
+def likelihood_gap(p: Density, gamma: float, nu: float, distance: float) -> float:
+    """Lemma 1 (36): E[ L(M) - L(X) ] >= beta omega |M - X|_F^2, for X in the set (29) whatever the biases.
+
+    L is :func:`unrelu.papers.normalized_log_likelihood`, ``distance`` |M - X|_F; beta is :func:`flatness` and omega
+    :func:`least_probability`, or nu where that is smaller, as in :func:`matrix_recovery_bound`. So the true M is the
+    likeliest on average, by a margin that Theorem 3 turns into an error. The proof uses beta beyond gamma too.
+
+    >>> from scipy import stats
+    >>> f"{likelihood_gap(stats.norm(2.0, 1.0), 1.0, 0.5, distance=2.0):.3g}"
+    '0.000194'
+    """
+    p, gamma = _density(p), positive("gamma", gamma)
+    nu, distance = _separation(nu, gamma), _not_negative("distance", distance)
+    return flatness(p, gamma) * min(least_probability(p, gamma, nu), nu) * distance**2
+
+
+def one_bit_completion_error(
+    rank: int, d: int, n: int, observed: float, *, alpha: float = 1.0, constant: float = 1.0
+) -> float:
+    """Proposition 1 (22): C_2 alpha sqrt( r (d+n)/E|Omega| ) sqrt( 1 + (d+n) log(d n)/E|Omega| ), for 1-bit completion.
+
+    M is d x n with |M|_* <= alpha sqrt(r d n), and the signs of ``observed`` = E|Omega| of its entries are told. The
+    paper prints it as a bound on |M - M^|_F / (d n); Davenport et al. 2014, from where it is, bound the square,
+    |M - M^|_F^2 / (d n), and its place between two such results here says the same. ``constant`` is C_2, which depends
+    on how flat and steep the law of the signs is and is not given.
+
+    >>> round(one_bit_completion_error(rank=2, d=100, n=100, observed=10_000), 4)
+    0.2176
+    """
+    r, d, n = whole("rank", rank), whole("d", d), whole("n", n)
+    if r > min(d, n):
+        raise InvalidParameterError(f"rank must be at most {min(d, n)}, the smaller of d and n; got {r}.")
+    count = number("observed", observed, f"above 0 and at most d n = {d * n}", above=0.0, below=d * n, closed=True)
+    scale = positive("constant", constant) * positive("alpha", alpha)
+    return scale * math.sqrt(r * (d + n) / count) * math.sqrt(1.0 + (d + n) * math.log(d * n) / count)
+
+
 # --- Theorem 5 ----------------------------------------------------------------------------------
 
 

@@ -2,8 +2,8 @@
 
 Rows are true with probability p, else arbitrary. Symbols as in the paper: V the distance of the first v to the true
 one, T the number of steps, eta and L the strong convexity and smoothness of the likelihood on the domain D_r (functions
-of r that the paper does not give), epsilon the error of the gradient, Psi_epsilon in [1/(2p), 1] the probability that a
-true sample is within epsilon, and
+of r that the paper does not give: :mod:`unrelu.papers.guarantees.curvature`), epsilon the error of the gradient,
+Psi_epsilon in [1/(2p), 1] the probability that a true sample is within epsilon, and
 
     Xi = V ( 1 - L/(eta + L) )^T + 2 epsilon (L + eta) / (L eta).
 
@@ -45,7 +45,8 @@ def gradient_error(
 
     |S^(i,i) - |W(i,:)|^2| <= Xi |W(i,:)|^2 and |b^(i) - b(i)| <= Xi |W(i,:)|, with V = ``distance``, T = ``steps``,
     eta = ``convexity`` <= L = ``smoothness`` and the error ``epsilon`` of the gradient. The first bound is vacuous
-    from Xi = 1: S^ = 0 does as well. The paper gives eta and L only as functions of r.
+    from Xi = 1: S^ = 0 does as well. The paper says only that eta and L depend on r:
+    they are :func:`convexity` and :func:`smoothness`.
 
     As printed the first term is V (1 - L/(eta + L))^T = V (eta/(eta + L))^T, which the paper confirms by the number of
     steps it derives from it (:func:`gradient_steps`); the second, 2 epsilon (L + eta) / (L eta), is printed thrice.

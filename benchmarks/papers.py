@@ -1,0 +1,43 @@
+"""Bulusu et al. 2022's learners as read: one value a step, and what a batch is.
+
+``python -m benchmarks papers``. The figures themselves are `unrelu reproduce`'s; this is the part of them that settles
+how the paper is read, at n = 20,000, d = 5.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from benchmarks.table import Claim
+from unrelu.errors import UnreluWarning
+from unrelu.papers.experiments.design import Curve, Setting
+from unrelu.papers.experiments.outlier_curves import GD, GD_MEDIAN, GD_MEDIAN_BLOCK, SGD_ORACLE
+from unrelu.papers.experiments.trial import draw, measured
+
+RUNS = 50
+
+
+def errors(curve: Curve, p: float) -> tuple[float, float]:
+    """Mean errors of bias and weights."""
+    found = []
+    for run in range(RUNS):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnreluWarning)
+            one = measured(curve, draw(Setting(20_000, 5, genuine=p), (run,)))
+        found.append((one["bias"], one["weights"]))
+    bias, weights = np.mean(found, axis=0)
+    return float(bias), float(weights)
+
+
+def run() -> list[Claim]:
+    claims = []
+    for name, error in zip(("bias", "weights"), errors(SGD_ORACLE, 1.0), strict=True):
+        what = f"oracle SGD of one value a step, error in {name}, p=1"
+        claims.append(Claim(what, error, least=0.3, most=0.4, note=f"n=20,000, d=5; mean of {RUNS}"))
+    for curve in (GD, GD_MEDIAN, GD_MEDIAN_BLOCK):
+        for p in (0.8, 0.95, 1.0):
+            bias, weights = errors(curve, p)
+            claims.append(Claim(f"{curve.name}, error in bias, p={p:g}", bias, note=f"in weights {weights:.3f}"))
+    return claims
