@@ -1,7 +1,7 @@
 """A real browser without a window, and pages to look at.
 
-``make test-browser`` runs these tests. They are skipped where there is no Chromium, with a word on how to get it, unless
-UNRELU_BROWSER_TESTS=required, as in .ci/run where one can be installed.
+``make test-browser`` runs these tests. They are skipped where there is no Chromium, with a word on how to get it, and
+fail where UNRELU_BROWSER_TESTS=required, as in .ci/run where one can be installed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import pytest
 
 import unrelu
 
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-    " --disable-component-update --disable-sync --window-size=1280,900"
-).split()
+FLAGS = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update", "--window-size=1280,900"),
+]
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 HOSTILE = [
     "<script>window.hacked=1</script>",

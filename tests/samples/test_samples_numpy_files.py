@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import unrelu
-
 from unrelu.errors import InputFileError
 from unrelu.samples import open_samples
 

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu.distribution import RectifiedGaussian
-from unrelu.notebook import facts_html, plain_fields
+from unrelu.notebook import facts_html, model_html, plain_fields
 
 
 class ShownEstimator(BaseEstimator):
@@ -36,4 +36,6 @@ def learned_html(estimator: Any) -> str:
     """
     report, model = getattr(estimator, "report_", None), getattr(estimator, "distribution_", None)
     told = facts_html("report_", plain_fields(report)) if is_dataclass(report) else ""
-    return told + (model._repr_html_() if isinstance(model, RectifiedGaussian) else "")
+    if not isinstance(model, RectifiedGaussian):
+        return told
+    return told + model_html(model.feature_names, {"floor": model.floor, "bias": model.bias, "norm": model.row_norms})

@@ -136,7 +136,7 @@ class NpzTable(_NumpyTable):
             tables = [f"{TABLE_KEY}.npy"]
         elif (header := layouts.get("header.npy")) and len(header.shape) == 1 and header.dtype == np.uint8:
             raise InputFileError(
-                f"{self.name}: is no table but a model or another file of unrelu's own; `unrelu info` tells what is in it."
+                f"{self.name}: is no table but a model, or another file of unrelu's own: see `unrelu info`."
             )
         elif len(tables) > 1:
             keys = ", ".join(member.removesuffix(".npy") for member in tables)

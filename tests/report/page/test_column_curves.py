@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -68,7 +69,7 @@ def test_bars_have_the_area_of_what_is_seen():
     left = [start, *(x for _, x in steps[:-1])]
     area = sum((x - before) * (43.0 - y) for before, (y, x) in zip(left, steps, strict=True))
     curve = [(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.]+) ([\d.]+)", found.curve)]
-    whole = sum((b[0] - a[0]) * (86.0 - a[1] - b[1]) / 2.0 for a, b in zip(curve, curve[1:], strict=False))
+    whole = sum((b[0] - a[0]) * (86.0 - a[1] - b[1]) / 2.0 for a, b in pairwise(curve))
     assert area / whole == pytest.approx(1.0 - ndtr(0.5), abs=0.03)
 
 

@@ -125,6 +125,26 @@ def test_one_column_makes_a_page(tmp_path):
     assert 'id="pairs"' not in page
 
 
+@pytest.mark.parametrize("size", [1e-120, 1e120])
+def test_huge_and_tiny_numbers_make_a_page(size, rows, tmp_path):
+    facts = facts_in(page_of(tmp_path / "page.html", size * rows, n_simulations=19))
+    plain = facts_in(page_of(tmp_path / "plain.html", rows, n_simulations=19))
+    np.testing.assert_allclose(np.array(facts["columns"]["mean"]) / size, plain["columns"]["mean"], rtol=1e-4)
+    assert facts["pairs"]["order"] == plain["pairs"]["order"]
+    told = [[column["told"] for column in each["filling"]["columns"]] for each in (facts, plain)]
+    np.testing.assert_allclose(*told, atol=2e-3)
+
+
+@pytest.mark.slow
+def test_two_thousand_columns_make_a_page(tmp_path):
+    X = unrelu.synthetic.random_model(2000, k=10, random_state=0).sample(500, random_state=1)
+    page = page_of(tmp_path / "page.html", X, n_simulations=None)
+    assert len(page) < 6_000_000
+    facts = facts_in(page)
+    assert (facts["check"], facts["odd"], facts["filling"]) == (None, None, None)
+    assert len(facts["left_out"]) == 3
+
+
 def test_an_imputer_and_cell_limits_make_pages(rows, tmp_path):
     unrelu.FloorImputer().fit(rows).report(tmp_path / "imputer.html", rows, n_simulations=19)
     assert facts_in((tmp_path / "imputer.html").read_text("utf-8"))["check"]["fits"] is not None

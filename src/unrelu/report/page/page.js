@@ -306,5 +306,6 @@
     draw();
     if (pairs && pairs.strongest.length) pick(pairs.strongest[0].first, pairs.strongest[0].second);
   };
-  start().finally(() => { root.dataset.drawn = String(Math.round(performance.now())); });
+  const drawn = () => { root.dataset.drawn = String(Math.round(performance.now())); };
+  start().finally(() => requestAnimationFrame(() => requestAnimationFrame(drawn))); // when all has been painted
 })();
