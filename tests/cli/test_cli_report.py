@@ -54,6 +54,7 @@ def test_bad_input_is_refused_in_one_line(run, refused, table, model, folder):
     assert "also an input" in refused(run("report", table, "--model", model, "-o", _linked(model, "model.html")))
     assert "is no table but a model" in refused(run("report", model))
     assert "belongs to a fit" in refused(run("report", table, "--model", model, "--floor", "1"))
+    assert "--simulations must be" in refused(run("report", table, "--simulations", "3"))
     write_table(folder / "flat.csv", np.zeros((40, 2)), ["a", "b"])
     assert "Never above its floor" in refused(run("report", folder / "flat.csv"))
     assert not Path("report.html").exists()

@@ -99,7 +99,7 @@ class Asked:
 
 def page_facts(asked: Asked, order: Order) -> dict[str, Any]:
     """Everything that the page says, in plain numbers and words."""
-    begin = time.perf_counter()
+    begin, number = time.perf_counter(), trust.simulations(asked.model.n_features, order.n_simulations)
     model, looked, told = asked.model, None, order.watch
     if asked.table is not None:
         told(Step("Looking at the rows"))
@@ -115,7 +115,7 @@ def page_facts(asked: Asked, order: Order) -> dict[str, Any]:
         "pairs": None if pairs is None else pairs.facts(),
         "scatter": None if pairs is None or looked is None else scatter_facts(model, looked),
         "components": None if pairs is None else component_facts(pairs.latent, pairs.naive),
-        **_of_rows(asked, looked, order),
+        **_of_rows(asked, looked, order, number),
         "doubts": trust.doubt_facts(asked.report, columns.names, order.words),
         "made": _made(asked, order),
     }
@@ -123,12 +123,11 @@ def page_facts(asked: Asked, order: Order) -> dict[str, Any]:
     return {"facts": facts, "pictures": pictures}
 
 
-def _of_rows(asked: Asked, looked: Looked | None, order: Order) -> dict[str, Any]:
-    """What only rows can tell: does the model fit, which rows are odd, what is under the floor."""
+def _of_rows(asked: Asked, looked: Looked | None, order: Order, number: int) -> dict[str, Any]:
+    """What only rows can tell: does the model fit (``number`` simulations), which rows are odd, what hidden cells are."""
     if looked is None:
         return {"check": None, "odd": None, "filling": None, "left_out": ["everything that needs the rows"]}
     d, left_out = asked.model.n_features, []
-    number = trust.simulations(d, order.n_simulations)
     check = odd = filled = None
     if number:
         check = trust.check_told(lambda: asked.check(number, order), order.words)

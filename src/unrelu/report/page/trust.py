@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from unrelu.checks.fit_check import Simulations
 from unrelu.checks.result import FitCheck
 from unrelu.contracts import LearningReport
 from unrelu.errors import UnreluError
@@ -24,6 +25,8 @@ def simulations(n_features: int, wanted: int | None) -> int:
     (99, 19, 0, 39)
     """
     if wanted is not None:
+        if wanted != 0:
+            Simulations(wanted)  # which refuses what is too few
         return wanted
     return next((number for most, number in _SIMULATIONS if n_features <= most), 0)
 
