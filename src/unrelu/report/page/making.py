@@ -124,7 +124,7 @@ def page_facts(asked: Asked, order: Order) -> dict[str, Any]:
 
 
 def _of_rows(asked: Asked, looked: Looked | None, order: Order, number: int) -> dict[str, Any]:
-    """What only rows can tell: does the model fit (``number`` simulations), which rows are odd, what hidden cells are."""
+    """What only rows can tell: does the model fit (by ``number`` tables), which rows are odd, what is hidden."""
     if looked is None:
         return {"check": None, "odd": None, "filling": None, "left_out": ["everything that needs the rows"]}
     d, left_out = asked.model.n_features, []

@@ -29,6 +29,18 @@ def page_text(text: str, longest: int = LONGEST_NAME) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
+def middle_cut(text: str, longest: int = 22) -> str:
+    """A name without its middle where it is long: names of one table often differ at their ends only.
+
+    >>> middle_cut("whole_set1_tech1", 11), middle_cut("As")
+    ('whole…tech1', 'As')
+    """
+    if len(text) <= longest:
+        return page_text(text)
+    end = (longest - 1) // 2
+    return page_text(f"{text[: longest - 1 - end]}…{text[-end:]}")
+
+
 def script_json(value: Any) -> str:
     """JSON that can stand inside a script element: it holds no character that ends one, nor a line separator.
 

@@ -10,10 +10,20 @@
     const letters = Array.from(name.slice(0, 2 * longest + 2));
     return letters.length > longest ? letters.slice(0, longest - 1).join("") + "…" : letters.join("");
   };
+  // Names of one table often differ at their ends only.
+  const middle = (name, longest) => {
+    const letters = Array.from(name.slice(0, 4 * longest).concat(name.slice(4 * longest).slice(-4 * longest)));
+    const end = Math.floor((longest - 1) / 2);
+    return letters.length <= longest ? letters.join("") : letters.slice(0, longest - 1 - end).join("") + "…" + letters.slice(-end).join("");
+  };
   // The chart library reads some tags in labels: none is left.
   const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-  const shown = (value, digits = 3) =>
-    value === null || value === undefined || Number.isNaN(value) ? "–" : String(Number(value.toPrecision(digits))).replace("-", "−");
+  const shown = (value, digits = 3) => {
+    if (value === null || value === undefined || Number.isNaN(value)) return "–";
+    const size = Math.abs(value), far = size >= 1e6 || (size > 0 && size < 1e-4);
+    const text = far ? value.toExponential(digits - 1).replace("e+", "e") : String(Number(value.toPrecision(digits)));
+    return text.replace(/^-/, "−");
+  };
 
   // --- columns --------------------------------------------------------------------------------------
   const body = document.querySelector("#column-table tbody");
@@ -175,7 +185,7 @@
       return k < 0 ? own : from[k];
     }));
     const labelled = lines <= 45 && !grouped;
-    const labels = labelled ? pairs.order.map((j) => plain(short(columns.name[j], 16))) : [];
+    const labels = labelled ? pairs.order.map((j) => plain(middle(columns.name[j], 16))) : [];
     const ticks = labelled ? { tickvals: labels.map((_, i) => i), ticktext: labels, tickangle: -90, tickfont: { size: lines > 30 ? 9 : 11 } } : { showticklabels: false };
     const scale = [[0, "minus-end"], [0.25, "minus"], [0.5, "middle"], [0.75, "plus"], [1, "plus-end"]].map(([share, name]) => [share, colour(name)]);
     const trace = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from unrelu.errors import MissingDependencyError
 from unrelu.report.page.making import Asked, Order, page_facts
-from unrelu.report.page.packing import packed_script, page_text, script_hash, script_json
+from unrelu.report.page.packing import middle_cut, packed_script, page_text, script_hash, script_json
 from unrelu.report.tables import with_error
 from unrelu.storage import FilePath, atomic_write
 
@@ -88,6 +88,7 @@ def _environment() -> Environment:
         "percent": percent,
         "fixed": fixed,
         "name": page_text,
+        "middle": middle_cut,
         "error": with_error,
     }
     return environment
