@@ -5,12 +5,13 @@ READY := .venv/.ready
 BENCH_READY := .venv/.ready-benchmark
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal  # one worker for each core; tests/conftest.py gives each its share
 
-.PHONY: help setup demo test test-all test-minimum lint bench bench-compare build clean
+.PHONY: help setup demo test test-all test-browser test-minimum lint bench bench-compare build clean
 
 help:
 	@echo "make demo      learn a network layer from its activations, write a model and a picture"
 	@echo "make test      linters, types, layers, tests (a few minutes)"
 	@echo "make test-all  the same, with the slow studies"
+	@echo "make test-browser  the report page in Chromium (apt-get install chromium chromium-driver; npm for axe-core)"
 	@echo "make test-minimum  the tests with the lowest versions that pyproject.toml allows, in .venv-minimum"
 	@echo "make bench     accuracy, calibration, speed, memory, start-up, robustness and recovery, as one table"
 	@echo "make bench-compare BASE=commit   every figure of another commit beside this one's; ONLY='accuracy speed' for some"
@@ -39,16 +40,21 @@ lint: setup
 	$(BIN)/lint-imports
 
 test: lint
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not browser"
 
 test-all: lint
-	$(PYTEST)
+	$(PYTEST) -m "not browser"
+
+# One process: one browser serves all tests. -rs says why tests were skipped where there is none.
+test-browser: setup
+	@command -v npm > /dev/null && npm install --prefix tests/browser --no-package-lock --no-audit --no-fund --silent || true
+	$(BIN)/python -m pytest -rs tests/browser
 
 test-minimum:
 	"$(PYTHON)" -m venv .venv-minimum
 	.venv-minimum/bin/python -m pip install --quiet --disable-pip-version-check $$("$(PYTHON)" tools/minimum_versions.py)
 	.venv-minimum/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
-	.venv-minimum/bin/python -m pytest -n auto --dist worksteal -m "not slow"
+	.venv-minimum/bin/python -m pytest -n auto --dist worksteal -m "not slow and not browser"
 
 bench: $(BENCH_READY)
 	$(BIN)/python -m benchmarks
@@ -63,5 +69,5 @@ build: setup
 	$(BIN)/python tools/check_release.py dist
 
 clean:
-	rm -rf .venv .venv-minimum .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-minimum .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache tests/browser/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -29,6 +29,7 @@ NAMES = (
     "shapes",
     "posterior",
     "generators",
+    "report",
 )
 
 

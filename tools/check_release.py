@@ -30,7 +30,8 @@ def check_wheel(wheel: Path) -> None:
     """Every module, the marker of types, and nothing but the package and its metadata."""
     names = set(zipfile.ZipFile(wheel).namelist())
     modules = {f"unrelu/{path.relative_to(SOURCE).as_posix()}" for path in SOURCE.rglob("*.py")}
-    missing = (modules | {"unrelu/py.typed"}) - names
+    page = {f"unrelu/report/page/page.{kind}" for kind in ("html", "css", "js")}
+    missing = (modules | page | {"unrelu/py.typed"}) - names
     foreign = {name for name in names if not name.startswith("unrelu/") and ".dist-info/" not in name}
     assert not missing, f"{wheel.name} lacks {sorted(missing)}"
     assert not foreign, f"{wheel.name} holds {sorted(foreign)[:5]}"

@@ -2,8 +2,7 @@
 
     samples --blocks--> engine(question) --record--> evidence --> marginals, correlations --> model
 
-A *question* turns one block of rows into a record; records of disjoint rows merge. Statistics
-therefore never know where the rows live.
+A *question* turns a block of rows into a record; records of disjoint rows merge, wherever the rows live.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from unrelu.notebook import Shown
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -288,7 +289,7 @@ class Doubt:
 
 
 @dataclass(frozen=True)
-class LearningReport:
+class LearningReport(Shown):
     """How the learning went, in plain numbers.
 
     ``floor`` and ``ceiling``: those that were used, one per column, None where there is none. ``doubts``: what the
@@ -361,7 +362,7 @@ class RobustReport(LearningReport):
 
 
 @dataclass(frozen=True)
-class MixtureReport:
+class MixtureReport(Shown):
     """How the fit of a mixture went.
 
     ``shares``: of the groups, from the largest down. ``rounds``: of EM, those of its start included. ``weight``: of all

@@ -20,6 +20,7 @@ from scipy.special import ndtri
 from unrelu.contracts import FloatArray
 from unrelu.engines.device import place_of
 from unrelu.errors import InvalidParameterError
+from unrelu.notebook import model_html
 from unrelu.parameters import (
     RandomState,
     distinct,
@@ -335,6 +336,9 @@ class RectifiedGaussian(Answers):
 
     def __hash__(self) -> int:
         return hash((self.feature_names, tuple(self.bias.tolist()), tuple(self.floor.tolist())))
+
+    def _repr_html_(self) -> str:
+        return model_html(self.feature_names, {"floor": self.floor, "bias": self.bias, "norm": self.row_norms})
 
     def __repr__(self) -> str:
         names = "" if self.feature_names is None else f", names=[{_few(self.feature_names)}]"

@@ -76,6 +76,11 @@ def test_a_given_model_reads_its_own_columns():
         unrelu.check_model("model.npz", X)
 
 
+def test_an_imputer_is_checked_like_a_learner():
+    found = unrelu.FloorImputer().fit(X).check(X, n_simulations=19)
+    assert found.p_value == unrelu.RectifiedGaussianLearner().fit(X).check(X, n_simulations=19).p_value
+
+
 def test_a_column_that_is_constant_in_the_model_is_left_out():
     law = unrelu.RectifiedGaussian([0.5, 0.2], [[1.0, 0.0], [0.0, 0.0]])
     assert unrelu.check_model(law, X, n_simulations=19).left_out == ((1, "constant in the model"),)

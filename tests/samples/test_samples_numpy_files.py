@@ -3,8 +3,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import unrelu
 from unrelu.errors import InputFileError
 from unrelu.samples import open_samples
+
+
+def test_a_model_is_no_table(tmp_path):
+    unrelu.RectifiedGaussian([1.0, 2.0], [[1.0, 0.5], [0.5, 1.0]]).save(tmp_path / "model.npz")
+    with pytest.raises(InputFileError, match="is no table but a model"):
+        open_samples(tmp_path / "model.npz")
+
 
 SAVERS = {"x.npy": np.save, "x.npz": np.savez, "y.npz": np.savez_compressed}
 

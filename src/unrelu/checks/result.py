@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from unrelu.contracts import FloatArray
+from unrelu.notebook import Shown, facts_html, plain_fields
 from unrelu.validation import counted, listed
 
 _NEXT = {"normal": "power", "log": "power", "power": "free"}  # the shape to try where one does not fit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FitCheck:
+class FitCheck(Shown):
     """Does the model fit? All arrays are plain; those of columns have d numbers, those of pairs d x d (NaN diagonal).
 
     ``p_value``: of the whole table, right however many columns there are; ``columns_p_value`` and ``pairs_p_value`` of
@@ -122,6 +123,9 @@ class FitCheck:
         return (
             f" ({'then ' if columns_too else ''}try {rank}method='robust': rows may be outliers, or of several groups)"
         )
+
+    def _repr_html_(self) -> str:
+        return facts_html("FitCheck", {"verdict": self.verdict, **plain_fields(self)})
 
     def __repr__(self) -> str:
         return f"FitCheck({self.verdict})"

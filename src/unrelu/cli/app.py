@@ -23,6 +23,7 @@ from unrelu.cli.methods import methods_in_words
 from unrelu.cli.peel import peel
 from unrelu.cli.predict import predict
 from unrelu.cli.recover import recover
+from unrelu.cli.report import report
 from unrelu.cli.reproduce import reproduce
 from unrelu.cli.sample import sample
 from unrelu.cli.score import score
@@ -36,7 +37,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # no command ends in a traceback: see outcome.py
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for body in (check, demo, factor, fit, impute, info, merge, peel, predict, recover, reproduce, sample, score, simulate):
+for body in (
+    check,
+    demo,
+    factor,
+    fit,
+    impute,
+    info,
+    merge,
+    peel,
+    predict,
+    recover,
+    report,
+    reproduce,
+    sample,
+    score,
+    simulate,
+):
     app.command(epilog=methods_in_words(body.__name__))(body)
 
 

@@ -12,14 +12,13 @@ from unrelu.cli.inputs import ids_of
 from unrelu.cli.outputs import check_names, level_name, write_rows
 from unrelu.contracts import FloatArray, LearningReport, Samples
 from unrelu.estimators import FloorImputer
-from unrelu.posterior.cells import Cells
+from unrelu.posterior.cells import Cells, SampledCells
 from unrelu.posterior.draws import drawn, drawn_parts
 from unrelu.posterior.imputation import imputed
 from unrelu.report.imputation_picture import filled_columns, imputation_picture
 from unrelu.report.imputation_summary import Tally, report_facts
 from unrelu.report.summaries import labels
 from unrelu.samples.tables import write_columns
-from unrelu.statistics.subsample import row_keys, smallest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,7 +73,7 @@ class Completion:
 
     def picture(self) -> Figure:
         """Of some of the rows, chosen by chance."""
-        cells = self._some_rows()
+        cells = SampledCells.of(self._cells(), _PICTURED, self._seed).cells
         completed = drawn(self._model, cells, 1, self._seed)[0] if self._draws else self._filled(cells)[0]
         return imputation_picture(filled_columns(self._model, cells, completed), len(completed), self.told or "draws")
 
@@ -108,16 +107,3 @@ class Completion:
             counts = {"draw": np.repeat(np.arange(1, number + 1, dtype=np.int32), rows)}
             yield {**counts, **ids, **{name: values[:, j] for j, name in enumerate(self._names)}}
             first += rows
-
-    def _some_rows(self) -> Cells:
-        """At most so many rows, chosen by their keys."""
-        kept, keys, rows, first = None, np.empty(0, np.uint64), np.empty(0, np.int64), 0
-        for cells in self._cells():
-            own = np.arange(first, first + len(cells.given))
-            first += len(own)
-            keys, rows = np.concatenate([keys, row_keys(self._seed, own)]), np.concatenate([rows, own])
-            chosen = smallest(keys, rows, _PICTURED)
-            kept = (cells if kept is None else kept.joined(cells)).of_rows(chosen)
-            keys, rows = keys[chosen], rows[chosen]
-        assert kept is not None, "a table has at least one row"
-        return kept

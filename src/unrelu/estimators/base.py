@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from unrelu import storage
@@ -37,6 +36,7 @@ from unrelu.estimators.reading import (
     weighted,
     weights_beside,
 )
+from unrelu.estimators.showing import ShownEstimator
 from unrelu.limits import Limits, is_by_cell, lifts, limits_of, refuse_none
 from unrelu.parameters import generator
 from unrelu.samples import ArraySamples
@@ -55,7 +55,7 @@ Table: TypeAlias = ArrayLike | Samples
 """An array, a data frame, or rows that are read block by block, such as those of files."""
 
 
-class FloorEstimator(OnDevice, BaseEstimator):
+class FloorEstimator(OnDevice, ShownEstimator):
     """Base of all estimators of data with a floor. Subclasses name their parameters in ``__init__``.
 
     A table is an array, a data frame, or :class:`unrelu.contracts.Samples`, such as files that are read block by block.

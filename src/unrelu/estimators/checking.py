@@ -41,7 +41,8 @@ def check_learner(
     limits = {name: list(levels) for name, levels in assumptions.limits.items()}
     shapes = learner.shapes_
     kinds = {} if shapes is None else {"shape": [shape.kind for shape in shapes]}
-    fitting = clone(learner).set_params(stderr="model", **limits, **kinds)
+    plain = {"stderr": "model"} if "stderr" in learner.get_params() else {}  # an imputer has no choice
+    fitting = clone(learner).set_params(**plain, **limits, **kinds)
     if isinstance(method_named(learner.method), Robust):
         genuine = fitting.watched_by(watch).fit(rows.values).row_weights_ >= _GENUINE
         rows = replace(rows, values=rows.values[genuine], n_outliers=int(np.count_nonzero(~genuine)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,9 @@ from unrelu.standard_errors import intervals
 
 if TYPE_CHECKING:
     from unrelu.checks.result import FitCheck
+    from unrelu.storage import FilePath
+
+_PAGES = "unrelu.report.page.writing"
 
 
 class LearnedModel(FloorEstimator):
@@ -180,6 +184,26 @@ class LearnedModel(FloorEstimator):
         check_is_fitted(self)
         wanted = {"number": n_simulations, "seed": self._seed(), "level": level}
         return check_learner(self, *self._rows_in_user_units(X), wanted, self._watch)
+
+    def report(
+        self, path: FilePath, X: Table | None = None, *, title: str = "", n_simulations: int | None = None
+    ) -> None:
+        """Write one page for a browser about the table X that was learned: columns, fit, correlations, odd rows.
+
+        Without X the page has what the model alone can say. ``n_simulations``: of :meth:`check`, 0 for none; by default
+        as many as the number of columns allows. Needs ``pip install "unrelu[report]"``.
+
+        >>> import pathlib, tempfile, unrelu
+        >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(500, random_state=1)
+        >>> page = pathlib.Path(tempfile.mkdtemp()) / "report.html"
+        >>> unrelu.RectifiedGaussianLearner().fit(X).report(page, X, n_simulations=19)
+        >>> page.read_text().startswith("<!doctype html>")
+        True
+        """
+        check_is_fitted(self)
+        # Pages stand above the estimators: whoever makes them is found by name, as the kinds of files are.
+        wanted = {"title": title or type(self).__name__, "n_simulations": n_simulations}
+        import_module(_PAGES).report_of(self, path, X, {**wanted, "seed": self._seed(), "watch": self._watch})
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
         """Draw rows from the learned model."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from unrelu.contracts import BoolArray, FloatArray, Marks
 from unrelu.errors import InvalidDataError
 from unrelu.samples.limited import cell_limits, marks_at_limits
+from unrelu.statistics.subsample import row_keys, smallest
 from unrelu.statistics.tiles import seen_above
 from unrelu.validation import column_label, listed, row_label, suggestion
 
@@ -82,6 +83,29 @@ class Cells:
         """The same with one more column, at place j, of which nothing is known."""
         given, latent = (np.insert(each, j, np.nan, axis=1) for each in (self.given, self.latent))
         return Cells(given, latent, np.insert(self.beyond, j, 0, axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class SampledCells:
+    """Some rows of a table in its order, chosen by chance, their numbers from 0, and how many there are in all."""
+
+    cells: Cells
+    rows: NDArray[np.int64]
+    n_rows: int
+
+    @classmethod
+    def of(cls, blocks: Iterable[Cells], most: int, seed: int) -> Self:
+        """At most so many rows, those of the smallest keys, as in :mod:`unrelu.statistics.subsample`."""
+        kept, keys, rows, first = None, np.empty(0, np.uint64), np.empty(0, np.int64), 0
+        for cells in blocks:
+            own = np.arange(first, first + len(cells.given))
+            first += len(own)
+            keys, rows = np.concatenate([keys, row_keys(seed, own)]), np.concatenate([rows, own])
+            chosen = smallest(keys, rows, most)
+            kept = (cells if kept is None else kept.joined(cells)).of_rows(chosen)
+            keys, rows = keys[chosen], rows[chosen]
+        assert kept is not None, "a table has at least one row"
+        return cls(kept, rows, first)
 
 
 def table_of(model: RectifiedGaussian, X: Any) -> FloatArray:

@@ -23,6 +23,7 @@
     peel_picture.py   weights, shares of rows off, and laws of hidden units
     generator_picture.py  the inputs of a network, and its samples beside the table
     table_image.py    what pictures of whole tables share
+    page/             one page for a browser about a table and its model
     reproduction_picture.py  a reproduced figure or table, laid out like the paper's
 
 Every function takes results and gives a value; nothing here computes an estimate or prints.

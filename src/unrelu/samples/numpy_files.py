@@ -134,6 +134,10 @@ class NpzTable(_NumpyTable):
         tables = [member for member, layout in layouts.items() if len(layout.shape) == 2]
         if f"{TABLE_KEY}.npy" in layouts:
             tables = [f"{TABLE_KEY}.npy"]
+        elif (header := layouts.get("header.npy")) and len(header.shape) == 1 and header.dtype == np.uint8:
+            raise InputFileError(
+                f"{self.name}: is no table but a model, or another file of unrelu's own: see `unrelu info`."
+            )
         elif len(tables) > 1:
             keys = ", ".join(member.removesuffix(".npy") for member in tables)
             raise InputFileError(f"{self.name}: holds several tables ({keys}). Save the one to read as X.")

@@ -8,6 +8,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from unrelu.contracts import BoolArray, FloatArray
+from unrelu.notebook import Shown
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class LatentMethod(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class LatentRows:
+class LatentRows(Shown):
     """What was recovered from a table, row by row: the arrays of :class:`LatentResult`, stacked.
 
     A row that could not be recovered is NaN everywhere, and among the ``faults``, pairs of its number and the reason.
@@ -128,7 +129,7 @@ class LatentRows:
 
 
 @dataclass(frozen=True)
-class LatentReport:
+class LatentReport(Shown):
     """How it went, in plain numbers. Shares, and the median ``noise_scale``, are of the rows that were recovered.
 
     ``ambiguous_rows`` have another latent vector that explains them as well; ``bad_rows`` are pairs of a row that

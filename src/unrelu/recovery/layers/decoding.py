@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
+from unrelu.notebook import Shown
 from unrelu.recovery.layers.facets import MISFIT, Cloud, FoundFacets, find_facets
 from unrelu.recovery.layers.inputs import InnerLayer
 from unrelu.recovery.layers.subspace import Subspace
@@ -59,7 +60,7 @@ class OutputLayer:
 
 
 @dataclass(frozen=True)
-class LayerReport:
+class LayerReport(Shown):
     """How a layer was found.
 
     ``units_found`` of ``n_hidden``; ``rows_off`` counts the rows in which each unit found is off; ``noise`` is the

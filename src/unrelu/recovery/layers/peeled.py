@@ -13,6 +13,7 @@ from unrelu import storage
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidDataError
+from unrelu.notebook import Shown
 from unrelu.parameters import RandomState
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_behind, inputs_near, inputs_of
@@ -92,7 +93,7 @@ class PeeledLayer:
 
 
 @dataclass(frozen=True)
-class PeelReport:
+class PeelReport(Shown):
     """How peeling went: the rows, those that some layer does not explain, and each layer's two steps.
 
     ``layers`` say how units were found, ``rectifiers`` how the rectifiers above them were undone; outermost first.
@@ -113,7 +114,7 @@ class PeelReport:
 
 
 @dataclass(frozen=True, eq=False)
-class Peeled:
+class Peeled(Shown):
     """Layers from the outermost inwards, the innermost units of the rows, and the law of these units.
 
     ``outlier_rows`` marks the rows of the table that some layer does not explain; ``hidden`` has one row for each of

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from unrelu.contracts import Step, Watch, unwatched
+from unrelu.notebook import Shown
 from unrelu.recovery.matrix.cells import Cells
 from unrelu.recovery.matrix.factors import Factors
 
@@ -104,7 +105,7 @@ class ComponentChoice:
 
 
 @dataclass(frozen=True)
-class MatrixReport:
+class MatrixReport(Shown):
     """How the recovery went, in plain numbers.
 
     ``residual`` is relative (see :class:`Task`). ``weak_columns`` are not determined by their values above the floor,

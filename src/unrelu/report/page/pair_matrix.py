@@ -1,0 +1,159 @@
+"""Latent correlations beside the naive ones, in an order that puts alike columns together; rows for scatter plots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import leaves_list, linkage
+from scipy.spatial.distance import squareform
+
+from unrelu.contracts import FloatArray
+from unrelu.distribution import RectifiedGaussian
+from unrelu.posterior.cells import Cells
+from unrelu.report.page.column_curves import scale_points
+from unrelu.report.page.looking import Looked
+from unrelu.report.page.packing import packed_correlations, rounded
+from unrelu.report.summaries import labels
+
+MOST_LINES, _GROUPS = 500, 200  # of the heat map: with more columns it has 200, and a cell stands for several pairs
+_ORDERED = 300  # columns up to which leaves are turned so that neighbours are alike
+_SCATTER_CELLS, _FEWEST_POINTS, _MOST_POINTS = 60_000, 40, 600
+_STRONGEST = 12
+
+Order = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class PairMatrix:
+    """Correlations, d x d. ``order``: the columns as a clustering has them; ``naive`` and ``stderr`` may be unknown."""
+
+    names: tuple[str, ...]
+    latent: FloatArray
+    naive: FloatArray | None
+    stderr: FloatArray | None
+    order: Order
+
+    @classmethod
+    def of(cls, model: RectifiedGaussian, looked: Looked | None, stderr: FloatArray | None) -> PairMatrix:
+        """From the model, and, where there are rows, from them."""
+        naive = None if looked is None else pairwise_correlation(looked.cells.given)
+        return cls(labels(model), model.correlation, naive, stderr, clustered(model.correlation))
+
+    def facts(self) -> dict[str, Any]:
+        """For the heat map: upper triangles of lines x lines, row by row, the diagonal left out where it says nothing.
+
+        With more columns than lines, a cell stands for several pairs and shows the one of the largest latent
+        correlation; ``first`` and ``second`` are its columns.
+        """
+        first, second, lines = self.shown_pairs()
+        shown = {"latent": self.latent, "naive": self.naive, "stderr": self.stderr}
+        packed = {
+            name: packed_correlations(np.clip(values[first, second], -2.0, 2.0))
+            for name, values in shown.items()
+            if values is not None
+        }
+        grouped = {} if lines == len(self.names) else {"first": first.tolist(), "second": second.tolist()}
+        return {"lines": lines, "order": self.order.tolist(), **packed, **grouped, "strongest": self.strongest()}
+
+    def shown_pairs(self) -> tuple[Order, Order, int]:
+        """(first columns, second columns, lines): one pair for every cell above the heat map's diagonal, or on it."""
+        d = len(self.names)
+        if d <= MOST_LINES:
+            at = np.triu_indices(d, 1)
+            return self.order[at[0]], self.order[at[1]], d
+        groups = np.array_split(self.order, _GROUPS)
+        strongest = [
+            _strongest(self.latent, groups[i], groups[j]) for i in range(len(groups)) for j in range(i, len(groups))
+        ]
+        first, second = np.array(strongest, dtype=np.intp).T
+        return first, second, len(groups)
+
+    def strongest(self, most: int = _STRONGEST) -> list[dict[str, Any]]:
+        """The pairs with the largest latent correlations in size, by column numbers."""
+        first, second = np.triu_indices(len(self.names), 1)
+        size = np.abs(self.latent[first, second])
+        few = np.argpartition(-size, most)[:most] if len(size) > most else np.arange(len(size))
+        few = few[np.lexsort((few, -size[few]))]
+        return [{"first": int(first[k]), "second": int(second[k]), **self.pair(first[k], second[k])} for k in few]
+
+    def pair(self, i: int, j: int) -> dict[str, float | None]:
+        """What is known of one pair."""
+        known = {"latent": self.latent, "stderr": self.stderr, "naive": self.naive}
+        return {name: None if values is None else rounded([values[i, j]])[0] for name, values in known.items()}
+
+
+def _strongest(latent: FloatArray, rows: Order, columns: Order) -> tuple[int, int]:
+    """The pair of the largest size between two groups of columns."""
+    size = np.abs(latent[np.ix_(rows, columns)])
+    if rows is columns or rows[0] == columns[0]:
+        size = np.where(np.eye(len(rows), dtype=bool), -1.0, size)
+    at = int(np.argmax(size))
+    return int(rows[at // len(columns)]), int(columns[at % len(columns)])
+
+
+def clustered(correlation: FloatArray) -> Order:
+    """Columns in the order of the leaves of an average-linkage tree of the distances 1 - |r|.
+
+    >>> clustered(np.array([[1.0, 0.0, 0.9], [0.0, 1.0, 0.1], [0.9, 0.1, 1.0]])).tolist()
+    [1, 2, 0]
+    """
+    d = len(correlation)
+    if d < 3:
+        return np.arange(d)
+    apart = 1.0 - np.abs(correlation)
+    condensed = squareform(np.maximum(0.5 * (apart + apart.T), 0.0), checks=False)
+    return np.asarray(leaves_list(linkage(condensed, "average", optimal_ordering=d <= _ORDERED)), dtype=np.intp)
+
+
+def pairwise_correlation(x: FloatArray) -> FloatArray:
+    """Pearson's, every pair from the rows that have both; NaN where that is nothing, or a column does not vary.
+
+    >>> x = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.0], [np.nan, 7.0]])
+    >>> pairwise_correlation(x).round(6)
+    array([[1., 1.],
+           [1., 1.]])
+    """
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        known = ~np.isnan(x)
+        size = np.nanmax(np.where(known, np.abs(x), 0.0), axis=0, initial=0.0)
+        x = x / np.where(size > 0.0, size, 1.0)  # squares of huge numbers would overflow
+        centre = np.where(known.any(axis=0), np.where(known, x, 0.0).sum(axis=0) / known.sum(axis=0), 0.0)
+        z = np.where(known, x - centre, 0.0)
+        if known.all():
+            cross, square = z.T @ z, np.sum(z * z, axis=0)
+            cross = cross / np.sqrt(np.outer(square, square))
+        else:
+            k = known.astype(np.float64)
+            n, total, square = k.T @ k, z.T @ k, (z * z).T @ k
+            spread = square - total**2 / n
+            cross = (z.T @ z - total * total.T / n) / np.sqrt(spread * spread.T)
+    varies = np.array([len(np.unique(column[there])) > 1 for column, there in zip(x.T, known.T, strict=True)])
+    found = np.where(np.outer(varies, varies), np.clip(cross, -1.0, 1.0), np.nan)
+    np.fill_diagonal(found, 1.0)
+    return found
+
+
+def scatter_facts(model: RectifiedGaussian, looked: Looked) -> dict[str, Any]:
+    """Rows for scatter plots, few enough for a page: values to four digits, and a letter for every cell.
+
+    ``marks``: s seen, f at a floor, c at a ceiling, m missing.
+    """
+    most = int(np.clip(_SCATTER_CELLS // model.n_features, _FEWEST_POINTS, _MOST_POINTS))
+    cells = looked.first(most)
+    return {
+        "rows": len(cells.given),
+        "of": looked.n_rows,
+        "values": [rounded(column) for column in cells.given.T],
+        "marks": ["".join(_letters(cells, j)) for j in range(model.n_features)],
+        "bias": rounded(model.bias, 5),
+        "norm": rounded(model.row_norms, 5),
+        "curve": [scale_points(model, j) for j in range(model.n_features)],
+    }
+
+
+def _letters(cells: Cells, j: int) -> Any:
+    mark = cells.beyond[:, j]
+    return np.where(np.isnan(cells.given[:, j]), "m", np.where(mark < 0, "f", np.where(mark > 0, "c", "s")))
