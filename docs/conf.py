@@ -7,10 +7,14 @@ examples and to other files into links of the site.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import re
 import warnings
+from pathlib import Path
 from typing import Any
+
+from sphinx.errors import ConfigError
 
 import unrelu
 
@@ -18,6 +22,10 @@ project = "unrelu"
 author = "The unrelu developers"
 copyright = "2026, the unrelu developers"
 version = release = unrelu.__version__
+
+_NEEDED = ("myst_parser", "numpydoc", "pydata_sphinx_theme", "sphinx_gallery", "matplotlib", "pandas")
+if missing := [name for name in _NEEDED if importlib.util.find_spec(name) is None]:
+    raise ConfigError(f'The site needs {", ".join(missing)}: pip install ".[docs]", or make docs, which does.')
 
 extensions = [
     "sphinx.ext.autodoc",
@@ -28,6 +36,7 @@ extensions = [
 ]
 exclude_patterns = ["_build", "README.md"]
 templates_path = ["_templates"]
+smartquotes = False  # quotation marks stand around code: "auto", W W'
 nitpicky = True
 # Types in signatures are of other packages, or words ("bool, default=False"); names of ours must be there.
 nitpick_ignore_regex = [("py:class", r"(?!unrelu\.).*"), ("py:obj", r"(?!unrelu\.).*")]
@@ -35,20 +44,22 @@ nitpick_ignore_regex = [("py:class", r"(?!unrelu\.).*"), ("py:obj", r"(?!unrelu\
 # --- pages ------------------------------------------------------------------------------------------------------------
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
+_NAMED_BY_FILE = re.compile(r"\[[\w/]+\.(?:md|py)\]\(")
 _EXAMPLE = re.compile(r"\]\((?:\.\./)?examples/([\w/]+)\.py\)")
 _DECISIONS = re.compile(r"\]\((?:\.\./)?(?:docs/)?decisions/\)")
 
 
 def resolved(app: Any, name: str, source: list[str]) -> None:
-    """Links to examples lead to their pages of the gallery, one to the folder of decisions to their list."""
+    """Links to examples lead to their pages of the gallery, and links named by a file take the title of its page."""
     up = "../" * name.count("/")
-    text = _EXAMPLE.sub(rf"]({up}gallery/\1.rst)", source[0])
-    source[0] = _DECISIONS.sub(f"]({up}decisions.md)", text)
+    text = _EXAMPLE.sub(rf"]({up}gallery/\1.rst)", _NAMED_BY_FILE.sub("[](", source[0]))
+    source[0] = _DECISIONS.sub(f"]({up}decisions.md)", text).replace("](../examples)", f"]({up}gallery/index.rst)")
 
 
 # --- reference --------------------------------------------------------------------------------------------------------
 autosummary_generate = True
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 autodoc_member_order = "groupwise"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
@@ -65,10 +76,10 @@ def readable(app: Any, what: str, name: str, thing: Any, options: Any, lines: li
         section = section or line.startswith("----")
         code = (code and bool(line.strip())) or line.lstrip().startswith(">>>")
         formula = formula and (line[:1] == " " or not line)
-        if line.startswith("    ") and told and not told[-1] and not (formula or section):
-            if not next((each for each in reversed(told) if each), "").startswith(" "):
-                formula = True
-                told += ["::", ""]
+        before = next((each for each in reversed(told) if each), " ")
+        if line.startswith("    ") and not (formula or section or told[-1] or before.startswith(" ")):
+            formula = True
+            told += ["::", ""]
         if formula or code:
             told.append(line)
         elif section and line[:1] != " ":  # a name and its type: numpydoc takes care of the name
@@ -129,6 +140,8 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "min_reported_time": 0,
     "write_computation_times": False,
+    "within_subsection_order": "FileNameSortKey",
+    "default_thumb_file": str(Path(__file__).parent / "_static" / "floor.svg"),
     "backreferences_dir": None,
     "doc_module": (),
     "image_srcset": [],
@@ -147,7 +160,7 @@ html_sidebars = {"index": [], "getting_started": [], "comparison": [], "faq": []
 html_theme_options: dict[str, Any] = {
     "logo": {"text": "unrelu", "image_light": "_static/floor.svg", "image_dark": "_static/floor.svg"},
     "navbar_align": "left",
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
     "show_prev_next": False,
     "secondary_sidebar_items": ["page-toc"],
     "navigation_with_keys": False,

@@ -19,6 +19,8 @@ from unrelu.errors import InvalidDataError, InvalidParameterError, UnknownBelowF
 from unrelu.limits import per_column
 from unrelu.validation import column_label, label_columns, suggestion, warn
 
+__all__ = ["Free", "Log", "Normal", "Power", "Seen", "Shape"]
+
 _SMALLEST = 1e-300  # what a logarithm is taken of, at least
 _FARTHEST = 1e12  # units from the origin that a power reaches, at most
 _IMPOSSIBLE = -1e4  # log slope where a power is not defined: no density
@@ -28,7 +30,11 @@ _SLOPES = 33  # knots between which the slope of a free shape changes: more woul
 
 @dataclass(frozen=True)
 class Seen:
-    """Where the values of a column were seen, and the step that all of them are multiples of (0: none)."""
+    """Where the values of a column were seen, and the step that all of them are multiples of (0: none).
+
+    >>> Seen(0.0, 9.0, 1.0).merge(Seen(2.0, 12.0, 0.5))
+    Seen(low=0.0, high=12.0, step=0.5)
+    """
 
     low: float = -np.inf
     high: float = np.inf
@@ -57,7 +63,12 @@ class Seen:
 
 
 class Shape(Protocol):
-    """One column's f."""
+    """One column's f: ``from_latent(y)`` is f, ``to_latent(x)`` its inverse; ``kind``, ``n_parameters``, ``seen``.
+
+    >>> shape: Shape = Log()
+    >>> shape.kind, shape.to_latent([1.0]), shape.from_latent([0.0])
+    ('log', array([0.]), array([1.]))
+    """
 
     @property
     def kind(self) -> str: ...
