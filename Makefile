@@ -58,7 +58,7 @@ test-minimum:
 
 docs: $(DOCS_READY)
 	rm -rf docs/_build docs/gallery docs/reference
-	MPLBACKEND=agg $(BIN)/python -m sphinx -W --keep-going --quiet -b html docs docs/_build/html
+	MPLBACKEND=agg $(BIN)/python -m sphinx -W --keep-going --quiet -b html -d docs/_build/doctrees docs docs/_build/html
 	$(BIN)/python tools/check_site.py docs/_build/html
 
 bench: $(BENCH_READY)

@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import inspect
 import re
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,9 @@ version = release = unrelu.__version__
 
 _NEEDED = ("myst_parser", "numpydoc", "pydata_sphinx_theme", "sphinx_gallery", "matplotlib", "pandas")
 if missing := [name for name in _NEEDED if importlib.util.find_spec(name) is None]:
-    raise ConfigError(f'The site needs {", ".join(missing)}: pip install ".[docs]", or make docs, which does.')
+    what = f'The site needs {", ".join(missing)}: pip install ".[docs]", or make docs, which does.'
+    sys.stderr.write(f"{what}\n")  # Sphinx tells its versions first
+    raise ConfigError(what)
 
 extensions = [
     "sphinx.ext.autodoc",
@@ -36,6 +39,7 @@ extensions = [
 ]
 exclude_patterns = ["_build", "README.md"]
 templates_path = ["_templates"]
+highlight_language = "none"  # formulas and tables of figures; code says what it is
 smartquotes = False  # quotation marks stand around code: "auto", W W'
 nitpicky = True
 # Types in signatures are of other packages, or words ("bool, default=False"); names of ours must be there.
@@ -146,7 +150,8 @@ sphinx_gallery_conf = {
     "doc_module": (),
     "image_srcset": [],
 }
-warnings.filterwarnings("ignore", message="Matplotlib is currently using agg", category=UserWarning)
+# What examples warn of is part of them; where their files lie on this machine is not.
+warnings.formatwarning = lambda message, category, *place, **more: f"{category.__name__}: {message}\n"
 
 # --- looks ------------------------------------------------------------------------------------------------------------
 html_theme = "pydata_sphinx_theme"
@@ -156,12 +161,13 @@ html_css_files = ["site.css"]
 html_favicon = "_static/floor.svg"
 html_show_sourcelink = False
 html_copy_source = False
-html_sidebars = {"index": [], "getting_started": [], "comparison": [], "faq": [], "papers": []}
+html_sidebars = {page: [] for page in ("index", "getting_started", "troubleshooting", "faq", "papers")}
 html_theme_options: dict[str, Any] = {
     "logo": {"text": "unrelu", "image_light": "_static/floor.svg", "image_dark": "_static/floor.svg"},
     "navbar_align": "left",
     "header_links_before_dropdown": 7,
     "show_prev_next": False,
+    "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],
     "navigation_with_keys": False,
     "pygments_light_style": "tango",

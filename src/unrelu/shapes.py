@@ -32,8 +32,10 @@ _SLOPES = 33  # knots between which the slope of a free shape changes: more woul
 class Seen:
     """Where the values of a column were seen, and the step that all of them are multiples of (0: none).
 
-    >>> Seen(0.0, 9.0, 1.0).merge(Seen(2.0, 12.0, 0.5))
-    Seen(low=0.0, high=12.0, step=0.5)
+    >>> Seen(0.0, 5.0, 1.0).fitted(np.array([2.4, 9.0])), Seen(0.0, 5.0, 0.1).fitted(np.array([0.31]))
+    (array([2., 5.]), array([0.3]))
+    >>> Seen(0.0, 5.0, 1.0).fitted(np.array([0.2, 1.2]), floor=0.0)
+    array([1., 1.])
     """
 
     low: float = -np.inf
@@ -41,13 +43,7 @@ class Seen:
     step: float = 0.0
 
     def fitted(self, x: FloatArray, floor: float = -np.inf, ceiling: float = np.inf) -> FloatArray:
-        """Values rounded to the step, within the range; what is off its limits is not rounded onto them.
-
-        >>> Seen(0.0, 5.0, 1.0).fitted(np.array([2.4, 9.0])), Seen(0.0, 5.0, 0.1).fitted(np.array([0.31]))
-        (array([2., 5.]), array([0.3]))
-        >>> Seen(0.0, 5.0, 1.0).fitted(np.array([0.2, 1.2]), floor=0.0)
-        array([1., 1.])
-        """
+        """Values rounded to the step, within the range; what is off its limits is not rounded onto them."""
         if self.step > 0.0:
             steps = np.round(x / self.step)
             steps = np.where((steps * self.step <= floor) & (x > floor), steps + 1.0, steps)
@@ -57,16 +53,14 @@ class Seen:
         return np.clip(x, self.low, self.high) + 0.0  # no -0.0
 
     def merge(self, other: Seen) -> Seen:
-        """Where the values of both were seen."""
-        step = min(self.step, other.step)  # 0 where one of them has none
-        return Seen(min(self.low, other.low), max(self.high, other.high), step)
+        """Where the values of both were seen, and the finer step; 0 where one has none."""
+        return Seen(min(self.low, other.low), max(self.high, other.high), min(self.step, other.step))
 
 
 class Shape(Protocol):
     """One column's f: ``from_latent(y)`` is f, ``to_latent(x)`` its inverse; ``kind``, ``n_parameters``, ``seen``.
 
-    >>> shape: Shape = Log()
-    >>> shape.kind, shape.to_latent([1.0]), shape.from_latent([0.0])
+    >>> Log().kind, Log().to_latent([1.0]), Log().from_latent([0.0])
     ('log', array([0.]), array([1.]))
     """
 
@@ -85,7 +79,6 @@ class Shape(Protocol):
 
     def log_slope(self, x: ArrayLike) -> FloatArray:
         """log dy/dx: what a density in latent units gains in the user's."""
-        ...
 
 
 @dataclass(frozen=True)

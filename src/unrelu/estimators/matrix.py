@@ -267,7 +267,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
 
     @property
     def column_space_(self) -> FloatArray:
-        """Orthonormal basis (d x n_components_) of the columns of A."""
+        """Orthonormal basis (d x k) of the columns of A."""
         return np.asarray(np.linalg.qr(self._result().factors.loadings)[0])
 
     @property
