@@ -11,7 +11,8 @@ import numpy as np
 
 import unrelu
 
-truth = unrelu.RectifiedGaussian(np.zeros(4), 0.75 + 0.25 * np.eye(4), floor=-np.inf).sample(1500, random_state=0)
+model = unrelu.RectifiedGaussian([0.0, 0.6, 1.2, 1.8], 0.75 + 0.25 * np.eye(4), floor=-np.inf)
+truth = model.sample(1500, random_state=0)
 X = np.maximum(truth, 0.0)
 hidden = X == 0.0
 print(f"{hidden.mean():.0%} of the cells are hidden")
