@@ -3,16 +3,19 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3 || command -v pyth
 BIN := .venv/bin
 READY := .venv/.ready
 BENCH_READY := .venv/.ready-benchmark
+DOCS_READY := .venv/.ready-docs
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal  # one worker for each core; tests/conftest.py gives each its share
 
-.PHONY: help setup demo test test-all test-browser test-minimum lint bench bench-compare build clean
+.PHONY: help setup demo test test-all test-browser test-torch test-minimum lint docs bench bench-compare build clean
 
 help:
 	@echo "make demo      learn a network layer from its activations, write a model and a picture"
 	@echo "make test      linters, types, layers, tests (a few minutes)"
 	@echo "make test-all  the same, with the slow studies"
 	@echo "make test-browser  the report page in Chromium (apt-get install chromium chromium-driver; npm for axe-core)"
+	@echo "make test-torch  layers of torch networks; installs torch"
 	@echo "make test-minimum  the tests with the lowest versions that pyproject.toml allows, in .venv-minimum"
+	@echo "make docs      the site in docs/_build/html: every example executed, no warnings, every link within it checked"
 	@echo "make bench     accuracy, calibration, speed, memory, start-up, robustness and recovery, as one table"
 	@echo "make bench-compare BASE=commit   every figure of another commit beside this one's; ONLY='accuracy speed' for some"
 	@echo "make build     wheel and sdist in dist/, their contents checked, the wheel tried in a fresh environment"
@@ -29,6 +32,10 @@ $(READY): pyproject.toml
 $(BENCH_READY): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,benchmark]"
 	@touch $(BENCH_READY)
+
+$(DOCS_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,docs]"
+	@touch $(DOCS_READY)
 
 demo: setup
 	$(BIN)/unrelu demo
@@ -50,11 +57,21 @@ test-browser: setup
 	@command -v npm > /dev/null && npm install --prefix tests/browser --no-package-lock --no-audit --no-fund --silent || true
 	$(BIN)/python -m pytest -rs tests/browser
 
+# torch is no small thing to install, and only layers of its networks need it.
+test-torch: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/python -m pytest tests/samples/test_layer_rows.py
+
 test-minimum:
 	"$(PYTHON)" -m venv .venv-minimum
 	.venv-minimum/bin/python -m pip install --quiet --disable-pip-version-check $$("$(PYTHON)" tools/minimum_versions.py)
 	.venv-minimum/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	.venv-minimum/bin/python -m pytest -n auto --dist worksteal -m "not slow and not browser"
+
+docs: $(DOCS_READY)
+	rm -rf docs/_build docs/gallery docs/reference
+	MPLBACKEND=agg $(BIN)/python -m sphinx -W --keep-going --quiet -b html -d docs/_build/doctrees docs docs/_build/html
+	$(BIN)/python tools/check_site.py docs/_build/html
 
 bench: $(BENCH_READY)
 	$(BIN)/python -m benchmarks
@@ -70,4 +87,5 @@ build: setup
 
 clean:
 	rm -rf .venv .venv-minimum .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache tests/browser/node_modules
+	rm -rf docs/_build docs/gallery docs/reference
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

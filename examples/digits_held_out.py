@@ -1,4 +1,8 @@
-"""Handwritten digits as ten numbers each: half of the pixels are 0, and a floor explains them better than a value does.
+"""
+Hidden pixels: a floor explains zeros better than a value does
+==============================================================
+
+Handwritten digits as ten numbers each: half of the pixels are 0, and a floor explains them better than a value does.
 
 ``python examples/digits_held_out.py [PICTURE]`` hides a tenth of scikit-learn's digits' pixels (1797 images of 8 x 8,
 49 % zeros), fits ReLUMatrixRecovery, PCA and NMF of rank 10 to the rest, and compares what they say of the hidden ones.
@@ -60,6 +64,10 @@ def compare(seed: int = 0, rank: int = RANK) -> Comparison:
     )
 
 
+# %%
+# The floor modelled, and what others make of it: PCA and NMF are refitted until the cells they fill in stand still.
+
+
 def _with_floor(shown: np.ndarray, rank: int, method: str) -> np.ndarray:
     recovery = unrelu.ReLUMatrixRecovery(rank, method)
     with warnings.catch_warnings():
@@ -103,13 +111,17 @@ class _Nmf:
         return weights @ model.components_
 
 
-def draw(comparison: Comparison, path: str, digits: int = 8) -> None:
+# %%
+# The picture.
+
+
+def draw(comparison: Comparison, path: str | None = None, digits: int = 8) -> None:
     """Images with their hidden pixels marked, what each method makes of them, and the errors."""
-    from matplotlib.figure import Figure
+    import matplotlib.pyplot as plt
 
     errors = comparison.errors()
     names = ["hidden pixels in red", *comparison.predicted]
-    figure = Figure(figsize=(1.15 * digits + 4.2, 1.2 * len(names)), layout="constrained")
+    figure = plt.figure(figsize=(1.15 * digits + 4.2, 1.2 * len(names)), layout="constrained")
     grid = figure.add_gridspec(len(names), digits + 4)
     chosen = np.argsort(-comparison.hidden.sum(axis=1), kind="stable")[:digits]
     for row, name in enumerate(names):
@@ -130,17 +142,21 @@ def draw(comparison: Comparison, path: str, digits: int = 8) -> None:
     bars.invert_yaxis()
     bars.set(xlim=(0, 1.2 * max(errors.values())), xlabel=f"relative error on hidden pixels, rank {RANK}")
     bars.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=110)
+    if path:
+        figure.savefig(path, dpi=110)
 
 
 def main(arguments: list[str]) -> None:
     comparison = compare()
     for name, error in comparison.errors().items():
         print(f"{name:<16} {error:.4f}")
+    draw(comparison, *arguments[:1])
     if arguments:
-        draw(comparison, arguments[0])
         print(f"picture: {arguments[0]}")
 
+
+# %%
+# The figures as printed, and the picture, which a file's name on the command line keeps:
 
 if __name__ == "__main__":
     main(sys.argv[1:])

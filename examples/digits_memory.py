@@ -1,4 +1,8 @@
-"""Associative memory: a fifth of the numbers of a row are replaced, and a model of clean rows says which and by what.
+"""
+Associative memory: digits and activations recalled
+===================================================
+
+A fifth of the numbers of a row are replaced, and a model of clean rows says which and by what.
 
 ``python examples/digits_memory.py [--picture FILE]`` learns ReLUMatrixRecovery from two thirds of scikit-learn's digits
 and recalls images it has not seen, in which 20 % of the pixels were replaced by random grey values. Then the same for
@@ -124,6 +128,10 @@ def _corrupt(rows: np.ndarray, share: float, top: float, rng: np.random.Generato
     return np.where(replaced, rng.uniform(0.0, top, rows.shape), rows), replaced
 
 
+# %%
+# One trial: everything that answers for a corrupted row, and who is told which entries were replaced.
+
+
 def _trial(learned: np.ndarray, aside: np.ndarray, clean: np.ndarray, given: np.ndarray, replaced: np.ndarray) -> Trial:
     model = _learn(learned, RANK)
     scale = _noise_scale(model, aside)
@@ -191,6 +199,10 @@ def _rms(values: np.ndarray) -> float:
     return float(np.sqrt((values**2).mean()))
 
 
+# %%
+# Table and picture.
+
+
 def table(figures: Figures) -> str:
     """Errors over all entries and over the replaced ones, and what the network reads."""
     lines = []
@@ -210,9 +222,9 @@ def table(figures: Figures) -> str:
     return "\n".join(lines)
 
 
-def draw(figures: Figures, path: str, digits: int = 8) -> None:
+def draw(figures: Figures, path: str | None = None, digits: int = 8) -> None:
     """Images as they were, corrupted and recalled, the outliers found; errors; what the network reads."""
-    from matplotlib.figure import Figure
+    import matplotlib.pyplot as plt
 
     trial = figures.images
     shown = {
@@ -222,7 +234,7 @@ def draw(figures: Figures, path: str, digits: int = 8) -> None:
         BY_DIGIT: trial.answers[BY_DIGIT],
         "outliers found (red), missed (blue)": None,
     }
-    figure = Figure(figsize=(1.1 * digits + 6.5, 7.5), layout="constrained")
+    figure = plt.figure(figsize=(1.1 * digits + 6.5, 7.5), layout="constrained")
     pictures, charts = figure.subfigures(1, 2, width_ratios=(1.1 * digits, 6.5))
     panels = pictures.subplots(len(shown), digits, squeeze=False)
     for (name, images), line in zip(shown.items(), panels, strict=True):
@@ -237,7 +249,8 @@ def draw(figures: Figures, path: str, digits: int = 8) -> None:
     _bars(top, trial.errors(), "{:.2f}", "images: error over all pixels (0 to 16)")
     _bars(middle, figures.activations.errors(), "{:.3f}", "activations: error over all entries")
     _bars(bottom, figures.accuracy, "{:.1%}", "digits that the network reads from its activations")
-    figure.savefig(path, dpi=100)
+    if path:
+        figure.savefig(path, dpi=100)
 
 
 def _marked(found: np.ndarray, replaced: np.ndarray) -> np.ndarray:
@@ -260,18 +273,21 @@ def _bars(axes: Axes, values: dict[str, float], form: str, label: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> Figures:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0].replace("%", "%%"))
+    parser = argparse.ArgumentParser(description="Recall digits and activations of which a fifth were replaced.")
     parser.add_argument("--picture", metavar="FILE", help="draw a picture to this file")
     parser.add_argument("--rows", type=int, default=ROWS, help="how many rows to recall (default: %(default)s)")
     parser.add_argument("--learned", type=int, default=LEARNED, help="how many rows to learn (default: %(default)s)")
     chosen = parser.parse_args(arguments)
     figures = compare(rows=chosen.rows, learned_rows=chosen.learned)
     print(table(figures))
+    draw(figures, chosen.picture)
     if chosen.picture:
-        draw(figures, chosen.picture)
         print(f"picture: {chosen.picture}")
     return figures
 
+
+# %%
+# The figures as printed, and the picture, which a file's name on the command line keeps:
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,8 @@
-"""A generator of digits, from its pictures alone: weights, biases and the inputs that each picture was drawn from.
+"""
+A generator of digits, from its pictures alone
+==============================================
+
+Weights, biases and the inputs that each picture was drawn from.
 
 ``python examples/generator_of_digits.py [PICTURE]`` trains a small variational autoencoder on scikit-learn's digits, in
 NumPy, and keeps its decoder, x = ReLU(A2 ReLU(A1 z + b1) + b2): 6 normal inputs z, 24 hidden units, 64 pixels. It draws
@@ -119,6 +123,10 @@ def trained(x: np.ndarray, seed: int = 0, epochs: int = EPOCHS) -> Autoencoder:
     return network
 
 
+# %%
+# What was found, in the coordinates of the truth.
+
+
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """What was found, and the truth in its coordinates.
@@ -168,11 +176,11 @@ def compared(generator: Generator, peeled: unrelu.Peeled, z: np.ndarray, codes: 
     return Comparison(peeled, true, (z - shift) @ np.linalg.inv(turn), (codes - shift) @ np.linalg.inv(turn))
 
 
-def draw(found: Comparison, digits: np.ndarray, labels: np.ndarray, path: str) -> None:
+def draw(found: Comparison, digits: np.ndarray, labels: np.ndarray, path: str | None = None) -> None:
     """Weights, the errors that chose the number of inputs, and pictures: the truth on the left, found on the right."""
-    from matplotlib.figure import Figure
+    import matplotlib.pyplot as plt
 
-    figure = Figure(figsize=(13, 8), layout="constrained")
+    figure = plt.figure(figsize=(13, 8), layout="constrained")
     top, bottom = figure.subfigures(2, 1, height_ratios=[1.2, 1.0])
     _draw_weights(found, top.subplots(1, 5, width_ratios=[2, 2, 1, 1, 2]))
     some = [int(np.flatnonzero(labels == label)[0]) for label in range(10)]
@@ -194,7 +202,8 @@ def draw(found: Comparison, digits: np.ndarray, labels: np.ndarray, path: str) -
         axis.imshow(strip, cmap="gray_r", vmin=0.0, vmax=1.0)
         axis.set_title(name, fontsize="medium")
         axis.set(xticks=[], yticks=[], frame_on=False)
-    figure.savefig(path, dpi=100)
+    if path:
+        figure.savefig(path, dpi=100)
 
 
 def _draw_weights(found: Comparison, axes: np.ndarray) -> None:
@@ -213,6 +222,10 @@ def _draw_weights(found: Comparison, axes: np.ndarray) -> None:
     axes[4].semilogy(tried, residuals, "o-")
     axes[4].set_title(f"inputs that explain the units: {inner.n_inputs}", fontsize="medium")
     axes[4].set(xlabel="inputs tried", ylabel="relative residual", xticks=tried)
+
+
+# %%
+# From digits to a generator, and from its pictures back to its weights.
 
 
 def main(arguments: list[str]) -> Comparison | None:
@@ -245,11 +258,14 @@ def main(arguments: list[str]) -> Comparison | None:
     fresh = generator.pictures(np.random.default_rng(3).standard_normal((ROWS, INPUTS)))
     error = peeled.relative_error(fresh)
     print(f"Fresh pictures of the generator, rebuilt by the one found: relative error {error:.0e}.")
+    draw(found, digits, labels, *arguments[:1])
     if arguments:
-        draw(found, digits, labels, arguments[0])
         print(f"Picture: {arguments[0]}")
     return found
 
+
+# %%
+# The figures as printed, and the picture, which a file's name on the command line keeps:
 
 if __name__ == "__main__":
     main(sys.argv[1:])

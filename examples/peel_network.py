@@ -1,4 +1,6 @@
-"""The weights of a trained network, from its outputs alone.
+"""
+The weights of a trained network, from its outputs alone
+========================================================
 
 ``python examples/peel_network.py [PICTURE]`` trains scikit-learn's MLPClassifier on handwritten digits (twelve
 principal components, then layers of 12 and 60 rectified units) and hands the 60 activations of the second layer, for
@@ -21,7 +23,7 @@ from sklearn.decomposition import PCA
 from sklearn.neural_network import MLPClassifier
 
 import unrelu
-from unrelu.errors import DoubtfulUnitsWarning
+from unrelu.errors import DoubtfulTableWarning, DoubtfulUnitsWarning
 
 WIDTHS = (12, 60)
 
@@ -56,6 +58,10 @@ class Comparison:
         return errors | {"correlations": float(np.abs(self.correlation - self.true_correlation).max())}
 
 
+# %%
+# Train, peel, and put what was found in the order and scale of the truth.
+
+
 def compare(seed: int = 0, widths: tuple[int, int] = WIDTHS) -> Comparison:
     """Train, peel, and put what was found in the order and scale of the truth."""
     digits = load_digits()
@@ -66,7 +72,8 @@ def compare(seed: int = 0, widths: tuple[int, int] = WIDTHS) -> Comparison:
     outputs = np.maximum(hidden @ second + network.intercepts_[1], 0.0)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DoubtfulUnitsWarning)  # the images are not normally distributed
+        for category in (DoubtfulUnitsWarning, DoubtfulTableWarning):  # the images are not normally distributed
+            warnings.simplefilter("ignore", category)
         peeled = unrelu.peel(outputs, widths=[widths[0]])
 
     layer = peeled.layers[0]
@@ -90,11 +97,15 @@ def compare(seed: int = 0, widths: tuple[int, int] = WIDTHS) -> Comparison:
     )
 
 
-def draw(comparison: Comparison, path: str) -> None:
-    """True and found weights side by side, and hidden units against each other."""
-    from matplotlib.figure import Figure
+# %%
+# The picture.
 
-    figure = Figure(figsize=(12, 5), layout="constrained")
+
+def draw(comparison: Comparison, path: str | None = None) -> None:
+    """True and found weights side by side, and hidden units against each other."""
+    import matplotlib.pyplot as plt
+
+    figure = plt.figure(figsize=(12, 5), layout="constrained")
     axes = figure.subplots(1, 4, width_ratios=[1, 1, 1.3, 1.3])
     top = float(np.abs(comparison.true_weights).max())
     for axis, weights, title in (
@@ -120,7 +131,8 @@ def draw(comparison: Comparison, path: str) -> None:
         xlabel="from the network's weights",
         ylabel="learned",
     )
-    figure.savefig(path, dpi=110)
+    if path:
+        figure.savefig(path, dpi=110)
 
 
 def main(arguments: list[str]) -> None:
@@ -128,10 +140,13 @@ def main(arguments: list[str]) -> None:
     print(f"{int(comparison.identified.sum())} of {len(comparison.bias)} outputs are determined; largest errors:")
     for name, error in comparison.errors().items():
         print(f"  {name:14s} {error:.1e}")
+    draw(comparison, *arguments[:1])
     if arguments:
-        draw(comparison, arguments[0])
         print(f"Picture: {arguments[0]}")
 
+
+# %%
+# The figures as printed, and the picture, which a file's name on the command line keeps:
 
 if __name__ == "__main__":
     main(sys.argv[1:])

@@ -1,4 +1,8 @@
-"""Two real tables whose columns are not normal: how much better do shapes fit, and does a synthetic table look alike?
+"""
+Shapes of two real tables
+=========================
+
+Columns that are not normal: how much better do shapes fit, and does a synthetic table look alike?
 
 ``python examples/shapes_of_real_tables.py [FOLDER]`` reads casco_pah.csv (219 sediment samples, 22 hydrocarbons) and
 proteomics_pxd000501_ibaq.csv (7,363 proteins, 18 runs) from ../shared/data, UNRELU_DATA or FOLDER. Both write 0 for
@@ -20,7 +24,7 @@ from scipy.stats import ks_2samp, spearmanr
 import unrelu
 from unrelu.errors import UnreluWarning
 
-FOLDER = Path(os.environ.get("UNRELU_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+FOLDER = Path(os.environ.get("UNRELU_DATA", Path(unrelu.__file__).resolve().parents[3] / "shared" / "data"))
 LABELS = {"casco_pah.csv": ["Sample_ID", "Sample_Year", "Region"], "proteomics_pxd000501_ibaq.csv": ["Protein.IDs"]}
 SHAPES = ("normal", "log", "power", "free", "auto")
 SYNTHETIC_ROWS = 20_000
@@ -80,7 +84,7 @@ def main(arguments: list[str]) -> None:
     folder = Path(arguments[0]) if arguments else FOLDER
     for name in LABELS:
         if not (folder / name).exists():
-            print(f"{name} is not in {folder}: nothing to show.")
+            print(f"{name} is not in the folder of real tables (UNRELU_DATA): nothing to show of it.")
             continue
         found = compare(folder / name)
         print(f"{name}: mean log density of held-out rows")
@@ -95,6 +99,9 @@ def main(arguments: list[str]) -> None:
             f" zeros by at most {found.zeros:.3f}, rank correlations by {found.correlations:.3f}"
         )
 
+
+# %%
+# The tables are not part of the repository: without them, one sentence says so.
 
 if __name__ == "__main__":
     main(sys.argv[1:])

@@ -1,4 +1,8 @@
-"""Values below a floor, hidden and recovered where the truth is known: sediments, proteins, a network's units.
+"""
+What the floor hid, where the truth is known
+============================================
+
+Values below a floor, hidden and recovered: sediments, proteins, a network's units.
 
 ``python examples/what_the_floor_hid.py [PICTURE] [FOLDER]`` reads casco_pah.csv and proteomics_pxd000501_ibaq.csv from
 ../shared/data, UNRELU_DATA or FOLDER, and does without a file that is not there; digits come with scikit-learn.
@@ -29,7 +33,7 @@ from sklearn.neural_network import MLPClassifier
 import unrelu
 from unrelu.errors import UnreluWarning
 
-FOLDER = Path(os.environ.get("UNRELU_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+FOLDER = Path(os.environ.get("UNRELU_DATA", Path(unrelu.__file__).resolve().parents[3] / "shared" / "data"))
 CASCO, PROTEINS = "casco_pah.csv", "proteomics_pxd000501_ibaq.csv"
 HIDDEN_SHARES, UNITS = (0.5, 0.3, 0.1), 24
 OURS, ITSELF = "the imputer", "the hidden measurement itself"
@@ -101,6 +105,10 @@ def recovered(
     return Recovered(name, whole, whole if truth is None else truth, filled, imputer)
 
 
+# %%
+# Three tables of which the truth is known.
+
+
 def sediments(path: Path) -> Recovered:
     table = pd.read_csv(path)
     table = table[table["Sample_Year"] <= 2002].iloc[:, 3:].to_numpy(float)
@@ -128,11 +136,15 @@ def units(seed: int = 0) -> Recovered:
     return recovered("units of a network", sums, floor, {"the floor": floor})
 
 
-def draw(tables: list[Recovered], path: str) -> None:
-    """Recovered against hidden values, with intervals, of some cells."""
-    from matplotlib.figure import Figure
+# %%
+# The picture.
 
-    figure = Figure(figsize=(4.6 * len(tables), 4.8), layout="constrained")
+
+def draw(tables: list[Recovered], path: str | None = None) -> None:
+    """Recovered against hidden values, with intervals, of some cells."""
+    import matplotlib.pyplot as plt
+
+    figure = plt.figure(figsize=(4.6 * len(tables), 4.8), layout="constrained")
     for axis, table in zip(np.ravel(figure.subplots(1, len(tables))), tables, strict=True):
         some = np.random.default_rng(0).permutation(int(table.hidden.sum()))[:250]
         cells = (table.truth[table.hidden], table.filled[OURS][table.hidden], *table.intervals)
@@ -145,7 +157,8 @@ def draw(tables: list[Recovered], path: str) -> None:
         rival = min((name for name in errors if name not in (OURS, ITSELF)), key=errors.__getitem__)
         axis.set_title(f"{table.name}: error {errors[OURS]:.2f}\n{rival}: {errors[rival]:.2f}", fontsize="medium")
         axis.set(xlabel="what the floor hid", ylabel="recovered, with 90 % intervals")
-    figure.savefig(path, dpi=110)
+    if path:
+        figure.savefig(path, dpi=110)
 
 
 def main(arguments: list[str]) -> list[Recovered]:
@@ -155,7 +168,7 @@ def main(arguments: list[str]) -> list[Recovered]:
         if (folder / name).exists():
             tables.append(of(folder / name))
         else:
-            print(f"{name} is not in {folder}: nothing to show.")
+            print(f"{name} is not in the folder of real tables (UNRELU_DATA): nothing to show of it.")
     tables.append(units())
     for table in tables:
         hidden = table.hidden
@@ -165,11 +178,14 @@ def main(arguments: list[str]) -> list[Recovered]:
             print(f"  hidden cells off by {error:.3f}  {name}")
         for name, (mean, sd, correlation) in table.columns().items():
             print(f"  means off by {mean:.3f}, sds by {sd:.3f}, correlations by {correlation:.3f}  {name}")
+    draw(tables, *arguments[:1])
     if arguments:
-        draw(tables, arguments[0])
         print(f"Picture: {arguments[0]}")
     return tables
 
+
+# %%
+# The figures as printed, and the picture, which a file's name on the command line keeps:
 
 if __name__ == "__main__":
     main(sys.argv[1:])

@@ -1,7 +1,11 @@
 """The examples run, and show what they say they show."""
 
+import runpy
+import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -13,6 +17,7 @@ from examples import (
     shapes_of_real_tables,
     what_the_floor_hid,
 )
+from unrelu.errors import UnreluWarning
 
 
 @pytest.fixture(scope="module")
@@ -268,3 +273,22 @@ def test_a_generator_is_recovered_from_its_pictures(tmp_path, capsys):
     assert np.abs(true - drawn)[:, known].max() < 1e-6
     assert "24 of 24 units" in capsys.readouterr().out
     assert (tmp_path / "generator.png").read_bytes().startswith(b"\x89PNG")
+
+
+TOUR = sorted((Path(__file__).parents[1] / "examples" / "tour").glob("*.py"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", TOUR, ids=lambda path: path.stem)
+def test_the_tour_runs_and_draws(path, tmp_path, monkeypatch, capsys):
+    """As scripts; `make docs` runs them as well, for the gallery."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [str(path)])
+    monkeypatch.setattr(plt, "show", lambda: None)
+    plt.close("all")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreluWarning)  # some show what is said of a table
+        runpy.run_path(str(path), run_name="__main__")
+    assert len(plt.get_fignums()) == 1
+    assert capsys.readouterr().out
+    plt.close("all")

@@ -18,7 +18,6 @@ MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 50_000, 17
 
 # Modules whose tests are not in tests/<room>/test_<module>.py or test_<room>_<module>.py.
 TESTED_IN = {
-    "cli/app.py": "cli/test_cli_outcome.py",
     "cli/completing.py": "cli/test_cli_impute.py",
     "cli/digits.py": "cli/test_cli_demo.py",
     "cli/inputs.py": "cli/test_cli_bad_input.py",

@@ -44,7 +44,7 @@ def asked(folder: str, command: str, name: str, n: int) -> tuple[float, float]:
 def unrelu(folder: str, *words: str) -> tuple[float, float]:
     """One run of the command line in a process of its own: seconds, and the most MB that it held."""
     start = time.perf_counter()
-    command = [sys.executable, "-m", "unrelu.cli", *words]
+    command = [sys.executable, "-m", "unrelu", *words]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     if status:

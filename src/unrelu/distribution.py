@@ -20,7 +20,7 @@ from scipy.special import ndtri
 from unrelu.contracts import FloatArray
 from unrelu.engines.device import place_of
 from unrelu.errors import InvalidParameterError
-from unrelu.notebook import model_html
+from unrelu.notebook import few, model_html
 from unrelu.parameters import (
     RandomState,
     distinct,
@@ -320,7 +320,7 @@ class RectifiedGaussian(Answers):
             if self.feature_names is None:
                 raise InvalidParameterError(f"No feature {feature!r}: the model has no names. Give indices.")
             if feature not in self.feature_names:
-                raise InvalidParameterError(f"No feature {feature!r}: there are {_few(self.feature_names)}.")
+                raise InvalidParameterError(f"No feature {feature!r}: there are {few(self.feature_names)}.")
             return self.feature_names.index(feature)
         index = integer("A feature", feature)
         if not 0 <= index < self.n_features:
@@ -341,10 +341,10 @@ class RectifiedGaussian(Answers):
         return model_html(self.feature_names, {"floor": self.floor, "bias": self.bias, "norm": self.row_norms})
 
     def __repr__(self) -> str:
-        names = "" if self.feature_names is None else f", names=[{_few(self.feature_names)}]"
+        names = "" if self.feature_names is None else f", names=[{few(self.feature_names)}]"
         ceiling = f", ceiling={_one_or_all(self.ceiling)}" if np.isfinite(self.ceiling).any() else ""
         if self.shapes is not None:
-            ceiling += f", shapes=[{_few(tuple(shape.kind for shape in self.shapes))}]"
+            ceiling += f", shapes=[{few(tuple(shape.kind for shape in self.shapes))}]"
         return (
             f"RectifiedGaussian(n_features={self.n_features}, bias={_short(self.bias)}, "
             f"row_norms={_short(self.row_norms)}, floor={_one_or_all(self.floor)}{ceiling}{names})"
@@ -398,7 +398,3 @@ def _one_or_all(limits: FloatArray) -> str:
 
 def _short(a: FloatArray) -> str:
     return np.array2string(a, precision=4, threshold=6, edgeitems=2, separator=", ", max_line_width=10**6)
-
-
-def _few(names: tuple[str, ...]) -> str:
-    return ", ".join(map(repr, names[:4])) + (f", ... ({len(names)} in all)" if len(names) > 4 else "")

@@ -1,13 +1,24 @@
 """Our exceptions and warnings. A message says what is wrong, where, and what to do next.
 
 Every exception derives from :class:`UnreluError`; those a caller can provoke with data or
-parameters are also a ``ValueError``, as scikit-learn's conventions ask.
+parameters are also a ``ValueError``, as scikit-learn's conventions ask. Each name has its entry in
+docs/troubleshooting.md: what happened, and what to do; the end of its docstring says where.
 """
 
 from __future__ import annotations
 
+from typing import Any
 
-class UnreluError(Exception):
+
+class _Explained:
+    """Adds to the docstring of every class below where it is explained."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.__doc__ = f"{cls.__doc__}\n\nExplained in docs/troubleshooting.md#{cls.__name__.lower()}"
+
+
+class UnreluError(_Explained, Exception):
     """Base of every exception this package raises on purpose."""
 
 
@@ -61,7 +72,7 @@ class MissingDependencyError(UnreluError, ImportError):
     """An optional dependency is needed; the message says how to install it."""
 
 
-class UnreluWarning(UserWarning):
+class UnreluWarning(_Explained, UserWarning):
     """Base of every warning this package issues."""
 
 

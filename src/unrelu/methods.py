@@ -49,6 +49,10 @@ class Method(Protocol):
     """Anything that learns a model from evidence.
 
     One that heeds the limits of single cells (``Block.beyond``) has ``takes_cell_limits = True``; others see none.
+
+    >>> import unrelu
+    >>> unrelu.RectifiedGaussianLearner(Robust(max_groups=2)).method  # wherever a method has a name, its object will do
+    Robust(max_groups=2)
     """
 
     def question(self, assumptions: Assumptions) -> PairMomentsQuestion | None:

@@ -77,3 +77,12 @@ def _text(value: Any) -> str:
         value = f"{value:,}"
     text = str(value)
     return escape(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
+
+
+def few(names: tuple[str, ...]) -> str:
+    """The first of some names, and how many there are.
+
+    >>> few(("a", "b"))
+    "'a', 'b'"
+    """
+    return ", ".join(map(repr, names[:4])) + (f", ... ({len(names)} in all)" if len(names) > 4 else "")

@@ -19,6 +19,8 @@ from unrelu.errors import InvalidDataError, InvalidParameterError, UnknownBelowF
 from unrelu.limits import per_column
 from unrelu.validation import column_label, label_columns, suggestion, warn
 
+__all__ = ["Free", "Log", "Normal", "Power", "Seen", "Shape"]
+
 _SMALLEST = 1e-300  # what a logarithm is taken of, at least
 _FARTHEST = 1e12  # units from the origin that a power reaches, at most
 _IMPOSSIBLE = -1e4  # log slope where a power is not defined: no density
@@ -28,20 +30,20 @@ _SLOPES = 33  # knots between which the slope of a free shape changes: more woul
 
 @dataclass(frozen=True)
 class Seen:
-    """Where the values of a column were seen, and the step that all of them are multiples of (0: none)."""
+    """Where the values of a column were seen, and the step that all of them are multiples of (0: none).
+
+    >>> Seen(0.0, 5.0, 1.0).fitted(np.array([2.4, 9.0])), Seen(0.0, 5.0, 0.1).fitted(np.array([0.31]))
+    (array([2., 5.]), array([0.3]))
+    >>> Seen(0.0, 5.0, 1.0).fitted(np.array([0.2, 1.2]), floor=0.0)
+    array([1., 1.])
+    """
 
     low: float = -np.inf
     high: float = np.inf
     step: float = 0.0
 
     def fitted(self, x: FloatArray, floor: float = -np.inf, ceiling: float = np.inf) -> FloatArray:
-        """Values rounded to the step, within the range; what is off its limits is not rounded onto them.
-
-        >>> Seen(0.0, 5.0, 1.0).fitted(np.array([2.4, 9.0])), Seen(0.0, 5.0, 0.1).fitted(np.array([0.31]))
-        (array([2., 5.]), array([0.3]))
-        >>> Seen(0.0, 5.0, 1.0).fitted(np.array([0.2, 1.2]), floor=0.0)
-        array([1., 1.])
-        """
+        """Values rounded to the step, within the range; what is off its limits is not rounded onto them."""
         if self.step > 0.0:
             steps = np.round(x / self.step)
             steps = np.where((steps * self.step <= floor) & (x > floor), steps + 1.0, steps)
@@ -51,13 +53,16 @@ class Seen:
         return np.clip(x, self.low, self.high) + 0.0  # no -0.0
 
     def merge(self, other: Seen) -> Seen:
-        """Where the values of both were seen."""
-        step = min(self.step, other.step)  # 0 where one of them has none
-        return Seen(min(self.low, other.low), max(self.high, other.high), step)
+        """Where the values of both were seen, and the finer step; 0 where one has none."""
+        return Seen(min(self.low, other.low), max(self.high, other.high), min(self.step, other.step))
 
 
 class Shape(Protocol):
-    """One column's f."""
+    """One column's f: ``from_latent(y)`` is f, ``to_latent(x)`` its inverse; ``kind``, ``n_parameters``, ``seen``.
+
+    >>> Log().kind, Log().to_latent([1.0]), Log().from_latent([0.0])
+    ('log', array([0.]), array([1.]))
+    """
 
     @property
     def kind(self) -> str: ...
@@ -74,7 +79,6 @@ class Shape(Protocol):
 
     def log_slope(self, x: ArrayLike) -> FloatArray:
         """log dy/dx: what a density in latent units gains in the user's."""
-        ...
 
 
 @dataclass(frozen=True)

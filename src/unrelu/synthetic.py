@@ -16,7 +16,13 @@ from unrelu.parameters import RandomState, generator
 
 @runtime_checkable
 class Drawable(Protocol):
-    """A frozen distribution of scipy.stats, or anything else with its ``rvs``."""
+    """A frozen distribution of scipy.stats, or anything else with its ``rvs``.
+
+    >>> from scipy import stats
+    >>> X, is_outlier = contaminate(np.ones((10, 2)), 0.2, stats.norm(50.0, 1.0), random_state=0)
+    >>> bool((X[is_outlier] > 40.0).all()), int(is_outlier.sum())
+    (True, 2)
+    """
 
     def rvs(self, *, size: Any, random_state: Any) -> Any: ...
 

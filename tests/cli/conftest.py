@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import unrelu
 from unrelu.cli.app import app
 
-COMMAND = [sys.executable, "-m", "unrelu.cli"]
+COMMAND = [sys.executable, "-m", "unrelu"]
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def test_warnings_of_other_libraries_are_not_shown(run, model, monkeypatch):
     ],
 )
 def test_a_signal_ends_the_program_and_leaves_nothing(folder, model, number, code, line):
-    command = [sys.executable, "-m", "unrelu.cli", "sample", str(model), "-n", "500000000", "-o", "rows.csv"]
+    command = [sys.executable, "-m", "unrelu", "sample", str(model), "-n", "500000000", "-o", "rows.csv"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not any(p.name.endswith(".part") and p.stat().st_size > 2e6 for p in folder.iterdir()):
@@ -121,7 +121,7 @@ def test_progress_is_drawn_on_a_terminal_only(run, on_terminal, table):
 
 
 def test_text_that_the_terminal_lacks_is_replaced(folder, table):
-    command = [sys.executable, "-m", "unrelu.cli", "fit", str(table), "-o", "out.npz"]
+    command = [sys.executable, "-m", "unrelu", "fit", str(table), "-o", "out.npz"]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
     assert result.returncode == 0, result.stderr

@@ -43,7 +43,7 @@ def test_a_reader_that_leaves_early_is_no_error(program, model, folder):
     import subprocess
     import sys
 
-    command = f"{sys.executable} -m unrelu.cli sample {model.name} -n 300000 | head -n 2"
+    command = f"{sys.executable} -m unrelu sample {model.name} -n 300000 | head -n 2"
     result = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120)
     assert result.stdout.count("\n") == 2
     assert result.stderr == ""

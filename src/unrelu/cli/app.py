@@ -6,8 +6,9 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -33,28 +34,19 @@ app = typer.Typer(
     name="unrelu",
     help="Learn the Gaussian behind data with a floor: x = max(y, floor), y ~ N(bias, covariance).",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,  # no command ends in a traceback: see outcome.py
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for body in (
-    check,
-    demo,
-    factor,
-    fit,
-    impute,
-    info,
-    merge,
-    peel,
-    predict,
-    recover,
-    report,
-    reproduce,
-    sample,
-    score,
-    simulate,
-):
-    app.command(epilog=methods_in_words(body.__name__))(body)
+# By task, in the order in which --help lists them.
+TASKS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "Learn a model and judge it": (fit, report, check, info, merge),
+    "Use a model": (impute, predict, score, sample),
+    "Recover what is behind a table": (factor, recover, peel),
+    "Try it out": (demo, simulate, reproduce),
+}
+for task, bodies in TASKS.items():
+    for body in bodies:
+        app.command(epilog=methods_in_words(body.__name__), rich_help_panel=task)(body)
 
 
 def _show_version(wanted: bool) -> None:

@@ -204,7 +204,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         """Everything about each row of V, an array, a data frame or rows read in blocks; kept as :attr:`results_`.
 
         Rows from which nothing can be recovered are an error. With ``skip_bad_rows`` they have no result, and
-        :attr:`report_` says why, as long as there are others.
+        ``report_`` says why, as long as there are others.
 
         >>> import numpy as np
         >>> import unrelu

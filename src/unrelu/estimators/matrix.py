@@ -70,18 +70,18 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
 
     Attributes
     ----------
-    components_ : array of shape (n_components_, d)
+    components_ : array of shape (k, d), k = ``n_components_``
         A transposed: rows by falling singular value, orthogonal to each other.
     bias_ : array of shape (d,)
         b, measured from zero as the table is.
-    latent_ : array of shape (n, n_components_)
+    latent_ : array of shape (n, k)
         C, of unit covariance over the rows that the fit rests on.
     n_components_ : int
         The number of components, chosen or given.
     floor_ : array of shape (d,)
         Every column's floor, in your units.
     shapes_ : tuple of shapes, or None where all are normal
-    column_space_ : array of shape (d, n_components_)
+    column_space_ : array of shape (d, k)
         Orthonormal basis of the columns of A.
     column_identifiable_, row_identifiable_ : arrays of bool
         Whether a column's (a row's) values above the floor determine it. What they do not is filled in: a guess.
@@ -267,7 +267,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
 
     @property
     def column_space_(self) -> FloatArray:
-        """Orthonormal basis (d x n_components_) of the columns of A."""
+        """Orthonormal basis (d x k) of the columns of A."""
         return np.asarray(np.linalg.qr(self._result().factors.loadings)[0])
 
     @property

@@ -267,7 +267,8 @@ def open_samples(
     drop : names or numbers of columns, optional
         Columns to leave out.
     id : names or numbers of columns, optional
-        Columns to keep as text, such as names and dates: no features, but :meth:`FileSamples.ids` gives them.
+        Columns to keep as text, such as names and dates: no features, but ``ids()`` of what is opened gives
+        them.
     header : bool, optional
         Whether the first line of a text table names the columns. By default that is told from the file; a first
         line of numbers is a header only if it is unlike the rows below it, and a warning says so.

@@ -44,7 +44,11 @@ _Function: TypeAlias = Callable[[FloatArray], FloatArray]
 
 @dataclass(frozen=True)
 class LinearImage:
-    """(58): ReLU(A c + b) is ``mu`` A c and a rest; ``sigma`` and ``eta`` say how large the rest is."""
+    """(58): ReLU(A c + b) is ``mu`` A c and a rest; ``sigma`` and ``eta`` say how large the rest is.
+
+    >>> linear_image(0.0).mu
+    0.5
+    """
 
     mu: float
     sigma: float
@@ -107,6 +111,9 @@ class LatentRecoveryBound:
     """Theorem 4: ``bound`` on |mu c - c^| + |e - e^|/sqrt(d), the larger of ``latent_term`` and ``outlier_term``.
 
     ``says_nothing`` where it is no less than ``mu``: c^ = 0 is as good. ``reason`` then says why, else it is empty.
+
+    >>> latent_recovery_bound(0.0, n_features=100, rank=4, n_outliers=10, noise_bound=0.0).says_nothing
+    True
     """
 
     bound: float

@@ -130,6 +130,10 @@ class MatrixRecoveryBound:
     """Theorem 3: ``bound_squared`` on |M - M^|_F^2, what it is made of, and the trivial bound that needs no data.
 
     ``says_nothing`` where the bound is no better than the trivial one; ``reason`` then says why, else it is empty.
+
+    >>> from scipy import stats
+    >>> matrix_recovery_bound(stats.norm(2.0, 1.0), 1.0, 0.5, n_features=10).says_nothing
+    True
     """
 
     bound_squared: float
@@ -239,6 +243,9 @@ class ColumnSpaceBound:
     """Theorem 5: bounds on ``sine``, |sin Theta|_F, and on ``basis``, |U - U^ O|_F for the best orthogonal O.
 
     ``says_nothing`` from sine = sqrt(rank), which no r angles exceed.
+
+    >>> column_space_bound(10.0, 25.0, error_spectral=9.0, error_frobenius=9.0, rank=2).says_nothing
+    True
     """
 
     sine: float

@@ -22,13 +22,18 @@ from unrelu.papers.guarantees.checks import between_0_and_1, number, positive, s
 
 @dataclass(frozen=True)
 class ErrorBound:
-    """A bound on an error, and the ``trivial`` one that needs no data; ``vacuous`` if it says no more than that."""
+    """A bound on an error, and the ``trivial`` one that needs no data; ``vacuous`` if it says no more than that.
+
+    >>> ErrorBound(0.3, 1.0).vacuous, ErrorBound(3.0, 1.0).vacuous
+    (False, True)
+    """
 
     value: float
     trivial: float
 
     @property
     def vacuous(self) -> bool:
+        """Whether it says no more than the trivial bound."""
         return self.value >= self.trivial
 
 

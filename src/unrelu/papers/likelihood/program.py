@@ -52,7 +52,8 @@ class Likelihood:
     - ``constraint="nuclear"``, |M|_* <= ``nuclear_norm``, the convex relaxation (21): by ADMM. The factors are the top
       k singular vectors of M.
     - ``constraint="none"``, the program as printed. Columns decouple: every b_j is the mode of p wherever gamma lets
-      it, and zero cells are not determined (:func:`literal_program`). The factors are again the top k singular vectors.
+      it, and zero cells are not determined (:func:`unrelu.papers.likelihood.columns.literal_program`). The factors are
+      again the top k singular vectors.
 
     Rows without noise are assumed: (29) takes X_ij - M_ij to be the same to the last digit.
 

@@ -19,6 +19,14 @@ class LatentResult:
     and NaN where v is missing; ``inliers`` marks entries that agree with c; ``noise_scale`` is the standard deviation
     of w; ``covariance`` that of c's error. ``unambiguous`` is False where another vector, ``rival``, explains v as
     well.
+
+    >>> import unrelu
+    >>> A = np.random.default_rng(0).standard_normal((30, 2))
+    >>> v = np.maximum(A @ [1.0, -2.0], 0.0)
+    >>> v[3] = 50.0
+    >>> result = unrelu.recover_latent(A, np.zeros(30), v)
+    >>> result.latent.round(6), np.flatnonzero(~result.inliers), result.unambiguous
+    (array([ 1., -2.]), array([3]), True)
     """
 
     latent: FloatArray

@@ -26,7 +26,12 @@ class Prior(Protocol):
 
 @dataclass(frozen=True)
 class NoPrior:
-    """Nothing is known of c."""
+    """Nothing is known of c: the default.
+
+    >>> import unrelu
+    >>> unrelu.recovery.RobustLatent(NoPrior()) == unrelu.recovery.RobustLatent()
+    True
+    """
 
     @property
     def penalty(self) -> FloatArray:

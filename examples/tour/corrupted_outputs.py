@@ -1,0 +1,33 @@
+"""
+Corrupted outputs: the latent vector behind them
+================================================
+
+An output of a known layer tells its latent vector even if a third of its entries are wrong, and nobody says which.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import unrelu
+
+rng = np.random.default_rng(0)
+A, b, c = rng.standard_normal((200, 10)), rng.standard_normal(200), rng.standard_normal(10)
+clean = np.maximum(A @ c + b, 0.0)
+wrong = rng.random(200) < 0.35
+v = np.where(wrong, rng.uniform(0.0, 9.0, 200), clean + 0.05 * rng.standard_normal(200))
+
+# %%
+result = unrelu.recover_latent(A, b, v)
+squares = np.linalg.lstsq(A[v > 0], (v - b)[v > 0])[0]  # what ignores the floor and the wrong entries
+print(f"error {np.linalg.norm(result.latent - c):.3f}, by least squares {np.linalg.norm(squares - c):.3f}")
+print(f"noise {result.noise_scale:.3f}; {np.mean(result.outliers[wrong] != 0):.0%} of the wrong entries found")
+
+# %%
+figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
+axis.plot([0, 9], [0, 9], color="0.8", linewidth=1)
+again = np.maximum(A @ result.latent + b, 0.0)
+axis.plot(v[~wrong], again[~wrong], "o", markersize=4, color="#0b5cad", label="right entries")
+axis.plot(v[wrong], again[wrong], "x", markersize=5, color="#d55e00", label="wrong ones")
+axis.set(xlabel="entry as given", ylabel="entry of the vector found")
+axis.legend(frameon=False)
+plt.show()

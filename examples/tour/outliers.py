@@ -1,0 +1,48 @@
+"""
+Outlier rows: learn without them, and find them
+===============================================
+
+One row in five is of another kind, and no gap shows it. ``method="robust"`` gives the fit that the genuine rows alone
+would have given; :class:`unrelu.FloorOutlierDetector` gives every row a p-value.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import unrelu
+
+truth = unrelu.synthetic.random_model(5, condition_number=10, random_state=0)
+X = truth.sample(2000, random_state=1)
+X[:400] = np.maximum(np.random.default_rng(2).normal(2.0, 1.0, (400, 5)), 0.0)
+
+# %%
+# The plain fit warns: such a mixture is skewed. The robust one has nothing to complain of.
+
+plain, robust = unrelu.RectifiedGaussianLearner().fit(X), unrelu.RectifiedGaussianLearner("robust").fit(X)
+known = unrelu.RectifiedGaussianLearner().fit(X[400:])  # had we known
+for name, learner in {"all rows": plain, "robust": robust, "genuine rows only": known}.items():
+    errors = unrelu.metrics.parameter_errors(learner.distribution_, truth)
+    print(f"{name}: bias off by {errors['bias']:.3f}, weights by {errors['weights']:.3f}")
+for group in robust.report_.groups:
+    print(group)
+
+# %%
+# Rows and cells that are strange, by a model that is not bent by them.
+
+detector = unrelu.FloorOutlierDetector().fit(X)
+p_values = detector.p_values(X)
+print(
+    f"flagged: {np.mean(p_values[:400] < 0.01):.0%} of the outliers, {np.mean(p_values[400:] < 0.01):.1%} of the others"
+)
+print("cells of the first row, in standard deviations:", detector.cell_residuals(X[:1]).round(1))
+
+# %%
+figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+axes[0].plot(X[400:, 0], X[400:, 1], ".", markersize=3, color="0.7", label="genuine")
+axes[0].plot(X[:400, 0], X[:400, 1], ".", markersize=3, color="#d55e00", label="outliers")
+axes[0].set(title="two of five columns", xlabel="x0", ylabel="x1")
+axes[0].legend(frameon=False, markerscale=3)
+bins = np.linspace(0.0, 1.0, 41)
+axes[1].hist([robust.row_weights_[400:], robust.row_weights_[:400]], bins=bins, stacked=True, color=["0.7", "#d55e00"])
+axes[1].set(title="how much each row counted", xlabel="weight", ylabel="rows", yscale="log")
+plt.show()
