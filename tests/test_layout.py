@@ -52,6 +52,7 @@ TESTED_IN = {
     "marginals/truncated_sgd.py": "marginals/test_papers_marginals.py",
     "methods.py": "contracts/test_methods.py",
     "parameters.py": "test_distribution.py",
+    "networks/contracts.py": "estimators/test_network.py",
     "papers/experiments/catalogue.py": "cli/test_cli_reproduce.py",
     "papers/experiments/checklist.py": "papers/experiments/test_runner.py",
     "papers/experiments/design.py": "papers/experiments/test_claims.py",

@@ -63,7 +63,7 @@ def scoring_correlation(
     low_rank = rank is not None and rank < d
     if d == 1 or (not low_rank and _is_certain(assembled, apart, n_rows)):
         return assembled, Shrinkage(0.0, 0, smallest_eigenvalue(assembled))
-    rows = _rows_by_errors(r, variance, n_rows)
+    rows = rows_by_errors(r, variance, n_rows)
     if low_rank:
         assert rank is not None
         target = Target(factor_loadings(r, rank, _least_noise(variance, rows / (rank + 1))))
@@ -167,7 +167,7 @@ def _least_noise(variance: FloatArray, rows: float) -> FloatArray:
     return np.asarray(np.clip(np.sqrt(np.min(others, axis=0)), min(1.0 / rows, 0.5), 0.5))
 
 
-def _rows_by_errors(r: FloatArray, variance: FloatArray, n: float) -> float:
+def rows_by_errors(r: FloatArray, variance: FloatArray, n: float) -> float:
     """The number of rows without floors and gaps that would know a typical pair as well."""
     at = np.triu_indices(len(r), 1)
     known = variance[at] > 0.0

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from unrelu.estimators.matrix import ReLUMatrixRecovery
     from unrelu.estimators.merging import merge
     from unrelu.estimators.mixture import RectifiedGaussianMixture
+    from unrelu.estimators.network import RectifiedGaussianNetwork
     from unrelu.estimators.outliers import FloorOutlierDetector
     from unrelu.estimators.peeling import peel
     from unrelu.estimators.two_layer import TwoLayerReLULearner
@@ -24,6 +25,7 @@ __all__ = [
     "ReLUMatrixRecovery",
     "RectifiedGaussianLearner",
     "RectifiedGaussianMixture",
+    "RectifiedGaussianNetwork",
     "TwoLayerReLULearner",
     "check_model",
     "merge",
@@ -39,6 +41,7 @@ _HOME = {
     "ReLUMatrixRecovery": "unrelu.estimators.matrix",
     "RectifiedGaussianLearner": "unrelu.estimators.learner",
     "RectifiedGaussianMixture": "unrelu.estimators.mixture",
+    "RectifiedGaussianNetwork": "unrelu.estimators.network",
     "TwoLayerReLULearner": "unrelu.estimators.two_layer",
     "check_model": "unrelu.estimators.checking",
     "merge": "unrelu.estimators.merging",
