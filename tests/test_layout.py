@@ -14,7 +14,7 @@ MODULES = sorted(
     path for path in SOURCE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py", "_version.py")
 )
 
-MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 40_000, 17
+MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 42_000, 17
 
 # Modules whose tests are not in tests/<room>/test_<module>.py or test_<room>_<module>.py.
 TESTED_IN = {
@@ -108,6 +108,7 @@ TESTED_IN = {
     "report/imputation_summary.py": "cli/test_cli_impute.py",
     "report/layer_picture.py": "cli/test_cli_demo.py",
     "report/likelihood.py": "cli/test_cli_info.py",
+    "report/network_summary.py": "cli/test_cli_network.py",
     "report/outlier_summary.py": "cli/test_cli_score.py",
     "report/peel_summary.py": "report/test_peel_picture.py",
     "report/prediction_summary.py": "cli/test_cli_predict.py",

@@ -20,6 +20,7 @@ from unrelu.cli.impute import impute
 from unrelu.cli.info import info
 from unrelu.cli.merge import merge
 from unrelu.cli.methods import methods_in_words
+from unrelu.cli.network import network
 from unrelu.cli.peel import peel
 from unrelu.cli.predict import predict
 from unrelu.cli.recover import recover
@@ -36,7 +37,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # no command ends in a traceback: see outcome.py
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for body in (check, demo, factor, fit, impute, info, merge, peel, predict, recover, reproduce, sample, score, simulate):
+COMMANDS = (
+    check, demo, factor, fit, impute, info, merge, network, peel, predict, recover, reproduce, sample, score, simulate,
+)  # fmt: skip
+for body in COMMANDS:
     app.command(epilog=methods_in_words(body.__name__))(body)
 
 

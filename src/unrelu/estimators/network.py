@@ -214,7 +214,7 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
             )
         learner.report_  # noqa: B018 - solves what was learned in parts
         known = {name: value for name, value in vars(learner).items() if name not in learner.get_params()}
-        self.__dict__.update({name: value for name, value in known.items() if name not in ("_watch", "_network")})
+        self.__dict__.update({name: value for name, value in known.items() if name != "_network"})
         self.nonnegative_bias = learner.nonnegative_bias
 
     def _kept_groups(self, X: Any, sample_weight: ArrayLike | None, labels: Any) -> GroupedMoments | None:

@@ -29,6 +29,9 @@ class Edge(NamedTuple):
     q_value: float
 
 
+EDGE_COLUMNS = tuple(Edge.__annotations__)
+
+
 @dataclass(frozen=True, eq=False)
 class NetworkPath:
     """Graphs from sparse to dense: penalty, number of edges and, where asked, what the choice looked at.

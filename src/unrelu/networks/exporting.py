@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from unrelu.errors import MissingDependencyError
-from unrelu.networks.contracts import Edge
+from unrelu.networks.contracts import EDGE_COLUMNS, Edge
 from unrelu.samples.tables import check_table, write_columns
 from unrelu.storage import atomic_write
 
@@ -28,8 +28,8 @@ def networkx_graph(edges: Sequence[Edge], nodes: Sequence[str | int]) -> network
     graph = networkx_module().Graph()
     graph.add_nodes_from(nodes)
     for edge in edges:
-        told = {name: value for name, value in edge._asdict().items() if name not in ("first", "second")}
-        known = {name: value for name, value in told.items() if not math.isnan(value)}
+        told = zip(EDGE_COLUMNS[2:], edge[2:], strict=True)
+        known = {name: value for name, value in told if not math.isnan(value)}
         graph.add_edge(edge.first, edge.second, weight=abs(edge.partial_correlation), **known)
     return graph
 
@@ -64,9 +64,8 @@ def write_edges(path: str | os.PathLike[str], edges: Sequence[Edge], nodes: Sequ
 def edge_columns(edges: Sequence[Edge]) -> dict[str, Any]:
     """The edges column by column; what was not asked is missing."""
     columns: dict[str, Any] = {}
-    for k, name in enumerate(Edge._fields):
-        if name in ("first", "second"):
-            columns[name] = [str(edge[k]) for edge in edges]
-        else:
-            columns[name] = pa.array(np.array([edge[k] for edge in edges], dtype=np.float64), from_pandas=True)
+    for k, name in enumerate(EDGE_COLUMNS):
+        cells = [edge[k] for edge in edges]
+        names = name in ("first", "second")
+        columns[name] = list(map(str, cells)) if names else pa.array(np.array(cells, dtype=float), from_pandas=True)
     return columns
