@@ -9,6 +9,7 @@ from examples import (
     digits_held_out,
     digits_memory,
     generator_of_digits,
+    network_behind_a_floor,
     peel_network,
     shapes_of_real_tables,
     what_the_floor_hid,
@@ -268,3 +269,12 @@ def test_a_generator_is_recovered_from_its_pictures(tmp_path, capsys):
     assert np.abs(true - drawn)[:, known].max() < 1e-6
     assert "24 of 24 units" in capsys.readouterr().out
     assert (tmp_path / "generator.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_network_behind_a_floor_is_found_where_plain_correlations_miss_it(tmp_path, capsys):
+    found = network_behind_a_floor.main([str(tmp_path / "network.png")])
+    f1 = found.f1()
+    assert f1[network_behind_a_floor.OURS] > 0.95
+    assert f1[network_behind_a_floor.PLAIN] < f1[network_behind_a_floor.OURS] - 0.2
+    assert "55% zeros" in capsys.readouterr().out
+    assert (tmp_path / "network.png").read_bytes().startswith(b"\x89PNG")

@@ -12,7 +12,7 @@ from unrelu.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-_PAGES = ("shapes.md", "imputation.md", "generators.md", "command_line.md")
+_PAGES = ("shapes.md", "imputation.md", "generators.md", "command_line.md", "networks.md")
 PAGES = README + "".join((ROOT / "docs" / page).read_text() for page in _PAGES)
 PYTHON = re.findall(r"```python\n(.*?)```", PAGES, re.DOTALL)
 CONSOLE = re.findall(r"```console\n(.*?)```", PAGES, re.DOTALL)
