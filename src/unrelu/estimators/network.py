@@ -174,7 +174,7 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
         >>> import unrelu
         >>> X = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]]).sample(600, random_state=1)
         >>> learner = unrelu.RectifiedGaussianLearner(stderr="jackknife").fit(X)
-        >>> network = unrelu.RectifiedGaussianNetwork.from_learned(learner, "stars")
+        >>> network = unrelu.RectifiedGaussianNetwork.from_learned(learner, "fdr")
         >>> len(network.edges_), len(unrelu.RectifiedGaussianNetwork.from_learned(learner.record_).edges_)
         (1, 1)
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -118,4 +119,4 @@ def _share(rows: int) -> float:
     >>> _share(100), _share(400)
     (0.8, 0.5)
     """
-    return _SHARE if rows <= _MANY_ROWS else min(_SHARE, 10.0 / np.sqrt(rows))
+    return _SHARE if rows <= _MANY_ROWS else min(_SHARE, 10.0 / math.sqrt(rows))
