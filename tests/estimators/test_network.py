@@ -75,6 +75,15 @@ def test_precision_is_of_latent_units_with_zeros_off_the_graph():
     np.testing.assert_allclose(np.linalg.inv(network.precision_)[on], network.covariance_[on], rtol=1e-6)
 
 
+def test_floors_cost_rows():
+    model = chain(6)
+    unfloored = unrelu.RectifiedGaussian(model.bias, model.covariance, floor=-np.inf).sample(800, random_state=3)
+    whole = RectifiedGaussianNetwork(floor=None).fit(unfloored).network_.effective_rows
+    cut = RectifiedGaussianNetwork().fit(np.maximum(unfloored, 0.0)).network_.effective_rows
+    assert whole == pytest.approx(800, rel=0.02)
+    assert 450 < cut < 720
+
+
 def test_fdr_gives_all_partial_correlations():
     network = RectifiedGaussianNetwork("fdr").fit(X)
     np.testing.assert_allclose(network.precision_, np.linalg.inv(network.covariance_), rtol=1e-6)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 
 from unrelu.contracts import FloatArray
@@ -66,20 +67,20 @@ def neighbourhood_graphs(correlation: FloatArray, penalties: FloatArray) -> Grap
     # Any X with X'X/d = R stands for the rows.
     rows = np.linalg.cholesky(correlation).T * np.sqrt(d)
     chosen = np.zeros((len(penalties), d, d), dtype=bool)
-    for j in range(d):
-        o = np.arange(d) != j
-        gram, cross = np.ascontiguousarray(correlation[np.ix_(o, o)] * d), correlation[o, j] * d
-        with warnings.catch_warnings():
-            # Regressions on columns that nearly determine each other settle late; which are zero, long before.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            coefficients = lasso_path(
+    # The arrays are ours: to check each of them would cost more than the regressions of few columns.
+    with warnings.catch_warnings(), config_context(skip_parameter_validation=True):
+        # Regressions on columns that nearly determine each other settle late; which are zero, long before.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for j in range(d):
+            o = np.arange(d) != j
+            _, coefficients, _ = lasso_path(
                 np.asfortranarray(rows[:, o]),
                 rows[:, j],
                 alphas=penalties,
-                precompute=gram,
-                Xy=cross,
+                precompute=np.ascontiguousarray(correlation[np.ix_(o, o)] * d),
+                Xy=correlation[o, j] * d,
                 tol=_TOLERANCE,
                 check_input=False,
-            )[1]
-        chosen[:, j, o] = coefficients.T != 0.0
+            )
+            chosen[:, j, o] = coefficients.T != 0.0
     return np.asarray(chosen | chosen.swapaxes(1, 2))
