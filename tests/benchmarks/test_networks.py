@@ -6,7 +6,7 @@ import pytest
 from benchmarks.__main__ import NAMES
 from benchmarks.networks import STUDIES
 from benchmarks.networks.edges import GRID, MAIN, effective_rows
-from benchmarks.networks.hard import with_outliers
+from benchmarks.networks.hard import OUTLIERS, with_outliers
 from benchmarks.networks.recipes import default, plain_correlations
 from benchmarks.networks.tables import KINDS, Cell, f1, table
 from unrelu import RectifiedGaussianNetwork
@@ -53,5 +53,6 @@ def test_unfloored_rows_are_their_plain_correlations():
 
 
 def test_a_tenth_of_the_rows_become_outliers():
-    t = table(Cell("chain", 12, 500, 0.4), 1)
-    assert np.sum(np.any(with_outliers(t.floored, 0) != t.floored, axis=1)) == 50
+    t = table(Cell("chain", 20, 500, 0.4), 1)
+    for kind in OUTLIERS:
+        assert np.sum(np.any(with_outliers(t.floored, kind, 0) != t.floored, axis=1)) == 50

@@ -17,6 +17,7 @@ from unrelu.errors import (
     MissingDependencyError,
     MoreColumnsThanRowsWarning,
     PerfectCorrelationWarning,
+    SingularCovarianceWarning,
     TrivialNetworkWarning,
 )
 from unrelu.samples import open_samples
@@ -215,6 +216,14 @@ def test_more_columns_than_rows_work_and_say_what_makes_sense():
         pytest.warns(MoreColumnsThanRowsWarning),
     ):
         RectifiedGaussianNetwork("fdr").fit(rows)
+
+
+def test_correlations_without_an_inverse_are_told_with_advice_for_networks():
+    rows = floored(chain(30), 40, 0)
+    with pytest.warns(SingularCovarianceWarning, match="leave out columns that others determine") as told:
+        network = RectifiedGaussianNetwork().fit(rows)
+    assert not [each for each in told if "n_components" in str(each.message)]
+    assert "few rows" not in [doubt.kind for doubt in network.report_.doubts]
 
 
 @pytest.mark.filterwarnings("ignore::unrelu.errors.SingularCovarianceWarning")

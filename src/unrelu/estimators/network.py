@@ -7,14 +7,23 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unrelu.contracts import Assumptions, BoolArray, FloatArray, Samples
+from unrelu.doubts.findings import warn_of
 from unrelu.engines import engine_for
-from unrelu.errors import InvalidParameterError, MoreColumnsThanRowsWarning
+from unrelu.errors import (
+    FewRowsWarning,
+    InvalidParameterError,
+    MoreColumnsThanRowsWarning,
+    SingularCovarianceWarning,
+)
 from unrelu.estimators.base import Table
 from unrelu.estimators.learner import RectifiedGaussianLearner
 from unrelu.learning import Learned
@@ -40,6 +49,19 @@ if TYPE_CHECKING:
     import networkx
 
 _NO_WEIGHT = 1e-6  # of a row: it is an outlier
+_NO_INVERSE = (
+    "Partial correlations are of correlations with a little of the identity mixed in, and those of such columns rest on"
+    " it: add rows, or leave out columns that others determine."
+)
+
+
+@contextmanager
+def _without_other_advice() -> Iterator[None]:
+    """Without warnings whose advice is a factor model, which has no partial correlations."""
+    with warnings.catch_warnings():
+        for kind in (MoreColumnsThanRowsWarning, FewRowsWarning, SingularCovarianceWarning):
+            warnings.simplefilter("ignore", kind)
+        yield
 
 
 class RectifiedGaussianNetwork(RectifiedGaussianLearner):
@@ -136,7 +158,9 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
                 self._network = self._learned_network(self._record)
             else:
                 X, labels = (X, None) if groups is None else split_groups(X, groups)
-                super().fit(X, sample_weight=sample_weight)
+                with _without_other_advice():
+                    super().fit(X, sample_weight=sample_weight)
+                self._learned = self._advised(self._result())
                 self._network = self._learned_network(self._kept_groups(X, sample_weight, labels))
         except BaseException:
             self._learned, self._record = None, None
@@ -238,9 +262,16 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
 
     def _learn(self, record: PairMoments | GroupedMoments, assumptions: Assumptions) -> Learned:
         check_rows(record.n_rows, record.n_features, record.n_features)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", MoreColumnsThanRowsWarning)  # its advice is not for networks
-            return super()._learn(record, assumptions)
+        with _without_other_advice():
+            learned = super()._learn(record, assumptions)
+        return self._advised(learned)
+
+    def _advised(self, learned: Learned) -> Learned:
+        """With doubts that advise what helps a network; a path of graphs allows for few rows by itself."""
+        told = [doubt for doubt in learned.report.doubts if doubt.kind != "few rows"]
+        doubts = tuple(replace(doubt, remedy=_NO_INVERSE) if doubt.kind == "no inverse" else doubt for doubt in told)
+        warn_of([doubt for doubt in doubts if doubt.kind == "no inverse"], self._names())
+        return replace(learned, report=replace(learned.report, doubts=doubts))
 
     def _learned_network(self, record: PairMoments | GroupedMoments | None) -> Network:
         """The network of what was learned; ``record`` is by groups where subsets of the rows can be asked."""
