@@ -1,7 +1,7 @@
 """Outlier rows with method="robust", and lognormal margins with shape="free": F1 beside that of the clean table.
 
-A tenth of the rows are outliers: N(5, 1) in every cell, as in Bulusu et al. 2022; N(1, 16) cut off at 0; or rows with all
-columns high together, many of which lie among the genuine ones. No bound is promised for the last.
+A tenth of the rows are outliers: N(5, 1) in every cell, as in Bulusu et al. 2022; N(1, 16) cut off at 0; or rows with
+all columns high together, many of which lie among the genuine ones. No bound is promised for the last.
 """
 
 from __future__ import annotations

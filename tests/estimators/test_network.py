@@ -219,11 +219,15 @@ def test_more_columns_than_rows_work_and_say_what_makes_sense():
 
 
 def test_correlations_without_an_inverse_are_told_with_advice_for_networks():
-    rows = floored(chain(30), 40, 0)
+    rows = np.maximum(np.random.default_rng(0).normal(size=(300, 3)) @ np.ones((3, 12)), 0.0)
+    rows += 1e-3 * np.random.default_rng(1).random(rows.shape) * (rows > 0.0)
     with pytest.warns(SingularCovarianceWarning, match="leave out columns that others determine") as told:
         network = RectifiedGaussianNetwork().fit(rows)
     assert not [each for each in told if "n_components" in str(each.message)]
-    assert "few rows" not in [doubt.kind for doubt in network.report_.doubts]
+    assert "no inverse" in [doubt.kind for doubt in network.report_.doubts]
+    assert np.all(np.isfinite(network.precision_))
+    few = RectifiedGaussianNetwork().fit(floored(chain(30), 100, 0))
+    assert "few rows" not in [doubt.kind for doubt in few.report_.doubts]
 
 
 @pytest.mark.filterwarnings("ignore::unrelu.errors.SingularCovarianceWarning")
