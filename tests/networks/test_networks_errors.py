@@ -26,6 +26,7 @@ def test_few_ratios_stay_as_they_are():
     assert degrees == 19.0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
 def test_errors_are_the_spread_over_tables():
     """Of the edges of a chain, known to be so, over 30 tables: within the error of a spread from 30."""
