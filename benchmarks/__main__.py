@@ -30,6 +30,7 @@ NAMES = (
     "posterior",
     "generators",
     "report",
+    "networks",
 )
 
 

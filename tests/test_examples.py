@@ -13,6 +13,7 @@ from examples import (
     digits_held_out,
     digits_memory,
     generator_of_digits,
+    network_behind_a_floor,
     peel_network,
     shapes_of_real_tables,
     what_the_floor_hid,
@@ -292,3 +293,12 @@ def test_the_tour_runs_and_draws(path, tmp_path, monkeypatch, capsys):
     assert len(plt.get_fignums()) == 1
     assert capsys.readouterr().out
     plt.close("all")
+
+
+def test_the_network_behind_a_floor_is_found_where_plain_correlations_miss_it(tmp_path, capsys):
+    found = network_behind_a_floor.main([str(tmp_path / "network.png")])
+    f1 = found.f1()
+    assert f1[network_behind_a_floor.OURS] > 0.95
+    assert f1[network_behind_a_floor.PLAIN] < f1[network_behind_a_floor.OURS] - 0.2
+    assert "55% zeros" in capsys.readouterr().out
+    assert (tmp_path / "network.png").read_bytes().startswith(b"\x89PNG")

@@ -152,6 +152,10 @@ class FewGroupsWarning(UnreluWarning):
     """A jackknife over so few groups, or groups so unequal, that its standard errors are rough."""
 
 
+class TrivialNetworkWarning(UnreluWarning):
+    """The penalty of a network leaves no edge, or every one."""
+
+
 class PartialRecoveryWarning(UnreluWarning):
     """Some correlations could not be recovered under the method's assumptions."""
 

@@ -64,7 +64,7 @@ def scoring_correlation(
     low_rank = rank is not None and rank < d
     if d == 1 or (not low_rank and _is_certain(assembled, apart, n_rows)):
         return assembled, Shrinkage(0.0, 0, smallest_eigenvalue(assembled))
-    rows = _rows_by_errors(r, variance, n_rows)
+    rows = rows_by_errors(r, variance, n_rows)
     if low_rank:
         assert rank is not None
         target = Target(factor_loadings(r, rank, _least_noise(variance, rows / (rank + 1))))
@@ -169,7 +169,7 @@ def _least_noise(variance: FloatArray, rows: float) -> FloatArray:
     return np.asarray(np.clip(np.sqrt(np.min(others, axis=0)), min(1.0 / rows, 0.5), 0.5))
 
 
-def _rows_by_errors(r: FloatArray, variance: FloatArray, n: float) -> float:
+def rows_by_errors(r: FloatArray, variance: FloatArray, n: float) -> float:
     """The number of rows without floors and gaps that would know a typical pair as well."""
     at = np.triu_indices(len(r), 1)
     known = variance[at] > 0.0
@@ -246,7 +246,7 @@ def enough_factors(pairs: PairCorrelations, n_rows: float, most: int) -> int | N
     T misses R by |R - T|^2, of which E|E|^2 is due to errors, so that it costs less where a is at least one half.
     """
     r, variance = _known(pairs)
-    rows = _rows_by_errors(r, variance, n_rows)
+    rows = rows_by_errors(r, variance, n_rows)
     k, target = _target(r, rows, _least_noise(variance, rows), most)
     return k if _amount(r, target, _apart(r, variance, n_rows), n_rows, k) >= _AS_GOOD else None
 
@@ -257,7 +257,7 @@ def factor_target(pairs: PairCorrelations, n_rows: float, k: int) -> Target:
     keep = 1.0 - error_share(pairs.correlation, pairs.stderr)
     r *= keep
     np.fill_diagonal(r, 1.0)
-    return Target(factor_loadings(r, k, _least_noise(variance, _rows_by_errors(r, variance, n_rows))))
+    return Target(factor_loadings(r, k, _least_noise(variance, rows_by_errors(r, variance, n_rows))))
 
 
 def _known(pairs: PairCorrelations) -> tuple[FloatArray, FloatArray]:

@@ -46,7 +46,7 @@ def jackknifed(
     own = np.array([each.diagonal() for each in weight])
     both = np.stack([rows.bias, rows.scale], axis=-1)
     moved = np.array([np.stack([fit.bias, fit.scale], axis=-1) for fit, _ in fits])
-    deviation = _deviations(both - moved, own[:, :, None])
+    deviation = group_deviations(both - moved, own[:, :, None])
     covariance = np.einsum("gdi,gdj->dij", deviation, deviation)
     covariance[_seen(own) < 2] = np.nan
     covariance[rows.scale == 0.0] = 0.0
@@ -105,14 +105,14 @@ def _fits_without_a_group(
 
 def _pair_errors(pairs: PairCorrelations, fits: list[Fit], weight: FloatArray) -> FloatArray:
     moved = np.array([each.correlation for _, each in fits])
-    deviation = _deviations(pairs.correlation - moved, weight)
+    deviation = group_deviations(pairs.correlation - moved, weight)
     stderr = np.minimum(np.sqrt(np.einsum("gij,gij->ij", deviation, deviation)), 1.0)
     stderr[_seen(weight) < 2] = np.nan
     np.fill_diagonal(stderr, 0.0)
     return np.asarray(stderr)
 
 
-def _deviations(change: FloatArray, weight: FloatArray) -> FloatArray:
+def group_deviations(change: FloatArray, weight: FloatArray) -> FloatArray:
     """(theta~_g - theta_J) / sqrt(G (h_g - 1)) from theta - theta_g; 0 for a group without values."""
     total = weight.sum(axis=0)
     pseudo = np.divide(total - weight, weight, out=np.zeros_like(weight), where=weight > 0.0) * change
@@ -147,15 +147,31 @@ def intervals(
     >>> {name: each.round(2).tolist() for name, each in ends.items()}
     {'bias': [[0.29, 0.71]], 'row_norms': [[0.33, 0.76]], 'correlation': [[0.26, 0.68]]}
     """
-    if not 0.0 < level < 1.0:
-        raise InvalidParameterError(f"level must be between 0 and 1, got {level!r}.")
-    tail = 0.5 + 0.5 * level
-    reach = float(ndtri(tail) if degrees is None else stdtrit(degrees, tail)) * np.array([-1.0, 1.0])
-    norms, inside = np.where(row_norms[0] > 0.0, row_norms[0], 1.0), np.abs(correlation[0]) < 1.0
-    r = np.where(inside, correlation[0], 0.0)
-    z = np.arctanh(r)[..., None] + (correlation[1] / (1.0 - r**2))[..., None] * reach
+    reach = _reach(level, degrees)
+    norms = np.where(row_norms[0] > 0.0, row_norms[0], 1.0)
     return {
         "bias": bias[0][..., None] + bias[1][..., None] * reach,
         "row_norms": row_norms[0][..., None] * np.exp((row_norms[1] / norms)[..., None] * reach),
-        "correlation": np.where(inside[..., None], np.tanh(z), correlation[0][..., None]),
+        "correlation": fisher_interval(*correlation, level, degrees),
     }
+
+
+def fisher_interval(r: FloatArray, stderr: FloatArray, level: float, degrees: float | None) -> FloatArray:
+    """Low and high ends, along a last axis, of (partial) correlations, through z = atanh(r).
+
+    >>> fisher_interval(np.array([0.5]), np.array([0.1]), 0.95, None).round(2)
+    array([[0.28, 0.67]])
+    """
+    inside = np.abs(r) < 1.0
+    within = np.where(inside, r, 0.0)
+    z = np.arctanh(within)[..., None] + (stderr / (1.0 - within**2))[..., None] * _reach(level, degrees)
+    return np.asarray(np.where(inside[..., None], np.tanh(z), r[..., None]))
+
+
+def _reach(level: float, degrees: float | None) -> FloatArray:
+    """(-q, q), the quantiles between which Student's distribution, or the normal, has that probability."""
+    if not 0.0 < level < 1.0:
+        raise InvalidParameterError(f"level must be between 0 and 1, got {level!r}.")
+    tail = 0.5 + 0.5 * level
+    quantile = float(ndtri(tail) if degrees is None or np.isinf(degrees) else stdtrit(degrees, tail))
+    return quantile * np.array([-1.0, 1.0])

@@ -18,8 +18,9 @@ COMMANDS = typer.main.get_command(app).commands
 ORDER = [
     *(["floor"], ["ceiling"], ["shape"], ["floor_tolerance"], ["columns"], ["drop"], ["id"], ["header"], ["decimal"]),
     *(["limits"], ["nondetect"], ["sheet"], ["where"], ["skip_bad_files"], ["scheduler"], ["checkpoint"], ["output"]),
-    *(["record"], ["round_counts"]),
-    *(["hidden", "latent", "outliers", "truth", "state", "std", "mask"], ["picture"], ["seed"], ["as_json"]),
+    *(["record", "saved"], ["round_counts"]),
+    *(["hidden", "latent", "outliers", "truth", "state", "std", "mask"], ["picture"], ["path_picture"], ["seed"]),
+    ["as_json"],
 ]
 
 
@@ -44,6 +45,7 @@ def test_every_command_writes_to_output_and_takes_a_seed(name):
         "check",
         "fit",
         "impute",
+        "network",
         "score",
         "factor",
         "recover",

@@ -71,6 +71,9 @@ CASES = {
         lambda e, X: e.predict_proba(X),
         lambda e, X: e.means_,
     ),
+    "RectifiedGaussianNetwork": Case(
+        unrelu.RectifiedGaussianNetwork, ROWS, lambda e, X: e.partial_correlation_, lambda e, X: e.bias_
+    ),
     "ReLUMatrixRecovery": Case(
         lambda **more: unrelu.ReLUMatrixRecovery(2, **more), LOW_RANK, lambda e, X: e.transform(X), lambda e, X: e.bias_
     ),

@@ -56,6 +56,7 @@ def saved() -> dict[str, Any]:
         "method": unrelu.RectifiedGaussianLearner(unrelu.methods.MedianBias(allow_partial=True)).fit(X[10:]),
         "likelihood": unrelu.RectifiedGaussianLearner("full_likelihood", floor=truth.floor, n_components=1).fit(X),
         "imputer": unrelu.FloorImputer(strategy="median", floor=truth.floor).fit(X),
+        "network": unrelu.RectifiedGaussianNetwork(floor=truth.floor).fit(X),
         "detector": unrelu.FloorOutlierDetector(floor=truth.floor).fit(X),
         "mixture": unrelu.RectifiedGaussianMixture(2, floor=truth.floor).fit(X),
         "factors": unrelu.ReLUMatrixRecovery(2).fit(low_rank),
@@ -93,6 +94,10 @@ def fingerprint(loaded: Any) -> dict[str, Any]:
             it.score_samples(table if it.shapes_ is None else np.exp(0.5 * table)),
         ],
         "FloorImputer": lambda it: [it.bias_, it.transform(table), it.draw(table, 2)],
+        "RectifiedGaussianNetwork": lambda it: [
+            *(it.bias_, it.precision_, it.adjacency_, it.stability_, it.path_.penalty),
+            [list(edge) for edge in it.edges_],
+        ],
         "PairMoments": lambda it: [it.count, it.cross, it.origin],
         "FloorOutlierDetector": lambda it: [it.offset_, it.score_samples(table), it.p_values(table)],
         "RectifiedGaussianMixture": lambda it: [it.weights_, it.means_, it.score_samples(table)],

@@ -21,6 +21,7 @@ from unrelu.cli.impute import impute
 from unrelu.cli.info import info
 from unrelu.cli.merge import merge
 from unrelu.cli.methods import methods_in_words
+from unrelu.cli.network import network
 from unrelu.cli.peel import peel
 from unrelu.cli.predict import predict
 from unrelu.cli.recover import recover
@@ -41,7 +42,7 @@ app = typer.Typer(
 TASKS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Learn a model and judge it": (fit, report, check, info, merge),
     "Use a model": (impute, predict, score, sample),
-    "Recover what is behind a table": (factor, recover, peel),
+    "Recover what is behind a table": (factor, network, recover, peel),
     "Try it out": (demo, simulate, reproduce),
 }
 for task, bodies in TASKS.items():

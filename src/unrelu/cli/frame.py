@@ -27,8 +27,9 @@ class Output:
     """A file that a command writes where it is wanted (has a path).
 
     ``name`` is its name among the facts, ``called`` what the answer calls it (not told if empty). ``kind``: "archive",
-    "table", "columns" (numbers and text), "rows" (a table that may go to standard output), "picture" "spare
-    picture", which is left out where there is no matplotlib, or "kept", which the work writes by itself.
+    "table", "columns" (numbers and text), "edges" (of a network), "rows" (a table that may go to standard output),
+    "picture" "spare picture", which is left out where there is no matplotlib, or "kept", which the work writes by
+    itself.
     """
 
     name: str
@@ -44,6 +45,10 @@ class Output:
             from unrelu.samples.tables import check_table
 
             check_table(self.path, columns=self.kind == "columns")
+        elif self.kind == "edges":
+            from unrelu.networks.exporting import check_edges_file
+
+            check_edges_file(self.path)
         elif self.kind == "picture":
             from unrelu.report.pictures import check_picture
 

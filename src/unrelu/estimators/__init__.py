@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from unrelu.estimators.matrix import ReLUMatrixRecovery
     from unrelu.estimators.merging import merge
     from unrelu.estimators.mixture import RectifiedGaussianMixture
+    from unrelu.estimators.network import RectifiedGaussianNetwork
     from unrelu.estimators.outliers import FloorOutlierDetector
     from unrelu.estimators.peeling import peel
     from unrelu.estimators.two_layer import TwoLayerReLULearner
@@ -25,6 +26,7 @@ __all__ = [
     "ReLUMatrixRecovery",
     "RectifiedGaussianLearner",
     "RectifiedGaussianMixture",
+    "RectifiedGaussianNetwork",
     "TwoLayerReLULearner",
     "activations",
     "check_model",
@@ -41,6 +43,7 @@ _HOME = {
     "ReLUMatrixRecovery": "unrelu.estimators.matrix",
     "RectifiedGaussianLearner": "unrelu.estimators.learner",
     "RectifiedGaussianMixture": "unrelu.estimators.mixture",
+    "RectifiedGaussianNetwork": "unrelu.estimators.network",
     "TwoLayerReLULearner": "unrelu.estimators.two_layer",
     "activations": "unrelu.estimators.activations",
     "check_model": "unrelu.estimators.checking",

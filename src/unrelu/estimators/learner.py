@@ -279,6 +279,10 @@ class RectifiedGaussianLearner(LearnedModel):
             raise InvalidParameterError("The floor was changed after rows were learned: fit them again.")
         evidence, method = RecordedEvidence(question, whole, self._names()), method_named(self.method)
         learned = method.learn(evidence, assumptions, self._seed(), self._watch)
+        return self._with_errors(learned, record, assumptions)
+
+    def _with_errors(self, learned: Learned, record: PairMoments | GroupedMoments, assumptions: Assumptions) -> Learned:
+        """The model with the standard errors that are asked for."""
         if not self._wants_jackknife():
             return learned
         if not isinstance(record, GroupedMoments):

@@ -67,6 +67,15 @@ KINDS = {
     "Doubt": _kind("contracts"),
     "RectifiedGaussianLearner": _kind("estimators.learner", "learner's file"),
     "FloorImputer": _kind("estimators.imputer", "imputer's file"),
+    # networks
+    "RectifiedGaussianNetwork": _kind("estimators.network", "network's file"),
+    "Network": _kind(
+        "networks.contracts",
+        adjacency="dd:bool", precision="dd", partial_correlation="dd", stderr="dd?", stability="dd?", q_value="dd?",
+    ),
+    "NetworkPath": _kind(
+        "networks.contracts", penalties="p", n_edges="p:int", instability="~p", criterion="~p?"
+    ),
     # methods with parameters of their own
     "OnePass": _kind("methods"),
     "Robust": _kind("methods"),

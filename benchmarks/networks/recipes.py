@@ -1,0 +1,47 @@
+"""What is compared, each from rows to a graph.
+
+The default network takes its edges from all rows together: groups of rows serve stability and errors alone, so that a
+learner without them gives the same graph sooner (tests/benchmarks has this).
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from sklearn.covariance import GraphicalLassoCV
+from sklearn.exceptions import ConvergenceWarning
+
+import unrelu
+from unrelu.contracts import BoolArray, FloatArray
+from unrelu.errors import UnreluWarning
+from unrelu.networks.learning import Known, learn_network
+
+
+def default(X: FloatArray, **learner: str) -> BoolArray:
+    """unrelu's default."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreluWarning)
+        learned = unrelu.RectifiedGaussianLearner(**learner).fit(X)
+        return unrelu.RectifiedGaussianNetwork.from_learned(learned).adjacency_
+
+
+def stars(X: FloatArray) -> BoolArray:
+    """unrelu with selection="stars"."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreluWarning)
+        return unrelu.RectifiedGaussianNetwork("stars").fit(X).adjacency_
+
+
+def plain_correlations(X: FloatArray, rows: float | None = None) -> BoolArray:
+    """np.corrcoef with the default's selection."""
+    return learn_network(Known(np.corrcoef(X, rowvar=False), rows or len(X)), "ebic").adjacency
+
+
+def graphical_lasso_cv(X: FloatArray) -> BoolArray:
+    """scikit-learn's cross-validated graphical lasso on standardized columns."""
+    with warnings.catch_warnings():
+        for remark in (ConvergenceWarning, RuntimeWarning):  # on small penalties
+            warnings.simplefilter("ignore", remark)
+        fitted = GraphicalLassoCV().fit((X - X.mean(axis=0)) / X.std(axis=0))
+    return np.asarray((fitted.precision_ != 0.0) & ~np.eye(X.shape[1], dtype=bool))

@@ -1,0 +1,371 @@
+"""RectifiedGaussianNetwork: which columns are tied directly, scikit-learn's way.
+
+The mathematics is in :mod:`unrelu.networks`.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unrelu.contracts import Assumptions, BoolArray, FloatArray, Samples
+from unrelu.doubts.findings import warn_of
+from unrelu.engines import engine_for
+from unrelu.errors import (
+    FewRowsWarning,
+    InvalidParameterError,
+    MoreColumnsThanRowsWarning,
+    SingularCovarianceWarning,
+)
+from unrelu.estimators.base import Table
+from unrelu.estimators.learner import RectifiedGaussianLearner
+from unrelu.learning import Learned
+from unrelu.methods import Method, method_named
+from unrelu.networks.contracts import Edge, Network, NetworkPath
+from unrelu.networks.exporting import networkx_graph, write_edges
+from unrelu.networks.learning import (
+    Known,
+    check_rows,
+    check_selection,
+    in_columns,
+    learn_network,
+    rows_that_would_do,
+)
+from unrelu.networks.row_groups import RowGroups
+from unrelu.samples.groups import GroupedSamples, LongBlocks, split_groups
+from unrelu.standard_errors import fisher_interval
+from unrelu.statistics.grouped_moments import GroupedMoments, GroupedMomentsQuestion, whole_of
+from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
+from unrelu.validation import warn
+
+if TYPE_CHECKING:
+    import networkx
+
+_NO_WEIGHT = 1e-6  # of a row: it is an outlier
+_NO_INVERSE = (
+    "Partial correlations are of correlations with a little of the identity mixed in, and those of such columns rest on"
+    " it: add rows, or leave out columns that others determine."
+)
+
+
+@contextmanager
+def _without_other_advice() -> Iterator[None]:
+    """Without warnings whose advice is a factor model, which has no partial correlations."""
+    with warnings.catch_warnings():
+        for kind in (MoreColumnsThanRowsWarning, FewRowsWarning, SingularCovarianceWarning):
+            warnings.simplefilter("ignore", kind)
+        yield
+
+
+class RectifiedGaussianNetwork(RectifiedGaussianLearner):
+    """The graph of partial correlations behind a table with a floor: which columns are tied directly.
+
+    It learns x = max(y, floor), y ~ N(bias, covariance), and ties two columns where y has a partial correlation given
+    all other columns. It is a learner, too: ``distribution_``, ``correlation_`` and all else are there.
+
+    Parameters
+    ----------
+    selection : "stars", "ebic", "fdr" or a number, default="ebic"
+        Which edges are taken. "ebic": the graph, on a path from sparse to dense, with the least extended BIC of its
+        most likely partial correlations. "stars": the densest graph on that path that subsets of the rows agree on.
+        "fdr": pairs whose partial correlation, without any penalty, is not 0, at a false discovery rate of 10 %; for
+        tables with many more rows than columns. A number from 0 to 1: the path's graph with that penalty, in units of a
+        correlation.
+    method : str or object from :mod:`unrelu.methods`, default="one_pass"
+        How to learn; "robust" where rows may be outliers.
+    floor, ceiling, shape, floor_tolerance
+        As for :class:`unrelu.RectifiedGaussianLearner`; shape="free" for columns that are not normal.
+    random_state : int, Generator or None, default=0
+        Seeds the subsets of the rows, and the methods that draw.
+
+    Attributes
+    ----------
+    edges_ : tuple of Edge
+        first, second, partial_correlation, stderr, stability, q_value; the strongest first.
+        ``pandas.DataFrame(network.edges_)`` is a table.
+    adjacency_ : bool array of shape (d, d)
+        True where two columns are tied.
+    partial_correlation_, precision_ : arrays of shape (d, d)
+        The most likely ones, of latent values, with zeros where there is no edge; with "fdr" those of all pairs.
+    partial_correlation_stderr_ : array of shape (d, d)
+        By a jackknife over groups of rows (the model's where there are none), given the graph: they do not know that it
+        was chosen by the same rows. NaN where nothing was estimated.
+    stability_ : array of shape (d, d)
+        The share of subsets of the rows in which two columns are tied at the penalty taken; NaN with "fdr", and where
+        subsets cannot be asked.
+    path_ : NetworkPath or None
+        Penalties, numbers of edges, what the choice looked at; ``path_.penalty`` is the one taken. None with "fdr".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import unrelu
+    >>> chain = np.linalg.inv(np.eye(4) - 0.4 * (np.eye(4, k=1) + np.eye(4, k=-1)))
+    >>> X = unrelu.RectifiedGaussian(np.zeros(4), chain).sample(2000, random_state=0)
+    >>> network = unrelu.RectifiedGaussianNetwork().fit(X)
+    >>> sorted((edge.first, edge.second) for edge in network.edges_)
+    [(0, 1), (1, 2), (2, 3)]
+    >>> network.partial_correlation_[0, 1].round(1)
+    np.float64(0.4)
+    """
+
+    nonnegative_bias = False
+    n_components = None
+    stderr = "model"  # of the model's own parameters
+    _network: Network | None
+
+    def __init__(
+        self,
+        selection: str | float = "ebic",
+        *,
+        method: str | Method = "one_pass",
+        floor: Any = 0.0,
+        ceiling: Any = None,
+        shape: Any = "normal",
+        floor_tolerance: float = 0.0,
+        random_state: Any = 0,
+    ) -> None:
+        self.selection = selection
+        self.method = method
+        self.floor = floor
+        self.ceiling = ceiling
+        self.shape = shape
+        self.floor_tolerance = floor_tolerance
+        self.random_state = random_state
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    def fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
+        """Learn the network of the columns of X.
+
+        X is an array, a data frame, or rows that are read block by block (:func:`unrelu.samples.open_samples`).
+        ``groups``, one label per row or the name of a column, are rows that belong together, such as days or patients:
+        subsets of the rows and the jackknife keep them so. Without, rows are dealt to 20 groups.
+        """
+        self._network = None
+        check_selection(self.selection)
+        one_pass = self._wants_jackknife()
+        try:
+            if one_pass:
+                super().fit(X, sample_weight=sample_weight, groups=groups)
+                self._network = self._learned_network(self._record)
+            else:
+                X, labels = (X, None) if groups is None else split_groups(X, groups)
+                with _without_other_advice():
+                    super().fit(X, sample_weight=sample_weight)
+                self._learned = self._advised(self._result())
+                self._network = self._learned_network(self._kept_groups(X, sample_weight, labels))
+        except BaseException:
+            self._learned, self._record = None, None
+            raise
+        return self
+
+    def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:
+        """Add the rows of X to those seen before. The network is solved when an attribute is next asked for.
+
+        >>> import numpy as np
+        >>> import unrelu
+        >>> X = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]]).sample(600, random_state=1)
+        >>> network = unrelu.RectifiedGaussianNetwork().partial_fit(X[:100]).partial_fit(X[100:])
+        >>> bool(np.allclose(network.precision_, unrelu.RectifiedGaussianNetwork().fit(X).precision_, rtol=1e-8))
+        True
+        """
+        check_selection(self.selection)
+        super().partial_fit(X, y, sample_weight, groups)
+        self._network = None
+        return self
+
+    @classmethod
+    def from_learned(
+        cls,
+        learned: RectifiedGaussianLearner | PairMoments | GroupedMoments,
+        selection: str | float = "ebic",
+        *,
+        feature_names: Any = None,
+        random_state: Any = 0,
+    ) -> Self:
+        """A network without another look at the rows, from a fitted learner or a record.
+
+        "stars", and errors that do not trust the model, take a learner with ``stderr="jackknife"`` or its record.
+
+        >>> import unrelu
+        >>> X = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]]).sample(600, random_state=1)
+        >>> learner = unrelu.RectifiedGaussianLearner(stderr="jackknife").fit(X)
+        >>> network = unrelu.RectifiedGaussianNetwork.from_learned(learner, "fdr")
+        >>> len(network.edges_), len(unrelu.RectifiedGaussianNetwork.from_learned(learner.record_).edges_)
+        (1, 1)
+        """
+        check_selection(selection)
+        if isinstance(learned, PairMoments | GroupedMoments):
+            network = cls(selection, floor=whole_of(learned).floor, random_state=random_state)
+            network._take_record(learned, feature_names)
+        elif isinstance(learned, RectifiedGaussianLearner):
+            same = {name: getattr(learned, name) for name in ("method", "floor", "ceiling", "shape", "floor_tolerance")}
+            network = cls(selection, random_state=random_state, **same)
+            network._take_learned(learned)
+        else:
+            raise InvalidParameterError(
+                "A network is made from a fitted RectifiedGaussianLearner or its record_, got"
+                f" {type(learned).__name__}."
+            )
+        network._network = network._learned_network(network._record)
+        return network
+
+    def _take_record(self, record: PairMoments | GroupedMoments, names: Any) -> None:
+        """Know the rows of a record."""
+        self.n_features_in_ = record.n_features
+        if names is not None:
+            if len(names) != record.n_features:
+                raise InvalidParameterError(
+                    f"feature_names: {len(names)} names for the {record.n_features} columns of the record."
+                )
+            self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
+        self._found_limits, self._shapes, self._record, self._learned = {}, None, record, None
+
+    def _take_learned(self, learner: RectifiedGaussianLearner) -> None:
+        """Know what a learner knows."""
+        if learner.n_components is not None:
+            raise InvalidParameterError(
+                f"With n_components={learner.n_components!r} the covariance has no inverse, and columns no partial"
+                " correlations: fit a learner without n_components."
+            )
+        learner.report_  # noqa: B018 - solves what was learned in parts
+        known = {name: value for name, value in vars(learner).items() if name not in learner.get_params()}
+        self.__dict__.update({name: value for name, value in known.items() if name != "_network"})
+        self.nonnegative_bias = learner.nonnegative_bias
+
+    def _kept_groups(self, X: Any, sample_weight: ArrayLike | None, labels: Any) -> GroupedMoments | None:
+        """What one more pass keeps of the rows that a method has found genuine; None where it does not tell."""
+        kept: FloatArray | None = getattr(self._learned, "row_weights", None)
+        if kept is None:
+            return None
+        kept = np.where(kept < _NO_WEIGHT, 0.0, kept)
+        weights = kept if sample_weight is None else kept * np.asarray(sample_weight, dtype=np.float64)
+        samples: Samples = LongBlocks(self._rows(X, weights, reset=False))
+        samples = samples if labels is None else GroupedSamples(samples, labels)
+        question = GroupedMomentsQuestion(PairMomentsQuestion.under(self._assumptions()))
+        return engine_for(samples, self._watch, "Reading kept rows").collect(samples, question)
+
+    def _wants_jackknife(self) -> bool:
+        """Whether records are kept by groups of rows: wherever one pass is all that the method takes."""
+        return method_named(self.method).question(Assumptions((0.0,))) is not None
+
+    def _with_errors(self, learned: Learned, record: Any, assumptions: Assumptions) -> Learned:  # noqa: ARG002
+        return learned  # the jackknife is for partial correlations
+
+    def _learn(self, record: PairMoments | GroupedMoments, assumptions: Assumptions) -> Learned:
+        check_rows(record.n_rows, record.n_features, record.n_features)
+        with _without_other_advice():
+            learned = super()._learn(record, assumptions)
+        return self._advised(learned)
+
+    def _advised(self, learned: Learned) -> Learned:
+        """With doubts that advise what helps a network; a path of graphs allows for few rows by itself."""
+        told = [doubt for doubt in learned.report.doubts if doubt.kind != "few rows"]
+        doubts = tuple(replace(doubt, remedy=_NO_INVERSE) if doubt.kind == "no inverse" else doubt for doubt in told)
+        warn_of([doubt for doubt in doubts if doubt.kind == "no inverse"], self._names())
+        return replace(learned, report=replace(learned.report, doubts=doubts))
+
+    def _learned_network(self, record: PairMoments | GroupedMoments | None) -> Network:
+        """The network of what was learned; ``record`` is by groups where subsets of the rows can be asked."""
+        learned, assumptions = self._result(), self._assumptions()
+        scale, d = learned.rows.scale, learned.distribution.n_features
+        columns = np.flatnonzero(scale > 0.0)
+        check_rows(learned.report.n_rows, d, len(columns))
+        self._tell_of_few_rows(learned.report.n_rows, d)
+        square = np.ix_(columns, columns)
+        groups = (
+            RowGroups(record, assumptions, learned.pairs, columns, self._names())
+            if isinstance(record, GroupedMoments)
+            else None
+        )
+        rows = rows_that_would_do(learned.pairs, learned.report.effective_rows)
+        known = Known(learned.distribution.correlation[square], rows, groups)
+        network = learn_network(known, self.selection, self._seed(), self._watch)
+        sign = self._sign
+        turned = in_columns(network, columns, scale)
+        return turned.reflected(sign) if np.any(sign < 0.0) else turned
+
+    def _tell_of_few_rows(self, n_rows: int, d: int) -> None:
+        if d > n_rows:
+            warn(
+                f"{d:,} columns but only {n_rows:,} rows: an edge must be strong to stand out. selection='ebic', and"
+                " 'stars' if there are 25 rows and more, make sense; 'fdr' and small penalties do not.",
+                MoreColumnsThanRowsWarning,
+            )
+
+    # --- what was learned -------------------------------------------------------------------------
+
+    def _net(self) -> Network:
+        learned = self._result()
+        if getattr(self, "_network", None) is None:
+            if self._record is None:
+                raise InvalidParameterError(f"No network was learned by {learned.report.method!r}: fit the rows again.")
+            self._network = self._learned_network(self._record)
+        assert self._network is not None
+        return self._network
+
+    @property
+    def adjacency_(self) -> BoolArray:
+        return self._net().adjacency
+
+    @property
+    def precision_(self) -> FloatArray:
+        return self._net().precision
+
+    @property
+    def partial_correlation_(self) -> FloatArray:
+        return self._net().partial_correlation
+
+    @property
+    def partial_correlation_stderr_(self) -> FloatArray:
+        return self._net().stderr
+
+    @property
+    def stability_(self) -> FloatArray:
+        return self._net().stability
+
+    @property
+    def path_(self) -> NetworkPath | None:
+        return self._net().path
+
+    @property
+    def network_(self) -> Network:
+        """All of it in one record."""
+        return self._net()
+
+    @property
+    def edges_(self) -> tuple[Edge, ...]:
+        return self._net().edges(self._names())
+
+    def confidence_intervals(self, level: float = 0.95) -> dict[str, FloatArray]:
+        """As the learner's, and those of "partial_correlation" (d x d x 2), through Fisher's z.
+
+        >>> import unrelu
+        >>> X = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]]).sample(600, random_state=1)
+        >>> network = unrelu.RectifiedGaussianNetwork("fdr").fit(X)
+        >>> low, high = network.confidence_intervals()["partial_correlation"][0, 1]
+        >>> bool(low < 0.6 < high)
+        True
+        """
+        network = self._net()
+        ends = fisher_interval(network.partial_correlation, network.stderr, level, network.degrees)
+        return {**super().confidence_intervals(level), "partial_correlation": ends}
+
+    def to_networkx(self) -> networkx.Graph:
+        """The network as a :class:`networkx.Graph`: nodes are columns, edges have their numbers as attributes."""
+        return networkx_graph(self.edges_, self._nodes())
+
+    def write_edges(self, path: str | os.PathLike[str]) -> None:
+        """Write one line per edge (csv, tsv, parquet, feather, arrow), or a .graphml file (with networkx)."""
+        write_edges(path, self.edges_, self._nodes())
+
+    def _nodes(self) -> list[str | int]:
+        return list(self._names() or range(self.n_features_in_))

@@ -1,0 +1,220 @@
+"""A network on one screen: a path of graphs, the choice of one, its refit without a penalty, errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Real
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.contracts import BoolArray, FloatArray, PairCorrelations, Step, Watch, unwatched
+from unrelu.engines.local import blas_threads_for
+from unrelu.errors import InvalidDataError, InvalidParameterError, TrivialNetworkWarning
+from unrelu.networks.contracts import Network, NetworkPath
+from unrelu.networks.discovery import FALSE_DISCOVERIES, q_values
+from unrelu.networks.errors import model_errors, partial_errors
+from unrelu.networks.information import criteria
+from unrelu.networks.path import invertible, neighbourhood_graphs, penalties_for
+from unrelu.networks.refit import partial_correlations, refitted_precision
+from unrelu.networks.row_groups import SUBSETS, RowGroups
+from unrelu.networks.stability import instability, most_stable
+from unrelu.shrinkage import rows_by_errors
+from unrelu.validation import counted, suggestion, warn
+
+SELECTIONS = ("stars", "ebic", "fdr")
+CHOOSING = "Choosing edges"
+_CERTAIN = 4.0  # standard errors of a correlation
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known of the columns that vary: latent correlations R, semidefinite, and how many rows without floors
+    and gaps would know them as well; ``groups`` where subsets of the rows can be asked."""
+
+    correlation: FloatArray
+    effective_rows: float
+    groups: RowGroups | None = None
+
+
+def rows_that_would_do(pairs: PairCorrelations, n_rows: float) -> float:
+    """How many rows without floors and gaps would know a typical pair as well as these ``n_rows`` do."""
+    r, variance = np.nan_to_num(pairs.correlation), np.nan_to_num(pairs.stderr, nan=1.0) ** 2
+    return rows_by_errors(r, variance, max(n_rows, 1.0))
+
+
+def check_selection(selection: str | float) -> None:
+    """Raise InvalidParameterError unless it is a name or a penalty."""
+    if isinstance(selection, str) and selection in SELECTIONS:
+        return
+    if isinstance(selection, Real) and not isinstance(selection, bool) and 0.0 <= selection <= 1.0:
+        return
+    advice = suggestion(selection, SELECTIONS) if isinstance(selection, str) else ""
+    raise InvalidParameterError(
+        f"selection must be 'stars', 'ebic', 'fdr' or a penalty between 0 and 1, got {selection!r}. {advice}".strip()
+    )
+
+
+def learn_network(known: Known, selection: str | float, seed: int = 0, watch: Watch = unwatched) -> Network:
+    """The graph that ``selection`` takes, and the partial correlations on it.
+
+    >>> chain = np.array([[1.0, 0.5, 0.25], [0.5, 1.0, 0.5], [0.25, 0.5, 1.0]])
+    >>> learn_network(Known(chain, 400.0), "ebic").adjacency.astype(int)
+    array([[0, 1, 0],
+           [1, 0, 1],
+           [0, 1, 0]])
+    """
+    check_selection(selection)
+    known = replace(known, correlation=invertible(known.correlation))
+    watch(Step(CHOOSING))
+    with blas_threads_for(len(known.correlation)):
+        if selection == "fdr":
+            return _by_discoveries(known, watch)
+        penalties = penalties_for(known.correlation, known.effective_rows)
+        if not isinstance(selection, str):
+            penalties = np.unique([*penalties, float(selection)])[::-1]
+        graphs = _graphs(known.correlation, penalties)
+        path = NetworkPath(penalties, np.count_nonzero(graphs, axis=(1, 2)) // 2, 0)
+        stability = None
+        if selection == "stars":
+            path, stability = _most_stable(known, path, seed, watch)
+        elif selection == "ebic":
+            found = criteria(known.correlation, graphs, known.effective_rows)
+            path = replace(path, criterion=found, chosen=int(np.nanargmin(found)))
+        else:
+            path = replace(path, chosen=int(np.flatnonzero(penalties == float(selection))[0]))
+            _warn_of_trivial(path, len(graphs[0]))
+        if stability is None:
+            stability = _stability(known, path.penalty, seed, watch)
+        return _on_graph(known, graphs[path.chosen], path, stability, watch)
+
+
+def _graphs(correlation: FloatArray, penalties: FloatArray) -> BoolArray:
+    """Neighbourhood selection; without a penalty every pair is tied."""
+    graphs = np.empty((len(penalties), *correlation.shape), dtype=bool)
+    graphs[:] = ~np.eye(len(correlation), dtype=bool)
+    positive = penalties > 0.0
+    graphs[positive] = neighbourhood_graphs(correlation, penalties[positive])
+    return graphs
+
+
+def _most_stable(known: Known, path: NetworkPath, seed: int, watch: Watch) -> tuple[NetworkPath, FloatArray]:
+    """The path with StARS's choice, and the share of the subsets in which each pair is tied."""
+    if known.groups is None:
+        raise InvalidParameterError(
+            "selection='stars' looks at subsets of the rows, and none are known: a learner or record must have been"
+            " made with stderr='jackknife', and the method be 'one_pass' or 'robust'. Otherwise use selection='ebic'."
+        )
+    found = known.groups.subsets(lambda r: neighbourhood_graphs(invertible(r), path.penalties), seed, watch)
+    shares = np.mean(found, axis=0)
+    unstable = instability(shares)
+    chosen = most_stable(unstable)
+    if path.n_edges[chosen] == 0 and path.penalties[0] > _CERTAIN / np.sqrt(known.effective_rows):
+        warn(
+            "selection='stars' leaves no edge though some columns are clearly correlated: subsets of the rows never"
+            " agree on average, as happens where columns are few. Use selection='ebic'.",
+            TrivialNetworkWarning,
+        )
+    return replace(path, instability=unstable, chosen=chosen), np.asarray(shares[chosen])
+
+
+def _stability(known: Known, penalty: float, seed: int, watch: Watch) -> FloatArray | None:
+    """The share of the subsets in which each pair is tied; None where there can be none."""
+    if known.groups is None or penalty == 0.0:
+        return None
+    try:
+        found = known.groups.subsets(lambda r: _graphs(invertible(r), np.array([penalty]))[0], seed, watch)
+    except InvalidDataError:  # so few rows that no choice would rest on subsets
+        return None
+    return np.asarray(np.mean(found, axis=0))
+
+
+def _on_graph(known: Known, graph: BoolArray, path: NetworkPath, stability: FloatArray | None, watch: Watch) -> Network:
+    """The most likely partial correlations with zeros where there is no edge."""
+    precision = refitted_precision(known.correlation, graph)
+    partial = partial_correlations(precision)
+    stderr, degrees = _errors(known, partial, graph, watch)
+    stderr = np.where(graph, stderr, np.nan)
+    np.fill_diagonal(stderr, 0.0)
+    without = np.full_like(partial, np.nan)
+    n_subsets = 0 if stability is None else SUBSETS
+    stable = without if stability is None else stability
+    return Network(graph, precision, partial, stderr, degrees, stable, without, known.effective_rows, n_subsets, path)
+
+
+def _by_discoveries(known: Known, watch: Watch) -> Network:
+    """All partial correlations without a penalty, and as edges those that are not 0."""
+    d = len(known.correlation)
+    if known.effective_rows < 2 * d:
+        raise InvalidParameterError(
+            f"selection='fdr' tests partial correlations without a penalty, which takes many more rows than columns:"
+            f" here {known.effective_rows:,.0f} (as many without floors would know as much) for {d:,} columns. Use"
+            " selection='stars' or 'ebic'."
+        )
+    every = ~np.eye(d, dtype=bool)
+    precision = refitted_precision(known.correlation, every)
+    partial = partial_correlations(precision)
+    stderr, degrees = _errors(known, partial, every, watch)
+    np.fill_diagonal(stderr, 0.0)
+    q = q_values(partial, stderr, degrees)
+    graph = np.nan_to_num(q, nan=1.0) <= FALSE_DISCOVERIES
+    without = np.full_like(partial, np.nan)
+    return Network(graph, precision, partial, stderr, degrees, without, q, known.effective_rows, 0, None)
+
+
+def _errors(known: Known, partial: FloatArray, graph: BoolArray, watch: Watch) -> tuple[FloatArray, float]:
+    if known.groups is None:
+        return model_errors(partial, known.effective_rows), np.inf
+    return partial_errors(known.groups, partial, graph, known.effective_rows, watch)
+
+
+def _warn_of_trivial(path: NetworkPath, d: int) -> None:
+    """Say so where a penalty leaves no edge, or every one."""
+    edges, largest = path.n_edges[path.chosen], float(path.penalties[path.n_edges > 0].max(initial=0.0))
+    if edges == 0:
+        warn(
+            f"The penalty {path.penalty:g} leaves no edge: the first comes below {largest:.3g}.", TrivialNetworkWarning
+        )
+    elif edges == d * (d - 1) // 2 and d > 2:
+        warn(
+            f"The penalty {path.penalty:g} leaves all {counted(int(edges), 'edge')}: larger ones, up to {largest:.3g},"
+            " leave fewer.",
+            TrivialNetworkWarning,
+        )
+
+
+def in_columns(network: Network, columns: NDArray[np.intp], scale: FloatArray) -> Network:
+    """The network of all columns, with norms ``scale``, from that of the correlations of ``columns``, the others
+    without edges."""
+    d, square = len(scale), np.ix_(columns, columns)
+
+    def spread(part: FloatArray, others: float) -> FloatArray:
+        whole = np.full((d, d), others)
+        whole[square] = part
+        return whole
+
+    partial = spread(network.partial_correlation, 0.0)
+    np.fill_diagonal(partial, 1.0)
+    return replace(
+        network,
+        adjacency=spread(network.adjacency.astype(np.float64), 0.0) > 0.0,
+        precision=spread(network.precision / np.outer(scale[columns], scale[columns]), 0.0),
+        partial_correlation=partial,
+        stderr=spread(network.stderr, np.nan),
+        stability=spread(network.stability, np.nan),
+        q_value=spread(network.q_value, np.nan),
+    )
+
+
+def check_rows(n_rows: int, n_columns: int, varying: int) -> None:
+    """Raise where no pair of columns varies."""
+    if n_columns < 2:
+        raise InvalidDataError(
+            "A network needs at least two columns, and the table has one (n_features = 1): add the columns that it may"
+            " be tied to."
+        )
+    if varying < 2:
+        raise InvalidDataError(
+            f"A network needs at least two columns that vary, and of {n_columns} in {n_rows:,} rows"
+            f" {counted(varying, 'column')} does."
+        )

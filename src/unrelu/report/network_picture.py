@@ -1,0 +1,207 @@
+"""Pictures of a network: the graph itself, and the path of graphs that it was chosen from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unrelu.contracts import FloatArray
+from unrelu.networks.contracts import Edge, NetworkPath
+from unrelu.networks.exporting import networkx_graph, networkx_module
+from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, short_name, tidy
+from unrelu.validation import counted
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_COMMUNITIES = ("#A6CEE3", "#B2DF8A", "#FDBF6F", "#CAB2D6", "#FB9A99", "#FFFF99", "#80CDC1", "#E5C494", "#D9D9D9")
+_FEWEST_TOGETHER = 3  # columns of a community with a colour
+_MOST_NAMES, _MOST_HUBS = 70, 40  # columns that are all named; of more, those with most edges
+_MOST_EXACT = 120  # columns of a part that is laid out by the lengths of all its paths
+_ROOM = 1.25  # between parts, in units of a typical distance of neighbours
+
+Places = dict[Any, FloatArray]
+
+
+def network_picture(edges: Sequence[Edge], nodes: Sequence[str | int]) -> Figure:
+    """Columns as dots, larger with more edges, in the colour of their community; edges by sign and strength."""
+    graph = networkx_graph(edges, nodes)
+    alone = [node for node in graph if graph.degree(node) == 0]
+    places = _places(graph)
+    figure = new_figure(_size(places))
+    axes = figure.subplots()
+    axes.set_axis_off()
+    axes.set_aspect("equal")
+    if places:
+        _draw_edges(axes, edges, places)
+        _draw_nodes(axes, graph, places)
+        axes.margins(0.06)
+        _draw_legend(axes, edges)
+    title = f"{counted(len(edges), 'edge')} between {counted(len(nodes), 'column')}"
+    axes.set_title(title, loc="left", fontsize=13, color=INK)
+    if alone:
+        named = ", ".join(short_name(str(node), 12) for node in alone[:12])
+        more = f" and {len(alone) - 12} more" if len(alone) > 12 else ""
+        figure.supxlabel(f"Without an edge: {named}{more}", fontsize=9, color=INK, x=0.02, ha="left")
+    return figure
+
+
+def _size(places: Places) -> tuple[float, float]:
+    """Of the figure in inches: larger for more columns, as wide and tall as they lie."""
+    size = float(np.clip(5.5 + 0.03 * len(places), 6.0, 11.5))
+    extent = np.ptp(list(places.values()), axis=0) + 1.0 if places else np.ones(2)
+    aspect = float(np.clip(np.sqrt(extent[0] / extent[1]), 0.9, 1.4))
+    return size * aspect, size / aspect + 0.8
+
+
+# --- where the columns are drawn ----------------------------------------------------------------------
+
+
+def _places(graph: Any) -> Places:
+    """Every connected part by itself, the parts side by side in rows, the largest first."""
+    networkx = networkx_module()
+    parts = sorted((part for part in networkx.connected_components(graph) if len(part) > 1), key=_by_size)
+    boxes = [_laid_out(networkx, graph.subgraph(sorted(part, key=str))) for part in parts]
+    extents = [np.ptp(list(box.values()), axis=0) + _ROOM for box in boxes]
+    wide = (
+        max(1.3 * np.sqrt(sum(float(np.prod(extent)) for extent in extents)), *(e[0] for e in extents), 0.0)
+        if boxes
+        else 0.0
+    )
+    places: Places = {}
+    corner, tall = np.zeros(2), 0.0
+    for box, extent in zip(boxes, extents, strict=True):
+        if corner[0] > 0.0 and corner[0] + extent[0] > wide:
+            corner, tall = np.array([0.0, corner[1] - tall]), 0.0
+        low, high = np.min(list(box.values()), axis=0), np.max(list(box.values()), axis=0)
+        shift = corner - np.array([low[0], high[1]])
+        places |= {node: place + shift for node, place in box.items()}
+        corner, tall = corner + np.array([extent[0], 0.0]), max(tall, float(extent[1]))
+    return places
+
+
+def _by_size(part: set[Any]) -> tuple[int, str]:
+    return -len(part), min(map(str, part))
+
+
+def _laid_out(networkx: Any, part: Any) -> Places:
+    """A connected part, turned to be wide, neighbours about 1 apart."""
+    plain = networkx.Graph(part.edges)  # neighbours are equally far, however strong
+    if len(part) == 2:
+        return {node: np.array([float(k), 0.0]) for k, node in enumerate(plain)}
+    if len(part) <= _MOST_EXACT:
+        raw = networkx.kamada_kawai_layout(plain)
+    else:
+        start = networkx.kamada_kawai_layout(plain) if len(part) <= 3 * _MOST_EXACT else None
+        raw = networkx.spring_layout(plain, pos=start, k=1.6 / np.sqrt(len(part)), iterations=120, seed=0)
+    points = np.array([raw[node] for node in plain])
+    points -= points.mean(axis=0)
+    points = points @ np.linalg.svd(points, full_matrices=False)[2].T
+    at = {node: k for k, node in enumerate(plain)}
+    lengths = [np.linalg.norm(points[at[a]] - points[at[b]]) for a, b in plain.edges]
+    return dict(zip(plain, points / np.median(lengths), strict=True))
+
+
+# --- what is drawn --------------------------------------------------------------------------------------
+
+
+def _draw_edges(axes: Axes, edges: Sequence[Edge], places: Places) -> None:
+    from matplotlib.collections import LineCollection
+
+    weakest_first = sorted(edges, key=lambda edge: abs(edge.partial_correlation))
+    strength = np.array([abs(edge.partial_correlation) for edge in weakest_first])
+    thin = min(1.0, 12.0 / np.sqrt(max(len(edges), 1)))
+    axes.add_collection(
+        LineCollection(
+            [(places[edge.first], places[edge.second]) for edge in weakest_first],
+            colors=[LEARNED if edge.partial_correlation > 0.0 else NAIVE for edge in weakest_first],
+            linewidths=0.5 + 7.0 * thin * strength,
+            alpha=0.8,
+            zorder=1,
+        )
+    )
+
+
+def _draw_nodes(axes: Axes, graph: Any, places: Places) -> None:
+    from matplotlib.patheffects import withStroke
+
+    degree = dict(graph.degree())
+    most, shown = max(degree.values()), list(places)
+    small = float(np.clip(40.0 / len(places), 0.35, 1.0))
+    sizes = {node: (50.0 + 450.0 * degree[node] / most) * small for node in shown}
+    colours, at = _colours(graph), np.array([places[node] for node in shown])
+    axes.scatter(
+        at[:, 0], at[:, 1], s=list(sizes.values()), c=[colours[node] for node in shown], edgecolors=INK,
+        linewidths=0.6, zorder=2,
+    )  # fmt: skip
+    named = shown if len(shown) <= _MOST_NAMES else sorted(shown, key=lambda node: -degree[node])[:_MOST_HUBS]
+    font = float(np.clip(11.0 - 0.05 * len(shown), 7.0, 10.0))
+    for node in named:
+        axes.annotate(
+            short_name(str(node), 14), tuple(places[node]), xytext=(0.0, 0.5 * np.sqrt(sizes[node]) + 1.0),
+            textcoords="offset points", ha="center", va="bottom", fontsize=font, color="black", zorder=3,
+            path_effects=[withStroke(linewidth=2.0, foreground="white")],
+        )  # fmt: skip
+
+
+def _colours(graph: Any) -> dict[Any, str]:
+    """By community (Louvain's), where that has several columns."""
+    found = networkx_module().community.louvain_communities(graph, weight="weight", seed=0)
+    found = sorted((each for each in found if len(each) >= _FEWEST_TOGETHER), key=_by_size)
+    colours = dict.fromkeys(graph, "white")
+    for k, community in enumerate(found):
+        colours |= dict.fromkeys(community, _COMMUNITIES[k % len(_COMMUNITIES)])
+    return colours
+
+
+def _draw_legend(axes: Axes, edges: Sequence[Edge]) -> None:
+    from matplotlib.lines import Line2D
+
+    thin = min(1.0, 12.0 / np.sqrt(max(len(edges), 1)))
+    strongest = max(abs(edge.partial_correlation) for edge in edges)
+    lines = [
+        Line2D([], [], color=colour, linewidth=0.5 + 7.0 * thin * strongest, label=f"{sign} {strongest:.2f}")
+        for colour, sign in ((LEARNED, "+"), (NAIVE, "−"))
+    ]
+    axes.legend(
+        handles=lines, title="partial correlation", frameon=False, fontsize=9, title_fontsize=9, loc="lower right",
+        bbox_to_anchor=(1.0, 1.0), ncols=2, borderaxespad=0.0,
+    )  # fmt: skip
+
+
+def path_picture(path: NetworkPath) -> Figure:
+    """The number of edges along the path and, where there is one, what the choice was made by."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    by = [
+        (values, title, name)
+        for values, title, name in (
+            (path.criterion, "Extended BIC of the refits, less the least", "EBIC"),
+            (path.instability, "Disagreement of subsets of the rows", "instability"),
+        )
+        if values is not None
+    ]
+    figure = new_figure((6.5, 3.0 * (1 + len(by))))
+    axes: list[Axes] = list(figure.subplots(1 + len(by), 1, sharex=True, squeeze=False)[:, 0])
+    axes[0].plot(path.penalties, path.n_edges, "o-", color=LEARNED, markersize=3)
+    tidy(axes[0], f"{counted(int(path.n_edges[path.chosen]), 'edge')} at the penalty {path.penalty:.3g}", "", "edges")
+    for panel, (values, title, name) in zip(axes[1:], by, strict=True):
+        shown = values - np.nanmin(values) if name == "EBIC" else values
+        panel.plot(path.penalties, shown, "o-", color=LEARNED, markersize=3)
+        if name == "instability":
+            panel.axhline(0.05, color=NAIVE, linewidth=0.8)
+        tidy(panel, title, "", name)
+    for panel in axes:
+        panel.axvline(path.penalty, color=HIDDEN, linewidth=4.0, zorder=0)
+    axes[-1].set_xlabel("penalty, from sparse to dense graphs")
+    if path.penalties.min() > 0.0 and len(path.penalties) > 1:
+        axes[-1].set_xscale("log")
+        axes[-1].xaxis.set_major_locator(LogLocator(base=10.0, subs=(1.0, 2.0, 5.0)))
+        axes[-1].xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes[-1].xaxis.set_minor_formatter(NullFormatter())
+    if len(path.penalties) > 1:
+        axes[-1].set_xlim(path.penalties.max(), path.penalties.min())
+    return figure

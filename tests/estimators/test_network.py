@@ -1,0 +1,304 @@
+"""RectifiedGaussianNetwork: what it finds, however the rows come, and what it makes of bad tables."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import unrelu
+from tests.networks.tables import chain, chain_edges, floored
+from unrelu import RectifiedGaussianLearner, RectifiedGaussianNetwork
+from unrelu.errors import (
+    ConstantColumnWarning,
+    InvalidDataError,
+    InvalidParameterError,
+    MissingDependencyError,
+    MoreColumnsThanRowsWarning,
+    PerfectCorrelationWarning,
+    SingularCovarianceWarning,
+    TrivialNetworkWarning,
+)
+from unrelu.samples import open_samples
+
+X = floored(chain(6), 800, 3)
+SELECTIONS = ["ebic", "fdr", 0.15]
+
+
+@parametrize_with_checks([RectifiedGaussianNetwork()])
+@pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([RectifiedGaussianNetwork(0.2, floor=-1e6)])
+@pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
+def test_scikit_learn_checks_without_floor(estimator, check):
+    check(estimator)
+
+
+def same_network(first, second, rtol=1e-7):
+    np.testing.assert_array_equal(first.adjacency_, second.adjacency_)
+    for name in ("precision_", "partial_correlation_", "partial_correlation_stderr_", "stability_"):
+        np.testing.assert_allclose(getattr(first, name), getattr(second, name), rtol=rtol, atol=rtol, err_msg=name)
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_a_chain_is_found(selection):
+    network = RectifiedGaussianNetwork(selection).fit(X)
+    np.testing.assert_array_equal(network.adjacency_, chain_edges(6))
+    on = chain_edges(6)
+    z = (network.partial_correlation_[on] - 0.4) / network.partial_correlation_stderr_[on]
+    assert np.all(np.abs(z) < 4.0)
+    assert len(network.edges_) == 5
+    sizes = [abs(edge.partial_correlation) for edge in network.edges_]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_stars_finds_a_long_chain():
+    network = RectifiedGaussianNetwork("stars").fit(floored(chain(16), 800, 3))
+    np.testing.assert_array_equal(network.adjacency_, chain_edges(16))
+    assert network.stability_[chain_edges(16)].min() > 0.7
+    assert network.path_.instability[network.path_.chosen] <= 0.05
+
+
+def test_stars_says_so_where_subsets_of_few_columns_never_agree():
+    with pytest.warns(TrivialNetworkWarning, match="leaves no edge though.*'ebic'"):
+        assert len(RectifiedGaussianNetwork("stars").fit(X).edges_) == 0
+
+
+def test_precision_is_of_latent_units_with_zeros_off_the_graph():
+    network = RectifiedGaussianNetwork().fit(X * np.arange(1.0, 7.0))
+    scale = network.row_norms_
+    plain = RectifiedGaussianNetwork().fit(X)
+    np.testing.assert_allclose(network.precision_ * np.outer(scale, scale),
+                               plain.precision_ * np.outer(plain.row_norms_, plain.row_norms_), atol=1e-6)  # fmt: skip
+    off = ~chain_edges(6) & ~np.eye(6, dtype=bool)
+    assert not network.precision_[off].any()
+    assert not network.partial_correlation_[off].any()
+    assert np.isnan(network.partial_correlation_stderr_[off]).all()
+    on = chain_edges(6) | np.eye(6, dtype=bool)
+    np.testing.assert_allclose(np.linalg.inv(network.precision_)[on], network.covariance_[on], rtol=1e-6)
+
+
+def test_floors_cost_rows():
+    model = chain(6)
+    unfloored = unrelu.RectifiedGaussian(model.bias, model.covariance, floor=-np.inf).sample(800, random_state=3)
+    whole = RectifiedGaussianNetwork(floor=None).fit(unfloored).network_.effective_rows
+    cut = RectifiedGaussianNetwork().fit(np.maximum(unfloored, 0.0)).network_.effective_rows
+    assert whole == pytest.approx(800, rel=0.02)
+    assert 450 < cut < 720
+
+
+def test_the_jackknife_agrees_with_the_model_where_the_model_holds():
+    jackknife = RectifiedGaussianNetwork("fdr").fit(X)
+    model = RectifiedGaussianNetwork.from_learned(RectifiedGaussianLearner().fit(X), "fdr")
+    upper = np.triu_indices(6, 1)
+    ratio = jackknife.partial_correlation_stderr_[upper] / model.partial_correlation_stderr_[upper]
+    assert np.mean(ratio) == pytest.approx(1.0, abs=0.2)  # 15 pairs, each to 16 %
+
+
+def test_fdr_gives_all_partial_correlations():
+    network = RectifiedGaussianNetwork("fdr").fit(X)
+    np.testing.assert_allclose(network.precision_, np.linalg.inv(network.covariance_), rtol=1e-6)
+    assert np.all(np.isfinite(network.partial_correlation_stderr_))
+    assert all(edge.q_value <= 0.1 for edge in network.edges_)
+    assert network.path_ is None
+
+
+# --- however the rows come ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("selection", ["ebic", "stars"])
+def test_any_split_gives_the_same_network(selection, tmp_path):
+    whole = RectifiedGaussianNetwork(selection).fit(X)
+    parts = RectifiedGaussianNetwork(selection)
+    for rows in np.split(X, [100, 350]):
+        parts.partial_fit(rows)
+    same_network(parts, whole)
+    for k, rows in enumerate(np.split(X, [300])):
+        pd.DataFrame(rows).to_csv(tmp_path / f"part{k}.csv", index=False)
+    same_network(RectifiedGaussianNetwork(selection).fit(open_samples([str(tmp_path / "*.csv")])), whole)
+
+
+def test_sites_that_share_records_alone_give_the_network_of_all_rows():
+    days = [f"day {k}" for k in np.arange(800) // 40]
+    whole = RectifiedGaussianNetwork("stars").fit(X, groups=days)
+    sites = [RectifiedGaussianNetwork("stars").fit(X[at], groups=days[at]) for at in (slice(0, 400), slice(400, 800))]
+    same_network(unrelu.merge(sites), whole)
+
+
+def test_a_learner_and_its_record_give_the_network_of_their_rows():
+    whole = RectifiedGaussianNetwork("stars").fit(X)
+    learner = RectifiedGaussianLearner(stderr="jackknife").fit(X)
+    for learned in (learner, learner.record_):
+        same_network(RectifiedGaussianNetwork.from_learned(learned, "stars"), whole)
+    named = RectifiedGaussianNetwork.from_learned(learner.record_, feature_names=list("abcdef"))
+    assert {edge.first for edge in named.edges_} <= set("abcdef")
+
+
+def test_a_learner_without_groups_gives_all_but_stars():
+    learner = RectifiedGaussianLearner().fit(X)
+    for selection in ("ebic", "fdr", 0.15):
+        network = RectifiedGaussianNetwork.from_learned(learner, selection)
+        np.testing.assert_array_equal(network.adjacency_, chain_edges(6))
+        jackknifed = RectifiedGaussianNetwork(selection).fit(X)
+        on = chain_edges(6)
+        ratio = network.partial_correlation_stderr_[on] / jackknifed.partial_correlation_stderr_[on]
+        assert 0.6 < np.nanmedian(ratio) < 1.6
+    with pytest.raises(InvalidParameterError, match="stderr='jackknife'"):
+        RectifiedGaussianNetwork.from_learned(learner, "stars")
+
+
+def test_what_no_network_is_made_from():
+    with pytest.raises(InvalidParameterError, match="fitted RectifiedGaussianLearner or its record_, got ndarray"):
+        RectifiedGaussianNetwork.from_learned(X)
+    with pytest.raises(InvalidParameterError, match="n_components=2"):
+        RectifiedGaussianNetwork.from_learned(RectifiedGaussianLearner(n_components=2).fit(X))
+    with pytest.raises(InvalidParameterError, match="2 names for the 6 columns"):
+        RectifiedGaussianNetwork.from_learned(RectifiedGaussianLearner().fit(X).record_, feature_names=["a", "b"])
+
+
+def test_weights_are_repeated_rows():
+    weights = np.random.default_rng(0).integers(0, 3, len(X))
+    weighted = RectifiedGaussianNetwork(0.15).fit(X, sample_weight=weights)
+    repeated = RectifiedGaussianNetwork(0.15).fit(np.repeat(X, weights, axis=0))
+    np.testing.assert_allclose(weighted.partial_correlation_, repeated.partial_correlation_, rtol=1e-6)
+
+
+def test_saved_networks_can_go_on(tmp_path):
+    RectifiedGaussianNetwork("stars").fit(X[:500]).save(tmp_path / "network")
+    again = unrelu.load(tmp_path / "network")
+    assert again.path_.penalty == RectifiedGaussianNetwork("stars").fit(X[:500]).path_.penalty
+    same_network(again.partial_fit(X[500:]), RectifiedGaussianNetwork("stars").fit(X))
+
+
+# --- other tables ---------------------------------------------------------------------------------------
+
+
+def test_outlier_rows_do_not_matter_to_the_robust_method():
+    rng = np.random.default_rng(1)
+    dirty = X.copy()
+    dirty[:80] = rng.exponential(6.0, (80, 1)) + rng.random((80, 6))
+    network = RectifiedGaussianNetwork(method="robust").fit(dirty)
+    clean = RectifiedGaussianNetwork().fit(X[80:])
+    on = chain_edges(6)
+    np.testing.assert_allclose(network.stability_[on], clean.stability_[on], atol=0.35)
+    assert 0.7 < np.mean(network.partial_correlation_stderr_[on] / clean.partial_correlation_stderr_[on]) < 1.4
+    np.testing.assert_array_equal(network.adjacency_, chain_edges(6))
+    assert network.row_weights_[:80].mean() < 0.2
+    groups = np.arange(len(X)) % 15
+    network = RectifiedGaussianNetwork(method="robust").fit(dirty, groups=groups)
+    np.testing.assert_array_equal(network.adjacency_, chain_edges(6))
+
+
+def test_skewed_columns_with_free_shapes():
+    network = RectifiedGaussianNetwork(shape="free").fit(np.expm1(1.5 * X))
+    np.testing.assert_array_equal(network.adjacency_, chain_edges(6))
+
+
+def test_a_ceiling_is_a_floor_upside_down():
+    turned = X.copy()
+    turned[:, 2] *= -1.0
+    network = RectifiedGaussianNetwork(ceiling={"2": 0.0}).fit(pd.DataFrame(turned, columns=list("012345")))
+    plain = RectifiedGaussianNetwork().fit(X)
+    sign = np.where(np.arange(6) == 2, -1.0, 1.0)
+    np.testing.assert_allclose(
+        network.partial_correlation_, plain.partial_correlation_ * np.outer(sign, sign), atol=1e-8
+    )
+
+
+def test_the_full_likelihood_has_no_subsets():
+    rows = X[:300, :4]
+    network = RectifiedGaussianNetwork(method="full_likelihood").fit(rows)
+    np.testing.assert_array_equal(network.adjacency_, chain_edges(4))
+    assert np.isnan(network.stability_).all()
+    with pytest.raises(InvalidParameterError, match="'one_pass' or 'robust'"):
+        RectifiedGaussianNetwork("stars", method="full_likelihood").fit(rows)
+
+
+# --- bad input --------------------------------------------------------------------------------------------
+
+
+def test_more_columns_than_rows_work_and_say_what_makes_sense():
+    rows = floored(chain(28), 26, 0)
+    with pytest.warns(MoreColumnsThanRowsWarning, match=r"28 columns but only 26 rows.*'ebic'.*'stars'.*'fdr'"):
+        network = RectifiedGaussianNetwork().fit(rows)
+    assert np.linalg.eigvalsh(network.precision_)[0] > 0.0
+    with pytest.warns(MoreColumnsThanRowsWarning):
+        RectifiedGaussianNetwork("stars").fit(rows)
+    with (
+        pytest.raises(InvalidParameterError, match=r"'fdr'.*'stars' or 'ebic'"),
+        pytest.warns(MoreColumnsThanRowsWarning),
+    ):
+        RectifiedGaussianNetwork("fdr").fit(rows)
+
+
+def test_correlations_without_an_inverse_are_told_with_advice_for_networks():
+    rows = np.maximum(np.random.default_rng(0).normal(size=(300, 3)) @ np.ones((3, 12)), 0.0)
+    rows += 1e-3 * np.random.default_rng(1).random(rows.shape) * (rows > 0.0)
+    with pytest.warns(SingularCovarianceWarning, match="leave out columns that others determine") as told:
+        network = RectifiedGaussianNetwork().fit(rows)
+    assert not [each for each in told if "n_components" in str(each.message)]
+    assert "no inverse" in [doubt.kind for doubt in network.report_.doubts]
+    assert np.all(np.isfinite(network.precision_))
+    few = RectifiedGaussianNetwork().fit(floored(chain(30), 100, 0))
+    assert "few rows" not in [doubt.kind for doubt in few.report_.doubts]
+
+
+@pytest.mark.filterwarnings("ignore::unrelu.errors.SingularCovarianceWarning")
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_duplicated_columns_are_tied_and_told(selection):
+    with pytest.warns(PerfectCorrelationWarning, match="column 0 and column 6"):
+        network = RectifiedGaussianNetwork(selection).fit(np.column_stack([X, X[:, 0]]))
+    assert network.adjacency_[0, 6]
+    assert network.partial_correlation_[0, 6] > 0.9
+    assert np.all(np.isfinite(network.precision_))
+
+
+def test_a_column_never_above_its_floor_is_named():
+    empty = X.copy()
+    empty[:, 4] = 0.0
+    with pytest.raises(InvalidDataError, match="column 4"):
+        RectifiedGaussianNetwork().fit(empty)
+
+
+def test_a_constant_column_has_no_edges():
+    constant = X.copy()
+    constant[:, 4] = 2.0
+    with pytest.warns(ConstantColumnWarning):
+        network = RectifiedGaussianNetwork().fit(constant)
+    assert not network.adjacency_[4].any()
+    assert network.adjacency_[0, 1]
+
+
+def test_one_column_is_refused_and_two_are_not():
+    with pytest.raises(InvalidDataError, match="at least two columns"):
+        RectifiedGaussianNetwork().fit(X[:, :1])
+    for selection in SELECTIONS:
+        assert len(RectifiedGaussianNetwork(selection).fit(X[:, :2]).edges_) == 1
+        apart = RectifiedGaussianNetwork(selection).fit(floored(chain(2, 0.0), 500, 0))
+        assert len(apart.edges_) == 0
+
+
+def test_too_few_rows_for_subsets():
+    with pytest.raises(InvalidDataError, match=r"20 rows are too few.*'ebic'"):
+        RectifiedGaussianNetwork("stars").fit(X[:20])
+    assert np.isnan(RectifiedGaussianNetwork().fit(X[:20]).stability_).all()
+
+
+def test_an_unknown_selection_is_told_before_the_rows_are_read():
+    with pytest.raises(InvalidParameterError, match="Did you mean 'stars'"):
+        RectifiedGaussianNetwork("star").fit(None)
+
+
+def test_without_networkx_the_rest_works(monkeypatch, tmp_path):
+    network = RectifiedGaussianNetwork().fit(X)
+    assert network.to_networkx().number_of_edges() == 5
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    with pytest.raises(MissingDependencyError, match="pip install"):
+        network.to_networkx()
+    network.write_edges(tmp_path / "edges.csv")
+    assert len(pd.read_csv(tmp_path / "edges.csv")) == 5

@@ -1,0 +1,72 @@
+"""Correlations of subsets of the rows, from records."""
+
+import numpy as np
+import pytest
+
+from tests.networks.tables import chain, floored
+from unrelu import RectifiedGaussianLearner
+from unrelu.contracts import unwatched
+from unrelu.errors import InvalidDataError
+from unrelu.networks.row_groups import SUBSETS, RowGroups
+from unrelu.statistics.grouped_moments import GroupedMoments
+
+X = floored(chain(4), 500, 1)
+DAYS = np.random.default_rng(2).integers(0, 20, len(X))
+
+
+def groups_of(X, days=None):
+    learner = RectifiedGaussianLearner(stderr="jackknife").fit(X, groups=days)
+    record = learner.record_
+    assert isinstance(record, GroupedMoments)
+    pairs = RectifiedGaussianLearner().fit(X)
+    near = type("Near", (), {"correlation": pairs.correlation_})()
+    return RowGroups(record, learner._assumptions(), near, np.arange(X.shape[1]))
+
+
+def test_subsets_are_fits_of_their_rows():
+    groups = groups_of(X, DAYS)
+    labels = [int(label) for label in groups.record.labels]
+    chosen = list(groups._chosen(np.random.default_rng(5)))
+    found = groups.subsets(lambda r: r, 5, unwatched)
+    assert len(found) == len(chosen) == SUBSETS
+    for some, r in list(zip(chosen, found, strict=True))[:3]:
+        rows = np.isin(DAYS, [labels[k] for k in some])
+        assert rows.mean() == pytest.approx(10.0 / np.sqrt(500), abs=0.06)
+        np.testing.assert_allclose(r, RectifiedGaussianLearner().fit(X[rows]).correlation_, atol=1e-5)
+
+
+def test_the_same_seed_takes_the_same_subsets_and_another_one_others():
+    groups = groups_of(X)
+    first, again, other = (groups.subsets(lambda r: r, seed, unwatched) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_leaving_out_groups():
+    groups = groups_of(X, DAYS)
+    left = groups.left_out(lambda r: r, unwatched)
+    rows = int(groups.record.labels[0]) != DAYS
+    np.testing.assert_allclose(left[0], RectifiedGaussianLearner().fit(X[rows]).correlation_, atol=1e-5)
+    assert len(left) == 20
+
+
+def test_steps_are_told():
+    heard = []
+    groups_of(X).subsets(lambda r: r, 0, heard.append)
+    assert [step.done for step in heard] == sorted({step.done for step in heard})
+    assert {step.total for step in heard} == {SUBSETS}
+
+
+def test_too_few_rows_or_groups_are_refused_with_another_way():
+    with pytest.raises(InvalidDataError, match=r"24 rows are too few.*at least 25.*'ebic'"):
+        groups_of(X[:24]).subsets(lambda r: r, 0, unwatched)
+    with pytest.raises(InvalidDataError, match=r"4 groups count as .*at least 6.*groups="):
+        groups_of(X, DAYS % 4).subsets(lambda r: r, 0, unwatched)
+
+
+def test_a_column_that_a_subset_cannot_tell_is_named():
+    rare = X.copy()
+    rare[3:, 2] = 0.0
+    rare[:3, 2] = [0.3, 0.8, 1.2]
+    with pytest.raises(InvalidDataError, match=r"subsets of the rows, and in one of them.*column 2.*'ebic'"):
+        groups_of(rare).subsets(lambda r: r, 0, unwatched)
