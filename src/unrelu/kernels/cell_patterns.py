@@ -1,0 +1,223 @@
+"""Which cells of a row are genuine, each judged by the others that are.
+
+In units where y has mean 0 and correlations R every cell k is an observation of y_k with noise of variance N_k: 0 for a
+seen cell that is kept, huge for one that is missing or set aside, and for a floored cell the variance nu of the normal
+that replaces its truncation (expectation propagation, Minka 2001). With B = (R + N)^-1, observations v and g = B v, the
+others predict
+
+    y_k ~ N(v_k - g_k/B_kk,  1/B_kk - N_k)                                                    for all k at once,
+
+and a change of one noise is B -= f B_k B_k', f = c/(1 + c B_kk): d^2 multiplications for every cell that changes sides.
+A cell changes sides where the log ratio of its density among the genuine, given the kept ones, to that among the bad
+says so; the one with the most to gain goes first, and the pattern's probability rises until nothing is to be gained.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from unrelu.contracts import FloatArray
+from unrelu.kernels.normal import log_probability_and_hazard
+
+_ASIDE = 1e6  # noise of a cell that says nothing, in variances of its column
+_LEAST_VARIANCE = 1e-9
+_FARTHEST, _FARTHEST_HELD = (
+    1e6,
+    100.0,
+)  # standard deviations: beyond, a cell is as strange, and is held for less strange
+_LEAST_CUT, _MOST_CUT = 1e-6, 1.0 - 1e-9  # share of its variance that a truncation takes
+_SWEEPS = 2
+_RIVALS = -1.1  # log odds from which on two cells cannot be told apart: one to three
+_LOG_2PI = math.log(2.0 * math.pi)
+MISSING, FLOORED, SEEN = 0, 1, 2
+
+
+@njit(cache=True, nogil=True)
+def _move_noise(b: FloatArray, g: FloatArray, k: int, change: float) -> float:
+    """Noise of cell k, by so much more; what log det B gains."""
+    c = 1.0 + change * b[k, k]
+    f = change / c
+    d = len(g)
+    column = b[k].copy()
+    held = f * g[k]
+    for i in range(d):
+        factor = f * column[i]
+        if factor != 0.0:
+            row = b[i]
+            for j in range(d):
+                row[j] -= factor * column[j]
+            g[i] -= held * column[i]
+    return -math.log(abs(c))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _log_genuine(
+    k: int, b: FloatArray, g: FloatArray, noise: FloatArray, held: FloatArray, u: FloatArray, kind: Any
+) -> float:
+    """Log density of cell k given the kept others; log probability where it is floored."""
+    variance = max(1.0 / b[k, k] - noise[k], _LEAST_VARIANCE)
+    z = (u[k] - held[k] + g[k] / b[k, k]) / math.sqrt(variance)
+    if kind[k] == SEEN:
+        return -0.5 * (z * z + _LOG_2PI + math.log(variance))
+    return float(log_probability_and_hazard(z)[0])
+
+
+@njit(cache=True, nogil=True)
+def _truncate(k: int, b: FloatArray, g: FloatArray, noise: FloatArray, held: FloatArray, u: FloatArray) -> float:
+    """The normal that stands for "at most u_k", by the moments of the truncated one; what log det B gains."""
+    variance = max(1.0 / b[k, k] - noise[k], _LEAST_VARIANCE)
+    mean, deviation = held[k] - g[k] / b[k, k], math.sqrt(variance)
+    a = (u[k] - mean) / deviation
+    _, hazard = log_probability_and_hazard(a)
+    cut = min(max(hazard * (hazard + a), _LEAST_CUT), _MOST_CUT)
+    new = min(variance * (1.0 - cut) / cut, _ASIDE)
+    place = mean - hazard * deviation / cut if new < _ASIDE else mean
+    gained = _move_noise(b, g, k, new - noise[k])
+    change = min(max(place, -_FARTHEST_HELD), _FARTHEST_HELD) - held[k]
+    for i in range(len(g)):
+        g[i] += change * b[i, k]
+    held[k] += change
+    noise[k] = new
+    return gained
+
+
+@njit(cache=True, nogil=True)
+def _begin(values: Any, row: int, law: Any, log_bad: Any, state: Any) -> float:
+    """Cells that are rather bad by their column alone start aside, and so do all hidden ones; what log det B gains."""
+    b, g, noise, held, u, kind, kept, _ = state
+    floor, bias, scale, precision = law
+    d, gained = len(g), 0.0
+    b[:] = precision
+    for j in range(d):
+        x = values[row, j]
+        noise[j], held[j] = 0.0, 0.0
+        kind[j] = SEEN if x > floor[j] else FLOORED if x <= floor[j] else MISSING
+        u[j] = ((x if kind[j] == SEEN else floor[j]) - bias[j]) / scale[j]
+        u[j] = min(max(u[j], -_FARTHEST), _FARTHEST)
+        if kind[j] == SEEN:
+            held[j] = min(max(u[j], -_FARTHEST_HELD), _FARTHEST_HELD)
+            kept[j] = -0.5 * (u[j] * u[j] + _LOG_2PI) >= log_bad[row, j]
+        elif kind[j] == FLOORED:
+            log_probability, _ = log_probability_and_hazard(u[j])
+            kept[j] = log_probability >= log_bad[row, j]
+        else:
+            kept[j] = False
+    for i in range(d):
+        total = 0.0
+        for j in range(d):
+            total += precision[i, j] * held[j]
+        g[i] = total
+    for j in range(d):
+        if kind[j] != SEEN or not kept[j]:
+            gained += _move_noise(b, g, j, _ASIDE)
+            noise[j] = _ASIDE
+    return gained
+
+
+@njit(cache=True, nogil=True)
+def _settle(row: int, log_bad: Any, state: Any) -> float:
+    """Cells change sides until nothing is to be gained by it; what log det B gains. Leaves the log ratios."""
+    b, g, noise, held, u, kind, kept, ratio = state
+    d, gained = len(g), 0.0
+    for _ in range(4 * d):
+        most, at = 0.0, -1
+        for k in range(d):
+            if kind[k] == MISSING:
+                continue
+            ratio[k] = _log_genuine(k, b, g, noise, held, u, kind) - log_bad[row, k]
+            gain = -ratio[k] if kept[k] else ratio[k]
+            if gain > most:
+                most, at = gain, k
+        if at < 0:
+            break
+        if kept[at]:
+            gained += _move_noise(b, g, at, _ASIDE - noise[at])
+            noise[at], kept[at] = _ASIDE, False
+            continue
+        kept[at] = True
+        if kind[at] == FLOORED:
+            gained += _truncate(at, b, g, noise, held, u)
+        else:
+            gained += _move_noise(b, g, at, -noise[at])
+            noise[at] = 0.0
+    return gained
+
+
+@njit(cache=True, nogil=True)
+def _name_rivals(row: int, log_bad: Any, state: Any) -> None:
+    """Of a row with two cells and no more, both are named where either might be bad in place of the other.
+
+    With k back among the kept and j set aside in its place the log probability changes by ratio_k - ratio_j. Among more
+    cells the others tell; there, softer odds between rivals were tried, and changed nothing.
+    """
+    b, g, noise, held, u, kind, kept, ratio = state
+    for k in range(len(g)):
+        if kept[k] or kind[k] == MISSING:
+            continue
+        if kind[k] == FLOORED:
+            _truncate(k, b, g, noise, held, u)
+        else:
+            _move_noise(b, g, k, -noise[k])
+            noise[k] = 0.0
+        for j in range(len(g)):
+            if kept[j] and ratio[k] - (_log_genuine(j, b, g, noise, held, u, kind) - log_bad[row, j]) > _RIVALS:
+                ratio[j] = min(ratio[j], ratio[k])
+        _move_noise(b, g, k, _ASIDE - noise[k])
+        noise[k] = _ASIDE
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _log_row(row: int, log_det: float, log_bad: Any, state: Any) -> float:
+    """Log density of the row: that of its pattern, and of what one cell on the other side would add."""
+    b, g, noise, held, u, kind, kept, ratio = state
+    total = 0.5 * log_det
+    for k in range(len(g)):
+        total -= 0.5 * (held[k] * g[k] + _LOG_2PI)
+        if kind[k] != MISSING:
+            total += math.log1p(math.exp(-abs(ratio[k])))
+        if not kept[k]:  # the density of what is held of it is taken out again
+            total += 0.5 * (_LOG_2PI + math.log(_ASIDE) + held[k] * held[k] / _ASIDE)
+            total += log_bad[row, k] if kind[k] != MISSING else 0.0
+        elif kind[k] == FLOORED:
+            spread, off = 1.0 / b[k, k], g[k] / b[k, k]
+            total += 0.5 * (_LOG_2PI + math.log(spread) + off * off / spread)
+            total += _log_genuine(k, b, g, noise, held, u, kind)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def judge_cells(
+    values: Any,
+    law: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
+    log_det: float,
+    log_bad: FloatArray,
+    ratios: FloatArray,
+    log_rows: FloatArray,
+) -> None:
+    """``ratios[i, j]``: log odds that cell j of row i is genuine, 0 where missing; ``log_rows``: of every row.
+
+    ``law``: (floor, bias, scale, Q = R^-1), and ``log_det`` of Q. ``log_bad``: log of a cell's density among the bad,
+    per unit of scale, times the odds of being so.
+    """
+    n, d = values.shape
+    state = (
+        np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d), np.empty(d),
+        np.empty(d, np.int64), np.empty(d, np.bool_), np.empty(d),
+    )  # fmt: skip
+    b, g, noise, held, u, kind, kept, ratio = state
+    for row in range(n):
+        ratio[:] = 0.0
+        total = log_det + _begin(values, row, law, log_bad, state)
+        for _ in range(_SWEEPS):
+            for k in range(d):
+                if kind[k] == FLOORED and kept[k]:
+                    total += _truncate(k, b, g, noise, held, u)
+            total += _settle(row, log_bad, state)
+        log_rows[row] = _log_row(row, total, log_bad, state)
+        if d - np.count_nonzero(kind == MISSING) == 2:
+            _name_rivals(row, log_bad, state)
+        ratios[row] = ratio
