@@ -1,8 +1,8 @@
 """The law of a table with bad cells and outlier rows, and what it says of rows and cells.
 
 A row is an outlier with probability ``row_share``; its cells are then independent of each other, with the masses
-``row_mass`` of the background's bins. In every other row a cell is bad, and lies in bin k of its column, with probability
-``bad_share[k]``, whatever the others are. The cells that are not are those of a rectified Gaussian row.
+``row_mass`` of the background's bins. In every other row a cell is bad, and lies in bin k of its column, with
+probability ``bad_share[k]``, whatever the others are. Those that are not are the cells of a rectified Gaussian row.
 """
 
 from __future__ import annotations

@@ -197,8 +197,8 @@ def _warn(doubtful: BoolArray, names: Names) -> None:
     if doubtful.any():
         warn(
             f"More than a third of the cells would be bad in {label_columns(doubtful, names)}: such a column is hardly"
-            " a normal one with bad cells in it. Only cells far beyond all others were taken for bad there. If the column"
-            " is skewed, give shape='auto'; if it is wrong as a whole, drop it.",
+            " a normal one with bad cells in it. Only cells far beyond all others were taken for bad there. If the"
+            " column is skewed, give shape='auto'; if it is wrong as a whole, drop it.",
             ManyBadCellsWarning,
         )
 

@@ -42,7 +42,7 @@ class CellVerdicts:
     @classmethod
     def of(cls, first_row: int, judged: Judged, missing: NDArray[np.bool_]) -> Self:
         odds = np.where(missing, np.inf, judged.log_odds)
-        flat = np.argsort(odds, axis=None, kind="stable")[:STRANGEST]
+        flat = np.flatnonzero(odds <= np.partition(odds, min(STRANGEST, odds.size) - 1, axis=None)[STRANGEST - 1 :][0])
         rows, columns = np.divmod(flat, odds.shape[1])
         told = [(first_row + i, j, float(odds[i, j])) for i, j in zip(rows.tolist(), columns.tolist(), strict=True)]
         cells = np.where(missing, 1.0, judged.genuine).astype(np.float32)

@@ -26,7 +26,7 @@ _MOST = 0.5  # of a column's cells
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """``middle``: bins of which few cells may be bad; ``allowed``: those of which any may; ``rows``: whether rows may."""
+    """Bins of which few cells may be bad (``middle``), of which any may (``allowed``); whether ``rows`` may be bad."""
 
     middle: BoolArray
     allowed: BoolArray

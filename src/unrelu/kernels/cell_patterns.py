@@ -30,27 +30,28 @@ _FARTHEST, _FARTHEST_HELD = (
     100.0,
 )  # standard deviations: beyond, a cell is as strange, and is held for less strange
 _LEAST_CUT, _MOST_CUT = 1e-6, 1.0 - 1e-9  # share of its variance that a truncation takes
-_SWEEPS = 2
 _RIVALS = -1.1  # log odds from which on two cells cannot be told apart: one to three
 _LOG_2PI = math.log(2.0 * math.pi)
 MISSING, FLOORED, SEEN = 0, 1, 2
 
 
-@njit(cache=True, nogil=True)
-def _move_noise(b: FloatArray, g: FloatArray, k: int, change: float) -> float:
-    """Noise of cell k, by so much more; what log det B gains."""
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _move_noise(b: FloatArray, g: FloatArray, column: FloatArray, k: int, change: float) -> float:
+    """Noise of cell k, by so much more; what log det B gains. Only the lower triangle of B is kept."""
     c = 1.0 + change * b[k, k]
     f = change / c
     d = len(g)
-    column = b[k].copy()
     held = f * g[k]
+    for i in range(k + 1):
+        column[i] = b[k, i]
+    for i in range(k + 1, d):
+        column[i] = b[i, k]
     for i in range(d):
         factor = f * column[i]
-        if factor != 0.0:
-            row = b[i]
-            for j in range(d):
-                row[j] -= factor * column[j]
-            g[i] -= held * column[i]
+        row = b[i]
+        for j in range(i + 1):
+            row[j] -= factor * column[j]
+        g[i] -= held * column[i]
     return -math.log(abs(c))
 
 
@@ -63,65 +64,79 @@ def _log_genuine(
     z = (u[k] - held[k] + g[k] / b[k, k]) / math.sqrt(variance)
     if kind[k] == SEEN:
         return -0.5 * (z * z + _LOG_2PI + math.log(variance))
-    return float(log_probability_and_hazard(z)[0])
+    log_probability: float = log_probability_and_hazard(z)[0]
+    return log_probability
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _site(limit: float, mean: float, deviation: float) -> tuple[float, float]:
+    """(noise, place) of the observation that makes of N(mean, deviation^2) the moments that it has below the limit."""
+    a = (limit - mean) / deviation
+    _, hazard = log_probability_and_hazard(a)
+    cut = min(max(hazard * (hazard + a), _LEAST_CUT), _MOST_CUT)
+    noise = min(deviation * deviation * (1.0 - cut) / cut, _ASIDE)
+    place = mean - hazard * deviation / cut if noise < _ASIDE else mean
+    return noise, min(max(place, -_FARTHEST_HELD), _FARTHEST_HELD)
 
 
 @njit(cache=True, nogil=True)
-def _truncate(k: int, b: FloatArray, g: FloatArray, noise: FloatArray, held: FloatArray, u: FloatArray) -> float:
+def _truncate(k: int, state: Any) -> float:
     """The normal that stands for "at most u_k", by the moments of the truncated one; what log det B gains."""
+    b, g, column, noise, held, u, _, _, _ = state
     variance = max(1.0 / b[k, k] - noise[k], _LEAST_VARIANCE)
     mean, deviation = held[k] - g[k] / b[k, k], math.sqrt(variance)
-    a = (u[k] - mean) / deviation
-    _, hazard = log_probability_and_hazard(a)
-    cut = min(max(hazard * (hazard + a), _LEAST_CUT), _MOST_CUT)
-    new = min(variance * (1.0 - cut) / cut, _ASIDE)
-    place = mean - hazard * deviation / cut if new < _ASIDE else mean
-    gained = _move_noise(b, g, k, new - noise[k])
-    change = min(max(place, -_FARTHEST_HELD), _FARTHEST_HELD) - held[k]
-    for i in range(len(g)):
+    new, place = _site(u[k], mean, deviation)
+    gained = _move_noise(b, g, column, k, new - noise[k])
+    change = place - held[k]
+    for i in range(k):
+        g[i] += change * b[k, i]
+    for i in range(k, len(g)):
         g[i] += change * b[i, k]
-    held[k] += change
+    held[k] = place
     noise[k] = new
     return gained
 
 
 @njit(cache=True, nogil=True)
 def _begin(values: Any, row: int, law: Any, log_bad: Any, state: Any) -> float:
-    """Cells that are rather bad by their column alone start aside, and so do all hidden ones; what log det B gains."""
-    b, g, noise, held, u, kind, kept, _ = state
+    """Cells that are rather bad by their column alone start aside, floored ones as in their column alone.
+
+    What log det B gains.
+    """
+    b, g, column, noise, held, u, kind, kept, _ = state
     floor, bias, scale, precision = law
     d, gained = len(g), 0.0
-    b[:] = precision
     for j in range(d):
         x = values[row, j]
-        noise[j], held[j] = 0.0, 0.0
         kind[j] = SEEN if x > floor[j] else FLOORED if x <= floor[j] else MISSING
         u[j] = ((x if kind[j] == SEEN else floor[j]) - bias[j]) / scale[j]
         u[j] = min(max(u[j], -_FARTHEST), _FARTHEST)
+        noise[j], held[j], kept[j] = _ASIDE, 0.0, False
         if kind[j] == SEEN:
             held[j] = min(max(u[j], -_FARTHEST_HELD), _FARTHEST_HELD)
             kept[j] = -0.5 * (u[j] * u[j] + _LOG_2PI) >= log_bad[row, j]
+            noise[j] = 0.0 if kept[j] else _ASIDE
         elif kind[j] == FLOORED:
-            log_probability, _ = log_probability_and_hazard(u[j])
-            kept[j] = log_probability >= log_bad[row, j]
-        else:
-            kept[j] = False
+            kept[j] = log_probability_and_hazard(u[j])[0] >= log_bad[row, j]
+            if kept[j]:
+                noise[j], held[j] = _site(u[j], 0.0, 1.0)
     for i in range(d):
         total = 0.0
         for j in range(d):
             total += precision[i, j] * held[j]
         g[i] = total
+        for j in range(i + 1):
+            b[i, j] = precision[i, j]
     for j in range(d):
-        if kind[j] != SEEN or not kept[j]:
-            gained += _move_noise(b, g, j, _ASIDE)
-            noise[j] = _ASIDE
+        if noise[j] > 0.0:
+            gained += _move_noise(b, g, column, j, noise[j])
     return gained
 
 
 @njit(cache=True, nogil=True)
 def _settle(row: int, log_bad: Any, state: Any) -> float:
     """Cells change sides until nothing is to be gained by it; what log det B gains. Leaves the log ratios."""
-    b, g, noise, held, u, kind, kept, ratio = state
+    b, g, column, noise, held, u, kind, kept, ratio = state
     d, gained = len(g), 0.0
     for _ in range(4 * d):
         most, at = 0.0, -1
@@ -135,14 +150,14 @@ def _settle(row: int, log_bad: Any, state: Any) -> float:
         if at < 0:
             break
         if kept[at]:
-            gained += _move_noise(b, g, at, _ASIDE - noise[at])
+            gained += _move_noise(b, g, column, at, _ASIDE - noise[at])
             noise[at], kept[at] = _ASIDE, False
             continue
         kept[at] = True
         if kind[at] == FLOORED:
-            gained += _truncate(at, b, g, noise, held, u)
+            gained += _truncate(at, state)
         else:
-            gained += _move_noise(b, g, at, -noise[at])
+            gained += _move_noise(b, g, column, at, -noise[at])
             noise[at] = 0.0
     return gained
 
@@ -154,26 +169,26 @@ def _name_rivals(row: int, log_bad: Any, state: Any) -> None:
     With k back among the kept and j set aside in its place the log probability changes by ratio_k - ratio_j. Among more
     cells the others tell; there, softer odds between rivals were tried, and changed nothing.
     """
-    b, g, noise, held, u, kind, kept, ratio = state
+    b, g, column, noise, held, u, kind, kept, ratio = state
     for k in range(len(g)):
         if kept[k] or kind[k] == MISSING:
             continue
         if kind[k] == FLOORED:
-            _truncate(k, b, g, noise, held, u)
+            _truncate(k, state)
         else:
-            _move_noise(b, g, k, -noise[k])
+            _move_noise(b, g, column, k, -noise[k])
             noise[k] = 0.0
         for j in range(len(g)):
             if kept[j] and ratio[k] - (_log_genuine(j, b, g, noise, held, u, kind) - log_bad[row, j]) > _RIVALS:
                 ratio[j] = min(ratio[j], ratio[k])
-        _move_noise(b, g, k, _ASIDE - noise[k])
+        _move_noise(b, g, column, k, _ASIDE - noise[k])
         noise[k] = _ASIDE
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _log_row(row: int, log_det: float, log_bad: Any, state: Any) -> float:
     """Log density of the row: that of its pattern, and of what one cell on the other side would add."""
-    b, g, noise, held, u, kind, kept, ratio = state
+    b, g, _, noise, held, u, kind, kept, ratio = state
     total = 0.5 * log_det
     for k in range(len(g)):
         total -= 0.5 * (held[k] * g[k] + _LOG_2PI)
@@ -205,18 +220,18 @@ def judge_cells(
     """
     n, d = values.shape
     state = (
-        np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d), np.empty(d),
+        np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d),
         np.empty(d, np.int64), np.empty(d, np.bool_), np.empty(d),
     )  # fmt: skip
-    b, g, noise, held, u, kind, kept, ratio = state
+    kind, kept, ratio = state[6:]
     for row in range(n):
         ratio[:] = 0.0
         total = log_det + _begin(values, row, law, log_bad, state)
-        for _ in range(_SWEEPS):
-            for k in range(d):
-                if kind[k] == FLOORED and kept[k]:
-                    total += _truncate(k, b, g, noise, held, u)
-            total += _settle(row, log_bad, state)
+        total += _settle(row, log_bad, state)
+        for k in range(d):
+            if kind[k] == FLOORED and kept[k]:
+                total += _truncate(k, state)
+        total += _settle(row, log_bad, state)
         log_rows[row] = _log_row(row, total, log_bad, state)
         if d - np.count_nonzero(kind == MISSING) == 2:
             _name_rivals(row, log_bad, state)
