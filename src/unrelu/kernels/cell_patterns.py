@@ -60,8 +60,8 @@ def _log_genuine(
     k: int, b: FloatArray, g: FloatArray, noise: FloatArray, held: FloatArray, u: FloatArray, kind: Any
 ) -> float:
     """Log density of cell k given the kept others; log probability where it is floored."""
-    variance = max(1.0 / b[k, k] - noise[k], _LEAST_VARIANCE)
-    z = (u[k] - held[k] + g[k] / b[k, k]) / math.sqrt(variance)
+    variance: float = max(1.0 / b[k, k] - noise[k], _LEAST_VARIANCE)
+    z: float = (u[k] - held[k] + g[k] / b[k, k]) / math.sqrt(variance)
     if kind[k] == SEEN:
         return -0.5 * (z * z + _LOG_2PI + math.log(variance))
     log_probability: float = log_probability_and_hazard(z)[0]
