@@ -42,6 +42,7 @@ _OPEN_ROUNDS, _FEWEST_ROUNDS, _MOST_ROUNDS = 4, 7, 20
 _SETTLED = 0.05  # standard errors
 _THIRD, _FIFTH = 1.0 / 3.0, 0.2  # bad cells of a column, and outlier rows, beyond which the model is in doubt, not they
 _LOOKS = 3
+_CLOSE = 0.25  # standard errors of all rows that the sample's error may leave
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ def learn_cells(evidence: Evidence, assumptions: Assumptions, seed: int, watch: 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)  # of fits on the way, not of the result
         law, rounds, doubtful = _on_sample(sample, free, watch)
-        if sample.n_present > len(sample.rows):
+        doubt = _doubt(law, sample)
+        if doubt * np.sqrt(sample.n_present / len(sample.rows)) > _CLOSE and sample.n_present > len(sample.rows):
             watch(Step(JUDGING, words="all rows"))
             record = evidence.collect(CellRoundQuestion(law, _question(free)), remember=False).record
             law = _with(law, gaussian_from(record, Setting(free, None)))
@@ -164,6 +166,12 @@ def _settled(
         if rounds >= _FEWEST_ROUNDS and moved < _SETTLED:
             break
     return law, rounds
+
+
+def _doubt(law: CellLaw, sample: Subsample) -> float:
+    """Cells of which it is not clear whether they are bad, beside those that are: what a round leaves of an error."""
+    bad = 1.0 - law.judge(sample.values).cells[~np.isnan(sample.values)]
+    return float(np.sum(bad * (1.0 - bad)) / max(float(bad.sum()), 1.0))
 
 
 def _sample_record(sample: Subsample, cells: FloatArray, rows: FloatArray, free: Assumptions) -> PairMoments:

@@ -41,12 +41,12 @@ class CellVerdicts:
 
     @classmethod
     def of(cls, first_row: int, judged: Judged, missing: NDArray[np.bool_]) -> Self:
-        odds = np.where(missing, np.inf, judged.log_odds)
-        flat = np.flatnonzero(odds <= np.partition(odds, min(STRANGEST, odds.size) - 1, axis=None)[STRANGEST - 1 :][0])
-        rows, columns = np.divmod(flat, odds.shape[1])
-        told = [(first_row + i, j, float(odds[i, j])) for i, j in zip(rows.tolist(), columns.tolist(), strict=True)]
+        rows, columns = np.nonzero(judged.log_odds < 0.0)
+        odds = judged.log_odds[rows, columns]
+        first = np.argsort(odds, kind="stable")[:STRANGEST]
+        told = zip((rows[first] + first_row).tolist(), columns[first].tolist(), odds[first].tolist(), strict=True)
         cells = np.where(missing, 1.0, judged.genuine).astype(np.float32)
-        return cls(((first_row, cells, judged.rows),), tuple(cell for cell in told if cell[2] < 0.0))
+        return cls(((first_row, cells, judged.rows),), tuple(told))
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from unrelu.bad_cells.law import CellLaw, Look
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.kernels.cell_shares import bin_posteriors
 
-_ROUNDS, _TRIES, _ROW_ROUNDS = 30, 3, 10
+_OPEN_ROUNDS, _ROUNDS, _TRIES, _ROW_ROUNDS = 10, 20, 3, 10
 _SEED = 0.05  # bad cells of a column to start from
 _HALF_A_CELL = 0.5  # less of each bin: a bin that explains no cell vanishes (Figueiredo and Jain 2002)
 _LEAST_GAIN = 4.0
@@ -49,15 +49,14 @@ def _bad_cells(law: CellLaw, look: Look, weights: FloatArray, bounds: Bounds, ch
     allowed = bounds.allowed.copy()
     shares = _SEED / law.background.in_column(np.ones(n_bins))[columns] * allowed
     for _ in range(_TRIES if choosing else 1):
-        for _ in range(_ROUNDS):
+        for left_to_do in range(_ROUNDS if choosing else _OPEN_ROUNDS, 0, -1):
             total = law.background.in_column(shares)
             shares = shares * np.minimum(1.0, _MOST / np.maximum(total, 1e-300))[columns]
-            sums = np.zeros((2, n_bins))
+            sums = np.zeros((2 if left_to_do == 1 else 1, n_bins))
             left = 1.0 - law.background.in_column(shares)[columns]
             bin_posteriors(look.bins, genuine, bad, weights, np.stack([shares, left]), sums)
             shares = np.minimum(np.maximum(sums[0] - _HALF_A_CELL, 0.0) / n, most) * allowed
-        gain = sums[1] - n * shares
-        if not choosing or not (poor := (shares > 0.0) & (gain < _LEAST_GAIN)).any():
+        if not choosing or not (poor := (shares > 0.0) & (sums[1] - n * shares < _LEAST_GAIN)).any():
             break
         allowed &= ~poor
         shares = shares * allowed

@@ -46,7 +46,7 @@ def find_bins(values: Any, floor: Any, edges: FloatArray, starts: Any, bins: Any
 def bin_posteriors(
     bins: Any, genuine: FloatArray, bad: FloatArray, weights: FloatArray, shares: FloatArray, sums: FloatArray
 ) -> None:
-    """sums[0, k] += bad cells expected in bin k; sums[1, k] += log-likelihood gained there.
+    """sums[0, k] += bad cells expected in bin k; sums[1, k] += log-likelihood gained there, where there is room for it.
 
     ``genuine`` and ``bad``: densities of the cells, ``bad`` per unit of the share of their bin; ``shares[0]`` those of
     the bins, ``shares[1]`` what is left to the genuine cells of the bin's column.
@@ -61,4 +61,5 @@ def bin_posteriors(
             if k >= 0 and shares[0, k] > 0.0:
                 odds = shares[0, k] * bad[i, j] / (shares[1, k] * genuine[i, j])
                 sums[0, k] += w * odds / (1.0 + odds)
-                sums[1, k] += w * math.log1p(odds)
+                if sums.shape[0] > 1:
+                    sums[1, k] += w * math.log1p(odds)
