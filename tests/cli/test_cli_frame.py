@@ -42,6 +42,7 @@ def test_every_command_writes_to_output_and_takes_a_seed(name):
     assert {"--output", "-o", "--seed", "--json"} <= options
     writes_pictures = name in (
         "check",
+        "clean",
         "fit",
         "impute",
         "score",

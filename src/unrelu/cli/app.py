@@ -13,6 +13,7 @@ import typer
 
 from unrelu._version import __version__
 from unrelu.cli.check import check
+from unrelu.cli.clean import clean
 from unrelu.cli.demo import demo
 from unrelu.cli.factor import factor
 from unrelu.cli.fit import fit
@@ -36,7 +37,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # no command ends in a traceback: see outcome.py
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for body in (check, demo, factor, fit, impute, info, merge, peel, predict, recover, reproduce, sample, score, simulate):
+for body in (
+    check,
+    clean,
+    demo,
+    factor,
+    fit,
+    impute,
+    info,
+    merge,
+    peel,
+    predict,
+    recover,
+    reproduce,
+    sample,
+    score,
+    simulate,
+):
     app.command(epilog=methods_in_words(body.__name__))(body)
 
 
