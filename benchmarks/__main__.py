@@ -28,6 +28,7 @@ NAMES = (
     "shapes",
     "posterior",
     "generators",
+    "cells",
 )
 
 
