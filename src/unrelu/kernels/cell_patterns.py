@@ -30,7 +30,7 @@ _FARTHEST, _FARTHEST_HELD = (
     100.0,
 )  # standard deviations: beyond, a cell is as strange, and is held for less strange
 _LEAST_CUT, _MOST_CUT = 1e-6, 1.0 - 1e-9  # share of its variance that a truncation takes
-_RIVALS = -1.1  # log odds from which on two cells cannot be told apart: one to three
+_RULED_OUT = -5.0  # log odds by which a cell is bad whatever the others are
 _LOG_2PI = math.log(2.0 * math.pi)
 MISSING, FLOORED, SEEN = 0, 1, 2
 
@@ -163,24 +163,35 @@ def _settle(row: int, log_bad: Any, state: Any) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _name_rivals(row: int, log_bad: Any, state: Any) -> None:
-    """Of a row with two cells and no more, both are named where either might be bad in place of the other.
+def _compare_rivals(row: int, log_bad: Any, state: Any) -> None:
+    """A kept cell j may be bad in place of one set aside, k: the odds are exp(ratio_k - ratio_j), ratio_j with k kept.
 
-    With k back among the kept and j set aside in its place the log probability changes by ratio_k - ratio_j. Among more
-    cells the others tell; there, softer odds between rivals were tried, and changed nothing.
+    Where a row has two cells and no more, nothing tells which of them is bad: both are named. A cell that its column
+    alone rules out has no rivals.
     """
     b, g, column, noise, held, u, kind, kept, ratio = state
+    two = len(g) - np.count_nonzero(kind == MISSING) == 2
     for k in range(len(g)):
         if kept[k] or kind[k] == MISSING:
+            continue
+        alone = -0.5 * (u[k] * u[k] + _LOG_2PI) if kind[k] == SEEN else log_probability_and_hazard(u[k])[0]
+        if alone - log_bad[row, k] < _RULED_OUT:
             continue
         if kind[k] == FLOORED:
             _truncate(k, state)
         else:
             _move_noise(b, g, column, k, -noise[k])
             noise[k] = 0.0
+        aside = ratio[k]
         for j in range(len(g)):
-            if kept[j] and ratio[k] - (_log_genuine(j, b, g, noise, held, u, kind) - log_bad[row, j]) > _RIVALS:
-                ratio[j] = min(ratio[j], ratio[k])
+            if not kept[j]:
+                continue
+            with_k = _log_genuine(j, b, g, noise, held, u, kind) - log_bad[row, j]
+            odds = aside - with_k
+            if two and with_k < 0.0:
+                ratio[j] = min(ratio[j], aside)
+            elif not two:
+                ratio[j], ratio[k] = min(ratio[j], -odds), max(ratio[k], min(odds, 0.0))
         _move_noise(b, g, column, k, _ASIDE - noise[k])
         noise[k] = _ASIDE
 
@@ -233,6 +244,5 @@ def judge_cells(
                 total += _truncate(k, state)
         total += _settle(row, log_bad, state)
         log_rows[row] = _log_row(row, total, log_bad, state)
-        if d - np.count_nonzero(kind == MISSING) == 2:
-            _name_rivals(row, log_bad, state)
+        _compare_rivals(row, log_bad, state)
         ratios[row] = ratio
