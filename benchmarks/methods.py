@@ -233,7 +233,7 @@ processes and merges the records, as a cluster would.
 
 Only `OnePass`, `Robust` and `FullLikelihood` give standard errors and take row weights; only `OnePass` has partial_fit
 and merge; only `FullLikelihood` takes limits of single cells. Filters dampen outlier rows, `Robust` removes their
-effect: [robust.md](robust.md).
+effect: [robust.md](robust.md). `RobustCells` ("robust_cells") does so for single cells: [cells.md](cells.md).
 """
     Path("docs/methods.md").write_text(TEXT)
     print(TEXT)

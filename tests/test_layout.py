@@ -14,11 +14,13 @@ MODULES = sorted(
     path for path in SOURCE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py", "_version.py")
 )
 
-MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 40_000, 17
+MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 42_000, 17
 
 # Modules whose tests are not in tests/<room>/test_<module>.py or test_<room>_<module>.py.
 TESTED_IN = {
+    "bad_cells/detection.py": "bad_cells/test_law.py",
     "cli/app.py": "cli/test_cli_outcome.py",
+    "cli/cleaning.py": "cli/test_cli_clean.py",
     "cli/completing.py": "cli/test_cli_impute.py",
     "cli/digits.py": "cli/test_cli_demo.py",
     "cli/inputs.py": "cli/test_cli_bad_input.py",
@@ -36,6 +38,7 @@ TESTED_IN = {
     "estimators/merging.py": "properties/test_splits.py",
     "estimators/peeling.py": "estimators/test_peel.py",
     "evidence.py": "properties/test_splits.py",
+    "kernels/cell_shares.py": "kernels/test_cell_patterns.py",
     "kernels/batch_sums.py": "statistics/test_batch_means.py",
     "kernels/normal.py": "kernels/test_bivariate_normal.py",
     "kernels/pair_gather.py": "correlations/test_weighted_moments.py",

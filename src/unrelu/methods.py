@@ -127,7 +127,7 @@ class RobustCells(_SeveralPasses):
     probability of being genuine (docs/decisions/030). The sample of rows on which it starts is drawn by the seed.
 
     >>> import unrelu
-    >>> X = unrelu.synthetic.random_model(4, random_state=0).sample(2000, random_state=1)
+    >>> X = unrelu.synthetic.random_model(4, random_state=0).sample(2000, random_state=3)
     >>> X[:100, 1] += 8.0
     >>> learner = unrelu.RectifiedGaussianLearner(method="robust_cells").fit(X)
     >>> bad = learner.cell_weights_ < 0.5

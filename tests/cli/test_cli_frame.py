@@ -19,7 +19,7 @@ ORDER = [
     *(["floor"], ["ceiling"], ["shape"], ["floor_tolerance"], ["columns"], ["drop"], ["id"], ["header"], ["decimal"]),
     *(["limits"], ["nondetect"], ["sheet"], ["where"], ["skip_bad_files"], ["scheduler"], ["checkpoint"], ["output"]),
     *(["record"], ["round_counts"]),
-    *(["hidden", "latent", "outliers", "truth", "state", "std", "mask"], ["picture"], ["seed"], ["as_json"]),
+    *(["hidden", "latent", "outliers", "truth", "state", "std", "mask", "changes"], ["picture"], ["seed"], ["as_json"]),
 ]
 
 

