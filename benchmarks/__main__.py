@@ -31,6 +31,7 @@ NAMES = (
     "generators",
     "report",
     "networks",
+    "cells",
 )
 
 

@@ -18,6 +18,8 @@ MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 50_000, 17
 
 # Modules whose tests are not in tests/<room>/test_<module>.py or test_<room>_<module>.py.
 TESTED_IN = {
+    "bad_cells/detection.py": "bad_cells/test_law.py",
+    "cli/cleaning.py": "cli/test_cli_clean.py",
     "cli/completing.py": "cli/test_cli_impute.py",
     "cli/digits.py": "cli/test_cli_demo.py",
     "cli/inputs.py": "cli/test_cli_bad_input.py",
@@ -32,7 +34,7 @@ TESTED_IN = {
     "correlations/pair_arrays.py": "correlations/test_pairs_at_once.py",
     "errors.py": "test_package.py",
     "statistics/device_sums.py": "engines/test_device.py",
-    "estimators/activations.py": "samples/test_layer_rows.py",
+    "estimators/hooking.py": "samples/test_layer_rows.py",
     "estimators/base.py": "contracts/test_estimators.py",
     "estimators/learned_model.py": "estimators/test_learner.py",
     "estimators/reading.py": "estimators/test_hard_tables.py",
@@ -40,6 +42,7 @@ TESTED_IN = {
     "estimators/peeling.py": "estimators/test_peel.py",
     "estimators/placing.py": "engines/test_device.py",
     "evidence.py": "properties/test_splits.py",
+    "kernels/cell_shares.py": "kernels/test_cell_patterns.py",
     "kernels/batch_sums.py": "statistics/test_batch_means.py",
     "kernels/normal.py": "kernels/test_bivariate_normal.py",
     "kernels/pair_gather.py": "correlations/test_weighted_moments.py",

@@ -164,6 +164,10 @@ class AmbiguousMajorityWarning(UnreluWarning):
     """Two groups of rows are about equally large: which of them is genuine cannot be known from the table."""
 
 
+class ManyBadCellsWarning(UnreluWarning):
+    """More than a third of a column's cells would be bad: rather the column is not what the model says."""
+
+
 class DuplicatedRowsWarning(UnreluWarning):
     """Many rows are exact copies of others: standard errors take them for independent."""
 

@@ -40,6 +40,7 @@ __all__ = [
     "Method",
     "OnePass",
     "Robust",
+    "RobustCells",
     "TruncatedSGD",
     "method_named",
 ]
@@ -123,6 +124,28 @@ class Robust(_SeveralPasses):
 
         check_count("max_groups", self.max_groups)
         return learn_robustly(evidence, assumptions, self.max_groups, seed, watch)
+
+
+@dataclass(frozen=True)
+class RobustCells(_SeveralPasses):
+    """Single bad cells, and outlier rows beside them: the fit that the genuine cells alone would give.
+
+    Every cell is genuine, given the rest of its row, or of a background of its column; what is counted is the
+    probability of being genuine (docs/decisions/034). The sample of rows on which it starts is drawn by the seed.
+
+    >>> import unrelu
+    >>> X = unrelu.synthetic.random_model(4, random_state=0).sample(2000, random_state=3)
+    >>> X[:100, 1] += 8.0
+    >>> learner = unrelu.RectifiedGaussianLearner(method="robust_cells").fit(X)
+    >>> bad = learner.cell_weights_ < 0.5
+    >>> bool(bad[:100, 1].all()), int(bad.sum())
+    (True, 100)
+    """
+
+    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
+        from unrelu.bad_cells.learning import learn_cells
+
+        return learn_cells(evidence, assumptions, seed, watch)
 
 
 @dataclass(frozen=True)
@@ -299,6 +322,7 @@ def _learn_by_angles(
 _BY_NAME: dict[str, type[Method]] = {
     "one_pass": OnePass,
     "robust": Robust,
+    "robust_cells": RobustCells,
     "full_likelihood": FullLikelihood,
     "sgd": TruncatedSGD,
     "filtered_gradient": FilteredGradient,

@@ -354,3 +354,14 @@ def test_whoever_watches_sees_factors_that_a_fit_can_go_on_from(method):
     method.recover(task)
     assert len(seen) == 4
     assert all(factors.rank == 3 and factors.bias is not None for factors in seen)
+
+
+def test_deviating_cells_are_flagged_in_correlated_columns():
+    from benchmarks.rivals.deviating_cells import flagged_cells
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2000, 1)) + 0.3 * rng.normal(size=(2000, 4))
+    bad = rng.random(x.shape) < 0.02
+    flagged = flagged_cells(np.where(bad, x + 4.0, x))
+    assert flagged[bad].mean() > 0.95
+    assert flagged[~bad].mean() < 0.03  # its quantile is 1 %

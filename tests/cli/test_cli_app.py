@@ -48,7 +48,11 @@ def test_python_m_unrelu_without_the_extra_says_how_to_install_it(tmp_path):
 
 @pytest.mark.parametrize(
     ("words", "wanted"),
-    [("unrelu im", "impute"), ("unrelu fit --floor-", "--floor-tolerance"), ("unrelu re", "recover\nreproduce")],
+    [
+        ("unrelu im", "impute"),
+        ("unrelu fit --floor-", "--floor-tolerance"),
+        ("unrelu re", "report\nrecover\nreproduce"),
+    ],
 )
 def test_the_shell_completes_commands_and_options(words, wanted, tmp_path):
     asked = {"_UNRELU_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}

@@ -39,10 +39,10 @@ def test_every_cell_is_written_from_the_strangest_on(run, dirty, truth, model):
     result = run("score", "dirty.csv", "--model", model, "--cells", "-o", "cells.csv")
     assert (result.exit_code, result.stderr) == (0, "")
     found = pd.read_csv("cells.csv")
-    assert list(found) == ["row", "column", "value", "predicted_mean", "predicted_std", "score"]
+    assert list(found) == ["row", "column", "value", "predicted_mean", "predicted_std", "score", "bad_probability"]
     assert len(found) == dirty.size - 1
     assert found.loc[0, ["row", "column"]].tolist() == [8, "Pb"]
-    assert (np.diff(np.abs(found["score"])) <= 0.0).all()
+    assert (np.diff(found["bad_probability"]) <= 0.0).all()
     at = (found["row"] - 1, found["column"].map(NAMES.index))
     np.testing.assert_allclose(found["value"], dirty[at], rtol=1e-12)
     np.testing.assert_allclose(np.abs(found["score"]), truth.score_cells(dirty)[at], rtol=1e-9, atol=1e-12)
@@ -76,7 +76,9 @@ def test_a_fit_of_the_table_with_ids(run, folder, dirty):
     answer = json.loads(run("score", "sites.csv", "--id", "site", "--cells", "--top", 1, "--json").stdout)
     (cell,) = answer["strangest_cells"]
     assert (cell["row"], cell["id"], cell["column"]) == (8, {"site": "lake 7"}, "Pb")
-    assert answer["report"]["method"] == "robust"
+    assert answer["report"]["method"] == "robust_cells"
+    assert cell["bad_probability"] > 0.99
+    assert answer["cells_bad"] >= 1
 
 
 def test_cells_off_a_constant_are_the_strangest(run, folder):
@@ -86,6 +88,6 @@ def test_cells_off_a_constant_are_the_strangest(run, folder):
     assert [(cell["row"], cell["column"]) for cell in answer["strangest_cells"][:2]] == [(3, "x1"), (2, "x0")]
 
 
-def test_pictures_are_of_rows(run, refused, dirty, model):
-    given = ("score", "dirty.csv", "--model", model, "--cells", "--picture", "p.png")
-    assert "--picture shows rows" in refused(run(*given))
+def test_a_picture_of_the_bad_cells(run, folder, dirty, model):
+    assert run("score", "dirty.csv", "--model", model, "--cells", "--picture", "p.png").exit_code == 0
+    assert (folder / "p.png").read_bytes().startswith(b"\x89PNG")

@@ -19,7 +19,12 @@ ORDER = [
     *(["floor"], ["ceiling"], ["shape"], ["floor_tolerance"], ["columns"], ["drop"], ["id"], ["header"], ["decimal"]),
     *(["limits"], ["nondetect"], ["sheet"], ["where"], ["skip_bad_files"], ["scheduler"], ["checkpoint"], ["output"]),
     *(["record", "saved"], ["round_counts"]),
-    *(["hidden", "latent", "outliers", "truth", "state", "std", "mask"], ["picture"], ["path_picture"], ["seed"]),
+    *(
+        ["hidden", "latent", "outliers", "truth", "state", "std", "mask", "changes"],
+        ["picture"],
+        ["path_picture"],
+        ["seed"],
+    ),
     ["as_json"],
 ]
 
@@ -43,6 +48,7 @@ def test_every_command_writes_to_output_and_takes_a_seed(name):
     assert {"--output", "-o", "--seed", "--json"} <= options
     writes_pictures = name in (
         "check",
+        "clean",
         "fit",
         "impute",
         "network",

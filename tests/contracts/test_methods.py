@@ -30,10 +30,10 @@ def fit(name, x, **options):
 # What a method promises beyond the laws of all: Bulusu et al. 2022 do not rescale, and their filter is biased on skewed
 # batches;
 # the gradient methods draw a stream per column.
-ANY_COLUMN_ORDER = ("one_pass", "full_likelihood", "median")
-ANY_UNITS = ("one_pass", "robust", "full_likelihood", "median", "sgd")
-CONSISTENT = ("one_pass", "robust", "full_likelihood", "median", "sgd")
-WEIGHTED = ("one_pass", "robust", "full_likelihood")
+ANY_COLUMN_ORDER = ("one_pass", "robust_cells", "full_likelihood", "median")
+ANY_UNITS = ("one_pass", "robust", "robust_cells", "full_likelihood", "median", "sgd")
+CONSISTENT = ("one_pass", "robust", "robust_cells", "full_likelihood", "median", "sgd")
+WEIGHTED = ("one_pass", "robust", "robust_cells", "full_likelihood")
 NOISE_IN_EVERY_COLUMN = ("full_likelihood",)
 
 

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_outliers_fit_predict, check_outliers_train, parametrize_with_checks
 
-from unrelu import FloorOutlierDetector, RectifiedGaussian, RectifiedGaussianLearner, methods
+from unrelu import FloorOutlierDetector, RectifiedGaussian, RectifiedGaussianLearner, methods, synthetic
 from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.posterior.scored_rows import ScoreQuestion
@@ -487,3 +487,21 @@ def test_unfitted_detectors_say_so(table):
 def test_tables_that_cannot_be_judged(table, change, message):
     with pytest.raises(ValueError, match=message):
         FloorOutlierDetector().fit(change(table))
+
+
+def test_bad_cells_by_what_was_learned_and_by_a_model_alone(tmp_path):
+    truth = synthetic.random_model(4, condition_number=10.0, random_state=0)
+    x = truth.sample(1500, random_state=1)
+    bad = np.random.default_rng(2).random(x.shape) < 0.03
+    x = np.where(bad, x + 7.0 * truth.row_norms, x)
+    detector = FloorOutlierDetector("robust_cells").fit(x)
+    told = detector.cell_probabilities(x)
+    np.testing.assert_allclose(1.0 - told, detector.cell_weights_, atol=1e-6)
+    by_model = FloorOutlierDetector.from_model(truth)
+    for probability in (told, by_model.cell_probabilities(x)):
+        assert (probability > 0.5)[bad].mean() > 0.98
+        assert (probability > 0.5)[~bad].mean() < 0.003
+    detector.save(tmp_path / "d.npz")
+    np.testing.assert_array_equal(FloorOutlierDetector.load(tmp_path / "d.npz").cell_probabilities(x[:5]), told[:5])
+    with pytest.raises(AttributeError, match="robust_cells"):
+        _ = by_model.cell_weights_

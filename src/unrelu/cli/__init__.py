@@ -9,9 +9,10 @@
     outputs.py        outputs checked before the long work
     progress.py       the watch that shows progress on a terminal, and is silent in a pipe
     completing.py     what `impute` writes, block by block
+    cleaning.py       what `clean` writes, block by block
     recover_layer.py  the layer that `recover` is given
-    fit.py  merge.py  check.py  info.py  sample.py  score.py  impute.py  predict.py  factor.py  recover.py  peel.py
-    simulate.py  demo.py  reproduce.py
+    fit.py  merge.py  check.py  info.py  sample.py  score.py  clean.py  impute.py  predict.py  factor.py  recover.py
+    peel.py  simulate.py  demo.py  reproduce.py
 
 Only typer and rich are imported at the start; everything heavier waits for the command that needs it, so that
 ``unrelu --help`` answers at once.

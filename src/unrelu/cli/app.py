@@ -14,6 +14,7 @@ import typer
 
 from unrelu._version import __version__
 from unrelu.cli.check import check
+from unrelu.cli.clean import clean
 from unrelu.cli.demo import demo
 from unrelu.cli.factor import factor
 from unrelu.cli.fit import fit
@@ -41,7 +42,7 @@ app = typer.Typer(
 # By task, in the order in which --help lists them.
 TASKS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Learn a model and judge it": (fit, report, check, info, merge),
-    "Use a model": (impute, predict, score, sample),
+    "Use a model": (impute, predict, score, clean, sample),
     "Recover what is behind a table": (factor, network, recover, peel),
     "Try it out": (demo, simulate, reproduce),
 }

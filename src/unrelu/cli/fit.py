@@ -196,7 +196,7 @@ def fit_answer(job: Job, learner: RectifiedGaussianLearner, likelihood: dict[str
     shown: list[str | Table] = [
         f"Learned {counted(report.n_features, 'column')} from {report.n_rows:,} rows in {job.seconds:.2f} s"
         f" ({report.share_floored:.1%} of the values at the floor{missing}).",
-        *_kept_rows(report),
+        *_kept_rows(report, names),
         *doubts_shown(report, names, one_line),
         *_kind_of_errors(report),
         column_table(columns),
@@ -214,10 +214,17 @@ def _kind_of_errors(report: LearningReport) -> list[str]:
     return [f"Standard errors: by a {report.stderr} over {report.stderr_degrees + 1} groups of rows."]
 
 
-def _kept_rows(report: LearningReport) -> list[str]:
-    """What a robust fit did with the rows."""
+def _kept_rows(report: LearningReport, names: Sequence[str]) -> list[str]:
+    """What a robust fit did with the rows, or cells."""
+    from unrelu.bad_cells.learning import CellsReport
     from unrelu.contracts import RobustReport
 
+    if isinstance(report, CellsReport):
+        by_column = zip(report.share_bad_by_column, names, strict=True)
+        most = [f"{name} {share:.1%}" for share, name in sorted(by_column, key=lambda each: -each[0]) if share > 0.0]
+        worst = f", most of them in {', '.join(most[:5])}" if most else ""
+        outliers = f"; {report.share_downweighted:.1%} of the rows" if report.share_downweighted else ""
+        return [f"Bad cells: {report.share_bad:.2%} of the cells{worst}{outliers} count less than half."]
     if not isinstance(report, RobustReport):
         return []
     others = [f"{group.share:.1%} {group.kind}" for group in report.groups[1:] if group.share >= 0.001]

@@ -9,6 +9,7 @@ METHODS = {
     "fit": {
         "one_pass": "default; censored likelihoods and weighted moments.",
         "robust": "the same while up to nearly half of the rows are outliers.",
+        "robust_cells": "the same while single cells are bad, and rows beside them.",
         "full_likelihood": "all cells of a row together; factors plus noise; slower.",
         "sgd": "Wu et al. 2019: stochastic gradients; latent means above the floor.",
         "filtered_gradient": "Bulusu et al. 2022: filtered batches; the same.",

@@ -28,9 +28,7 @@ def score(
     ] = None,
     cells: Annotated[
         bool,
-        typer.Option(
-            "--cells", help="Score single cells by what the rest of their row predicts; -o writes all, or the --top."
-        ),
+        typer.Option("--cells", help="Score single cells, and how surely each is bad; -o writes all, or the --top."),
     ] = False,
     top: Annotated[
         int | None, typer.Option("--top", min=0, help="How many of the strangest rows or cells to show: 10 by default.")
@@ -48,7 +46,7 @@ def score(
         Path | None,
         options.output_option("Also write one line per row: csv, tsv (also gzipped), parquet, feather or arrow."),
     ] = None,
-    picture: Annotated[Path | None, options.picture_option("the scores")] = None,
+    picture: Annotated[Path | None, options.picture_option("the scores, or of the table's bad cells")] = None,
     seed: Annotated[int, options.seed_option("Seed of the fit and of the simulated rows.")] = 0,
     as_json: options.JsonOption = False,  # noqa: ARG001 - read where the command ends
 ) -> Answer | None:
@@ -58,8 +56,6 @@ def score(
     p-value below the false alarm rate are flagged: that share of a clean table, if the model fits it. Of a table that
     is not normal above its floors more are flagged: --shape auto learns how its columns are skewed.
     """
-    if cells and picture is not None:
-        raise InvalidParameterError("--picture shows rows and --cells scores cells: leave one of them out.")
     job = Job(
         Output("output", output, "Scores", "columns"),
         Output("picture", picture, "Picture", "picture"),
@@ -75,13 +71,18 @@ def score(
     from unrelu.report.outlier_summary import Judged
     from unrelu.samples.tables import write_columns
 
-    wanted = {"false_alarm_rate": false_alarm_rate, "floor_tolerance": floor_tolerance, "random_state": seed}
+    wanted: dict[str, Any] = {
+        "false_alarm_rate": false_alarm_rate,
+        "floor_tolerance": floor_tolerance,
+        "random_state": seed,
+    }
     with job.watch() as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore", DoubtfulTableWarning)  # the answer has them in one table
         if model is None:
             wanted["floor"] = options.limits("--floor", floor or ["0.0"])
             wanted["ceiling"] = options.limits("--ceiling", ceiling or ())
             wanted["shape"] = options.shapes(shape)
+            wanted["method"] = "robust_cells" if cells else "robust"
             detector, table = _fitted(paths, reading, floor, wanted, watch)
         else:
             detector, table = _of_model(model, paths, reading, wanted, watch)
@@ -106,14 +107,19 @@ def _cells(
     from unrelu.cli.inputs import ids_of
     from unrelu.cli.wording import one_line
     from unrelu.estimators import FloorImputer
+    from unrelu.report.bad_cell_picture import bad_cell_picture
     from unrelu.report.cell_summary import StrangestCells
     from unrelu.samples.tables import write_columns
 
     law, most = detector.distribution_, 10 if top is None else top
     imputer = FloorImputer.from_model(law, floor_tolerance=detector.floor_tolerance)
     kept = most if top is not None or job.files["output"] is None else None
-    found = StrangestCells.of(law, detector.strangeness(table), imputer.cells(table), kept, ids_of(table))
-    job.write(output=lambda path: write_columns(path, found.lines()))
+    judged = detector.strangeness(table), detector.cell_probabilities(table)
+    found = StrangestCells.of(law, judged, imputer.cells(table), kept, ids_of(table))
+    job.write(
+        output=lambda path: write_columns(path, found.lines()),
+        picture=lambda: bad_cell_picture(*judged, found.names),
+    )
     report = getattr(detector, "report_", None)
     facts = {"model": model, **found.facts(most, report)}
     judge = "the model of the genuine rows" if model is None else model

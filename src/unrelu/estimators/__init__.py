@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unrelu.estimators.activations import activations
     from unrelu.estimators.checking import check_model
+    from unrelu.estimators.hooking import activations
     from unrelu.estimators.imputer import FloorImputer
     from unrelu.estimators.latent import ReLULatentRecovery, recall, recover_latent
     from unrelu.estimators.learner import RectifiedGaussianLearner
@@ -45,7 +45,7 @@ _HOME = {
     "RectifiedGaussianMixture": "unrelu.estimators.mixture",
     "RectifiedGaussianNetwork": "unrelu.estimators.network",
     "TwoLayerReLULearner": "unrelu.estimators.two_layer",
-    "activations": "unrelu.estimators.activations",
+    "activations": "unrelu.estimators.hooking",
     "check_model": "unrelu.estimators.checking",
     "merge": "unrelu.estimators.merging",
     "peel": "unrelu.estimators.peeling",

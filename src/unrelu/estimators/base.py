@@ -308,7 +308,7 @@ class FloorEstimator(OnDevice, ShownEstimator):
         return learned_shapes(self.shape, samples, plain, limits, self._watch, part)
 
     def _by_shapes_of_kept(self, samples: Samples, learn: Callable[[Samples], Any]) -> Any:
-        """What ``learn`` gives; where it leaves out rows, once more with the shapes that the others have.
+        """What ``learn`` gives; where it leaves out rows or cells, once more with the shapes that the others have.
 
         Shapes are learned before outliers are known, and outliers bend them: far ones make every column free.
         """
@@ -327,7 +327,7 @@ class FloorEstimator(OnDevice, ShownEstimator):
             with warnings.catch_warnings(record=True) as noted:  # of the last round alone
                 warnings.simplefilter("always")
                 learned = learn(samples)
-            weights: FloatArray | None = getattr(learned, "row_weights", None)
+            weights: Any = getattr(learned, "cell_weights", getattr(learned, "row_weights", None))
             kept = None if weights is None else weights >= _KEPT
             if kept is None or kept.all() or (before is not None and np.mean(kept != before) < _MOVED):
                 break

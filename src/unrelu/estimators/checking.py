@@ -16,7 +16,7 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.learning import learn_record
-from unrelu.methods import FullLikelihood, OnePass, Robust, method_named
+from unrelu.methods import FullLikelihood, OnePass, Robust, RobustCells, method_named
 from unrelu.statistics.pair_moments import PairMomentsQuestion
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def check_learner(
 ) -> FitCheck:
     """The check of what a fitted learner's parameters make of the rows, each column with the shape that it was given.
 
-    Outlier rows of the robust method are left out, and what is left is fitted as that method does, in one pass.
+    Outlier rows and bad cells of the robust methods are left out; what is left is fitted as they do, in one pass.
     """
     simulations = Simulations(**wanted)
     rows = sampled_rows(samples, assumptions, simulations.seed, watch)
@@ -43,8 +43,11 @@ def check_learner(
     kinds = {} if shapes is None else {"shape": [shape.kind for shape in shapes]}
     plain = {"stderr": "model"} if "stderr" in learner.get_params() else {}  # an imputer has no choice
     fitting = clone(learner).set_params(**plain, **limits, **kinds)
-    if isinstance(method_named(learner.method), Robust):
-        genuine = fitting.watched_by(watch).fit(rows.values).row_weights_ >= _GENUINE
+    if isinstance(method_named(learner.method), Robust | RobustCells):
+        fitted = fitting.watched_by(watch).fit(rows.values)
+        genuine = fitted.row_weights_ >= _GENUINE
+        if isinstance(method_named(learner.method), RobustCells):
+            rows = replace(rows, values=np.where(fitted.cell_weights_ >= _GENUINE, rows.values, np.nan))
         rows = replace(rows, values=rows.values[genuine], n_outliers=int(np.count_nonzero(~genuine)))
         fitting = clone(fitting).set_params(method="one_pass")
     if isinstance(method_named(learner.method), FullLikelihood):  # the same model, but for factors, learned faster

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import FloatArray, LearningReport
@@ -120,7 +121,17 @@ class LearnedModel(FloorEstimator):
         learned = self._result()
         weights: FloatArray | None = getattr(learned, "row_weights", None)
         if weights is None:
-            raise AttributeError(f"Only method='robust' gives row_weights_, not {learned.report.method!r}.")
+            raise AttributeError(
+                f"Only method='robust' and 'robust_cells' give row_weights_, not {learned.report.method!r}."
+            )
+        return weights
+
+    @property
+    def cell_weights_(self) -> NDArray[np.float32]:
+        learned = self._result()
+        weights: NDArray[np.float32] | None = getattr(learned, "cell_weights", None)
+        if weights is None:
+            raise AttributeError(f"Only method='robust_cells' gives cell_weights_, not {learned.report.method!r}.")
         return weights
 
     def score_samples(self, X: Table) -> FloatArray:

@@ -79,7 +79,9 @@ class RectifiedGaussianLearner(LearnedModel):
     report_ : LearningReport
         How the learning went.
     row_weights_ : array
-        With method="robust": one number per row, from 1 for a genuine row to 0 for an outlier.
+        With the robust methods: one number per row, from 1 for a genuine row to 0 for an outlier.
+    cell_weights_ : array
+        With method="robust_cells": the same for every cell, n x d.
 
     Notes
     -----

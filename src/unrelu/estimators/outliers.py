@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from unrelu.bad_cells.detection import bad_probability
+from unrelu.bad_cells.law import CellLaw
 from unrelu.contracts import FloatArray, LearningReport, Samples, Step
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines import engine_for
@@ -65,6 +67,8 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         How the learning went.
     row_weights_ : array
         With method="robust": one number per row of the table, from 1 for a genuine row to 0 for an outlier.
+    cell_weights_ : array
+        With method="robust_cells": the same for every cell; :meth:`cell_probabilities` tells of any table.
     n_features_in_, feature_names_in_ : int, array
         The columns seen by :meth:`fit`, and their names where they have any.
 
@@ -93,6 +97,8 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
     _distribution: RectifiedGaussian
     _report: LearningReport | None
     _row_weights: FloatArray | None
+    _cell_weights: NDArray[np.float32] | None = None
+    _cell_law: CellLaw | None = None  # what was learned of bad cells
 
     _takes_sparse = True
 
@@ -140,6 +146,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         scores = OutlierScores.of(learned, float(self.floor_tolerance), seed)
         self._distribution, self._report = self._in_user_units(learned.distribution), self._told(learned.report)
         self._row_weights = getattr(learned, "row_weights", None)
+        self._cell_weights, self._cell_law = getattr(learned, "cell_weights", None), getattr(learned, "law", None)
         if share is None:
             self.offset_ = score_threshold(scores, float(self.false_alarm_rate))
         else:
@@ -177,6 +184,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         scores = OutlierScores.of_model(upright, self._assumptions().floor_tolerance, self._seed())
         self.offset_ = score_threshold(scores, float(self.false_alarm_rate))
         self._distribution, self._report, self._row_weights = model, None, None
+        self._cell_weights = self._cell_law = None
         self._scores = scores
         return self
 
@@ -243,6 +251,26 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         scores = self._fitted()
         return self._asked(X, lambda values: strangeness(scores, values)) * self._sign
 
+    def cell_probabilities(self, X: Table) -> FloatArray:
+        """Per cell, the probability of being bad; NaN where missing.
+
+        After method="robust_cells" by what was learned of bad cells and outlier rows, elsewhere as if one cell in a
+        hundred were bad, anywhere in its column.
+
+        >>> import unrelu
+        >>> X = unrelu.synthetic.random_model(4, random_state=0).sample(2000, random_state=1)
+        >>> X[:100, 1] += 8.0
+        >>> detector = unrelu.FloorOutlierDetector("robust_cells").fit(X)
+        >>> detector.cell_probabilities(X[:2]).round(3)
+        array([[0., 1., 0., 0.],
+               [0., 1., 0., 0.]])
+        """
+        scores, law = self._fitted().scores, self._cell_law
+        if law is None:
+            upright = self._distribution.latent.reflected(self._sign < 0.0)
+            law = CellLaw.of_model(upright, self._assumptions().floor_tolerance)
+        return self._asked(X, lambda values: bad_probability(law, scores, values))
+
     def judge(self, X: Table, top: int = 10, cells_of: str = "top") -> Verdict:
         """Everything about a table at once: scores, p-values, which rows are flagged, and why.
 
@@ -293,8 +321,15 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
     def row_weights_(self) -> FloatArray:
         check_is_fitted(self)
         if self._row_weights is None:
-            raise AttributeError("Only a fit with method='robust' gives row_weights_.")
+            raise AttributeError("Only a fit with method='robust' or 'robust_cells' gives row_weights_.")
         return self._row_weights
+
+    @property
+    def cell_weights_(self) -> NDArray[np.float32]:
+        check_is_fitted(self)
+        if self._cell_weights is None:
+            raise AttributeError("Only a fit with method='robust_cells' gives cell_weights_.")
+        return self._cell_weights
 
 
 def check_false_alarm_rate(name: str, rate: float) -> None:

@@ -79,6 +79,11 @@ class Cells:
         beyond[:, j] = 0
         return Cells(given, latent, beyond)
 
+    def without_cells(self, unknown: BoolArray) -> Cells:
+        """The same with nothing known of some cells."""
+        given, latent = (np.where(unknown, np.nan, each) for each in (self.given, self.latent))
+        return Cells(given, latent, np.where(unknown, np.int8(0), self.beyond))
+
     def widened(self, j: int) -> Cells:
         """The same with one more column, at place j, of which nothing is known."""
         given, latent = (np.insert(each, j, np.nan, axis=1) for each in (self.given, self.latent))

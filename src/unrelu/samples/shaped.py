@@ -151,7 +151,7 @@ def _seen(block: Block) -> NDArray[np.floating[Any]]:
 
 
 class KeptRows(OfSamples):
-    """The rows of ``samples``, those that are not ``kept`` with a weight of 0.
+    """The rows of ``samples``, those that are not ``kept`` with a weight of 0; or their cells, others missing.
 
     >>> from unrelu.samples import ArraySamples
     >>> rows = KeptRows(ArraySamples([[1.0], [9.0]]), np.array([True, False]))
@@ -166,5 +166,8 @@ class KeptRows(OfSamples):
     def blocks(self) -> Iterator[Block]:
         for block in self._samples.blocks():
             kept = self._kept[block.first_row : block.first_row + len(block.values)]
+            if kept.ndim == 2:
+                yield replace(block, values=np.where(kept, block.values, block.values.dtype.type(np.nan)))
+                continue
             weights = np.ones(len(kept)) if block.weights is None else block.weights
             yield replace(block, weights=np.where(kept, weights, 0.0))

@@ -69,6 +69,28 @@ class PairMoments:
     screening: Screening
     shapes: ColumnShapes | None = None
 
+    @classmethod
+    def of_sums(cls, floor: FloatArray, n_rows: int, frame: Frame, sums: PairSums) -> Self:
+        """From finished sums over so many rows."""
+        observed = None
+        if sums.observed is not None:
+            (count,), (squared_weight,), (total, square, above) = sums.observed
+            observed = ObservedMoments(count, squared_weight, above, total, square)
+        return cls(
+            floor=floor,
+            n_rows=n_rows,
+            weight=sums.weight,
+            squared_weight=sums.squared_weight,
+            origin=frame.origin,
+            count=sums.count[0],
+            cross=sums.cross[0],
+            masked_sum=sums.powers[0],
+            masked_square=sums.powers[1],
+            observed=observed,
+            screening=sums.screening,
+            shapes=None if sums.shapes is None else sums.shapes.record(),
+        )
+
     @property
     def n_features(self) -> int:
         return len(self.origin)
@@ -266,24 +288,7 @@ class PairMomentsQuestion:
                 n, (frame, sums) = block.matrix.shape[0], self._sparse(block)
             else:
                 n, (frame, sums) = len(block.values), self._dense(block)
-        observed = None
-        if sums.observed is not None:
-            (count,), (squared_weight,), (total, square, above) = sums.observed
-            observed = ObservedMoments(count, squared_weight, above, total, square)
-        return PairMoments(
-            floor=floor,
-            n_rows=n,
-            weight=sums.weight,
-            squared_weight=sums.squared_weight,
-            origin=frame.origin,
-            count=sums.count[0],
-            cross=sums.cross[0],
-            masked_sum=sums.powers[0],
-            masked_square=sums.powers[1],
-            observed=observed,
-            screening=sums.screening,
-            shapes=None if sums.shapes is None else sums.shapes.record(),
-        )
+        return PairMoments.of_sums(floor, n, frame, sums)
 
     def _dense(self, block: Block) -> tuple[Frame, PairSums]:
         n, d = block.values.shape

@@ -79,6 +79,7 @@ KINDS = {
     # methods with parameters of their own
     "OnePass": _kind("methods"),
     "Robust": _kind("methods"),
+    "RobustCells": _kind("methods"),
     "FullLikelihood": _kind("methods"),
     "TruncatedSGD": _kind("methods"),
     "FilteredGradient": _kind("methods"),
@@ -119,6 +120,12 @@ KINDS = {
     "SparsePrior": _kind("recovery.latent.priors"),
     "NonnegativePrior": _kind("recovery.latent.priors"),
     "NoPrior": _kind("recovery.latent.priors"),
+    # bad cells
+    "CellsLearned": _kind("bad_cells.learning", row_weights="n", cell_weights="nd"),
+    "CellsReport": _kind("bad_cells.learning"),
+    "CellLaw": _kind("bad_cells.law", floor="d?", bad_share="b", row_mass="b"),
+    "Background": _kind("bad_cells.background"),
+    "PreparedNormal": _kind("posterior.prepared", bias="d", scale="d", correlation="dd"),
     # outlier rows and groups of rows
     "RobustLearned": _kind("robust.learning", row_weights="n", columns="c:int"),
     "RobustReport": _kind("contracts"),
@@ -139,6 +146,6 @@ KINDS = {
     ),
     "ScoreTail": _kind("posterior.calibration", scores="n"),
     "OutlierScores": _kind("robust.detection", columns="c:int"),
-    "FloorOutlierDetector": _kind("estimators.outliers", "detector's file", _row_weights="~n"),
+    "FloorOutlierDetector": _kind("estimators.outliers", "detector's file", _row_weights="~n", _cell_weights="~nd"),
     "RectifiedGaussianMixture": _kind("estimators.mixture", "mixture's file"),
 }  # fmt: skip

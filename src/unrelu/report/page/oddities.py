@@ -43,13 +43,9 @@ def odd_facts(
         few = int(np.clip(_MOST_WORK // model.n_features**3, _ROWS, len(verdict.scores)))
         strangest = np.sort(np.argsort(verdict.scores, kind="stable")[:few])
         cells = _cells_of(blocks, strangest)
-        found = StrangestCells.of(
-            model,
-            detector.strangeness(ArraySamples(cells.given, feature_names=model.feature_names)),
-            [cells],
-            _CELLS,
-            {},
-        )
+        chosen = ArraySamples(cells.given, feature_names=model.feature_names)
+        judged = detector.strangeness(chosen), detector.cell_probabilities(chosen)
+        found = StrangestCells.of(model, judged, [cells], _CELLS, {})
     found = replace(found, rows=strangest[found.rows], ids=ids)
     told = found.facts(_CELLS, None)
     return {

@@ -1,0 +1,34 @@
+"""What "robust_cells" costs beside one_pass: processor time of both in one run."""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import numpy as np
+
+from benchmarks.studies import told
+from benchmarks.table import Claim
+from unrelu import RectifiedGaussianLearner, synthetic
+
+ROWS, COLUMNS = 200_000, 50
+
+
+def cost(most: int) -> list[Claim]:  # noqa: ARG001 - one table is enough
+    truth = synthetic.random_model(COLUMNS, condition_number=10.0, random_state=0)
+    x = truth.sample(ROWS, random_state=1)
+    bad = np.random.default_rng(2).random(x.shape) < 0.05
+    x = np.where(bad, x + 6.0 * truth.row_norms, x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        seconds = {name: _seconds(name, x) for name in ("one_pass", "robust_cells")}
+    print(f"  n={ROWS:,}, d={COLUMNS}: " + ", ".join(f"{name} {value:.2f} s" for name, value in seconds.items()))
+    ratio = seconds["robust_cells"] / seconds["one_pass"]
+    return told(Claim(f"n={ROWS:,}, d={COLUMNS}: processor time of robust_cells over one_pass", ratio, most=40.0))
+
+
+def _seconds(method: str, x: np.ndarray) -> float:
+    RectifiedGaussianLearner(method).fit(x[:2000])  # compiles
+    start = time.process_time()
+    RectifiedGaussianLearner(method).fit(x)
+    return time.process_time() - start

@@ -1,0 +1,64 @@
+"""Tables with bad cells, and with outlier rows beside them, of random models (condition number 10, biases >= 0)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu import RectifiedGaussian, synthetic
+
+N = 5000
+DIMENSIONS = (5, 10, 20)
+SHARES = (0.01, 0.05, 0.1)
+KINDS = ("+4 sd", "+6 sd", "+10 sd", "zero", "N(0,9)", "swapped")
+CLEAN, ROWS = "clean", "10 % rows N(5,1), 3 % cells +6 sd"
+
+Rows = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of the table: the kind of dirt, the number of columns, the share of bad cells."""
+
+    kind: str
+    d: int
+    share: float
+
+    @property
+    def name(self) -> str:
+        return (
+            f"d={self.d}, {self.kind}" if self.kind in (CLEAN, ROWS) else f"d={self.d}, {self.kind}, {self.share:.0%}"
+        )
+
+    def draw(self, seed: int) -> tuple[RectifiedGaussian, Rows, Mask, Mask]:
+        """The true model, the table, its bad cells and its outlier rows; genuine cells of all kinds are alike."""
+        truth = synthetic.random_model(self.d, condition_number=10.0, bias="nonnegative", random_state=seed)
+        x = truth.sample(N, random_state=np.random.default_rng([seed, self.d]))
+        rng = np.random.default_rng([seed, self.d, 7])
+        bad, outliers = rng.random(x.shape) < self.share, np.zeros(N, dtype=np.bool_)
+        if self.kind != CLEAN:
+            x = np.where(bad, spoiled("+6 sd" if self.kind == ROWS else self.kind, x, truth, rng), x)
+        if self.kind == ROWS:
+            outliers[rng.choice(N, N // 10, replace=False)] = True
+            x[outliers] = np.maximum(rng.normal(5.0, 1.0, (N // 10, self.d)), 0.0)
+        return truth, x, bad, outliers
+
+
+def spoiled(kind: str, x: Rows, truth: RectifiedGaussian, rng: np.random.Generator) -> Rows:
+    """What cells would be if they were all bad."""
+    if kind.startswith("+"):
+        return np.asarray(x + float(kind.split()[0]) * truth.row_norms)
+    if kind == "zero":
+        return np.zeros_like(x)
+    if kind == "N(0,9)":
+        return np.maximum(rng.normal(0.0, 3.0, x.shape), 0.0)
+    other = (np.arange(x.shape[1]) + rng.integers(1, x.shape[1], size=x.shape)) % x.shape[1]
+    return np.take_along_axis(x, other, axis=1)
+
+
+def places() -> list[Place]:
+    dirty = [Place(kind, d, share) for d in DIMENSIONS for kind in KINDS for share in SHARES]
+    return [*(Place(CLEAN, d, 0.0) for d in DIMENSIONS), *dirty, *(Place(ROWS, d, 0.03) for d in DIMENSIONS)]

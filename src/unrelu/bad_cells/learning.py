@@ -1,0 +1,236 @@
+"""Bad cells on one screen: a sample of the rows, rounds on it, all rows, one model."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.bad_cells.law import CellLaw
+from unrelu.bad_cells.rounds import CellRoundQuestion, weighted_record
+from unrelu.bad_cells.shares import Bounds, updated
+from unrelu.bad_cells.starts import column_starts, near_middle
+from unrelu.contracts import (
+    Assumptions,
+    Block,
+    BoolArray,
+    Census,
+    Evidence,
+    FloatArray,
+    LearningReport,
+    Step,
+    Watch,
+    unwatched,
+)
+from unrelu.doubts.findings import doubts_of, warn_of
+from unrelu.errors import InvalidDataError, ManyBadCellsWarning, UnreluWarning
+from unrelu.learning import Learned, Names, Stages, learn_record, with_inverse
+from unrelu.posterior.prepared import PreparedNormal
+from unrelu.robust.components import GaussianComponent, Setting, gaussian_from
+from unrelu.robust.table import check_table, sampled_table
+from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
+from unrelu.statistics.subsample import Subsample
+from unrelu.statistics.tiles import tiles
+from unrelu.validation import label_columns, warn
+
+JUDGING = "Judging cells"
+_ROWS_PER_COLUMN = 5
+_SHARE, _ROW_SHARE = 0.05, 0.02  # of bad cells and outlier rows, to start from
+_OPEN_ROUNDS, _FEWEST_ROUNDS, _MOST_ROUNDS = 4, 7, 20
+_SETTLED = 0.05  # standard errors
+_THIRD, _FIFTH = 1.0 / 3.0, 0.2  # bad cells of a column, and outlier rows, beyond which the model is in doubt, not they
+_LOOKS = 3
+_CLOSE = 0.25  # standard errors of all rows that the sample's error may leave
+
+
+@dataclass(frozen=True)
+class CellsReport(LearningReport):
+    """How the learning went, and what became of the cells.
+
+    ``share_bad``: cells that count less than half, those of outlier rows among them, and by column.
+    ``share_downweighted``: rows that count less than half. ``strangest``: up to ten bad cells as (row, column, log odds
+    of being genuine), both counted from 0.
+    """
+
+    rounds: int
+    share_bad: float
+    share_bad_by_column: tuple[float, ...]
+    share_downweighted: float
+    strangest: tuple[tuple[int, int, float], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class CellsLearned(Learned):
+    """The model of the genuine cells, and the law by which they are told from others.
+
+    ``cell_weights`` (n x d) and ``row_weights``: probabilities of being genuine, 1 for a missing cell in a genuine row.
+    """
+
+    row_weights: FloatArray
+    cell_weights: NDArray[np.float32]
+    law: CellLaw
+
+
+def learn_cells(evidence: Evidence, assumptions: Assumptions, seed: int, watch: Watch = unwatched) -> CellsLearned:
+    """The model of the genuine cells of the genuine rows."""
+    names = evidence.feature_names
+    watch(Step(JUDGING, words="choosing rows to start on (the first run also compiles)"))
+    sample = sampled_table(evidence, assumptions, seed)
+    _check(sample, assumptions, names)
+    # Cells are judged by what fits them best; a rank or signs that the user assumes are for the result.
+    free = replace(assumptions, n_components=None, nonnegative_bias=False, mirrored=(), shapes=())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreluWarning)  # of fits on the way, not of the result
+        law, rounds, doubtful = _on_sample(sample, free, watch)
+        doubt = _doubt(law, sample)
+        if doubt * np.sqrt(sample.n_present / len(sample.rows)) > _CLOSE and sample.n_present > len(sample.rows):
+            watch(Step(JUDGING, words="all rows"))
+            record = evidence.collect(CellRoundQuestion(law, _question(free)), remember=False).record
+            law = _with(law, gaussian_from(record, Setting(free, None)))
+            rounds += 1
+        watch(Step(JUDGING, words="all rows, for the last time"))
+        question = PairMomentsQuestion.under(free)
+        last = evidence.collect(CellRoundQuestion(law, question, telling=True), remember=False)
+    assert last.verdicts is not None, "they were asked for"
+    stages = _learned(last.record, assumptions, names)
+    _warn(doubtful, names)
+    cells, rows = last.verdicts.tables
+    report = _report(sample, assumptions, stages, last.record, cells, rows)
+    warn_of(report.doubts, names)
+    report = replace(report, rounds=rounds + 1, strangest=last.verdicts.strangest)
+    model, report = with_inverse(stages, report, assumptions.n_components, last.record.weight)
+    return CellsLearned(model, stages.rows, stages.pairs, stages.assembly, report, rows, cells, law)
+
+
+def _check(sample: Subsample, assumptions: Assumptions, names: Names) -> None:
+    check_table(sample, assumptions, names)
+    n, d = len(sample.rows), len(assumptions.floor)
+    if n < _ROWS_PER_COLUMN * d:
+        raise InvalidDataError(
+            f"Only {n:,} rows for {d:,} columns: telling bad cells from genuine ones takes at least five rows a column."
+            " Add rows, drop columns, or use method='one_pass'."
+        )
+
+
+def _question(assumptions: Assumptions) -> PairMomentsQuestion:
+    return PairMomentsQuestion.under(assumptions, shapes=False)
+
+
+def _on_sample(sample: Subsample, free: Assumptions, watch: Watch) -> tuple[CellLaw, int, BoolArray]:
+    """(law, rounds taken, columns of which only the farthest cells were judged).
+
+    Where a column's bad cells would be more than a third, its values are not those of a normal column with bad cells
+    among them; all begins again, with the farthest cells alone for bad in such columns.
+    """
+    floor, values = np.array(free.censoring), sample.values
+    middle, spread, judged = column_starts(values, floor)
+    begun = CellLaw.starting(PreparedNormal(middle, spread * judged, np.eye(len(floor))), spread, floor, _SHARE)
+    begun = replace(begun, row_share=_ROW_SHARE)
+    columns = begun.background.columns
+    far = begun.background.far_bins(middle, spread)
+    bounds = Bounds(begun.background.middle_bins(middle, spread), judged[columns])
+    doubtful, rounds = np.zeros(len(floor), dtype=np.bool_), 0
+    begin = near_middle(values, middle, spread, judged)
+    for _ in range(_LOOKS):
+        law, more = _settled(begun, sample, begin, free, bounds, watch)
+        rounds += more
+        beyond = (law.bad_by_column > _THIRD) & ~doubtful
+        if not beyond.any() and (law.row_share <= _FIFTH):
+            break
+        doubtful |= beyond
+        bounds = replace(
+            bounds, allowed=judged[columns] & (far | ~doubtful[columns]), rows=bounds.rows and law.row_share <= _FIFTH
+        )
+    return law, rounds, doubtful
+
+
+def _settled(
+    law: CellLaw, sample: Subsample, cells: FloatArray, free: Assumptions, bounds: Bounds, watch: Watch
+) -> tuple[CellLaw, int]:
+    """Rounds until the model stays: cells judged, shares of bad ones, and the model of the genuine ones."""
+    weights, setting, judged = sample.effective_weights, Setting(free, None), law.normal.varying
+    before = gaussian_from(_sample_record(sample, cells, weights, free), setting)
+    law = _with(law, before, judged)
+    for rounds in range(1, _MOST_ROUNDS + 1):
+        look = law.look(sample.values)
+        law = updated(law, look, weights, bounds, choosing=rounds > _OPEN_ROUNDS)
+        verdict = law.weigh(look)
+        now = gaussian_from(_sample_record(sample, verdict.cells, weights * verdict.rows, free), setting)
+        law = _with(law, now, judged)
+        moved = _distance(before, now, float(weights.sum()))
+        before = now
+        words = f"{np.mean(law.bad_by_column):.1%} of the cells and {law.row_share:.1%} of the rows are bad"
+        watch(Step(JUDGING, rounds, _MOST_ROUNDS, words))
+        if rounds >= _FEWEST_ROUNDS and moved < _SETTLED:
+            break
+    return law, rounds
+
+
+def _doubt(law: CellLaw, sample: Subsample) -> float:
+    """Cells of which it is not clear whether they are bad, beside those that are: what a round leaves of an error."""
+    bad = 1.0 - law.judge(sample.values).cells[~np.isnan(sample.values)]
+    return float(np.sum(bad * (1.0 - bad)) / max(float(bad.sum()), 1.0))
+
+
+def _sample_record(sample: Subsample, cells: FloatArray, rows: FloatArray, free: Assumptions) -> PairMoments:
+    block = Block(sample.values, 0, rows)
+    parts = ((tile, cells[tile.first_row : tile.first_row + len(tile.values)]) for tile in tiles(block))
+    return weighted_record(parts, _question(free), len(sample.values))
+
+
+def _with(law: CellLaw, component: GaussianComponent, judged: BoolArray | None = None) -> CellLaw:
+    """The law about another model; columns by which no cell can be judged stay so."""
+    judged = law.normal.varying if judged is None else judged
+    return law.with_normal(component.bias, component.scale * judged, component.correlation)
+
+
+def _distance(one: GaussianComponent, other: GaussianComponent, n: float) -> float:
+    """The largest change of a bias, norm or correlation, about in standard errors of a column without a floor."""
+    scale = np.where(other.scale > 0.0, other.scale, 1.0)
+    moved = np.abs(np.stack([one.bias - other.bias, one.scale - other.scale])) / scale
+    return float(np.sqrt(n) * max(moved.max(), np.abs(one.correlation - other.correlation).max()))
+
+
+def _learned(record: PairMoments, assumptions: Assumptions, names: Names) -> Stages:
+    """The one-pass fit to the genuine cells, with its own warnings."""
+    try:
+        return learn_record(record, assumptions, names)
+    except InvalidDataError as error:
+        raise InvalidDataError(f"Among the cells that are taken for genuine: {error}") from error
+
+
+def _warn(doubtful: BoolArray, names: Names) -> None:
+    if doubtful.any():
+        warn(
+            f"More than a third of the cells would be bad in {label_columns(doubtful, names)}: such a column is hardly"
+            " a normal one with bad cells in it. Only cells far beyond all others were taken for bad there. If the"
+            " column is skewed, give shape='auto'; if it is wrong as a whole, drop it.",
+            ManyBadCellsWarning,
+        )
+
+
+def _report(
+    sample: Subsample,
+    assumptions: Assumptions,
+    stages: Stages,
+    record: PairMoments,
+    cells: NDArray[np.float32],
+    rows: FloatArray,
+) -> CellsReport:
+    bad = (cells < 0.5).mean(axis=0)
+    return CellsReport.of(
+        "robust_cells",
+        sample.n_rows,
+        record.effective_rows,
+        Census(sample.n_present, sample.observed, sample.above, record.count < 0.5),
+        stages.assembly,
+        rounds=0,
+        share_bad=float(bad.mean()),
+        share_bad_by_column=tuple(bad.tolist()),
+        share_downweighted=float(np.mean(rows < 0.5)),
+        strangest=(),
+        doubts=doubts_of(record, stages.rows, assumptions, stages.pairs, stages.assembly),
+        **assumptions.limits,
+    )

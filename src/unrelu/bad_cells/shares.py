@@ -1,0 +1,98 @@
+"""How many cells are bad, bin by bin, and how many rows are outliers: EM while the densities stand.
+
+A bin is believed where it earns its keep: a share of p_k gains sum log(1 + odds) - n p_k of log-likelihood over n rows,
+and bins that gain less than ``_LEAST_GAIN`` are taken for chance. What is left of them is so little that only a cell no
+normal column ever has counts as bad: a clean table is learned as if nothing had been looked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from unrelu.bad_cells.law import CellLaw, Look
+from unrelu.contracts import BoolArray, FloatArray
+from unrelu.kernels.cell_shares import bin_posteriors
+
+_OPEN_ROUNDS, _ROUNDS, _TRIES, _ROW_ROUNDS = 10, 20, 3, 10
+_SEED = 0.05  # bad cells of a column to start from
+_HALF_A_CELL = 0.5  # less of each bin: a bin that explains no cell vanishes (Figueiredo and Jain 2002)
+_LEAST_GAIN = 4.0
+_LEFT = 1e-4  # cells, of a bin that is not believed
+_MOST_IN_MIDDLE = 0.25  # of the cells of a bin in the middle of its column
+_MOST = 0.5  # of a column's cells
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Bins of which few cells may be bad (``middle``), of which any may (``allowed``); whether ``rows`` may be bad."""
+
+    middle: BoolArray
+    allowed: BoolArray
+    rows: bool = True
+
+
+def updated(law: CellLaw, look: Look, weights: FloatArray, bounds: Bounds, choosing: bool) -> CellLaw:
+    """The law with the shares that fit what was seen; ``choosing``: only bins, and rows, that earn their keep."""
+    outliers, share, mass = _outlier_rows(law, look, weights, bounds, choosing)
+    bad = _bad_cells(law, look, weights * (1.0 - outliers), bounds, choosing)
+    return replace(law, bad_share=bad, row_share=share, row_mass=mass)
+
+
+def _bad_cells(law: CellLaw, look: Look, weights: FloatArray, bounds: Bounds, choosing: bool) -> FloatArray:
+    columns, n_bins = law.background.columns, law.background.n_bins
+    genuine, bad = np.exp(np.clip(look.log_genuine, -700.0, 300.0)), np.exp(look.log_bin)
+    in_bin = _in_bins(look, weights, n_bins)
+    n = np.maximum(law.background.in_column(in_bin), 1.0)[columns]
+    most = np.where(bounds.middle, _MOST_IN_MIDDLE * in_bin / n, 1.0)
+    allowed = bounds.allowed.copy()
+    shares = _SEED / law.background.in_column(np.ones(n_bins))[columns] * allowed
+    for _ in range(_TRIES if choosing else 1):
+        for left_to_do in range(_ROUNDS if choosing else _OPEN_ROUNDS, 0, -1):
+            total = law.background.in_column(shares)
+            shares = shares * np.minimum(1.0, _MOST / np.maximum(total, 1e-300))[columns]
+            sums = np.zeros((2 if left_to_do == 1 else 1, n_bins))
+            left = 1.0 - law.background.in_column(shares)[columns]
+            bin_posteriors(look.bins, genuine, bad, weights, np.stack([shares, left]), sums)
+            shares = np.minimum(np.maximum(sums[0] - _HALF_A_CELL, 0.0) / n, most) * allowed
+        if not choosing or not (poor := (shares > 0.0) & (sums[1] - n * shares < _LEAST_GAIN)).any():
+            break
+        allowed &= ~poor
+        shares = shares * allowed
+    total = law.background.in_column(shares)
+    shares = shares * np.minimum(1.0, _MOST / np.maximum(total, 1e-300))[columns]
+    return np.maximum(shares, _LEFT / n)
+
+
+def _in_bins(look: Look, weights: FloatArray, n_bins: int) -> FloatArray:
+    """Weight of the cells in every bin."""
+    seen = ~look.missing
+    each = np.broadcast_to(weights[:, None], seen.shape)[seen]
+    return np.asarray(np.bincount(look.bins[seen], weights=each, minlength=n_bins), dtype=np.float64)
+
+
+def _outlier_rows(
+    law: CellLaw, look: Look, weights: FloatArray, bounds: Bounds, choosing: bool
+) -> tuple[FloatArray, float, FloatArray]:
+    """(probability of every row to be an outlier, their share, masses of their cells)."""
+    n, none = float(weights.sum()), np.zeros(len(weights))
+    share, columns = law.row_share, law.background.columns
+    if share <= 0.0 or not bounds.rows:
+        return none, 0.0, law.row_mass
+    for _ in range(_ROW_ROUNDS):
+        outliers = replace(law, row_share=share).outlier_probability(look)
+        share = min((float(weights @ outliers) - 1.0) / n, _MOST)
+        if share <= 0.0:
+            return none, 0.0, law.row_mass
+    in_bin = _in_bins(look, weights * outliers, law.background.n_bins)
+    size = law.background.in_column(np.ones(law.background.n_bins))[columns]
+    mass = in_bin + 0.5 / size  # half a row, spread evenly
+    mass /= law.background.in_column(mass)[columns]
+    if choosing:
+        gain = float(weights @ np.logaddexp(np.log1p(-share), np.log(share) + look.log_outlier - look.log_row))
+        # As many numbers as there are bins in use, but no more than half of the outliers' cells.
+        numbers = min(float(np.count_nonzero(in_bin > 1.0)), 0.5 * share * n * len(law.floor))
+        if gain < 0.5 * np.log(n) * numbers:
+            return none, 0.0, mass
+    return outliers, share, mass

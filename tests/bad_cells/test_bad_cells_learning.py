@@ -1,0 +1,154 @@
+"""The method on dirty tables: nearly the oracle's error, cells found, rows beside cells, and tables that do not fit."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import unrelu
+from benchmarks.cells.accuracy import error, one_pass
+from benchmarks.cells.dirt import ROWS, Place
+from unrelu import RectifiedGaussianLearner
+from unrelu.errors import InvalidDataError, ManyBadCellsWarning
+from unrelu.samples import ArraySamples
+
+
+def learn(x, **options):
+    return RectifiedGaussianLearner("robust_cells", **options).fit(x)
+
+
+@pytest.fixture(scope="module")
+def dirty():
+    truth, x, bad, _ = Place("+6 sd", 6, 0.05).draw(1)
+    return truth, x, bad, learn(x)
+
+
+def test_bad_cells_are_found_and_cost_almost_nothing(dirty):
+    truth, x, bad, learner = dirty
+    flagged = learner.cell_weights_ < 0.5
+    assert flagged[bad].mean() >= 0.98
+    assert flagged[~bad].mean() <= 0.002
+    assert error(learner.distribution_, truth) < 1.2 * error(one_pass(np.where(bad, np.nan, x)), truth)
+    report = learner.report_
+    assert report.share_bad == pytest.approx(bad.mean(), abs=0.003)
+    np.testing.assert_allclose(report.share_bad_by_column, bad.mean(axis=0), atol=0.005)
+    rows, columns, odds = zip(*report.strangest, strict=True)
+    assert bad[rows, columns].all()
+    assert list(odds) == sorted(odds)
+    assert report.share_downweighted == 0.0
+
+
+def test_a_clean_table_is_learned_as_in_one_pass():
+    _, x, _, _ = Place("clean", 5, 0.0).draw(0)
+    learner = learn(x[:2000])
+    np.testing.assert_allclose(learner.covariance_, one_pass(x[:2000]).covariance, rtol=0.01, atol=1e-3)
+    assert (learner.cell_weights_ < 0.5).sum() <= 1
+
+
+def test_outlier_rows_beside_bad_cells():
+    truth, x, bad, outliers = Place(ROWS, 5, 0.03).draw(2)
+    learner = learn(x)
+    assert learner.row_weights_[outliers].max() < 0.5
+    assert learner.row_weights_[~outliers].mean() > 0.999
+    assert error(learner.distribution_, truth) < 1.3 * error(one_pass(np.where(bad, np.nan, x)[~outliers]), truth)
+
+
+def test_zeros_where_the_rest_says_otherwise():
+    truth = unrelu.RectifiedGaussian(np.full(5, 3.0), np.full((5, 5), 0.8) + 0.2 * np.eye(5))
+    x = truth.sample(2000, random_state=0)
+    bad = np.random.default_rng(1).random(x.shape) < 0.05
+    learner = learn(np.where(bad, 0.0, x))
+    assert (learner.cell_weights_ < 0.5)[bad].mean() > 0.95
+    np.testing.assert_allclose(learner.bias_, truth.bias, atol=0.1)
+
+
+def test_blocks_files_weights_missing_cells_and_floors(dirty, tmp_path):
+    _, x, bad, _ = dirty
+    x = x[:1500].copy()
+    x[np.random.default_rng(0).random(x.shape) < 0.05] = np.nan
+    x[:, 2] += 1.5
+    floor = [0.0, 0.0, 1.5, 0.0, 0.0, 0.0]
+    whole, weights = learn(x, floor=floor), np.where(np.arange(1500) % 3, 1.0, 2.0)
+    by_blocks = learn(ArraySamples(x, block_rows=211), floor=floor)
+    np.testing.assert_allclose(by_blocks.covariance_, whole.covariance_, rtol=1e-9)
+    np.testing.assert_allclose(by_blocks.cell_weights_, whole.cell_weights_, atol=1e-6)
+    flagged, seen = whole.cell_weights_ < 0.5, ~np.isnan(x)
+    assert flagged[bad[:1500] & seen].mean() > 0.97
+    assert not flagged[~seen].any()
+    weighted = RectifiedGaussianLearner("robust_cells", floor=floor).fit(x, sample_weight=weights)
+    assert np.abs(weighted.bias_ - whole.bias_).max() < 0.1
+    whole.save(tmp_path / "learner.npz")
+    np.testing.assert_array_equal(unrelu.load(tmp_path / "learner.npz").cell_weights_, whole.cell_weights_)
+
+
+def test_shapes_are_learned_from_the_genuine_cells():
+    truth = unrelu.RectifiedGaussian(np.full(4, 1.0), 0.3 * (np.full((4, 4), 0.5) + 0.5 * np.eye(4)), floor=-np.inf)
+    y = np.random.default_rng(0).multivariate_normal(truth.bias, truth.covariance, 2000)
+    bad = np.random.default_rng(1).random(y.shape) < 0.03
+    x = np.exp(np.where(bad, y + 4.0, y))
+    for shape in ("log", "power"):
+        learner = learn(x, shape=shape, floor=None)
+        assert (learner.cell_weights_ < 0.5)[bad].mean() > 0.97
+        assert (learner.cell_weights_ < 0.5)[~bad].mean() < 0.01
+    np.testing.assert_allclose(learn(x, shape="log", floor=None).bias_, truth.bias, atol=0.05)
+
+
+@pytest.mark.parametrize("kind", ["exponential", "lognormal"])
+def test_skewed_tables_are_doubted_rather_than_emptied(kind):
+    z = np.random.default_rng(0).multivariate_normal(np.zeros(4), np.full((4, 4), 0.5) + 0.5 * np.eye(4), 1500)
+    x = np.exp(z) if kind == "lognormal" else -np.log1p(-np.clip(np.exp(-np.exp(-z)), 1e-12, 1 - 1e-12))
+    with warnings.catch_warnings(record=True) as got:
+        warnings.simplefilter("always")
+        learner = learn(x)
+    assert {"ManyBadCellsWarning", "SkewedColumnsWarning"} & {each.category.__name__ for each in got}
+    assert learner.report_.share_bad < 0.25
+
+
+class TestBadInput:
+    def test_too_few_rows(self):
+        with pytest.raises(InvalidDataError, match="at least five rows a column"):
+            learn(np.random.default_rng(0).random((40, 10)) + 1.0)
+
+    def test_a_row_and_a_column_of_bad_cells(self, dirty):
+        _, x, _, _ = dirty
+        x = x[:1500].copy()
+        x[7] = 60.0
+        x[:, 3] = np.random.default_rng(0).normal(30.0, 4.0, 1500)  # nothing tells that all of it is wrong
+        learner = learn(x)
+        assert (learner.cell_weights_[7] < 0.5).sum() >= 5
+        assert learner.bias_[3] == pytest.approx(30.0, abs=1.0)
+
+    def test_more_than_a_third_of_a_column(self, dirty):
+        _, x, _, _ = dirty
+        x = x[:1500].copy()
+        x[:, 0] = np.where(np.arange(1500) % 20 < 9, x[:, 0] + 40.0, x[:, 0])
+        with warnings.catch_warnings(record=True) as got:
+            warnings.simplefilter("always")
+            learn(x)
+        assert got, "a column that is nearly half bad is learned with a warning"
+
+    def test_a_column_that_is_no_normal_one_is_named(self):
+        z = np.random.default_rng(0).multivariate_normal(np.zeros(4), 0.5 + 0.5 * np.eye(4), 1500)
+        with warnings.catch_warnings(record=True) as got:
+            warnings.simplefilter("always")
+            learn(np.exp(2.0 * z))
+        assert ManyBadCellsWarning in {each.category for each in got}
+
+    def test_two_columns(self):
+        truth = unrelu.RectifiedGaussian([5.0, 5.0], [[1.0, 0.99], [0.99, 1.0]])
+        x = truth.sample(1000, random_state=0)
+        x[:30, 0] = x[:30, 1] + np.where(np.arange(30) % 2, 2.0, -2.0)
+        bad = learn(x).cell_weights_ < 0.5
+        assert bad[:30].mean() > 0.9
+        assert bad[30:].mean() < 0.01
+
+    def test_duplicated_columns_and_integers(self, dirty):
+        _, x, _, _ = dirty
+        x = np.round(3.0 * x[:1500])
+        x = np.column_stack([x, x[:, 1]])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            learner = learn(x)
+        bad = learner.cell_weights_ < 0.5
+        assert bad.mean() < 0.12
+        np.testing.assert_array_equal(bad[:, 1], bad[:, 6])

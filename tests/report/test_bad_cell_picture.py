@@ -1,0 +1,21 @@
+"""The picture of bad cells: rows by how bad they are, signs as colours, grey for missing ones."""
+
+import numpy as np
+
+from unrelu.report.bad_cell_picture import bad_cell_picture, worst_rows
+from unrelu.report.pictures import rendered
+
+
+def test_rows_colours_and_words():
+    bad = np.zeros((400, 3))
+    bad[7], bad[9, 0], bad[11, 1] = [1.0, 1.0, 0.2], 1.0, np.nan
+    strangeness = np.ones((400, 3))
+    strangeness[9, 0] = -8.0
+    figure = bad_cell_picture(strangeness, bad, ("As", "$", "Fe"))
+    image = figure.axes[0].images[0].get_array()
+    np.testing.assert_allclose(image[0], [1.0, 1.0, 0.2])
+    assert image[1, 0] == -1.0
+    assert len(image) == 240
+    assert "3 bad cells; the worst 240 of 400 rows" in figure.axes[0].get_title(loc="left")
+    assert rendered(figure).startswith(b"\x89PNG")
+    assert worst_rows(bad, 2).tolist() == [7, 9]
