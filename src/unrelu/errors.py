@@ -120,6 +120,10 @@ class SkewedColumnsWarning(DoubtfulTableWarning):
     """Values above the floor are not the upper part of a normal, or not of the column's shape: take another shape."""
 
 
+class HeavyTailsWarning(DoubtfulTableWarning):
+    """Cells taken for bad are rather those of heavy tails: they follow their rows, without a gap to the others."""
+
+
 class TiedValuesWarning(DoubtfulTableWarning):
     """A column has few different values, such as counts, which the model takes for continuous ones."""
 

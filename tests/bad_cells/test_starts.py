@@ -28,3 +28,17 @@ def test_columns_by_which_no_cell_can_be_judged():
     weights = near_middle(x, middle, spread, judged)
     assert weights[:, 0].all()
     assert not weights[:, 3].any()
+
+
+def test_a_column_in_two_parts_starts_from_the_larger_one():
+    rng = np.random.default_rng(1)
+    x = rng.normal(5.0, 1.0, 2000) + np.where(np.arange(2000) % 20 < 9, 40.0, 0.0)
+    middle, spread, _ = column_starts(x[:, None], np.zeros(1))
+    assert middle[0] == pytest.approx(5.0, abs=0.5)
+    assert spread[0] == pytest.approx(1.0, abs=0.1)
+    zeros = np.where(
+        np.arange(2000) % 20 < 7, 0.0, rng.normal(30.0, 1.0, 2000)
+    )  # below a gap, at the floor: not a part
+    with_floor, without = (column_starts(zeros[:, None], np.array([low]))[0][0] for low in (0.0, -1.0))
+    assert with_floor < 29.0
+    assert without == pytest.approx(30.0, abs=0.5)

@@ -57,6 +57,11 @@ class Background:
         """The column of every bin."""
         return np.repeat(np.arange(len(self.edges)), [len(edge) + 2 for edge in self.edges])
 
+    @cached_property
+    def first_bins(self) -> Bins:
+        """The bin at the floor, of every column."""
+        return self.starts[:-1] + 2 * np.arange(len(self.edges))
+
     @property
     def n_bins(self) -> int:
         return len(self.columns)

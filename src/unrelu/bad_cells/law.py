@@ -38,6 +38,7 @@ class Look:
     bins: Bins
     log_bin: FloatArray
     log_genuine: FloatArray
+    predicted: FloatArray
     log_row: FloatArray
     log_outlier: FloatArray
 
@@ -126,18 +127,18 @@ class CellLaw:
             log_odds = np.log(self.bad_share) - np.log1p(-self.bad_by_column)[columns]
         log_bad = np.maximum(log_odds[bins] + log_bin + per_unit, _NEVER)
         log_bad[(bins < 0) | ~self.normal.varying] = _NEVER
-        ratios, log_row = np.empty(values.shape), np.empty(len(values))
+        ratios, predicted, log_row = np.empty(values.shape), np.empty((2, *values.shape)), np.empty(len(values))
         law = (seen_above(self.floor, values), self.normal.bias, scale, self._law[0])
         map_in_threads(
             lambda rows: judge_cells(
-                plain(values[rows]), law, self._law[1], log_bad[rows], ratios[rows], log_row[rows]
+                plain(values[rows]), law, self._law[1], log_bad[rows], ratios[rows], predicted[:, rows], log_row[rows]
             ),
             row_shares(len(values)),
         )
         seen = bins >= 0
         log_row += np.where(seen, np.log1p(-self.bad_by_column) - per_unit, 0.0).sum(axis=1)
         log_outlier = np.where(seen, np.log(self.row_mass)[bins] + log_bin, 0.0).sum(axis=1)
-        return Look(bins, log_bin, ratios + log_bad - per_unit, log_row, log_outlier)
+        return Look(bins, log_bin, ratios + log_bad - per_unit, predicted, log_row, log_outlier)
 
     def weigh(self, look: Look) -> Judged:
         """Probabilities by this law's shares; the densities are those of whoever looked."""
@@ -157,6 +158,12 @@ class CellLaw:
             return np.zeros(len(look.log_row))
         odds = np.log(self.row_share) - np.log1p(-self.row_share) + look.log_outlier - look.log_row
         return np.asarray(expit(odds))
+
+    def log_likelihood(self, look: Look, weights: FloatArray) -> float:
+        """Of rows that this law has looked at."""
+        with np.errstate(divide="ignore"):
+            outlier = np.log(self.row_share) + look.log_outlier
+        return float(weights @ np.logaddexp(np.log1p(-self.row_share) + look.log_row, outlier))
 
     def judge(self, values: Values) -> Judged:
         """Rows and cells, by this law alone."""

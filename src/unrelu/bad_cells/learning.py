@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.bad_cells.law import CellLaw
+from unrelu.bad_cells.law import CellLaw, Judged
 from unrelu.bad_cells.rounds import CellRoundQuestion, weighted_record
-from unrelu.bad_cells.shares import Bounds, updated
+from unrelu.bad_cells.shares import Bounds, updated, with_outlier_rows
 from unrelu.bad_cells.starts import column_starts, near_middle
+from unrelu.bad_cells.tails import tails_for_bad
 from unrelu.contracts import (
     Assumptions,
     Block,
@@ -25,11 +28,11 @@ from unrelu.contracts import (
     unwatched,
 )
 from unrelu.doubts.findings import doubts_of, warn_of
-from unrelu.errors import InvalidDataError, ManyBadCellsWarning, UnreluWarning
+from unrelu.errors import HeavyTailsWarning, InvalidDataError, ManyBadCellsWarning, UnreluWarning
 from unrelu.learning import Learned, Names, Stages, learn_record, with_inverse
 from unrelu.posterior.prepared import PreparedNormal
 from unrelu.robust.components import GaussianComponent, Setting, gaussian_from
-from unrelu.robust.table import check_table, sampled_table
+from unrelu.robust.table import check_table, often_repeated, sampled_table
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.statistics.subsample import Subsample
 from unrelu.statistics.tiles import tiles
@@ -42,6 +45,8 @@ _OPEN_ROUNDS, _FEWEST_ROUNDS, _MOST_ROUNDS = 4, 7, 20
 _SETTLED = 0.05  # standard errors
 _THIRD, _FIFTH = 1.0 / 3.0, 0.2  # bad cells of a column, and outlier rows, beyond which the model is in doubt, not they
 _LOOKS = 3
+_MOST_COPIES = 0.5  # of the rows that may be copies, and no draws of the model
+_CLEAR = 0.2  # log density of a copy that it must gain to be one
 _CLOSE = 0.25  # standard errors of all rows that the sample's error may leave
 
 
@@ -83,8 +88,12 @@ def learn_cells(evidence: Evidence, assumptions: Assumptions, seed: int, watch: 
     free = replace(assumptions, n_components=None, nonnegative_bias=False, mirrored=(), shapes=())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)  # of fits on the way, not of the result
-        law, rounds, doubtful = _on_sample(sample, free, watch)
-        doubt = _doubt(law, sample)
+        with _among_genuine():
+            law, rounds, doubtful = _on_sample(sample, free, watch)
+        look = law.look(sample.values)
+        judged = law.weigh(look)
+        doubt = _doubt(judged, sample)
+        tails = tails_for_bad(law, sample.values, look, judged, sample.effective_weights)
         if doubt * np.sqrt(sample.n_present / len(sample.rows)) > _CLOSE and sample.n_present > len(sample.rows):
             watch(Step(JUDGING, words="all rows"))
             record = evidence.collect(CellRoundQuestion(law, _question(free)), remember=False).record
@@ -94,8 +103,9 @@ def learn_cells(evidence: Evidence, assumptions: Assumptions, seed: int, watch: 
         question = PairMomentsQuestion.under(free)
         last = evidence.collect(CellRoundQuestion(law, question, telling=True), remember=False)
     assert last.verdicts is not None, "they were asked for"
-    stages = _learned(last.record, assumptions, names)
-    _warn(doubtful, names)
+    with _among_genuine():
+        stages = learn_record(last.record, assumptions, names)
+    _warn(doubtful, tails, names)
     cells, rows = last.verdicts.tables
     report = _report(sample, assumptions, stages, last.record, cells, rows)
     warn_of(report.doubts, names)
@@ -134,7 +144,7 @@ def _on_sample(sample: Subsample, free: Assumptions, watch: Watch) -> tuple[Cell
     doubtful, rounds = np.zeros(len(floor), dtype=np.bool_), 0
     begin = near_middle(values, middle, spread, judged)
     for _ in range(_LOOKS):
-        law, more = _settled(begun, sample, begin, free, bounds, watch)
+        law, more = _likelier(begun, sample, begin, free, bounds, watch)
         rounds += more
         beyond = (law.bad_by_column > _THIRD) & ~doubtful
         if not beyond.any() and (law.row_share <= _FIFTH):
@@ -146,16 +156,42 @@ def _on_sample(sample: Subsample, free: Assumptions, watch: Watch) -> tuple[Cell
     return law, rounds, doubtful
 
 
-def _settled(
-    law: CellLaw, sample: Subsample, cells: FloatArray, free: Assumptions, bounds: Bounds, watch: Watch
+def _likelier(
+    begun: CellLaw, sample: Subsample, cells: FloatArray, free: Assumptions, bounds: Bounds, watch: Watch
 ) -> tuple[CellLaw, int]:
-    """Rounds until the model stays: cells judged, shares of bad ones, and the model of the genuine ones."""
+    """Where rows repeat, two starts: a model learned with copies, such as rows of zeros, explains them by correlations
+    that it has from them."""
+    weights = sample.effective_weights
+    everywhere, rounds = _settled(begun, sample, cells, weights, free, bounds, watch)
+    copies = often_repeated(sample.values, begun.floor) & bounds.rows
+    if not copies.any() or copies.mean() > _MOST_COPIES:
+        return everywhere, rounds
+    aside = with_outlier_rows(begun, sample.values, weights, copies)
+    without, more = _settled(aside, sample, cells, weights * ~copies, free, bounds, watch)
+    gain = without.log_likelihood(without.look(sample.values), weights)
+    gain -= everywhere.log_likelihood(everywhere.look(sample.values), weights)
+    numbers = 0.5 * np.log(weights.sum()) * len(begun.floor)  # as the BIC counts those of outlier rows
+    # Densities of rows with many floored cells are known to some hundredths, all copies' to the same side.
+    return (without if gain > numbers + _CLEAR * float(weights @ copies) else everywhere), rounds + more
+
+
+def _settled(
+    law: CellLaw,
+    sample: Subsample,
+    cells: FloatArray,
+    rows: FloatArray,
+    free: Assumptions,
+    bounds: Bounds,
+    watch: Watch,
+) -> tuple[CellLaw, int]:
+    """Rounds until the model stays: cells judged, shares of bad ones, and the model of the genuine ones. ``cells`` and
+    ``rows``: their weights to begin with."""
     weights, setting, judged = sample.effective_weights, Setting(free, None), law.normal.varying
-    before = gaussian_from(_sample_record(sample, cells, weights, free), setting)
+    before = gaussian_from(_sample_record(sample, cells, rows, free), setting)
     law = _with(law, before, judged)
     for rounds in range(1, _MOST_ROUNDS + 1):
         look = law.look(sample.values)
-        law = updated(law, look, weights, bounds, choosing=rounds > _OPEN_ROUNDS)
+        law = updated(law, look, sample.values, weights, bounds, choosing=rounds > _OPEN_ROUNDS)
         verdict = law.weigh(look)
         now = gaussian_from(_sample_record(sample, verdict.cells, weights * verdict.rows, free), setting)
         law = _with(law, now, judged)
@@ -168,9 +204,9 @@ def _settled(
     return law, rounds
 
 
-def _doubt(law: CellLaw, sample: Subsample) -> float:
+def _doubt(judged: Judged, sample: Subsample) -> float:
     """Cells of which it is not clear whether they are bad, beside those that are: what a round leaves of an error."""
-    bad = 1.0 - law.judge(sample.values).cells[~np.isnan(sample.values)]
+    bad = 1.0 - judged.cells[~np.isnan(sample.values)]
     return float(np.sum(bad * (1.0 - bad)) / max(float(bad.sum()), 1.0))
 
 
@@ -193,15 +229,23 @@ def _distance(one: GaussianComponent, other: GaussianComponent, n: float) -> flo
     return float(np.sqrt(n) * max(moved.max(), np.abs(one.correlation - other.correlation).max()))
 
 
-def _learned(record: PairMoments, assumptions: Assumptions, names: Names) -> Stages:
-    """The one-pass fit to the genuine cells, with its own warnings."""
+@contextmanager
+def _among_genuine() -> Iterator[None]:
+    """Errors of fits say of which cells they speak."""
     try:
-        return learn_record(record, assumptions, names)
+        yield
     except InvalidDataError as error:
         raise InvalidDataError(f"Among the cells that are taken for genuine: {error}") from error
 
 
-def _warn(doubtful: BoolArray, names: Names) -> None:
+def _warn(doubtful: BoolArray, tails: bool, names: Names) -> None:
+    if tails:
+        warn(
+            "Cells that are taken for bad lie where the rest of their row says, only farther out, and no gap parts them"
+            " from the others: the table may have heavier tails than a normal one, and no bad cells. shape='free'"
+            " learns the tails of columns; method='one_pass' takes every cell for genuine.",
+            HeavyTailsWarning,
+        )
     if doubtful.any():
         warn(
             f"More than a third of the cells would be bad in {label_columns(doubtful, names)}: such a column is hardly"

@@ -11,9 +11,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from unrelu.bad_cells.at_floor import floor_shares
+from unrelu.bad_cells.background import Bins
 from unrelu.bad_cells.law import CellLaw, Look
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.kernels.cell_shares import bin_posteriors
+from unrelu.posterior.row_scores import Values
 
 _OPEN_ROUNDS, _ROUNDS, _TRIES, _ROW_ROUNDS = 10, 20, 3, 10
 _SEED = 0.05  # bad cells of a column to start from
@@ -33,17 +36,25 @@ class Bounds:
     rows: bool = True
 
 
-def updated(law: CellLaw, look: Look, weights: FloatArray, bounds: Bounds, choosing: bool) -> CellLaw:
-    """The law with the shares that fit what was seen; ``choosing``: only bins, and rows, that earn their keep."""
+def updated(law: CellLaw, look: Look, values: Values, weights: FloatArray, bounds: Bounds, choosing: bool) -> CellLaw:
+    """The law with the shares that fit what was seen in ``values``; ``choosing``: only bins, and rows, that earn their
+    keep."""
     outliers, share, mass = _outlier_rows(law, look, weights, bounds, choosing)
-    bad = _bad_cells(law, look, weights * (1.0 - outliers), bounds, choosing)
+    weights, at_floor = weights * (1.0 - outliers), law.background.first_bins
+    if not choosing:
+        return replace(law, bad_share=_bad_cells(law, look, weights, bounds, False), row_share=share, row_mass=mass)
+    above = bounds.allowed.copy()
+    above[at_floor] = False
+    bad = _bad_cells(law, look, weights, replace(bounds, allowed=above), True)
+    floored = floor_shares(law, look, values, weights, bad, bounds.allowed[at_floor])
+    bad[at_floor] = np.maximum(bad[at_floor], floored)
     return replace(law, bad_share=bad, row_share=share, row_mass=mass)
 
 
 def _bad_cells(law: CellLaw, look: Look, weights: FloatArray, bounds: Bounds, choosing: bool) -> FloatArray:
     columns, n_bins = law.background.columns, law.background.n_bins
     genuine, bad = np.exp(np.clip(look.log_genuine, -700.0, 300.0)), np.exp(look.log_bin)
-    in_bin = _in_bins(look, weights, n_bins)
+    in_bin = _in_bins(look.bins, weights, n_bins)
     n = np.maximum(law.background.in_column(in_bin), 1.0)[columns]
     most = np.where(bounds.middle, _MOST_IN_MIDDLE * in_bin / n, 1.0)
     allowed = bounds.allowed.copy()
@@ -65,11 +76,26 @@ def _bad_cells(law: CellLaw, look: Look, weights: FloatArray, bounds: Bounds, ch
     return np.maximum(shares, _LEFT / n)
 
 
-def _in_bins(look: Look, weights: FloatArray, n_bins: int) -> FloatArray:
+def _in_bins(bins: Bins, weights: FloatArray, n_bins: int) -> FloatArray:
     """Weight of the cells in every bin."""
-    seen = ~look.missing
+    seen = bins >= 0
     each = np.broadcast_to(weights[:, None], seen.shape)[seen]
-    return np.asarray(np.bincount(look.bins[seen], weights=each, minlength=n_bins), dtype=np.float64)
+    return np.asarray(np.bincount(bins[seen], weights=each, minlength=n_bins), dtype=np.float64)
+
+
+def _masses(law: CellLaw, in_bin: FloatArray) -> FloatArray:
+    """Shares of a column's bins, with half a row spread evenly over them."""
+    columns, every = law.background.columns, np.ones(law.background.n_bins)
+    mass = in_bin + 0.5 / law.background.in_column(every)[columns]
+    return np.asarray(mass / law.background.in_column(mass)[columns])
+
+
+def with_outlier_rows(law: CellLaw, values: Values, weights: FloatArray, outliers: BoolArray) -> CellLaw:
+    """The law that takes these rows for outliers."""
+    bins = law.background.places(values, law.floor)[0]
+    mass = _masses(law, _in_bins(bins, weights * outliers, law.background.n_bins))
+    share = float(weights @ outliers / weights.sum())
+    return replace(law, row_share=min(max(law.row_share, share), _MOST), row_mass=mass)
 
 
 def _outlier_rows(
@@ -77,7 +103,7 @@ def _outlier_rows(
 ) -> tuple[FloatArray, float, FloatArray]:
     """(probability of every row to be an outlier, their share, masses of their cells)."""
     n, none = float(weights.sum()), np.zeros(len(weights))
-    share, columns = law.row_share, law.background.columns
+    share = law.row_share
     if share <= 0.0 or not bounds.rows:
         return none, 0.0, law.row_mass
     for _ in range(_ROW_ROUNDS):
@@ -85,10 +111,8 @@ def _outlier_rows(
         share = min((float(weights @ outliers) - 1.0) / n, _MOST)
         if share <= 0.0:
             return none, 0.0, law.row_mass
-    in_bin = _in_bins(look, weights * outliers, law.background.n_bins)
-    size = law.background.in_column(np.ones(law.background.n_bins))[columns]
-    mass = in_bin + 0.5 / size  # half a row, spread evenly
-    mass /= law.background.in_column(mass)[columns]
+    in_bin = _in_bins(look.bins, weights * outliers, law.background.n_bins)
+    mass = _masses(law, in_bin)
     if choosing:
         gain = float(weights @ np.logaddexp(np.log1p(-share), np.log(share) + look.log_outlier - look.log_row))
         # As many numbers as there are bins in use, but no more than half of the outliers' cells.

@@ -1,4 +1,6 @@
-"""Where to start: middle and spread of every column from two quantiles, which a tenth of bad cells hardly moves."""
+"""Where to start: middle and spread of every column from two quantiles, which a tenth of bad cells hardly moves.
+
+Of a column in two parts, far from each other, from quantiles of the larger one."""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ _LOW, _HIGH = 0.25, 0.75  # quantiles, where both are above the floor
 _ABOVE = 0.02  # the lower one is so much above the share at the floor
 _PART = 0.45  # of what is above the lower one lies below the higher one, in a column that is mostly floored
 _NEAR = 3.0
+_PART_OF_TWO = 0.2
 
 
 def column_starts(values: Values, floor: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
@@ -24,7 +27,7 @@ def column_starts(values: Values, floor: FloatArray) -> tuple[FloatArray, FloatA
         x = np.maximum(x[~np.isnan(x)], floor[j])
         middle[j] = float(np.median(x)) if len(x) else 0.0
         if len(x) and spreads(x, floor[j]):
-            found = _by_quantiles(x, floor[j])
+            found = _by_quantiles(_main_part(x, floor[j]), floor[j])
             if not found[1] > 0.0:
                 found = middle_and_spread(x, floor[j])
             middle[j], spread[j] = found
@@ -42,6 +45,26 @@ def _by_quantiles(x: FloatArray, floor: float) -> tuple[float, float]:
     z = ndtri([low, high])
     spread = float((at[1] - at[0]) / (z[1] - z[0]))
     return float(at[0] - spread * z[0]), spread
+
+
+def _main_part(x: FloatArray, floor: float) -> FloatArray:
+    """The larger part of a column in two, each of a fifth of the values at least, with a gap between them that is wider
+    than the larger one: quantiles of both together would be those of neither.
+
+    >>> len(_main_part(np.concatenate([np.linspace(-1, 1, 55), np.linspace(39, 41, 45)]), -9.0))
+    55
+    """
+    ordered = np.sort(x)
+    fewest = int(_PART_OF_TWO * len(x))
+    gaps = np.diff(ordered)[fewest : len(x) - fewest]
+    if fewest == 0 or len(gaps) == 0:
+        return x
+    widest = int(np.argmax(gaps))
+    end = fewest + widest + 1
+    main = ordered[:end] if 2 * end >= len(x) else ordered[end:]
+    low, high = np.quantile(main, [0.05, 0.95])
+    apart = ordered[end - 1] > floor and 0.0 < high - low < gaps[widest]  # zeros below a gap are a matter of the floor
+    return main if apart else x
 
 
 def near_middle(values: Values, middle: FloatArray, spread: FloatArray, judged: BoolArray) -> FloatArray:

@@ -222,9 +222,11 @@ def judge_cells(
     log_det: float,
     log_bad: FloatArray,
     ratios: FloatArray,
+    predicted: FloatArray,
     log_rows: FloatArray,
 ) -> None:
-    """``ratios[i, j]``: log odds that cell j of row i is genuine, 0 where missing; ``log_rows``: of every row.
+    """``ratios[i, j]``: log odds that cell j of row i is genuine, 0 where missing; ``predicted[:, i, j]``: mean and
+    standard deviation of y_j by the other cells that are kept; ``log_rows``: log density of every row.
 
     ``law``: (floor, bias, scale, Q = R^-1), and ``log_det`` of Q. ``log_bad``: log of a cell's density among the bad,
     per unit of scale, times the odds of being so.
@@ -234,7 +236,7 @@ def judge_cells(
         np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d),
         np.empty(d, np.int64), np.empty(d, np.bool_), np.empty(d),
     )  # fmt: skip
-    kind, kept, ratio = state[6:]
+    b, g, _, noise, held, _, kind, kept, ratio = state
     for row in range(n):
         ratio[:] = 0.0
         total = log_det + _begin(values, row, law, log_bad, state)
@@ -244,5 +246,8 @@ def judge_cells(
                 total += _truncate(k, state)
         total += _settle(row, log_bad, state)
         log_rows[row] = _log_row(row, total, log_bad, state)
+        for k in range(d):
+            predicted[0, row, k] = held[k] - g[k] / b[k, k]
+            predicted[1, row, k] = math.sqrt(max(1.0 / b[k, k] - noise[k], _LEAST_VARIANCE))
         _compare_rivals(row, log_bad, state)
         ratios[row] = ratio

@@ -9,6 +9,10 @@ import numpy as np
 from numba import njit
 
 from unrelu.contracts import FloatArray
+from unrelu.kernels.normal import log_probability_and_hazard
+
+_LOG_2PI = math.log(2.0 * math.pi)
+_FARTHEST = 30.0  # standard deviations: densities beyond are no numbers
 
 
 @njit(cache=True, nogil=True)
@@ -63,3 +67,56 @@ def bin_posteriors(
                 sums[0, k] += w * odds / (1.0 + odds)
                 if sums.shape[0] > 1:
                     sums[1, k] += w * math.log1p(odds)
+
+
+@njit(cache=True, nogil=True)
+def floor_scores(
+    values: Any,
+    floor: Any,
+    bins: Any,
+    log_bin: FloatArray,
+    predicted: FloatArray,
+    weights: FloatArray,
+    model: FloatArray,
+    shares: FloatArray,
+    left: FloatArray,
+    gradient: FloatArray,
+    information: FloatArray,
+) -> None:
+    """How the log-likelihood of every column, its cells given the others of their rows, moves with its bias, the log of
+    its norm and the share of its cells that are bad and at the floor: sums of scores, and of their products.
+
+    A cell has the density m = left g + shares_k b, with g that of N(bias + norm mean, (norm deviation)^2), or the
+    probability of being at the floor, and b that of its bin k; ``predicted``: (mean, deviation) of every cell;
+    ``model``: (bias, norm) of every column. The first bin of a column is its floor.
+    """
+    n, d = values.shape
+    score = np.empty(3)
+    for j in range(d):
+        bias, norm = model[0, j], model[1, j]
+        for i in range(n):
+            k = bins[i, j]
+            if k < 0 or weights[i] == 0.0:
+                continue
+            above = values[i, j] > floor[j]
+            u = ((values[i, j] if above else floor[j]) - bias) / norm
+            deviation = predicted[1, i, j]
+            z = min(max((u - predicted[0, i, j]) / deviation, -_FARTHEST), _FARTHEST)
+            if above:
+                log_genuine, slope = -0.5 * (z * z + _LOG_2PI) - math.log(deviation * norm), z
+            else:
+                log_genuine, slope = log_probability_and_hazard(z)
+                slope = -slope
+            genuine, bad = math.exp(log_genuine), math.exp(log_bin[i, j])
+            total = left[j] * genuine + shares[k] * bad
+            trust = left[j] * genuine / total
+            score[0] = trust * slope / (norm * deviation)
+            score[1] = trust * (slope * u / deviation - (1.0 if above else 0.0))
+            score[2] = ((0.0 if above else 1.0) - genuine) / total
+            for a in range(3):
+                gradient[j, a] += weights[i] * score[a]
+                for b in range(a + 1):
+                    information[j, a, b] += weights[i] * score[a] * score[b]
+        for a in range(3):
+            for b in range(a):
+                information[j, b, a] = information[j, a, b]

@@ -173,11 +173,9 @@ def find_repeated_rows(
     """Rows repeated so often that they may be components of their own, and the rows without them."""
     floor = as_stored(np.array(assumptions.censoring), values)
     x = at_least(values, floor)
-    complete = ~np.isnan(x).any(axis=1)
-    first, which, counts = distinct_rows(x)
     n = len(x)
-    often = [k for k in np.argsort(-counts, kind="stable") if counts[k] >= max(_OFTEN_ROWS, _OFTEN_SHARE * n)]
-    often = [k for k in often if complete[first[k]]][:_MOST_REPEATED]
+    first, which, counts = distinct_rows(x)
+    often = _often(x, first, counts)
     resolution = column_resolution(x, floor)
     repeats = [
         RepeatedRowComponent(row.astype(np.float64), floor, _log_mass(row, floor, resolution))
@@ -198,6 +196,20 @@ def find_repeated_rows(
             DuplicatedRowsWarning,
         )
     return repeats, x[~repeated]
+
+
+def often_repeated(values: NDArray[Any], floor: FloatArray) -> BoolArray:
+    """Rows that are so often the same that they may be no draws of the model; those of nothing but floors are, too."""
+    x = at_least(values, as_stored(floor, values))
+    first, which, counts = distinct_rows(x)
+    return np.isin(which, _often(x, first, counts))
+
+
+def _often(x: NDArray[Any], first: NDArray[np.intp], counts: NDArray[np.intp]) -> list[int]:
+    """Of the distinct rows, those without gaps that are repeated most."""
+    least = max(_OFTEN_ROWS, _OFTEN_SHARE * len(x))
+    often = [int(k) for k in np.argsort(-counts, kind="stable") if counts[k] >= least]
+    return [k for k in often if not np.isnan(x[first[k]]).any()][:_MOST_REPEATED]
 
 
 def column_resolution(x: NDArray[Any], floor: FloatArray) -> FloatArray:
