@@ -13,7 +13,7 @@ N = 5000
 DIMENSIONS = (5, 10, 20)
 SHARES = (0.01, 0.05, 0.1)
 KINDS = ("+4 sd", "+6 sd", "+10 sd", "zero", "N(0,9)", "swapped")
-CLEAN, ROWS = "clean", "10 % rows N(5,1), 3 % cells +6 sd"
+CLEAN, ROWS, EMPTY = "clean", "10 % rows N(5,1), 3 % cells +6 sd", "10 % rows of zeros"
 
 Rows = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -30,7 +30,9 @@ class Place:
     @property
     def name(self) -> str:
         return (
-            f"d={self.d}, {self.kind}" if self.kind in (CLEAN, ROWS) else f"d={self.d}, {self.kind}, {self.share:.0%}"
+            f"d={self.d}, {self.kind}"
+            if self.kind in (CLEAN, ROWS, EMPTY)
+            else f"d={self.d}, {self.kind}, {self.share:.0%}"
         )
 
     def draw(self, seed: int) -> tuple[RectifiedGaussian, Rows, Mask, Mask]:
@@ -39,11 +41,12 @@ class Place:
         x = truth.sample(N, random_state=np.random.default_rng([seed, self.d]))
         rng = np.random.default_rng([seed, self.d, 7])
         bad, outliers = rng.random(x.shape) < self.share, np.zeros(N, dtype=np.bool_)
-        if self.kind != CLEAN:
+        if self.kind not in (CLEAN, EMPTY):
             x = np.where(bad, spoiled("+6 sd" if self.kind == ROWS else self.kind, x, truth, rng), x)
-        if self.kind == ROWS:
+        if self.kind in (ROWS, EMPTY):
             outliers[rng.choice(N, N // 10, replace=False)] = True
-            x[outliers] = np.maximum(rng.normal(5.0, 1.0, (N // 10, self.d)), 0.0)
+            strange = np.maximum(rng.normal(5.0, 1.0, (N // 10, self.d)), 0.0)
+            x[outliers] = strange if self.kind == ROWS else 0.0
         return truth, x, bad, outliers
 
 
@@ -61,4 +64,5 @@ def spoiled(kind: str, x: Rows, truth: RectifiedGaussian, rng: np.random.Generat
 
 def places() -> list[Place]:
     dirty = [Place(kind, d, share) for d in DIMENSIONS for kind in KINDS for share in SHARES]
-    return [*(Place(CLEAN, d, 0.0) for d in DIMENSIONS), *dirty, *(Place(ROWS, d, 0.03) for d in DIMENSIONS)]
+    rows = [Place(kind, d, share) for kind, share in ((ROWS, 0.03), (EMPTY, 0.0)) for d in DIMENSIONS]
+    return [*(Place(CLEAN, d, 0.0) for d in DIMENSIONS), *dirty, *rows]
