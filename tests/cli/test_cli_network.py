@@ -44,6 +44,7 @@ def test_the_terminal_tells_edges_and_files(run, taxa):
     result = run("network", taxa, *files)
     text = " ".join(result.stdout.split())
     assert "7 edges between 8 columns, from 600 rows" in text
+    assert "to start with)." in text
     assert "taxon 0" in text
     for told in ("Edges written to network.graphml", "Picture written to network.png", "Picture of the path written"):
         assert told in text

@@ -1,11 +1,14 @@
 """From correlations to a network."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.networks.tables import chain, chain_edges
+from unrelu.contracts import PairCorrelations
 from unrelu.errors import InvalidDataError, InvalidParameterError, TrivialNetworkWarning
-from unrelu.networks.learning import check_rows, in_columns, known_of_rows, learn_network
+from unrelu.networks.learning import check_rows, in_columns, known_of_rows, learn_network, rows_that_would_do
 
 CHAIN = chain(6).correlation
 
@@ -24,6 +27,22 @@ def test_the_path_says_what_was_looked_at():
     assert path.instability is None
     assert path.penalty == path.penalties[path.chosen]
     assert learn_network(known_of_rows(CHAIN, 500.0), "fdr").path is None
+
+
+def test_a_pair_that_rows_hardly_know_is_not_tied():
+    known = known_of_rows(CHAIN, 500.0)
+    pairs = known.pair_rows.copy()
+    pairs[4, 5] = pairs[5, 4] = 8.0
+    found = learn_network(replace(known, pair_rows=pairs), "likely").adjacency
+    assert not found[4, 5]
+    np.testing.assert_array_equal(found[:5, :5], chain_edges(5))
+
+
+def test_the_rows_of_pairs_are_those_of_their_errors():
+    stderr = np.array([[0.0, 0.05, np.nan], [0.05, 0.0, 0.1], [np.nan, 0.1, 0.0]])
+    typical, pairs = rows_that_would_do(PairCorrelations(np.eye(3), stderr), 300.0)
+    np.testing.assert_allclose(pairs, [[300.0, 300.0, 1.0], [300.0, 300.0, 100.0], [1.0, 100.0, 300.0]])
+    assert typical == pytest.approx(100.0)
 
 
 def test_a_penalty_is_used_as_given():
