@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 import unrelu
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import UnreluWarning
-from unrelu.networks.learning import Known, learn_network
+from unrelu.networks.learning import known_of_rows, learn_network
 
 
 def default(X: FloatArray, **learner: str) -> BoolArray:
@@ -35,7 +35,7 @@ def stars(X: FloatArray) -> BoolArray:
 
 def plain_correlations(X: FloatArray, rows: float | None = None) -> BoolArray:
     """np.corrcoef with the default's selection."""
-    return learn_network(Known(np.corrcoef(X, rowvar=False), rows or len(X)), "ebic").adjacency
+    return learn_network(known_of_rows(np.corrcoef(X, rowvar=False), rows or len(X)), "likely").adjacency
 
 
 def graphical_lasso_cv(X: FloatArray) -> BoolArray:

@@ -169,6 +169,18 @@ def _least_noise(variance: FloatArray, rows: float) -> FloatArray:
     return np.asarray(np.clip(np.sqrt(np.min(others, axis=0)), min(1.0 / rows, 0.5), 0.5))
 
 
+def rows_of_pairs(r: FloatArray, variance: FloatArray, n: float) -> FloatArray:
+    """For every pair, how many rows without floors and gaps would know its correlation as well: (1 - r^2)^2 / variance,
+    at most n.
+
+    >>> rows_of_pairs(np.array([[1.0, 0.5], [0.5, 1.0]]), np.full((2, 2), 0.005), 200.0)[0, 1]
+    np.float64(112.5)
+    """
+    rows = np.full_like(r, n)
+    np.divide((1.0 - r * r) ** 2, variance, out=rows, where=variance > 0.0)
+    return np.asarray(np.clip(rows, 1.0, n))
+
+
 def rows_by_errors(r: FloatArray, variance: FloatArray, n: float) -> float:
     """The number of rows without floors and gaps that would know a typical pair as well."""
     at = np.triu_indices(len(r), 1)

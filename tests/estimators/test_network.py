@@ -23,7 +23,7 @@ from unrelu.errors import (
 from unrelu.samples import open_samples
 
 X = floored(chain(6), 800, 3)
-SELECTIONS = ["ebic", "fdr", 0.15]
+SELECTIONS = ["likely", "ebic", "fdr", 0.15]
 
 
 @parametrize_with_checks([RectifiedGaussianNetwork()])
@@ -65,7 +65,7 @@ def test_stars_finds_a_long_chain():
 
 
 def test_stars_says_so_where_subsets_of_few_columns_never_agree():
-    with pytest.warns(TrivialNetworkWarning, match="leaves no edge though.*'ebic'"):
+    with pytest.warns(TrivialNetworkWarning, match="leaves no edge though.*'likely'"):
         assert len(RectifiedGaussianNetwork("stars").fit(X).edges_) == 0
 
 
@@ -111,7 +111,7 @@ def test_fdr_gives_all_partial_correlations():
 # --- however the rows come ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("selection", ["ebic", "stars"])
+@pytest.mark.parametrize("selection", ["likely", "ebic", "stars"])
 def test_any_split_gives_the_same_network(selection, tmp_path):
     whole = RectifiedGaussianNetwork(selection).fit(X)
     parts = RectifiedGaussianNetwork(selection)
@@ -141,7 +141,7 @@ def test_a_learner_and_its_record_give_the_network_of_their_rows():
 
 def test_a_learner_without_groups_gives_all_but_stars():
     learner = RectifiedGaussianLearner().fit(X)
-    for selection in ("ebic", "fdr", 0.15):
+    for selection in SELECTIONS:
         network = RectifiedGaussianNetwork.from_learned(learner, selection)
         np.testing.assert_array_equal(network.adjacency_, chain_edges(6))
         jackknifed = RectifiedGaussianNetwork(selection).fit(X)
@@ -224,13 +224,15 @@ def test_the_full_likelihood_has_no_subsets():
 
 def test_more_columns_than_rows_work_and_say_what_makes_sense():
     rows = floored(chain(28), 26, 0)
-    with pytest.warns(MoreColumnsThanRowsWarning, match=r"28 columns but only 26 rows.*'ebic'.*'stars'.*'fdr'"):
+    with pytest.warns(
+        MoreColumnsThanRowsWarning, match=r"28 columns but only 26 rows.*'likely'.*'ebic'.*'stars'.*'fdr'"
+    ):
         network = RectifiedGaussianNetwork().fit(rows)
     assert np.linalg.eigvalsh(network.precision_)[0] > 0.0
     with pytest.warns(MoreColumnsThanRowsWarning):
         RectifiedGaussianNetwork("stars").fit(rows)
     with (
-        pytest.raises(InvalidParameterError, match=r"'fdr'.*'stars' or 'ebic'"),
+        pytest.raises(InvalidParameterError, match=r"'fdr'.*'likely', 'ebic' or 'stars'"),
         pytest.warns(MoreColumnsThanRowsWarning),
     ):
         RectifiedGaussianNetwork("fdr").fit(rows)
@@ -284,7 +286,7 @@ def test_one_column_is_refused_and_two_are_not():
 
 
 def test_too_few_rows_for_subsets():
-    with pytest.raises(InvalidDataError, match=r"20 rows are too few.*'ebic'"):
+    with pytest.raises(InvalidDataError, match=r"20 rows are too few.*'likely'"):
         RectifiedGaussianNetwork("stars").fit(X[:20])
     assert np.isnan(RectifiedGaussianNetwork().fit(X[:20]).stability_).all()
 

@@ -58,7 +58,7 @@ def test_steps_are_told():
 
 
 def test_too_few_rows_or_groups_are_refused_with_another_way():
-    with pytest.raises(InvalidDataError, match=r"24 rows are too few.*at least 25.*'ebic'"):
+    with pytest.raises(InvalidDataError, match=r"24 rows are too few.*at least 25.*'likely'"):
         groups_of(X[:24]).subsets(lambda r: r, 0, unwatched)
     with pytest.raises(InvalidDataError, match=r"4 groups count as .*at least 6.*groups="):
         groups_of(X, DAYS % 4).subsets(lambda r: r, 0, unwatched)
@@ -68,5 +68,5 @@ def test_a_column_that_a_subset_cannot_tell_is_named():
     rare = X.copy()
     rare[3:, 2] = 0.0
     rare[:3, 2] = [0.3, 0.8, 1.2]
-    with pytest.raises(InvalidDataError, match=r"subsets of the rows, and in one of them.*column 2.*'ebic'"):
+    with pytest.raises(InvalidDataError, match=r"subsets of the rows, and in one of them.*column 2.*'likely'"):
         groups_of(rare).subsets(lambda r: r, 0, unwatched)

@@ -72,9 +72,10 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
 
     Parameters
     ----------
-    selection : "stars", "ebic", "fdr" or a number, default="ebic"
+    selection : "likely", "ebic", "stars", "fdr" or a number, default="likely"
         Which edges are taken. "ebic": the graph, on a path from sparse to dense, with the least extended BIC of its
-        most likely partial correlations. "stars": the densest graph on that path that subsets of the rows agree on.
+        most likely partial correlations. "likely": from there on, the pairs that are more likely tied than not, given
+        how many others are and how strongly. "stars": the densest graph on that path that subsets of the rows agree on.
         "fdr": pairs whose partial correlation, without any penalty, is not 0, at a false discovery rate of 10 %; for
         tables with many more rows than columns. A number from 0 to 1: the path's graph with that penalty, in units of a
         correlation.
@@ -98,10 +99,11 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
         By a jackknife over groups of rows (the model's where there are none), given the graph: they do not know that it
         was chosen by the same rows. NaN where nothing was estimated.
     stability_ : array of shape (d, d)
-        The share of subsets of the rows in which two columns are tied at the penalty taken; NaN with "fdr", and where
+        The share of subsets of the rows in which two columns are tied at the path's penalty; NaN with "fdr", and where
         subsets cannot be asked.
     path_ : NetworkPath or None
-        Penalties, numbers of edges, what the choice looked at; ``path_.penalty`` is the one taken. None with "fdr".
+        Penalties, numbers of edges, what the choice looked at; ``path_.penalty`` is the one taken, or that
+        "likely" started from. None with "fdr".
 
     Examples
     --------
@@ -123,7 +125,7 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
 
     def __init__(
         self,
-        selection: str | float = "ebic",
+        selection: str | float = "likely",
         *,
         method: str | Method = "one_pass",
         floor: Any = 0.0,
@@ -186,7 +188,7 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
     def from_learned(
         cls,
         learned: RectifiedGaussianLearner | PairMoments | GroupedMoments,
-        selection: str | float = "ebic",
+        selection: str | float = "likely",
         *,
         feature_names: Any = None,
         random_state: Any = 0,
@@ -286,8 +288,8 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
             if isinstance(record, GroupedMoments)
             else None
         )
-        rows = rows_that_would_do(learned.pairs, learned.report.effective_rows)
-        known = Known(learned.distribution.correlation[square], rows, groups)
+        rows, pair_rows = rows_that_would_do(learned.pairs, learned.report.effective_rows)
+        known = Known(learned.distribution.correlation[square], rows, pair_rows[square], groups)
         network = learn_network(known, self.selection, self._seed(), self._watch)
         sign = self._sign
         turned = in_columns(network, columns, scale)
@@ -296,8 +298,8 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
     def _tell_of_few_rows(self, n_rows: int, d: int) -> None:
         if d > n_rows:
             warn(
-                f"{d:,} columns but only {n_rows:,} rows: an edge must be strong to stand out. selection='ebic', and"
-                " 'stars' if there are 25 rows and more, make sense; 'fdr' and small penalties do not.",
+                f"{d:,} columns but only {n_rows:,} rows: an edge must be strong to stand out. selection='likely',"
+                " 'ebic' and, if there are 25 rows and more, 'stars' make sense; 'fdr' and small penalties do not.",
                 MoreColumnsThanRowsWarning,
             )
 

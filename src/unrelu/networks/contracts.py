@@ -38,7 +38,7 @@ class NetworkPath:
 
     ``instability``: 2 t (1 - t) of a pair that is tied in the share t of the subsets of rows, averaged over all pairs,
     and its largest value so far. ``criterion``: the EBIC of the refits, NaN where it was clear before. ``chosen`` is
-    the position of the graph that was taken.
+    the position of the graph that was taken or, with "likely", started from.
     """
 
     penalties: FloatArray

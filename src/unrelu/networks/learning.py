@@ -15,14 +15,15 @@ from unrelu.networks.contracts import Network, NetworkPath
 from unrelu.networks.discovery import FALSE_DISCOVERIES, q_values
 from unrelu.networks.errors import model_errors, partial_errors
 from unrelu.networks.information import criteria
+from unrelu.networks.likely import likely_edges
 from unrelu.networks.path import invertible, neighbourhood_graphs, penalties_for
 from unrelu.networks.refit import partial_correlations, refitted_precision
 from unrelu.networks.row_groups import SUBSETS, RowGroups
 from unrelu.networks.stability import instability, most_stable
-from unrelu.shrinkage import rows_by_errors
+from unrelu.shrinkage import rows_by_errors, rows_of_pairs
 from unrelu.validation import counted, suggestion, warn
 
-SELECTIONS = ("stars", "ebic", "fdr")
+SELECTIONS = ("likely", "ebic", "stars", "fdr")
 CHOOSING = "Choosing edges"
 _CERTAIN = 4.0  # standard errors of a correlation
 
@@ -30,17 +31,25 @@ _CERTAIN = 4.0  # standard errors of a correlation
 @dataclass(frozen=True, eq=False)
 class Known:
     """What is known of the columns that vary: latent correlations R, semidefinite, and how many rows without floors
-    and gaps would know them as well; ``groups`` where subsets of the rows can be asked."""
+    and gaps would know a typical one, or that of each pair, as well; ``groups`` where subsets of the rows can be
+    asked."""
 
     correlation: FloatArray
     effective_rows: float
+    pair_rows: FloatArray
     groups: RowGroups | None = None
 
 
-def rows_that_would_do(pairs: PairCorrelations, n_rows: float) -> float:
-    """How many rows without floors and gaps would know a typical pair as well as these ``n_rows`` do."""
+def known_of_rows(correlation: FloatArray, n_rows: float) -> Known:
+    """What ``n_rows`` without floors and gaps know."""
+    return Known(correlation, n_rows, np.full_like(correlation, n_rows))
+
+
+def rows_that_would_do(pairs: PairCorrelations, n_rows: float) -> tuple[float, FloatArray]:
+    """How many rows without floors and gaps would know a typical pair, and each, as well as these ``n_rows`` do."""
     r, variance = np.nan_to_num(pairs.correlation), np.nan_to_num(pairs.stderr, nan=1.0) ** 2
-    return rows_by_errors(r, variance, max(n_rows, 1.0))
+    n_rows = max(n_rows, 1.0)
+    return rows_by_errors(r, variance, n_rows), rows_of_pairs(r, variance, n_rows)
 
 
 def check_selection(selection: str | float) -> None:
@@ -51,7 +60,8 @@ def check_selection(selection: str | float) -> None:
         return
     advice = suggestion(selection, SELECTIONS) if isinstance(selection, str) else ""
     raise InvalidParameterError(
-        f"selection must be 'stars', 'ebic', 'fdr' or a penalty between 0 and 1, got {selection!r}. {advice}".strip()
+        "selection must be 'likely', 'ebic', 'stars', 'fdr' or a penalty between 0 and 1, got"
+        f" {selection!r}. {advice}".strip()
     )
 
 
@@ -59,7 +69,7 @@ def learn_network(known: Known, selection: str | float, seed: int = 0, watch: Wa
     """The graph that ``selection`` takes, and the partial correlations on it.
 
     >>> chain = np.array([[1.0, 0.5, 0.25], [0.5, 1.0, 0.5], [0.25, 0.5, 1.0]])
-    >>> learn_network(Known(chain, 400.0), "ebic").adjacency.astype(int)
+    >>> learn_network(known_of_rows(chain, 400.0), "likely").adjacency.astype(int)
     array([[0, 1, 0],
            [1, 0, 1],
            [0, 1, 0]])
@@ -78,7 +88,7 @@ def learn_network(known: Known, selection: str | float, seed: int = 0, watch: Wa
         stability = None
         if selection == "stars":
             path, stability = _most_stable(known, path, seed, watch)
-        elif selection == "ebic":
+        elif isinstance(selection, str):
             found = criteria(known.correlation, graphs, known.effective_rows)
             path = replace(path, criterion=found, chosen=int(np.nanargmin(found)))
         else:
@@ -86,7 +96,10 @@ def learn_network(known: Known, selection: str | float, seed: int = 0, watch: Wa
             _warn_of_trivial(path, len(graphs[0]))
         if stability is None:
             stability = _stability(known, path.penalty, seed, watch)
-        return _on_graph(known, graphs[path.chosen], path, stability, watch)
+        graph = graphs[path.chosen]
+        if selection == "likely":
+            graph = likely_edges(known.correlation, known.pair_rows, graph)
+        return _on_graph(known, graph, path, stability, watch)
 
 
 def _graphs(correlation: FloatArray, penalties: FloatArray) -> BoolArray:
@@ -103,7 +116,7 @@ def _most_stable(known: Known, path: NetworkPath, seed: int, watch: Watch) -> tu
     if known.groups is None:
         raise InvalidParameterError(
             "selection='stars' looks at subsets of the rows, and none are known: a learner or record must have been"
-            " made with stderr='jackknife', and the method be 'one_pass' or 'robust'. Otherwise use selection='ebic'."
+            " made with stderr='jackknife', and the method be 'one_pass' or 'robust'. Otherwise use selection='likely'."
         )
     found = known.groups.subsets(lambda r: neighbourhood_graphs(invertible(r), path.penalties), seed, watch)
     shares = np.mean(found, axis=0)
@@ -112,7 +125,7 @@ def _most_stable(known: Known, path: NetworkPath, seed: int, watch: Watch) -> tu
     if path.n_edges[chosen] == 0 and path.penalties[0] > _CERTAIN / np.sqrt(known.effective_rows):
         warn(
             "selection='stars' leaves no edge though some columns are clearly correlated: subsets of the rows never"
-            " agree on average, as happens where columns are few. Use selection='ebic'.",
+            " agree on average, as happens where columns are few. Use selection='likely'.",
             TrivialNetworkWarning,
         )
     return replace(path, instability=unstable, chosen=chosen), np.asarray(shares[chosen])
@@ -149,7 +162,7 @@ def _by_discoveries(known: Known, watch: Watch) -> Network:
         raise InvalidParameterError(
             f"selection='fdr' tests partial correlations without a penalty, which takes many more rows than columns:"
             f" here {known.effective_rows:,.0f} (as many without floors would know as much) for {d:,} columns. Use"
-            " selection='stars' or 'ebic'."
+            " selection='likely', 'ebic' or 'stars'."
         )
     every = ~np.eye(d, dtype=bool)
     precision = refitted_precision(known.correlation, every)

@@ -71,7 +71,7 @@ class RowGroups:
         except InvalidDataError as error:
             raise InvalidDataError(
                 f"selection='stars' looks at subsets of the rows, and in one of them a column cannot be learned."
-                f" {error} Otherwise use selection='ebic', which needs no subsets."
+                f" {error} Otherwise use selection='likely', which needs no subsets."
             ) from error
 
     def _each(
@@ -90,7 +90,7 @@ class RowGroups:
     def _check_subsets(self) -> None:
         rows, groups = self.record.n_rows, self.record.effective_groups
         size = rows * _share(rows)
-        instead = "Use selection='ebic', or a number as penalty"
+        instead = "Use selection='likely', or a number as penalty"
         if size < _FEWEST_ROWS:
             raise InvalidDataError(
                 f"selection='stars' looks at subsets of the rows, and {rows:,} rows are too few for that:"

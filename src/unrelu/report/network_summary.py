@@ -52,6 +52,7 @@ def network_shown(network: RectifiedGaussianNetwork, seconds: float) -> list[str
     report, found, path = network.report_, network.network_, network.path_
     alone = [name for name, row in zip(names, found.adjacency, strict=True) if not row.any()]
     penalty = "no penalty" if path is None else f"penalty {path.penalty:.3g}"
+    penalty += " to start with" if network.selection == "likely" else ""
     shown: list[str | Table] = [
         f"{counted(len(edges), 'edge')} between {counted(len(names), 'column')}, from {report.n_rows:,} rows in"
         f" {seconds:.2f} s ({report.share_floored:.1%} of the values at the floor: as much is known as from"
