@@ -24,10 +24,11 @@ from unrelu.posterior.row_scores import Values, plain
 from unrelu.statistics.tiles import seen_above
 
 _START = 0.005  # of the cells, to begin with: at none at all, few cells would speak for all
+_LEAST = 1e-4  # where scores are taken: at 0 one cell that cannot be genuine has no finite one
 _STEPS = 4
 _LEAST_GAIN = 4.0
 _LEAST_OWN_GAIN = 10.0
-_MOST = 0.5  # of a column's cells
+_MOST = 0.5  # of a column's cells, with those above its floor
 _FARTHEST = 0.3  # norms that a bias moves in a step, and the log of a norm
 _LITTLE = 1e-9
 
@@ -45,9 +46,12 @@ def floor_shares(
     found = np.zeros(len(law.floor))
     if len(asked) == 0:
         return found
-    found[asked] = np.maximum(law.bad_share[at_floor[asked]], _START)
     shares = others.copy()
+    shares[at_floor] = 0.0
+    room = np.maximum(_MOST - law.background.in_column(shares)[asked], 0.0)
+    found[asked] = np.minimum(np.maximum(law.bad_share[at_floor[asked]], _START), room)
     for _ in range(_STEPS):
+        found[asked] = np.maximum(found[asked], _LEAST)
         shares[at_floor] = found
         gradient, information = np.zeros((len(found), 3)), np.zeros((len(found), 3, 3))
         floor_scores(
@@ -59,11 +63,10 @@ def floor_shares(
         follow = np.linalg.solve(both, np.stack([information[:, :2, 2], gradient[:, :2]], axis=2))
         s = np.maximum(information[:, 2, 2] - np.einsum("jk,jk->j", information[:, 2, :2], follow[:, :, 0]), _LITTLE)
         t = gradient[:, 2] - np.einsum("jk,jk->j", information[:, 2, :2], follow[:, :, 1]) + s * found[asked]
-        new = np.minimum(_together(s, t), _MOST)
+        new = np.minimum(_together(s, t), room)
         step = follow[:, :, 1] - follow[:, :, 0] * (new - found[asked])[:, None]
-        norms = model[1, asked]
-        model[0, asked] += norms * np.clip(step[:, 0] / norms, -_FARTHEST, _FARTHEST)
-        model[1, asked] *= np.exp(np.clip(step[:, 1], -_FARTHEST, _FARTHEST))
+        by_bias, by_norm = np.clip(step, -_FARTHEST, _FARTHEST).T
+        model[:, asked] = model[0, asked] + model[1, asked] * by_bias, model[1, asked] * np.exp(by_norm)
         found[asked] = new
     return found
 

@@ -209,7 +209,8 @@ def _log_row(row: int, log_det: float, log_bad: Any, state: Any) -> float:
             total += 0.5 * (_LOG_2PI + math.log(_ASIDE) + held[k] * held[k] / _ASIDE)
             total += log_bad[row, k] if kind[k] != MISSING else 0.0
         elif kind[k] == FLOORED:
-            spread, off = 1.0 / b[k, k], g[k] / b[k, k]
+            # Rounding may take a variance below 0 where others nearly determine the cell.
+            spread, off = max(1.0 / b[k, k], noise[k] + _LEAST_VARIANCE), g[k] / b[k, k]
             total += 0.5 * (_LOG_2PI + math.log(spread) + off * off / spread)
             total += _log_genuine(k, b, g, noise, held, u, kind)
     return total

@@ -83,8 +83,8 @@ def floor_scores(
     gradient: FloatArray,
     information: FloatArray,
 ) -> None:
-    """How the log-likelihood of every column, its cells given the others of their rows, moves with its bias, the log of
-    its norm and the share of its cells that are bad and at the floor: sums of scores, and of their products.
+    """How the log-likelihood of every column, its cells given the others of their rows, moves with its bias (by norms),
+    the log of its norm and the share of its cells that are bad and at the floor: sums of scores, and of their products.
 
     A cell has the density m = left g + shares_k b, with g that of N(bias + norm mean, (norm deviation)^2), or the
     probability of being at the floor, and b that of its bin k; ``predicted``: (mean, deviation) of every cell;
@@ -110,7 +110,7 @@ def floor_scores(
             genuine, bad = math.exp(log_genuine), math.exp(log_bin[i, j])
             total = left[j] * genuine + shares[k] * bad
             trust = left[j] * genuine / total
-            score[0] = trust * slope / (norm * deviation)
+            score[0] = trust * slope / deviation
             score[1] = trust * (slope * u / deviation - (1.0 if above else 0.0))
             score[2] = ((0.0 if above else 1.0) - genuine) / total
             for a in range(3):
