@@ -29,13 +29,11 @@ def test_floored_and_missing_cells():
     assert log_density[0, 0] == 0.0  # an atom has a probability
 
 
-def test_middle_and_far_bins():
+def test_far_bins():
     middle, spread = np.array([5.0]), np.array([1.0])
     background = Background.about(middle, spread, np.array([-np.inf]))
-    near, far = background.middle_bins(middle, spread), background.far_bins(middle, spread)
-    assert not (near & far).any()
+    far = background.far_bins(middle, spread)
     bins, _ = background.places(np.array([[5.5], [9.5], [40.0], [-40.0], [7.5]]), np.array([-np.inf]))
-    assert near[bins[:, 0]].tolist() == [True, False, False, False, False]
     assert far[bins[:, 0]].tolist() == [False, True, True, True, False]
 
 

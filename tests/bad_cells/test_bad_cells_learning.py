@@ -143,6 +143,14 @@ def test_skewed_tables_are_doubted_rather_than_emptied(kind):
     assert learner.report_.share_bad < 0.25
 
 
+def test_zeros_of_counts_are_not_taken_for_failures():
+    z = np.random.default_rng(0).multivariate_normal(np.zeros(6), 0.5 + 0.5 * np.eye(6), 3000)
+    counts = np.random.default_rng(1).poisson(np.exp(0.5 * z + 0.5)).astype(float)
+    with pytest.warns(ManyBadCellsWarning):
+        learner = learn(counts)
+    assert (learner.cell_weights_ < 0.5).mean() < 0.05
+
+
 class TestBadInput:
     def test_too_few_rows(self):
         with pytest.raises(InvalidDataError, match="at least five rows a column"):

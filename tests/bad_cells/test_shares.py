@@ -15,7 +15,7 @@ def setting():
     model = unrelu.RectifiedGaussian(np.full(4, 4.0), np.full((4, 4), 0.5) + 0.5 * np.eye(4))
     law = replace(CellLaw.of_model(model), row_share=0.02)
     n_bins = law.background.n_bins
-    return model, law, Bounds(np.zeros(n_bins, dtype=bool), np.ones(n_bins, dtype=bool))
+    return model, law, Bounds(np.ones(n_bins, dtype=bool))
 
 
 def test_shares_of_bad_cells_and_rows_are_found(setting):

@@ -74,16 +74,21 @@ def floor_shares(
 def _together(s: FloatArray, t: FloatArray) -> FloatArray:
     """One share for all columns, and for those that gain by it one of their own; t p - s p^2/2 is what p gains.
 
-    >>> _together(np.full(4, 1e4), np.array([500.0, 510.0, 490.0, 4000.0]))
+    What is little more than chance is drawn towards 0, and is 0 where it gains no more than ``_LEAST_GAIN``.
+
+    >>> _together(np.full(4, 1e6), np.array([50_000.0, 51_000.0, 49_000.0, 400_000.0])).round(3)
     array([0.05, 0.05, 0.05, 0.4 ])
+    >>> _together(np.full(4, 1e4), np.array([300.0, 310.0, 290.0, 310.0])).round(3)  # 18 nats: of .03 there stay .024
+    array([0.024, 0.024, 0.024, 0.024])
     """
     own = np.zeros(len(s), dtype=np.bool_)
     while True:
         share = 0.0
         if not own.all():
             total, pull = float(s[~own].sum()), float(t[~own].sum())
-            if pull > 0.0 and 0.5 * pull**2 / total >= _LEAST_GAIN:
-                share = pull / total
+            gained = 0.5 * pull**2 / total
+            if pull > 0.0 and gained > _LEAST_GAIN:
+                share = pull / total * (1.0 - _LEAST_GAIN / gained)
         alone = np.maximum(t / s, 0.0)
         gain = np.where(own, 0.0, 0.5 * s * ((share - t / s) ** 2 - (alone - t / s) ** 2))
         if gain.max() < _LEAST_OWN_GAIN:

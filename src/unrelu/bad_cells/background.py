@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -17,12 +16,11 @@ from unrelu.posterior.row_scores import Values, plain
 from unrelu.statistics.tiles import seen_above
 
 Bins = NDArray[np.int64]
-Rule = Callable[[FloatArray, FloatArray], BoolArray]
 
 # Of a normal column, in standard deviations: a bin is as wide as the column's own spread, lest it follows every value.
 _EDGES = np.array([-15.0, -10.0, -7.5, *range(-6, 7), 7.5, 10.0, 15.0])
 _NARROWEST = 0.3
-_MIDDLE, _FAR = 1.01, 3.99
+_FAR = 3.99
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,19 +74,11 @@ class Background:
         """Sums over the bins of every column."""
         return np.asarray(np.bincount(self.columns, weights=per_bin, minlength=len(self.edges)), dtype=np.float64)
 
-    def middle_bins(self, middle: FloatArray, spread: FloatArray) -> BoolArray:
-        """Bins within a standard deviation of the middle, where most cells are genuine."""
-        return self._by_ends(middle, spread, lambda low, high: (low >= -_MIDDLE) & (high <= _MIDDLE), False)
-
     def far_bins(self, middle: FloatArray, spread: FloatArray) -> BoolArray:
         """Bins beyond four standard deviations, where no cell is genuine."""
-        return self._by_ends(middle, spread, lambda low, high: (low >= _FAR) | (high <= -_FAR), True)
-
-    def _by_ends(self, middle: FloatArray, spread: FloatArray, rule: Rule, beyond: bool) -> BoolArray:
-        """Bins whose ends, in standard deviations, fulfil a rule; tails that begin far out, where ``beyond``."""
         parts = []
         for centre, unit, edge in zip(middle, spread, self.edges, strict=True):
             z = (edge - centre) / unit
-            tails = [beyond and z[-1] >= _FAR, beyond and z[0] <= -_FAR]
-            parts.append(np.concatenate([[False], rule(z[:-1], z[1:]), tails]))
+            far = (z[:-1] >= _FAR) | (z[1:] <= -_FAR)
+            parts.append(np.concatenate([[False], far, [z[-1] >= _FAR, z[0] <= -_FAR]]))
         return np.concatenate(parts).astype(np.bool_)

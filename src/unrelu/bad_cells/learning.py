@@ -140,7 +140,7 @@ def _on_sample(sample: Subsample, free: Assumptions, watch: Watch) -> tuple[Cell
     begun = replace(begun, row_share=_ROW_SHARE)
     columns = begun.background.columns
     far = begun.background.far_bins(middle, spread)
-    bounds = Bounds(begun.background.middle_bins(middle, spread), judged[columns])
+    bounds = Bounds(judged[columns])
     doubtful, rounds = np.zeros(len(floor), dtype=np.bool_), 0
     begin = near_middle(values, middle, spread, judged)
     for _ in range(_LOOKS):

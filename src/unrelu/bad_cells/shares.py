@@ -23,15 +23,13 @@ _SEED = 0.05  # bad cells of a column to start from
 _HALF_A_CELL = 0.5  # less of each bin: a bin that explains no cell vanishes (Figueiredo and Jain 2002)
 _LEAST_GAIN = 4.0
 _LEFT = 1e-4  # cells, of a bin that is not believed
-_MOST_IN_MIDDLE = 0.25  # of the cells of a bin in the middle of its column
 _MOST = 0.5  # of a column's cells
 
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """Bins of which few cells may be bad (``middle``), of which any may (``allowed``); whether ``rows`` may be bad."""
+    """Bins in which cells may be bad, and whether rows may."""
 
-    middle: BoolArray
     allowed: BoolArray
     rows: bool = True
 
@@ -56,7 +54,6 @@ def _bad_cells(law: CellLaw, look: Look, weights: FloatArray, bounds: Bounds, ch
     genuine, bad = np.exp(np.clip(look.log_genuine, -700.0, 300.0)), np.exp(look.log_bin)
     in_bin = _in_bins(look.bins, weights, n_bins)
     n = np.maximum(law.background.in_column(in_bin), 1.0)[columns]
-    most = np.where(bounds.middle, _MOST_IN_MIDDLE * in_bin / n, 1.0)
     allowed = bounds.allowed.copy()
     shares = _SEED / law.background.in_column(np.ones(n_bins))[columns] * allowed
     for _ in range(_TRIES if choosing else 1):
@@ -66,7 +63,7 @@ def _bad_cells(law: CellLaw, look: Look, weights: FloatArray, bounds: Bounds, ch
             sums = np.zeros((2 if left_to_do == 1 else 1, n_bins))
             left = 1.0 - law.background.in_column(shares)[columns]
             bin_posteriors(look.bins, genuine, bad, weights, np.stack([shares, left]), sums)
-            shares = np.minimum(np.maximum(sums[0] - _HALF_A_CELL, 0.0) / n, most) * allowed
+            shares = np.maximum(sums[0] - _HALF_A_CELL, 0.0) / n * allowed
         if not choosing or not (poor := (shares > 0.0) & (sums[1] - n * shares < _LEAST_GAIN)).any():
             break
         allowed &= ~poor
