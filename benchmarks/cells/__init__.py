@@ -1,6 +1,6 @@
 """Single bad cells: the error of "robust_cells" over the oracle's, beside its rivals', and what it costs.
 
-    python -m benchmarks.cells                      everything; about two hours on two cores
+    python -m benchmarks.cells                      everything; some 25 minutes on two cores
     python -m benchmarks.cells cells --seeds 2      fewer draws
     python -m benchmarks.cells cost                 n = 200,000, d = 50, beside one_pass: on an idle machine
 
