@@ -11,7 +11,7 @@ from benchmarks.studies import told
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussianLearner, synthetic
 
-ROWS, COLUMNS = 200_000, 50
+ROWS, COLUMNS, TIMES = 200_000, 50, 5
 
 
 def cost(most: int) -> list[Claim]:  # noqa: ARG001 - one table is enough
@@ -28,7 +28,11 @@ def cost(most: int) -> list[Claim]:  # noqa: ARG001 - one table is enough
 
 
 def _seconds(method: str, x: np.ndarray) -> float:
+    """The least of some runs: the first one of one_pass takes up to three times as long as those after it."""
     RectifiedGaussianLearner(method).fit(x[:2000])  # compiles
-    start = time.process_time()
-    RectifiedGaussianLearner(method).fit(x)
-    return time.process_time() - start
+    taken = []
+    for _ in range(TIMES):
+        start = time.process_time()
+        RectifiedGaussianLearner(method).fit(x)
+        taken.append(time.process_time() - start)
+    return min(taken)

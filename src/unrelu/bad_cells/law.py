@@ -117,8 +117,8 @@ class CellLaw:
         values = np.maximum(values, _LEAST_NOISE)
         return np.ascontiguousarray((vectors / values) @ vectors.T), -float(np.log(values).sum())
 
-    def look(self, values: Values) -> Look:
-        """What is to be seen in rows."""
+    def look(self, values: Values, predicting: bool = True) -> Look:
+        """What is to be seen in rows; for judgements by this law itself nothing need be ``predicting``."""
         bins, log_bin = self.background.places(values, self.floor)
         scale = np.where(self.normal.varying, self.normal.scale, 1.0)
         per_unit = np.log(scale) * (values > seen_above(self.floor, values))  # densities are per unit of scale
@@ -127,7 +127,8 @@ class CellLaw:
             log_odds = np.log(self.bad_share) - np.log1p(-self.bad_by_column)[columns]
         log_bad = np.maximum(log_odds[bins] + log_bin + per_unit, _NEVER)
         log_bad[(bins < 0) | ~self.normal.varying] = _NEVER
-        ratios, predicted, log_row = np.empty(values.shape), np.empty((2, *values.shape)), np.empty(len(values))
+        ratios, log_row = np.empty(values.shape), np.empty(len(values))
+        predicted = np.empty((2 if predicting else 0, *values.shape))
         law = (seen_above(self.floor, values), self.normal.bias, scale, self._law[0])
         map_in_threads(
             lambda rows: judge_cells(
@@ -135,6 +136,8 @@ class CellLaw:
             ),
             row_shares(len(values)),
         )
+        if not predicting and self.row_share <= 0.0:  # nobody asks how likely rows are
+            return Look(bins, log_bin, ratios + log_bad - per_unit, predicted, log_row, log_row)
         seen = bins >= 0
         log_row += np.where(seen, np.log1p(-self.bad_by_column) - per_unit, 0.0).sum(axis=1)
         log_outlier = np.where(seen, np.log(self.row_mass)[bins] + log_bin, 0.0).sum(axis=1)
@@ -167,4 +170,4 @@ class CellLaw:
 
     def judge(self, values: Values) -> Judged:
         """Rows and cells, by this law alone."""
-        return self.weigh(self.look(values))
+        return self.weigh(self.look(values, predicting=False))

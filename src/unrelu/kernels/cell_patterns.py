@@ -30,6 +30,7 @@ _FARTHEST, _FARTHEST_HELD = (
     100.0,
 )  # standard deviations: beyond, a cell is as strange, and is held for less strange
 _LEAST_CUT, _MOST_CUT = 1e-6, 1.0 - 1e-9  # share of its variance that a truncation takes
+_CERTAIN = 20.0  # log odds beyond which the other side adds nothing
 _RULED_OUT = -5.0  # log odds by which a cell is bad whatever the others are
 _LOG_2PI = math.log(2.0 * math.pi)
 MISSING, FLOORED, SEEN = 0, 1, 2
@@ -203,7 +204,7 @@ def _log_row(row: int, log_det: float, log_bad: Any, state: Any) -> float:
     total = 0.5 * log_det
     for k in range(len(g)):
         total -= 0.5 * (held[k] * g[k] + _LOG_2PI)
-        if kind[k] != MISSING:
+        if kind[k] != MISSING and abs(ratio[k]) < _CERTAIN:
             total += math.log1p(math.exp(-abs(ratio[k])))
         if not kept[k]:  # the density of what is held of it is taken out again
             total += 0.5 * (_LOG_2PI + math.log(_ASIDE) + held[k] * held[k] / _ASIDE)
@@ -227,7 +228,8 @@ def judge_cells(
     log_rows: FloatArray,
 ) -> None:
     """``ratios[i, j]``: log odds that cell j of row i is genuine, 0 where missing; ``predicted[:, i, j]``: mean and
-    standard deviation of y_j by the other cells that are kept; ``log_rows``: log density of every row.
+    standard deviation of y_j by the other cells that are kept, unless it is empty; ``log_rows``: log density of every
+    row.
 
     ``law``: (floor, bias, scale, Q = R^-1), and ``log_det`` of Q. ``log_bad``: log of a cell's density among the bad,
     per unit of scale, times the odds of being so.
@@ -247,8 +249,9 @@ def judge_cells(
                 total += _truncate(k, state)
         total += _settle(row, log_bad, state)
         log_rows[row] = _log_row(row, total, log_bad, state)
-        for k in range(d):
-            predicted[0, row, k] = held[k] - g[k] / b[k, k]
-            predicted[1, row, k] = math.sqrt(max(1.0 / b[k, k] - noise[k], _LEAST_VARIANCE))
+        if len(predicted) > 0:
+            for k in range(d):
+                predicted[0, row, k] = held[k] - g[k] / b[k, k]
+                predicted[1, row, k] = math.sqrt(max(1.0 / b[k, k] - noise[k], _LEAST_VARIANCE))
         _compare_rivals(row, log_bad, state)
         ratios[row] = ratio
