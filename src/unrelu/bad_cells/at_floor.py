@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unrelu.bad_cells.law import CellLaw, Look
+from unrelu.bad_cells.law import LEAST_GAIN, MOST_BAD, CellLaw, Look
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.kernels.cell_shares import floor_scores
 from unrelu.posterior.row_scores import Values, plain
@@ -26,9 +26,7 @@ from unrelu.statistics.tiles import seen_above
 _START = 0.005  # of the cells, to begin with: at none at all, few cells would speak for all
 _LEAST = 1e-4  # where scores are taken: at 0 one cell that cannot be genuine has no finite one
 _STEPS = 4
-_LEAST_GAIN = 4.0
 _LEAST_OWN_GAIN = 10.0
-_MOST = 0.5  # of a column's cells, with those above its floor
 _FARTHEST = 0.3  # norms that a bias moves in a step, and the log of a norm
 _LITTLE = 1e-9
 
@@ -48,7 +46,7 @@ def floor_shares(
         return found
     shares = others.copy()
     shares[at_floor] = 0.0
-    room = np.maximum(_MOST - law.background.in_column(shares)[asked], 0.0)
+    room = np.maximum(MOST_BAD - law.background.in_column(shares)[asked], 0.0)
     found[asked] = np.minimum(np.maximum(law.bad_share[at_floor[asked]], _START), room)
     for _ in range(_STEPS):
         found[asked] = np.maximum(found[asked], _LEAST)
@@ -74,7 +72,7 @@ def floor_shares(
 def _together(s: FloatArray, t: FloatArray) -> FloatArray:
     """One share for all columns, and for those that gain by it one of their own; t p - s p^2/2 is what p gains.
 
-    What is little more than chance is drawn towards 0, and is 0 where it gains no more than ``_LEAST_GAIN``.
+    What is little more than chance is drawn towards 0, and is 0 where it gains no more than ``LEAST_GAIN``.
 
     >>> _together(np.full(4, 1e6), np.array([50_000.0, 51_000.0, 49_000.0, 400_000.0])).round(3)
     array([0.05, 0.05, 0.05, 0.4 ])
@@ -87,8 +85,8 @@ def _together(s: FloatArray, t: FloatArray) -> FloatArray:
         if not own.all():
             total, pull = float(s[~own].sum()), float(t[~own].sum())
             gained = 0.5 * pull**2 / total
-            if pull > 0.0 and gained > _LEAST_GAIN:
-                share = pull / total * (1.0 - _LEAST_GAIN / gained)
+            if pull > 0.0 and gained > LEAST_GAIN:
+                share = pull / total * (1.0 - LEAST_GAIN / gained)
         alone = np.maximum(t / s, 0.0)
         gain = np.where(own, 0.0, 0.5 * s * ((share - t / s) ** 2 - (alone - t / s) ** 2))
         if gain.max() < _LEAST_OWN_GAIN:

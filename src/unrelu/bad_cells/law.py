@@ -27,6 +27,8 @@ from unrelu.statistics.tiles import seen_above
 _NEVER = -1e5  # log odds of what cannot be
 _NOTHING = 1e-8  # weight below which a cell has none: a far one would be felt even at 1e-12
 _LEAST_NOISE = 1e-4  # of a column's variance, whatever the others say
+LEAST_GAIN = 4.0  # of log-likelihood, by which a share of bad cells is more than chance
+MOST_BAD = 0.5  # of a column's cells, and of all rows
 _ASSUMED_SHARE = 0.01  # of bad cells, where a model tells nothing of them
 
 
@@ -118,7 +120,7 @@ class CellLaw:
         return np.ascontiguousarray((vectors / values) @ vectors.T), -float(np.log(values).sum())
 
     def look(self, values: Values, predicting: bool = True) -> Look:
-        """What is to be seen in rows; for judgements by this law itself nothing need be ``predicting``."""
+        """What is to be seen in rows; ``predicting``: with what the rest of a row says of each cell."""
         bins, log_bin = self.background.places(values, self.floor)
         scale = np.where(self.normal.varying, self.normal.scale, 1.0)
         per_unit = np.log(scale) * (values > seen_above(self.floor, values))  # densities are per unit of scale
@@ -136,8 +138,6 @@ class CellLaw:
             ),
             row_shares(len(values)),
         )
-        if not predicting and self.row_share <= 0.0:  # nobody asks how likely rows are
-            return Look(bins, log_bin, ratios + log_bad - per_unit, predicted, log_row, log_row)
         seen = bins >= 0
         log_row += np.where(seen, np.log1p(-self.bad_by_column) - per_unit, 0.0).sum(axis=1)
         log_outlier = np.where(seen, np.log(self.row_mass)[bins] + log_bin, 0.0).sum(axis=1)

@@ -1,7 +1,7 @@
 """How many cells are bad, bin by bin, and how many rows are outliers: EM while the densities stand.
 
 A bin is believed where it earns its keep: a share of p_k gains sum log(1 + odds) - n p_k of log-likelihood over n rows,
-and bins that gain less than ``_LEAST_GAIN`` are taken for chance. What is left of them is so little that only a cell no
+and bins that gain less than ``LEAST_GAIN`` are taken for chance. What is left of them is so little that only a cell no
 normal column ever has counts as bad: a clean table is learned as if nothing had been looked for.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from unrelu.bad_cells.at_floor import floor_shares
 from unrelu.bad_cells.background import Bins
-from unrelu.bad_cells.law import CellLaw, Look
+from unrelu.bad_cells.law import LEAST_GAIN, MOST_BAD, CellLaw, Look
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.kernels.cell_shares import bin_posteriors
 from unrelu.posterior.row_scores import Values
@@ -21,9 +21,7 @@ from unrelu.posterior.row_scores import Values
 _OPEN_ROUNDS, _ROUNDS, _TRIES, _ROW_ROUNDS = 10, 20, 3, 10
 _SEED = 0.05  # bad cells of a column to start from
 _HALF_A_CELL = 0.5  # less of each bin: a bin that explains no cell vanishes (Figueiredo and Jain 2002)
-_LEAST_GAIN = 4.0
 _LEFT = 1e-4  # cells, of a bin that is not believed
-_MOST = 0.5  # of a column's cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,38 +36,37 @@ def updated(law: CellLaw, look: Look, values: Values, weights: FloatArray, bound
     """The law with the shares that fit what was seen in ``values``; ``choosing``: only bins, and rows, that earn their
     keep."""
     outliers, share, mass = _outlier_rows(law, look, weights, bounds, choosing)
-    weights, at_floor = weights * (1.0 - outliers), law.background.first_bins
-    if not choosing:
-        return replace(law, bad_share=_bad_cells(law, look, weights, bounds, False), row_share=share, row_mass=mass)
-    above = bounds.allowed.copy()
-    above[at_floor] = False
-    bad = _bad_cells(law, look, weights, replace(bounds, allowed=above), True)
-    floored = floor_shares(law, look, values, weights, bad, bounds.allowed[at_floor])
-    bad[at_floor] = np.maximum(bad[at_floor], floored)
+    weights, at_floor, allowed = weights * (1.0 - outliers), law.background.first_bins, bounds.allowed.copy()
+    if choosing:
+        allowed[at_floor] = False
+    bad = _bad_cells(law, look, weights, allowed, choosing)
+    if choosing:
+        floored = floor_shares(law, look, values, weights, bad, bounds.allowed[at_floor])
+        bad[at_floor] = np.maximum(bad[at_floor], floored)
     return replace(law, bad_share=bad, row_share=share, row_mass=mass)
 
 
-def _bad_cells(law: CellLaw, look: Look, weights: FloatArray, bounds: Bounds, choosing: bool) -> FloatArray:
+def _bad_cells(law: CellLaw, look: Look, weights: FloatArray, allowed: BoolArray, choosing: bool) -> FloatArray:
+    """Shares of the bins that are ``allowed``; ``choosing``: of those that earn their keep."""
     columns, n_bins = law.background.columns, law.background.n_bins
     genuine, bad = np.exp(np.clip(look.log_genuine, -700.0, 300.0)), np.exp(look.log_bin)
     in_bin = _in_bins(look.bins, weights, n_bins)
     n = np.maximum(law.background.in_column(in_bin), 1.0)[columns]
-    allowed = bounds.allowed.copy()
     shares = _SEED / law.background.in_column(np.ones(n_bins))[columns] * allowed
     for _ in range(_TRIES if choosing else 1):
         for left_to_do in range(_ROUNDS if choosing else _OPEN_ROUNDS, 0, -1):
             total = law.background.in_column(shares)
-            shares = shares * np.minimum(1.0, _MOST / np.maximum(total, 1e-300))[columns]
+            shares = shares * np.minimum(1.0, MOST_BAD / np.maximum(total, 1e-300))[columns]
             sums = np.zeros((2 if left_to_do == 1 else 1, n_bins))
             left = 1.0 - law.background.in_column(shares)[columns]
             bin_posteriors(look.bins, genuine, bad, weights, np.stack([shares, left]), sums)
             shares = np.maximum(sums[0] - _HALF_A_CELL, 0.0) / n * allowed
-        if not choosing or not (poor := (shares > 0.0) & (sums[1] - n * shares < _LEAST_GAIN)).any():
+        if not choosing or not (poor := (shares > 0.0) & (sums[1] - n * shares < LEAST_GAIN)).any():
             break
-        allowed &= ~poor
+        allowed = allowed & ~poor
         shares = shares * allowed
     total = law.background.in_column(shares)
-    shares = shares * np.minimum(1.0, _MOST / np.maximum(total, 1e-300))[columns]
+    shares = shares * np.minimum(1.0, MOST_BAD / np.maximum(total, 1e-300))[columns]
     return np.maximum(shares, _LEFT / n)
 
 
@@ -92,7 +89,7 @@ def with_outlier_rows(law: CellLaw, values: Values, weights: FloatArray, outlier
     bins = law.background.places(values, law.floor)[0]
     mass = _masses(law, _in_bins(bins, weights * outliers, law.background.n_bins))
     share = float(weights @ outliers / weights.sum())
-    return replace(law, row_share=min(max(law.row_share, share), _MOST), row_mass=mass)
+    return replace(law, row_share=min(max(law.row_share, share), MOST_BAD), row_mass=mass)
 
 
 def _outlier_rows(
@@ -105,7 +102,7 @@ def _outlier_rows(
         return none, 0.0, law.row_mass
     for _ in range(_ROW_ROUNDS):
         outliers = replace(law, row_share=share).outlier_probability(look)
-        share = min((float(weights @ outliers) - 1.0) / n, _MOST)
+        share = min((float(weights @ outliers) - 1.0) / n, MOST_BAD)
         if share <= 0.0:
             return none, 0.0, law.row_mass
     in_bin = _in_bins(look.bins, weights * outliers, law.background.n_bins)
