@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 
 from threadpoolctl import threadpool_limits
 
@@ -44,6 +45,19 @@ def run_each(
             claims += studies[study](most)
             print(f"[{name} {study}: {time.perf_counter() - start:.0f} s]", file=sys.stderr, flush=True)
     return claims
+
+
+def run_modules(name: str, studies: Sequence[str], chosen: Sequence[str], most: int) -> list[Claim]:
+    """Studies that are modules of ``benchmarks.<name>``, each imported when its turn comes."""
+
+    def study(module: str) -> Callable[[int], list[Claim]]:
+        def run(most: int) -> list[Claim]:
+            found: list[Claim] = import_module(f"benchmarks.{name}.{module}").run(most)
+            return found
+
+        return run
+
+    return run_each(name, {module: study(module) for module in studies}, chosen, most)
 
 
 def command(name: str, studies: Iterable[str], run: Callable[[Sequence[str], int], list[Claim]]) -> int:

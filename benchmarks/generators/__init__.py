@@ -19,17 +19,12 @@ are those of two threads of linear algebra.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 
-from benchmarks.studies import run_each
+from benchmarks.studies import run_modules
 from benchmarks.table import Claim
 
 STUDIES = ("sizes", "unequal", "linear", "samples", "rivals", "noise", "refusals")
 
 
 def run(chosen: Sequence[str] = (), most: int = 10**9) -> list[Claim]:
-    def study(name: str) -> list[Claim]:
-        found: list[Claim] = import_module(f"benchmarks.generators.{name}").run(most)
-        return found
-
-    return run_each("generators", {name: lambda _, name=name: study(name) for name in STUDIES}, chosen, most)  # type: ignore[misc]
+    return run_modules("generators", STUDIES, chosen, most)

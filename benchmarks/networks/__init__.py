@@ -19,17 +19,12 @@ unrelu's (d=20, n=500, 40 % floored; docs/networks.md).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 
-from benchmarks.studies import run_each
+from benchmarks.studies import run_modules
 from benchmarks.table import Claim
 
 STUDIES = ("edges", "rivals", "hard", "coverage", "speed")
 
 
 def run(chosen: Sequence[str] = (), most: int = 10**9) -> list[Claim]:
-    def study(name: str) -> list[Claim]:
-        found: list[Claim] = import_module(f"benchmarks.networks.{name}").run(most)
-        return found
-
-    return run_each("networks", {name: lambda _, name=name: study(name) for name in STUDIES}, chosen, most)  # type: ignore[misc]
+    return run_modules("networks", STUDIES, chosen, most)

@@ -14,10 +14,9 @@ rivals.py       what others put into floored cells
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from importlib.util import find_spec
 
-from benchmarks.studies import run_each
+from benchmarks.studies import run_modules
 from benchmarks.table import Claim
 
 STUDIES = tuple(
@@ -28,8 +27,4 @@ STUDIES = tuple(
 
 
 def run(chosen: Sequence[str] = (), most: int = 10**9) -> list[Claim]:
-    def study(name: str) -> list[Claim]:
-        found: list[Claim] = import_module(f"benchmarks.posterior.{name}").run(most)
-        return found
-
-    return run_each("posterior", {name: lambda _, name=name: study(name) for name in STUDIES}, chosen, most)  # type: ignore[misc]
+    return run_modules("posterior", STUDIES, chosen, most)

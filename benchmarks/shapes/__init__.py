@@ -16,17 +16,12 @@ their own: UNRELU_COPULAS and UNRELU_LATENTCOR name a Python that has them. With
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 
-from benchmarks.studies import run_each
+from benchmarks.studies import run_modules
 from benchmarks.table import Claim
 
 STUDIES = ("correlations", "price", "contaminated", "costs", "synthetic")
 
 
 def run(chosen: Sequence[str] = (), most: int = 10**9) -> list[Claim]:
-    def study(name: str) -> list[Claim]:
-        found: list[Claim] = import_module(f"benchmarks.shapes.{name}").run(most)
-        return found
-
-    return run_each("shapes", {name: lambda _, name=name: study(name) for name in STUDIES}, chosen, most)  # type: ignore[misc]
+    return run_modules("shapes", STUDIES, chosen, most)
