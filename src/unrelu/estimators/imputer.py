@@ -35,8 +35,8 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
 
     Parameters
     ----------
-    method : str or object from :mod:`unrelu.methods`, default="one_pass"
-        How to learn; "robust" where rows may be outliers, "full_likelihood" for limits that differ from cell to cell.
+    method : str or object from :mod:`unrelu.methods`, default="auto"
+        How to learn, as for :class:`unrelu.RectifiedGaussianLearner`; "robust" where rows may be outliers.
     strategy : "mean", "median" or "draw", default="mean"
         What :meth:`transform` fills in. Means are nearest to the truth, but a table of means has too little spread and
         too strong correlations; draws have the right ones (:meth:`draw` gives several).
@@ -64,12 +64,12 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
 
     def __init__(
         self,
-        method: str | Method = "one_pass",
+        method: str | Method = "auto",
         *,
         strategy: str = "mean",
         floor: Any = 0.0,
         ceiling: Any = None,
-        shape: Any = "normal",
+        shape: Any = "auto",
         n_components: int | str | None = None,
         floor_tolerance: float = 0.0,
         random_state: Any = 0,

@@ -130,7 +130,7 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
         method: str | Method = "one_pass",
         floor: Any = 0.0,
         ceiling: Any = None,
-        shape: Any = "normal",
+        shape: Any = "auto",
         floor_tolerance: float = 0.0,
         random_state: Any = 0,
     ) -> None:

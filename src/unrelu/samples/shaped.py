@@ -87,7 +87,7 @@ def _between_knots(shape: Free, x: FloatArray) -> FloatArray:
     """``shape.to_latent(x)``, bit by bit, by a kernel."""
     y = np.empty(len(x))
     interpolate(x, shape.values, shape.scores, np.diff(shape.scores) / np.diff(shape.values), y)
-    return y
+    return shape.continued(x, y)
 
 
 class ShapedSamples(OfSamples):
