@@ -71,7 +71,7 @@ class CsvFile(Shared):
                 if not head:
                     self._rows_before_data = number
                 head.append(row)
-                if len(head) == _HEAD_ROWS or (len(head) > 1 and len(head) * len(row) > _HEAD_CELLS):
+                if len(head) == _HEAD_ROWS or (len(head) > csv_dialect.FEWEST_ROWS and len(head) * len(row) > _HEAD_CELLS):
                     break
         return head
 
@@ -95,9 +95,10 @@ class CsvFile(Shared):
         guess = csv_dialect.numeric_header(head, self.decimal)
         shown = listed(map(str.strip, head[0]), most=4)
         said = {
-            True: "was taken for the columns' names, as it is unlike the rows below. If it is data, say header=False;"
-            " if not, header=True.",
-            None: "was read as data. If it names the columns, say header=True; if not, header=False.",
+            True: "was taken for column names: whole numbers above columns of other numbers. Say header=False if it is"
+            " data, header=True if it is not.",
+            None: "was read as data, though it rises by a constant step. Say header=True if it names the columns,"
+            " header=False if it does not.",
         }
         if guess in said:
             warn(f"{self.name}: the first line ({shown}) {said[guess]}", GuessedHeaderWarning)
