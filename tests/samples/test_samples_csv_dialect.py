@@ -80,7 +80,9 @@ def test_a_comma_in_a_text_column_changes_nothing(written, all_rows):
 # --- headers of numbers ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("header", [
+@pytest.mark.parametrize(
+    "header",
+    [
         ["1", "2", "3", "4"],
         ["0", "1", "2", "3"],
         ["1990", "1991", "1992", "1993"],
@@ -89,7 +91,9 @@ def test_a_comma_in_a_text_column_changes_nothing(written, all_rows):
 )
 def test_a_header_of_numbers_is_found_and_told(written, all_rows, header):
     path = written(text_of(header, NUMBERS))
-    with pytest.warns(GuessedHeaderWarning, match=r"data.csv: the first line \(.*\) was taken for column names: .* header=False"):
+    with pytest.warns(
+        GuessedHeaderWarning, match=r"data.csv: the first line \(.*\) was taken for column names: .* header=False"
+    ):
         samples = open_samples(path)
     assert samples.feature_names == tuple(header)
     np.testing.assert_array_equal(all_rows(samples), NUMBERS)
@@ -120,7 +124,9 @@ def test_an_open_case_is_read_as_data_and_told(written):
 
 def test_an_open_case_may_rise_by_any_step(written):
     counts = np.random.default_rng(1).poisson(40.0, (40, 4))
-    with pytest.warns(GuessedHeaderWarning, match=r"\(20, 30, 40, 50\) was read as data, though it rises by a constant"):
+    with pytest.warns(
+        GuessedHeaderWarning, match=r"\(20, 30, 40, 50\) was read as data, though it rises by a constant"
+    ):
         assert open_samples(written(text_of(["20", "30", "40", "50"], counts))).feature_names is None
 
 

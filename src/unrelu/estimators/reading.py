@@ -31,8 +31,9 @@ def readable(X: Any) -> Any:
     """What is no array for NumPy as rows: arrays on a device, Dask's tables, lazy frames, frames with text."""
     if hasattr(X, "__dask_graph__"):
         from unrelu.samples.dask_rows import DaskSamples
+        from unrelu.samples.frames import refuse_times
 
-        _refuse_times(X)
+        refuse_times(X)
         return DaskSamples(X)
     if type(X).__name__ != "LazyFrame" and not hasattr(X, "columns"):
         X = brought_home(X)
@@ -41,18 +42,17 @@ def readable(X: Any) -> Any:
         from unrelu.samples.device_arrays import DeviceSamples
 
         return DeviceSamples(X)
-    from unrelu.samples.frames import collected, holds_text, read_frame
+    from unrelu.samples.frames import collected, holds_text, read_frame, refuse_times
 
     X = collected(X)
-    _refuse_times(X)
+    refuse_times(X)
     if not holds_text(X):
         return X
-    cell = text_cell(X)
-    if cell is not None:
-        raise InvalidDataError(cell)
     try:
         return read_frame(X)
     except InvalidDataError as error:
+        if "limits=" not in str(error) and "nondetect=" not in str(error):
+            raise
         raise InvalidDataError(f"{error} limits= and nondetect= are those of unrelu.samples.read_frame.") from error
 
 
@@ -68,34 +68,27 @@ def read_all(samples: Samples, smallest: int, watch: Watch) -> NDArray[Any]:
     return np.concatenate(blocks)
 
 
-def _refuse_times(X: Any) -> None:
-    """Dates would pass as huge integers."""
-    dtypes = getattr(X, "dtypes", None)
-    if dtypes is None or not hasattr(X, "columns"):
-        return
-    kinds = [str(kind).lower() for kind in dtypes]
-    times = [f"{name!r}" for name, kind in zip(X.columns, kinds, strict=True) if "date" in kind or "time" in kind]
-    if times:
-        raise InvalidDataError(f"Dates or times, not numbers: column {listed(times)}. Leave it out.")
-
-
 def text_cell(X: Any) -> str | None:
-    """Which cell is not a number, if one is not."""
-    from unrelu.samples.cells import read_cell
+    """Which columns hold text, and which other cell is not a number, if one is not."""
+    from unrelu.samples.diagnosis import Faults
+    from unrelu.samples.frames import MARKED_MISSING, fault_told, frame_fault
 
+    if hasattr(X, "columns"):
+        return frame_fault(X)
     try:
         cells = np.asarray(X, dtype=object)
     except (TypeError, ValueError):
         return None
     if cells.ndim != 2:
         return None
-    names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
+    faults = Faults(emptied=MARKED_MISSING)
     for i, row in enumerate(cells):
         for j, cell in enumerate(row):
-            if isinstance(cell, str) and not (_reads_as_number(cell) if names is None else read_cell(cell)):
-                place = f"{row_label(i).capitalize()}, {column_label(j, names)}"
-                return f"{place}: {cell!r} is not a number. Correct the cell or leave the column out."
-    return None
+            if not isinstance(cell, str) or _reads_as_number(cell):
+                faults.add_numbers(j, int(cell is not None))
+            else:
+                faults.add_bad(row_label(i), j, cell)
+    return fault_told(faults, {}, None, lambda them: f"np.delete(X, {them}, axis=1).astype(float)", cells.shape[1])
 
 
 def _reads_as_number(text: str) -> bool:

@@ -130,7 +130,10 @@ def table_of(model: RectifiedGaussian, X: Any) -> FloatArray:
         x = np.asarray(X)
         x = x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidDataError(f"The table must hold numbers: {error}.") from error
+        from unrelu.samples.frames import frame_fault
+
+        fault = frame_fault(X) if hasattr(X, "columns") else None
+        raise InvalidDataError(fault or f"The table must hold numbers: {error}.") from error
     if x.ndim != 2 or x.shape[1] != d:
         raise InvalidDataError(f"The model has {d} columns, but the table has shape {x.shape}: give n x {d} numbers.")
     if np.isinf(x).any():

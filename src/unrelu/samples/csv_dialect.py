@@ -86,7 +86,9 @@ def numeric_header(rows: Rows, decimal: str) -> bool | None:
     if not _different_wholes(first) or len(body) < FEWEST_ROWS:
         return False
     numbers = [int(cell) for cell in first]
-    columns = [_Column.of(cells, number, decimal) for number, cells in zip(numbers, zip(*body, strict=True), strict=True)]
+    columns = [
+        _Column.of(cells, number, decimal) for number, cells in zip(numbers, zip(*body, strict=True), strict=True)
+    ]
     if all(column.far for column in columns):
         return True
     chance = prod(column.chance for column in columns)  # that a row of data is like this one
