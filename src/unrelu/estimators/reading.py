@@ -16,7 +16,7 @@ from unrelu.engines import engine_for
 from unrelu.engines.device import Place, brought_home, place_of
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import Limits
-from unrelu.validation import column_label, counted, label_columns, listed, row_label
+from unrelu.validation import column_label, counted, label_columns, row_label
 
 if TYPE_CHECKING:
     from unrelu.samples.limited import LimitedSamples

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -81,10 +82,8 @@ class _ArrowTable(WithoutLines):
         """All columns that are not numbers, and the first bad cell of the others."""
         faults = Faults(self._reading.decimal or ".")
         for position in texts:
-            row = 0
-            for cells in self.texts(position):
-                for row, cell in enumerate(cells, start=row + 1):
-                    faults.look(row_and_line(row, None), position, cell)
+            for row, cell in enumerate(chain.from_iterable(self.texts(position)), start=1):
+                faults.look(row_and_line(row, None), position, cell)
         every = dict(sorted({**held, **faults.texts()}.items()))
         remedy = without_columns(every, self.column_names) if len(every) < self.n_columns else NO_COLUMN
         columns = not_numbers(every, self.column_names, remedy) if every else None
