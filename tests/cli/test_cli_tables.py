@@ -115,6 +115,18 @@ def test_a_header_of_numbers_is_told_and_can_be_overruled(run, folder, rows):
     assert json.loads(result.stdout)["report"]["n_rows"] == 301
 
 
+def test_a_floor_typed_with_four_digits_is_the_tables_own(run, folder):
+    z = np.maximum(np.random.default_rng(0).normal(size=(400, 2)), np.log(0.3))
+    np.savetxt(folder / "x.csv", z, fmt="%.10f", delimiter=",", header="As,Pb", comments="")
+    options = ["--shape", "normal", "--method", "one_pass", "--json", "-o", "m.npz"]
+    typed = run("fit", "x.csv", "--floor=-1.204", *options)
+    assert "column 0 ('As'): -1.2039728043 for -1.204" in typed.stderr
+    assert "Say --floor min if that is right" in typed.stderr
+    right = run("fit", "x.csv", "--floor", "min", *options)
+    assert right.stderr == ""
+    assert json.loads(right.stdout)["columns"] == json.loads(typed.stdout)["columns"]
+
+
 def test_zip_of_a_table(run, folder, table):
     with zipfile.ZipFile(folder / "x.zip", "w") as archive:
         archive.write(table, "rows.csv")

@@ -16,6 +16,7 @@ from unrelu.engines import engine_for
 from unrelu.engines.device import Place, brought_home, place_of
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import Limits
+from unrelu.samples.limited import warn_of_digits
 from unrelu.validation import column_label, counted, label_columns, row_label
 
 if TYPE_CHECKING:
@@ -153,8 +154,12 @@ def check_weights(smallest: float, largest: float, least: float) -> None:
 # --- limits ---------------------------------------------------------------------------------------
 
 
-def found_limits(limits: Limits, stated: CellLimits, samples: Samples, stored_as: Any, watch: Watch) -> Found:
+def found_limits(
+    limits: Limits, stated: CellLimits, samples: Samples, stored_as: Any, watch: Watch, exact: bool = False
+) -> Found:
     """Limits of columns by "floor" and "ceiling": the table's extreme values, cells such as "<0.25", floors as stored.
+
+    Unless they are ``exact``, limits that are the table's own but for rounding are the table's.
 
     Columns whose cells have limits of their own have none.
     """
@@ -170,6 +175,8 @@ def found_limits(limits: Limits, stated: CellLimits, samples: Samples, stored_as
     for name, levels in (("floor", limits.floor), ("ceiling", limits.ceiling)):
         stored = _as_stored(levels, stored_as)
         found[name] |= {str(j): float(stored[j]) for j in np.flatnonzero(stored != levels)}
+    if not exact:
+        _take_data_limits(found, limits, samples)
     own: tuple[int, ...] = getattr(samples, "limits_by_cell", ())
     for column in own:
         if limits.floor_given[column] or limits.ceiling[column] < np.inf:
@@ -181,6 +188,24 @@ def found_limits(limits: Limits, stated: CellLimits, samples: Samples, stored_as
     found["floor"] |= {str(column): -np.inf for column in own}
     found["ceiling"] |= {str(column): np.inf for column in own}
     return {name: levels for name, levels in found.items() if levels}
+
+
+def _take_data_limits(found: Found, limits: Limits, samples: Samples) -> None:
+    """Put the table's own limits in place of those that were given with other digits, and say so."""
+    levels = {"floor": limits.floor.copy(), "ceiling": limits.ceiling.copy()}
+    for name, each in levels.items():
+        each[[int(column) for column in found[name]]] = [*found[name].values()]
+    given = [each[np.isfinite(each) & (each != 0.0)] for each in levels.values()]
+    if not any(map(len, given)) or getattr(samples, "place", None) is not None:
+        return
+    from unrelu.statistics.extremes import first_values, floors_of_data
+
+    values = first_values(samples.blocks(), samples.n_features)
+    for name, sign in (("floor", 1.0), ("ceiling", -1.0)):
+        data = floors_of_data(values if sign > 0.0 else -values, sign * levels[name])
+        level = sign * data.floor
+        found[name] |= {str(j): float(level[j]) for j in np.flatnonzero(level != levels[name])}
+        warn_of_digits(name, levels[name], level, data.typed, samples.feature_names)
 
 
 def _stated(limits: Limits, stated: CellLimits) -> Found:
