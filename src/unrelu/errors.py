@@ -92,6 +92,10 @@ class NondetectWarning(UnreluWarning):
     """Cells that say "not detected" were read as missing, though they are low."""
 
 
+class RoundedLimitWarning(UnreluWarning):
+    """A floor or ceiling was given with other digits than the table has: the table's own was taken."""
+
+
 class ConstantColumnWarning(UnreluWarning):
     """A column never varies above the floor: its row norm is 0 and its correlations are undefined (0)."""
 

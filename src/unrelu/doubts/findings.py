@@ -143,7 +143,8 @@ def warn_of(doubts: Iterable[Doubt], names: tuple[str, ...] | None) -> None:
     for doubt in doubts:
         labels = [column_label(j, names) for j in doubt.columns]
         if doubt.values:
-            labels = [f"{label}: {value:.4g}" for label, value in zip(labels, doubt.values, strict=True)]
+            digits = ".12g" if doubt.kind == "near the floor" else ".4g"  # of a number that is to be typed in
+            labels = [f"{label}: {value:{digits}}" for label, value in zip(labels, doubt.values, strict=True)]
         where = f" In {listed(labels, most=6)}." if labels else ""
         warn(f"{doubt.words[0].upper()}{doubt.words[1:]}{where} {doubt.remedy}", WARNINGS[doubt.kind])
 

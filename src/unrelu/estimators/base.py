@@ -270,19 +270,21 @@ class FloorEstimator(OnDevice, ShownEstimator):
         floor, ceiling = (None, None) if by_cell else (self.floor, self.ceiling)
         return limits_of(floor, ceiling, self.n_features_in_, self._names())
 
-    def _find_limits(self, samples: Samples, stored_as: Any = None) -> None:
+    def _find_limits(self, samples: Samples, stored_as: Any = None, part: bool = False) -> None:
         """What only the table can tell of its limits."""
         self._found_limits = {}
         stated = self._stated_limits or CellLimits()
         if not self._has_ceilings:
             refuse_ceilings(stated, self._names(), type(self).__name__)
-        self._found_limits = found_limits(self._given_limits(), stated, samples, stored_as, self._watch)
+        self._found_limits = found_limits(
+            self._given_limits(), stated, samples, stored_as, self._watch, exact=part or self.floor_tolerance != 0.0
+        )
 
     def _turned(self, samples: Samples, reset: bool, stored_as: Any = None, part: bool = False) -> Samples:
         """The rows with columns that have a ceiling upside down, and those with a shape as latent values."""
         if reset:
             self._shapes = None
-            self._find_limits(samples, stored_as)
+            self._find_limits(samples, stored_as, part)
         limits = self._limits()
         mirrored, lifted = limits.mirrored, lifts(getattr(samples, "limits", None), limits, self._names())
         plain = self._plain_assumptions(limits)

@@ -22,7 +22,7 @@ from unrelu.samples.arrays import checked_block_rows
 from unrelu.samples.blocks import regroup, rows_per_block
 from unrelu.samples.chosen_rows import no_row
 from unrelu.samples.columns import ColumnChoice, ColumnKeys, match_columns, match_ids, names_or_numbers
-from unrelu.samples.csv_diagnosis import row_and_line
+from unrelu.samples.diagnosis import row_and_line
 from unrelu.samples.finding import are_sparse, files_of, open_table, open_tables, sound_tables
 from unrelu.samples.limits import cut, own_limits, put_own, resolved, told, warn_of_nondetects
 from unrelu.samples.parts import Ask, Part
