@@ -139,7 +139,7 @@ def levels(
     if is_by_cell(given):
         raise InvalidParameterError(
             f"{what} has shape {np.shape(given)}, one number per cell, but one per column is needed here. Only"
-            " RectifiedGaussianLearner and FloorImputer with method='full_likelihood' can use limits of single"
+            " RectifiedGaussianLearner and FloorImputer with method='auto' or 'full_likelihood' can use limits of single"
             " cells. Otherwise cut every column at its highest limit (limits='highest' does that with cells such as"
             " '<0.25')."
         )

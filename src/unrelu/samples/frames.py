@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.samples.arrays import ArraySamples
 from unrelu.samples.diagnosis import NO_COLUMN, Faults, Held, not_numbers, sentences
-from unrelu.samples.limits import cut, own_limits, put_own, resolved, warn_of_nondetects
+from unrelu.samples.limits import SeveralLimits, cut, own_limits, put_own, resolved, warn_of_nondetects
 from unrelu.samples.reading import Reading
 from unrelu.samples.text_columns import Seen, UnreadableCell, read_texts, split_marks
 from unrelu.validation import row_label
@@ -49,7 +49,12 @@ def read_frame(
     except UnreadableCell as error:
         raise InvalidDataError(frame_fault(frame, decimal)) from error
     values, seen = np.column_stack([column for column, _ in columns]), dict(enumerate(cells for _, cells in columns))
-    found, own = resolved(seen, names, reading), own_limits(seen, names, reading)
+    try:
+        found, own = resolved(seen, names, reading), own_limits(seen, names, reading)
+    except SeveralLimits:
+        if limits is not None:
+            raise
+        return read_frame(frame, decimal=decimal, limits="cell", nondetect=nondetect)
     warn_of_nondetects(seen, names, reading)
     if own:
         from unrelu.samples.limited import LimitedSamples
