@@ -192,9 +192,9 @@ _READING: dict[str, Any] = {
         typer.Option(
             "--limits",
             metavar="one|highest|missing|cell",
-            help="Cells such as <0.25 or >100: one: a column's one limit is its floor (or ceiling); cell: each keeps its"
-            " own, as they do by default where a column has several; highest: the column is cut at its highest; missing:"
-            " such cells are missing.",
+            help="Cells such as <0.25 or >100: one: a column's one limit is its floor (or ceiling); cell: each keeps"
+            " its own, as they do by default where a column has several; highest: the column is cut at its highest;"
+            " missing: such cells are missing.",
         ),
     ],
     "nondetect": Annotated[

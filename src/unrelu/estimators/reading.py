@@ -252,8 +252,8 @@ def check_use(table: T, by_cell: bool, floor_tolerance: float, error: type[Excep
         own = np.isin(np.arange(samples.n_features), samples.limits_by_cell)
         raise error(
             f"Cells of {label_columns(own, samples.feature_names)} have limits of their own. Only"
-            " RectifiedGaussianLearner and FloorImputer with method='auto' or 'full_likelihood' can use them. Otherwise cut"
-            " every column at its highest limit: limits='highest' where the table is read, or one floor per column."
+            " RectifiedGaussianLearner and FloorImputer with method='auto' or 'full_likelihood' can use them. Otherwise"
+            " cut every column at its highest limit: limits='highest' where the table is read, or one floor per column."
         )
     if floor_tolerance != 0.0:
         raise InvalidParameterError("floor_tolerance goes with one floor a column, not with limits of single cells.")
