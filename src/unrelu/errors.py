@@ -140,6 +140,10 @@ class FewRowsWarning(DoubtfulTableWarning):
     """Fewer rows than that many columns need."""
 
 
+class UnstableEdgesWarning(DoubtfulTableWarning):
+    """Most edges of a network are not found again in half of the halves of the rows: the graph is mostly chance."""
+
+
 class NotConvergedWarning(UnreluWarning):
     """The likelihood was still rising when the rounds ran out: the model is not yet the most likely one."""
 

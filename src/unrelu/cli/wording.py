@@ -42,6 +42,7 @@ OPTIONS = {
     "record": "--record",
     "round_counts": "--round-counts",
     "scheduler": "--scheduler",
+    "selection": "--selection",
     "shape": "--shape",
     "sheet": "--sheet",
     "skip_bad_files": "--skip-bad-files",

@@ -23,6 +23,7 @@ from unrelu.errors import (
     SingularCovarianceWarning,
     SkewedColumnsWarning,
     TiedValuesWarning,
+    UnstableEdgesWarning,
 )
 from unrelu.statistics.column_shapes import ColumnShapes
 from unrelu.statistics.pair_moments import PairMoments
@@ -48,6 +49,7 @@ WARNINGS: dict[str, type[DoubtfulTableWarning]] = {
     "ties": TiedValuesWarning,
     "no inverse": SingularCovarianceWarning,
     "few rows": FewRowsWarning,
+    "unstable edges": UnstableEdgesWarning,
 }
 
 
