@@ -110,11 +110,11 @@ def learn_cells(evidence: Evidence, assumptions: Assumptions, seed: int, watch: 
         stages = learn_record(last.record, assumptions, names)
     _warn(doubtful, tails, names)
     cells, rows = last.verdicts.tables
-    look = look_at(evidence, assumptions)
-    if look is not None:
-        bad = cells[look.rows] < _GENUINE
-        look = look.without_cells(bad).trimmed(rows[look.rows] > _GENUINE, bool(bad.any()))
-    doubts = doubts_of(last.record, stages.rows, assumptions, stages.pairs, stages.assembly, look)
+    some = look_at(evidence, assumptions)
+    if some is not None:
+        bad = cells[some.rows] < _GENUINE
+        some = some.without_cells(bad).trimmed(rows[some.rows] > _GENUINE, bool(bad.any()))
+    doubts = doubts_of(last.record, stages.rows, assumptions, stages.pairs, stages.assembly, some)
     report = _report(sample, assumptions, stages, last.record, cells, rows, doubts)
     warn_of(report.doubts, names)
     report = replace(report, rounds=rounds + 1, strangest=last.verdicts.strangest)

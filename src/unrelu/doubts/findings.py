@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from unrelu.contracts import Assembly, Assumptions, BoolArray, Doubt, FloatArray, PairCorrelations, RowParameters
-from unrelu.doubts.misfit import Misfit, misfit_of, words_of
+from unrelu.doubts.misfit import Misfit, long_tails, misfit_of, words_of
 from unrelu.doubts.rows import Look
 from unrelu.doubts.skewness import Skewness, skewness_of
 from unrelu.errors import (
@@ -45,6 +45,7 @@ _NEAR = 1e-3  # of the size of a floor, or of a scale: rounding of whoever typed
 _TIED_SHARE, _COARSE = 0.5, 0.1  # values that are copies, and their step in standard deviations
 _SKEWED, _SHIFTED = 0.3, 0.05  # skewness and shift of the mean (in standard deviations) that matter
 _HARM = 0.5  # standard errors that a mean must be off
+_SYMMETRIC = 0.3  # of the z of long tails: skewness that may come from them
 _SINGULAR = 1e-6  # smallest eigenvalue of the correlations
 _MOVED = 0.25  # standard errors by which the correlations had to be moved to fit together
 _ROWS_A_COLUMN = 5.0
@@ -177,13 +178,13 @@ def doubts_of(
     misfit = None
     if look is not None:
         misfit = misfit_of(look, rows, pairs.correlation, left_out, kinds.free)
-    skewed = _skewed(kinds, rows, skewness, misfit, explained)
-    if look is not None and misfit is not None and skewed:
-        # Skewed columns look like whatever else; the others must show it without them.
-        without = left_out | _columns(len(rows.scale), [doubt for _, doubt in skewed])
+    margins = _margins(kinds, rows, skewness, misfit, explained)
+    if look is not None and misfit is not None and margins:
+        # Columns that are not normal look like whatever else; the others must show it without them.
+        without = left_out | _columns(len(rows.scale), [doubt for _, doubt in margins])
         others = misfit_of(look, rows, pairs.correlation, without, kinds.free)
         misfit = replace(others, neighbours=misfit.neighbours, dependent=misfit.dependent)
-    shown = [*skewed, *([] if misfit is None else words_of(misfit, kinds.free))]
+    shown = [*margins, *([] if misfit is None else words_of(misfit))]
     shown.sort(key=lambda each: -each[0])
     found = [*limits, *(doubt for _, doubt in shown), *tied]
     if record is not None:
@@ -229,8 +230,9 @@ def _repeated_end(table: _Table, end: int, look: Look | None) -> BoolArray:
         by_rounding = shapes.observed * table.probability(*table.cell_of(table.at_end(end)))
     often = weight >= np.maximum(_REPEATED_COUNT, _REPEATED_SHARE * shapes.observed)
     found = np.asarray(often & (weight > _BY_ROUNDING * by_rounding + 2.0) & table.varying)
-    for j in np.flatnonzero(found) if look is not None else ():
-        found[j] = _stands_out(look.values[look.beyond[:, j] == 0, j], end)
+    if look is not None:
+        for j in np.flatnonzero(found).tolist():
+            found[j] = _stands_out(look.values[look.beyond[:, j] == 0, j], end)
     return found
 
 
@@ -301,39 +303,53 @@ def _nothing_floored(table: _Table, repeated: BoolArray) -> list[Doubt]:
     )  # fmt: skip
 
 
-def _skewed(
+def _margins(
     kinds: _Kinds, rows: RowParameters, record: Skewness | None, misfit: Misfit | None, explained: BoolArray
 ) -> list[tuple[float, Doubt]]:
     """(z, finding): values above the floor that are not the upper part of a normal, so far that it matters.
 
-    A floor that nobody named bends a column as well: where one was found it is the explanation, and so is whatever the
-    rows show more clearly. Of free shapes there is nothing to say: their latent values are normal by construction.
+    A floor that nobody named bends a column as well: where one was found it is the explanation, and so is what the rows
+    show more clearly. Of free shapes there is nothing to say: their latent values are normal by construction.
     """
-    if record is not None:
-        z, skewness, shift = record.z, record.skewness, record.shift
-        if misfit is not None and misfit.found and "skewed" not in dict(misfit.found):
+    if misfit is None:
+        if record is None:
             return []
-        sure = np.abs(z) > -ndtri(0.5 * _ALARM / len(z))
-    elif misfit is not None and "skewed" in dict(misfit.found):
-        z, skewness, shift = (np.zeros(kinds.d) for _ in range(3))
-        for test, k in misfit.chosen("skewed"):
-            for j in test.columns[k] if len(test.columns[k]) == 1 else ():
-                z[j], skewness[j], shift[j] = test.z[k], 6.0 * test.size[k], test.shift[k, list(test.group).index(j)]
-        sure = z != 0.0
+        sure = np.abs(record.z) > -ndtri(0.5 * _ALARM / kinds.d)
+        return _skewed(kinds, rows, record, sure & ~explained & ~kinds.free)
+    asked = misfit.by_margins(kinds.d) & ~explained & ~kinds.free
+    tails, skewed = (misfit.columns_of(kind, kinds.d) for kind in ("tails", "skewed"))
+    long = asked & (tails < 0.0) & (np.abs(skewed) < _SYMMETRIC * np.abs(tails))
+    found = [(float(np.abs(tails[long]).max()), long_tails(long))] if long.any() else []
+    sure, test = skewed != 0.0, record
+    if test is None:
+        test = misfit.skewness(kinds.d)
     else:
-        return []
+        sure = sure | (np.abs(test.z) > -ndtri(0.5 * _ALARM / kinds.d))
+    return [*found, *_skewed(kinds, rows, test, sure & asked & ~long)]
+
+
+def _skewed(kinds: _Kinds, rows: RowParameters, test: Skewness, sure: BoolArray) -> list[tuple[float, Doubt]]:
+    """(z, finding) of the columns that surely are, and as far as it matters."""
+    z, skewness, shift = test.z, test.skewness, test.shift
     with np.errstate(invalid="ignore"):
         moved = np.abs(shift) * rows.scale > np.maximum(_SHIFTED * rows.scale, _HARM * rows.bias_stderr)
-    sure = sure & (moved | (np.abs(skewness) > _SKEWED)) & ~explained
+    sure = sure & (moved | (np.abs(skewness) > _SKEWED))
     sign, found = kinds.sign, []
-    for which, beyond in ((kinds.of("normal"), "beyond what a normal law allows"), (~kinds.of("normal", "free"), "even after their shape")):
+    for which, beyond in (
+        (kinds.of("normal"), "beyond what a normal law allows"),
+        (~kinds.of("normal", "free"), "even after their shape"),
+    ):
         for right, side in ((True, "to the right"), (False, "to the left")):
             at = sure & ((sign * skewness > 0.0) == right) & which
             for off, words, values in (
-                (moved, "latent means, norms and correlations are off by more than their standard errors (values: how far"
-                 " latent means are off, roughly, in norms)", sign * shift),
+                (
+                    moved,
+                    "latent means, norms and correlations are off by more than their standard errors (values: how far"
+                    " latent means are off, roughly, in norms)",
+                    sign * shift,
+                ),
                 (~moved, "norms, quantiles and intervals are off (values: the skewness)", sign * skewness),
-            ):  # fmt: skip
+            ):
                 doubts = _doubt(
                     "skewed", at & off, f"skewed {side} {beyond}: {words}.", "Give these columns shape='free'.", values
                 )
@@ -389,7 +405,9 @@ def _matrix(
                 (),
                 f"only {record.effective_rows / varying:.1f} rows a column: each correlation is learned by itself, and"
                 " all of them together are less certain than each.",
-                "Add rows, or drop columns." if assumptions.n_components else "Add rows, drop columns, or give n_components.",
+                "Add rows, or drop columns."
+                if assumptions.n_components
+                else "Add rows, drop columns, or give n_components.",
             )
         )
     return found

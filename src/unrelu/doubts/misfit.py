@@ -12,12 +12,18 @@ from unrelu.contracts import BoolArray, Doubt, FloatArray, RowParameters
 from unrelu.doubts.joint import Tests, groups_of, rows_for, tests_of, usable_columns
 from unrelu.doubts.neighbours import Neighbours, inflation, is_sorted, neighbours_of
 from unrelu.doubts.rows import Look
+from unrelu.doubts.skewness import Skewness
+from unrelu.engines.local import map_in_threads, one_blas_thread
 
-_ALARM = 0.0015  # chance of a finding of one kind among rows of the model
+_ALARM = 0.002  # chance of a finding of one kind among rows of the model
 _FEWEST_ROWS = 30
-_SLACK = 10.0  # over the number of values seen: errors of second order, by simulation
+_SLACK = 6.0  # over the number of values seen: errors of second order, by simulation
 _WEAK = 0.5  # of the strongest finding's z: what is weaker once that is taken off may be its doing
+_OWN = 0.25  # of a test's variance that others must leave it
 _HARM = 0.5  # standard errors of a mean
+_MOST = 0.8  # of the tests that an allowance for dependent rows is enough for: one for all keeps their order
+_CLEARLY = 1.2  # times as strong as other tests
+_BESIDE = 2.0
 _DEPENDENT = 1.1  # times too small that standard errors must be
 
 
@@ -25,7 +31,7 @@ _DEPENDENT = 1.1  # times too small that standard errors must be
 class Misfit:
     """``found``: kinds of findings with the z of their strongest test, from the strongest down.
 
-    "heavy", "groups", "bent", "zeros" and "skewed"; ``tests`` are of every group, ``told`` those that are significant.
+    "heavy", "groups", "bent", "zeros" and "margins"; ``tests`` are of every group, ``told`` those that are significant.
     """
 
     tests: tuple[Tests, ...]
@@ -40,6 +46,44 @@ class Misfit:
         some = [(test, k) for test, k in every if str(test.kinds[k]) in kinds]
         return sorted(some, key=lambda each: -abs(each[0].z[each[1]]))
 
+    def by_margins(self, d: int) -> BoolArray:
+        """Which of d columns are in a group whose margins show more than its columns together, or that shows nothing.
+
+        Columns with long tails make rows lie far out as well, but less clearly; of a t law it is the reverse.
+        """
+        which = np.ones(d, dtype=np.bool_)
+        for test, told in zip(self.tests, self.told, strict=True):
+            size, own = np.abs(test.z) * told, _of_margins(test)
+            which[test.group] = size[~own].max() <= _CLEARLY * size[own].max()
+        return which
+
+    def columns_of(self, kind: str, d: int) -> FloatArray:
+        """The z of the tests of single columns of a kind, 0 where they are not significant.
+
+        Where all columns of a group together are, such as are so at 5 % by themselves are meant.
+        """
+        z = np.zeros(d)
+        for test, told in zip(self.tests, self.told, strict=True):
+            which = test.kinds == kind
+            together = _sums(test) & which
+            single = which & ~together
+            meant = told[single] | (told[together].any() & (np.abs(test.z[single]) > _BESIDE))
+            z[test.group] = test.z[single] * meant
+        return z
+
+    def skewness(self, d: int) -> Skewness:
+        """Of every column, from these rows."""
+        found = np.zeros((3, d))
+        for test in self.tests:
+            own = np.flatnonzero((test.kinds == "skewed") & ~_sums(test))
+            found[:, test.group] = test.z[own], 6.0 * test.size[own], np.diagonal(test.shift[own])
+        return Skewness(*found)
+
+
+def _of_margins(test: Tests) -> BoolArray:
+    """Tests of long tails and skewed columns."""
+    return np.asarray((test.kinds == "skewed") | ((test.kinds == "tails") & (test.z < 0.0)))
+
 
 def misfit_of(look: Look, rows: RowParameters, correlation: FloatArray, left_out: BoolArray, free: BoolArray) -> Misfit:
     """The tests of all columns but those ``left_out``; margins that are ``free`` are not asked for tails."""
@@ -48,13 +92,15 @@ def misfit_of(look: Look, rows: RowParameters, correlation: FloatArray, left_out
     nothing = Misfit((), (), (), Neighbours(0.0, 0.0, 1.0), False)
     if not groups or len(look.rows) < _FEWEST_ROWS:
         return nothing
-    tests = tuple(tests_of(look, rows, correlation, group) for group in groups)
+    with one_blas_thread():
+        tests = tuple(map_in_threads(lambda group: tests_of(look, rows, correlation, group), groups))
     neighbours = neighbours_of(look.rows, np.column_stack([test.means for test in tests]))
-    dependent = neighbours.z > -ndtri(_ALARM) and neighbours.factor > _DEPENDENT and not is_sorted(look)
-    if neighbours.z > -ndtri(_ALARM):
-        tests = tuple(replace(t, z=t.z / np.sqrt(inflation(look.rows, t.h, pooled=False))) for t in tests)
+    alike = neighbours.z > float(-ndtri(_ALARM))
+    dependent = alike and neighbours.factor > _DEPENDENT and not is_sorted(look)
+    if alike:
+        tests = tuple(replace(t, z=t.z / np.sqrt(np.quantile(inflation(look.rows, t.h), _MOST))) for t in tests)
     asked = [_asked(test, free, look.cut) for test in tests]
-    levels = _levels(tests, asked)
+    levels = _levels(tests)
     told = tuple(each & (np.abs(test.z) > level) for test, each, level in zip(tests, asked, levels, strict=True))
     told = tuple(each & _harms(test, rows) for test, each in zip(tests, told, strict=True))
     return Misfit(tests, told, _strongest(tests, told, levels), neighbours, dependent)
@@ -62,12 +108,11 @@ def misfit_of(look: Look, rows: RowParameters, correlation: FloatArray, left_out
 
 def _kind(test: Tests) -> list[str]:
     """What a test that is significant is a sign of."""
-    heavier = test.z < 0.0
-    names = {"far": ("heavy", "groups"), "tails": ("heavy", "groups"), "axis": ("heavy", "groups")}
-    more = {"lopsided": "groups", "bent": "bent", "zeros": "zeros", "skewed": "skewed"}
+    long = {"far": "heavy", "axis": "heavy", "tails": "margins"}
+    others = {"far": "groups", "axis": "groups", "tails": "groups", "lopsided": "groups", "skewed": "margins"}
     return [
-        names[kind][0 if heavy else 1] if kind in names else more[kind]
-        for kind, heavy in zip(test.kinds.tolist(), heavier.tolist(), strict=True)
+        long[kind] if heavy and kind in long else others.get(kind, kind)
+        for kind, heavy in zip(test.kinds.tolist(), (test.z < 0.0).tolist(), strict=True)
     ]
 
 
@@ -80,7 +125,7 @@ def _asked(test: Tests, free: BoolArray, cut: bool) -> BoolArray:
     return np.asarray(~short & ~(margin & of_free) & ~((test.kinds == "zeros") & (test.z < 0.0)))
 
 
-def _levels(tests: Sequence[Tests], asked: Sequence[BoolArray]) -> list[FloatArray]:
+def _levels(tests: Sequence[Tests]) -> list[FloatArray]:
     """|z| from which on a test is significant: every kind has its share of alarms, among all groups together.
 
     Half of a share is for the sums over columns, where a kind has them.
@@ -90,9 +135,10 @@ def _levels(tests: Sequence[Tests], asked: Sequence[BoolArray]) -> list[FloatArr
     for kind in np.unique(tests[0].kinds):
         for whole in (False, True):
             which = [(test.kinds == kind) & (of_all == whole) for test, of_all in zip(tests, sums, strict=True)]
-            number = sum(int(np.count_nonzero(each & may)) for each, may in zip(which, asked, strict=True))
+            number = sum(int(np.count_nonzero(each)) for each in which)
             both = kind in ("tails", "zeros", "skewed") and len(tests[0].group) > 1
-            level = -ndtri(0.5 * _ALARM * (0.5 if both else 1.0) / max(number, 1))
+            sides = 1.0 if kind == "zeros" else 2.0
+            level = -ndtri(_ALARM / sides * (0.5 if both else 1.0) / max(number, 1))
             for each, at, test in zip(levels, which, tests, strict=True):
                 each[at] = level * (1.0 + _SLACK / test.seen)
     return levels
@@ -119,18 +165,19 @@ def _strongest(
     kinds = [np.array(_kind(test)) for test in tests]
     z = [test.z * each for test, each in zip(tests, told, strict=True)]
     found: list[tuple[str, float]] = []
+    over: set[str] = set()
     taken = [np.zeros(len(test.z), dtype=bool) for test in tests]
     while True:
-        best = max(
-            ((float(np.abs(left).max()), i, int(np.abs(left).argmax())) for i, left in enumerate(z)), default=(0.0, 0, 0)
-        )
+        best = max((float(np.abs(left).max()), i, int(np.abs(left).argmax())) for i, left in enumerate(z))
         if best[0] == 0.0 or (found and best[0] < _WEAK * found[0][1]):
             return tuple(found)
         kind = str(kinds[best[1]][best[2]])
         found.append((kind, best[0]))
+        done = {"heavy", "groups"} if kind in ("heavy", "groups") else {kind}
+        over |= done  # tails are long or short, and what a test shows is said once
         for i, test in enumerate(tests):
             taken[i] |= told[i] & (kinds[i] == kind)
-            z[i] = _after(test, taken[i]) * told[i] * ~np.isin(kinds[i], [name for name, _ in found])
+            z[i] = _after(test, taken[i]) * told[i] * ~np.isin(kinds[i], list(over))
             z[i] *= np.abs(z[i]) > levels[i]
 
 
@@ -140,60 +187,54 @@ def _after(test: Tests, taken: BoolArray) -> FloatArray:
         return test.z
     among = test.together[np.ix_(taken, taken)] + 1e-3 * np.eye(int(taken.sum()))
     along = np.linalg.solve(among, test.together[taken])
-    left = np.maximum(1.0 - (along * test.together[taken]).sum(axis=0), 0.05)
-    return np.asarray((test.z - test.z[taken] @ along) / np.sqrt(left))
+    left = 1.0 - (along * test.together[taken]).sum(axis=0)
+    after = (test.z - test.z[taken] @ along) / np.sqrt(np.maximum(left, _OWN))
+    return np.asarray(np.clip(after, -np.abs(test.z), np.abs(test.z)) * (left > _OWN))
 
 
 # --- words ----------------------------------------------------------------------------------------
 
 
-def words_of(misfit: Misfit, free: BoolArray) -> list[tuple[float, Doubt]]:
-    """(z, finding) of everything but skewed columns."""
-    told = [(z, doubt) for kind, z in misfit.found if (doubt := _doubt(misfit, kind, free)) is not None]
+def words_of(misfit: Misfit) -> list[tuple[float, Doubt]]:
+    """(z, finding) of everything but margins."""
+    told = [(z, doubt) for kind, z in misfit.found if (doubt := _doubt(misfit, kind)) is not None]
     if misfit.dependent:
         told.append((misfit.neighbours.z, _dependent(misfit.neighbours)))
     return told
 
 
-def _doubt(misfit: Misfit, kind: str, free: BoolArray) -> Doubt | None:
+def _doubt(misfit: Misfit, kind: str) -> Doubt | None:
     if kind == "zeros":
         return _zeros(misfit)
     if kind == "bent":
         return _bent(misfit)
-    if kind == "groups":
-        return Doubt(
-            "groups",
-            (),
-            "rows do not gather about one centre as a normal law's do: they may come from two or more groups.",
-            "Means, correlations and filled cells then describe a mixture of them. Fit each group by itself, or learn"
-            " the groups with unrelu.RectifiedGaussianMixture.",
-        )
-    if kind == "heavy":
-        return _heavy(misfit, free)
-    return None
+    return {"groups": _GROUPS, "heavy": _HEAVY}.get(kind)
 
 
-def _heavy(misfit: Misfit, free: BoolArray) -> Doubt:
-    joint = misfit.chosen("far")
-    single = [(test, k) for test, k in misfit.chosen("tails") if len(test.columns[k]) == 1 and test.z[k] < 0.0]
-    columns = tuple(sorted(test.columns[k][0] for test, k in single))
-    alone = bool(columns) and (
-        not joint or max(abs(t.z[k]) for t, k in single) > max(abs(t.z[k]) for t, k in joint)
-    )
-    if alone and not free[list(columns)].any():
-        return Doubt(
-            "heavy tails",
-            columns,
-            "values lie farther out, and nearer to the middle, than a normal law's: standard errors are too small, and"
-            " intervals of filled cells are off.",
-            "Give these columns shape='free', and take errors with stderr='jackknife'.",
-        )
+_GROUPS = Doubt(
+    "groups",
+    (),
+    "rows do not gather about one centre as a normal law's do: they may come from two or more groups.",
+    "Means, correlations and filled cells then describe a mixture of them. Fit each group by itself, or learn them with"
+    " unrelu.RectifiedGaussianMixture.",
+)
+_HEAVY = Doubt(
+    "heavy tails",
+    (),
+    "rows lie farther out in all columns together than a normal law's: standard errors are too small, and intervals of"
+    " filled cells and predictions are too narrow in such rows, whatever the shapes of the columns.",
+    "Take errors with stderr='jackknife', and do not rely on intervals of single cells.",
+)
+
+
+def long_tails(columns: BoolArray) -> Doubt:
+    """Of single columns."""
     return Doubt(
         "heavy tails",
-        (),
-        "rows lie farther out in all columns together than a normal law's: standard errors are too small, and"
-        " intervals of filled cells and predictions are too narrow in such rows, whatever the shapes of the columns.",
-        "Take errors with stderr='jackknife', and do not rely on intervals of single cells.",
+        tuple(np.flatnonzero(columns).tolist()),
+        "values lie farther out, and nearer to the middle, than a normal law's: standard errors are too small, and"
+        " intervals of filled cells are off.",
+        "Give these columns shape='free', and take errors with stderr='jackknife'.",
     )
 
 
@@ -211,9 +252,7 @@ def _bent(misfit: Misfit) -> Doubt:
 
 def _zeros(misfit: Misfit) -> Doubt:
     tests = misfit.chosen("zeros")
-    single = sorted(
-        (test.columns[k][0], float(test.size[k])) for test, k in tests if len(test.columns[k]) == 1
-    )
+    single = sorted((test.columns[k][0], float(test.size[k])) for test, k in tests if len(test.columns[k]) == 1)
     pooled = [(test, k) for test, k in tests if len(test.columns[k]) > 1]
     strongest, at = (pooled or tests)[0]
     share, error = 100.0 * strongest.size[at], 100.0 * strongest.error[at]

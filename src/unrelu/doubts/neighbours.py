@@ -1,8 +1,8 @@
 """Are neighbouring rows alike? Correlations of rows with those k rows further on, over all columns together.
 
 Under independent rows the sum over columns of mean(e_t e_(t+1)) / mean(e_t^2), e the posterior means of the cells, has
-mean 0 and variance sum_ij r_ij^2 / m over m pairs of rows. With r_k, such a correlation at distance k averaged over
-columns, errors of means are too small by sqrt(1 + 2 (r_1 + r_2 + ...)), as far as the r_k stay positive.
+mean 0 and variance sum_ij r_ij^2 / m over m pairs of rows. With r_k, a column's correlation at distance k, errors of
+its mean are too small by sqrt(1 + 2 (r_1 + r_2 + ...)), as far as the r_k stay positive.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ def neighbours_of(rows: NDArray[np.int64], means: FloatArray) -> Neighbours:
         return Neighbours(0.0, 0.0, 1.0)
     products = (e[pairs] * e[pairs + 1]).mean(axis=0)
     spread = np.sqrt(((e.T @ e / len(e)) ** 2).sum() / len(pairs))
-    return Neighbours(float(products.sum() / spread), float(products.mean()), float(np.sqrt(inflation(rows, e)[0])))
+    factor = float(np.sqrt(inflation(rows, e).mean()))
+    return Neighbours(float(products.sum() / spread), float(products.mean()), factor)
 
 
-def inflation(rows: NDArray[np.int64], numbers: FloatArray, pooled: bool = True) -> FloatArray:
-    """1 + 2 (r_1 + r_2 + ...), of all columns together (1 number) or of each; at least 1."""
+def inflation(rows: NDArray[np.int64], numbers: FloatArray) -> FloatArray:
+    """1 + 2 (r_1 + r_2 + ...) of every column of the rows' numbers; at least 1."""
     x = numbers - numbers.mean(axis=0)
     square = np.maximum((x**2).mean(axis=0), 1e-300)
-    total = np.ones(1 if pooled else x.shape[1])
-    going = np.ones_like(total, dtype=bool)
+    total = np.ones(x.shape[1])
+    going = np.ones_like(total, dtype=np.bool_)
     for k in range(1, min(_MOST_LAGS, len(x) // 4) + 1):
         at = np.flatnonzero(rows[k:] - rows[:-k] == k)
         if len(at) < _FEWEST_PAIRS:
             break
         r = (x[at] * x[at + k]).mean(axis=0) / square
-        r = r.mean(keepdims=True) if pooled else r
         going &= r > 0.0
         total += 2.0 * np.where(going, r, 0.0)
     return total

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Assumptions, Block, BoolArray, Evidence, FloatArray, Marks
 from unrelu.posterior.cells import marks_of
-from unrelu.samples.blocks import some_rows, rows_in
+from unrelu.samples.blocks import rows_in, some_rows
 from unrelu.statistics.subsample import row_keys
 
 _RUN = 32
@@ -25,8 +25,8 @@ _MOST_ROWS = 4096
 class Look:
     """``values`` (m x d) of the rows numbered ``rows``, in the table's order, with marks of cells that are cut off.
 
-    Cells at a limit hold it. ``weights`` are those of the rows. ``cut``: rows or cells that lie far out were taken away,
-    so that tails that are too short say nothing.
+    Cells at a limit hold it. ``weights`` are those of the rows. ``cut``: rows or cells that lie far out were taken
+    away, so that tails that are too short say nothing.
     """
 
     rows: NDArray[np.int64]
@@ -36,17 +36,19 @@ class Look:
     cut: bool = False
 
     def merge(self, other: Self) -> Self:
-        both = [np.concatenate([mine, its]) for mine, its in zip(self._parts, other._parts, strict=True)]
-        kept = _kept(both[0] // _RUN)
-        return type(self)(*(each[kept] for each in both))
-
-    @property
-    def _parts(self) -> tuple[NDArray[Any], ...]:
-        return self.rows, self.values, self.beyond, self.weights
+        both = type(self)(
+            np.concatenate([self.rows, other.rows]),
+            np.concatenate([self.values, other.values]),
+            np.concatenate([self.beyond, other.beyond]),
+            np.concatenate([self.weights, other.weights]),
+        )
+        return both.of_rows(_kept(both.rows // _RUN))
 
     def of_rows(self, chosen: Any) -> Self:
         """Some of the rows."""
-        return type(self)(*(each[chosen] for each in self._parts), cut=self.cut)
+        return type(self)(
+            self.rows[chosen], self.values[chosen], self.beyond[chosen], self.weights[chosen], cut=self.cut
+        )
 
     def trimmed(self, genuine: BoolArray, cells: bool = False) -> Self:
         """The genuine rows alone; ``cells``: some of theirs were taken away as well."""
