@@ -125,7 +125,23 @@ class SkewedColumnsWarning(DoubtfulTableWarning):
 
 
 class HeavyTailsWarning(DoubtfulTableWarning):
-    """Cells taken for bad are rather those of heavy tails: they follow their rows, without a gap to the others."""
+    """Values or rows lie farther out than a normal law's, cells that were taken for bad among them."""
+
+
+class GroupsOfRowsWarning(DoubtfulTableWarning):
+    """Rows do not gather about one centre: they may come from several groups."""
+
+
+class BentColumnsWarning(DoubtfulTableWarning):
+    """Columns follow others along a curve, of which correlations tell the straight part only."""
+
+
+class ZerosForAnotherReasonWarning(DoubtfulTableWarning):
+    """More cells are at their limit than the rest of their rows allows: some are there for another reason."""
+
+
+class DependentRowsWarning(DoubtfulTableWarning):
+    """Neighbouring rows are alike: standard errors, which take rows for independent, may be too small."""
 
 
 class TiedValuesWarning(DoubtfulTableWarning):

@@ -24,7 +24,9 @@ from unrelu.contracts import (
     unwatched,
 )
 from unrelu.doubts.findings import doubts_of, warn_of
+from unrelu.doubts.rows import LookQuestion, look_at
 from unrelu.errors import InvalidParameterError
+from unrelu.evidence import ask_at_once
 from unrelu.learning import Learned, census_of, learn, learn_as_written, learn_record
 from unrelu.statistics.pair_moments import PairMomentsQuestion
 from unrelu.validation import check_choice, check_count, label_columns
@@ -93,10 +95,12 @@ class OnePass:
         return PairMomentsQuestion.under(assumptions)
 
     def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
+        ask_at_once(evidence, self.question(assumptions), LookQuestion.under(assumptions))
         record = evidence.collect(self.question(assumptions))
         watch(Step(LEARNING))
         stages = learn_record(record, assumptions, evidence.feature_names)
-        doubts = doubts_of(record, stages.rows, assumptions, stages.pairs, stages.assembly)
+        look = look_at(evidence, assumptions)
+        doubts = doubts_of(record, stages.rows, assumptions, stages.pairs, stages.assembly, look)
         warn_of(doubts, evidence.feature_names)
         rows = record.n_rows, record.effective_rows
         report = LearningReport.of(
