@@ -32,6 +32,7 @@ NAMES = (
     "report",
     "networks",
     "cells",
+    "defaults",
 )
 
 
