@@ -42,12 +42,14 @@ def learned_shapes(
     if by_parts:
         fixed: dict[str, Shape] = {"normal": Normal(), "log": Log()}
         return tuple(fixed[request] if isinstance(request, str) else request for request in requests)
+    from unrelu.marginals.columns import refuse_tiny_values
     from unrelu.marginals.shape_fitting import fit_shapes
     from unrelu.samples.shaped import ShapedSamples
     from unrelu.statistics.margins import MarginsQuestion
 
     engine = engine_for(samples, watch, "Looking at the columns' shapes")
     margins = engine.collect(ShapedSamples(samples, plain), MarginsQuestion())
+    refuse_tiny_values(margins, names)
     shapes = fit_shapes(requests, margins, limits, names)
     # The smallest limit is not the smallest value that can be: where cells have limits, the range was not seen.
     given = [not isinstance(request, str) for request in requests]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray, Samples
 from unrelu.engines.local import map_in_threads
+from unrelu.errors import InvalidDataError
 from unrelu.kernels.interpolation import interpolate
 from unrelu.limits import Limits
 from unrelu.samples.groups import OfSamples
@@ -19,6 +20,7 @@ from unrelu.statistics.screening import ScreeningQuestion, reachable
 from unrelu.statistics.tiles import seen_above, without_absent
 from unrelu.validation import column_label
 
+_SMALLEST_LOG = 1e-290  # what a logarithm is taken of in full
 _STEEPEST_LINE = 1e300  # slope: 0 times infinity is no number
 _STEEPEST = 1e5  # log slope: whatever a shape makes of huge numbers
 _COLUMNS, _ROWS = 8, 2**14  # of a table that are turned at a time: a cache line of doubles, a core's cache
@@ -66,6 +68,11 @@ class Shaped:
         smallest = np.min(x, axis=0, where=self._between(x), initial=np.inf)
         for j, shape in enumerate(self.shapes):
             limits = (float(self.limits.floor[j]), float(self.limits.ceiling[j]))
+            if shape.kind == "log" and 0.0 < smallest[j] < _SMALLEST_LOG:
+                raise InvalidDataError(
+                    f"shape='log' of {column_label(j, names)}: a value of {smallest[j]:g} is too small. Multiply the"
+                    " column by a constant."
+                )
             refuse_outside(shape, limits, float(smallest[j]), column_label(j, names))
 
     def log_slopes(self, x: NDArray[np.floating[Any]]) -> FloatArray:
