@@ -216,6 +216,10 @@ class UnknownBelowFloorWarning(UnreluWarning):
     """A free shape is not known below its floor: it is continued there by its slope above."""
 
 
+class ImpossibleRowsWarning(UnreluWarning):
+    """Rows lie so far from everything that a model expects that it gives them no chance: says which, and where."""
+
+
 class DependentDrawsWarning(UnreluWarning):
     """Draws of rows that hide very many cells come from a walk: those of one row are not quite independent."""
 

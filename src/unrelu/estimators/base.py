@@ -7,7 +7,7 @@ stored is a record of :mod:`unrelu.storage.kinds`, so that every fitted estimato
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
@@ -384,13 +384,21 @@ class FloorEstimator(OnDevice, ShownEstimator):
         plain = self._plain_assumptions(self._limits())
         return samples.turned, replace(assumptions, floor=plain.floor)  # type: ignore[attr-defined]
 
-    def _log_densities(self, X: Any, density: Callable[..., FloatArray], by_cell: bool = False) -> FloatArray:
-        """Of every row, in the user's units, from the density of latent rows (and, ``by_cell``, their marks)."""
+    def _log_densities(
+        self, X: Any, density: Callable[..., FloatArray], laws: Sequence[RectifiedGaussian], by_cell: bool = False
+    ) -> FloatArray:
+        """Of every row, in the user's units, from the density of latent rows (and, ``by_cell``, their marks).
+
+        Rows that have no chance under any of the latent ``laws`` are named.
+        """
+        from unrelu.posterior.gross import SMALLEST_LOG_DENSITY, GrossQuestion
         from unrelu.posterior.scored_rows import scored_rows
 
         samples = self._rows(X, reset=False, smallest=1, by_cell=by_cell)
-        found = scored_rows(samples, density, self._assumptions(), self._watch)
-        return found if self._shapes is None else found + samples.log_slopes()  # type: ignore[attr-defined]
+        found = scored_rows(samples, density, self._assumptions(), self._watch, GrossQuestion.of(laws))
+        if self._shapes is not None:
+            found = found + samples.log_slopes()  # type: ignore[attr-defined]
+        return np.maximum(found, SMALLEST_LOG_DENSITY)
 
     @property
     def _sign(self) -> FloatArray:

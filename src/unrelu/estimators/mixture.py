@@ -183,7 +183,9 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
 
         NaN cells are integrated over.
         """
-        return self._log_densities(X, self._result().log_density)
+        fitted = self._result()
+        laws = [law.latent.reflected(self._sign < 0.0) for law in self.distributions_]
+        return self._log_densities(X, fitted.log_density, laws)
 
     def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
         """Mean log density of the rows."""

@@ -42,6 +42,7 @@ def learned_shapes(
         raise InvalidParameterError(
             "floor_tolerance goes with shape='normal' alone: set values within it of the floor to the floor."
         )
+    from unrelu.marginals.columns import refuse_tiny_values
     from unrelu.marginals.shape_fitting import chosen_kinds, fit_shapes, unreached_floors
     from unrelu.samples.shaped import ShapedSamples
     from unrelu.statistics.margins import MarginsQuestion
@@ -49,6 +50,7 @@ def learned_shapes(
     engine = engine_for(samples, watch, "Looking at the columns' shapes")
     rows = ShapedSamples(samples, plain)
     margins = engine.collect(rows, MarginsQuestion(in_part=True))
+    refuse_tiny_values(margins, names)
     normal = np.array([request == "normal" for request in requests])
     without = unreached_floors(margins, limits) & ~normal
     limits = replace(limits, floor=np.where(without, -np.inf, limits.floor))

@@ -41,7 +41,7 @@ def covariance_scores(
     mu, s = posterior[0], posterior[1]
     cavity, one, e, qe, qc = np.empty((2, d)), np.ones(d), np.empty(d), np.empty(d), np.empty((d, d))
     for row in range(n):
-        n_seen, cut, hidden, normal = hide(values, beyond, row, mean, one, precision, split)
+        n_seen, cut, hidden, normal = hide(values, beyond, row, mean, one, precision, np.inf, split)
         probability, corrections[row] = settle(cut, hidden, m, v, limit, turn, posterior, cavity)
         densities[row] = normal - 0.5 * log_det + probability
         for i in range(n_seen):

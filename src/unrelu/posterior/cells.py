@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Values = NDArray[np.floating[Any]]
 _ROWS = 8192  # at a time: four numbers a cell
+_FARTHEST = 1e250  # latent values: whatever a shape makes of huge numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +53,9 @@ class Cells:
         """Rows in the user's units whose marks are known."""
         if model.shapes is None:
             return cls(values, values, beyond)
-        latent = np.column_stack([shape.to_latent(values[:, j]) for j, shape in enumerate(model.shapes)])
-        return cls(values, latent, beyond)
+        with np.errstate(over="ignore"):
+            latent = np.column_stack([shape.to_latent(values[:, j]) for j, shape in enumerate(model.shapes)])
+        return cls(values, np.clip(latent, -_FARTHEST, _FARTHEST), beyond)
 
     @property
     def hidden(self) -> BoolArray:
