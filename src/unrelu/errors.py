@@ -121,7 +121,7 @@ class SkewedColumnsWarning(DoubtfulTableWarning):
 
 
 class HeavyTailsWarning(DoubtfulTableWarning):
-    """Cells taken for bad are rather those of heavy tails: they follow their rows, without a gap to the others."""
+    """Cells or rows taken for bad are rather those of heavy tails: no gap parts them from the others."""
 
 
 class TiedValuesWarning(DoubtfulTableWarning):
