@@ -170,9 +170,13 @@ class CellLaw:
 
     def log_likelihood(self, look: Look, weights: FloatArray) -> float:
         """Of rows that this law has looked at."""
+        return float(weights @ self.log_densities(look))
+
+    def log_densities(self, look: Look) -> FloatArray:
+        """Of every row, whether it is an outlier or not."""
         with np.errstate(divide="ignore"):
             outlier = np.log(self.row_share) + look.log_outlier
-        return float(weights @ np.logaddexp(np.log1p(-self.row_share) + look.log_row, outlier))
+        return np.asarray(np.logaddexp(np.log1p(-self.row_share) + look.log_row, outlier))
 
     def judge(self, values: Values) -> Judged:
         """Rows and cells, by this law alone."""

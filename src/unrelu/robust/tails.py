@@ -32,7 +32,7 @@ from unrelu.validation import warn
 _WIDTHS = np.linspace(np.log(0.25), np.log(16.0), 15)  # logarithms of c, at which densities are computed
 _FINE = np.linspace(_WIDTHS[0], _WIDTHS[-1], 141)
 _DEGREES = np.array([2.2, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 15.0, 20.0, 30.0])
-_UNITS = np.linspace(0.7, 1.6, 31)  # a, where the genuine rows' spread is 1
+_UNITS = np.geomspace(0.4, 2.0, 41)  # a, where the genuine rows' spread is 1
 _SHARES = np.array([0.003, 0.006, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.27, 0.35, 0.45])
 _LITTLE = 0.02  # of a row norm, which nobody needs to hear of
 _CLEARLY = 6.0  # log-likelihood by which two widths would have to be likelier
