@@ -20,6 +20,7 @@ from unrelu.robust.reweighting import Imitation, learn_kept, reweight
 from unrelu.robust.selection import ColumnEvidence, ColumnIndex
 from unrelu.robust.starts import concentrated_starts, disagree, rows_to_start_on
 from unrelu.robust.table import check_table, find_repeated_rows, prior_record, sampled_table
+from unrelu.robust.tails import columns_of_all, heavy_tails, warn_of_tails
 
 _GENUINE = 0.5  # weight from which on a row says something of the model
 
@@ -63,8 +64,11 @@ def learn_robustly(
         mixture, rounds = settle_on_all(ColumnEvidence(evidence, columns), settled, sample, watch)
         imitation = Imitation(rng, np.isnan(sample.values))
         reweighted = reweight(evidence, mixture, assumptions, columns, imitation, watch)
+        tails = heavy_tails(mixture, values, sample.effective_weights) if reweighted.share_downweighted > 0.0 else None
     warn_of_two_groups(mixture, sample.n_present)
     stages = learn_kept(reweighted.record, assumptions, names)
+    if tails is not None:
+        warn_of_tails(tails, stages.rows.scale[columns], columns_of_all(evidence, assumptions).scale[columns])
     look = look_at(evidence, assumptions)
     if look is not None:
         look = look.trimmed(reweighted.weights[look.rows] > _GENUINE)
