@@ -81,9 +81,10 @@ def learn_by_likelihood(
         k = assumptions.n_components
         if assumptions.auto_components:
             k = choose_components(evidence, start, rows, watch)
-        climbed = climb(evidence, start.cells, start.law(k), start.prior(tally.weight), rows, watch, most_rounds)
-        climbed = corrected(evidence, start.cells, climbed, start.prior(tally.weight), rows)
-        errors = standard_errors(evidence, start.cells, climbed.law, rows)
+        cells, prior = start.cells, start.prior(tally.weight)
+        climbed = climb(evidence, cells, start.law(k), prior, rows, watch, most_rounds)
+        climbed, step, around = corrected(evidence, cells, climbed, prior, rows)
+        errors = standard_errors(evidence, cells, climbed.law, tally, around)
     if not climbed.converged:
         warn(
             f"The likelihood was still rising after {climbed.rounds} rounds: the model is near the most likely one, but"

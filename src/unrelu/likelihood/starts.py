@@ -112,7 +112,7 @@ def start_from_columns(
     alone = climb(evidence, cells, law, prior, (tally.weight, tally.effective_rows), watch).law
     scale = np.sqrt(np.diagonal(alone.covariance))
     cells = replace(cells, origin=cells.origin + cells.unit * alone.mean, unit=cells.unit * scale)
-    outer = independent_scores(evidence, cells, np.zeros(d), np.ones(d)).outer
+    outer = independent_scores(evidence, cells, np.zeros(d), np.ones(d), outer=True).outer
     assert outer is not None, "it was asked for"
     information = np.diagonal(outer)[:d]
     r = np.clip(tally.weight * outer[:d, :d] / np.outer(information, information), -_LARGEST_START, _LARGEST_START)
