@@ -185,8 +185,6 @@ def test_what_it_does_not_do_is_said(laboratories, marked_evidence):
     x = PAIR.sample(100, random_state=0)
     with pytest.raises(InvalidParameterError, match="leave out nonnegative_bias"):
         fit(x, nonnegative_bias=True)
-    with pytest.raises(InvalidParameterError, match="more than once"):
-        fit(x, stderr="jackknife")
     with pytest.raises(InvalidParameterError, match="use method='full_likelihood'"):
         RectifiedGaussianLearner(n_components="auto").fit(x)
     with pytest.raises(InvalidParameterError, match="max_rounds"):

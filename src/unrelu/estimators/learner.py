@@ -62,7 +62,7 @@ class RectifiedGaussianLearner(LearnedModel):
     stderr : "model" or "jackknife", default="model"
         Standard errors that trust the model, or those of a jackknife over groups of rows, right also for columns that
         are not normal, and for clustered rows where ``fit(X, groups=...)`` names the clusters. Without ``groups`` rows
-        are dealt to 20 groups. With "one_pass" only.
+        are dealt to 20 groups. With "one_pass" and "full_likelihood".
 
     Attributes
     ----------
@@ -153,6 +153,10 @@ class RectifiedGaussianLearner(LearnedModel):
         samples = self._labelled_rows(X, sample_weight, groups, reset=True, by_cell=by_cell)
         assumptions = self._assumptions()
         evidence = SampleEvidence(samples, engine_for(samples, self._watch))
+        if self._wants_jackknife() and isinstance(method, FullLikelihood):
+            self._learned = method.jackknifed(evidence, assumptions, self._watch)
+            self._tell_likelihood(samples)
+            return self
         if self._wants_jackknife():
             record = evidence.collect(GroupedMomentsQuestion(self._question(assumptions)))
             self._learned = self._learn(record, assumptions)
@@ -255,9 +259,10 @@ class RectifiedGaussianLearner(LearnedModel):
         method = method_named(self.method)
         question = method.question(assumptions)
         if question is None:
-            other = "stderr='model'" if self._wants_jackknife() else "fit"
+            jackknife = self._wants_jackknife() and not isinstance(method, FullLikelihood)
+            other, can = ("stderr='model'", "'one_pass' or 'full_likelihood'") if jackknife else ("fit", "'one_pass'")
             raise InvalidParameterError(
-                f"{type(method).__name__} reads the rows more than once: use {other}, or method='one_pass'."
+                f"{type(method).__name__} reads the rows more than once: use {other}, or method={can}."
             )
         return question
 

@@ -12,10 +12,11 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh
+from scipy.linalg import eigh
 
 from unrelu.contracts import FloatArray, Marks
 from unrelu.kernels.covariance_scores import covariance_scores
+from unrelu.likelihood.scores import definite_inverse
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +55,10 @@ class CovarianceLaw:
         return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
 
     def scores(
-        self, u: FloatArray, beyond: Marks, corrected: bool = False
+        self,
+        u: FloatArray,
+        beyond: Marks,
+        corrected: bool = False,  # noqa: ARG002 - they are always there
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         n, log_det = len(u), float(np.log(self._spectrum[0]).sum())
         found = np.empty(n), np.empty(n), np.empty((n, self.n_coordinates))
@@ -100,7 +104,7 @@ class CovarianceLaw:
         return np.concatenate([np.zeros(len(self.mean)), doubled(derivative)])
 
     def inverse(self, information: FloatArray) -> FloatArray:
-        return inverse(information)
+        return definite_inverse(information)
 
     def errors(self, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
         d = len(self.mean)
@@ -122,11 +126,6 @@ class CovarianceLaw:
         variance += alone + alone.T + 2.0 * mine * mine.T * spread[np.ix_(own, own)]
         np.fill_diagonal(variance, 0.0)
         return both, np.asarray(variance)
-
-
-def inverse(matrix: FloatArray) -> FloatArray:
-    """That of a definite matrix; any other is a LinAlgError."""
-    return np.asarray(cho_solve(cho_factor(matrix, check_finite=False), np.eye(len(matrix))))
 
 
 def unpacked(lower: FloatArray, d: int) -> FloatArray:

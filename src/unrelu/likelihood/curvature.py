@@ -17,7 +17,7 @@ from unrelu.contracts import Block, Evidence, FloatArray
 from unrelu.engines.local import map_in_threads
 from unrelu.likelihood.cells import Cells, Fold
 from unrelu.likelihood.climbing import Prior
-from unrelu.likelihood.scores import Law, ScoreQuestion
+from unrelu.likelihood.scores import Law
 
 _MOST_COORDINATES = 500
 _WORK = 5e5  # rows times coordinates
@@ -35,9 +35,7 @@ class Nearby:
     weight: float
 
     def merge(self, other: Self) -> Self:
-        return type(self)(
-            self.corrections + other.corrections, self.scores + other.scores, self.weight + other.weight
-        )
+        return type(self)(self.corrections + other.corrections, self.scores + other.scores, self.weight + other.weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +75,7 @@ def curvature(
     """That of a law at its maximum, with the prior. ``outer``: of the scores there, in the law's own coordinates."""
     p = law.n_coordinates
     number = max(1, int(rows[1] / max(_WORK / p, _FEWEST_ROWS)))
-    part = replace(cells, fold=None if number == 1 else Fold(0, number, True))
+    part = replace(cells, rows=None if number == 1 else Fold(0, number, True))
     question = NearbyQuestion(part, law)
     nearby = evidence.collect(question, remember=False)
     share = rows[0] / nearby.weight if nearby.weight > 0.0 else 0.0

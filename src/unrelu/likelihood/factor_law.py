@@ -14,7 +14,7 @@ import numpy as np
 
 from unrelu.contracts import FloatArray, Marks
 from unrelu.kernels.factor_cells import factor_scores
-from unrelu.likelihood.covariance_law import inverse
+from unrelu.likelihood.scores import definite_inverse
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ class FactorLaw:
     def inverse(self, information: FloatArray) -> FloatArray:
         # Rotations are held where they are; whatever else the rows leave open keeps its wide error.
         gauge = self.gauge * np.sqrt(np.trace(information) / len(information))
-        return inverse(information + gauge @ gauge.T)
+        return definite_inverse(information + gauge @ gauge.T)
 
     def errors(self, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
         d, k = self.weights.shape

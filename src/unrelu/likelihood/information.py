@@ -3,7 +3,7 @@ of the rows' scores, both from the rows themselves (:mod:`unrelu.likelihood.curv
 
 Under the model A = B, up to chance; with heavier tails B is larger, and the errors are those of a bootstrap of the
 rows. In small tables they would be too small: B has fourth powers of what is seen, of which the largest are seldom
-there. Variances grow by 8 over the number of seen cells, those of means by what floors add to that
+there. With n cells of which m are seen, variances grow by 8/n, and those of means by 1/n, and both by 13 (1/m - 1/n)
 (docs/decisions/026).
 
 That takes several rows a parameter, and a pass for every parameter. Where rows are too few or parameters too many,
@@ -29,7 +29,7 @@ from unrelu.likelihood.curvature import ROWS_A_PARAMETER, Curvature
 from unrelu.likelihood.factor_law import FactorLaw
 from unrelu.likelihood.scores import Law, ScoreQuestion, Scores
 
-_FEW_SEEN = 8.0  # cells: so many over those seen are missing from a variance
+_OF_MEAN, _OF_SCALE, _OF_HIDDEN = 1.0, 8.0, 13.0  # shares by which variances grow, over the number of cells
 _DIFFERENCE = 0.005
 
 Errors = tuple[FloatArray, FloatArray]
@@ -53,7 +53,8 @@ def _growth(tally: CellTally, cells: Cells) -> tuple[FloatArray, FloatArray]:
     """By which variances of means and of scales are too small in tables of few cells."""
     per_row = tally.effective_rows / tally.weight
     seen, known = (np.maximum(per_row * each[cells.columns], 1.0) for each in (tally.seen, tally.observed))
-    return 1.0 + 1.0 / known + _FEW_SEEN * (1.0 / seen - 1.0 / known), 1.0 + _FEW_SEEN / seen
+    hidden = _OF_HIDDEN * (1.0 / seen - 1.0 / known)
+    return 1.0 + _OF_MEAN / known + hidden, 1.0 + _OF_SCALE / known + hidden
 
 
 def _sandwich(law: Law, around: Curvature | None, tally: CellTally) -> Errors | None:

@@ -8,6 +8,7 @@ from functools import reduce
 from typing import Protocol, Self
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
 from unrelu.contracts import Block, FloatArray, Marks
 from unrelu.engines.local import map_in_threads
@@ -122,3 +123,8 @@ class ScoreQuestion:
         for start in range(0, len(rows), _AT_A_TIME):
             whole = reduce(Scores.merge, map_in_threads(part, rows[start : start + _AT_A_TIME]), whole)
         return whole
+
+
+def definite_inverse(matrix: FloatArray) -> FloatArray:
+    """That of a definite matrix; any other is a LinAlgError."""
+    return np.asarray(cho_solve(cho_factor(matrix, check_finite=False), np.eye(len(matrix))))
