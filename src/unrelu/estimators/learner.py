@@ -259,11 +259,10 @@ class RectifiedGaussianLearner(LearnedModel):
         method = method_named(self.method)
         question = method.question(assumptions)
         if question is None:
-            jackknife = self._wants_jackknife() and not isinstance(method, FullLikelihood)
-            other, can = ("stderr='model'", "'one_pass' or 'full_likelihood'") if jackknife else ("fit", "'one_pass'")
-            raise InvalidParameterError(
-                f"{type(method).__name__} reads the rows more than once: use {other}, or method={can}."
-            )
+            can = "use fit, or method='one_pass'"
+            if self._wants_jackknife() and not isinstance(method, FullLikelihood):
+                can = "use stderr='model', method='one_pass' or method='full_likelihood'"
+            raise InvalidParameterError(f"{type(method).__name__} reads the rows more than once: {can}.")
         return question
 
     # --- what was learned -------------------------------------------------------------------------

@@ -85,7 +85,7 @@ def _from_scores(evidence: Evidence, cells: Cells, law: Law, tally: CellTally) -
     columns = _columns(evidence, cells, law, tally)
     trusting = np.diagonal(np.linalg.inv(columns.outer), axis1=1, axis2=2) * (tally.weight / n)
     root = np.sqrt(np.diagonal(columns.spread, axis1=1, axis2=2) / trusting)
-    return both * root[:, :, None] * root[:, None], variance * columns.pair_tails**2
+    return both * root[:, :, None] * root[:, None], variance * columns.pair_tails
 
 
 @dataclass(frozen=True, eq=False)
