@@ -13,6 +13,7 @@ NAMES = (
     "calibration",
     "checks",
     "jackknife",
+    "likelihood_errors",
     "speed",
     "memory",
     "startup",

@@ -223,6 +223,13 @@ class FullLikelihood(_SeveralPasses):
         check_count("max_rounds", self.max_rounds)
         return learn_by_likelihood(evidence, assumptions, self.max_rounds, watch)
 
+    def jackknifed(self, evidence: Evidence, assumptions: Assumptions, watch: Watch = unwatched) -> Learned:
+        """The same model with the standard errors of a jackknife over groups of rows, each left out in turn."""
+        from unrelu.likelihood.learning import learn_by_likelihood
+
+        check_count("max_rounds", self.max_rounds)
+        return learn_by_likelihood(evidence, assumptions, self.max_rounds, watch, jackknife=True)
+
 
 @dataclass(frozen=True)
 class TruncatedSGD(_SeveralPasses):

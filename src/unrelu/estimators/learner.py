@@ -67,7 +67,7 @@ class RectifiedGaussianLearner(LearnedModel):
     stderr : "model" or "jackknife", default="model"
         Standard errors that trust the model, or those of a jackknife over groups of rows, right also for columns that
         are not normal, and for clustered rows where ``fit(X, groups=...)`` names the clusters. Without ``groups`` rows
-        are dealt to 20 groups. With "one_pass" only.
+        are dealt to 20 groups. With "one_pass" and "full_likelihood".
 
     Attributes
     ----------
@@ -153,21 +153,30 @@ class RectifiedGaussianLearner(LearnedModel):
         ('jackknife', 19)
         """
         self._record, self._learned = None, None
-        method, because = method_named(self.method), ""
+        method = method_named(self.method)
         by_cell = bool(getattr(method, "takes_cell_limits", False))
         samples = self._labelled_rows(held(X), sample_weight, groups, reset=True, by_cell=by_cell)
         assumptions = self._assumptions()
         evidence = SampleEvidence(samples, engine_for(samples, self._watch))
-        if isinstance(method, Auto) and not self._wants_jackknife():
-            method, because = method.choose(samples, evidence, assumptions)
+        method, because = self._chosen(method, samples, evidence, assumptions)
         self._fit_by(method, samples, evidence, assumptions)
         if because and self._learned is not None:
             told = replace(self._learned.report, chosen_because=because)
             self._learned = replace(self._learned, report=told)
         return self
 
+    def _chosen(
+        self, method: Method, samples: Samples, evidence: SampleEvidence, assumptions: Assumptions
+    ) -> tuple[Method, str]:
+        """The method for these rows, and why, where that was left open."""
+        return method.choose(samples, evidence, assumptions) if isinstance(method, Auto) else (method, "")
+
     def _fit_by(self, method: Method, samples: Samples, evidence: SampleEvidence, assumptions: Assumptions) -> None:
         """Learn by a method that is known by now."""
+        if self._wants_jackknife() and isinstance(method, FullLikelihood):
+            self._learned = method.jackknifed(evidence, assumptions, self._watch)
+            self._tell_likelihood(samples)
+            return
         if self._wants_jackknife():
             record = evidence.collect(GroupedMomentsQuestion(self._question(assumptions)))
             self._learned = self._learn(record, assumptions)
@@ -276,10 +285,10 @@ class RectifiedGaussianLearner(LearnedModel):
         method = method_named(self.method)
         question = method.question(assumptions)
         if question is None:
-            other = "stderr='model'" if self._wants_jackknife() else "fit"
-            raise InvalidParameterError(
-                f"{type(method).__name__} reads the rows more than once: use {other}, or method='one_pass'."
-            )
+            can = "use fit, or method='one_pass'"
+            if self._wants_jackknife() and not isinstance(method, FullLikelihood):
+                can = "use stderr='model', method='one_pass' or method='full_likelihood'"
+            raise InvalidParameterError(f"{type(method).__name__} reads the rows more than once: {can}.")
         return question
 
     # --- what was learned -------------------------------------------------------------------------

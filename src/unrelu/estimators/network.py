@@ -27,7 +27,8 @@ from unrelu.errors import (
 from unrelu.estimators.base import Table
 from unrelu.estimators.learner import RectifiedGaussianLearner
 from unrelu.learning import Learned
-from unrelu.methods import Method, method_named
+from unrelu.evidence import SampleEvidence
+from unrelu.methods import Auto, Method, OnePass, method_named
 from unrelu.networks.contracts import Edge, Network, NetworkPath
 from unrelu.networks.exporting import networkx_graph, write_edges
 from unrelu.networks.learning import (
@@ -263,6 +264,15 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
     def _wants_jackknife(self) -> bool:
         """Whether records are kept by groups of rows: wherever one pass is all that the method takes."""
         return method_named(self.method).question(Assumptions((0.0,))) is not None
+
+    def _chosen(
+        self,
+        method: Method,
+        samples: Samples,  # noqa: ARG002 - the learner's
+        evidence: SampleEvidence,  # noqa: ARG002
+        assumptions: Assumptions,  # noqa: ARG002
+    ) -> tuple[Method, str]:
+        return (OnePass(), "a network is of groups of rows") if isinstance(method, Auto) else (method, "")
 
     def _with_errors(self, learned: Learned, record: Any, assumptions: Assumptions) -> Learned:  # noqa: ARG002
         return learned  # the jackknife is for partial correlations
