@@ -20,8 +20,8 @@ from unrelu.learning import Learned
 from unrelu.methods import Method
 from unrelu.parameters import RandomState
 from unrelu.posterior.cells import Cells, marks_of
-from unrelu.posterior.draws import drawn_parts, number_of, seed_of
 from unrelu.posterior.drawn_models import UncertainModel
+from unrelu.posterior.draws import drawn_parts, number_of, seed_of
 from unrelu.posterior.filling import Filling
 from unrelu.posterior.imputation import imputed
 from unrelu.statistics.screening import ScreeningQuestion

@@ -100,8 +100,8 @@ class Answers:
 
         Independent draws, exact in law, in your units. A row's draws depend on ``random_state`` and on its place in X,
         not on other rows. Where they do not fit into memory, ask for a part of the rows at a time, or use
-        ``unrelu impute --draws``, which writes as it goes. ``fill`` and ``below`` are those of :meth:`impute`. All draws
-        are of this one model: draws that also tell how sure its parameters are, :meth:`unrelu.FloorImputer.draw`.
+        ``unrelu impute --draws``, which writes as it goes. ``fill`` and ``below``: see :meth:`impute`. All draws are of
+        this one model; :meth:`unrelu.FloorImputer.draw` also draws the parameters of a fit.
 
         >>> import unrelu
         >>> model = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])

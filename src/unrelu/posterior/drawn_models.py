@@ -132,7 +132,9 @@ class UncertainModel:
             n = self._root @ (inflation[:, None] * self._root)
             own, other = np.diagonal(n)[:, None], np.diagonal(n)[None]
             # Of H_ij - r_ij (H_ii + H_jj) / 2, with covariances N_ik N_jl + N_il N_jk of H_ij and H_kl.
-            variance = own * other + n * n + 0.5 * r * r * (own**2 + other**2 + 2.0 * n * n) - 2.0 * r * n * (own + other)
+            variance = (
+                own * other + n * n + 0.5 * r * r * (own**2 + other**2 + 2.0 * n * n) - 2.0 * r * n * (own + other)
+            )
             ratio = np.log(np.maximum(wanted, _LEAST) / np.maximum(variance, _LEAST))
             np.fill_diagonal(ratio, 0.0)
             change = 0.5 * ratio.sum(axis=1) / (d - 1)
