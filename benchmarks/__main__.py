@@ -28,6 +28,7 @@ NAMES = (
     "waits",
     "shapes",
     "posterior",
+    "rubin",
     "generators",
     "report",
     "networks",
