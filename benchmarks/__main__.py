@@ -29,6 +29,7 @@ NAMES = (
     "waits",
     "shapes",
     "posterior",
+    "rubin",
     "generators",
     "report",
     "networks",

@@ -178,28 +178,47 @@ class RectifiedGaussian(Answers):
         x = np.clip(np.asarray(X, dtype=np.float64), self.floor, self.ceiling)
         return x if self.shapes is None else to_latent(self.shapes, x, self.floor, self.ceiling)
 
-    def column_summary(self) -> list[dict[str, Any]]:
-        """Per column, in the user's units, of what :meth:`sample` draws: share floored, mean, quartiles; the shape.
+    def column_summary(self, below: str | None = None) -> list[dict[str, Any]]:
+        """Per column, in the user's units: shape, share beyond its limit, and mean, sd and quartiles of one ``law``.
+
+        That is "as seen", of what :meth:`sample` draws, where the floor is 0, as of rain or spending; elsewhere, where
+        limits are those of detection, "before the floor", of the values that it cut off as well. ``below="floor"`` or
+        "latent" gives all columns the one or the other.
 
         >>> round(RectifiedGaussian([0.0], [[1.0]]).column_summary()[0]["mean"], 4)  # 1 / sqrt(2 pi)
         0.3989
+        >>> found = RectifiedGaussian([0.0], [[1.0]], floor=0.5).column_summary()[0]
+        >>> found["law"], found["mean"], round(found["lower_quartile"], 4)
+        ('before the floor', 0.0, -0.6745)
         """
-        z, found = ndtri((np.arange(_SUMMARY_POINTS) + 0.5) / _SUMMARY_POINTS)[:, None], []
+        from unrelu.posterior.marginal_values import summary_of
+
+        found = []
         for j in range(self.n_features):
+            as_seen = self.floor[j] == 0.0 if below is None else below == "floor"
             one = self if self.n_features == 1 else self.marginal(j)
-            y = np.clip(one.bias + one.row_norms * z, one.latent.floor, one.latent.ceiling)
-            x = one._from_latent(y, as_seen=True)
-            quartiles = np.quantile(x, [0.25, 0.5, 0.75])
             found.append(
                 {
                     "column": str(j) if self.feature_names is None else self.feature_names[j],
                     "shape": "normal" if self.shapes is None else self.shapes[j].kind,
-                    "share_floored": float(np.mean((x <= one.floor) | (x >= one.ceiling))),
-                    "mean": float(x.mean()),
-                    **dict(zip(("lower_quartile", "median", "upper_quartile"), quartiles.tolist(), strict=True)),
+                    "law": "as seen" if as_seen else "before the floor",
+                    **(one._summary_as_seen() if as_seen else summary_of(one)),
                 }
             )
         return found
+
+    def _summary_as_seen(self) -> dict[str, float]:
+        """Of a single column, from evenly spread rows."""
+        z = ndtri((np.arange(_SUMMARY_POINTS) + 0.5) / _SUMMARY_POINTS)[:, None]
+        y = np.clip(self.bias + self.row_norms * z, self.latent.floor, self.latent.ceiling)
+        x = self._from_latent(y, as_seen=True)
+        quartiles = np.quantile(x, [0.25, 0.5, 0.75]).tolist()
+        return {
+            "share_floored": float(np.mean((x <= self.floor) | (x >= self.ceiling))),
+            "mean": float(x.mean()),
+            "std": float(x.std()),
+            **dict(zip(("lower_quartile", "median", "upper_quartile"), quartiles, strict=True)),
+        }
 
     def _from_latent(self, y: FloatArray, as_seen: bool) -> FloatArray:
         """Latent rows, cut off, in the user's units."""

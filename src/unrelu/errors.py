@@ -212,10 +212,6 @@ class RankDeficientWarning(UnreluWarning):
     """The table has a lower rank than asked for: some components are zero."""
 
 
-class UnknownBelowFloorWarning(UnreluWarning):
-    """A free shape is not known below its floor: it is continued there by its slope above."""
-
-
 class ImpossibleRowsWarning(UnreluWarning):
     """Rows lie so far from everything that a model expects that it gives them no chance: says which, and where."""
 

@@ -5,7 +5,7 @@ A shape turns values in the user's units into latent ones and back. Both work ce
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Protocol, TypeAlias
@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import boxcox, inv_boxcox
 
-from unrelu.contracts import BoolArray, FloatArray
-from unrelu.errors import InvalidDataError, InvalidParameterError, UnknownBelowFloorWarning
+from unrelu.contracts import FloatArray
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import per_column
-from unrelu.validation import column_label, label_columns, suggestion, warn
+from unrelu.validation import column_label, suggestion
 
 __all__ = ["Free", "Log", "Normal", "Power", "Seen", "Shape"]
 
@@ -350,36 +350,13 @@ def latent_limits(shapes: Shapes, floor: FloatArray, ceiling: FloatArray) -> tup
     return low, high
 
 
-def uncut(shape: Shape) -> Callable[[ArrayLike], FloatArray]:
-    """f of a shape, also below its floor.
-
-    >>> float(uncut(Log())(0.0))
-    1.0
-    """
-    return shape.from_latent
-
-
-def warn_of_unknown(shapes: Shapes, below: BoolArray, names: Sequence[str] | None) -> None:
-    """Say what is assumed where cells (n x d) of free shapes are asked for below their floors.
-
-    >>> warn_of_unknown((Log(),), np.array([[True]]), None)
-    """
-    unknown = np.array([shape.kind == "free" for shape in shapes], dtype=bool)
-    if unknown.any() and (unknown := unknown & below.any(axis=0)).any():
-        warn(
-            "A free shape is not known below its floor: it is continued there by its slope above, in"
-            f" {label_columns(unknown, names)}. Use shape='power' or 'log' for a law of its own.",
-            UnknownBelowFloorWarning,
-        )
-
-
 def from_latent(shapes: Shapes, y: FloatArray) -> FloatArray:
     """Rows of y as rows of f(y), not cut off.
 
     >>> from_latent((Log(), Normal()), np.array([[0.0, -2.0]]))
     array([[ 1., -2.]])
     """
-    return np.column_stack([uncut(shape)(y[:, j]) for j, shape in enumerate(shapes)])
+    return np.column_stack([shape.from_latent(y[:, j]) for j, shape in enumerate(shapes)])
 
 
 def to_latent(shapes: Shapes, x: FloatArray, floor: FloatArray, ceiling: FloatArray) -> FloatArray:

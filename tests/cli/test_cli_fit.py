@@ -222,8 +222,9 @@ def test_shapes_reach_the_learner(run, folder, skewed, skewed_rows):
     assert "in the units of the table:" in result.stdout
     for name, kind, column in zip(("As", "rain", "count"), learned.shapes, learned.column_summary(), strict=True):
         told = next(line for line in lines if line[:2] == [name, kind.kind])
-        assert told[-2] == f"{column['median']:.4g}"
         assert f"{column['share_floored']:.1%}" in told
+        assert [f"{column[key]:.4g}" for key in ("mean", "lower_quartile", "median", "upper_quartile")] == told[3:7]
+        assert " ".join(told[7:]) == column["law"]
     assert (folder / "fit.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 
 OPTIONS = {
+    "below": "--below",
     "ceiling": "--ceiling",
     "checkpoint": "--checkpoint",
     "columns": "--columns",
     "decimal": "--decimal",
     "drop": "--drop",
     "false_alarm_rate": "--false-alarm-rate",
+    "fill": "--fill",
     "floor": "--floor",
     "floor_tolerance": "--floor-tolerance",
     "gauge": "--gauge",
@@ -36,6 +38,7 @@ OPTIONS = {
     "n_simulations": "--simulations",
     "nonnegative_bias": "--nonnegative-bias",
     "output_bias": "--output-bias",
+    "parameters": "--parameters",
     "penalty": "--penalty",
     "prior": "--prior",
     "random_state": "--seed",

@@ -26,8 +26,8 @@ from unrelu.errors import (
 )
 from unrelu.estimators.base import Table
 from unrelu.estimators.learner import RectifiedGaussianLearner
-from unrelu.learning import Learned
 from unrelu.evidence import SampleEvidence
+from unrelu.learning import Learned
 from unrelu.methods import Auto, Method, OnePass, method_named
 from unrelu.networks.contracts import Edge, Network, NetworkPath
 from unrelu.networks.exporting import networkx_graph, write_edges

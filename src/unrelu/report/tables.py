@@ -60,12 +60,17 @@ def shape_tables(model: RectifiedGaussian, most: int = _MOST_COLUMNS) -> list[Ta
     """Where columns have shapes, one table more: shapes, and what the model says in the units of the user's table."""
     if model.shapes is None:
         return []
-    quartiles = ("lower_quartile", "median", "upper_quartile")
-    table = new_table("column", numbers=("shape", "floored", "25 %", "median", "75 %"))
-    table.title, table.title_justify = "in the units of the table:", "left"
+    told = ("mean", "lower_quartile", "median", "upper_quartile")
     found = list(zip(labels(model), model.shapes, model.column_summary(), strict=True))
+    laws = {column["law"] for *_, column in found}
+    table = new_table("column", numbers=("shape", "floored", "mean", "25 %", "median", "75 %"))
+    if len(laws) > 1:
+        table.add_column("of what is", overflow="fold")
+    law = f", {laws.pop()}" if len(laws) == 1 else ""
+    table.title, table.title_justify = f"in the units of the table{law}:", "left"
     for name, shape, column in found[:most]:
-        numbers = (f"{column[quartile]:.4g}" for quartile in quartiles)
+        numbers = [f"{column[key]:.4g}" for key in told]
+        numbers += [] if law else [column["law"]]
         error = getattr(shape, "exponent_stderr", math.nan)
         words = shape_words(shape) + (f" ± {error:.1g}" if math.isfinite(error) else "")
         table.add_row(Text(name), words, f"{column['share_floored']:.1%}", *numbers)
