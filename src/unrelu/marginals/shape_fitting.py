@@ -37,6 +37,7 @@ _CURVATURE_STEP = 0.05
 _REACH = (1e-100, 1e45)  # of t: cubes of these have squares
 _CLEARLY = 10.8  # twice the log-likelihood that a power gains over what fits: its chance is one in a thousand
 _FARTHEST = 1.3  # sqrt(n) times the largest distance of distributions, beyond which a law does not fit
+_LARGE = 0.12  # distance of distributions, as a share of what is seen, from which a floor of 0 is taken for physical
 _KNOTS = 512
 _MOST_ROUNDS, _SETTLED = 400, 1e-9  # of the empirical law of cells with limits of their own
 
@@ -132,6 +133,10 @@ class Column:
     @property
     def distinct(self) -> int:
         return int(np.count_nonzero(self.above))
+
+    @property
+    def is_cut(self) -> bool:
+        return bool(np.isfinite(self.floor) or self.at_most.size)
 
     @property
     def rows_above(self) -> float:
@@ -281,7 +286,9 @@ def _tested_kinds(columns: Sequence[Column]) -> list[str]:
     for others; free where another power is much likelier still, or the law is far from the empirical one.
 
     A power is near the logarithm where the choice between them is; from either to free the step is longer, and only
-    taken where half of the rows would take it as well.
+    taken where half of the rows would take it as well. It is longest where a column may be negative and is cut off: a
+    free one has nothing below a floor of 0. There a law must be far off, as a normal one is of rain or spend, and not
+    merely be seen not to fit.
     """
     if not columns:
         return []
@@ -290,8 +297,11 @@ def _tested_kinds(columns: Sequence[Column]) -> list[str]:
     power, other = (profile(profile.likeliest(between)) for between in (_EXPONENTS, _TRIED))
     powerful = positive & (2.0 * (power.level - simple.level) > _CLEARLY)
     taken = np.where(powerful, power.level, simple.level)
-    far = [(power if powerful[k] else simple).distance(k) / np.sqrt(2.0) for k in range(len(columns))]
-    free = (other.level - taken > _CLEARLY) | (np.array(far) > _FARTHEST)
+    far = np.array([(power if powerful[k] else simple).distance(k) for k in range(len(columns))])
+    free = (other.level - taken > _CLEARLY) | (far > np.sqrt(2.0) * _FARTHEST)
+    open_below = np.array([column.is_mirrored or not column.is_cut for column in columns])
+    seen = np.array([np.sqrt(column.rows) * column.rows_above / column.rows for column in columns])
+    free &= positive | open_below | (far > _LARGE * seen)
     words = zip(free, powerful, positive, strict=True)
     return ["free" if is_free else "power" if bent else "log" if above else "normal" for is_free, bent, above in words]
 
@@ -325,7 +335,7 @@ def free_shape(column: Column) -> Free:
 def _spread_below(column: Column, lowest: float) -> float:
     """How far a free column falls below its floor for each unit of y: the spread of its own censored normal fit, that
     of logarithms where it is positive. Nothing is below a floor of 0, nor where nothing was cut off."""
-    if lowest == 0.0 or not (np.isfinite(column.floor) or column.at_most.size):
+    if lowest == 0.0 or not column.is_cut:
         return 0.0
 
     def latent(x: FloatArray) -> FloatArray:
