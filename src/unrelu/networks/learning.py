@@ -188,7 +188,8 @@ def _on_graph(
     stderr = np.where(graph, stderr, np.nan)
     np.fill_diagonal(stderr, 0.0)
     q = np.full_like(partial, np.nan)
-    return _stated(Network(graph, precision, partial, stderr, degrees, q, q, known.effective_rows, 0, path, rule), halves)
+    network = Network(graph, precision, partial, stderr, degrees, q, q, known.effective_rows, 0, path, rule)
+    return _stated(network, halves)
 
 
 def _stated(network: Network, halves: BoolArray | None) -> Network:

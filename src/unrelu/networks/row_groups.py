@@ -12,6 +12,7 @@ from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from unrelu.contracts import Assumptions, FloatArray, PairCorrelations, Step, Watch
 from unrelu.covariance import assemble
@@ -131,9 +132,11 @@ class RowGroups:
         self, stage: str, records: Iterator[PairMoments], total: int, answer: Callable[[PairMoments], T], watch: Watch
     ) -> Iterator[T]:
         """As many at a time as there are cores."""
-        # What is doubtful in the whole was said; of subsets it would be said once more for each.
+        # What is doubtful in the whole was said; of subsets it would be said once more for each. What threads ignore by
+        # themselves, another thread may bring back.
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnreluWarning)
+            for kind in (UnreluWarning, ConvergenceWarning):
+                warnings.simplefilter("ignore", kind)
             done = 0
             while batch := list(islice(records, available_cores())):
                 watch(Step(stage, done, total))
