@@ -5,7 +5,7 @@ import pytest
 
 from tests.networks.tables import chain, floored
 from unrelu import RectifiedGaussianLearner
-from unrelu.contracts import unwatched
+from unrelu.contracts import PairCorrelations, unwatched
 from unrelu.errors import InvalidDataError
 from unrelu.networks.row_groups import SUBSETS, RowGroups
 from unrelu.statistics.grouped_moments import GroupedMoments
@@ -19,7 +19,7 @@ def groups_of(X, days=None):
     record = learner.record_
     assert isinstance(record, GroupedMoments)
     pairs = RectifiedGaussianLearner().fit(X)
-    near = type("Near", (), {"correlation": pairs.correlation_})()
+    near = PairCorrelations(pairs.correlation_, pairs.correlation_stderr_)
     return RowGroups(record, learner._assumptions(), near, np.arange(X.shape[1]))
 
 

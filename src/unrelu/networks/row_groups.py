@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import islice
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,7 +117,9 @@ class RowGroups:
     def _of_columns(self, at: NDArray[np.intp]) -> Self:
         """What is asked of records of these columns alone."""
         assumed = self.assumptions
-        some = {name: tuple(getattr(assumed, name)[j] for j in at) for name in _BY_COLUMN if getattr(assumed, name)}
+        some: dict[str, Any] = {
+            name: tuple(getattr(assumed, name)[j] for j in at) for name in _BY_COLUMN if getattr(assumed, name)
+        }
         near = replace(self.near, **{name: getattr(self.near, name)[np.ix_(at, at)] for name in _BY_PAIR})
         names = None if self.names is None else tuple(self.names[j] for j in at)
         return replace(self, assumptions=replace(assumed, **some), near=near, columns=np.arange(len(at)), names=names)
