@@ -323,7 +323,8 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
         if d > n_rows:
             warn(
                 f"{d:,} columns but only {n_rows:,} rows: an edge must be strong to stand out. selection='auto',"
-                " 'likely', 'ebic' and, if there are 25 rows and more, 'stars' make sense; 'fdr' and small penalties do not.",
+                " 'likely', 'ebic' and, if there are 25 rows and more, 'stars' make sense; 'fdr' and small penalties do"
+                " not.",
                 MoreColumnsThanRowsWarning,
             )
 

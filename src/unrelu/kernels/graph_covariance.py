@@ -55,7 +55,7 @@ def regression(covariance: FloatArray, correlation: FloatArray, some: NDArray[np
         target[a] = correlation[some[a], j]
         for b in range(m):
             among[a, b] = covariance[some[a], some[b]]
-    return np.linalg.solve(among, target)
+    return np.linalg.solve(among, target)  # type: ignore[return-value]
 
 
 @njit(cache=True, nogil=True)

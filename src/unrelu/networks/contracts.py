@@ -17,8 +17,8 @@ Graphs = BoolArray
 class Edge(NamedTuple):
     """Two columns that are tied directly, by name (by position where columns have none).
 
-    ``stability``: the share of random halves of the rows in which they are; ``q_value``: the least false discovery rate at
-    which they are. NaN where that was not asked.
+    ``stability``: the share of random halves of the rows in which they are; ``q_value``: the least false discovery rate
+    at which they are. NaN where that was not asked.
     """
 
     first: str | int
@@ -36,7 +36,7 @@ EDGE_COLUMNS = tuple(Edge.__annotations__)
 class NetworkPath:
     """Graphs from sparse to dense: penalty, number of edges and, where asked, what the choice looked at.
 
-    ``instability``: 2 t (1 - t) of a pair that is tied in the share t of StARS's subsets of rows, averaged over all pairs,
+    ``instability``: 2 t (1 - t) of a pair that is tied in the share t of StARS's subsets, averaged over all pairs,
     and its largest value so far. ``criterion``: the EBIC of the refits, NaN where it was clear before. ``chosen`` is
     the position of the graph that was taken or, with "likely", started from.
     """

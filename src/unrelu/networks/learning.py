@@ -112,8 +112,8 @@ def _informed(known: Known, rules: tuple[str, ...]) -> tuple[NetworkPath, BoolAr
     found = criteria(known.correlation, graphs, known.effective_rows)
     path = NetworkPath(penalties, _n_edges(graphs), int(np.nanargmin(found)), criterion=found)
     start = graphs[path.chosen]
-    ways = {"ebic": lambda: start, "likely": lambda: likely_edges(known.correlation, known.pair_rows, start)}
-    return path, np.array([ways[rule]() for rule in rules])
+    every = [start if rule == "ebic" else likely_edges(known.correlation, known.pair_rows, start) for rule in rules]
+    return path, np.array(every)
 
 
 def _by_path(known: Known, selection: str | float, seed: int, watch: Watch) -> Network:
@@ -188,9 +188,8 @@ def _on_graph(
     stderr = np.where(graph, stderr, np.nan)
     np.fill_diagonal(stderr, 0.0)
     q = np.full_like(partial, np.nan)
-    return _stated(
-        Network(graph, precision, partial, stderr, degrees, q, q, known.effective_rows, 0, path, rule), halves
-    )
+    network = Network(graph, precision, partial, stderr, degrees, q, q, known.effective_rows, 0, path, rule)
+    return _stated(network, halves)
 
 
 def _stated(network: Network, halves: BoolArray | None) -> Network:
@@ -219,7 +218,7 @@ def _by_discoveries(known: Known, seed: int, watch: Watch) -> Network:
 
     def discovered(half: Known) -> BoolArray:
         larger = np.sqrt((known.effective_rows - d + 1.0) / max(half.effective_rows - d + 1.0, 1.0))
-        found = partial_correlations(np.linalg.inv(half.correlation))
+        found = partial_correlations(refitted_precision(half.correlation, every))
         return _discoveries(q_values(found, larger * stderr, degrees))[None]
 
     network = Network(

@@ -63,7 +63,7 @@ def left_to_pairs(correlation: FloatArray, graph: BoolArray) -> FloatArray:
     array([0.   , 0.5  , 0.067])
     """
     precision = refitted_precision(correlation, graph, ROUGHLY)
-    covariance = np.linalg.inv(precision)
+    covariance = np.linalg.inv(precision).astype(np.float64, copy=False)
     own, both = left_by_common_neighbours(covariance, np.ascontiguousarray(graph))
     product = np.maximum(own * own.T, _LEAST)
     excess = np.where(graph, -precision * (product - both * both), correlation - covariance)

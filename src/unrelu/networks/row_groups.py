@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import islice
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from unrelu.contracts import Assumptions, FloatArray, PairCorrelations, Step, Watch
 from unrelu.covariance import assemble
@@ -116,7 +117,9 @@ class RowGroups:
     def _of_columns(self, at: NDArray[np.intp]) -> Self:
         """What is asked of records of these columns alone."""
         assumed = self.assumptions
-        some = {name: tuple(getattr(assumed, name)[j] for j in at) for name in _BY_COLUMN if getattr(assumed, name)}
+        some: dict[str, Any] = {
+            name: tuple(getattr(assumed, name)[j] for j in at) for name in _BY_COLUMN if getattr(assumed, name)
+        }
         near = replace(self.near, **{name: getattr(self.near, name)[np.ix_(at, at)] for name in _BY_PAIR})
         names = None if self.names is None else tuple(self.names[j] for j in at)
         return replace(self, assumptions=replace(assumed, **some), near=near, columns=np.arange(len(at)), names=names)
@@ -131,9 +134,11 @@ class RowGroups:
         self, stage: str, records: Iterator[PairMoments], total: int, answer: Callable[[PairMoments], T], watch: Watch
     ) -> Iterator[T]:
         """As many at a time as there are cores."""
-        # What is doubtful in the whole was said; of subsets it would be said once more for each.
+        # What is doubtful in the whole was said; of subsets it would be said once more for each. What threads ignore by
+        # themselves, another thread may bring back.
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnreluWarning)
+            for kind in (UnreluWarning, ConvergenceWarning):
+                warnings.simplefilter("ignore", kind)
             done = 0
             while batch := list(islice(records, available_cores())):
                 watch(Step(stage, done, total))
