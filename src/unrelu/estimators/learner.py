@@ -65,9 +65,9 @@ class RectifiedGaussianLearner(LearnedModel):
     random_state : int, Generator or None, default=0
         Seeds the methods that draw; "one_pass" does not.
     stderr : "model" or "jackknife", default="model"
-        Standard errors that trust the model, or those of a jackknife over groups of rows, right also for columns that
-        are not normal, and for clustered rows where ``fit(X, groups=...)`` names the clusters. Without ``groups`` rows
-        are dealt to 20 groups. With "one_pass" and "full_likelihood".
+        Standard errors that trust the model ("full_likelihood" trusts its rows), or those of a jackknife over groups of
+        rows, right also for columns that are not normal, and for clustered rows where ``fit(X, groups=...)`` names the
+        clusters. Without ``groups`` rows are dealt to 20 groups. With "one_pass" and "full_likelihood".
 
     Attributes
     ----------
