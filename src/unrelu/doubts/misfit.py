@@ -22,7 +22,7 @@ _WEAK = 0.5  # of the strongest finding's z: what is weaker once that is taken o
 _OWN = 0.25  # of a test's variance that others must leave it
 _HARM = 0.5  # standard errors of a mean
 _MOST = 0.8  # of the tests that an allowance for dependent rows is enough for: one for all keeps their order
-_CLEARLY = 1.4  # times as strong as other tests
+_CLEARLY = 1.4  # times as strong as its columns' tests that one of all together must be
 _BESIDE = 2.0
 _DEPENDENT = 1.1  # times too small that standard errors must be
 
@@ -54,8 +54,9 @@ class Misfit:
         which = np.ones(d, dtype=np.bool_)
         for test, told in zip(self.tests, self.told, strict=True):
             size, own = np.abs(test.z) * told, _of_margins(test)
-            size = size / np.where(np.isin(test.kinds, ["bent", "zeros"]), 1.0, _CLEARLY)
-            which[test.group] = size[~own].max() <= _CLEARLY * size[own].max()
+            heavy = np.isin(test.kinds, ["far", "axis"]) & (test.z < 0.0)
+            size = size / np.where(heavy, _CLEARLY, 1.0)
+            which[test.group] = size[~own].max() <= size[own].max()
         return which
 
     def columns_of(self, kind: str, d: int) -> FloatArray:
