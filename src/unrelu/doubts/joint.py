@@ -38,10 +38,11 @@ from unrelu.kernels.covariance_scores import covariance_scores
 _COLUMNS, _MOST_GROUPS = 6, 12  # of a group, and groups
 _MOST_ROWS = 4096  # of all groups together
 _FEWEST_SEEN = 8  # values of a column
-_FEWEST_SIMULATED, _SIMULATED = 1000, 2  # rows, and for every row looked at
+_FEWEST_SIMULATED, _IN_ALL, _SIMULATED = 1000, 4000, 2  # rows of a group, of all, and for every row looked at
 _IMAGES = 0.98  # correlation from which on columns repeat each other
 _LEAST_EIGENVALUE = 0.02
 _FARTHEST, _LEAST = 4.0, 0.1  # standard deviations, and the least probability that is told from less
+_GROSS = 50.0  # standard deviations: whatever lies farther out is as far
 _HEAVY = 5.0  # degrees of freedom of a t law
 
 Index = NDArray[np.int64]
@@ -113,14 +114,14 @@ def usable_columns(look: Look, rows: RowParameters) -> BoolArray:
     return np.asarray((rows.scale > 0.0) & (seen >= _FEWEST_SEEN))
 
 
-def tests_of(look: Look, rows: RowParameters, correlation: FloatArray, group: Index) -> Tests:
-    """The tests of one group."""
+def group_tests(look: Look, rows: RowParameters, correlation: FloatArray, group: Index, n_groups: int = 1) -> Tests:
+    """The tests of one group, of so many."""
     bias, scale, d = rows.bias[group], rows.scale[group], len(group)
-    u = np.ascontiguousarray((look.values[:, group] - bias) / scale)
+    u = np.clip((look.values[:, group] - bias) / scale, -_GROSS, _GROSS, order="C")
     marks = np.ascontiguousarray(look.beyond[:, group])
     r = _definite(correlation[np.ix_(group, group)])
     n = len(u)
-    many = max(_FEWEST_SIMULATED, _SIMULATED * n)
+    many = max(_FEWEST_SIMULATED, _IN_ALL // n_groups, _SIMULATED * n)
     rng = np.random.default_rng(0)
     drawn = numbers_of(*_simulated(u, marks, (rows.floor[group] - bias) / scale, r, many, rng), r)
     design = np.column_stack([np.ones(many), drawn.scores])
@@ -202,7 +203,8 @@ def _limits(u: FloatArray, marks: Marks, floor: float, many: int, rng: Generator
 
 def _list_of(d: int) -> tuple[NDArray[np.str_], list[tuple[int, ...]]]:
     """Kinds and columns of the tests of d columns, in the order of :func:`numbers_of`."""
-    every, single = tuple(range(d)), [(j,) for j in range(d)]
+    every = tuple(range(d))
+    single: list[tuple[int, ...]] = [(j,) for j in range(d)]
     pairs = [(i, j) for i in range(d) for j in range(d) if i != j]
     and_sum = [*single, every] if d > 1 else single
     parts: list[tuple[str, list[tuple[int, ...]]]] = [

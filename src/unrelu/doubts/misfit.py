@@ -9,20 +9,20 @@ import numpy as np
 from scipy.special import ndtri
 
 from unrelu.contracts import BoolArray, Doubt, FloatArray, RowParameters
-from unrelu.doubts.joint import Tests, groups_of, rows_for, tests_of, usable_columns
+from unrelu.doubts.joint import Tests, group_tests, groups_of, rows_for, usable_columns
 from unrelu.doubts.neighbours import Neighbours, inflation, is_sorted, neighbours_of
 from unrelu.doubts.rows import Look
 from unrelu.doubts.skewness import Skewness
 from unrelu.engines.local import map_in_threads, one_blas_thread
 
-_ALARM = 0.002  # chance of a finding of one kind among rows of the model
+_ALARM = 0.0015  # chance of a finding of one kind among rows of the model
 _FEWEST_ROWS = 30
 _SLACK = 6.0  # over the number of values seen: errors of second order, by simulation
 _WEAK = 0.5  # of the strongest finding's z: what is weaker once that is taken off may be its doing
 _OWN = 0.25  # of a test's variance that others must leave it
 _HARM = 0.5  # standard errors of a mean
 _MOST = 0.8  # of the tests that an allowance for dependent rows is enough for: one for all keeps their order
-_CLEARLY = 1.2  # times as strong as other tests
+_CLEARLY = 1.4  # times as strong as its columns' tests that one of all together must be
 _BESIDE = 2.0
 _DEPENDENT = 1.1  # times too small that standard errors must be
 
@@ -54,7 +54,9 @@ class Misfit:
         which = np.ones(d, dtype=np.bool_)
         for test, told in zip(self.tests, self.told, strict=True):
             size, own = np.abs(test.z) * told, _of_margins(test)
-            which[test.group] = size[~own].max() <= _CLEARLY * size[own].max()
+            heavy = np.isin(test.kinds, ["far", "axis"]) & (test.z < 0.0)
+            size = size / np.where(heavy, _CLEARLY, 1.0)
+            which[test.group] = size[~own].max() <= size[own].max()
         return which
 
     def columns_of(self, kind: str, d: int) -> FloatArray:
@@ -93,7 +95,7 @@ def misfit_of(look: Look, rows: RowParameters, correlation: FloatArray, left_out
     if not groups or len(look.rows) < _FEWEST_ROWS:
         return nothing
     with one_blas_thread():
-        tests = tuple(map_in_threads(lambda group: tests_of(look, rows, correlation, group), groups))
+        tests = tuple(map_in_threads(lambda group: group_tests(look, rows, correlation, group, len(groups)), groups))
     neighbours = neighbours_of(look.rows, np.column_stack([test.means for test in tests]))
     alike = neighbours.z > float(-ndtri(_ALARM))
     dependent = alike and neighbours.factor > _DEPENDENT and not is_sorted(look)
@@ -208,9 +210,15 @@ def _doubt(misfit: Misfit, kind: str) -> Doubt | None:
         return _zeros(misfit)
     if kind == "bent":
         return _bent(misfit)
+    if kind == "heavy" and misfit.chosen("skewed"):
+        first = (
+            "Give the columns shape='free'; if this is still said then, take errors with stderr='jackknife', and do not"
+        )
+        return replace(_HEAVY, remedy=f"{first} rely on intervals of single cells.")
     return {"groups": _GROUPS, "heavy": _HEAVY}.get(kind)
 
 
+_ALL_THE_SAME = "take errors with stderr='jackknife', and do not rely on intervals of single cells."
 _GROUPS = Doubt(
     "groups",
     (),
@@ -222,8 +230,8 @@ _HEAVY = Doubt(
     "heavy tails",
     (),
     "rows lie farther out in all columns together than a normal law's: standard errors are too small, and intervals of"
-    " filled cells and predictions are too narrow in such rows, whatever the shapes of the columns.",
-    "Take errors with stderr='jackknife', and do not rely on intervals of single cells.",
+    " filled cells and predictions are too narrow in such rows.",
+    f"T{_ALL_THE_SAME[1:]}",
 )
 
 

@@ -200,7 +200,7 @@ def _refused(fits: Iterable[Any], warned: list[type[Warning]]) -> str:
 
 
 def _apart(one: RectifiedGaussian, other: RectifiedGaussian) -> bool:
-    """Whether groups differ in means or correlations; where they differ in width alone, they are one with heavy tails."""
+    """Whether groups differ in means or correlations; those that differ in width alone are one with heavy tails."""
     spread = np.hypot(one.row_norms, other.row_norms)
     means = np.abs(one.bias - other.bias) / np.where(spread > 0.0, spread, 1.0)
     return bool(means.max() > _APART or np.abs(one.correlation - other.correlation).max() > _UNLIKE)
