@@ -171,7 +171,7 @@ class IndependentComponent:
 
     def __post_init__(self) -> None:
         for edge, mass in zip(self.edges, self.log_mass, strict=True):
-            if edge.ndim != 1 or mass.shape != (len(edge) + 1,):
+            if edge.ndim != 1 or len(edge) == 0 or mass.shape != (len(edge) + 1,):
                 raise InvalidDataError(f"log_mass has shape {mass.shape} for edges of shape {edge.shape}")
             if not (np.isfinite(edge).all() and np.isfinite(mass).all()):
                 raise InvalidDataError("edges or log_mass hold values that are not finite")
