@@ -13,6 +13,7 @@ NAMES = (
     "calibration",
     "checks",
     "jackknife",
+    "likelihood_errors",
     "speed",
     "memory",
     "startup",
@@ -33,6 +34,7 @@ NAMES = (
     "report",
     "networks",
     "cells",
+    "defaults",
 )
 
 

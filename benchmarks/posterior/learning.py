@@ -116,8 +116,8 @@ def against_bound(tables: int, by_cell: bool) -> list[Claim]:
     truth = of_weights(rng.standard_normal((BOUND_D, 3)), 0.7, 0.5 * rng.standard_normal(BOUND_D))
     law = CovarianceLaw(truth.bias, truth.covariance)
     many = next(iter(drawn(truth, BOUND_ROWS, by_cell, rng).blocks()))
-    _, scores = law.scores(many.values.astype(np.float64), many.beyond)  # type: ignore[arg-type]
-    both, variance = law.errors(scores.T @ scores * (BOUND_N / BOUND_ROWS))
+    _, _, scores = law.scores(many.values.astype(np.float64), many.beyond)  # type: ignore[arg-type]
+    both, variance = law.errors(np.linalg.inv(scores.T @ scores * (BOUND_N / BOUND_ROWS)))
     upper = np.triu_indices(BOUND_D, 1)
     bounds = dict(zip(QUANTITIES, (both[:, 0, 0], both[:, 1, 1], variance[upper]), strict=True))
     errors: Errors = {q: [] for q in QUANTITIES}

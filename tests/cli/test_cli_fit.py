@@ -194,7 +194,10 @@ def test_jackknife_over_a_column_of_labels(run, folder, rows, name):
         (["--groups", "Fee", "--stderr", "jackknife"], "no column 'Fee'. Did you mean 'Fe'?"),
         (["--groups", "Fe", "--columns", "As,Fe", "--stderr", "jackknife"], "a feature and as --groups. Leave it out"),
         (["--stderr", "bootstrap"], "Unknown stderr 'bootstrap'. There are: model, jackknife."),
-        (["--stderr", "jackknife", "--method", "robust"], "use --stderr model, or --method one_pass."),
+        (
+            ["--stderr", "jackknife", "--method", "robust"],
+            "model, --method one_pass or --method full_likelihood.",
+        ),
     ],
 )
 def test_jackknifes_that_are_refused(run, table, arguments, words):

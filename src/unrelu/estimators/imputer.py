@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,8 +24,9 @@ from unrelu.posterior.cells import Cells, marks_of
 from unrelu.posterior.drawn_models import UncertainModel
 from unrelu.posterior.draws import drawn_parts, number_of, seed_of
 from unrelu.posterior.filling import Filling
+from unrelu.posterior.gross import naming_gross
 from unrelu.posterior.imputation import imputed
-from unrelu.statistics.screening import ScreeningQuestion
+from unrelu.statistics.screening import ScreeningQuestion, reachable
 from unrelu.validation import check_choice
 
 _LEVELS: dict[str, tuple[float, ...]] = {"mean": (), "median": (0.5,)}
@@ -40,8 +42,8 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
 
     Parameters
     ----------
-    method : str or object from :mod:`unrelu.methods`, default="one_pass"
-        How to learn; "robust" where rows may be outliers, "full_likelihood" for limits that differ from cell to cell.
+    method : str or object from :mod:`unrelu.methods`, default="auto"
+        How to learn, as for :class:`unrelu.RectifiedGaussianLearner`; "robust" where rows may be outliers.
     strategy : "mean", "median" or "draw", default="mean"
         What :meth:`transform` fills in. Means are nearest to the truth, but a table of means has too little spread and
         too strong correlations; draws have the right ones (:meth:`draw` gives several).
@@ -75,14 +77,14 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
 
     def __init__(
         self,
-        method: str | Method = "one_pass",
+        method: str | Method = "auto",
         *,
         strategy: str = "mean",
         fill: str = "both",
         below: str = "latent",
         floor: Any = 0.0,
         ceiling: Any = None,
-        shape: Any = "normal",
+        shape: Any = "auto",
         n_components: int | str | None = None,
         floor_tolerance: float = 0.0,
         random_state: Any = 0,
@@ -196,7 +198,7 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
         """
         seed = seed_of(self.random_state if random_state is None else random_state)
         models = self.drawn_models(n_draws, seed, parameters)
-        parts = drawn_parts(models, self.cells(X), n_draws, seed, self.filling)
+        parts = drawn_parts(models, naming_gross(self.distribution_, self.cells(X)), n_draws, seed, self.filling)
         return np.concatenate([part for _, part in parts], axis=1)
 
     def drawn_models(
@@ -239,7 +241,10 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
         screen = ScreeningQuestion(assumptions.lowest)
         for block in samples.blocks():
             self._watch(Step("Filling in cells", block.first_row, samples.n_rows, f"{block.first_row:,} rows"))
-            screen(block).check(assumptions, self._names())
+            screening = screen(block)
+            if screening.large_count.any():  # a row of any size is filled in
+                screening = screen(replace(block, values=reachable(block.values)))
+            screening.check(assumptions, self._names())
             values, beyond = marks_of(block.values, block.beyond, floor)
             turned = (beyond * sign).astype(np.int8)
             yield Cells.marked(model, values * sign, turned)
@@ -250,6 +255,6 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
         Single precision stays single.
         """
         model, filling, at = self.distribution_, self.filling, 2 if levels else which
-        parts = [imputed(model, cells, levels, filling)[at] for cells in self.cells(X)]
+        parts = [imputed(model, cells, levels, filling)[at] for cells in naming_gross(model, self.cells(X))]
         found: NDArray[Any] = np.concatenate(parts)
         return found.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else found

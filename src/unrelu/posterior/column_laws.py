@@ -9,8 +9,8 @@ from scipy.special import ndtr, ndtri
 
 from unrelu.contracts import FloatArray
 from unrelu.posterior.filling import BELOW
-from unrelu.posterior.marginal_values import CutNormals
-from unrelu.shapes import cut_from_latent, uncut
+from unrelu.posterior.marginal_values import CutNormals, finite
+from unrelu.shapes import cut_from_latent
 from unrelu.validation import check_choice
 
 if TYPE_CHECKING:
@@ -65,6 +65,6 @@ def _before_the_floor(one: RectifiedGaussian) -> tuple[float, float, float, Floa
     share = ndtr((latent.floor - bias) / spread) + ndtr((bias - latent.ceiling) / spread)
     if one.shapes is None or one.shapes[0].kind == "normal":
         return float(share[0]), float(bias[0]), float(norm[0]), y
-    f = uncut(one.shapes[0])
+    f = finite(one.shapes[0].from_latent)
     mean, std = CutNormals(bias, norm, bias, np.zeros(1, dtype=np.int8)).moments(f)
     return float(share[0]), float(mean[0]), float(std[0]), f(y)

@@ -17,8 +17,8 @@ from unrelu.posterior.cells import Cells
 from unrelu.posterior.filling import EVERYTHING, Filling
 from unrelu.posterior.hidden import HiddenCells
 from unrelu.posterior.imputation import within
+from unrelu.posterior.marginal_values import finite
 from unrelu.posterior.prepared import RIDGE, row_shares
-from unrelu.shapes import uncut, warn_of_unknown
 from unrelu.validation import warn
 
 if TYPE_CHECKING:
@@ -60,7 +60,6 @@ def drawn_parts(
     seeds = [_seed_of_draw(seed, k) for k in range(number)] if isinstance(models, Sequence) else [seed]
     size, first, walked = max(1, _NUMBERS // (number * model.n_features)), 0, 0
     for part in parts:
-        warn_of_unknown(model.shapes or (), filling.filled(part) & (part.beyond < 0), model.feature_names)
         for _, cells in part.parts(size):
             out = np.broadcast_to(filling.start(model, cells), (number, *cells.given.shape)).copy()
             for law, stream, share in zip(laws, seeds, np.split(out, len(laws)), strict=True):
@@ -121,7 +120,7 @@ def _put(
     place, chosen = np.cumsum(hidden.varying) - 1, filling.filled(part)
     for j in np.flatnonzero(chosen.any(axis=0)).tolist():
         at = chosen[:, j]
-        f = None if model.shapes is None else uncut(model.shapes[j])
+        f = None if model.shapes is None else finite(model.shapes[j].from_latent)
         for draw in range(found.shape[1]):
             y = found[at, draw, place[j]] if hidden.varying[j] else np.full(int(at.sum()), hidden.bias[j])
             x = within(y if f is None else f(y), part, at, j)

@@ -12,8 +12,7 @@ from unrelu.errors import InvalidParameterError
 from unrelu.posterior.cells import Cells
 from unrelu.posterior.filling import EVERYTHING, Filling
 from unrelu.posterior.hidden import HiddenCells
-from unrelu.posterior.marginal_values import CutNormals, Limits
-from unrelu.shapes import uncut, warn_of_unknown
+from unrelu.posterior.marginal_values import CutNormals, Limits, finite
 
 if TYPE_CHECKING:
     from unrelu.distribution import RectifiedGaussian
@@ -28,7 +27,6 @@ def imputed(
     """
     if not all(0.0 < level < 1.0 for level in levels):
         raise InvalidParameterError(f"quantile must be between 0 and 1, got {', '.join(map(repr, levels))}.")
-    warn_of_unknown(model.shapes or (), filling.filled(cells) & (cells.beyond < 0), model.feature_names)
     hidden, std = HiddenCells.of(model), np.zeros(cells.given.shape)
     mean, *filled = (filling.start(model, cells) for _ in range(1 + len(levels)))
     for rows, part in cells.parts():
@@ -36,7 +34,7 @@ def imputed(
         for j in np.flatnonzero(chosen.any(axis=0)).tolist():
             at = chosen[:, j]
             law = CutNormals(marginals.centre[at, j], marginals.width[at, j], part.latent[at, j], part.beyond[at, j])
-            f = None if model.shapes is None else uncut(model.shapes[j])
+            f = None if model.shapes is None else finite(model.shapes[j].from_latent)
             value, spread = (marginals.mean[at, j], marginals.std[at, j]) if f is None else law.moments(f)
             if filling.cuts:
                 value, spread = law.shown_moments(f or np.positive, Limits.of(model, j))

@@ -24,7 +24,21 @@ if TYPE_CHECKING:
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
 _REACH = 70.0
 _NO_WIDTH = 1e-300
-_LARGEST = 1e300  # that f may be: means of such values, and their spread, are still numbers
+_LARGEST = 1e300  # what no f is above, where a row is so far off that it would be infinite
+
+
+def finite(f: Callable[[FloatArray], FloatArray]) -> Callable[[FloatArray], FloatArray]:
+    """f, whose values are numbers wherever it is asked.
+
+    >>> finite(np.exp)(np.array([0.0, 1e6]))
+    array([1.e+000, 1.e+300])
+    """
+
+    def numbers(y: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            return np.clip(f(y), -_LARGEST, _LARGEST)
+
+    return numbers
 
 
 @dataclass(frozen=True)
@@ -73,7 +87,7 @@ class CutNormals:
         z = 0.5 * (high - low)[:, None] * _NODES + 0.5 * (high + low)[:, None]
         weight = _WEIGHTS * np.exp(0.5 * (np.minimum(alpha, 0.0)[:, None] ** 2 - z * z))
         weight /= weight.sum(axis=1, keepdims=True)
-        return _weighted(weight, _values(f, self.centre[:, None] + (self._turn * self.width)[:, None] * z))
+        return _weighted(weight, finite(f)(self.centre[:, None] + (self._turn * self.width)[:, None] * z))
 
     def shown_moments(self, f: Callable[[FloatArray], FloatArray], limits: Limits) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of f(y) cut off at the column's limits, of normals that are whole.
@@ -90,7 +104,7 @@ class CutNormals:
         # The largest weight is 1, so that they sum to something wherever the middle is.
         weight = _WEIGHTS * np.exp(0.5 * (np.min(np.abs(z), axis=1, keepdims=True) ** 2 - z * z))
         weight *= np.maximum(1.0 - chances[0] - chances[1], 0.0)[:, None] / weight.sum(axis=1, keepdims=True)
-        x = np.clip(_values(f, self.centre[:, None] + self.width[:, None] * z), limits.floor, limits.ceiling)
+        x = np.clip(finite(f)(self.centre[:, None] + self.width[:, None] * z), limits.floor, limits.ceiling)
         at_limits = [np.full(len(x), limit if np.isfinite(limit) else 0.0) for limit in (limits.floor, limits.ceiling)]
         return _weighted(np.column_stack([weight, *chances]), np.column_stack([x, *at_limits]))
 
@@ -105,12 +119,6 @@ class CutNormals:
         with np.errstate(divide="ignore"):
             z = ndtri_exp(np.log(share) + log_ndtr(self._alpha))
         return np.asarray(self.centre + self._turn * self.width * z)
-
-
-def _values(f: Callable[[FloatArray], FloatArray], y: FloatArray) -> FloatArray:
-    """f(y), finite also where it overflows."""
-    with np.errstate(over="ignore"):
-        return np.clip(f(y), -_LARGEST, _LARGEST)
 
 
 def _weighted(weight: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:

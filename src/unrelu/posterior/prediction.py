@@ -11,8 +11,8 @@ from scipy.special import ndtr, ndtri
 from unrelu.contracts import FloatArray
 from unrelu.posterior.cells import Cells
 from unrelu.posterior.hidden import HiddenCells
-from unrelu.posterior.marginal_values import CutNormals, Limits
-from unrelu.shapes import Normal, uncut
+from unrelu.posterior.marginal_values import CutNormals, Limits, finite
+from unrelu.shapes import Normal
 
 if TYPE_CHECKING:
     from unrelu.distribution import RectifiedGaussian
@@ -39,7 +39,7 @@ def predicted(
     rows = HiddenCells.of(model)
     parts = [rows.marginals(part.latent, part.beyond) for _, part in cells.parts()]
     centre, width = (np.concatenate([getattr(part, name)[:, j] for part in parts]) for name in ("mean", "std"))
-    f = uncut(Normal() if model.shapes is None else model.shapes[j])
+    f = finite((Normal() if model.shapes is None else model.shapes[j]).from_latent)
     quantiles = f(centre[:, None] + width[:, None] * ndtri(levels))
     limits = Limits.of(model, j)
     spread = np.maximum(width, 1e-300)

@@ -13,7 +13,6 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.report.page.looking import Looked, known_values
 from unrelu.report.page.packing import rounded
 from unrelu.report.summaries import labels, shape_words
-from unrelu.shapes import uncut
 
 _WIDTH, _HEIGHT = 160.0, 44.0  # of a picture
 _BARS, _FAR = 28, 3.3  # bars of a histogram; how far a curve goes, in standard deviations
@@ -91,7 +90,7 @@ def scale_points(model: RectifiedGaussian, j: int) -> list[float | None] | None:
         return None
     z = np.linspace(-_SCALE_END, _SCALE_END, _SCALE_POINTS)
     with np.errstate(over="ignore"):
-        return rounded(uncut(model.shapes[j])(model.bias[j] + model.row_norms[j] * z), 5)
+        return rounded(model.shapes[j].from_latent(model.bias[j] + model.row_norms[j] * z), 5)
 
 
 # --- pictures -------------------------------------------------------------------------------------
