@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from unrelu.contracts import FloatArray
 from unrelu.engines.device import place_of
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from unrelu.storage import FilePath
 
 Names: TypeAlias = Iterable[str] | None
-_SUMMARY_POINTS = 10_000
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -191,34 +189,9 @@ class RectifiedGaussian(Answers):
         >>> found["law"], found["mean"], round(found["lower_quartile"], 4)
         ('before the floor', 0.0, -0.6745)
         """
-        from unrelu.posterior.marginal_values import summary_of
+        from unrelu.posterior.column_laws import column_laws
 
-        found = []
-        for j in range(self.n_features):
-            as_seen = self.floor[j] == 0.0 if below is None else below == "floor"
-            one = self if self.n_features == 1 else self.marginal(j)
-            found.append(
-                {
-                    "column": str(j) if self.feature_names is None else self.feature_names[j],
-                    "shape": "normal" if self.shapes is None else self.shapes[j].kind,
-                    "law": "as seen" if as_seen else "before the floor",
-                    **(one._summary_as_seen() if as_seen else summary_of(one)),
-                }
-            )
-        return found
-
-    def _summary_as_seen(self) -> dict[str, float]:
-        """Of a single column, from evenly spread rows."""
-        z = ndtri((np.arange(_SUMMARY_POINTS) + 0.5) / _SUMMARY_POINTS)[:, None]
-        y = np.clip(self.bias + self.row_norms * z, self.latent.floor, self.latent.ceiling)
-        x = self._from_latent(y, as_seen=True)
-        quartiles = np.quantile(x, [0.25, 0.5, 0.75]).tolist()
-        return {
-            "share_floored": float(np.mean((x <= self.floor) | (x >= self.ceiling))),
-            "mean": float(x.mean()),
-            "std": float(x.std()),
-            **dict(zip(("lower_quartile", "median", "upper_quartile"), quartiles, strict=True)),
-        }
+        return column_laws(self, below)
 
     def _from_latent(self, y: FloatArray, as_seen: bool) -> FloatArray:
         """Latent rows, cut off, in the user's units."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
+from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from unrelu.contracts import FloatArray, Marks
 
@@ -119,27 +119,6 @@ class CutNormals:
         with np.errstate(divide="ignore"):
             z = ndtri_exp(np.log(share) + log_ndtr(self._alpha))
         return np.asarray(self.centre + self._turn * self.width * z)
-
-
-def summary_of(model: RectifiedGaussian) -> dict[str, float]:
-    """Share beyond its limits, mean, standard deviation and quartiles of f(y), not cut off, of a single column.
-
-    >>> from unrelu.distribution import RectifiedGaussian
-    >>> summary_of(RectifiedGaussian([1.0], [[4.0]], floor=1.0))["share_floored"]
-    0.5
-    """
-    bias, norm, latent = model.bias, model.row_norms, model.latent
-    spread = np.maximum(norm, _NO_WIDTH)
-    mean, std, f = bias, norm, None if model.shapes is None else model.shapes[0].from_latent
-    if f is not None and model.shapes is not None and model.shapes[0].kind != "normal":
-        mean, std = CutNormals(bias, norm, bias, np.zeros(1, dtype=np.int8)).moments(f)
-    y = bias + norm * ndtri([0.25, 0.5, 0.75])
-    return {
-        "share_floored": float((ndtr((latent.floor - bias) / spread) + ndtr((bias - latent.ceiling) / spread))[0]),
-        "mean": float(mean[0]),
-        "std": float(std[0]),
-        **dict(zip(("lower_quartile", "median", "upper_quartile"), (y if f is None else f(y)).tolist(), strict=True)),
-    }
 
 
 def _weighted(weight: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -57,26 +57,24 @@ def column_table(columns: Sequence[ColumnSummary], most: int = _MOST_COLUMNS) ->
 
 
 def shape_tables(model: RectifiedGaussian, most: int = _MOST_COLUMNS) -> list[Table]:
-    """Where columns have shapes, one table more: shapes, and what the model says in the units of the user's table."""
+    """Where columns have shapes, what the model says in the units of the user's table: one table for each law."""
     if model.shapes is None:
         return []
-    told = ("mean", "lower_quartile", "median", "upper_quartile")
-    found = list(zip(labels(model), model.shapes, model.column_summary(), strict=True))
-    laws = {column["law"] for *_, column in found}
-    table = new_table("column", numbers=("shape", "floored", "mean", "25 %", "median", "75 %"))
-    if len(laws) > 1:
-        table.add_column("of what is", overflow="fold")
-    law = f", {laws.pop()}" if len(laws) == 1 else ""
-    table.title, table.title_justify = f"in the units of the table{law}:", "left"
-    for name, shape, column in found[:most]:
-        numbers = [f"{column[key]:.4g}" for key in told]
-        numbers += [] if law else [column["law"]]
-        error = getattr(shape, "exponent_stderr", math.nan)
-        words = shape_words(shape) + (f" ± {error:.1g}" if math.isfinite(error) else "")
-        table.add_row(Text(name), words, f"{column['share_floored']:.1%}", *numbers)
-    if len(found) > most:
-        table.add_row(Text(f"... and {len(found) - most:,} more"))
-    return [table]
+    told, tables = ("mean", "lower_quartile", "median", "upper_quartile"), []
+    columns = list(zip(labels(model), model.shapes, model.column_summary(), strict=True))
+    for law in dict.fromkeys(column["law"] for *_, column in columns):
+        table = new_table("column", numbers=("shape", "floored", "mean", "25 %", "median", "75 %"))
+        table.title, table.title_justify = f"in the units of the table, {law}:", "left"
+        found = [each for each in columns if each[2]["law"] == law]
+        for name, shape, column in found[:most]:
+            error = getattr(shape, "exponent_stderr", math.nan)
+            words = shape_words(shape) + (f" ± {error:.1g}" if math.isfinite(error) else "")
+            numbers = (f"{column[key]:.4g}" for key in told)
+            table.add_row(Text(name), words, f"{column['share_floored']:.1%}", *numbers)
+        if len(found) > most:
+            table.add_row(Text(f"... and {len(found) - most:,} more"))
+        tables.append(table)
+    return tables
 
 
 def correlation_table(pairs: Sequence[CorrelationSummary]) -> Table:
