@@ -136,7 +136,8 @@ class FitCheck(Shown):
             return ""
         best = self.tried[0]
         if best.helps:
-            return f"{best.name} was tried and helps: {best.note} (rows held out: log density {best.gain:+.2g} each)."
+            likelier = f" (log density of rows held out: {best.gain:+.2g} each)" if best.gain > 0.0 else ""
+            return f"{best.name} was tried and helps: {best.note}{likelier}."
         names = listed((remedy.name for remedy in self.tried), len(self.tried))
         whys = "; ".join(dict.fromkeys(remedy.note for remedy in self.tried if remedy.note))
         return f"Nothing that was tried helps ({names}){f': {whys}' if whys else ''}."

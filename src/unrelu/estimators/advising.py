@@ -16,23 +16,21 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from sklearn.base import clone
 
-from unrelu.bad_cells.learning import CellsLearned
 from unrelu.checks.result import FitCheck, Remedy
 from unrelu.contracts import FloatArray, Step, Watch
 from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import HeavyTailsWarning, ManyBadCellsWarning, UnreluError
 from unrelu.estimators.mixture import RectifiedGaussianMixture
 from unrelu.methods import Robust, RobustCells, method_named
-from unrelu.robust.learning import RobustLearned
 from unrelu.validation import counted
 
 if TYPE_CHECKING:
     from unrelu.estimators.learner import RectifiedGaussianLearner
 
-_MOST_ROWS, _MOST_CELLS = (3000, 1000), (60_000, 20_000)  # that remedies are tried on, shapes and groups
+_MOST_ROWS, _MOST_CELLS = (3000, 1000, 1000), (60_000, 20_000, 20_000)  # that remedies are tried on, by stage
 _MOST_COLUMNS = 60  # beyond which only shapes are tried
-_MOST_OUTLIERS = 0.25  # rows that may be left out: more are a group
-_SMALLEST_GROUP, _APART, _UNLIKE = 0.15, 1.0, 0.5  # of two groups of interest: share, distance of means, correlations
+_MOST_OUTLIERS = 0.25  # rows that may be left out: more are a group of interest, fewer are none
+_APART, _UNLIKE = 1.0, 0.5  # groups: distance of means in a column, and of correlations
 _FARTHEST = 20.0  # log density by which one row may speak
 _CLEAR, _LEAST = 2.5, 5.0  # standard errors of a gain, and log density of all rows, from which it counts
 _NEARLY = 0.9  # of the largest gain
@@ -58,8 +56,11 @@ class _Trial:
 
     @property
     def is_clear(self) -> bool:
+        """More than chance; of fewer components a check alone can tell, for they have no density."""
         if self.gains is None or not np.isfinite(self.gains).all():
             return False
+        if "n_components" in self.options:
+            return True
         total = float(self.gains.sum())
         return total > _LEAST and total > _CLEAR * float(np.sqrt(len(self.gains)) * self.gains.std())
 
@@ -69,13 +70,13 @@ def tried_remedies(
 ) -> tuple[Remedy, ...]:
     """What was tried, what helps first; ``learner`` has limits and shapes for each of the columns of ``values``.
 
-    Shapes and bad cells come first; where they leave no model that fits, outlier rows and groups.
+    Shapes and bad cells come first, then groups, then outlier rows, until something is found.
     """
     kept = [j for j in range(len(found.names)) if j not in dict(found.left_out)]
     order, judged = np.random.default_rng(0).permutation(len(values)), dict[_Trial, Remedy]()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for stage, rows, cells in zip((_of_cells, _of_rows), _MOST_ROWS, _MOST_CELLS, strict=True):
+        for stage, rows, cells in zip((_of_cells, _of_groups, _of_rows), _MOST_ROWS, _MOST_CELLS, strict=True):
             table = values[order[: min(rows, cells // len(kept))]][:, kept]
             try:
                 base = _crossed(lambda x: _of_columns(learner, kept).fit(x), table)[0]
@@ -85,22 +86,26 @@ def tried_remedies(
             for trial in stage(learner, found, kept):
                 watch(Step("Trying remedies", words=trial.name))
                 trials.append(_run(trial, learner, kept, table, base))
-            judged |= _judged(trials, learner, found, recheck)
-            if any(remedy.fits and not trial.free for trial, remedy in judged.items()):
+            judged = _unless_tails(_judged(trials, judged, learner, found, recheck))
+            if any(_is_enough(*each, stage is _of_cells) for each in judged.items()):
                 break
-    remedies = _unless_tails(judged)
-    return tuple(sorted(remedies, key=lambda remedy: (-remedy.helps, -remedy.fits, -remedy.gain)))
+    return tuple(sorted(judged.values(), key=lambda remedy: (-remedy.helps, -remedy.fits, -remedy.gain)))
 
 
-def _unless_tails(judged: dict[_Trial, Remedy]) -> list[Remedy]:
-    """Where rows have heavy tails, shapes bend columns to them, and leave the rows' dependence as it is."""
-    tails = any(remedy.note == _TAILS for remedy in judged.values())
-    return [
-        replace(remedy, helps=False, fits=False, note=_TAILS)
-        if tails and remedy.helps and "shape" in trial.options and (trial.free or not remedy.fits)
+def _is_enough(trial: _Trial, remedy: Remedy, first: bool) -> bool:
+    """Whether nothing else need be tried; groups tell whether free shapes only bend columns to the tails of rows."""
+    return remedy.helps if trial.groups else remedy.fits and not (first and trial.free)
+
+
+def _unless_tails(judged: dict[_Trial, Remedy]) -> dict[_Trial, Remedy]:
+    """Where heavy tails make rows likelier than shapes do, shapes only bend columns to them: rows depend otherwise."""
+    tails = max((remedy.gain for remedy in judged.values() if remedy.note == _TAILS), default=-np.inf)
+    return {
+        trial: replace(remedy, helps=False, fits=False, note=_TAILS)
+        if remedy.helps and remedy.gain < tails and "shape" in trial.options and (trial.free or not remedy.fits)
         else remedy
         for trial, remedy in judged.items()
-    ]
+    }
 
 
 def _of_cells(learner: RectifiedGaussianLearner, found: FitCheck, kept: list[int]) -> Iterator[_Trial]:
@@ -113,21 +118,24 @@ def _of_cells(learner: RectifiedGaussianLearner, found: FitCheck, kept: list[int
             every = len(failing) == len(kept)
             yield _Trial(f"shape='free'{'' if every else ' for these columns'}", {"shape": free})
     if learner.n_components is not None:
-        yield _Trial("leaving n_components out", {"n_components": None})
+        yield _Trial("A model without n_components", {"n_components": None})
     if len(kept) <= _MOST_COLUMNS and not isinstance(method_named(learner.method), RobustCells):
         yield _Trial("method='robust_cells'", {"method": "robust_cells"})
 
 
+def _of_groups(learner: RectifiedGaussianLearner, found: FitCheck, kept: list[int]) -> Iterator[_Trial]:  # noqa: ARG001
+    """Two groups of rows."""
+    if len(kept) <= _MOST_COLUMNS:
+        yield _Trial("RectifiedGaussianMixture(2)", groups=2)
+
+
 def _of_rows(learner: RectifiedGaussianLearner, found: FitCheck, kept: list[int]) -> Iterator[_Trial]:  # noqa: ARG001
-    """Outlier rows and groups, as far as they are not in force."""
+    """Outlier rows, or none of them, whichever is not in force."""
     method = method_named(learner.method)
     if isinstance(method, Robust | RobustCells):
         yield _Trial("method='one_pass'", {"method": "one_pass"})
-    if len(kept) > _MOST_COLUMNS:
-        return
-    if not isinstance(method, Robust):
+    if len(kept) <= _MOST_COLUMNS and not isinstance(method, Robust):
         yield _Trial("method='robust'", {"method": "robust"})
-    yield _Trial("RectifiedGaussianMixture(2)", groups=2)
 
 
 def _of_columns(learner: RectifiedGaussianLearner, kept: list[int], **options: Any) -> RectifiedGaussianLearner:
@@ -192,7 +200,7 @@ def _refused(fits: Iterable[Any], warned: list[type[Warning]]) -> str:
         if isinstance(fitted, RectifiedGaussianMixture):
             if not _apart(*(law.latent for law in fitted.distributions_[:2])):
                 return _TAILS
-            if fitted.weights_.min() < _SMALLEST_GROUP:
+            if fitted.weights_.min() < _MOST_OUTLIERS:
                 return "one of two groups is so small that its rows may be outliers"
         elif (share := getattr(fitted.report_, "share_downweighted", 0.0)) > _MOST_OUTLIERS:
             return f"method={fitted.method!r} leaves out {share:.0%} of the rows, a group rather than outliers"
@@ -200,38 +208,36 @@ def _refused(fits: Iterable[Any], warned: list[type[Warning]]) -> str:
 
 
 def _apart(one: RectifiedGaussian, other: RectifiedGaussian) -> bool:
-    """Whether groups differ in means or correlations; those that differ in width alone are one with heavy tails."""
+    """Whether groups differ in means or correlations; where they differ in width alone, it is heavy tails."""
     spread = np.hypot(one.row_norms, other.row_norms)
     means = np.abs(one.bias - other.bias) / np.where(spread > 0.0, spread, 1.0)
     return bool(means.max() > _APART or np.abs(one.correlation - other.correlation).max() > _UNLIKE)
 
 
 def _densities(fitted: Any, values: FloatArray) -> FloatArray:
-    """Of rows, by all that was learned: outlier rows and bad cells are part of the law."""
-    learned = None if isinstance(fitted, RectifiedGaussianMixture) else fitted._result()
-    if isinstance(learned, RobustLearned) and len(learned.columns) == values.shape[1]:
-        return np.asarray(fitted._log_densities(values, lambda x: learned.mixture.posterior(x)[1]))
-    if isinstance(learned, CellsLearned):
-        law = learned.law
-        return np.asarray(fitted._log_densities(values, lambda x: law.log_densities(law.look(x, predicting=False))))
-    return np.asarray(fitted.score_samples(values))
+    groups = isinstance(fitted, RectifiedGaussianMixture)
+    return np.asarray(fitted.score_samples(values) if groups else fitted.densities_with_outliers(values))
 
 
 def _judged(
-    trials: list[_Trial], learner: RectifiedGaussianLearner, found: FitCheck, recheck: Recheck
+    trials: list[_Trial],
+    before: dict[_Trial, Remedy],
+    learner: RectifiedGaussianLearner,
+    found: FitCheck,
+    recheck: Recheck,
 ) -> dict[_Trial, Remedy]:
-    """What came of those that could be tried; the likeliest are checked, until one fits."""
-    judged: dict[_Trial, Remedy] = {}
+    """What came of those that could be tried, beside those of ``before``; the likeliest are checked, until one fits."""
+    judged = dict(before)
     likeliest = max((trial.gain for trial in trials if trial.is_clear), default=0.0)
-    tails = any(trial.refused == _TAILS for trial in trials if trial.is_clear)
-    for trial in sorted((each for each in trials if each.gains is not None), key=lambda each: -each.gain):
+    could = [trial for trial in trials if trial.gains is not None]
+    for trial in sorted(could, key=lambda each: -each.gain / (_NEARLY if each.options.get("shape") == "auto" else 1.0)):
         remedy = Remedy(trial.name, trial.gain, note=trial.refused if trial.is_clear else "")
-        less = any(other.fits for other in judged.values())
+        less = any(other.fits and other.gain > _NEARLY * trial.gain for other in judged.values())
         less |= trial.options.get("method") == "robust_cells" and trial.gain < _NEARLY * likeliest
         if not trial.is_clear or trial.refused:
             judged[trial] = remedy
         elif trial.groups:
-            judged[trial] = replace(remedy, helps=not tails, note=_TAILS if tails else "the rows look like two groups")
+            judged[trial] = replace(remedy, helps=True, note="the rows look like two groups")
         elif less:  # what it leaves out, or bends, another explains
             judged[trial] = replace(remedy, note="")
         else:

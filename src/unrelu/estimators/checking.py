@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -103,7 +104,7 @@ def _fit_by(learner: RectifiedGaussianLearner, rows: Rows, per_column: list[str]
 
     def quickly(values: FloatArray, at: Columns) -> RectifiedGaussian:
         floor, mirrored = (tuple(np.asarray(each)[at].tolist()) for each in (given.floor, rows.sign < 0.0))
-        rank = None if given.n_components is None else min(given.n_components, len(at))
+        rank = min(learner.n_components, len(at)) if isinstance(learner.n_components, Integral) else None
         own = replace(given, floor=floor, mirrored=mirrored, n_components=rank)
         record = PairMomentsQuestion.under(own, shapes=False)(Block(values * rows.sign[at]))
         return learn_record(record, own).distribution.reflected(np.array(mirrored))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from unrelu.contracts import Assumptions, Samples
+from unrelu.contracts import Assumptions, FloatArray, Samples
 from unrelu.engines import engine_for
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import Table
@@ -320,6 +320,15 @@ class RectifiedGaussianLearner(LearnedModel):
         if not isinstance(record, GroupedMoments):
             raise InvalidParameterError(_STDERR_CHANGED)
         return jackknifed(learned, record, assumptions, self._names(), self._watch)
+
+    def densities_with_outliers(self, X: Table) -> FloatArray:
+        """Log density of each row by all that was learned: outlier rows and bad cells of robust methods included."""
+        learned: Any = self._result()
+        if hasattr(learned, "mixture") and len(learned.columns) == self.n_features_in_:
+            return self._log_densities(X, lambda x: learned.mixture.posterior(x)[1])
+        if hasattr(learned, "law"):
+            return self._log_densities(X, lambda x: learned.law.log_densities(learned.law.look(x, predicting=False)))
+        return self.score_samples(X)
 
     @property
     def record_(self) -> PairMoments | GroupedMoments:
