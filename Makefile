@@ -6,12 +6,13 @@ BENCH_READY := .venv/.ready-benchmark
 DOCS_READY := .venv/.ready-docs
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal  # one worker for each core; tests/conftest.py gives each its share
 
-.PHONY: help setup demo test test-all test-browser test-torch test-minimum lint docs bench bench-compare build clean
+.PHONY: help setup demo test test-all test-bounds test-browser test-torch test-minimum lint docs bench bench-compare build clean
 
 help:
 	@echo "make demo      learn a network layer from its activations, write a model and a picture"
 	@echo "make test      linters, types, layers, tests (a few minutes)"
 	@echo "make test-all  the same, with the slow studies"
+	@echo "make test-bounds  the tests with every index of the kernels checked (slower; compiles into .numba-bounds)"
 	@echo "make test-browser  the report page in Chromium (apt-get install chromium chromium-driver; npm for axe-core)"
 	@echo "make test-torch  layers of torch networks; installs torch"
 	@echo "make test-minimum  the tests with the lowest versions that pyproject.toml allows, in .venv-minimum"
@@ -52,6 +53,10 @@ test: lint
 test-all: lint
 	$(PYTEST) -m "not browser"
 
+# Kernels that were compiled without the check are not looked at: these have a cache of their own.
+test-bounds: setup
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.numba-bounds $(PYTEST) -m "not slow and not browser"
+
 # One process: one browser serves all tests. -rs says why tests were skipped where there is none.
 test-browser: setup
 	@command -v npm > /dev/null && npm install --prefix tests/browser --no-package-lock --no-audit --no-fund --silent || true
@@ -86,6 +91,6 @@ build: setup
 	$(BIN)/python tools/check_release.py dist
 
 clean:
-	rm -rf .venv .venv-minimum .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache tests/browser/node_modules
+	rm -rf .venv .venv-minimum .numba-bounds .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache tests/browser/node_modules
 	rm -rf docs/_build docs/gallery docs/reference
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

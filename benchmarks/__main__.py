@@ -33,6 +33,7 @@ NAMES = (
     "report",
     "networks",
     "cells",
+    "defaults",
 )
 
 

@@ -66,6 +66,9 @@ def test_the_oldest_format_that_can_hold_it(tmp_path, more, version):
     assert RectifiedGaussian.load(tmp_path / "m") == model
 
 
+WILD = {"kind": "Power", "fields": {"exponent": 1.0, "unit": 1e-320}}
+
+
 def shape(header, index):
     return header["shapes"]["tuple"][index]
 
@@ -76,6 +79,11 @@ def shape(header, index):
         (lambda h: shape(h, 0).update(kind="Spline"), "it holds a 'Spline', which this version does not know"),
         (lambda h: shape(h, 2)["fields"].update(unit=0.0), "positive unit"),
         (lambda h: shape(h, 2)["fields"].update(exponent=np.inf), "finite exponent"),
+        (lambda h: shape(h, 2)["fields"].update(unit=1e-310), "beyond precision: its unit is 1e-310"),
+        (lambda h: shape(h, 2)["fields"].update(unit=1e300), "beyond precision: its unit"),
+        (lambda h: shape(h, 2)["fields"].update(origin=-1e300), "beyond precision: its origin"),
+        (lambda h: shape(h, 2)["fields"].update(exponent=1e300), "beyond precision: its exponent"),
+        (lambda h: shape(h, 0)["fields"]["seen"]["fields"].update(step=1e-320), "its step is 9.99"),
         (lambda h: shape(h, 2)["fields"].update(exponent="half"), "Power.exponent is 'half', not of type float"),
         (lambda h: shape(h, 2)["fields"].pop("exponent"), "exponent"),
         (lambda h: h["shapes"]["tuple"].pop(), "shapes must be 4 objects of unrelu.shapes"),
@@ -99,6 +107,9 @@ def test_damaged_shapes_are_told(tmp_path, model, change, message):
         ({"shapes.1.values": np.array([0.0, np.nan, 1.0])}, "not finite"),
         ({"shapes.1.scores": np.array([0.0, 1.0])}, "has shape"),
         ({"shapes.1.scores": None}, "is damaged"),
+        ({"shapes.1.values": np.array([0.0, 5e-324, 1e-323])}, "its spread of values"),
+        ({"shapes.1.values": np.array([-1.7e308, 0.0, 1.7e308])}, "its values is 1.7e"),
+        ({"shapes.1.scores": np.array([0.0, 1e-310, 2e-310])}, "its spread of scores"),
     ],
 )
 def test_damaged_knots_are_told(tmp_path, model, arrays, message):
@@ -112,6 +123,7 @@ def test_damaged_knots_are_told(tmp_path, model, arrays, message):
     [
         (lambda a: a["_shapes"]["tuple"][0].update(kind="Spline"), "'Spline', which this version does not know"),
         (lambda a: a["_shapes"]["tuple"].pop(), "its shapes are not those of its 3 columns"),
+        (lambda a: a["_shapes"]["tuple"].__setitem__(0, WILD), "beyond precision: its unit"),
         (lambda a: a.update(_shapes=[1, 2, 3]), "its shapes are not those of its 3 columns"),
     ],
 )

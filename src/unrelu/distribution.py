@@ -28,6 +28,7 @@ from unrelu.parameters import (
     generator,
     integer,
     limit,
+    require_reachable,
     require_semidefinite,
     scaled,
     symmetric,
@@ -95,6 +96,7 @@ class RectifiedGaussian(Answers):
         forms = None if shapes is None else tuple(shapes)
         if forms is not None and (len(forms) != d or not all(map(is_shape, forms))):
             raise InvalidParameterError(f"shapes must be {d} objects of unrelu.shapes, one each, got {shapes!r}.")
+        require_reachable(forms or ())
         state = {"bias": b, "covariance": s, "floor": low, "feature_names": names, "ceiling": high, "shapes": forms}
         self.__setstate__({**state, "scoring_covariance": None if scoring is None else symmetric(scoring, d)})
         for given in (self.covariance, self.scoring_covariance):

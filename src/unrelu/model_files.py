@@ -46,9 +46,10 @@ def read_model(path: FilePath) -> RectifiedGaussian:
         raise storage.damaged(path, f"its arrays do not fit its {d} features")
     stated = header.get("shapes")
     try:
-        shapes = None if stated is None else storage.unpacked(stated, _format().every_array(path))
-        given = (bias, covariance, floor, header.get("feature_names"), ceiling, *(scoring or [None]), shapes)
-        return RectifiedGaussian(*given)
+        with np.errstate(all="ignore"):  # a hostile number is refused, not warned of
+            shapes = None if stated is None else storage.unpacked(stated, _format().every_array(path))
+            given = (bias, covariance, floor, header.get("feature_names"), ceiling, *(scoring or [None]), shapes)
+            return RectifiedGaussian(*given)
     except (InvalidParameterError, InvalidDataError, LookupError, TypeError, ValueError) as error:
         raise storage.damaged(path, error) from error
 

@@ -16,6 +16,7 @@ RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | Non
 
 _TOLERANCE = 1e-8  # on the correlation scale, where rounding is about 1e-16 times the number of features
 _PANEL = 256  # rows of a matrix that are compared at a time
+_LARGEST = 1e140  # beyond it squares leave double precision
 
 
 def finite(name: str, value: ArrayLike) -> FloatArray:
@@ -127,3 +128,29 @@ def generator(random_state: RandomState) -> np.random.Generator:
     except (TypeError, ValueError) as error:
         kinds = "None, an integer of 0 or more, or a NumPy generator"
         raise InvalidParameterError(f"random_state must be {kinds}, got {random_state!r}.") from error
+
+
+def require_reachable(shapes: Iterable[Any]) -> None:
+    """Raise InvalidParameterError for a column's shape whose numbers leave double precision when they are used.
+
+    >>> from unrelu.shapes import Log, Power
+    >>> require_reachable([Log(), Power(0.5)])
+    >>> require_reachable([Power(0.5, unit=1e-310)])
+    Traceback (most recent call last):
+    ...
+    unrelu.errors.InvalidParameterError: The shape of column 0 is beyond precision: its unit is 1e-310. Rescale it.
+    """
+    for column, shape in enumerate(shapes):
+        sizes = {name: abs(float(getattr(shape, name, 0.0))) for name in ("exponent", "origin", "below")}
+        widths = {"unit": float(getattr(shape, "unit", 1.0)), "step": float(shape.seen.step) or 1.0}
+        for name in ("values", "scores"):
+            if (knots := getattr(shape, name, None)) is not None:
+                sizes[name] = float(np.abs(knots).max())
+                widths[f"spread of {name}"] = float(knots[-1]) - float(knots[0])
+        wrong = [(name, size) for name, size in sizes.items() if not size <= _LARGEST]
+        wrong += [(name, width) for name, width in widths.items() if not 1.0 / _LARGEST <= width <= 2.0 * _LARGEST]
+        if wrong:
+            name, value = wrong[0]
+            raise InvalidParameterError(
+                f"The shape of column {column} is beyond precision: its {name} is {value:g}. Rescale it."
+            )

@@ -61,8 +61,14 @@ def test_zeros_that_mean_less_than():
 
 
 def test_values_within_rounding_of_the_floor():
-    found, _ = doubts(np.maximum(NORMAL, np.log(0.3)), floor=-1.2040)
+    table = np.maximum(NORMAL, -1.2)
+    table = np.where(table == -1.2, -1.1999, table)
+    found, _ = doubts(table, floor=-1.2)  # two digits say too little for the table's own to be taken
     assert found["near the floor"].columns == (0, 1, 2, 3)
+    with pytest.warns(errors.RepeatedLimitWarning, match=r"In column 0: -1.1999, column 1"):
+        unrelu.RectifiedGaussianLearner(floor=-1.2).fit(table)
+    assert "near the floor" not in doubts(table, floor="min")[0]
+    assert "near the floor" not in doubts(table, floor=-1.1999)[0]
 
 
 def test_skewed_columns_and_their_direction():

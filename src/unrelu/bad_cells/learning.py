@@ -20,6 +20,7 @@ from unrelu.contracts import (
     Block,
     BoolArray,
     Census,
+    Doubt,
     Evidence,
     FloatArray,
     LearningReport,
@@ -28,6 +29,7 @@ from unrelu.contracts import (
     unwatched,
 )
 from unrelu.doubts.findings import doubts_of, warn_of
+from unrelu.doubts.rows import look_at
 from unrelu.errors import HeavyTailsWarning, InvalidDataError, ManyBadCellsWarning, UnreluWarning
 from unrelu.learning import Learned, Names, Stages, learn_record, with_inverse
 from unrelu.posterior.prepared import PreparedNormal
@@ -45,6 +47,7 @@ _OPEN_ROUNDS, _FEWEST_ROUNDS, _MOST_ROUNDS = 4, 7, 20
 _SETTLED = 0.05  # standard errors
 _THIRD, _FIFTH = 1.0 / 3.0, 0.2  # bad cells of a column, and outlier rows, beyond which the model is in doubt, not they
 _LOOKS = 3
+_GENUINE = 0.5  # weight from which on a row or cell says something of the model
 _MOST_COPIES = 0.5  # of the rows that may be copies, and no draws of the model
 _CLEAR = 0.2  # log density of a copy that it must gain to be one
 _CLOSE = 0.25  # standard errors of all rows that the sample's error may leave
@@ -107,7 +110,12 @@ def learn_cells(evidence: Evidence, assumptions: Assumptions, seed: int, watch: 
         stages = learn_record(last.record, assumptions, names)
     _warn(doubtful, tails, names)
     cells, rows = last.verdicts.tables
-    report = _report(sample, assumptions, stages, last.record, cells, rows)
+    some = look_at(evidence, assumptions)
+    if some is not None:
+        bad = cells[some.rows] < _GENUINE
+        some = some.without_cells(bad).trimmed(rows[some.rows] > _GENUINE, bool(bad.any()))
+    doubts = doubts_of(last.record, stages.rows, assumptions, stages.pairs, stages.assembly, some)
+    report = _report(sample, assumptions, stages, last.record, cells, rows, doubts)
     warn_of(report.doubts, names)
     report = replace(report, rounds=rounds + 1, strangest=last.verdicts.strangest)
     model, report = with_inverse(stages, report, assumptions.n_components, last.record.weight)
@@ -262,8 +270,9 @@ def _report(
     record: PairMoments,
     cells: NDArray[np.float32],
     rows: FloatArray,
+    doubts: tuple[Doubt, ...],
 ) -> CellsReport:
-    bad = (cells < 0.5).mean(axis=0)
+    bad = (cells < _GENUINE).mean(axis=0)
     return CellsReport.of(
         "robust_cells",
         sample.n_rows,
@@ -273,8 +282,8 @@ def _report(
         rounds=0,
         share_bad=float(bad.mean()),
         share_bad_by_column=tuple(bad.tolist()),
-        share_downweighted=float(np.mean(rows < 0.5)),
+        share_downweighted=float(np.mean(rows < _GENUINE)),
         strangest=(),
-        doubts=doubts_of(record, stages.rows, assumptions, stages.pairs, stages.assembly),
+        doubts=doubts,
         **assumptions.limits,
     )

@@ -14,6 +14,7 @@ from unrelu.contracts import FloatArray, LearningReport, Samples
 from unrelu.estimators import FloorImputer
 from unrelu.posterior.cells import Cells, SampledCells
 from unrelu.posterior.draws import drawn, drawn_parts
+from unrelu.posterior.gross import naming_gross
 from unrelu.posterior.imputation import imputed
 from unrelu.report.imputation_picture import filled_columns, imputation_picture
 from unrelu.report.imputation_summary import Tally, report_facts
@@ -91,7 +92,7 @@ class Completion:
         return others if self._median else [mean, *others]
 
     def _completed(self) -> Iterator[FloatArray]:
-        for cells in self._cells():
+        for cells in naming_gross(self._model, self._cells()):
             filled = self._filled(cells)
             self.tally.add(cells, filled[0])
             yield np.hstack(filled)
@@ -99,7 +100,7 @@ class Completion:
     def _drawn(self, number: int) -> Iterator[dict[str, Any]]:
         """A few rows at a time, as often as there are draws: memory is set by them, not by the table."""
         first = 0
-        for cells, part in drawn_parts(self._model, self._cells(), number, self._seed):
+        for cells, part in drawn_parts(self._model, naming_gross(self._model, self._cells()), number, self._seed):
             self.tally.add(cells, part)
             rows = part.shape[1]
             ids = {name: list(texts[first : first + rows]) * number for name, texts in self._ids.items()}

@@ -16,7 +16,7 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.learning import learn_record
-from unrelu.methods import FullLikelihood, OnePass, Robust, RobustCells, method_named
+from unrelu.methods import Auto, FullLikelihood, OnePass, Robust, RobustCells, method_named
 from unrelu.statistics.pair_moments import PairMomentsQuestion
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ def check_learner(
             rows = replace(rows, values=np.where(fitted.cell_weights_ >= _GENUINE, rows.values, np.nan))
         rows = replace(rows, values=rows.values[genuine], n_outliers=int(np.count_nonzero(~genuine)))
         fitting = clone(fitting).set_params(method="one_pass")
-    if isinstance(method_named(learner.method), FullLikelihood):  # the same model, but for factors, learned faster
+    if isinstance(
+        method_named(learner.method), FullLikelihood | Auto
+    ):  # the same model, but for factors, learned faster
         k = getattr(learner.report_, "n_components", None)
         fitting.set_params(n_components=k, **({"method": "one_pass"} if k is None else {}))
     return check_fit(rows, _fit_by(fitting, rows, per_column=[*limits, *kinds]), simulations, watch)

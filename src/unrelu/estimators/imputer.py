@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -19,8 +20,9 @@ from unrelu.learning import Learned
 from unrelu.methods import Method
 from unrelu.parameters import RandomState
 from unrelu.posterior.cells import Cells, marks_of
+from unrelu.posterior.gross import naming_gross
 from unrelu.posterior.imputation import imputed
-from unrelu.statistics.screening import ScreeningQuestion
+from unrelu.statistics.screening import ScreeningQuestion, reachable
 from unrelu.validation import check_choice
 
 _LEVELS: dict[str, tuple[float, ...]] = {"mean": (), "median": (0.5,)}
@@ -35,8 +37,8 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
 
     Parameters
     ----------
-    method : str or object from :mod:`unrelu.methods`, default="one_pass"
-        How to learn; "robust" where rows may be outliers, "full_likelihood" for limits that differ from cell to cell.
+    method : str or object from :mod:`unrelu.methods`, default="auto"
+        How to learn, as for :class:`unrelu.RectifiedGaussianLearner`; "robust" where rows may be outliers.
     strategy : "mean", "median" or "draw", default="mean"
         What :meth:`transform` fills in. Means are nearest to the truth, but a table of means has too little spread and
         too strong correlations; draws have the right ones (:meth:`draw` gives several).
@@ -64,12 +66,12 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
 
     def __init__(
         self,
-        method: str | Method = "one_pass",
+        method: str | Method = "auto",
         *,
         strategy: str = "mean",
         floor: Any = 0.0,
         ceiling: Any = None,
-        shape: Any = "normal",
+        shape: Any = "auto",
         n_components: int | str | None = None,
         floor_tolerance: float = 0.0,
         random_state: Any = 0,
@@ -162,7 +164,8 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
         from unrelu.posterior.draws import drawn_parts
 
         seed = self.random_state if random_state is None else random_state
-        parts = drawn_parts(self.distribution_, self.cells(X), n_draws, seed)
+        model = self.distribution_
+        parts = drawn_parts(model, naming_gross(model, self.cells(X)), n_draws, seed)
         return np.concatenate([part for _, part in parts], axis=1)
 
     def cells(self, X: Table) -> Iterator[Cells]:
@@ -173,7 +176,10 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
         screen = ScreeningQuestion(assumptions.lowest)
         for block in samples.blocks():
             self._watch(Step("Filling in cells", block.first_row, samples.n_rows, f"{block.first_row:,} rows"))
-            screen(block).check(assumptions, self._names())
+            screening = screen(block)
+            if screening.large_count.any():  # a row of any size is filled in
+                screening = screen(replace(block, values=reachable(block.values)))
+            screening.check(assumptions, self._names())
             values, beyond = marks_of(block.values, block.beyond, floor)
             turned = (beyond * sign).astype(np.int8)
             yield Cells.marked(model, values * sign, turned)
@@ -184,5 +190,6 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
         Single precision stays single.
         """
         model, at = self.distribution_, 2 if levels else which
-        found: NDArray[Any] = np.concatenate([imputed(model, cells, levels)[at] for cells in self.cells(X)])
+        named = naming_gross(model, self.cells(X))
+        found: NDArray[Any] = np.concatenate([imputed(model, cells, levels)[at] for cells in named])
         return found.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else found

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from unrelu.contracts import FloatArray, LearningReport
+from unrelu.contracts import FloatArray, LearningReport, Marks
 from unrelu.distribution import RectifiedGaussian
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.learning import Learned
@@ -141,7 +141,11 @@ class LearnedModel(FloorEstimator):
         """
         law, floor = HiddenCells.of(self._law()), np.array(self._assumptions().censoring)
         law.warn_if_singular()
-        return self._log_densities(X, lambda x, beyond=None: law.log_density(*marks_of(x, beyond, floor)), True)
+
+        def density(x: NDArray[Any], beyond: Marks | None = None) -> FloatArray:
+            return law.log_density(*marks_of(x, beyond, floor))
+
+        return self._log_densities(X, density, [self._law()], True)
 
     def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
         """Mean log density of the rows.

@@ -20,8 +20,9 @@ from unrelu.estimators.learned_model import LearnedModel
 from unrelu.estimators.shaping import refuse_to_learn_by_parts
 from unrelu.evidence import RecordedEvidence, SampleEvidence
 from unrelu.learning import Learned
-from unrelu.methods import FullLikelihood, Method, method_named
+from unrelu.methods import Auto, FullLikelihood, Method, expects_outliers, is_of_papers, method_named
 from unrelu.samples.groups import GroupedSamples, LongBlocks, split_groups
+from unrelu.samples.held import held
 from unrelu.shapes import same_shapes, seen_by_all
 from unrelu.standard_errors import jackknifed
 from unrelu.statistics.grouped_moments import GroupedMoments, GroupedMomentsQuestion, whole_of
@@ -36,8 +37,10 @@ class RectifiedGaussianLearner(LearnedModel):
 
     Parameters
     ----------
-    method : str or object from :mod:`unrelu.methods`, default="one_pass"
-        How to learn.
+    method : str or object from :mod:`unrelu.methods`, default="auto"
+        How to learn: "auto" is "full_likelihood" where that takes some seconds at most, or where limits differ from
+        cell to cell, else "one_pass" (``report_.method`` says which, ``report_.chosen_because`` why); "robust" where
+        rows may be outliers, "robust_cells" where single cells may be bad; and the papers' own.
     floor : float, one per column, dict or Series by name, None or "min", or one per cell, default=0.0
         Values at the floor are cut off there; values below it are an error. NaN means not observed. None (or -inf) is
         for a column without a floor; "min" is the column's smallest value where it repeats. In a dict "*" is for the
@@ -48,9 +51,11 @@ class RectifiedGaussianLearner(LearnedModel):
         Only limits of single cells may be of both kinds in one column.
     nonnegative_bias : bool, default=False
         Assume every bias at or above its floor, as Wu et al. 2019 and Bulusu et al. 2022 do.
-    shape : str, object of :mod:`unrelu.shapes`, one per column, or dict by name, default="normal"
+    shape : str, object of :mod:`unrelu.shapes`, one per column, or dict by name, default="auto"
         What becomes of the normal y before it is cut off: "normal" (x = y), "log" (x = exp(y)), "power" (Box and Cox's,
-        its exponent learned), "free" (any increasing function), "auto" (the simplest that the column does not reject).
+        its exponent learned), "free" (any increasing function). "auto" is "log" for a column of positive values and
+        "normal" for others; where the column clearly rejects that, "power" or "free"; with the papers' methods it is
+        "normal".
         Bias, norms and covariance are then those of the latent y; floor, ceiling and samples stay in your units.
     n_components : int, "auto" or None, default=None
         Number k of latent inputs: the covariance W W' then has rank at most k. With "full_likelihood" every column has
@@ -109,11 +114,11 @@ class RectifiedGaussianLearner(LearnedModel):
 
     def __init__(
         self,
-        method: str | Method = "one_pass",
+        method: str | Method = "auto",
         *,
         floor: Any = 0.0,
         ceiling: Any = None,
-        shape: Any = "normal",
+        shape: Any = "auto",
         nonnegative_bias: bool = False,
         n_components: int | str | None = None,
         floor_tolerance: float = 0.0,
@@ -148,20 +153,31 @@ class RectifiedGaussianLearner(LearnedModel):
         ('jackknife', 19)
         """
         self._record, self._learned = None, None
-        method = method_named(self.method)
+        method, because = method_named(self.method), ""
         by_cell = bool(getattr(method, "takes_cell_limits", False))
-        samples = self._labelled_rows(X, sample_weight, groups, reset=True, by_cell=by_cell)
+        samples = self._labelled_rows(held(X), sample_weight, groups, reset=True, by_cell=by_cell)
         assumptions = self._assumptions()
         evidence = SampleEvidence(samples, engine_for(samples, self._watch))
+        by_likelihood = bool(getattr(samples, "limits_by_cell", ())) or assumptions.auto_components
+        if isinstance(method, Auto) and (by_likelihood or not self._wants_jackknife()):  # whose record is of one pass
+            method, because = method.choose(samples, evidence, assumptions)
+        self._fit_by(method, samples, evidence, assumptions)
+        if because and self._learned is not None:
+            told = replace(self._learned.report, chosen_because=because)
+            self._learned = replace(self._learned, report=told)
+        return self
+
+    def _fit_by(self, method: Method, samples: Samples, evidence: SampleEvidence, assumptions: Assumptions) -> None:
+        """Learn by a method that is known by now."""
         if self._wants_jackknife() and isinstance(method, FullLikelihood):
             self._learned = method.jackknifed(evidence, assumptions, self._watch)
             self._tell_likelihood(samples)
-            return self
+            return
         if self._wants_jackknife():
             record = evidence.collect(GroupedMomentsQuestion(self._question(assumptions)))
             self._learned = self._learn(record, assumptions)
             self._record = record
-            return self
+            return
         question, seed = method.question(assumptions), self._seed()
         if question is None:
             self._learned = self._by_shapes_of_kept(
@@ -171,11 +187,10 @@ class RectifiedGaussianLearner(LearnedModel):
                 ),
             )
             self._tell_likelihood(samples)
-            return self
+            return
         with self._nearby():
             self._learned = method.learn(evidence, assumptions, seed, self._watch)
         self._record = evidence.collect(question)
-        return self
 
     def _tell_likelihood(self, samples: Samples) -> None:
         """A likelihood that was found of latent values is reported in the user's units."""
@@ -231,6 +246,13 @@ class RectifiedGaussianLearner(LearnedModel):
         samples = LongBlocks(samples) if jackknife else samples
         return samples if labels is None else GroupedSamples(samples, labels)
 
+    def _tests_shapes(self) -> bool:
+        return not expects_outliers(self.method)
+
+    def _wanted_shape(self) -> Any:
+        normal = is_of_papers(self.method) or self.nonnegative_bias
+        return "normal" if normal and isinstance(self.shape, str) and self.shape == "auto" else self.shape
+
     def _wants_jackknife(self) -> bool:
         check_choice("stderr", self.stderr, ("model", "jackknife"))
         return self.stderr == "jackknife"
@@ -239,7 +261,7 @@ class RectifiedGaussianLearner(LearnedModel):
         d = self.n_features_in_
         k = self.n_components
         auto = isinstance(k, str) and k == "auto"
-        if auto and not isinstance(method_named(self.method), FullLikelihood):
+        if auto and not isinstance(method_named(self.method), FullLikelihood | Auto):
             raise InvalidParameterError(
                 "n_components='auto' compares likelihoods of held-out rows: use method='full_likelihood', or give a"
                 " number."

@@ -39,6 +39,7 @@ from unrelu.networks.learning import (
     rows_that_would_do,
 )
 from unrelu.networks.row_groups import RowGroups
+from unrelu.networks.stability import UNSTABLE_EDGES, doubt_of_edges
 from unrelu.samples.groups import GroupedSamples, LongBlocks, split_groups
 from unrelu.standard_errors import fisher_interval
 from unrelu.statistics.grouped_moments import GroupedMoments, GroupedMomentsQuestion, whole_of
@@ -72,13 +73,14 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
 
     Parameters
     ----------
-    selection : "likely", "ebic", "stars", "fdr" or a number, default="likely"
+    selection : "auto", "likely", "ebic", "stars", "fdr" or a number, default="auto"
         Which edges are taken. "ebic": the graph, on a path from sparse to dense, with the least extended BIC of its
         most likely partial correlations. "likely": from there on, the pairs that are more likely tied than not, given
-        how many others are and how strongly. "stars": the densest graph on that path that subsets of the rows agree on.
-        "fdr": pairs whose partial correlation, without any penalty, is not 0, at a false discovery rate of 10 %; for
-        tables with many more rows than columns. A number from 0 to 1: the path's graph with that penalty, in units of a
-        correlation.
+        how many others are and how strongly. "auto": of these two, that one on more of whose edges halves of the rows
+        agree; where most edges are found again in fewer than half of the halves, only the others, and a warning says
+        so. "stars": the densest graph on that path that subsets of the rows agree on. "fdr": pairs whose partial
+        correlation, without any penalty, is not 0, at a false discovery rate of 10 %; for tables with many more rows
+        than columns. A number from 0 to 1: the path's graph with that penalty, in units of a correlation.
     method : str or object from :mod:`unrelu.methods`, default="one_pass"
         How to learn; "robust" where rows may be outliers.
     floor, ceiling, shape, floor_tolerance
@@ -99,11 +101,14 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
         By a jackknife over groups of rows (the model's where there are none), given the graph: they do not know that it
         was chosen by the same rows. NaN where nothing was estimated.
     stability_ : array of shape (d, d)
-        The share of subsets of the rows in which two columns are tied at the path's penalty; NaN with "fdr", and where
-        subsets cannot be asked.
+        The share of 20 random halves of the rows in which two columns are tied by the same rule; NaN where halves
+        cannot be asked: fewer than 40 rows or six groups, or a method other than "one_pass" and "robust".
     path_ : NetworkPath or None
         Penalties, numbers of edges, what the choice looked at; ``path_.penalty`` is the one taken, or that
         "likely" started from. None with "fdr".
+    network_ : Network
+        All of it, with ``rule``, the selection that "auto" took, and ``agreement``, the share of the edges of half the
+        rows that the other half has, too.
 
     Examples
     --------
@@ -125,12 +130,12 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
 
     def __init__(
         self,
-        selection: str | float = "likely",
+        selection: str | float = "auto",
         *,
         method: str | Method = "one_pass",
         floor: Any = 0.0,
         ceiling: Any = None,
-        shape: Any = "normal",
+        shape: Any = "auto",
         floor_tolerance: float = 0.0,
         random_state: Any = 0,
     ) -> None:
@@ -188,7 +193,7 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
     def from_learned(
         cls,
         learned: RectifiedGaussianLearner | PairMoments | GroupedMoments,
-        selection: str | float = "likely",
+        selection: str | float = "auto",
         *,
         feature_names: Any = None,
         random_state: Any = 0,
@@ -291,15 +296,24 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
         rows, pair_rows = rows_that_would_do(learned.pairs, learned.report.effective_rows)
         known = Known(learned.distribution.correlation[square], rows, pair_rows[square], groups)
         network = learn_network(known, self.selection, self._seed(), self._watch)
+        self._tell_of_edges(learned, network)
         sign = self._sign
         turned = in_columns(network, columns, scale)
         return turned.reflected(sign) if np.any(sign < 0.0) else turned
 
+    def _tell_of_edges(self, learned: Learned, network: Network) -> None:
+        """Say where most edges are unstable, and keep that with the other doubts."""
+        doubt = doubt_of_edges(network)
+        others = tuple(each for each in learned.report.doubts if each.kind != UNSTABLE_EDGES)
+        doubts = others if doubt is None else (*others, doubt)
+        self._learned = replace(learned, report=replace(learned.report, doubts=doubts))
+        warn_of([] if doubt is None else [doubt], self._names())
+
     def _tell_of_few_rows(self, n_rows: int, d: int) -> None:
         if d > n_rows:
             warn(
-                f"{d:,} columns but only {n_rows:,} rows: an edge must be strong to stand out. selection='likely',"
-                " 'ebic' and, if there are 25 rows and more, 'stars' make sense; 'fdr' and small penalties do not.",
+                f"{d:,} columns but only {n_rows:,} rows: an edge must be strong to stand out. selection='auto',"
+                " 'likely', 'ebic' and, if there are 25 rows and more, 'stars' make sense; 'fdr' and small penalties do not.",
                 MoreColumnsThanRowsWarning,
             )
 

@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 
 from unrelu.contracts import FloatArray
-from unrelu.kernels.normal import log_probability_and_hazard
+from unrelu.kernels.normal import cut_share, log_probability_and_hazard
 
 _ASIDE = 1e6  # noise of a cell that says nothing, in variances of its column
 _LEAST_VARIANCE = 1e-9
@@ -74,7 +74,7 @@ def _site(limit: float, mean: float, deviation: float) -> tuple[float, float]:
     """(noise, place) of the observation that makes of N(mean, deviation^2) the moments that it has below the limit."""
     a = (limit - mean) / deviation
     _, hazard = log_probability_and_hazard(a)
-    cut = min(max(hazard * (hazard + a), _LEAST_CUT), _MOST_CUT)
+    cut = min(max(cut_share(a, hazard), _LEAST_CUT), _MOST_CUT)
     noise = min(deviation * deviation * (1.0 - cut) / cut, _ASIDE)
     place = mean - hazard * deviation / cut if noise < _ASIDE else mean
     return noise, min(max(place, -_FARTHEST_HELD), _FARTHEST_HELD)

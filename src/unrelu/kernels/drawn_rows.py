@@ -38,7 +38,7 @@ def draw_rows(
     work, stream, start = draw_workspace(d), np.empty(4, dtype=np.uint64), np.empty(d)
     walked = 0
     for row in range(n):
-        _, cut, hidden, _ = hide(values, beyond, row, bias, per_scale, precision, split)
+        _, cut, hidden, _ = hide(values, beyond, row, bias, per_scale, precision, 2.0 * max(d, 1), split)
         for draw in range(n_draws):
             for j in range(d):
                 out[row, draw, j] = values[row, j]
@@ -57,5 +57,6 @@ def draw_rows(
         for draw in range(n_draws):
             for i in range(hidden):
                 at = order[i]
-                out[row, draw, at] = bias[at] + scale[at] * turn[i] * drawn[draw, i]
+                y = drawn[draw, i] if np.isfinite(drawn[draw, i]) else start[i]  # the mean of what cannot be drawn
+                out[row, draw, at] = bias[at] + scale[at] * turn[i] * y
     return walked

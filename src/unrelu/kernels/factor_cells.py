@@ -28,7 +28,8 @@ import numpy as np
 from numba import njit
 
 from unrelu.contracts import FloatArray
-from unrelu.kernels.hidden_cells import cut_normal, cut_skewness
+from unrelu.kernels.hidden_cells import cut_skewness
+from unrelu.kernels.normal import cut_normal
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _MOST_SWEEPS = 60

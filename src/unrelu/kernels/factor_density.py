@@ -23,7 +23,8 @@ import numpy as np
 from numba import njit
 
 from unrelu.contracts import FloatArray
-from unrelu.kernels.normal import log_probability_and_hazard
+from unrelu.kernels.normal import cut_share, log_probability_and_hazard
+from unrelu.kernels.row_density import FAR, bounded
 
 _LOG_2PI = math.log(2.0 * math.pi)
 
@@ -39,8 +40,12 @@ def _seen_cells(
     log_noise: FloatArray,
     p: FloatArray,
     g: FloatArray,
-) -> float:
-    """P (lower triangle) and g; returns -2 log density of the seen cells given f = 0. ``line``: bias, 1/scale."""
+    most: float,
+) -> tuple[float, float, float]:
+    """P (lower triangle) and g, of values brought to ``most`` where they are further. ``line``: bias, 1/scale.
+
+    Returns -2 log density of the seen cells given f = 0, its square and the rest, and the sum of u^2.
+    """
     d, k = loadings.shape
     bias, per_scale = line
     for i in range(k):
@@ -48,20 +53,22 @@ def _seen_cells(
         for j in range(i):
             p[i, j] = 0.0
         p[i, i] = 1.0
-    total = 0.0
+    square = rest = size = 0.0
     for cell in range(d):
         x = values[row, cell]
         if not x > floor[cell]:
             continue
-        u = (x - bias[cell]) * per_scale[cell]
+        u = min(max(bounded((x - bias[cell]) * per_scale[cell]), -most), most)
         precision = 1.0 / noise[cell]
-        total += u * u * precision + log_noise[cell] + _LOG_2PI
+        square += u * u * precision
+        size += u * u
+        rest += log_noise[cell] + _LOG_2PI
         for i in range(k):
             weighted = loadings[cell, i] * precision
             g[i] += weighted * u
             for j in range(i + 1):
                 p[i, j] += weighted * loadings[cell, j]
-    return total
+    return square, rest, size
 
 
 @njit(cache=True, nogil=True)
@@ -135,7 +142,7 @@ def _filter(
         a = (limit[cell] - mean) / deviation
         log_probability, hazard = log_probability_and_hazard(a)
         total += log_probability
-        shift, shrink = hazard / deviation, hazard * (hazard + a) / variance
+        shift, shrink = hazard / deviation, cut_share(a, hazard) / variance
         for i in range(k):
             m[i] -= c[i] * shift
             factor = c[i] * shrink
@@ -155,11 +162,17 @@ def factor_log_densities(
     out: FloatArray,
 ) -> None:
     """``out[i]``: log density of row i, per unit of ``scale``; ``noise``: the psi_j."""
-    k = loadings.shape[1]
+    d, k = loadings.shape
     p, s, g, m, c = np.empty((k, k)), np.empty((k, k)), np.empty(k), np.empty(k), np.empty(k)
     per_scale, log_noise = 1.0 / scale, np.log(noise)
     limit = (floor - bias) * per_scale
     for row in range(len(values)):
-        square = _seen_cells(values, row, floor, (bias, per_scale), loadings, noise, log_noise, p, g)
+        line = (bias, per_scale)
+        square, rest, size = _seen_cells(values, row, floor, line, loadings, noise, log_noise, p, g, math.inf)
         explained, log_det = _factors_given_seen(p, g, s, m)
-        out[row] = -0.5 * (square - explained + log_det) + _filter(values, row, floor, limit, loadings, noise, s, m, c)
+        square = max(square - explained, 0.5 * size / max(d, 1))  # against rounding: no eigenvalue is above d
+        if size > FAR * FAR:
+            _seen_cells(values, row, floor, line, loadings, noise, log_noise, p, g, FAR)
+            _factors_given_seen(p, g, s, m)
+        normal = -0.5 * (square + rest + log_det)
+        out[row] = normal + _filter(values, row, floor, limit, loadings, noise, s, m, c)

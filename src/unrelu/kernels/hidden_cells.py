@@ -16,7 +16,12 @@ Lacoste-Julien 2011). The marginals are these cut-off cavities. The log probabil
         + sum over pairs of skew_j skew_k (S_jk / sqrt(S_jj S_kk))^3 / 6,
 
 the last the leading correction of Opper, Paquet and Winther (2013), by the skewness of the marginals: it takes errors
-of up to .016 a cut-off cell (correlations of .9) to below .002. Two cells are done exactly (Rosenbaum 1961).
+of up to .016 a cut-off cell (correlations of .9) to below .002. One and two cells are done exactly (Rosenbaum 1961).
+
+Rows may be of any size: a seen value further than ``FAR`` standard deviations tells the hidden cells what one there
+would. Where a limit is a thousand standard deviations below what the others say, sites are as sharp as rounding lets
+them be told from the prior; the log probability is at most that of any cell alone; and where expectation propagation
+ends in nothing, cells are taken one by one.
 """
 
 from __future__ import annotations
@@ -29,8 +34,16 @@ from numba import njit
 
 from unrelu.contracts import FloatArray
 from unrelu.kernels.bivariate_normal import bivariate_density, upper_orthant
-from unrelu.kernels.normal import density, distribution, log_probability_and_hazard
-from unrelu.kernels.row_density import Index, gather_hidden, seen_square, sweep_hidden
+from unrelu.kernels.normal import cut_normal, density, distribution, log_probability_and_hazard
+from unrelu.kernels.row_density import (
+    Index,
+    bounded,
+    draw_near,
+    gather_hidden,
+    least_square,
+    seen_square,
+    sweep_hidden,
+)
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _MOST_SWEEPS = 60
@@ -38,6 +51,8 @@ _STILL = 1e-5  # of a posterior standard deviation, or of its square: sites that
 _DEEP = -35.0
 _LEAST_EXACT = 1e-9  # probability of a pair from which on the exact formula has digits to spare
 _SMALLEST_VARIANCE = 1e-12
+_SHARPEST = 1e-6  # of its cavity's variance that a site leaves: the cavity is then told from the posterior to 4 digits
+_NO_CHANCE = -5e5  # log probability of a cell, a thousand standard deviations from its limit
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -60,7 +75,7 @@ def _split(
     d = values.shape[1]
     n_seen = cut = missing = 0
     for j in range(d):
-        x = (values[row, j] - bias[j]) * per_scale[j]
+        x = bounded((values[row, j] - bias[j]) * per_scale[j])
         mark = beyond[row, j]
         if mark != 0:
             order[cut] = j
@@ -81,41 +96,38 @@ def _split(
 
 
 @njit(cache=True, nogil=True, inline="always")
-def cut_normal(alpha: float) -> tuple[float, float, float]:
-    """(log Phi, lambda, variance) of a standard normal below alpha; the variance without cancellation in the tail."""
-    log_probability, hazard = log_probability_and_hazard(alpha)
-    left = 1.0 - hazard * (hazard + alpha) if alpha > _DEEP else 1.0 / (alpha * alpha)
-    return log_probability, hazard, max(left, 1e-14)
-
-
-@njit(cache=True, nogil=True, inline="always")
 def cut_skewness(alpha: float, hazard: float, left: float) -> float:
     """The skewness of that standard normal."""
     third = -hazard * ((alpha + hazard) * (alpha + 2.0 * hazard) - 1.0)
     return third / (left * math.sqrt(left)) if alpha > _DEEP else -2.0
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _cavity(k: int, s: Any, mu: Any, tau: Any, nu: Any, v: Any) -> tuple[float, float, float]:
+    """(posterior variance of a cell, variance and mean of its cavity). A cavity is never wider than the prior, -v."""
+    variance = max(s[k, k], _SMALLEST_VARIANCE)
+    w = 1.0 / max(1.0 / variance - tau[k], 1.0 / max(-v[k, k], _SMALLEST_VARIANCE))
+    return variance, w, (mu[k] / variance - nu[k]) * w
+
+
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _propagate(
-    cut: int, limit: FloatArray, s: FloatArray, mu: FloatArray, tau: FloatArray, nu: FloatArray, c: FloatArray
+    cut: int, limit: FloatArray, s: FloatArray, mu: FloatArray, tau: FloatArray, nu: FloatArray, c: FloatArray, v: Any
 ) -> float:
-    """Sites of the cells that are cut off at ``limit``, from the prior N(mu, S), which becomes the posterior.
+    """Sites of the cells that are cut off at ``limit``, from the prior N(0, S), which becomes the posterior.
 
-    Returns log E[all sites] under the prior, whose mean is taken as the origin of the sites.
+    Returns log E[all sites] under the prior. ``v``: minus the prior's covariance, below its diagonal.
     """
     log_det = 0.0
     for k in range(cut):
         tau[k] = nu[k] = 0.0
-        limit[k] -= mu[k]
-        mu[k] = 0.0
-    for _ in range(_MOST_SWEEPS if cut > 1 else 1):
+    for _ in range(_MOST_SWEEPS):
         moved = 0.0
         for k in range(cut):
-            variance = max(s[k, k], _SMALLEST_VARIANCE)
-            w = 1.0 / (1.0 / variance - tau[k])
-            centre = (mu[k] / variance - nu[k]) * w
+            variance, w, centre = _cavity(k, s, mu, tau, nu, v)
             deviation = math.sqrt(w)
             _, hazard, left = cut_normal((limit[k] - centre) / deviation)
+            left = max(left, _SHARPEST)
             more = (1.0 - left) / (left * w) - tau[k]
             push = (centre - deviation * hazard) / (w * left) - centre / w - nu[k]
             shrink = 1.0 / (1.0 + more * variance)
@@ -151,13 +163,12 @@ def _log_probability(
     skew: FloatArray,
     sites: float,
     cavity: Any,
+    v: Any,
 ) -> tuple[float, float]:
     """The log probability of the module's text, and its last line; ``cavity`` (2 x cut) becomes the cavities."""
     total, correction = sites, 0.0
     for k in range(cut):
-        variance = max(s[k, k], _SMALLEST_VARIANCE)
-        w = 1.0 / (1.0 / variance - tau[k])
-        centre = (mu[k] / variance - nu[k]) * w
+        variance, w, centre = _cavity(k, s, mu, tau, nu, v)
         alpha = (limit[k] - centre) / math.sqrt(w)
         log_probability, hazard, left = cut_normal(alpha)
         spread = 1.0 + tau[k] * w
@@ -173,9 +184,46 @@ def _log_probability(
 
 
 @njit(cache=True, nogil=True)
+def _one_by_one(cut: int, limit: FloatArray, v: Any, s: FloatArray, mu: FloatArray, cavity: Any) -> float:
+    """Cells of covariance -``v``, mean 0, each by itself: exact for one. The sum of their log probabilities."""
+    total = 0.0
+    for k in range(cut):
+        w = max(-v[k, k], _SMALLEST_VARIANCE)
+        deviation = math.sqrt(w)
+        log_probability, hazard, left = cut_normal(limit[k] / deviation)
+        total += log_probability
+        mu[k], cavity[0, k], cavity[1, k] = -deviation * hazard, 0.0, w
+        for j in range(k):
+            s[k, j] = s[j, k] = 0.0
+        s[k, k] = w * left
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _least_likely(cut: int, limit: FloatArray, v: Any) -> float:
+    """The least log probability of one of the cells: all together are not more likely."""
+    least = 0.0
+    for k in range(cut):
+        least = min(least, log_probability_and_hazard(limit[k] / math.sqrt(max(-v[k, k], _SMALLEST_VARIANCE)))[0])
+    return least
+
+
+@njit(cache=True, nogil=True)
+def _all_numbers(cut: int, s: FloatArray, mu: FloatArray, cavity: Any) -> bool:
+    """Whether posterior and cavities are numbers."""
+    for k in range(cut):
+        total = abs(mu[k]) + abs(cavity[0, k]) + abs(cavity[1, k])
+        for j in range(cut):
+            total += abs(s[k, j])
+        if not total < math.inf:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
 def _exact_pair(limit: FloatArray, v: Any, s: FloatArray, mu: FloatArray) -> float:
     """Two cells of covariance -``v``, mean 0: posterior in ``s`` and ``mu``; log probability, or 1 if too small."""
-    first, second = math.sqrt(-v[0, 0]), math.sqrt(-v[1, 1])
+    first, second = math.sqrt(max(-v[0, 0], _SMALLEST_VARIANCE)), math.sqrt(max(-v[1, 1], _SMALLEST_VARIANCE))
     a, b, r = limit[0] / first, limit[1] / second, -v[1, 0] / (first * second)
     if abs(r) > 0.9999:
         return 1.0
@@ -245,18 +293,26 @@ def settle(
             v[i, j] *= turn[i] * turn[j]
             s[i, j] = s[j, i] = -v[i, j]
         m[i] *= turn[i]
-        mu[i] = m[i]
+        mu[i] = 0.0
+        limit[i] -= m[i]
     for i in range(cut, hidden):
         for j in range(cut):
             v[i, j] *= turn[j]
     log_probability = correction = 0.0
-    if cut > 0:
-        sites = _propagate(cut, limit, s, mu, tau, nu, c)
-        log_probability, correction = _log_probability(cut, limit, s, mu, tau, nu, skew, sites, cavity)
+    if cut == 1:
+        log_probability = _one_by_one(cut, limit, v, s, mu, cavity)
+    elif cut > 1:
+        sites = _propagate(cut, limit, s, mu, tau, nu, c, v)
+        log_probability, correction = _log_probability(cut, limit, s, mu, tau, nu, skew, sites, cavity, v)
         if cut == 2:
             exact = _exact_pair(limit, v, s, mu)
             if exact <= 0.0:
                 log_probability, correction = exact, 0.0
+        least = _least_likely(cut, limit, v)
+        if not (_all_numbers(cut, s, mu, cavity) and abs(log_probability + correction) < math.inf):
+            log_probability, correction = _one_by_one(cut, limit, v, s, mu, cavity), 0.0
+        elif least < _NO_CHANCE:
+            log_probability, correction = min(log_probability, least), 0.0
     if hidden > cut:
         _carry_on(cut, hidden, m, v, s, mu, c)
     for i in range(cut):
@@ -271,15 +327,29 @@ def settle(
 
 @njit(cache=True, nogil=True)
 def hide(
-    values: Any, beyond: Any, row: int, bias: FloatArray, per_scale: FloatArray, precision: FloatArray, work: Any
+    values: Any,
+    beyond: Any,
+    row: int,
+    bias: FloatArray,
+    per_scale: FloatArray,
+    precision: FloatArray,
+    widest: float,
+    work: Any,
 ) -> tuple[int, int, int, float]:
-    """Hidden cells of a row given its seen ones: (seen, cut off, hidden, log density of the seen + log det R / 2)."""
+    """Hidden cells of a row given its seen ones: (seen, cut off, hidden, log density of the seen + log det R / 2).
+
+    ``widest``: what no eigenvalue of R is above; infinity where that is not known.
+    """
     seen, u, order, limit, turn, m, v, c = work
     n_seen, cut, hidden = _split(values, beyond, row, bias, per_scale, seen, u, order, limit, turn)
     square = seen_square(n_seen, seen, u, precision)
     gather_hidden(hidden, order, n_seen, seen, u, precision, v, m)
     explained, log_det = sweep_hidden(hidden, v, m, c)
-    return n_seen, cut, hidden, -0.5 * (square - explained + n_seen * _LOG_2PI + log_det)
+    square = max(square - explained, least_square(n_seen, u, widest))
+    if draw_near(n_seen, u):
+        gather_hidden(hidden, order, n_seen, seen, u, precision, v, m)
+        sweep_hidden(hidden, v, m, c)
+    return n_seen, cut, hidden, -0.5 * (square + n_seen * _LOG_2PI + log_det)
 
 
 @njit(cache=True, nogil=True)
@@ -313,7 +383,7 @@ def hidden_rows(
     mu, s = posterior[0], posterior[1]
     cavity, per_scale = np.empty((2, d)), 1.0 / scale
     for row in range(n):
-        n_seen, cut, hidden, normal = hide(values, beyond, row, bias, per_scale, precision, split)
+        n_seen, cut, hidden, normal = hide(values, beyond, row, bias, per_scale, precision, 2.0 * max(d, 1), split)
         probability, correction = settle(cut, hidden, m, v, limit, turn, posterior, cavity)
         log_density[row] = normal + probability + correction
         if moments.shape[1] == 0:

@@ -21,6 +21,7 @@ _10, _12, _17, _19, _23, _27, _30, _31, _41, _45 = (
     np.uint64(k) for k in (10, 12, 17, 19, 23, 27, 30, 31, 41, 45)
 )  # shifts: numba makes a float of a signed and an unsigned integer
 _UNIT = 2.0**-52
+_FARTHEST = -1e150  # its square is a number
 _TAIL = -0.5  # below it the tail's own rejection wastes less than that of all normals
 
 
@@ -88,6 +89,8 @@ def normal_below(limit: float, stream: Stream) -> float:
                 return float(x)
             if y <= limit:
                 return float(y)
+    if not limit > _FARTHEST:  # NaN, too, of which no proposal would ever be kept
+        return _FARTHEST
     while True:
         x = math.sqrt(limit * limit - 2.0 * math.log(uniform(stream)))
         if uniform(stream) * x <= -limit:

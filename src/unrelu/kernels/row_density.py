@@ -14,6 +14,9 @@ lambda = phi(a)/Phi(a): each adds log Phi(a) and leaves the rest normal, with c 
 
 which replaces a truncated normal by the normal of its mean and variance (Mendell and Elston 1974): exact for one
 floored cell and for independent ones. Missing cells are hidden, but take no turn. About 2/3 h^3 multiplications.
+
+Rows may be of any size. The density of the seen values is that of the values; what they say of the hidden ones is said
+by values of at most ``FAR`` standard deviations, beyond which a difference to a limit would be rounding.
 """
 
 from __future__ import annotations
@@ -26,14 +29,35 @@ from numba import njit
 from numpy.typing import NDArray
 
 from unrelu.contracts import FloatArray
-from unrelu.kernels.normal import log_probability_and_hazard
+from unrelu.kernels.normal import cut_share, log_probability_and_hazard
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _SMALLEST_VARIANCE = 1e-12  # what rounding leaves of a variance that is nothing
 _MANY = 24  # floored cells, from which columns of V are better left until their turn
 _LARGE, _SMALL = 1e100, 1e-100  # between them a product takes one factor more
+FAR = 1e6  # standard deviations: what is hidden is not expected further away for a seen value that is
+_FARTHEST = 1e120  # standard deviations: squares of sums of such numbers are numbers
 
 Index = NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def bounded(u: float) -> float:
+    """A number of standard deviations whose squares are numbers; NaN stays NaN."""
+    if u > _FARTHEST:
+        return _FARTHEST
+    return -_FARTHEST if u < -_FARTHEST else u
+
+
+@njit(cache=True, nogil=True, inline="always")
+def draw_near(n_seen: int, u: FloatArray) -> bool:
+    """Bring values further than ``FAR`` to it; whether there was one."""
+    found = False
+    for i in range(n_seen):
+        if abs(u[i]) > FAR:
+            u[i] = FAR if u[i] > 0.0 else -FAR
+            found = True
+    return found
 
 
 # No views of rows inside: each costs about as much as the arithmetic on a row of a narrow table.
@@ -51,7 +75,7 @@ def _split(
         x = values[row, j]
         if x > floor[j]:
             seen[n_seen] = j
-            u[n_seen] = (x - bias[j]) * per_scale[j]
+            u[n_seen] = bounded((x - bias[j]) * per_scale[j])
             n_seen += 1
         elif x <= floor[j]:
             order[floored] = j
@@ -75,6 +99,15 @@ def seen_square(n_seen: int, seen: Index, u: FloatArray, precision: FloatArray) 
             total += u[j] * precision[at, seen[j]]
         square += u[i] * (2.0 * total + u[i] * precision[at, at])
     return square
+
+
+@njit(cache=True, nogil=True, inline="always")
+def least_square(n_seen: int, u: FloatArray, widest: float) -> float:
+    """What u_o' (R_oo)^-1 u_o is at least, where no eigenvalue of R is above ``widest``."""
+    square = 0.0
+    for i in range(n_seen):
+        square += u[i] * u[i]
+    return square / widest
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -150,7 +183,7 @@ def _filter(
         a = (limit[order[k]] - m[k]) / deviation
         log_probability, hazard = log_probability_and_hazard(a)
         total += log_probability
-        shift, shrink = hazard / deviation, hazard * (hazard + a) / variance
+        shift, shrink = hazard / deviation, cut_share(a, hazard) / variance
         for i in range(k + 1, last):
             c[i] = v[i, k]
         for i in range(k + 1, last):
@@ -189,7 +222,7 @@ def _filter_many(
         a = (limit[order[k]] - m[k]) / deviation
         log_probability, hazard = log_probability_and_hazard(a)
         total += log_probability
-        shift, shrink = hazard / deviation, math.sqrt(max(hazard * (hazard + a), 0.0)) / deviation
+        shift, shrink = hazard / deviation, math.sqrt(max(cut_share(a, hazard), 0.0)) / deviation
         for i in range(k + 1, last):
             m[i] += c[i] * shift
             v[k, i] = c[i] * shrink
@@ -211,7 +244,11 @@ def log_densities(
         square = seen_square(n_seen, seen, u, precision)
         gather_hidden(hidden, order, n_seen, seen, u, precision, v, m)
         explained, hidden_log_det = sweep_hidden(hidden, v, m, c)
-        normal = -0.5 * (square - explained + n_seen * _LOG_2PI + log_det + hidden_log_det)
+        square = max(square - explained, least_square(n_seen, u, 2.0 * max(d, 1)))  # against rounding
+        normal = -0.5 * (square + n_seen * _LOG_2PI + log_det + hidden_log_det)
+        if draw_near(n_seen, u):
+            gather_hidden(hidden, order, n_seen, seen, u, precision, v, m)
+            sweep_hidden(hidden, v, m, c)
         out[row] = normal + _filter(floored, floored, order, limit, v, m, c)
 
 
@@ -234,7 +271,8 @@ def cell_residuals(
     """``out[i, j]``: how far cell j lies from what the row's other cells predict, in standard deviations.
 
     For a floored cell: its limit's distance, which says how unlikely so low a value was; NaN for a missing one. Hidden
-    cells are swept once a row; then each cell in turn is the last that the filter comes to.
+    cells are swept once a row; then each cell in turn is the last that the filter comes to. Values beyond ``FAR`` count
+    as that far away.
     """
     n, d = values.shape
     order, others, seen = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
@@ -244,6 +282,7 @@ def cell_residuals(
     limit = (floor - bias) * per_scale
     for row in range(n):
         n_seen, floored, hidden = _split(values, row, floor, bias, per_scale, seen, u, order)
+        draw_near(n_seen, u)
         gather_hidden(hidden, order, n_seen, seen, u, precision, swept, mean)
         sweep_hidden(hidden, swept, mean, c)
         for i in range(floored, hidden):

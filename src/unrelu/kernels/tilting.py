@@ -29,7 +29,7 @@ from typing import Any
 from numba import njit
 
 from unrelu.contracts import FloatArray
-from unrelu.kernels.normal import log_probability_and_hazard
+from unrelu.kernels.normal import cut_share, log_probability_and_hazard
 from unrelu.kernels.random_numbers import Stream, normal_below
 
 _MOST_STEPS, _MOST_HALVINGS = 60, 30
@@ -76,7 +76,7 @@ def _function(n: int, s: Any, base: Any, w: Any, hazard: Any, g: Any) -> float:
 def _direction(n: int, s: Any, square: Any, w: Any, hazard: Any, g: Any, x: Any, along: Any) -> float:
     """Newton's step ``along``, and the rate of F's fall on it."""
     for i in range(n):
-        delta = min(max(hazard[i] * (hazard[i] + w[i]), 0.0), 1.0)
+        delta = min(max(cut_share(w[i], hazard[i]), 0.0), 1.0)
         along[i] = math.sqrt(delta)
         x[i] = -along[i] * g[i]
         for j in range(i):

@@ -62,7 +62,7 @@ class CovarianceLaw:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         n, log_det = len(u), float(np.log(self._spectrum[0]).sum())
         found = np.empty(n), np.empty(n), np.empty((n, self.n_coordinates))
-        covariance_scores(u, beyond, self.mean, self._precision, log_det, *found)
+        covariance_scores(u, beyond, self.mean, self._precision, log_det, *found, np.empty((2, 0, len(self.mean))))
         return found
 
     def moved(self, theta: FloatArray) -> tuple[Self, Callable[[FloatArray], FloatArray]]:

@@ -23,6 +23,7 @@ from unrelu.contracts import (
 )
 from unrelu.distribution import RectifiedGaussian
 from unrelu.doubts.findings import doubts_of, warn_of
+from unrelu.doubts.rows import look_at
 from unrelu.engines.local import one_blas_thread
 from unrelu.errors import InvalidParameterError, NotConvergedWarning
 from unrelu.learning import Learned, Names, Stages, census_of, with_inverse
@@ -106,10 +107,11 @@ def learn_by_likelihood(
     warn_of_rare_values(tally, names)
     stages = _stages(start, climbed.law, errors, assumptions, names)
     level = climbed.log_likelihood - float(tally.seen[start.cells.columns] @ np.log(start.cells.unit))
-    doubts: tuple[Doubt, ...] = ()
-    if record is not None and start.one_pass is not None:
-        doubts = doubts_of(record, stages.rows, assumptions, start.one_pass.pairs, start.one_pass.assembly)
-        warn_of(doubts, names)
+    # Whether pairs fit together is asked of those that were learned one by one.
+    pairs = stages if start.one_pass is None else start.one_pass
+    look = look_at(evidence, assumptions)
+    doubts = doubts_of(record, stages.rows, assumptions, pairs.pairs, pairs.assembly, look)
+    warn_of(doubts, names)
     learned = _learned(stages, replace(climbed, log_likelihood=level), tally, record, doubts, assumptions)
     return learned if groups is None else with_scatter_of(learned, groups, others)
 

@@ -12,6 +12,7 @@ from unrelu.validation import column_label, label_columns, listed, warn
 
 if TYPE_CHECKING:
     from unrelu.statistics.column_tally import ColumnTally
+    from unrelu.statistics.margins import Margins
 
 _SMALLEST_SQUARE = 1e-280  # below it squares of the scale underflow
 
@@ -31,9 +32,15 @@ def refuse_tiny(seen: BoolArray, distance: FloatArray, variance: FloatArray, nam
     tiny = seen & (distance**2 + variance < _SMALLEST_SQUARE)
     if tiny.any():
         raise InvalidDataError(
-            f"Values too small to square in double precision in {label_columns(tiny, names)}. Multiply it by a"
-            " constant."
+            f"Values too small to square in double precision in {label_columns(tiny, names)}. Multiply such a column by"
+            " a constant."
         )
+
+
+def refuse_tiny_values(margins: Margins, names: tuple[str, ...] | None) -> None:
+    """The same before shapes are learned: whatever these make of numbers, limits and steps are told from them."""
+    largest = np.array([np.abs(margin.ends).max() for margin in margins.columns])
+    refuse_tiny(largest > 0.0, largest, np.zeros(len(largest)), names)
 
 
 def checked_tally(evidence: Evidence, assumptions: Assumptions) -> ColumnTally:

@@ -30,22 +30,26 @@ class Answers:
         """Log density of each row: of the values that are seen, times the probability of the others.
 
         Exact to .002 for each cell at a limit (by simulation; correlations up to .9), exactly for up to two of them.
+        Rows of any size have finite ones, down to -1e300; a warning names those that the model gives no chance.
 
         >>> import unrelu
         >>> model = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])
         >>> model.log_prob([[0.0, 0.0]]).round(4)  # log(1/4 + asin(.6)/(2 pi))
         array([-1.0429])
         """
+        from unrelu.posterior.gross import SMALLEST_LOG_DENSITY, warn_of_gross
         from unrelu.posterior.hidden import HiddenCells
+        from unrelu.samples.shaped import finite_slopes
 
         model, cells = _read(self, X, floor, ceiling)
         hidden = HiddenCells.of(model)
         hidden.warn_if_singular()
+        warn_of_gross(model, cells)
         found = hidden.log_density(cells.latent, cells.beyond)
         for j, shape in enumerate(model.shapes or ()):
             seen = ~cells.hidden[:, j]
-            found[seen] += shape.log_slope(cells.given[seen, j])
-        return found
+            found[seen] += finite_slopes(shape, cells.given[seen, j])
+        return np.maximum(found, SMALLEST_LOG_DENSITY)
 
     def impute(
         self,
@@ -68,9 +72,11 @@ class Answers:
         array([[-0.463,  1.   ],
                [ 2.   ,  1.2  ]])
         """
+        from unrelu.posterior.gross import warn_of_gross
         from unrelu.posterior.imputation import imputed
 
         model, cells = _read(self, X, floor, ceiling)
+        warn_of_gross(model, cells)
         mean, std, *filled = imputed(model, cells, () if quantile is None else (quantile,))
         chosen = filled[0] if filled else mean
         return (chosen, std) if return_std else chosen
@@ -97,8 +103,11 @@ class Answers:
         ((4000, 1, 2), True, np.float64(-0.5))
         """
         from unrelu.posterior.draws import drawn
+        from unrelu.posterior.gross import warn_of_gross
 
-        return drawn(*_read(self, X, floor, ceiling), n_draws, random_state)
+        model, cells = _read(self, X, floor, ceiling)
+        warn_of_gross(model, cells)
+        return drawn(model, cells, n_draws, random_state)
 
     def score_rows(self, X: ArrayLike) -> FloatArray:
         """How strange each row is, larger = stranger: minus its log density, per unit of the spread of each seen cell.
@@ -137,6 +146,7 @@ class Answers:
         >>> model.condition({"As": 1.0})
         RectifiedGaussian(n_features=1, bias=[1.6], row_norms=[0.8], floor=0, names=['Pb'])
         """
+        from unrelu.posterior.gross import warn_of_gross
         from unrelu.posterior.hidden import HiddenCells
 
         model = cast("RectifiedGaussian", self)
@@ -149,6 +159,7 @@ class Answers:
         if not given or not rest:
             raise InvalidParameterError("condition needs values for some of the columns, and not for all of them.")
         _, cells = _read(self, row, None, None)
+        warn_of_gross(model, cells)
         hidden, kept = HiddenCells.of(model), model.marginal(rest)
         bias, covariance = hidden.joint(cells.latent, cells.beyond)
         return kept.with_parts(bias=bias[rest], covariance=covariance[np.ix_(rest, rest)], scoring_covariance=None)
@@ -167,6 +178,7 @@ class Answers:
         >>> found.mean.round(3), found.quantiles.round(3), found.probability_floored.round(3)
         (array([0.491]), array([[0.   , 0.3  , 1.616]]), array([0.354]))
         """
+        from unrelu.posterior.gross import warn_of_gross
         from unrelu.posterior.prediction import predicted
 
         levels = tuple(float(level) for level in quantiles)
@@ -174,7 +186,9 @@ class Answers:
             raise InvalidParameterError(f"quantiles must be between 0 and 1, got {quantiles!r}.")
         model = cast("RectifiedGaussian", self)
         j = model.index_of(feature)
-        return predicted(model, _read(self, _without(model, X, j), None, None)[1], j, levels, hidden)
+        cells = _read(self, _without(model, X, j), None, None)[1]
+        warn_of_gross(model, cells)
+        return predicted(model, cells, j, levels, hidden)
 
 
 def _read(asked: Answers, X: Any, floor: Any, ceiling: Any) -> tuple[RectifiedGaussian, Cells]:

@@ -16,6 +16,7 @@ from unrelu.parameters import RandomState, generator, integer
 from unrelu.posterior.cells import Cells
 from unrelu.posterior.hidden import HiddenCells
 from unrelu.posterior.imputation import within
+from unrelu.posterior.marginal_values import finite
 from unrelu.posterior.prepared import RIDGE, row_shares
 from unrelu.shapes import uncut, warn_of_unknown
 from unrelu.validation import warn
@@ -88,7 +89,7 @@ def _put(
     place = np.cumsum(hidden.varying) - 1
     for j in np.flatnonzero(part.hidden.any(axis=0)).tolist():
         at = part.hidden[:, j]
-        f = None if model.shapes is None else uncut(model.shapes[j])
+        f = None if model.shapes is None else finite(uncut(model.shapes[j]))
         for draw in range(found.shape[1]):
             y = found[at, draw, place[j]] if hidden.varying[j] else np.full(int(at.sum()), hidden.bias[j])
             out[draw, rows, j][at] = within(y if f is None else f(y), part, at, j)

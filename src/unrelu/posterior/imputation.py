@@ -11,7 +11,7 @@ from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidParameterError
 from unrelu.posterior.cells import Cells
 from unrelu.posterior.hidden import HiddenCells
-from unrelu.posterior.marginal_values import CutNormals
+from unrelu.posterior.marginal_values import CutNormals, finite
 from unrelu.shapes import uncut, warn_of_unknown
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def imputed(model: RectifiedGaussian, cells: Cells, levels: Sequence[float] = ()
         for j in np.flatnonzero(part.hidden.any(axis=0)).tolist():
             at = part.hidden[:, j]
             law = CutNormals(marginals.centre[at, j], marginals.width[at, j], part.latent[at, j], part.beyond[at, j])
-            f = None if model.shapes is None else uncut(model.shapes[j])
+            f = None if model.shapes is None else finite(uncut(model.shapes[j]))
             value, spread = (marginals.mean[at, j], marginals.std[at, j]) if f is None else law.moments(f)
             mean[rows][at, j], std[rows][at, j] = within(value, part, at, j), spread
             for level, each in zip(levels, filled, strict=True):

@@ -19,6 +19,21 @@ from unrelu.contracts import FloatArray, Marks
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
 _REACH = 70.0
 _NO_WIDTH = 1e-300
+_LARGEST = 1e300  # what no f is above, where a row is so far off that it would be infinite
+
+
+def finite(f: Callable[[FloatArray], FloatArray]) -> Callable[[FloatArray], FloatArray]:
+    """f, whose values are numbers wherever it is asked.
+
+    >>> finite(np.exp)(np.array([0.0, 1e6]))
+    array([1.e+000, 1.e+300])
+    """
+
+    def numbers(y: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            return np.clip(f(y), -_LARGEST, _LARGEST)
+
+    return numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +70,9 @@ class CutNormals:
         y = self.centre[:, None] + (self._turn * self.width)[:, None] * z
         x = f(y)
         mean = np.sum(weight * x, axis=1)
-        return mean, np.sqrt(np.sum(weight * (x - mean[:, None]) ** 2, axis=1))
+        # Squares of huge or tiny numbers are none; a power of 2 takes no digit from others.
+        unit = np.ldexp(1.0, np.frexp(np.abs(x).max(axis=1, initial=0.0))[1] - 1)
+        return mean, unit * np.sqrt(np.sum(weight * ((x - mean[:, None]) / unit[:, None]) ** 2, axis=1))
 
     def quantile(self, p: float) -> FloatArray:
         """The p-quantile of y.

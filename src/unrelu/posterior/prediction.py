@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 from unrelu.contracts import FloatArray
 from unrelu.posterior.cells import Cells
 from unrelu.posterior.hidden import HiddenCells
-from unrelu.posterior.marginal_values import CutNormals
+from unrelu.posterior.marginal_values import CutNormals, finite
 from unrelu.shapes import Normal, uncut
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def predicted(
     law = HiddenCells.of(model)
     parts = [law.marginals(part.latent, part.beyond) for _, part in cells.parts()]
     centre, width = (np.concatenate([getattr(part, name)[:, j] for part in parts]) for name in ("mean", "std"))
-    f = uncut(Normal() if model.shapes is None else model.shapes[j])
+    f = finite(uncut(Normal() if model.shapes is None else model.shapes[j]))
     quantiles = f(centre[:, None] + width[:, None] * ndtri(levels))
     below = float(model.floor[j]) > -np.inf
     limit, edge = (model.floor[j], model.latent.floor[j]) if below else (model.ceiling[j], model.latent.ceiling[j])
@@ -50,6 +50,6 @@ def predicted(
     if mark.any():
         quantiles = np.clip(quantiles, model.floor[j], model.ceiling[j])
         whole = chance * limit + (1.0 - chance) * mean
-        square = chance * (limit - whole) ** 2 + (1.0 - chance) * (std**2 + (mean - whole) ** 2)
-        mean, std = whole, np.sqrt(square)
+        within = np.sqrt(1.0 - chance) * np.hypot(std, mean - whole)
+        mean, std = whole, np.hypot(np.sqrt(chance) * (limit - whole), within)
     return Prediction(mean, std, levels, quantiles, chance)

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
 from unrelu.contracts import Assumptions, Block, FloatArray, Samples, Watch, unwatched
 from unrelu.engines import engine_for
+from unrelu.posterior.gross import GrossCells, GrossQuestion
 from unrelu.posterior.row_scores import Values
-from unrelu.statistics.screening import Screening, ScreeningQuestion
+from unrelu.statistics.screening import Screening, ScreeningQuestion, reachable
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredRows:
-    """Numbers by first row of the block, and what was out of place: check that before using them."""
+    """Numbers by first row of the block, and what was out of place: check that before using them.
+
+    ``gross``: rows without a chance, where these were asked for.
+    """
 
     parts: tuple[tuple[int, FloatArray], ...]
     screening: Screening
+    gross: GrossCells | None = None
 
     @property
     def scores(self) -> FloatArray:
@@ -27,7 +32,8 @@ class ScoredRows:
         return np.concatenate([part for _, part in sorted(self.parts, key=lambda pair: pair[0])])
 
     def merge(self, other: Self) -> Self:
-        return type(self)(self.parts + other.parts, self.screening.merge(other.screening))
+        gross = self.gross.merge(other.gross) if self.gross and other.gross else self.gross or other.gross
+        return type(self)(self.parts + other.parts, self.screening.merge(other.screening), gross)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,15 +46,20 @@ class ScoreQuestion:
 
     score: Callable[..., FloatArray]
     lowest: tuple[float, ...]
+    gross: GrossQuestion | None = None
 
     def __call__(self, block: Block) -> ScoredRows:
         screening = ScreeningQuestion(self.lowest)(block)
+        if screening.large_count.any():
+            block = replace(block, values=reachable(block.values))
+            screening = ScreeningQuestion(self.lowest)(block)
         unusable = screening.below_count.any() or screening.large_count.any()
         if unusable:
             return ScoredRows(((block.first_row, np.full(len(block.values), np.nan)),), screening)
         given = (_present(block),) if block.beyond is None else (block.values, block.beyond)
         scores = self.score(*given)
-        return ScoredRows(((block.first_row, scores),), screening)
+        gross = None if self.gross is None else self.gross(given[0], block.beyond, block.first_row)
+        return ScoredRows(((block.first_row, scores),), screening, gross)
 
 
 def _present(block: Block) -> Values:
@@ -58,14 +69,22 @@ def _present(block: Block) -> Values:
 
 
 def scored_rows(
-    samples: Samples, score: Callable[..., FloatArray], assumptions: Assumptions, watch: Watch = unwatched
+    samples: Samples,
+    score: Callable[..., FloatArray],
+    assumptions: Assumptions,
+    watch: Watch = unwatched,
+    gross: GrossQuestion | None = None,
 ) -> FloatArray:
     """``score`` of all rows, in table order, after clear words about cells that cannot be used.
+
+    Rows that have no chance by ``gross`` are named.
 
     >>> from unrelu.samples import ArraySamples
     >>> scored_rows(ArraySamples([[1.0, 2.0], [3.0, 4.0]]), lambda values: values.sum(axis=1), Assumptions((0.0, 0.0)))
     array([3., 7.])
     """
-    found = engine_for(samples, watch, "Scoring rows").collect(samples, ScoreQuestion(score, assumptions.lowest))
+    found = engine_for(samples, watch, "Scoring rows").collect(samples, ScoreQuestion(score, assumptions.lowest, gross))
     found.screening.check(assumptions, samples.feature_names)
+    if found.gross is not None:
+        found.gross.warn(samples.feature_names)
     return found.scores

@@ -104,6 +104,15 @@ def doubt_line(doubts: Sequence[Doubt]) -> str:
     return f"Doubtful, so that the answer may be wrong: {', '.join(told)}."
 
 
+def trust_line(doubts: Sequence[Doubt]) -> str:
+    """Whether an answer can be trusted, in one sentence.
+
+    >>> trust_line([])
+    'Nothing seen in the table speaks against the answer.'
+    """
+    return doubt_line(doubts) if doubts else "Nothing seen in the table speaks against the answer."
+
+
 def doubts_shown(report: LearningReport | None, names: Sequence[str], words: Callable[[str], str]) -> list[str | Table]:
     """The doubts of a fit, a line and a table; nothing where there are none, or no fit."""
     doubts = () if report is None else report.doubts

@@ -9,6 +9,7 @@ import numpy as np
 
 from unrelu.contracts import Assumptions, Census, Evidence, FloatArray, RobustReport, Step, Watch, unwatched
 from unrelu.doubts.findings import doubts_of, warn_of
+from unrelu.doubts.rows import look_at
 from unrelu.engines.local import one_blas_thread
 from unrelu.errors import UnreluWarning
 from unrelu.learning import Learned, with_inverse
@@ -19,6 +20,8 @@ from unrelu.robust.reweighting import Imitation, learn_kept, reweight
 from unrelu.robust.selection import ColumnEvidence, ColumnIndex
 from unrelu.robust.starts import concentrated_starts, disagree, rows_to_start_on
 from unrelu.robust.table import check_table, find_repeated_rows, prior_record, sampled_table
+
+_GENUINE = 0.5  # weight from which on a row says something of the model
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +65,10 @@ def learn_robustly(
         reweighted = reweight(evidence, mixture, assumptions, columns, imitation, watch)
     warn_of_two_groups(mixture, sample.n_present)
     stages = learn_kept(reweighted.record, assumptions, names)
-    doubts = doubts_of(reweighted.record, stages.rows, assumptions, stages.pairs, stages.assembly)
+    look = look_at(evidence, assumptions)
+    if look is not None:
+        look = look.trimmed(reweighted.weights[look.rows] > _GENUINE)
+    doubts = doubts_of(reweighted.record, stages.rows, assumptions, stages.pairs, stages.assembly, look)
     warn_of(doubts, names)
     census = Census(sample.n_present, sample.observed, sample.above, reweighted.record.count < 0.5)
     report = RobustReport.of(

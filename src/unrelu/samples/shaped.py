@@ -11,14 +11,18 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray, Samples
 from unrelu.engines.local import map_in_threads
+from unrelu.errors import InvalidDataError
 from unrelu.kernels.interpolation import interpolate
 from unrelu.limits import Limits
 from unrelu.samples.groups import OfSamples
 from unrelu.shapes import Free, Shape, Shapes, latent_limits, refuse_outside
-from unrelu.statistics.screening import ScreeningQuestion
+from unrelu.statistics.screening import ScreeningQuestion, reachable
 from unrelu.statistics.tiles import seen_above, without_absent
 from unrelu.validation import column_label
 
+_SMALLEST_LOG = 1e-290  # what a logarithm is taken of in full
+_STEEPEST_LINE = 1e300  # slope: 0 times infinity is no number
+_STEEPEST = 1e5  # log slope: whatever a shape makes of huge numbers
 _COLUMNS, _ROWS = 8, 2**14  # of a table that are turned at a time: a cache line of doubles, a core's cache
 
 
@@ -64,6 +68,11 @@ class Shaped:
         smallest = np.min(x, axis=0, where=self._between(x), initial=np.inf)
         for j, shape in enumerate(self.shapes):
             limits = (float(self.limits.floor[j]), float(self.limits.ceiling[j]))
+            if shape.kind == "log" and 0.0 < smallest[j] < _SMALLEST_LOG:
+                raise InvalidDataError(
+                    f"shape='log' of {column_label(j, names)}: a value of {smallest[j]:g} is too small. Multiply the"
+                    " column by a constant."
+                )
             refuse_outside(shape, limits, float(smallest[j]), column_label(j, names))
 
     def log_slopes(self, x: NDArray[np.floating[Any]]) -> FloatArray:
@@ -71,13 +80,24 @@ class Shaped:
         total, between = np.zeros(len(x)), self._between(x)
         for j, shape in enumerate(self.shapes):
             at = between[:, j]
-            total[at] += shape.log_slope(x[at, j])
+            total[at] += finite_slopes(shape, x[at, j])
         return total
+
+
+def finite_slopes(shape: Shape, x: NDArray[np.floating[Any]]) -> FloatArray:
+    """log dy/dx of values of any size, as numbers.
+
+    >>> finite_slopes(Free(np.array([0.0, 1.0]), np.array([0.0, 1.0])), np.array([1e300]))
+    array([0.])
+    """
+    with np.errstate(over="ignore"):
+        return np.clip(shape.log_slope(x), -_STEEPEST, _STEEPEST)
 
 
 def _latent(x: FloatArray, shape: Shape, low: float, high: float, seen_above: float, seen_below: float) -> FloatArray:
     """A column's values; what is not seen between its limits holds one."""
-    y = np.clip(_between_knots(shape, x) if isinstance(shape, Free) else shape.to_latent(x), low, high)
+    with np.errstate(over="ignore"):
+        y = np.clip(_between_knots(shape, x) if isinstance(shape, Free) else shape.to_latent(x), low, high)
     np.copyto(y, low, where=x <= seen_above)
     np.copyto(y, high, where=x >= seen_below)
     return y
@@ -86,8 +106,9 @@ def _latent(x: FloatArray, shape: Shape, low: float, high: float, seen_above: fl
 def _between_knots(shape: Free, x: FloatArray) -> FloatArray:
     """``shape.to_latent(x)``, bit by bit, by a kernel."""
     y = np.empty(len(x))
-    interpolate(x, shape.values, shape.scores, np.diff(shape.scores) / np.diff(shape.values), y)
-    return y
+    slopes = np.minimum(np.diff(shape.scores) / np.diff(shape.values), _STEEPEST_LINE)
+    interpolate(x, shape.values, shape.scores, slopes, y)
+    return shape.continued(x, y)
 
 
 class ShapedSamples(OfSamples):
@@ -110,7 +131,7 @@ class ShapedSamples(OfSamples):
     ) -> None:
         super().__init__(samples)
         self._assumptions, self._shaped, self._learning = assumptions, shaped, learning
-        self._looked_at = looked_at
+        self._looked_at, self._judging = looked_at, shaped is not None and not (learning or looked_at)
         self._sign = np.where(assumptions.mirrored or [False] * samples.n_features, -1.0, 1.0)
 
     @property
@@ -122,6 +143,7 @@ class ShapedSamples(OfSamples):
         """One number per row: what its log density gains in the user's units."""
         assert self._shaped is not None
         rows = ShapedSamples(self._samples, self._assumptions)
+        rows._judging = self._judging
         return np.concatenate([self._shaped.log_slopes(_seen(block)) for block in rows.blocks()])
 
     def total_log_slope(self) -> float:
@@ -134,7 +156,11 @@ class ShapedSamples(OfSamples):
         for block in self._samples.blocks():
             present = replace(block, values=without_absent(block.values, block.weights))
             if not self._looked_at:
-                question(present).check(self._assumptions, self.feature_names)
+                screening = question(present)
+                if self._judging and screening.large_count.any():
+                    present = replace(present, values=reachable(present.values))
+                    screening = question(present)
+                screening.check(self._assumptions, self.feature_names)
             x = present.values if upright else present.values * self._sign.astype(present.values.dtype)
             if self._shaped is None and block.beyond is not None:
                 block = replace(block, beyond=block.beyond * self._sign.astype(np.int8))
@@ -142,6 +168,7 @@ class ShapedSamples(OfSamples):
                 if self._learning:
                     self._shaped.refuse_outside(x, self.feature_names)
                 x = self._shaped.latent(x) if upright else self._shaped.latent(x) * self._sign
+                x = reachable(x) if self._judging else x
             yield replace(block, values=x)
 
 

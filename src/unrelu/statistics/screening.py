@@ -86,6 +86,15 @@ class Screening:
         )
 
 
+def reachable(values: NDArray[Any]) -> NDArray[Any]:
+    """Huge numbers as large as can be squared: rows that are only judged may have them. Infinite ones stay.
+
+    >>> reachable(np.array([[-1e300, np.inf, 2.0]]))
+    array([[-1.e+140,      inf, 2.e+000]])
+    """
+    return np.where(np.isinf(values), values, np.clip(values, -LARGEST, LARGEST))
+
+
 @dataclass(frozen=True, eq=False)
 class Survey:
     """A tile at first sight: what is out of place, and whether a value is missing."""

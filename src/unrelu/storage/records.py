@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from unrelu.errors import InvalidDataError, InvalidParameterError, ModelFileError
+from unrelu.parameters import require_reachable
 from unrelu.storage.archives import ArchiveFormat, damaged, stated_format
 from unrelu.storage.files import FilePath
 from unrelu.storage.kinds import KINDS, Kind
@@ -52,7 +53,8 @@ def read(path: FilePath, kind: type[T]) -> T:
     archive = _format(kind.__name__)
     header, arrays = archive.header(path), archive.every_array(path)
     try:
-        value = unpacked(header["content"], arrays)
+        with np.errstate(all="ignore"):  # a hostile number is refused, not warned of
+            value = unpacked(header["content"], arrays)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         why = f"its header lacks {error}" if isinstance(error, KeyError) else error
         raise damaged(path, why) from error
@@ -188,6 +190,7 @@ def _estimator(name: str, parameters: dict[str, Any], attributes: dict[str, Any]
     shapes = attributes.get("_shapes") or ()
     if shapes and not (isinstance(shapes, tuple) and len(shapes) == sizes["d"] and all(map(_is_shape, shapes))):
         raise ValueError(f"its shapes are not those of its {sizes['d']} columns")
+    require_reachable(shapes)
     estimator = _class(name)(**parameters)
     vars(estimator).update(attributes)
     if names := attributes.get("feature_names_in_"):
