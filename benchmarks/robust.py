@@ -264,8 +264,8 @@ Written by `python -m benchmarks.robust`: {N:,} rows of a random model (conditio
 columns, of which the share p is genuine and the others are replaced by outliers, rectified at 0. The error is the mean
 of the bias and the weight error; figures are means over {REPETITIONS} data sets, divided by the mean error of the
 oracle, `one_pass` with `shape="normal"` on the genuine rows alone. Rivals: `one_pass` (the same on all rows; at p = 1
-it is the oracle and no rival), `MinCovDet` of scikit-learn (on the first {MCD_SEEDS} data sets), and Bulusu et al. 2022's
-`FilteredGradient` with its median and its trimmed filter (trim={TRIM:g}), both told that biases are non-negative.
+it is the oracle and no rival), `MinCovDet` of scikit-learn (on the first {MCD_SEEDS} data sets), and Bulusu et al.
+2022's `FilteredGradient` with its median and its trimmed filter (trim={TRIM:g}), both told that biases are non-negative.
 Without outliers all kinds are the same data.
 {failures(cells)} Raw errors: [robust.csv](robust.csv).
 

@@ -186,7 +186,7 @@ def test_what_it_does_not_do_is_said(laboratories, marked_evidence):
     with pytest.raises(InvalidParameterError, match="leave out nonnegative_bias"):
         fit(x, nonnegative_bias=True)
     with pytest.raises(InvalidParameterError, match="use method='full_likelihood'"):
-        RectifiedGaussianLearner(n_components="auto").fit(x)
+        RectifiedGaussianLearner("one_pass", n_components="auto").fit(x)
     with pytest.raises(InvalidParameterError, match="max_rounds"):
         RectifiedGaussianLearner(unrelu.methods.FullLikelihood(max_rounds=0)).fit(x)
     with pytest.warns(NotConvergedWarning, match="after 1 rounds"):

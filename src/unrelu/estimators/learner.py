@@ -20,7 +20,7 @@ from unrelu.estimators.learned_model import LearnedModel
 from unrelu.estimators.shaping import refuse_to_learn_by_parts
 from unrelu.evidence import RecordedEvidence, SampleEvidence
 from unrelu.learning import Learned
-from unrelu.methods import Auto, FullLikelihood, Method, expects_outliers, is_of_papers, method_named
+from unrelu.methods import Auto, FullLikelihood, Method, OnePass, expects_outliers, is_of_papers, method_named
 from unrelu.samples.groups import GroupedSamples, LongBlocks, split_groups
 from unrelu.samples.held import held
 from unrelu.shapes import same_shapes, seen_by_all
@@ -169,7 +169,12 @@ class RectifiedGaussianLearner(LearnedModel):
         self, method: Method, samples: Samples, evidence: SampleEvidence, assumptions: Assumptions
     ) -> tuple[Method, str]:
         """The method for these rows, and why, where that was left open."""
-        return method.choose(samples, evidence, assumptions) if isinstance(method, Auto) else (method, "")
+        if not isinstance(method, Auto):
+            return method, ""
+        by_likelihood = bool(getattr(samples, "limits_by_cell", ())) or assumptions.auto_components
+        if self._wants_jackknife() and not by_likelihood:
+            return OnePass(), "records of groups of rows, which a jackknife keeps, are of one pass"
+        return method.choose(samples, evidence, assumptions)
 
     def _fit_by(self, method: Method, samples: Samples, evidence: SampleEvidence, assumptions: Assumptions) -> None:
         """Learn by a method that is known by now."""
