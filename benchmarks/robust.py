@@ -265,8 +265,8 @@ columns, of which the share p is genuine and the others are replaced by outliers
 of the bias and the weight error; figures are means over {REPETITIONS} data sets, divided by the mean error of the
 oracle, `one_pass` with `shape="normal"` on the genuine rows alone. Rivals: `one_pass` (the same on all rows; at p = 1
 it is the oracle and no rival), `MinCovDet` of scikit-learn (on the first {MCD_SEEDS} data sets), and Bulusu et al.
-2022's `FilteredGradient` with its median and its trimmed filter (trim={TRIM:g}), both told that biases are non-negative.
-Without outliers all kinds are the same data.
+2022's `FilteredGradient` with its median and its trimmed filter (trim={TRIM:g}), both told that biases are
+non-negative. Without outliers all kinds are the same data.
 {failures(cells)} Raw errors: [robust.csv](robust.csv).
 
 ![Error over the oracle's error, every method](robust.png)"""
