@@ -86,7 +86,9 @@ def test_a_rows_draws_do_not_depend_on_other_rows_or_the_number_of_draws(table, 
     np.testing.assert_array_equal(imputer.draw(table, 4, 3), draws)
     hidden = imputer.mask(table)
     assert (draws[:, hidden] < 0.0).all()
-    assert len(np.unique(draws[:, hidden])) == 4 * hidden.sum()
+    mean, std = imputer.distribution_.impute(table, return_std=True)
+    first, second = ((draws[k, hidden] - mean[hidden]) / std[hidden] for k in (0, 1))
+    assert abs(np.corrcoef(first, second)[0, 1]) < 4.0 / np.sqrt(300)  # each draw has streams of its own
 
 
 def test_draws_follow_ceilings_shapes_and_files(table, tmp_path):
@@ -95,7 +97,7 @@ def test_draws_follow_ceilings_shapes_and_files(table, tmp_path):
     draws = imputer.draw(X, 3, 0)
     assert (draws[:, X == 1.0] > 1.0).all()
     plain = FloorImputer("one_pass", shape="normal").fit(table).draw(table, 3, 0)
-    np.testing.assert_allclose(-np.log(draws), plain, atol=1e-6)
+    np.testing.assert_allclose(-np.log(draws), np.maximum(plain, -np.log(10.0)), atol=1e-6)  # ten times the largest
     imputer.save(tmp_path / "i.unrelu")
     np.testing.assert_array_equal(unrelu.load(tmp_path / "i.unrelu").draw(X, 3, 0), draws)
 
