@@ -255,4 +255,4 @@ def test_shapes_that_are_refused(run, refused, skewed, arguments, words):
 def test_the_doubt_about_skewed_columns_names_the_option(run, skewed):
     shown = " ".join(run("fit", skewed, "--floor", "As=0.5").stdout.split())
     assert "skewed (3 columns)" in shown
-    assert "--shape auto, or" in shown
+    assert "--shape free" in shown

@@ -21,6 +21,7 @@ _SLACK = 6.0  # over the number of values seen: errors of second order, by simul
 _WEAK = 0.5  # of the strongest finding's z: what is weaker once that is taken off may be its doing
 _OWN = 0.25  # of a test's variance that others must leave it
 _HARM = 0.5  # standard errors of a mean
+_EFFECT = 0.1
 _MOST = 0.8  # of the tests that an allowance for dependent rows is enough for: one for all keeps their order
 _CLEARLY = 1.4  # times as strong as its columns' tests that one of all together must be
 _BESIDE = 2.0
@@ -120,8 +121,8 @@ def _kind(test: Tests) -> list[str]:
 
 def _asked(test: Tests, free: BoolArray, cut: bool) -> BoolArray:
     """Tests that can tell something: a free margin is normal by construction, fewer cut-off cells are no doubt, and
-    tails that were cut are short."""
-    short = cut & (test.z > 0.0) & np.isin(test.kinds, ["far", "tails", "axis"])
+    tails that were cut are short. Columns with short tails, such as a shape may leave, are no groups of rows."""
+    short = (test.z > 0.0) & (np.isin(test.kinds, ["far", "tails"]) | (cut & (test.kinds == "axis")))
     of_free = np.array([bool(free[list(columns)].any()) for columns in test.columns])
     margin = np.isin(test.kinds, ["tails", "skewed"])
     return np.asarray(~short & ~(margin & of_free) & ~((test.kinds == "zeros") & (test.z < 0.0)))
@@ -153,11 +154,13 @@ def _sums(test: Tests) -> BoolArray:
 
 
 def _harms(test: Tests, rows: RowParameters) -> BoolArray:
-    """What moves means must move one by half its standard error; the others harm intervals and predictions."""
+    """What moves means must move one by half its standard error; the others, which harm intervals and predictions, must
+    be no smaller than a tenth of a standard deviation of what rows have."""
     error = rows.bias_stderr[test.group] / rows.scale[test.group]
     with np.errstate(invalid="ignore"):
         moved = np.any(~(np.abs(test.shift) < _HARM * error), axis=1)
-    return np.asarray(moved | ~np.isin(test.kinds, ["zeros"]))
+    effect = np.abs(test.z) / np.sqrt(len(test.h)) > _EFFECT
+    return np.asarray(np.where(test.kinds == "zeros", moved, effect | _of_margins(test)))
 
 
 def _strongest(
