@@ -89,3 +89,14 @@ def test_broken_laws_are_refused(model):
         replace(law, bad_share=law.bad_share[:-1])
     with pytest.raises(InvalidDataError, match="no probabilities"):
         replace(law, row_share=1.5)
+
+
+def test_columns_that_are_left_are_genuine_whatever_their_cells_and_rows_are():
+    model = unrelu.RectifiedGaussian(np.ones(3), 0.8 + 0.2 * np.eye(3))
+    law = replace(CellLaw.of_model(model), row_share=0.1)
+    x = np.array([[1e6, 1.2, 0.9], [40.0, 40.0, -3.0], [np.nan, 1.0, 1.0]])
+    assert (law.judge(x).genuine[:2, 0] < 1e-3).all()
+    left = replace(law, left=(0,)).judge(x)
+    np.testing.assert_array_equal(left.genuine[:, 0], [1.0, 1.0, 0.0])  # missing cells weigh nothing
+    assert (left.log_odds[:2, 0] > 0.0).all()
+    np.testing.assert_allclose(left.genuine[:, 1:], law.judge(x).genuine[:, 1:])
