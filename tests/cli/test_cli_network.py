@@ -129,3 +129,17 @@ def test_a_network_without_edges_is_said(run, folder):
     assert "0 edges between 4 columns" in text
     assert "Without an edge: a, b, c, d." in text
     assert len(pd.read_csv("edges.csv")) == 0
+
+
+def test_edges_that_halves_do_not_share_are_a_doubt(run, folder):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(106, 2)) @ rng.normal(size=(2, 50)) + rng.normal(size=(106, 50))
+    write_table(folder / "factors.csv", rows, [f"x{j}" for j in range(50)])
+    given = ("network", "factors.csv", "--floor", "none", "--shape", "normal", "--selection", "likely")
+    facts = json.loads(run(*given, "--json").stdout)
+    unstable = facts["n_edges"] - facts["n_stable"]
+    assert 2 * unstable > facts["n_edges"]
+    assert [doubt["kind"] for doubt in facts["report"]["doubts"]].count("unstable edges") == 1
+    text = " ".join(run(*given).stdout.split())
+    assert "Doubtful, so that the answer may be wrong" in text
+    assert f"{facts['n_stable']} of them are stable" in text
