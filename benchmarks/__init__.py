@@ -13,6 +13,7 @@
     latent.py        latent vectors against rivals, oracle and Theorem 4; needs ``pip install "unrelu[benchmark]"``
     layers.py        two layers and more: exactness, noise, outlier rows, peeling; ``python -m benchmarks.layers noise``
     generators/      networks that widen: exactness, seconds, rivals, refusals; ``python -m benchmarks.generators``
+    defaults/        the call without options on twelve kinds of table; ``python -m benchmarks.defaults``
     report.py        the report page: megabytes, seconds to make, seconds until Chromium has drawn it
 
 Run some of them with ``python -m benchmarks accuracy speed``.

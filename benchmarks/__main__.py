@@ -13,6 +13,7 @@ NAMES = (
     "calibration",
     "checks",
     "jackknife",
+    "likelihood_errors",
     "speed",
     "memory",
     "startup",
@@ -28,10 +29,12 @@ NAMES = (
     "waits",
     "shapes",
     "posterior",
+    "rubin",
     "generators",
     "report",
     "networks",
     "cells",
+    "defaults",
 )
 
 

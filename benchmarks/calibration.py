@@ -28,7 +28,7 @@ def z_scores(name: str) -> dict[str, np.ndarray]:
     z: dict[str, list[np.ndarray]] = {"bias": [], "row norm": [], "correlation": []}
     for repetition in range(REPETITIONS):
         truth, x = draw(name, repetition)
-        learner = RectifiedGaussianLearner().fit(x)
+        learner = RectifiedGaussianLearner("one_pass", shape="normal").fit(x)
         z["bias"].append((learner.bias_ - truth.bias) / learner.bias_stderr_)
         z["row norm"].append((learner.row_norms_ - truth.row_norms) / learner.row_norms_stderr_)
         z["correlation"].append((learner.correlation_ - truth.correlation)[upper] / learner.correlation_stderr_[upper])

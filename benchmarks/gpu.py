@@ -104,9 +104,9 @@ def fits() -> list[Claim]:
         claims.append(Claim(f"whole fit of {n:,} x {d:,} (s)", took, MOST_SECONDS_OF_FIT[n, d]))
         if (n, d) == LONG:
             here = x.cpu().numpy()
-            unrelu.RectifiedGaussianLearner().fit(here[:20_000])  # compiled
+            unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(here[:20_000])  # compiled
             began = time.perf_counter()
-            unrelu.RectifiedGaussianLearner().fit(here)
+            unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(here)
             cpu = time.perf_counter() - began
             name = f"the same fit by the CPU of this machine ({os.cpu_count()} cores, {cpu:.1f} s) / by the GPU"
             claims.append(Claim(name, cpu / took, None, 30.0))
@@ -118,10 +118,10 @@ def same() -> list[Claim]:
 
     x = table(50_000, 300)
     here = x.cpu().numpy().astype(np.float64)
-    reference = unrelu.RectifiedGaussianLearner().fit(here)
+    reference = unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(here)
     claims = []
     for name, given, bound in (("float64", x.double(), 1e-8), ("float32", x, 1e-5)):
-        learned = unrelu.RectifiedGaussianLearner().fit(given)
+        learned = unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(given)
         off = np.abs(learned.correlation_ - reference.correlation_).max()
         errors = np.abs(learned.correlation_stderr_ - reference.correlation_stderr_).max()
         claims.append(
@@ -130,11 +130,13 @@ def same() -> list[Claim]:
     holes = x.double()
     holes[torch.rand(holes.shape, device="cuda") < 0.05] = torch.nan
     weights = torch.rand(len(x), device="cuda").double()
-    ours = unrelu.RectifiedGaussianLearner().fit(holes, sample_weight=weights)
-    theirs = unrelu.RectifiedGaussianLearner().fit(holes.cpu().numpy(), sample_weight=weights.cpu().numpy())
+    ours = unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(holes, sample_weight=weights)
+    theirs = unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(
+        holes.cpu().numpy(), sample_weight=weights.cpu().numpy()
+    )
     off = float(np.abs(ours.correlation_ - theirs.correlation_).max())
     claims.append(Claim("the same with 5 % missing and weights", off, 1e-8))
-    parts = unrelu.RectifiedGaussianLearner()
+    parts = unrelu.RectifiedGaussianLearner("one_pass", shape="normal")
     for start in range(0, len(x), 7_000):
         parts.partial_fit(x[start : start + 7_000].double())
     claims.append(
@@ -145,11 +147,11 @@ def same() -> list[Claim]:
     except ImportError:
         print("  CuPy is not installed: left out")
     else:
-        learned = unrelu.RectifiedGaussianLearner().fit(cupy.asarray(here))
+        learned = unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(cupy.asarray(here))
         off = float(np.abs(learned.correlation_ - reference.correlation_).max())
         claims.append(Claim("correlations, CuPy - CPU, float64", off, 1e-8))
     drawn = reference.distribution_.sample(200_000, random_state=0, like=x)
-    again = unrelu.RectifiedGaussianLearner().fit(drawn)
+    again = unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(drawn)
     z = np.abs(again.bias_ - reference.bias_) / again.bias_stderr_
     claims.append(Claim("rows drawn on the device: largest error of a bias, in standard errors", float(z.max()), 4.5))
     return told(*claims)
@@ -240,7 +242,9 @@ def bad_input() -> list[Claim]:
         "three axes": (lambda: _fitted(x[None]), "2 dimensions"),
         "complex": (lambda: _fitted(x.to(torch.complex64)), "Expected numbers"),
         "weights on the device, rows on the host": (
-            lambda: unrelu.RectifiedGaussianLearner().fit(x.cpu(), sample_weight=torch.ones(5_000, device="cuda")),
+            lambda: unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(
+                x.cpu(), sample_weight=torch.ones(5_000, device="cuda")
+            ),
             "put both on one device",
         ),
         "little memory": (short_of_memory, None),
@@ -261,7 +265,7 @@ def bad_input() -> list[Claim]:
 
 
 def _fitted(x: Any) -> Any:
-    return unrelu.RectifiedGaussianLearner().fit(x).covariance_
+    return unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(x).covariance_
 
 
 def stages() -> list[Claim]:
@@ -276,7 +280,7 @@ def stages() -> list[Claim]:
         with place.at_hand():
             fit_record(record, Assumptions((0.0,) * d))
         paired = time.perf_counter()
-        unrelu.RectifiedGaussianLearner().fit(x)
+        unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(x)
         whole = time.perf_counter() - paired
         first, second = passed - began, paired - passed
         print(f"  {n:,} x {d:,}: pass {first:.2f} s, marginals and pairs {second:.2f} s, whole fit {whole:.2f} s")

@@ -243,8 +243,9 @@ processes and merges the records, as a cluster would.
 {compare()}
 
 Only `OnePass`, `Robust` and `FullLikelihood` give standard errors and take row weights; only `OnePass` has partial_fit
-and merge; only `FullLikelihood` takes limits of single cells. Filters dampen outlier rows, `Robust` removes their
-effect: [robust.md](robust.md). `RobustCells` ("robust_cells") does so for single cells: [cells.md](cells.md).
+and merge, it and `FullLikelihood` a jackknife; only `FullLikelihood` takes limits of single cells. Filters dampen
+outlier rows, `Robust` removes their effect: [robust.md](robust.md). `RobustCells` ("robust_cells") does so for single
+cells: [cells.md](cells.md).
 By default the papers' methods differ from the papers in a few places, most of them with an option that gives the
 paper's: [papers.md](papers.md#where-our-defaults-differ-from-the-papers).
 """

@@ -32,9 +32,11 @@ def many_columns(d: int, n: int, kind: str) -> Claim:
         genuine, 0.2, lambda count, rng: np.maximum(KINDS[kind](truth, count, rng), 0.0), random_state=2, fixed=True
     )
     start = time.perf_counter()
-    robust = RectifiedGaussianLearner(method="robust").fit(rows)
+    robust = RectifiedGaussianLearner("robust", shape="normal").fit(rows)
     seconds = time.perf_counter() - start
-    oracle, naive = (RectifiedGaussianLearner().fit(x).distribution_ for x in (rows[~is_outlier], rows))
+    oracle, naive = (
+        RectifiedGaussianLearner("one_pass", shape="normal").fit(x).distribution_ for x in (rows[~is_outlier], rows)
+    )
     best = error(oracle, truth)
     return Claim(
         f"robust / oracle's error, {kind}, p=0.8, d={d}, n={n:,}",
@@ -52,9 +54,9 @@ def single_cells(d: int, share: float) -> Claim:
         clean = truth.sample(20_000, random_state=seed)
         hit = np.random.default_rng(seed).random(clean.shape) < share
         rows = clean + 6.0 * hit
-        best = error(RectifiedGaussianLearner().fit(clean).distribution_, truth)
-        ratios.append(error(RectifiedGaussianLearner(method="robust").fit(rows).distribution_, truth) / best)
-        naive.append(error(RectifiedGaussianLearner().fit(rows).distribution_, truth) / best)
+        best = error(RectifiedGaussianLearner("one_pass", shape="normal").fit(clean).distribution_, truth)
+        ratios.append(error(RectifiedGaussianLearner("robust", shape="normal").fit(rows).distribution_, truth) / best)
+        naive.append(error(RectifiedGaussianLearner("one_pass", shape="normal").fit(rows).distribution_, truth) / best)
     return Claim(
         f"robust / clean table's error, {share:.0%} of the cells +6, d={d}",
         float(np.mean(ratios)),

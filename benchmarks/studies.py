@@ -60,14 +60,29 @@ def run_modules(name: str, studies: Sequence[str], chosen: Sequence[str], most: 
     return run_each(name, {module: study(module) for module in studies}, chosen, most)
 
 
-def command(name: str, studies: Iterable[str], run: Callable[[Sequence[str], int], list[Claim]]) -> int:
-    """Run the studies named on the command line, or all; 1 where a claim is missed."""
+def command(
+    name: str,
+    studies: Iterable[str],
+    run: Callable[[Sequence[str], int], list[Claim]],
+    quick: int | None = None,
+    summary: Callable[[list[Claim]], str] | None = None,
+) -> int:
+    """Run the studies named on the command line, or all; 1 where a claim is missed.
+
+    ``quick``: so many draws are what --quick means. ``summary`` of all claims is printed at the end.
+    """
     known = list(studies)
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}")
     parser.add_argument("studies", nargs="*", metavar="STUDY", help=f"of {', '.join(known)}; all without any")
     parser.add_argument("--seeds", type=int, default=10**9, help="at most so many draws of each problem")
+    if quick is not None:
+        few = f"the same as --seeds {quick}"
+        parser.add_argument("--quick", action="store_const", dest="seeds", const=quick, help=few)
     given = parser.parse_args()
     unknown = [study for study in given.studies if study not in known]
     if unknown:
         parser.error(f"Unknown study {', '.join(unknown)}. There are: {', '.join(known)}.")
-    return 1 if any(claim.holds is False for claim in run(given.studies, given.seeds)) else 0
+    claims = run(given.studies, given.seeds)
+    if summary is not None:
+        print(f"\n{summary(claims)}")
+    return 1 if any(claim.holds is False for claim in claims) else 0

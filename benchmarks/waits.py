@@ -70,10 +70,10 @@ def timed(name: str, work: Callable[[Silence], Any], most: float, found: Callabl
 
 def spending() -> list[Claim]:
     x = spend(20_000)
-    RectifiedGaussianLearner("robust").fit(x[:500])  # compiled or loaded from the cache
+    RectifiedGaussianLearner("robust", shape="normal").fit(x[:500])  # compiled or loaded from the cache
     return timed(
         "robust fit of 20,000 x 5 logged spend",
-        lambda watch: RectifiedGaussianLearner("robust").watched_by(watch).fit(x),
+        lambda watch: RectifiedGaussianLearner("robust", shape="normal").watched_by(watch).fit(x),
         BEFORE["spend"] / 3.0,
         lambda model: " ".join(f"{group.kind} {group.share:.3f}" for group in model.report_.groups),
     )
@@ -81,10 +81,10 @@ def spending() -> list[Claim]:
 
 def scoring() -> list[Claim]:
     x = proteins(3400, 49)
-    FloorOutlierDetector().fit(x[:500])
+    FloorOutlierDetector(shape="normal").fit(x[:500])
 
     def work(watch: Silence) -> Any:
-        return FloorOutlierDetector().watched_by(watch).fit(x).judge(x, cells_of="flagged")
+        return FloorOutlierDetector(shape="normal").watched_by(watch).fit(x).judge(x, cells_of="flagged")
 
     return timed(
         "score of 3,400 x 49 proteins",

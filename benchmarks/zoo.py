@@ -148,7 +148,7 @@ def fit_determinant(rows: Rows, seed: int) -> RectifiedGaussian:
 
 
 def fit_one_pass(rows: Rows, seed: int) -> RectifiedGaussian:  # noqa: ARG001
-    return RectifiedGaussianLearner().fit(rows).distribution_
+    return RectifiedGaussianLearner("one_pass", shape="normal").fit(rows).distribution_
 
 
 OTHERS: dict[str, Callable[[Rows, int], RectifiedGaussian]] = {

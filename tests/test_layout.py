@@ -143,7 +143,7 @@ TESTED_IN = {
     "samples/arrow_files.py": "samples/test_samples_arrow.py",
     "samples/blocks.py": "samples/test_samples_arrays.py",
     "samples/columns.py": "samples/test_samples_files.py",
-    "samples/csv_diagnosis.py": "samples/test_samples_csv.py",
+    "samples/diagnosis.py": "samples/test_samples_csv.py",
     "samples/csv_file.py": "samples/test_samples_csv.py",
     "samples/parts.py": "engines/test_dask_engine.py",
     "samples/packed.py": "samples/test_samples_csv_dialect.py",

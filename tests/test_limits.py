@@ -1,12 +1,16 @@
 """Floors and ceilings as people give them, and what the learners make of them."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import unrelu
-from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.errors import InvalidDataError, InvalidParameterError, RoundedLimitWarning
 from unrelu.limits import floor_per_column, limits_of
+from unrelu.shapes import Log
+from unrelu.statistics.extremes import floors_of_data
 
 NAMES = ("As", "Pb", "Zn")
 NONE = -np.inf
@@ -191,10 +195,79 @@ def test_floors_match_up_to_the_rounding_of_the_table():
             assert learner(floor=floor).fit(table).report_.share_floored == pytest.approx(share, abs=1e-3)
 
 
-def test_a_floor_typed_with_a_few_digits_is_explained():
+@pytest.mark.parametrize("typed", [-1.2039, -1.2040, -1.20, -1.20397])
+def test_a_floor_typed_with_a_few_digits_is_that_of_the_data(typed):
     table = np.maximum(np.random.default_rng(0).normal(size=(500, 1)), np.log(0.3))
-    with pytest.raises(InvalidDataError, match=r"by no more than rounding.*or floor='min', or a floor_tolerance"):
-        learner(floor=-1.2039).fit(table)
+    if typed == -1.20:  # two digits are a number of its own
+        with pytest.raises(InvalidDataError, match=r"below the floor -1\.2"):
+            learner(floor=typed).fit(table)
+        return
+    with pytest.warns(RoundedLimitWarning, match=r"taken for its floor.*column 0: -1.2039728\d* for -1.20"):
+        learned = learner(floor=typed).fit(table)
+    np.testing.assert_array_equal(learned.floor_, np.log(0.3))
+    np.testing.assert_array_equal(learned.bias_, learner(floor="min").fit(table).bias_)
+    with pytest.warns(RoundedLimitWarning, match="taken for its ceiling"):
+        mirrored = learner(ceiling=-typed).fit(-table)
+    np.testing.assert_array_equal(mirrored.ceiling_, -np.log(0.3))
+
+
+def test_floors_that_differ_by_noise_are_those_of_the_data_in_silence():
+    table = np.maximum(np.random.default_rng(0).normal(size=(500, 2)), [np.log(0.3), NONE])
+    for floor in (np.log(0.3) * (1.0 + 5e-10), np.log(0.3) * (1.0 - 5e-10), np.log10(0.3) * np.log(10.0)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            learned = learner(floor=[floor, None]).fit(table)
+        np.testing.assert_allclose(learned.floor_[0], np.log(0.3), rtol=1e-15)
+        assert learned.report_.share_floored > 0.03
+    single = table.astype(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nearly = float(np.nextafter(single[:, 0].min(), np.float32(9)))
+        assert learner(floor=[nearly, None]).fit(single).report_.share_floored > 0.03
+
+
+def test_values_above_the_floor_are_no_rounding_of_it():
+    """A smallest value 1 % off, one that is alone, and ties of a table of few digits."""
+    y = np.random.default_rng(0).normal(2.0, 1.0, size=(2000, 1))
+    for table, floor in (
+        (np.maximum(y, 1.0101), 1.00),
+        (np.maximum(y, 1.2512), 1.24),
+        (np.where(y > 1.2512, y, np.nan), 1.25),
+        (np.where(y > 1.251, y.round(3), np.nan), 1.25),
+    ):
+        found = floors_of_data(table, np.array([floor]))
+        np.testing.assert_array_equal(found.floor, floor)
+        assert not found.typed.any()
+    assert floors_of_data(np.maximum(y, 1.2512), np.array([1.25])).floor == 1.2512
+
+
+def test_a_tolerance_that_was_given_is_left_alone():
+    table = np.maximum(np.random.default_rng(0).normal(size=(500, 1)), np.log(0.3))
+    learned = learner(floor=-1.204, floor_tolerance=1e-3).fit(table)
+    np.testing.assert_array_equal(learned.floor_, -1.204)
+
+
+def test_logs_taken_by_hand_are_at_the_latent_floor():
+    """One number, computed in four ways: 300 of 1,000 cells are at the floor in each."""
+    z = np.random.default_rng(0).normal(size=(1000, 2))
+    level = np.quantile(z, 0.3)
+    x = np.exp(np.maximum(z, level))
+    law = unrelu.RectifiedGaussian([0.0, 0.0], np.eye(2), floor=np.exp(level), shapes=[Log(), Log()]).latent
+    n_floored = int((z <= level).sum())
+    for logs in (
+        np.log(x),
+        np.log10(x) * np.log(10.0),
+        np.log2(x) / np.log2(np.e),
+        -np.log(1.0 / x),
+        np.log(3 * x) - np.log(3),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            drawn = law.impute(logs)
+        assert int((drawn < level - 1e-6).sum()) == n_floored
+    with pytest.warns(RoundedLimitWarning, match="taken for its floor"):
+        typed = law.with_parts(floor=float(f"{level:.4f}")).impute(np.log(x))
+    assert int((typed < level - 1e-6).sum()) == n_floored
 
 
 def test_zeros_below_a_floor_count_as_floored():

@@ -28,11 +28,11 @@ BOUNDS = {0.01: 1.1, 0.05: 1.2, 0.1: 1.4}  # most error / oracle's at +6 sd and 
 
 
 def one_pass(x: Rows) -> RectifiedGaussian:
-    return RectifiedGaussianLearner().fit(x).distribution_
+    return RectifiedGaussianLearner("one_pass", shape="normal").fit(x).distribution_
 
 
 def robust(x: Rows) -> RectifiedGaussian:
-    return RectifiedGaussianLearner("robust").fit(x).distribution_
+    return RectifiedGaussianLearner("robust", shape="normal").fit(x).distribution_
 
 
 def determinant(x: Rows) -> RectifiedGaussian:
@@ -71,7 +71,7 @@ def trial(task: tuple[Place, int]) -> Trial:
     place, seed = task
     warnings.simplefilter("ignore")  # doubts show in the errors
     truth, x, bad, outliers = place.draw(seed)
-    learner = RectifiedGaussianLearner(OWN).fit(x)
+    learner = RectifiedGaussianLearner(OWN, shape="normal").fit(x)
     errors = {OWN: error(learner.distribution_, truth)}
     for name, fit in RIVALS.items():
         try:

@@ -66,5 +66,5 @@ def effective_rows(X: np.ndarray) -> float:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)
-        learner = unrelu.RectifiedGaussianLearner().fit(X)
+        learner = unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(X)
     return rows_that_would_do(PairCorrelations(learner.correlation_, learner.correlation_stderr_), len(X))[0]

@@ -1,12 +1,9 @@
-"""What is compared, each from rows to a graph.
-
-The default network takes its edges from all rows together: groups of rows serve stability and errors alone, so that a
-learner without them gives the same graph sooner (tests/benchmarks has this).
-"""
+"""What is compared, each from rows to a graph."""
 
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 from sklearn.covariance import GraphicalLassoCV
@@ -18,12 +15,11 @@ from unrelu.errors import UnreluWarning
 from unrelu.networks.learning import known_of_rows, learn_network
 
 
-def default(X: FloatArray, **learner: str) -> BoolArray:
+def default(X: FloatArray, **learner: Any) -> BoolArray:
     """unrelu's default."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)
-        learned = unrelu.RectifiedGaussianLearner(**learner).fit(X)
-        return unrelu.RectifiedGaussianNetwork.from_learned(learned).adjacency_
+        return unrelu.RectifiedGaussianNetwork(**learner).fit(X).adjacency_
 
 
 def stars(X: FloatArray) -> BoolArray:
@@ -34,7 +30,7 @@ def stars(X: FloatArray) -> BoolArray:
 
 
 def plain_correlations(X: FloatArray, rows: float | None = None) -> BoolArray:
-    """np.corrcoef with the default's selection."""
+    """np.corrcoef with what the default selects where rows are many."""
     return learn_network(known_of_rows(np.corrcoef(X, rowvar=False), rows or len(X)), "likely").adjacency
 
 

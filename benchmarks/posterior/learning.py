@@ -74,7 +74,7 @@ def against_one_pass(kind: str, tables: int) -> list[Claim]:
         for method, errors in found.items():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                add_errors(errors, unrelu.RectifiedGaussianLearner(method).fit(x).distribution_, truth)
+                add_errors(errors, unrelu.RectifiedGaussianLearner(method, shape="normal").fit(x).distribution_, truth)
     ratios = {q: rmse(found["full_likelihood"][q]) / rmse(found["one_pass"][q]) for q in QUANTITIES}
     return told(
         *(
@@ -116,8 +116,8 @@ def against_bound(tables: int, by_cell: bool) -> list[Claim]:
     truth = of_weights(rng.standard_normal((BOUND_D, 3)), 0.7, 0.5 * rng.standard_normal(BOUND_D))
     law = CovarianceLaw(truth.bias, truth.covariance)
     many = next(iter(drawn(truth, BOUND_ROWS, by_cell, rng).blocks()))
-    _, scores = law.scores(many.values.astype(np.float64), many.beyond)  # type: ignore[arg-type]
-    both, variance = law.errors(scores.T @ scores * (BOUND_N / BOUND_ROWS))
+    _, _, scores = law.scores(many.values.astype(np.float64), many.beyond)  # type: ignore[arg-type]
+    both, variance = law.errors(np.linalg.inv(scores.T @ scores * (BOUND_N / BOUND_ROWS)))
     upper = np.triu_indices(BOUND_D, 1)
     bounds = dict(zip(QUANTITIES, (both[:, 0, 0], both[:, 1, 1], variance[upper]), strict=True))
     errors: Errors = {q: [] for q in QUANTITIES}
@@ -144,11 +144,11 @@ def seconds() -> list[Claim]:
     rng = np.random.default_rng(0)
     truth = of_weights(rng.standard_normal((20, 3)), 0.7, rng.uniform(-0.5, 0.5, 20))
     x = truth.sample(20_000, random_state=1)
-    unrelu.RectifiedGaussianLearner("full_likelihood").fit(x[:500])
+    unrelu.RectifiedGaussianLearner("full_likelihood", shape="normal").fit(x[:500])
     claims = []
     for k, most in ((None, 60.0), (3, 60.0), ("auto", None)):
         start = time.perf_counter()
-        report = unrelu.RectifiedGaussianLearner("full_likelihood", n_components=k).fit(x).report_
+        report = unrelu.RectifiedGaussianLearner("full_likelihood", shape="normal", n_components=k).fit(x).report_
         taken, words = time.perf_counter() - start, "" if k is None else f", n_components={k!r}"
         note = f"{report.rounds} rounds, {100 * report.share_floored:.0f} % floored"
         claims.append(Claim(f"full_likelihood{words}, s, d=20, n=20,000", taken, most=most, note=note))

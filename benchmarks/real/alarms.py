@@ -20,7 +20,7 @@ COLUMNS = 1000
 def doubts(table: FloatArray) -> list[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        report = unrelu.RectifiedGaussianLearner().fit(table).report_
+        report = unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(table).report_
     return [doubt.kind for doubt in report.doubts]
 
 

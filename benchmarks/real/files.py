@@ -48,11 +48,11 @@ def casco() -> list[Claim]:
     table = np.log(np.maximum(data.iloc[:, 3:].to_numpy(float), 1.0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        learner = unrelu.RectifiedGaussianLearner().fit(table)
+        learner = unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(table)
         law = learner.distribution_
         before = judged(RectifiedGaussian(law.bias, law.covariance, law.floor), table)
         after = judged(law, table)
-        robust = unrelu.FloorOutlierDetector(false_alarm_rate=FALSE_ALARMS).fit(table)
+        robust = unrelu.FloorOutlierDetector(shape="normal", false_alarm_rate=FALSE_ALARMS).fit(table)
         kept = robust.row_weights_ > 0.5
         flagged = robust.predict(table) == -1
     doubts = ", ".join(doubt.kind for doubt in learner.report_.doubts) or "nothing"
@@ -79,7 +79,7 @@ def proteins() -> list[Claim]:
         logs = np.log2(numbers)
         floor = np.quantile(logs[numbers > 0.0], 0.02)
         table = np.maximum(logs, floor)
-        learner = unrelu.RectifiedGaussianLearner(floor=floor).fit(table)
+        learner = unrelu.RectifiedGaussianLearner("one_pass", shape="normal", floor=floor).fit(table)
     doubts = ", ".join(doubt.kind for doubt in learner.report_.doubts) or "nothing"
     floored = learner.report_.share_floored
     return [Claim("Proteins, log2, zeros at the floor: share floored", floored, note=f"said: {doubts}")]

@@ -199,7 +199,9 @@ def law_ratios(peeled: Peeled, layers: Layers) -> tuple[dict[str, float], dict[s
     order = sines(layer.weights[known], layers.A[known])[1]
     scale = np.linalg.norm(layers.A[known], axis=0)[order]
     truth = unrelu.RectifiedGaussian.from_weights(layers.W[order] * scale[:, None], layers.b[order] * scale)
-    reference = unrelu.RectifiedGaussianLearner().fit(layers.H[:, order] * scale).distribution_
+    reference = (
+        unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(layers.H[:, order] * scale).distribution_
+    )
     found, known_units = (parameter_errors(law, truth) for law in (peeled.hidden_distribution, reference))
     # kl is infinite where a learned covariance is singular
     names = [name for name in ("bias", "weights", "kl") if np.isfinite([found[name], known_units[name]]).all()]

@@ -30,7 +30,7 @@ def run(most: int = 10**9) -> list[Claim]:
     with cluster(1) as (client, table):
         one, alone = best_fit(client, table, repetitions)
         rows.append(["1 worker", *figures(alone)])
-        here = RectifiedGaussianLearner().fit(table.compute())
+        here = RectifiedGaussianLearner("one_pass", shape="normal").fit(table.compute())
     with cluster(2) as (client, table):
         two, together = best_fit(client, table, repetitions)
         rows.append(["2 workers", *figures(together)])
@@ -87,7 +87,7 @@ def timed_fit(client: Any, table: Any, watch: Any = unwatched) -> tuple[Rectifie
         watch(step)
 
     before, start = client.run(time.process_time), time.perf_counter()
-    learner = RectifiedGaussianLearner().watched_by(hear).fit(table)
+    learner = RectifiedGaussianLearner("one_pass", shape="normal").watched_by(hear).fit(table)
     seconds = time.perf_counter() - start
     after = client.run(time.process_time)
     return learner, (seconds, passed[0] - start, max(after[k] - before.get(k, 0.0) for k in after))

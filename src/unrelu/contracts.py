@@ -294,7 +294,8 @@ class LearningReport(Shown):
 
     ``floor`` and ``ceiling``: those that were used, one per column, None where there is none. ``doubts``: what the
     table shows and the model does not expect. ``stderr``: which standard errors these are, "model" or "jackknife", the
-    latter with ``stderr_degrees`` of freedom (groups less one).
+    latter with ``stderr_degrees`` of freedom (groups less one). ``chosen_because``: why this method was taken, where
+    that was left open.
     """
 
     method: str
@@ -312,6 +313,7 @@ class LearningReport(Shown):
     shrinkage: Shrinkage | None = field(default=None, kw_only=True)  # None in files of earlier versions
     stderr: str = field(default="model", kw_only=True)
     stderr_degrees: int | None = field(default=None, kw_only=True)
+    chosen_because: str = field(default="", kw_only=True)
 
     @property
     def converged(self) -> bool:

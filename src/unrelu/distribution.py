@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from unrelu.contracts import FloatArray
 from unrelu.engines.device import place_of
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from unrelu.storage import FilePath
 
 Names: TypeAlias = Iterable[str] | None
-_SUMMARY_POINTS = 10_000
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -177,28 +175,22 @@ class RectifiedGaussian(Answers):
         x = np.clip(np.asarray(X, dtype=np.float64), self.floor, self.ceiling)
         return x if self.shapes is None else to_latent(self.shapes, x, self.floor, self.ceiling)
 
-    def column_summary(self) -> list[dict[str, Any]]:
-        """Per column, in the user's units, of what :meth:`sample` draws: share floored, mean, quartiles; the shape.
+    def column_summary(self, below: str | None = None) -> list[dict[str, Any]]:
+        """Per column, in the user's units: shape, share beyond its limit, and mean, sd and quartiles of one ``law``.
+
+        That is "as seen", of what :meth:`sample` draws, where the floor is 0, as of rain or spending; elsewhere, where
+        limits are those of detection, "before the floor", of the values that it cut off as well. ``below="floor"`` or
+        "latent" gives all columns the one or the other.
 
         >>> round(RectifiedGaussian([0.0], [[1.0]]).column_summary()[0]["mean"], 4)  # 1 / sqrt(2 pi)
         0.3989
+        >>> found = RectifiedGaussian([0.0], [[1.0]], floor=0.5).column_summary()[0]
+        >>> found["law"], found["mean"], round(found["lower_quartile"], 4)
+        ('before the floor', 0.0, -0.6745)
         """
-        z, found = ndtri((np.arange(_SUMMARY_POINTS) + 0.5) / _SUMMARY_POINTS)[:, None], []
-        for j in range(self.n_features):
-            one = self if self.n_features == 1 else self.marginal(j)
-            y = np.clip(one.bias + one.row_norms * z, one.latent.floor, one.latent.ceiling)
-            x = one._from_latent(y, as_seen=True)
-            quartiles = np.quantile(x, [0.25, 0.5, 0.75])
-            found.append(
-                {
-                    "column": str(j) if self.feature_names is None else self.feature_names[j],
-                    "shape": "normal" if self.shapes is None else self.shapes[j].kind,
-                    "share_floored": float(np.mean((x <= one.floor) | (x >= one.ceiling))),
-                    "mean": float(x.mean()),
-                    **dict(zip(("lower_quartile", "median", "upper_quartile"), quartiles.tolist(), strict=True)),
-                }
-            )
-        return found
+        from unrelu.posterior.column_laws import column_laws
+
+        return column_laws(self, below)
 
     def _from_latent(self, y: FloatArray, as_seen: bool) -> FloatArray:
         """Latent rows, cut off, in the user's units."""

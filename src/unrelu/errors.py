@@ -92,6 +92,10 @@ class NondetectWarning(UnreluWarning):
     """Cells that say "not detected" were read as missing, though they are low."""
 
 
+class RoundedLimitWarning(UnreluWarning):
+    """A floor or ceiling was given with other digits than the table has: the table's own was taken."""
+
+
 class ConstantColumnWarning(UnreluWarning):
     """A column never varies above the floor: its row norm is 0 and its correlations are undefined (0)."""
 
@@ -121,7 +125,23 @@ class SkewedColumnsWarning(DoubtfulTableWarning):
 
 
 class HeavyTailsWarning(DoubtfulTableWarning):
-    """Cells taken for bad are rather those of heavy tails: they follow their rows, without a gap to the others."""
+    """Values or rows lie farther out than a normal law's, cells that were taken for bad among them."""
+
+
+class GroupsOfRowsWarning(DoubtfulTableWarning):
+    """Rows do not gather about one centre: they may come from several groups."""
+
+
+class BentColumnsWarning(DoubtfulTableWarning):
+    """Columns follow others along a curve, of which correlations tell the straight part only."""
+
+
+class ZerosForAnotherReasonWarning(DoubtfulTableWarning):
+    """More cells are at their limit than the rest of their rows allows: some are there for another reason."""
+
+
+class DependentRowsWarning(DoubtfulTableWarning):
+    """Neighbouring rows are alike: standard errors, which take rows for independent, may be too small."""
 
 
 class TiedValuesWarning(DoubtfulTableWarning):
@@ -134,6 +154,10 @@ class SingularCovarianceWarning(DoubtfulTableWarning):
 
 class FewRowsWarning(DoubtfulTableWarning):
     """Fewer rows than that many columns need."""
+
+
+class UnstableEdgesWarning(DoubtfulTableWarning):
+    """Most edges of a network are not found again in half of the halves of the rows: the graph is mostly chance."""
 
 
 class NotConvergedWarning(UnreluWarning):
@@ -186,10 +210,6 @@ class WeakRowsWarning(UnreluWarning):
 
 class RankDeficientWarning(UnreluWarning):
     """The table has a lower rank than asked for: some components are zero."""
-
-
-class UnknownBelowFloorWarning(UnreluWarning):
-    """A free shape is not known below its floor: it is continued there by its slope above."""
 
 
 class ImpossibleRowsWarning(UnreluWarning):

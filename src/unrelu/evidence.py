@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
-from unrelu.contracts import Engine, Question, R, Record, Samples
+from unrelu.contracts import Block, Engine, Evidence, Question, R, Record, Samples
+from unrelu.engines.local import LocalEngine
 
 
 class SampleEvidence:
@@ -36,6 +38,38 @@ class SampleEvidence:
         if remember:
             self._answers[question] = record
         return record
+
+    def ask(self, *questions: Question[Any]) -> None:
+        """Answer several questions in one pass, where this process reads the rows; else each when it is asked."""
+        new = [question for question in questions if question not in self._answers]
+        if type(self.engine) is LocalEngine and len(new) > 1:
+            self._answers.update(zip(new, self.engine.collect(self.samples, _Several(tuple(new))).answers, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """Of several questions."""
+
+    answers: tuple[Any, ...]
+
+    def merge(self, other: Self) -> Self:
+        return type(self)(tuple(mine.merge(its) for mine, its in zip(self.answers, other.answers, strict=True)))
+
+
+@dataclass(frozen=True)
+class _Several:
+    """Several questions as one."""
+
+    questions: tuple[Question[Any], ...]
+
+    def __call__(self, block: Block) -> _Answers:
+        return _Answers(tuple(question(block) for question in self.questions))
+
+
+def ask_at_once(evidence: Evidence, *questions: Question[Any]) -> None:
+    """Have rows read once for several questions, which are then asked one by one; a record has nothing to read."""
+    if isinstance(evidence, SampleEvidence):
+        evidence.ask(*questions)
 
 
 class RecordedEvidence:

@@ -139,9 +139,9 @@ def levels(
     if is_by_cell(given):
         raise InvalidParameterError(
             f"{what} has shape {np.shape(given)}, one number per cell, but one per column is needed here. Only"
-            " RectifiedGaussianLearner and FloorImputer with method='full_likelihood' can use limits of single"
-            " cells. Otherwise cut every column at its highest limit (limits='highest' does that with cells such as"
-            " '<0.25')."
+            " RectifiedGaussianLearner and FloorImputer with method='auto' or 'full_likelihood' can use limits of"
+            " single cells. Otherwise cut every column at its highest limit (limits='highest' does that with cells such"
+            " as '<0.25')."
         )
     items, named = per_column(what, given, n_features, names, 0.0 if what == "floor" else None)
     none = -np.inf if what == "floor" else np.inf

@@ -18,12 +18,15 @@ from unrelu.contracts import (
     Evidence,
     LearningReport,
     MarginalEstimator,
+    Samples,
     Step,
     Watch,
     unwatched,
 )
 from unrelu.doubts.findings import doubts_of, warn_of
+from unrelu.doubts.rows import LookQuestion, look_at
 from unrelu.errors import InvalidParameterError
+from unrelu.evidence import ask_at_once
 from unrelu.learning import Learned, census_of, learn, learn_as_written, learn_record
 from unrelu.statistics.pair_moments import PairMomentsQuestion
 from unrelu.validation import check_choice, check_count, label_columns
@@ -33,7 +36,10 @@ if TYPE_CHECKING:
 
 LEARNING = "Learning (the first run also compiles)"
 
+_QUICK = 1e7  # rows times the cube of columns up to which the full likelihood takes some seconds at most
+
 __all__ = [
+    "Auto",
     "FilteredGradient",
     "FullLikelihood",
     "MedianBias",
@@ -74,7 +80,7 @@ class _SeveralPasses:
 
 @dataclass(frozen=True)
 class OnePass:
-    """The default: censored-likelihood marginals and optimally weighted moments, from one pass over the rows.
+    """For large tables: censored-likelihood marginals and optimally weighted moments, from one pass over the rows.
 
     >>> import numpy as np
     >>> import unrelu
@@ -89,16 +95,61 @@ class OnePass:
         return PairMomentsQuestion.under(assumptions)
 
     def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
+        ask_at_once(evidence, self.question(assumptions), LookQuestion.under(assumptions))
         record = evidence.collect(self.question(assumptions))
         watch(Step(LEARNING))
         stages = learn_record(record, assumptions, evidence.feature_names)
-        doubts = doubts_of(record, stages.rows, assumptions, stages.pairs, stages.assembly)
+        look = look_at(evidence, assumptions)
+        doubts = doubts_of(record, stages.rows, assumptions, stages.pairs, stages.assembly, look)
         warn_of(doubts, evidence.feature_names)
         rows = record.n_rows, record.effective_rows
         report = LearningReport.of(
             "one_pass", *rows, census_of(record), stages.assembly, doubts=doubts, **assumptions.limits
         )
         return Learned.of(stages, report, assumptions.n_components, record.weight)
+
+
+@dataclass(frozen=True)
+class Auto:
+    """The default: the full likelihood where it takes some seconds at most, or where limits differ by cell; one pass
+    elsewhere, of rows that are learned in parts, and where nothing is hidden, as both are then the same.
+
+    >>> import unrelu
+    >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
+    >>> report = unrelu.RectifiedGaussianLearner().fit(X).report_
+    >>> report.method, report.chosen_because
+    ('full_likelihood', 'a table of this size takes some seconds at most')
+    """
+
+    takes_cell_limits: ClassVar[bool] = True
+
+    def question(self, assumptions: Assumptions) -> PairMomentsQuestion:
+        """That of one pass, by which parts of a table are learned."""
+        return OnePass().question(assumptions)
+
+    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
+        """From a record, or rows of which nothing else is known: in one pass."""
+        return OnePass().learn(evidence, assumptions, seed, watch)
+
+    def choose(self, samples: Samples, evidence: Evidence, assumptions: Assumptions) -> tuple[Method, str]:
+        """The method for these rows, and why."""
+        from unrelu.likelihood.cells import CellTallyQuestion
+
+        n, d = samples.n_rows, samples.n_features
+        if getattr(samples, "limits_by_cell", ()):
+            return FullLikelihood(), "cells have limits of their own"
+        if assumptions.auto_components:
+            return FullLikelihood(), "the number of factors is chosen by it"
+        if assumptions.nonnegative_bias or assumptions.n_components is not None:
+            return OnePass(), "nonnegative_bias and a rank of the covariance are its assumptions"
+        if getattr(samples, "engine", None) is not None or n is None:
+            return OnePass(), "the rows are read block by block, or elsewhere"
+        if d == 1 or n * d**3 > _QUICK:
+            return OnePass(), "one column" if d == 1 else "the full likelihood of a table of this size takes longer"
+        tally = evidence.collect(CellTallyQuestion(assumptions.censoring))
+        if tally.seen.sum() >= tally.weight * d * (1.0 - 1e-12):
+            return OnePass(), "no cell is hidden or missing"
+        return FullLikelihood(), "a table of this size takes some seconds at most"
 
 
 @dataclass(frozen=True)
@@ -171,6 +222,13 @@ class FullLikelihood(_SeveralPasses):
 
         check_count("max_rounds", self.max_rounds)
         return learn_by_likelihood(evidence, assumptions, self.max_rounds, watch)
+
+    def jackknifed(self, evidence: Evidence, assumptions: Assumptions, watch: Watch = unwatched) -> Learned:
+        """The same model with the standard errors of a jackknife over groups of rows, each left out in turn."""
+        from unrelu.likelihood.learning import learn_by_likelihood
+
+        check_count("max_rounds", self.max_rounds)
+        return learn_by_likelihood(evidence, assumptions, self.max_rounds, watch, jackknife=True)
 
 
 @dataclass(frozen=True)
@@ -320,6 +378,7 @@ def _learn_by_angles(
 
 
 _BY_NAME: dict[str, type[Method]] = {
+    "auto": Auto,
     "one_pass": OnePass,
     "robust": Robust,
     "robust_cells": RobustCells,
@@ -344,6 +403,24 @@ def method_named(method: str | Method) -> Method:
         return method
     check_choice("method", method, list(_BY_NAME))
     return _BY_NAME[method]()
+
+
+def expects_outliers(method: str | Method) -> bool:
+    """Whether a method leaves rows or cells out.
+
+    >>> expects_outliers("robust"), expects_outliers("one_pass")
+    (True, False)
+    """
+    return isinstance(method_named(method), Robust | RobustCells)
+
+
+def is_of_papers(method: str | Method) -> bool:
+    """Whether a method is one of the papers' own, which assume normal columns.
+
+    >>> is_of_papers("sgd"), is_of_papers("auto")
+    (True, False)
+    """
+    return isinstance(method_named(method), TruncatedSGD | FilteredGradient | MedianBias)
 
 
 def _names() -> str:

@@ -5,7 +5,7 @@ A shape turns values in the user's units into latent ones and back. Both work ce
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Protocol, TypeAlias
@@ -14,17 +14,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import boxcox, inv_boxcox
 
-from unrelu.contracts import BoolArray, FloatArray
-from unrelu.errors import InvalidDataError, InvalidParameterError, UnknownBelowFloorWarning
+from unrelu.contracts import FloatArray
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import per_column
-from unrelu.validation import column_label, label_columns, suggestion, warn
+from unrelu.validation import column_label, suggestion
 
 __all__ = ["Free", "Log", "Normal", "Power", "Seen", "Shape"]
 
 _SMALLEST = 1e-300  # what a logarithm is taken of, at least
-_FARTHEST = 1e12  # units from the origin that a power reaches, at most
+_LARGEST = 1e300  # what an exponential is, at most
+_NEAREST, _FARTHEST = 1e-9, 1e12  # units from the origin that a power reaches
 _IMPOSSIBLE = -1e4  # log slope where a power is not defined: no density
-_CONTINUED = 0.5  # standard deviations of y above the floor by which a free shape goes on below it
+_MOST = 10.0  # times the largest value seen: beyond it no value of a positive column is believed
 _SLOPES = 33  # knots between which the slope of a free shape changes: more would follow the noise
 
 
@@ -41,6 +42,15 @@ class Seen:
     low: float = -np.inf
     high: float = np.inf
     step: float = 0.0
+
+    @property
+    def most(self) -> float:
+        """The largest value that is believed of a positive column: no mean or draw of it is an absurd one.
+
+        >>> Seen(0.5, 3.0).most, Seen().most
+        (30.0, inf)
+        """
+        return _MOST * self.high if self.high > 0.0 else np.inf
 
     def fitted(self, x: FloatArray, floor: float = -np.inf, ceiling: float = np.inf) -> FloatArray:
         """Values rounded to the step, within the range; what is off its limits is not rounded onto them."""
@@ -106,7 +116,7 @@ class Normal:
 
 @dataclass(frozen=True)
 class Log:
-    """x = exp(y), for columns of positive values with a floor above 0, or none.
+    """x = exp(y), for columns of positive values with a floor above 0, or none; at most ten times the largest seen.
 
     >>> Log().from_latent(Log().to_latent([1.0, 10.0]))
     array([ 1., 10.])
@@ -121,7 +131,11 @@ class Log:
         return np.asarray(np.log(np.maximum(np.asarray(x, dtype=np.float64), _SMALLEST)))
 
     def from_latent(self, y: ArrayLike) -> FloatArray:
-        return np.asarray(np.exp(np.asarray(y, dtype=np.float64)))
+        return np.asarray(np.exp(np.clip(np.asarray(y, dtype=np.float64), np.log(_SMALLEST), self._highest)))
+
+    @property
+    def _highest(self) -> float:
+        return float(np.log(min(self.seen.most, _LARGEST)))
 
     def log_slope(self, x: ArrayLike) -> FloatArray:
         return -self.to_latent(x)
@@ -162,9 +176,10 @@ class Power:
 
     def from_latent(self, y: ArrayLike) -> FloatArray:
         y = (np.asarray(y, dtype=np.float64) - self.origin) / self.unit - 1.0
-        edge = boxcox(_FARTHEST if self.exponent < 0.0 else _SMALLEST, self.exponent)
-        inside = np.minimum(y, edge) if self.exponent < 0.0 else np.maximum(y, edge)
-        return np.asarray(self.origin + self.unit * inv_boxcox(inside, self.exponent), dtype=np.float64)
+        farthest = min((self.seen.most - self.origin) / self.unit, _FARTHEST)
+        inside = np.clip(y, boxcox(_NEAREST, self.exponent), boxcox(farthest, self.exponent))
+        distance = np.maximum(inv_boxcox(inside, self.exponent), _NEAREST)  # which rounding may make 0
+        return np.asarray(self.origin + self.unit * distance, dtype=np.float64)
 
     def log_slope(self, x: ArrayLike) -> FloatArray:
         slope = (self.exponent - 1.0) * np.log(self._distance(x))
@@ -175,16 +190,18 @@ class Power:
 class Free:
     """Any increasing f: y is standard normal, and ``scores`` are its values at ``values``, lines between them.
 
-    Beyond the last value, and below the first, f stays where it is.
+    Beyond the last value f stays where it is. Below the first one it falls by ``below`` for each unit of y, on a log
+    scale where the first value is positive, so that positive columns stay positive; with 0 it stays there as well.
 
-    >>> shape = Free(np.array([0.0, 1.0, 10.0]), np.array([-0.5, 0.0, 2.0]))
-    >>> shape.to_latent([0.5, 5.5]), shape.from_latent([1.0])
-    (array([-0.25,  1.  ]), array([5.5]))
+    >>> shape = Free(np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.0, 2.0]), below=float(np.log(2.0)))
+    >>> shape.to_latent([1.5, 0.5]), shape.from_latent([-1.0, 0.5, 9.0])
+    (array([ 0.5, -1. ]), array([0.5, 1.5, 4. ]))
     """
 
     values: FloatArray
     scores: FloatArray
     seen: Seen = field(default_factory=Seen)
+    below: float = 0.0
 
     kind = "free"
 
@@ -193,32 +210,33 @@ class Free:
         rising = rising and bool((np.diff(self.values) > 0.0).all() and (np.diff(self.scores) > 0.0).all())
         if not rising or not (np.isfinite(self.values).all() and np.isfinite(self.scores).all()):
             raise InvalidDataError("A free shape needs at least two values and scores, finite and rising.")
+        if not 0.0 <= self.below < np.inf:
+            raise InvalidDataError("A free shape falls by a finite number of 0 or more below its first value.")
 
     @property
     def n_parameters(self) -> int:
         return len(self.values)
 
     def to_latent(self, x: ArrayLike) -> FloatArray:
-        return np.asarray(np.interp(np.asarray(x, dtype=np.float64), self.values, self.scores))
+        x = np.asarray(x, dtype=np.float64)
+        return self.continued(x, np.asarray(np.interp(x, self.values, self.scores)))
+
+    def continued(self, x: FloatArray, y: FloatArray) -> FloatArray:
+        """The latent values ``y`` of x, as they go on below the first value."""
+        if self.below == 0.0 or not (low := x < self.values[0]).any():
+            return y
+        if self.values[0] > 0.0:
+            depth = np.log(np.maximum(x, _SMALLEST) / self.values[0]) / self.below
+        else:
+            depth = (x - self.values[0]) / self.below
+        return np.asarray(np.where(low, self.scores[0] + depth, y))
 
     def from_latent(self, y: ArrayLike) -> FloatArray:
-        return np.asarray(np.interp(np.asarray(y, dtype=np.float64), self.scores, self.values))
-
-    def continued(self, y: ArrayLike) -> FloatArray:
-        """As ``from_latent``, but going on below the first value: by its slope there, on a log scale if positive.
-
-        >>> shape = Free(np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.0, 2.0]))
-        >>> shape.continued([-1.0, 0.5])
-        array([0.5, 1.5])
-        """
         y = np.asarray(y, dtype=np.float64)
-        at = max(int(np.searchsorted(self.scores, self.scores[0] + _CONTINUED)) - 1, 1)
-        run, low = self.scores[at] - self.scores[0], np.minimum(y - self.scores[0], 0.0)
+        x, depth = np.interp(y, self.scores, self.values), self.below * np.minimum(y - self.scores[0], 0.0)
         if self.values[0] > 0.0:
-            below = self.values[0] * np.exp(low * np.log(self.values[at] / self.values[0]) / run)
-        else:
-            below = self.values[0] + low * (self.values[at] - self.values[0]) / run
-        return np.asarray(np.where(y < self.scores[0], below, self.from_latent(y)))
+            return np.asarray(np.maximum(x * np.exp(depth), min(_SMALLEST, self.values[0])))
+        return np.asarray(x + depth)
 
     def log_slope(self, x: ArrayLike) -> FloatArray:
         grid = np.linspace(self.scores[0], self.scores[-1], _SLOPES)
@@ -231,7 +249,7 @@ class Free:
         if not isinstance(other, Free):
             return NotImplemented
         same = np.array_equal(self.values, other.values) and np.array_equal(self.scores, other.scores)
-        return same and self.seen == other.seen
+        return same and (self.seen, self.below) == (other.seen, other.below)
 
     def __hash__(self) -> int:
         return hash((self.seen, float(self.values[-1]), float(self.scores[0]), len(self.values)))
@@ -245,9 +263,9 @@ def shape_requests(given: Any, n_features: int, names: Sequence[str] | None = No
     """What is asked for each column, a word or a shape; as floors are given: one for all, a list, a dict by name.
 
     >>> shape_requests({"As": "log"}, 2, ["As", "Pb"])
-    ['log', 'normal']
+    ['log', 'auto']
     """
-    items, _ = per_column("shape", given, n_features, names, "normal")
+    items, _ = per_column("shape", given, n_features, names, "auto")
     for column, item in enumerate(items):
         if isinstance(item, str) and item in WORDS:
             continue
@@ -283,7 +301,7 @@ def refuse_outside(shape: Shape, limits: Sequence[float], smallest: float, label
     """
     edge = 0.0 if shape.kind == "log" else getattr(shape, "origin", -np.inf)
     what = "has no logarithm" if shape.kind == "log" else f"is not above the shape's origin {edge:g}"
-    advice = "use shape='power' or 'free' for it" if shape.kind == "log" else "give it another shape"
+    advice = "use shape='auto' for it" if shape.kind == "log" else "give it another shape"
     for limit in limits:
         if np.isfinite(limit) and (limit < edge or (limit == edge and getattr(shape, "exponent", 0.0) <= 0.0)):
             raise InvalidDataError(
@@ -332,36 +350,13 @@ def latent_limits(shapes: Shapes, floor: FloatArray, ceiling: FloatArray) -> tup
     return low, high
 
 
-def uncut(shape: Shape) -> Callable[[ArrayLike], FloatArray]:
-    """f of a shape, also below its floor.
-
-    >>> float(uncut(Log())(0.0))
-    1.0
-    """
-    return shape.continued if isinstance(shape, Free) else shape.from_latent
-
-
-def warn_of_unknown(shapes: Shapes, below: BoolArray, names: Sequence[str] | None) -> None:
-    """Say what is assumed where cells (n x d) of free shapes are asked for below their floors.
-
-    >>> warn_of_unknown((Log(),), np.array([[True]]), None)
-    """
-    unknown = np.array([shape.kind == "free" for shape in shapes], dtype=bool)
-    if unknown.any() and (unknown := unknown & below.any(axis=0)).any():
-        warn(
-            "A free shape is not known below its floor: it is continued there by its slope above, in"
-            f" {label_columns(unknown, names)}. Use shape='power' or 'log' for a law of its own.",
-            UnknownBelowFloorWarning,
-        )
-
-
 def from_latent(shapes: Shapes, y: FloatArray) -> FloatArray:
     """Rows of y as rows of f(y), not cut off.
 
     >>> from_latent((Log(), Normal()), np.array([[0.0, -2.0]]))
     array([[ 1., -2.]])
     """
-    return np.column_stack([uncut(shape)(y[:, j]) for j, shape in enumerate(shapes)])
+    return np.column_stack([shape.from_latent(y[:, j]) for j, shape in enumerate(shapes)])
 
 
 def to_latent(shapes: Shapes, x: FloatArray, floor: FloatArray, ceiling: FloatArray) -> FloatArray:

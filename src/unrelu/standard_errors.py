@@ -31,6 +31,7 @@ from unrelu.statistics.pair_moments import PairMoments
 from unrelu.validation import counted, label_columns, warn
 
 _FEW = 5  # groups
+LEAVING_OUT = "Leaving out groups"
 
 Fit = tuple[RowParameters, PairCorrelations]
 
@@ -40,7 +41,11 @@ def jackknifed(
 ) -> Learned:
     """The same model with the jackknife's standard errors over the groups of its record."""
     check_groups(record)
-    fits = list(_fits_without_a_group(learned, record, assumptions, names, watch))
+    return with_scatter_of(learned, record, list(_fits_without_a_group(learned, record, assumptions, names, watch)))
+
+
+def with_scatter_of(learned: Learned, record: GroupedMoments, fits: list[Fit]) -> Learned:
+    """The same model with the errors that its fits without every group of the record in turn make."""
     weight = [_pair_weight(part) for part in record.parts]
     rows, pairs = learned.rows, learned.pairs
     own = np.array([each.diagonal() for each in weight])
@@ -88,19 +93,24 @@ def _fits_without_a_group(
             if (constant := (rows.scale == 0.0) & (learned.rows.scale > 0.0)).any():
                 raise InvalidDataError(f"Constant: {label_columns(constant, names)}.")
         except InvalidDataError as error:
-            label, size = record.labels[group], counted(record.parts[group].n_rows, "row")
-            raise InvalidDataError(
-                f"No jackknife: without group {label!r} ({size}) a column cannot be learned. {error} Otherwise give"
-                " other groups=, or use stderr='model'."
-            ) from error
+            raise not_without(record, group, error) from error
         return rows, pairs
 
     # What is doubtful in the whole was said; without a group it would be said once more for every group.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)
         while batch := list(islice(groups, available_cores())):
-            watch(Step("Leaving out groups", batch[0][0], len(record.parts)))
+            watch(Step(LEAVING_OUT, batch[0][0], len(record.parts)))
             yield from map_in_threads(fitted, batch)
+
+
+def not_without(record: GroupedMoments, group: int, error: InvalidDataError) -> InvalidDataError:
+    """What to raise where the rows without a group have such an error."""
+    label, size = record.labels[group], counted(record.parts[group].n_rows, "row")
+    return InvalidDataError(
+        f"No jackknife: without group {label!r} ({size}) a column cannot be learned. {error} Otherwise give other"
+        " groups=, or use stderr='model'."
+    )
 
 
 def _pair_errors(pairs: PairCorrelations, fits: list[Fit], weight: FloatArray) -> FloatArray:

@@ -1,6 +1,7 @@
 """The method on dirty tables: nearly the oracle's error, cells found, rows beside cells, and tables that do not fit."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import unrelu
 from benchmarks.cells.accuracy import error, one_pass
 from benchmarks.cells.dirt import ROWS, Place
 from unrelu import RectifiedGaussianLearner
+from unrelu.bad_cells import learning
 from unrelu.errors import InvalidDataError, ManyBadCellsWarning
 from unrelu.samples import ArraySamples
 
@@ -151,6 +153,71 @@ def test_zeros_of_counts_are_not_taken_for_failures():
     assert (learner.cell_weights_ < 0.5).mean() < 0.05
 
 
+def tables_of_other_laws():
+    """(table, options, columns whose law is another one)"""
+    z = np.random.default_rng(0).multivariate_normal(np.zeros(4), 0.6 + 0.4 * np.eye(4), 800)
+    skewed = np.exp(1.2 * z)
+    floor = np.quantile(skewed, 0.7, axis=0)
+    rng = np.random.default_rng(1)
+    groups, waste = z.copy(), z.copy()
+    groups[:, 0] = 5.0 * (rng.random(800) < 0.45) + 0.3 * z[:, 0]
+    waste[:, 0] = np.where(rng.random(800) < 0.4, rng.normal(0.0, 40.0, 800), z[:, 0])
+    mostly_floored = np.maximum(z, 1.0)
+    rows = rng.random(800) < 0.2
+    mostly_floored[rows] = rng.normal(6.0, 1.0, (rows.sum(), 4))
+    tails = z * np.sqrt(2.0 / rng.chisquare(2.0, (800, 1)))
+    return {
+        "skewed, taken for normal": (np.maximum(skewed, floor), {"shape": "normal", "floor": floor.tolist()}),
+        "skewed, a power": (np.maximum(skewed, floor), {"shape": "power", "floor": floor.tolist()}),
+        "two groups": (groups, {"floor": None, "shape": "normal"}),
+        "two laws": (waste, {"floor": None, "shape": "normal"}),
+        "outlier rows": (mostly_floored, {"floor": 1.0, "shape": "normal"}),
+        "tails": (tails, {"floor": None, "shape": "normal"}),
+    }
+
+
+@pytest.mark.parametrize("law", list(tables_of_other_laws()))
+def test_no_column_loses_more_than_a_third_of_its_cells_or_of_those_off_the_floor(law):
+    x, options = tables_of_other_laws()[law]
+    with warnings.catch_warnings(record=True) as got:
+        warnings.simplefilter("always")
+        learner = learn(x, **options)
+    floor = np.array([-np.inf if options["floor"] is None else options["floor"]])
+    bad, off = learner.cell_weights_ < 0.5, x > floor
+    assert (bad.mean(axis=0) <= 1 / 3).all()
+    assert ((bad & off).sum(axis=0) <= off.sum(axis=0) / 3).all()
+    named = " ".join(str(each.message) for each in got if each.category is ManyBadCellsWarning)
+    assert ("left as they are" in named) == (law not in ("skewed, a power", "tails"))
+    detector = unrelu.FloorOutlierDetector("robust_cells", **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        again = detector.fit(x).cell_probabilities(x) > 0.5
+    np.testing.assert_array_equal(again, bad)
+
+
+def test_columns_are_left_for_what_all_rows_say_and_not_the_sample_alone(monkeypatch):
+    """The sample has a third less two of column 0 bad, all rows a third and two more."""
+    rng = np.random.default_rng(0)
+    x = rng.multivariate_normal(np.zeros(3), 0.7 + 0.3 * np.eye(3), 1500)
+    x[:502, 0] += 9.0
+    first = learning.sampled_table
+
+    def sample_with_fewer(*given):
+        found = first(*given)
+        keep = np.arange(len(found.rows)) >= 20
+        return replace(found, rows=found.rows[keep], values=found.values[keep], weights=found.weights[keep])
+
+    monkeypatch.setattr(learning, "sampled_table", sample_with_fewer)
+    with pytest.warns(ManyBadCellsWarning, match=r"in column 0:.* left as they are"):
+        assert not (learn(x, floor=None).cell_weights_[:, 0] < 0.5).any()
+    x[495:502, 0] -= 9.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = learn(x, floor=None).cell_weights_[:, 0] < 0.5
+    assert found[:495].all()
+    assert found[495:].mean() < 0.01
+
+
 class TestBadInput:
     def test_too_few_rows(self):
         with pytest.raises(InvalidDataError, match="at least five rows a column"):
@@ -170,11 +237,13 @@ class TestBadInput:
         _, x, bad, _ = dirty
         x, far = x[:1500].copy(), np.arange(1500) % 20 < 9
         x[:, 0] = np.where(far, x[:, 0] + shift, x[:, 0])
-        with pytest.warns(ManyBadCellsWarning, match="column 0"):
+        with pytest.warns(ManyBadCellsWarning, match=r"in column 0:.* left as they are"):
             learner = learn(x)
-        found = learner.cell_weights_[:, 0] < 0.5
-        assert found[far].all()
-        assert found[~far & ~bad[:1500, 0]].mean() < 0.005
+        found = learner.cell_weights_ < 0.5
+        assert not found[:, 0].any()
+        assert found[:, 1:][bad[:1500, 1:]].mean() > 0.95  # those of the others are found all the same
+        assert found[:, 1:][~bad[:1500, 1:]].mean() < 0.005
+        assert learner.report_.share_bad_by_column[0] == 0.0
 
     def test_a_column_that_is_no_normal_one_is_named(self):
         z = np.random.default_rng(0).multivariate_normal(np.zeros(4), 0.5 + 0.5 * np.eye(4), 1500)

@@ -29,6 +29,9 @@ def test_parts_merge_to_the_whole(case):
     for mine, others in zip(whole.verdicts.tables, joined.verdicts.tables, strict=True):
         np.testing.assert_array_equal(mine, others)
     assert whole.verdicts.strangest == joined.verdicts.strangest
+    np.testing.assert_array_equal(whole.verdicts.n_bad, joined.verdicts.n_bad)
+    bad = whole.verdicts.tables[0] < 0.5
+    np.testing.assert_array_equal(whole.verdicts.n_bad, [bad.sum(axis=0), (bad & (x > 0.0)).sum(axis=0)])
     assert len(whole.verdicts.strangest) == STRANGEST
     one, other = whole.record._about(np.ones(4)), joined.record._about(np.ones(4))
     np.testing.assert_allclose(one.cross, other.cross, rtol=1e-12)

@@ -9,7 +9,6 @@ from benchmarks.networks.edges import GRID, MAIN, effective_rows
 from benchmarks.networks.hard import OUTLIERS, with_outliers
 from benchmarks.networks.recipes import default, plain_correlations
 from benchmarks.networks.tables import KINDS, Cell, f1, table
-from unrelu import RectifiedGaussianNetwork
 
 
 def test_it_is_one_of_the_benchmarks():
@@ -39,11 +38,6 @@ def test_f1():
     found[[0, 1, 0, 3], [1, 0, 3, 0]] = True
     assert f1(found, edges) == 0.5
     assert f1(edges, edges) == 1.0
-
-
-def test_the_default_without_groups_is_the_default():
-    t = table(Cell("random", 12, 300, 0.4), 1)
-    np.testing.assert_array_equal(default(t.floored), RectifiedGaussianNetwork().fit(t.floored).adjacency_)
 
 
 def test_unfloored_rows_are_their_plain_correlations():

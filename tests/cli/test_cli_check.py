@@ -59,7 +59,7 @@ def test_the_terminal_names_columns_and_options(run, skewed):
     result = run("check", skewed, "--picture", "check.png", *QUICK)
     text = " ".join(result.stdout.split())
     assert "does not fit" in text
-    assert "not normal: Pb (try --shape power)" in text
+    assert "not normal: Pb. --shape auto was tried and helps: the model then fits" in text
     assert "Checked 600 rows of 3 columns against 19 simulated tables" in text
     assert "Picture written to check.png" in text
     assert result.stdout.index("worst columns") < result.stdout.index("worst pairs")

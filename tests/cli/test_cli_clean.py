@@ -53,6 +53,20 @@ def test_bad_cells_are_imputed_by_their_rows(run, dirty, rows, model):
     assert np.abs(cleaned[bad] - rows[:1500][bad]).mean() < np.abs(x[bad] - rows[:1500][bad]).mean() / 5.0
 
 
+def test_a_column_of_which_a_third_would_go_is_named_and_left(run, folder, rows, model):
+    changed = rows[:900].copy()
+    changed[:, 1] = np.where(changed[:, 1] > 0.0, changed[:, 1] + 40.0, 0.0)  # more than a third off the floor
+    changed[3, 0] += 40.0
+    write_table(folder / "other.csv", changed, NAMES)
+    for given in (("--model", model), ()):
+        result = run("clean", "other.csv", *given, "-o", "out.csv")
+        assert result.exit_code == 0
+        assert "('Pb'): rather the column" in " ".join(result.stderr.split())
+        cleaned = pd.read_csv("out.csv").to_numpy()
+        np.testing.assert_array_equal(cleaned[:, 1], changed[:, 1])
+        assert np.isnan(cleaned[3, 0])
+
+
 def test_refusals(run, refused, dirty, model):
     assert "also an input" in refused(run("clean", "dirty.csv", "-o", "dirty.csv"))
     assert "--floor belongs to a fit" in refused(run("clean", "dirty.csv", "--model", model, "--floor", "1"))

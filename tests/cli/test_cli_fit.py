@@ -194,7 +194,10 @@ def test_jackknife_over_a_column_of_labels(run, folder, rows, name):
         (["--groups", "Fee", "--stderr", "jackknife"], "no column 'Fee'. Did you mean 'Fe'?"),
         (["--groups", "Fe", "--columns", "As,Fe", "--stderr", "jackknife"], "a feature and as --groups. Leave it out"),
         (["--stderr", "bootstrap"], "Unknown stderr 'bootstrap'. There are: model, jackknife."),
-        (["--stderr", "jackknife", "--method", "robust"], "use --stderr model, or --method one_pass."),
+        (
+            ["--stderr", "jackknife", "--method", "robust"],
+            "model, --method one_pass or --method full_likelihood.",
+        ),
     ],
 )
 def test_jackknifes_that_are_refused(run, table, arguments, words):
@@ -216,11 +219,13 @@ def test_shapes_reach_the_learner(run, folder, skewed, skewed_rows):
     assert learned.shapes == expected.shapes_
     np.testing.assert_allclose(learned.covariance, expected.covariance_, rtol=1e-9)
     lines = [line.split() for line in result.stdout.splitlines()]
-    assert "in the units of the table:" in result.stdout
+    assert "in the units of the table, before the floor:" in result.stdout
+    assert "in the units of the table, as seen:" in result.stdout
     for name, kind, column in zip(("As", "rain", "count"), learned.shapes, learned.column_summary(), strict=True):
         told = next(line for line in lines if line[:2] == [name, kind.kind])
-        assert told[-2] == f"{column['median']:.4g}"
         assert f"{column['share_floored']:.1%}" in told
+        assert [f"{column[key]:.4g}" for key in ("mean", "lower_quartile", "median", "upper_quartile")] == told[-4:]
+        assert column["law"] == ("before the floor" if name == "As" else "as seen")
     assert (folder / "fit.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -148,6 +148,39 @@ def test_limits_of_single_cells_are_not_the_models(run, folder, truth, model):
     np.testing.assert_allclose(_read("out.csv")["mean"], expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize(("fill", "below"), [("missing", "floor"), ("missing", "latent"), ("hidden", "latent")])
+def test_only_some_cells_are_filled_in(run, folder, holes, fill, below):
+    given = ("impute", "holes.csv", "--method", "one_pass", "--shape", "normal", "--fill", fill, "--below", below)
+    files = ("-o", "out.csv", "--std", "std.csv", "--mask", "mask.csv", "--picture", "p.png")
+    result = run(*given, *files)
+    assert result.exit_code == 0, result.stderr
+    assert "Left as they are:" in result.stdout
+    imputer = unrelu.FloorImputer("one_pass", shape="normal", fill=fill, below=below).fit(holes)
+    np.testing.assert_allclose(_read("out.csv"), imputer.transform(holes), rtol=1e-10)
+    np.testing.assert_allclose(_read("std.csv"), imputer.std(holes), rtol=1e-10)
+    np.testing.assert_array_equal(_read("mask.csv"), imputer.mask(holes))
+    answer = json.loads(run(*given, "-o", "out.csv", "--json").stdout)
+    assert answer["cells_filled"] == imputer.mask(holes).sum()
+    assert (answer["fill"], answer["below"]) == (fill, below)
+    law = imputer.distribution_.column_summary(below=below)
+    for j, column in enumerate(answer["columns"]):
+        assert column["mean_completed"] == pytest.approx(np.nanmean(imputer.transform(holes)[:, j]))
+        assert column["mean_of_model"] == pytest.approx(law[j]["mean"])
+
+
+def test_draws_of_one_model(run, folder, holes, model):
+    given = ("impute", "holes.csv", "--method", "one_pass", "--shape", "normal", "-o", "out.csv", "--draws", 2)
+    answer = json.loads(run(*given, "--parameters", "fitted", "--json").stdout)
+    imputer = unrelu.FloorImputer("one_pass", shape="normal").fit(holes)
+    expected = imputer.draw(holes, 2, parameters="fitted").reshape(-1, 3)
+    np.testing.assert_allclose(_read("out.csv")[NAMES], expected, rtol=1e-10)
+    assert answer["parameters"] == "fitted"
+    assert json.loads(run(*given, "--json").stdout)["parameters"] == "drawn"
+    np.testing.assert_allclose(_read("out.csv")[NAMES], imputer.draw(holes, 2).reshape(-1, 3), rtol=1e-10)
+    known = ("impute", "holes.csv", "--model", model, "-o", "out.csv", "--draws", 2, "--json")
+    assert json.loads(run(*known).stdout)["parameters"] == "fitted"
+
+
 def test_nothing_hidden_is_no_error(run, folder, rows):
     write_table(folder / "full.csv", rows[:50] + 1.0, NAMES)
     result = run("impute", "full.csv", "--floor", "none", "-o", "out.csv", "--picture", "p.png")
@@ -170,6 +203,12 @@ def test_nothing_hidden_is_no_error(run, folder, rows):
         (["rows.csv", "--quantile", "half"], "'half' is no number between 0 and 1"),
         (["rows.csv", "--draws", "2", "--median"], "leave out --median and --quantile"),
         (["rows.csv", "--draws", "2", "--mask", "mask.doc"], "unknown kind of file"),
+        (["rows.csv", "--fill", "mising"], "Did you mean 'missing'?"),
+        (["rows.csv", "--below", "zero"], "There are: latent, floor"),
+        (["rows.csv", "--fill", "hidden", "--below", "floor"], "use --below latent"),
+        (["rows.csv", "--parameters", "fitted"], "give --draws"),
+        (["rows.csv", "--draws", "2", "--parameters", "fit"], "Did you mean 'fitted'?"),
+        (["rows.csv", "--model", "truth.npz", "--draws", "2", "--parameters", "drawn"], "use --parameters fitted"),
         (["rows.csv", "--method", "one_pas"], "Did you mean 'one_pass'?"),
         (["rows.csv", "--components", "4"], "--components must be between 1 and 3"),
         (["rows.csv", "--floor", "99"], "below the floor 99"),

@@ -172,7 +172,7 @@ def test_info_of_a_model_with_shapes(run, folder, skewed):
     assert answer["shapes"] == fitted["shapes"]
     assert answer["column_summary"] == fitted["column_summary"]
     shown = run("info", "out.npz").stdout
-    for words in ("unrelu.RectifiedGaussian 3", "free (2 columns), log (1 column)", "in the units of the table:"):
+    for words in ("unrelu.RectifiedGaussian 3", "free (2 columns), log (1 column)", "in the units of the table, "):
         assert words in shown
 
 
@@ -180,7 +180,7 @@ def test_info_of_a_mixture_with_shapes(run, folder, skewed_rows):
     unrelu.RectifiedGaussianMixture(1, floor=[0.5, 0, 0], shape="free").fit(skewed_rows).save(folder / "mixture.npz")
     group = json.loads(run("info", "mixture.npz", "--json").stdout)["groups"][0]
     assert [column["shape"] for column in group["column_summary"]] == ["free"] * 3
-    assert "in the units of the table:" in run("info", "mixture.npz").stdout
+    assert "in the units of the table, " in run("info", "mixture.npz").stdout
 
 
 # --- how probable rows are ------------------------------------------------------------------------

@@ -32,7 +32,11 @@ def test_edges_are_those_of_the_estimator(run, taxa):
     assert {tuple(row) for row in written[["first", "second"]].to_numpy()} == CHAIN
     network = unrelu.RectifiedGaussianNetwork().fit(pd.DataFrame(ROWS, columns=NAMES))
     np.testing.assert_allclose(written["partial_correlation"], [edge.partial_correlation for edge in network.edges_])
-    assert (facts["n_edges"], facts["selection"], facts["n_rows"]) == (7, "likely", 600)
+    assert (facts["n_edges"], facts["selection"], facts["n_rows"]) == (7, "auto", 600)
+    assert (facts["rule"], facts["n_stable"], facts["n_left_out"]) == ("likely", 7, 0)
+    assert facts["agreement"] == pytest.approx(network.network_.agreement)
+    np.testing.assert_allclose(written["stability"], [edge.stability for edge in network.edges_])
+    assert [edge["stability"] for edge in facts["edges"]] == written["stability"].tolist()
     assert facts["penalty"] == pytest.approx(network.path_.penalty)
     assert facts["columns"][0] == {"name": "taxon 0", "degree": 1}
     assert facts["edges"][0]["q_value"] is None
@@ -45,6 +49,7 @@ def test_the_terminal_tells_edges_and_files(run, taxa):
     text = " ".join(result.stdout.split())
     assert "7 edges between 8 columns, from 600 rows" in text
     assert "to start with)." in text
+    assert "7 of them are stable: at least half of 20 halves of the rows have them by the same rule (likely)" in text
     assert "taxon 0" in text
     for told in ("Edges written to network.graphml", "Picture written to network.png", "Picture of the path written"):
         assert told in text
@@ -100,7 +105,7 @@ def test_records_of_sites_give_the_network_of_all_rows(run, taxa):
 
 
 def test_refusals(run, taxa, refused, monkeypatch):
-    assert "--selection must be 'likely', 'ebic', 'stars', 'fdr' or a penalty" in refused(
+    assert "--selection must be 'auto', 'likely', 'ebic', 'stars', 'fdr' or a penalty" in refused(
         run("network", taxa, "--selection", "strs")
     )
     assert "takes no path" in refused(run("network", taxa, "--selection", "fdr", "--path-picture", "p.png"))

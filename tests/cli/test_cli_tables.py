@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 import zipfile
 
 import numpy as np
@@ -61,7 +62,11 @@ def test_an_ordinary_table_brings_no_new_line(run, table):
         ("As\n<0.5\n0.3\n1\n2\n", [], "<0.5 beside 0.3"),
         ("As\n1\n2\n", ["--limits", "lowest"], "Unknown limits 'lowest'"),
         ("As\n1\n2\n", ["--nondetect", "zero"], "Unknown nondetect 'zero'"),
-        ("site,As\na,1\nb,2\n", [], "row 1 (line 2), column 'site': 'a' is not a number. Fix it, leave the column out"),
+        (
+            "site,As\na,1\nb,2\n",
+            [],
+            "column 'site' holds text (row 1 (line 2): 'a'), not numbers. Leave it out with --drop",
+        ),
         ("site,As\na,1\nb,2\n", [], "--id site"),
         ("site,As\na,1\nb,2\n", ["--id", "site", "--columns", "site,As"], "both as a number and as text"),
         ("site,As\na,1\nb,2\n", ["--id", "sit"], "Did you mean 'site'?"),
@@ -76,6 +81,18 @@ def test_tables_that_need_a_word(run, refused, folder, content, options, words):
     assert words in refused(run("fit", "bad.csv", *options, "-o", "out.npz"))
 
 
+@pytest.mark.parametrize("option", ["--drop", "--id"])
+def test_what_is_advised_for_columns_of_text_works_as_it_stands(run, refused, folder, rows, option):
+    cells = "".join(f"A,x y,{a:.4f},{b:.4f},2020-01-01\n" for a, b, _ in rows[:200])
+    (folder / "x.csv").write_text(f'site,"unit, old",As,Pb,date\n{cells}')
+    said = refused(run("fit", "x.csv", "--shape", "normal", "-o", "m.npz"))
+    words = shlex.split(said)
+    advised = words[words.index(option) + 1].rstrip(".,")
+    result = run("fit", "x.csv", "--shape", "normal", option, advised, "-o", "m.npz")
+    assert result.exit_code == 0, result.stderr
+    assert unrelu.load("m.npz").feature_names == ("As", "Pb")
+
+
 def test_excel_without_its_reader_is_refused(run, refused, folder, monkeypatch):
     import sys
 
@@ -88,13 +105,26 @@ def test_a_header_of_numbers_is_told_and_can_be_overruled(run, folder, rows):
     np.savetxt(folder / "x.csv", rows[:300], fmt="%.4f", delimiter=",", header="1990,1991,1992", comments="")
     result = run("fit", "x.csv", "--json", "-o", "m.npz")
     assert [column["name"] for column in json.loads(result.stdout)["columns"]] == ["1990", "1991", "1992"]
-    assert "Warning: x.csv: the first line (1990, 1991, 1992) was taken for the columns' names" in result.stderr
-    assert "say --no-header; if not, --header" in result.stderr
+    assert "Warning: x.csv: the first line (1990, 1991, 1992) was taken for column names" in result.stderr
+    assert "Say --no-header if it is data, --header if it is not." in result.stderr
     result = run("fit", "x.csv", "--header", "--json", "-o", "m.npz")
     assert result.stderr == ""
     assert json.loads(result.stdout)["report"]["n_rows"] == 300
     result = run("fit", "x.csv", "--no-header", "--json", "-o", "m.npz")
+    assert "the first line" not in result.stderr
     assert json.loads(result.stdout)["report"]["n_rows"] == 301
+
+
+def test_a_floor_typed_with_four_digits_is_the_tables_own(run, folder):
+    z = np.maximum(np.random.default_rng(0).normal(size=(400, 2)), np.log(0.3))
+    np.savetxt(folder / "x.csv", z, fmt="%.10f", delimiter=",", header="As,Pb", comments="")
+    options = ["--shape", "normal", "--method", "one_pass", "--json", "-o", "m.npz"]
+    typed = run("fit", "x.csv", "--floor=-1.204", *options)
+    assert "column 0 ('As'): -1.2039728043 for -1.204" in typed.stderr
+    assert "Say --floor min if that is right" in typed.stderr
+    right = run("fit", "x.csv", "--floor", "min", *options)
+    assert right.stderr == ""
+    assert json.loads(right.stdout)["columns"] == json.loads(typed.stdout)["columns"]
 
 
 def test_zip_of_a_table(run, folder, table):

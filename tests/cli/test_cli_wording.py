@@ -32,6 +32,15 @@ def test_parameters_are_named_as_options(message, expected):
     assert one_line(message) == expected
 
 
+def test_columns_to_leave_out_can_be_pasted_into_a_shell():
+    from unrelu.cli.options import listed_items
+
+    names = ["As", "site name", "Fe, total", "it's", 'a "b"', '"c"', "$x", "[d]"]
+    words = shlex.split(one_line(f"Leave them out with drop={names!r}, or wait. Say id=[0, 12]."))
+    assert listed_items([words[words.index("--drop") + 1].rstrip(",")]) == names
+    assert listed_items([words[words.index("--id") + 1].rstrip(".")]) == ["0", "12"]
+
+
 @pytest.mark.parametrize("name", ["As", "site name", "Fe, total", "it's", 'a "b"', "$x"])
 def test_a_column_to_leave_out_can_be_pasted_into_a_shell(name):
     from unrelu.cli.options import listed_items

@@ -61,8 +61,14 @@ def test_zeros_that_mean_less_than():
 
 
 def test_values_within_rounding_of_the_floor():
-    found, _ = doubts(np.maximum(NORMAL, np.log(0.3)), floor=-1.2040)
+    table = np.maximum(NORMAL, -1.2)
+    table = np.where(table == -1.2, -1.1999, table)
+    found, _ = doubts(table, floor=-1.2)  # two digits say too little for the table's own to be taken
     assert found["near the floor"].columns == (0, 1, 2, 3)
+    with pytest.warns(errors.RepeatedLimitWarning, match=r"In column 0: -1.1999, column 1"):
+        unrelu.RectifiedGaussianLearner(floor=-1.2).fit(table)
+    assert "near the floor" not in doubts(table, floor="min")[0]
+    assert "near the floor" not in doubts(table, floor=-1.1999)[0]
 
 
 def test_skewed_columns_and_their_direction():
@@ -135,10 +141,10 @@ def test_many_tables_with_shapes_that_fit():
 
 def test_the_remedy_for_skewed_columns_is_a_shape():
     table = np.maximum(np.exp(NORMAL), 0.5)
-    found, _ = doubts(table, floor=0.5)
-    assert "shape='auto'" in found["skewed"].remedy
+    found, _ = doubts(table, floor=0.5, shape="normal")
+    assert "shape='free'" in found["skewed"].remedy  # which helps, and is never in force where this is told
     assert found["skewed"].columns == (0, 1, 2, 3)
-    assert doubts(table, floor=0.5, shape="auto")[0] == {}
+    assert doubts(table, floor=0.5, shape="free")[0] == {}
 
 
 def test_columns_that_are_skewed_even_after_their_shape():
@@ -177,3 +183,39 @@ def test_counts_with_shapes_are_ties_and_no_limits(shape):
     assert (list(found), found["ties"].columns) == (["ties"], (0, 1, 2, 3))
     assert found["ties"].values == (1.0, 1.0, 1.0, 1.0)
     assert "repeated minimum" not in doubts(np.round(4.0 * np.exp(NORMAL)) / 4.0, shape=shape)[0]
+
+
+def test_small_values_of_a_coarse_scale_are_no_limit():
+    """Rain, in steps of .1 mm: the smallest amounts are the most frequent, and what is wrong is the normal law."""
+    rng = np.random.default_rng(0)
+    rain = np.where(rng.random((3000, 3)) < 0.5, 0.0, np.round(rng.gamma(0.6, 6.0, (3000, 3)), 1))
+    found, _ = doubts(rain, method="one_pass", shape="normal")
+    assert list(found) == ["skewed"]
+    rain[:, 1] = np.maximum(rain[:, 1], 0.4)  # one that nobody named
+    found, _ = doubts(rain, method="one_pass", shape="normal")
+    assert (found["repeated minimum"].columns, found["skewed"].columns) == ((1,), (0, 2))
+
+
+def test_the_remedy_for_half_limits_works_when_followed():
+    """Cells below a limit of .5 that hold .25: named as the floor they leave a gap, and what is then said helps."""
+    table = np.exp(NORMAL)
+    table[table < 0.5] = 0.25
+    found, _ = doubts(table, floor=0.25, method="one_pass", shape="log")
+    gap = found["empty gap"]
+    assert "write that value into these cells, and pass it as floor=" in gap.remedy
+    value = np.array(gap.values)
+    assert doubts(np.maximum(table, value), floor=value, method="one_pass", shape="log")[0] == {}
+
+
+def test_skewness_that_moves_no_mean_is_told_as_skewness():
+    """Without a floor the mean is the mean; .0 or -3.7e-31 as how far it is off would say nothing."""
+    found, _ = doubts(np.exp(NORMAL), floor=None, method="one_pass", shape="normal")
+    assert "values: the skewness" in found["skewed"].words
+    assert min(found["skewed"].values) > 1.0
+
+
+def test_n_components_is_no_remedy_where_it_is_given():
+    x = unrelu.synthetic.random_model(30, random_state=0).sample(100, random_state=1)
+    assert "n_components" in doubts(x, method="one_pass", shape="normal")[0]["few rows"].remedy
+    found, _ = doubts(x, method="one_pass", shape="normal", n_components=2)
+    assert "n_components" not in found["few rows"].remedy

@@ -148,11 +148,13 @@ def test_masked_cells_are_missing(table):
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_frames_with_text_or_dates(frame):
     with pytest.raises(
-        InvalidDataError, match=r"Row 1 \(the first is 0\), column 1 \('site'\): 'north' is not a number"
+        InvalidDataError, match=r"Row 1 \(the first is 0\), column 'site': 'north' is not a number. Correct the cell"
     ):
         fit(frame({"As": [1.0, 2.0, 3.0], "site": ["1", "north", "2"]}))
     days = [datetime.datetime(2020, 1, day) for day in (1, 2, 3)]
-    with pytest.raises(InvalidDataError, match="Dates or times, not numbers: column 'day'"):
+    with pytest.raises(
+        InvalidDataError, match=r"Column 'day' holds dates or times, not numbers. Leave it out: X.drop\("
+    ):
         fit(frame({"As": [1.0, 2.0, 3.0], "day": days}))
 
 

@@ -321,7 +321,7 @@ def with_column(table, values):
         (lambda x: x * 1e-300, "too small to square"),
         (
             lambda x: with_column(x.astype(object), "trace"),
-            r"Row 0 \(the first is 0\), column 1: 'trace' is not a number",
+            r"Column number 1 .* holds text \(row 0 .*: 'trace'\), not numbers. Leave it out: np.delete\(",
         ),
         (lambda x: with_column(x, np.where(np.arange(len(x)) == 0, 1.0, np.nan)), "Only 1 sample"),
     ],

@@ -1,6 +1,8 @@
 """RectifiedGaussianNetwork: what it finds, however the rows come, and what it makes of bad tables."""
 
 import sys
+import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -19,11 +21,12 @@ from unrelu.errors import (
     PerfectCorrelationWarning,
     SingularCovarianceWarning,
     TrivialNetworkWarning,
+    UnstableEdgesWarning,
 )
 from unrelu.samples import open_samples
 
 X = floored(chain(6), 800, 3)
-SELECTIONS = ["likely", "ebic", "fdr", 0.15]
+SELECTIONS = ["auto", "likely", "ebic", "fdr", 0.15]
 
 
 @parametrize_with_checks([RectifiedGaussianNetwork()])
@@ -65,7 +68,7 @@ def test_stars_finds_a_long_chain():
 
 
 def test_stars_says_so_where_subsets_of_few_columns_never_agree():
-    with pytest.warns(TrivialNetworkWarning, match="leaves no edge though.*'likely'"):
+    with pytest.warns(TrivialNetworkWarning, match="leaves no edge though.*'auto'"):
         assert len(RectifiedGaussianNetwork("stars").fit(X).edges_) == 0
 
 
@@ -111,7 +114,7 @@ def test_fdr_gives_all_partial_correlations():
 # --- however the rows come ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("selection", ["likely", "ebic", "stars"])
+@pytest.mark.parametrize("selection", ["auto", "fdr", "stars"])
 def test_any_split_gives_the_same_network(selection, tmp_path):
     whole = RectifiedGaussianNetwork(selection).fit(X)
     parts = RectifiedGaussianNetwork(selection)
@@ -219,13 +222,100 @@ def test_the_full_likelihood_has_no_subsets():
         RectifiedGaussianNetwork("stars", method="full_likelihood").fit(rows)
 
 
+# --- what halves of the rows say ------------------------------------------------------------------------
+
+
+def factor_table(n, d, n_factors, seed):
+    """Columns that share factors: no sparse graph, and 30 % floored."""
+    rng = np.random.default_rng(seed)
+    loadings = rng.normal(size=(d, n_factors)) / np.sqrt(n_factors)
+    rows = rng.normal(size=(n, n_factors)) @ loadings.T + rng.normal(size=(n, d)) * rng.uniform(0.3, 1.0, d)
+    return np.maximum(rows - np.quantile(rows, 0.3, axis=0), 0.0)
+
+
+@pytest.mark.parametrize("selection", ["likely", "ebic", "fdr", 0.15])
+def test_stability_is_the_share_of_halves_that_have_an_edge_by_the_same_rule(selection):
+    """Against networks fitted to the rows of each half."""
+    days = np.arange(800) % 20
+    network = RectifiedGaussianNetwork(selection, shape="normal").fit(X, groups=days)
+    rng, found = np.random.default_rng(0), []
+    labels = network.record_.labels
+    for _ in range(10):
+        order = rng.permutation(20)
+        for some in (order[:10], order[10:]):
+            rows = np.isin(days, [int(labels[k]) for k in some])
+            half = RectifiedGaussianLearner(shape="normal", method="one_pass").fit(X[rows])
+            found.append(RectifiedGaussianNetwork.from_learned(half, selection).adjacency_)
+    assert network.network_.n_subsets == 20
+    # Rows' worth, and with "fdr" errors, of the whole stand for those of a half.
+    np.testing.assert_allclose(network.stability_, np.mean(found, axis=0), atol=0.2)
+    assert np.abs(network.stability_ - np.mean(found, axis=0)).mean() < 0.05
+    first, second = np.array(found[0::2]), np.array(found[1::2])
+    assert network.network_.agreement == pytest.approx((first & second).sum() / np.sum(found) * 2.0, abs=0.1)
+
+
+def test_the_default_is_the_rule_that_halves_agree_on():
+    likely = RectifiedGaussianNetwork(shape="normal").fit(floored(chain(20), 400, 1))
+    assert (likely.network_.rule, likely.network_.n_left_out) == ("likely", 0)
+    same_network(likely, RectifiedGaussianNetwork("likely", shape="normal").fit(floored(chain(20), 400, 1)))
+    rows = factor_table(106, 60, 5, 1)
+    found = {}
+    for selection in ("auto", "likely", "ebic"):
+        with pytest.warns(UnstableEdgesWarning) if selection != "ebic" else nullcontext():
+            found[selection] = RectifiedGaussianNetwork(selection, shape="normal").fit(rows).network_
+    assert found["likely"].agreement < 1 / 3
+    assert found["auto"].rule == "ebic"
+    assert found["auto"].agreement == found["ebic"].agreement > 1.5 * found["likely"].agreement
+
+
+def test_edges_that_halves_do_not_share_are_left_out_and_told():
+    rows = factor_table(106, 91, 2, 3)
+    with pytest.warns(UnstableEdgesWarning, match=r"Of \d+ edges by 'ebic' \d+ are found .* left out\.") as told:
+        network = RectifiedGaussianNetwork(shape="normal").fit(rows)
+    left_out = network.network_.n_left_out
+    assert left_out > 91
+    assert f"those {left_out} are left out" in str(told[-1].message)
+    assert all(edge.stability >= 0.5 for edge in network.edges_)
+    assert [doubt.kind for doubt in network.report_.doubts].count("unstable edges") == 1
+    # The remedy that the message names.
+    with pytest.warns(UnstableEdgesWarning, match=f"Take the {len(network.edges_)} with a stability of 0.5"):
+        every = RectifiedGaussianNetwork("ebic", shape="normal").fit(rows)
+    assert len(every.edges_) == len(network.edges_) + left_out
+    np.testing.assert_array_equal(network.adjacency_, every.adjacency_ & (every.stability_ >= 0.5))
+
+
+def test_more_rows_are_the_other_remedy():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnstableEdgesWarning)
+        network = RectifiedGaussianNetwork(shape="normal").fit(factor_table(1500, 30, 2, 3))
+    assert network.network_.n_left_out == 0
+    assert network.network_.agreement > 0.6
+
+
+def test_clean_tables_with_ten_rows_a_column_are_not_doubted():
+    for seed in range(6):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UnstableEdgesWarning)
+            network = RectifiedGaussianNetwork(shape="normal").fit(floored(chain(12), 120, seed))
+        assert "unstable edges" not in [doubt.kind for doubt in network.report_.doubts]
+
+
+def test_without_halves_the_sparser_rule_is_for_few_rows():
+    assert RectifiedGaussianNetwork(shape="normal").fit(X[:30]).network_.rule == "likely"
+    few = RectifiedGaussianLearner(shape="normal", method="one_pass").fit(floored(chain(40), 70, 0))
+    network = RectifiedGaussianNetwork.from_learned(few)
+    assert network.network_.rule == "ebic"
+    assert np.isnan(network.stability_).all()
+    assert np.isnan(network.network_.agreement)
+
+
 # --- bad input --------------------------------------------------------------------------------------------
 
 
 def test_more_columns_than_rows_work_and_say_what_makes_sense():
     rows = floored(chain(28), 26, 0)
     with pytest.warns(
-        MoreColumnsThanRowsWarning, match=r"28 columns but only 26 rows.*'likely'.*'ebic'.*'stars'.*'fdr'"
+        MoreColumnsThanRowsWarning, match=r"28 columns but only 26 rows.*'auto', 'likely', 'ebic'.*'stars'.*'fdr'"
     ):
         network = RectifiedGaussianNetwork().fit(rows)
     assert np.linalg.eigvalsh(network.precision_)[0] > 0.0
@@ -286,7 +376,7 @@ def test_one_column_is_refused_and_two_are_not():
 
 
 def test_too_few_rows_for_subsets():
-    with pytest.raises(InvalidDataError, match=r"20 rows are too few.*'likely'"):
+    with pytest.raises(InvalidDataError, match=r"20 rows are too few.*'auto'"):
         RectifiedGaussianNetwork("stars").fit(X[:20])
     assert np.isnan(RectifiedGaussianNetwork().fit(X[:20]).stability_).all()
 

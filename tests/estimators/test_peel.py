@@ -243,7 +243,7 @@ def test_widths_that_are_none(net, widths):
         (np.full((50, 5), np.inf), "infinite"),
         (np.ones(5), "table"),
         (np.ones((0, 5)), "table"),
-        ([["a", "b"]], "'a' is not a number"),
+        ([["a", "b"]], "row 0 .*'a'.* hold no numbers"),
         (scipy.sparse.csr_array(np.ones((50, 5))), "table.*[Ss]parse"),
         (np.zeros((100, 8)), "Layer 1: Too few"),
     ],

@@ -93,7 +93,7 @@ def fingerprint(loaded: Any) -> dict[str, Any]:
             it.correlation_stderr_,
             it.score_samples(table if it.shapes_ is None else np.exp(0.5 * table)),
         ],
-        "FloorImputer": lambda it: [it.bias_, it.transform(table), it.draw(table, 2)],
+        "FloorImputer": lambda it: [it.bias_, it.transform(table), it.draw(table, 2, parameters="fitted")],
         "RectifiedGaussianNetwork": lambda it: [
             *(it.bias_, it.precision_, it.adjacency_, it.stability_, it.path_.penalty),
             [list(edge) for edge in it.edges_],

@@ -9,10 +9,10 @@ from unrelu.kernels.covariance_scores import covariance_scores
 
 def scored(values, beyond, mean, covariance):
     n, d = values.shape
-    found = np.empty(n), np.empty(n), np.empty((n, d + d * (d + 1) // 2))
+    found = np.empty(n), np.empty(n), np.empty((n, d + d * (d + 1) // 2)), np.empty((2, 0, d))
     log_det = np.linalg.slogdet(covariance)[1]
     covariance_scores(values, beyond, mean, np.ascontiguousarray(np.linalg.inv(covariance)), log_det, *found)
-    return found
+    return found[:3]
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +54,16 @@ def test_corrected_densities_are_those_of_the_integral(rows):
         cut = max(np.count_nonzero(beyond[k]), 1)
         exact = exact_log_density(values[k], beyond[k], mean, covariance)
         assert abs(densities[k] + corrections[k] - exact) < 2e-3 * cut
+
+
+def test_cut_off_cells_given_the_rest_of_their_row():
+    """With one cut-off cell: the conditional normal of a seen row."""
+    r = 0.6
+    values, beyond = np.array([[0.3, 1.0], [0.3, -1.0]]), np.array([[-1, 0], [-1, 0]], dtype=np.int8)
+    cavities = np.ones((2, 2, 2))
+    covariance = np.array([[1.0, r], [r, 1.0]])
+    rest = np.empty(2), np.empty(2), np.empty((2, 5)), cavities
+    covariance_scores(values, beyond, np.array([0.5, 0.0]), np.linalg.inv(covariance), 0.0, *rest)
+    np.testing.assert_allclose(cavities[0, :, 0], [0.5 + r, 0.5 - r])
+    np.testing.assert_allclose(cavities[1, :, 0], 1.0 - r**2)
+    np.testing.assert_array_equal(cavities[:, :, 1], 1.0)  # left as they were

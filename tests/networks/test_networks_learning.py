@@ -14,7 +14,7 @@ CHAIN = chain(6).correlation
 
 
 def test_exact_correlations_give_the_exact_network():
-    for selection in ("likely", "ebic", "fdr", 0.1):
+    for selection in ("auto", "likely", "ebic", "fdr", 0.1):
         network = learn_network(known_of_rows(CHAIN, 2000.0), selection)
         np.testing.assert_array_equal(network.adjacency, chain_edges(6))
         np.testing.assert_allclose(network.partial_correlation[chain_edges(6)], 0.4, atol=1e-6)
@@ -59,15 +59,18 @@ def test_penalties_that_leave_nothing_or_everything_are_told():
 
 @pytest.mark.parametrize("selection", ["strs", -0.1, 1.5, None, True, "0.1", np.nan])
 def test_other_selections_are_refused(selection):
-    with pytest.raises(InvalidParameterError, match=r"selection must be 'likely', 'ebic', 'stars', 'fdr' or a penalty"):
+    with pytest.raises(
+        InvalidParameterError, match=r"selection must be 'auto', 'likely', 'ebic', 'stars', 'fdr' or a penalty"
+    ):
         learn_network(known_of_rows(CHAIN, 500.0), selection)
 
 
 def test_stars_needs_groups_and_fdr_rows():
-    with pytest.raises(InvalidParameterError, match=r"subsets of the rows.*stderr='jackknife'.*'likely'"):
+    with pytest.raises(InvalidParameterError, match=r"subsets of the rows.*stderr='jackknife'.*'auto'"):
         learn_network(known_of_rows(CHAIN, 500.0), "stars")
     with pytest.raises(
-        InvalidParameterError, match=r"many more rows than columns: here 11 .*6 columns.*'likely', 'ebic' or 'stars'"
+        InvalidParameterError,
+        match=r"many more rows than columns: here 11 .*6 columns.*'auto', 'likely', 'ebic' or 'stars'",
     ):
         learn_network(known_of_rows(CHAIN, 11.0), "fdr")
 

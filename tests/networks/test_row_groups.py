@@ -5,7 +5,7 @@ import pytest
 
 from tests.networks.tables import chain, floored
 from unrelu import RectifiedGaussianLearner
-from unrelu.contracts import unwatched
+from unrelu.contracts import PairCorrelations, unwatched
 from unrelu.errors import InvalidDataError
 from unrelu.networks.row_groups import SUBSETS, RowGroups
 from unrelu.statistics.grouped_moments import GroupedMoments
@@ -19,7 +19,7 @@ def groups_of(X, days=None):
     record = learner.record_
     assert isinstance(record, GroupedMoments)
     pairs = RectifiedGaussianLearner().fit(X)
-    near = type("Near", (), {"correlation": pairs.correlation_})()
+    near = PairCorrelations(pairs.correlation_, pairs.correlation_stderr_)
     return RowGroups(record, learner._assumptions(), near, np.arange(X.shape[1]))
 
 
@@ -58,7 +58,7 @@ def test_steps_are_told():
 
 
 def test_too_few_rows_or_groups_are_refused_with_another_way():
-    with pytest.raises(InvalidDataError, match=r"24 rows are too few.*at least 25.*'likely'"):
+    with pytest.raises(InvalidDataError, match=r"24 rows are too few.*at least 25.*'auto'"):
         groups_of(X[:24]).subsets(lambda r: r, 0, unwatched)
     with pytest.raises(InvalidDataError, match=r"4 groups count as .*at least 6.*groups="):
         groups_of(X, DAYS % 4).subsets(lambda r: r, 0, unwatched)
@@ -68,5 +68,45 @@ def test_a_column_that_a_subset_cannot_tell_is_named():
     rare = X.copy()
     rare[3:, 2] = 0.0
     rare[:3, 2] = [0.3, 0.8, 1.2]
-    with pytest.raises(InvalidDataError, match=r"subsets of the rows, and in one of them.*column 2.*'likely'"):
+    with pytest.raises(InvalidDataError, match=r"subsets of the rows, and in one of them.*column 2.*'auto'"):
         groups_of(rare).subsets(lambda r: r, 0, unwatched)
+
+
+def test_halves_have_no_row_in_common_and_are_fits_of_their_rows():
+    groups = groups_of(X, DAYS)
+    halves = groups.halves(lambda r, share: (r, share), 0, unwatched)
+    assert len(halves) == SUBSETS
+    shares = np.array([share for _, share in halves])
+    np.testing.assert_allclose(shares[0::2] + shares[1::2], 1.0)
+    assert np.all(np.abs(shares - 0.5) < 0.06)
+    some, _ = groups._drawn(np.random.default_rng(0), 0.5)
+    labels = [int(groups.record.labels[k]) for k in some]
+    for (r, _), rows in zip(halves[:2], (np.isin(DAYS, labels), ~np.isin(DAYS, labels)), strict=True):
+        fitted = RectifiedGaussianLearner(shape="normal", method="one_pass").fit(X[rows])
+        np.testing.assert_allclose(r, fitted.correlation_, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
+def test_a_column_that_a_half_cannot_tell_is_uncorrelated_there():
+    rare, days = X.copy(), np.arange(len(X)) // 25
+    rare[:, 2] = 0.0
+    rare[[0, 1, 25, 26], 2] = [0.3, 0.8, 1.2, 0.5]  # on days 0 and 1
+    groups = groups_of(rare, days)
+    halves = groups.halves(lambda r, _: r, 0, unwatched)
+    has_values = [
+        bool({"0", "1"} & {groups.record.labels[k] for k in some})
+        for some in groups._in_halves(np.random.default_rng(0))
+    ]
+    blind = [not r[2, [0, 1, 3]].any() for r in halves]
+    assert blind == [not has for has in has_values]
+    assert any(blind)
+    without = groups_of(X[:, [0, 1, 3]], days).halves(lambda r, _: r, 0, unwatched)
+    for r, other, cannot in zip(halves, without, blind, strict=True):
+        if cannot:
+            np.testing.assert_allclose(r[np.ix_([0, 1, 3], [0, 1, 3])], other, atol=1e-6)
+
+
+def test_there_are_no_halves_of_few_rows_or_groups():
+    assert groups_of(X[:39]).halves(lambda r, _: r, 0, unwatched) == []
+    assert groups_of(X, DAYS % 4).halves(lambda r, _: r, 0, unwatched) == []
+    assert len(groups_of(X[:60]).halves(lambda r, _: r, 0, unwatched)) == SUBSETS

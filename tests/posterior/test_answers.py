@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from tests.references.hidden import exact_log_density, rejection_draws
 from unrelu import RectifiedGaussian
-from unrelu.errors import InvalidDataError, InvalidParameterError, SingularCovarianceWarning, UnknownBelowFloorWarning
+from unrelu.errors import InvalidDataError, InvalidParameterError, SingularCovarianceWarning
 from unrelu.shapes import Free, Log, Normal, Power
 
 NAN = np.nan
@@ -206,12 +206,15 @@ def test_strange_cells_and_rows():
     assert np.isnan(MODEL.score_cells(X)[5, 2])
 
 
-def test_free_shapes_go_on_below_their_floor_with_a_warning():
-    free = Free(np.array([1.0, 2.0, 4.0, 9.0]), np.array([-0.5, 0.0, 0.5, 1.5]))
+def test_free_shapes_go_on_below_their_floor():
+    """By simulation: the mean of f(y) below the floor, f falling by ``below`` on a log scale."""
+    free = Free(np.array([1.0, 2.0, 4.0, 9.0]), np.array([-0.5, 0.0, 0.5, 1.5]), below=0.8)
     model = RectifiedGaussian([0.0, 0.0], [[1.0, 0.5], [0.5, 1.0]], 1.0, shapes=[free, Power(0.5, 0.0, 2.0)])
-    with pytest.warns(UnknownBelowFloorWarning, match="continued"):
-        filled = model.impute([[1.0, 3.0]])
-    assert 0.0 < filled[0, 0] < 1.0
+    filled = model.impute([[1.0, 3.0]])
+    given = float(Power(0.5, 0.0, 2.0).to_latent(3.0))
+    y = 0.5 * given + np.sqrt(0.75) * np.random.default_rng(0).standard_normal(2_000_000)
+    below = np.exp(0.8 * (y[y < -0.5] + 0.5))
+    assert abs(filled[0, 0] - below.mean()) < 4.0 * below.std() / np.sqrt(len(below))
 
 
 def test_singular_models_impute_and_warn_only_of_densities():

@@ -106,8 +106,9 @@ def test_walks_are_told():
 def test_the_imputer_draws_block_by_block():
     X = MODEL.with_parts(ceiling=np.inf).sample(5000, random_state=2)
     imputer = FloorImputer(floor=[0.0, 0.0, None, None], random_state=3).fit(X)
+    fitted = imputer.draw(X, 2, parameters="fitted")
+    np.testing.assert_array_equal(fitted, imputer.distribution_.sample_latent(X, 2, random_state=3))
     draws = imputer.draw(X, 2)
-    np.testing.assert_array_equal(draws, imputer.distribution_.sample_latent(X, 2, random_state=3))
     np.testing.assert_array_equal(imputer.draw(X, 2), draws)
     imputer.set_params(strategy="draw")
     np.testing.assert_array_equal(imputer.transform(X), imputer.draw(X)[0])

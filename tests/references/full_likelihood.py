@@ -66,3 +66,18 @@ def maximum(values, beyond, start):
         ]
     )
     return found.x, np.linalg.inv(hessian / 4e-6)
+
+
+def sandwich(values, beyond, best, inverse):
+    """A^-1 B A^-1 for the inverse Hessian of :func:`maximum`, with every row's score by differences."""
+    steps = 1e-3 * np.eye(len(best))
+    scores = np.array(
+        [
+            [
+                (log_likelihood(best + e, x[None], m[None]) - log_likelihood(best - e, x[None], m[None])) / 2e-3
+                for e in steps
+            ]
+            for x, m in zip(values, beyond, strict=True)
+        ]
+    )
+    return inverse @ (scores.T @ scores) @ inverse

@@ -12,8 +12,8 @@ from unrelu.report.pictures import LEARNED, NAIVE, rendered
 NAN = float("nan")
 
 
-def edge(first, second, partial=0.3):
-    return Edge(first, second, partial, 0.05, 1.0, NAN)
+def edge(first, second, partial=0.3, stability=1.0):
+    return Edge(first, second, partial, 0.05, stability, NAN)
 
 
 def tree(n, seed=0):
@@ -46,6 +46,28 @@ def test_columns_without_edges_are_named_below():
     assert figure.get_supxlabel().startswith("Without an edge: \\$lone0")
     assert figure.get_supxlabel().endswith("and 8 more")
     rendered(figure)
+
+
+def test_unstable_edges_are_faint_behind_the_others_and_counted_below():
+    edges = [edge("a", "b", 0.5, 0.4), edge("b", "c", -0.2, 0.5), edge("c", "d", 0.1), edge("d", "e", 0.3, 0.1)]
+    figure = network_picture(edges, list("abcdef"))
+    lines, dots, names = parts(figure)
+    np.testing.assert_allclose(lines.get_alpha(), [0.3, 0.3, 0.8, 0.8])
+    widths = lines.get_linewidths()
+    assert max(widths[:2]) < min(widths[2:])
+    assert figure.get_supxlabel().splitlines() == [
+        "Faint lines: 2 of the edges, found in fewer than half of the halves of the rows",
+        "Without an edge: f",
+    ]
+    assert set(names) == set("abcde")
+    sizes = dict(zip(names, dots.get_sizes(), strict=True))
+    assert sizes["a"] == sizes["e"] < sizes["b"] < sizes["c"]  # by stable edges
+    rendered(figure)
+    alone = network_picture([edge("a", "b", 0.5, 0.1)], ["a", "b"])
+    assert rendered(alone)
+    assert len(parts(alone)[2]) == 2
+    unasked = network_picture([edge("a", "b", 0.5, NAN)], ["a", "b"])
+    assert unasked.get_supxlabel() == ""
 
 
 @pytest.mark.parametrize("n", [20, 200])

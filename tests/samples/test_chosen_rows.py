@@ -78,7 +78,7 @@ def test_conditions_that_cannot_be_met(all_rows):
         all_rows(open_samples(name, drop="site", where="a < -1"))
     with pytest.raises(InputFileError, match=r"x.parquet: no column 'sit', which where= asks for. Did you mean 'site'"):
         open_samples(name, drop="site", where="sit == 'A'")
-    with pytest.raises(InputFileError, match="column 'site' holds text, not numbers"):
+    with pytest.raises(InputFileError, match=r"column 'site' holds text \(row 1: 'C'\), not numbers"):
         all_rows(open_samples(name, drop="site", where="site > 3"))
     with pytest.raises(InvalidParameterError, match="cannot be read"):
         open_samples(name, where="a >")

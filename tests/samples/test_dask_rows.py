@@ -71,7 +71,7 @@ def test_long_chunks_are_cut(monkeypatch):
         (da.ones(5), "2 dimensions"),
         (da.from_array(np.array([["a"]]), chunks=1), "Expected numbers"),
         (dd.from_pandas(pd.DataFrame({"a": ["x", "y"], "b": [1, 2]}), npartitions=1), "Not numbers: column 'a'"),
-        (dd.from_pandas(pd.DataFrame({"t": pd.to_datetime(["2020-01-01"])}), npartitions=1), "Dates or times"),
+        (dd.from_pandas(pd.DataFrame({"t": pd.to_datetime(["2020-01-01"])}), npartitions=1), "dates or times"),
     ],
     ids=["one dimension", "text", "column of text", "times"],
 )

@@ -91,7 +91,7 @@ def test_bad_files_are_left_out_wholly(folder, all_rows):
     np.testing.assert_array_equal(all_rows(samples), np.concatenate([X[:1000], X[2000:]]))
     assert sorted(samples.skipped_files) == [f"{k}.parquet" for k in (1, 3, 4, 5, 6)]
     assert "the file is empty" in samples.skipped_files["3.parquet"]
-    assert "holds text, not numbers" in samples.skipped_files["6.parquet"]
+    assert "holds text (row 1: 'x'), not numbers" in samples.skipped_files["6.parquet"]
 
 
 @pytest.mark.filterwarnings("error::unrelu.errors.SkippedFilesWarning")

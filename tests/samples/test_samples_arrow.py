@@ -78,7 +78,7 @@ def test_single_floats_stay_single(save, all_rows):
 @pytest.mark.parametrize(
     ("column", "said"),
     [
-        (pa.array(["x", "y"]), "column 'the site' holds text, not numbers"),
+        (pa.array(["x", "y"]), r"column 'the site' holds text \(row 1: 'x'\), not numbers"),
         (pa.array(["x", "y"]).dictionary_encode(), "holds text"),
         (pa.array([datetime.date(2020, 1, 1)] * 2), "holds dates or times"),
         (pa.array([datetime.datetime(2020, 1, 1)] * 2), "holds dates or times"),
@@ -93,6 +93,15 @@ def test_other_columns_are_named_at_once_and_can_be_left_out(save, all_rows, col
     assert "Leave it out with drop='the site'" in refusal(path)
     assert ("id='the site'" in refusal(path)) == ("list" not in said)
     np.testing.assert_array_equal(all_rows(open_samples(path, drop="the site")), [[1], [2]])
+
+
+def test_all_columns_that_are_not_numbers_are_named_in_one_message(save, all_rows):
+    days = pa.array([datetime.date(2020, 1, 1)] * 3)
+    path = save(pa.table({"site": ["x", "y", None], "a": ["1", "<1", "n.d."], "day": days, "b": ["1", "2", "x"]}))
+    said = refusal(path)
+    assert "columns 'site' (text, row 1: 'x'), 'day' (dates or times) hold no numbers." in said
+    assert "drop=['site', 'day'], or keep them as text with id=['site', 'day']. Row 3, column 'b': 'x' is not" in said
+    assert open_samples(path, drop=["site", "day", "b"], nondetect="missing").feature_names == ("a",)
 
 
 def test_columns_in_the_order_asked_for(save, all_rows):

@@ -80,10 +80,20 @@ def test_a_comma_in_a_text_column_changes_nothing(written, all_rows):
 # --- headers of numbers ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("header", [["1", "2", "3", "4"], ["0", "1", "2", "3"], ["1990", "1991", "1992", "1993"]])
+@pytest.mark.parametrize(
+    "header",
+    [
+        ["1", "2", "3", "4"],
+        ["0", "1", "2", "3"],
+        ["1990", "1991", "1992", "1993"],
+        ["1", "3", "2", "10"],  # neither rising by ones nor of another magnitude
+    ],
+)
 def test_a_header_of_numbers_is_found_and_told(written, all_rows, header):
     path = written(text_of(header, NUMBERS))
-    with pytest.warns(GuessedHeaderWarning, match=r"data.csv: the first line \(.*\) was taken for the .* header=False"):
+    with pytest.warns(
+        GuessedHeaderWarning, match=r"data.csv: the first line \(.*\) was taken for column names: .* header=False"
+    ):
         samples = open_samples(path)
     assert samples.feature_names == tuple(header)
     np.testing.assert_array_equal(all_rows(samples), NUMBERS)
@@ -108,8 +118,46 @@ def test_header_can_be_said(written, all_rows):
 
 def test_an_open_case_is_read_as_data_and_told(written):
     counts = np.random.default_rng(1).poisson(3.0, (40, 4))
-    with pytest.warns(GuessedHeaderWarning, match="was read as data. If it names the columns, say header=True"):
+    with pytest.warns(GuessedHeaderWarning, match="was read as data, .* Say header=True if it names the columns"):
         assert open_samples(written(text_of(["1", "2", "3", "4"], counts))).feature_names is None
+
+
+def test_an_open_case_may_rise_by_any_step(written):
+    counts = np.random.default_rng(1).poisson(40.0, (40, 4))
+    with pytest.warns(
+        GuessedHeaderWarning, match=r"\(20, 30, 40, 50\) was read as data, though it rises by a constant"
+    ):
+        assert open_samples(written(text_of(["20", "30", "40", "50"], counts))).feature_names is None
+
+
+def test_station_numbers_above_rain_are_names(written):
+    """Most cells are 0, a whole number, and one column of counts is among the fractions."""
+    rng = np.random.default_rng(4)
+    rain = np.where(rng.random((60, 6)) < 0.6, 0.0, rng.gamma(1.0, 5.0, (60, 6)).round(1))
+    rain[:, 5] = rng.poisson(8.0, 60)
+    with pytest.warns(GuessedHeaderWarning, match="was taken for column names"):
+        samples = open_samples(written(text_of(["7", "2", "11", "4", "1", "9"], rain)))
+    assert samples.feature_names == ("7", "2", "11", "4", "1", "9")
+
+
+def test_whole_numbers_that_come_together_in_data_are_data_in_silence(written):
+    """Numbers of three digits: a row of large values has whole numbers alone."""
+    rng = np.random.default_rng(5)
+    values = np.exp(3.0 + 2.0 * (rng.normal(size=(60, 1)) + 0.4 * rng.normal(size=(60, 4))))
+    rows = [[np.format_float_positional(float(f"{v:.3g}"), trim="-") for v in row] for row in values]
+    whole = [k for k, row in enumerate(rows) if not any("." in cell for cell in row)]
+    assert len(whole) > 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for k in whole:
+            text = "\n".join(",".join(row) for row in [rows[k], *rows[:k], *rows[k + 1 :]])
+            assert open_samples(written(text + "\n")).feature_names is None
+
+
+def test_wide_tables_have_rows_enough_to_judge_a_header(written):
+    values = np.random.default_rng(6).gamma(2.0, size=(12, 8000)).round(3)
+    with pytest.warns(GuessedHeaderWarning):
+        assert open_samples(written(text_of([str(100 + j) for j in range(8000)], values))).n_features == 8000
 
 
 def test_ordinary_tables_without_a_header_are_data_in_silence(written):

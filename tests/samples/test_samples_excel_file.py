@@ -57,9 +57,7 @@ def test_other_sheets_by_name_or_number(book, all_rows):
 
 
 def test_text_in_a_sheet_is_named_by_its_row(book):
-    with pytest.raises(
-        InputFileError, match=r"book.xlsx: row 2 \(line 3\), column 'site': 'two lines' is not a number"
-    ):
+    with pytest.raises(InputFileError, match=r"book.xlsx: column 'site' holds text \(row 2 \(line 3\): 'two lines'\)"):
         open_samples(book, drop="day")
 
 

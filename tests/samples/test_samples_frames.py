@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -80,12 +82,48 @@ def test_words_in_a_frame_are_missing_with_a_warning():
     assert read_frame(frame, decimal=",", nondetect="floor").limits == CellLimits(((0, 0.5),))
 
 
+@pytest.mark.parametrize("library", [pd, pl])
+def test_all_columns_of_text_are_named_with_a_line_that_works(library):
+    rng = np.random.default_rng(0)
+    columns = {"site": ["A", "B"] * 50, "a": rng.normal(size=100).clip(0), "when": ["2020-01-01"] * 100}
+    days = [datetime.date(2020, 1, 1)] * 100
+    X = library.DataFrame({**columns, "day": library.Series(days).astype("datetime64[ns]") if library is pd else days})
+    with pytest.raises(
+        InvalidDataError, match=r"Columns 'site' \(text, row 0 .*: 'A'\), 'when' .*, 'day' \(dates"
+    ) as told:
+        unrelu.RectifiedGaussianLearner(shape="normal").fit(X)
+    line = str(told.value).rpartition("Leave them out: ")[2].rstrip(".")
+    learner = unrelu.RectifiedGaussianLearner(shape="normal").fit(eval(line, {"X": X}))
+    assert learner.n_features_in_ == 1
+    with pytest.raises(InvalidDataError, match="'when'"):
+        read_frame(X)
+
+
+def test_all_columns_of_text_of_an_array_are_named_with_a_line_that_works():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([["A", "B"] * 50, rng.normal(size=(100, 2)).clip(0).astype(str), ["mg"] * 100])
+    with pytest.raises(
+        InvalidDataError, match=r"Columns number 0 \(text, row 0 .*: 'A'\), number 3 .*np.delete"
+    ) as told:
+        unrelu.RectifiedGaussianLearner(shape="normal").fit(X)
+    line = str(told.value).rpartition("Leave them out: ")[2].rstrip(".")
+    assert unrelu.RectifiedGaussianLearner(shape="normal").fit(eval(line)).n_features_in_ == 2
+
+
+def test_a_model_says_which_columns_hold_text():
+    model = unrelu.RectifiedGaussian([0.0, 0.0], np.eye(2), feature_names=["a", "b"])
+    with pytest.raises(InvalidDataError, match=r"Column 'b' holds text \(row 0 .*: 'x'\), not numbers. Leave it out"):
+        model.impute(pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}))
+
+
 def test_other_text_is_refused_by_row():
     frame = with_limits(pd.DataFrame)
     frame.loc[7, "a"] = "north"
-    with pytest.raises(InvalidDataError, match=r"Row 7 \(the first is 0\), column 0 \('a'\): 'north' is not a number"):
+    with pytest.raises(
+        InvalidDataError, match=r"Row 7 \(the first is 0\), column 'a': 'north' is not a number. .* to NaN"
+    ):
         unrelu.RectifiedGaussianLearner().fit(frame)
-    with pytest.raises(InvalidDataError, match="Column 'a': 'north' is not a number"):
+    with pytest.raises(InvalidDataError, match="column 'a': 'north' is not a number"):
         read_frame(frame)
     with pytest.raises(InvalidParameterError, match="Expected a pandas or polars frame"):
         read_frame(ROWS)

@@ -56,21 +56,25 @@ class Look:
 @dataclass(frozen=True, eq=False)
 class Judged:
     """``cells`` (n x d): probability of being genuine in a genuine row, 0 where missing, and its ``log_odds``;
-    ``rows``: probability of being genuine, of every row."""
+    ``rows``: probability of being genuine, of every row; ``left``: columns whose cells are taken as they are."""
 
     cells: FloatArray
     log_odds: FloatArray
     rows: FloatArray
+    left: tuple[int, ...] = ()
 
     @property
     def genuine(self) -> FloatArray:
         """Of every cell: probability of being genuine."""
-        return self.cells * self.rows[:, None]
+        found = self.cells * self.rows[:, None]
+        found[:, self.left] = self.cells[:, self.left]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
 class CellLaw:
-    """See the module's text. ``floor``: at or below it a cell only says "not above"."""
+    """See the module's text. ``floor``: at or below it a cell only says "not above". ``left``: columns of which so much
+    would be bad that the column is in doubt, not its cells: these are taken as they are."""
 
     normal: PreparedNormal
     floor: FloatArray
@@ -78,6 +82,7 @@ class CellLaw:
     bad_share: FloatArray
     row_share: float
     row_mass: FloatArray
+    left: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         sizes = (self.background.n_bins,) * 2
@@ -151,9 +156,10 @@ class CellLaw:
         ratio = np.where(look.missing, 0.0, look.log_genuine - np.maximum(log_odds[look.bins] + look.log_bin, _NEVER))
         ratio[:, ~self.normal.varying] = np.where(look.missing, 0.0, -_NEVER)[:, ~self.normal.varying]
         cells, rows = expit(ratio), 1.0 - self.outlier_probability(look)
+        cells[:, self.left], ratio[:, self.left] = 1.0, -_NEVER
         cells[(cells < _NOTHING) | look.missing] = 0.0
         rows[rows < _NOTHING] = 0.0
-        return Judged(cells, ratio, rows)
+        return Judged(cells, ratio, rows, self.left)
 
     def outlier_probability(self, look: Look) -> FloatArray:
         """Per row."""
@@ -164,9 +170,13 @@ class CellLaw:
 
     def log_likelihood(self, look: Look, weights: FloatArray) -> float:
         """Of rows that this law has looked at."""
+        return float(weights @ self.log_densities(look))
+
+    def log_densities(self, look: Look) -> FloatArray:
+        """Of every row, whether it is an outlier or not."""
         with np.errstate(divide="ignore"):
             outlier = np.log(self.row_share) + look.log_outlier
-        return float(weights @ np.logaddexp(np.log1p(-self.row_share) + look.log_row, outlier))
+        return np.asarray(np.logaddexp(np.log1p(-self.row_share) + look.log_row, outlier))
 
     def judge(self, values: Values) -> Judged:
         """Rows and cells, by this law alone."""

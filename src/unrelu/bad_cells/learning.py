@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.bad_cells.law import CellLaw, Judged
-from unrelu.bad_cells.rounds import CellRoundQuestion, weighted_record
-from unrelu.bad_cells.shares import Bounds, updated, with_outlier_rows
+from unrelu.bad_cells.rounds import GENUINE, CellRound, CellRoundQuestion, bad_counts, weighted_record
+from unrelu.bad_cells.shares import MOST_OF_A_COLUMN, Bounds, left_columns, too_many, updated, with_outlier_rows
 from unrelu.bad_cells.starts import column_starts, near_middle
 from unrelu.bad_cells.tails import tails_for_bad
 from unrelu.contracts import (
@@ -20,6 +20,7 @@ from unrelu.contracts import (
     Block,
     BoolArray,
     Census,
+    Doubt,
     Evidence,
     FloatArray,
     LearningReport,
@@ -28,6 +29,7 @@ from unrelu.contracts import (
     unwatched,
 )
 from unrelu.doubts.findings import doubts_of, warn_of
+from unrelu.doubts.rows import look_at
 from unrelu.errors import HeavyTailsWarning, InvalidDataError, ManyBadCellsWarning, UnreluWarning
 from unrelu.learning import Learned, Names, Stages, learn_record, with_inverse
 from unrelu.posterior.prepared import PreparedNormal
@@ -43,7 +45,7 @@ _ROWS_PER_COLUMN = 5
 _SHARE, _ROW_SHARE = 0.05, 0.02  # of bad cells and outlier rows, to start from
 _OPEN_ROUNDS, _FEWEST_ROUNDS, _MOST_ROUNDS = 4, 7, 20
 _SETTLED = 0.05  # standard errors
-_THIRD, _FIFTH = 1.0 / 3.0, 0.2  # bad cells of a column, and outlier rows, beyond which the model is in doubt, not they
+_FIFTH = 0.2  # outlier rows beyond which the model is in doubt, not they
 _LOOKS = 3
 _MOST_COPIES = 0.5  # of the rows that may be copies, and no draws of the model
 _CLEAR = 0.2  # log density of a copy that it must gain to be one
@@ -88,30 +90,81 @@ def learn_cells(evidence: Evidence, assumptions: Assumptions, seed: int, watch: 
     free = replace(assumptions, n_components=None, nonnegative_bias=False, mirrored=(), shapes=())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)  # of fits on the way, not of the result
-        with _among_genuine():
-            law, rounds, doubtful = _on_sample(sample, free, watch)
-        look = law.look(sample.values)
-        judged = law.weigh(look)
-        doubt = _doubt(judged, sample)
-        tails = tails_for_bad(law, sample.values, look, judged, sample.effective_weights)
-        if doubt * np.sqrt(sample.n_present / len(sample.rows)) > _CLOSE and sample.n_present > len(sample.rows):
-            watch(Step(JUDGING, words="all rows"))
-            record = evidence.collect(CellRoundQuestion(law, _question(free)), remember=False).record
-            law = _with(law, gaussian_from(record, Setting(free, None)))
-            rounds += 1
-        watch(Step(JUDGING, words="all rows, for the last time"))
-        question = PairMomentsQuestion.under(free)
-        last = evidence.collect(CellRoundQuestion(law, question, telling=True), remember=False)
+        found = _Found.none(len(assumptions.floor))
+        while found.last is None:  # once more for every lot of columns that are left as they are
+            found = _found(evidence, sample, free, found, watch)
+    law, last, rounds = found.law, found.last, found.rounds
+    assert law is not None, "it comes with the last pass"
     assert last.verdicts is not None, "they were asked for"
     with _among_genuine():
         stages = learn_record(last.record, assumptions, names)
-    _warn(doubtful, tails, names)
+    _warn(found.doubtful & ~found.left, found.left, found.tails, names)
     cells, rows = last.verdicts.tables
-    report = _report(sample, assumptions, stages, last.record, cells, rows)
+    some = look_at(evidence, assumptions)
+    if some is not None:
+        bad = cells[some.rows] < GENUINE
+        some = some.without_cells(bad).trimmed(rows[some.rows] > GENUINE, bool(bad.any()))
+    doubts = doubts_of(last.record, stages.rows, assumptions, stages.pairs, stages.assembly, some)
+    report = _report(sample, assumptions, stages, last.record, cells, rows, doubts)
     warn_of(report.doubts, names)
     report = replace(report, rounds=rounds + 1, strangest=last.verdicts.strangest)
     model, report = with_inverse(stages, report, assumptions.n_components, last.record.weight)
     return CellsLearned(model, stages.rows, stages.pairs, stages.assembly, report, rows, cells, law)
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What was found so far; ``last``: the pass over all rows after which no column is bad by more than a third.
+
+    ``doubtful``: columns of which only the farthest cells were judged; ``left``: those whose cells are as they are.
+    """
+
+    doubtful: BoolArray
+    left: BoolArray
+    law: CellLaw | None = None
+    rounds: int = 0
+    tails: bool = False
+    last: CellRound | None = None
+
+    @classmethod
+    def none(cls, d: int) -> _Found:
+        return cls(np.zeros(d, dtype=np.bool_), np.zeros(d, dtype=np.bool_))
+
+
+def _found(evidence: Evidence, sample: Subsample, free: Assumptions, before: _Found, watch: Watch) -> _Found:
+    """The law, from the sample and from all rows; where it takes too much of a column, which columns to leave."""
+    with _among_genuine():
+        law, rounds, doubtful = _on_sample(sample, free, before.left, watch)
+    rounds += before.rounds
+    look = law.look(sample.values)
+    judged = law.weigh(look)
+    if (beyond := _beyond(sample, judged, law)).any():
+        return replace(before, left=before.left | beyond, rounds=rounds)
+    tails = tails_for_bad(law, sample.values, look, judged, sample.effective_weights)
+    if _doubt(judged, sample) * np.sqrt(sample.n_present / len(sample.rows)) > _CLOSE and _is_part(sample):
+        watch(Step(JUDGING, words="all rows"))
+        record = evidence.collect(CellRoundQuestion(law, _question(free)), remember=False).record
+        law = _with(law, gaussian_from(record, Setting(free, None)))
+        rounds += 1
+    watch(Step(JUDGING, words="all rows, for the last time"))
+    question = CellRoundQuestion(law, PairMomentsQuestion.under(free), telling=True)
+    last = evidence.collect(question, remember=False)
+    assert last.verdicts is not None, "they were asked for"
+    beyond = too_many(last.verdicts.n_bad, np.stack([sample.observed, sample.above]))
+    if beyond.any():
+        return replace(before, left=before.left | beyond, rounds=rounds + 1)
+    return _Found(doubtful, before.left, law, rounds, tails, last)
+
+
+def _is_part(sample: Subsample) -> bool:
+    return sample.n_present > len(sample.rows)
+
+
+def _beyond(sample: Subsample, judged: Judged, law: CellLaw) -> BoolArray:
+    """Columns of which more than a third would be bad in the sample."""
+    nothing = np.zeros(sample.values.shape)
+    there = bad_counts(sample.values, nothing, law.floor)
+    return too_many(bad_counts(sample.values, judged.genuine, law.floor), there)
 
 
 def _check(sample: Subsample, assumptions: Assumptions, names: Names) -> None:
@@ -128,8 +181,8 @@ def _question(assumptions: Assumptions) -> PairMomentsQuestion:
     return PairMomentsQuestion.under(assumptions, shapes=False)
 
 
-def _on_sample(sample: Subsample, free: Assumptions, watch: Watch) -> tuple[CellLaw, int, BoolArray]:
-    """(law, rounds taken, columns of which only the farthest cells were judged).
+def _on_sample(sample: Subsample, free: Assumptions, left: BoolArray, watch: Watch) -> tuple[CellLaw, int, BoolArray]:
+    """(law, rounds taken, columns of which only the farthest cells were judged); of those ``left`` none are.
 
     Where a column's bad cells would be more than a third, its values are not those of a normal column with bad cells
     among them; all begins again, with the farthest cells alone for bad in such columns.
@@ -137,21 +190,25 @@ def _on_sample(sample: Subsample, free: Assumptions, watch: Watch) -> tuple[Cell
     floor, values = np.array(free.censoring), sample.values
     middle, spread, judged = column_starts(values, floor)
     begun = CellLaw.starting(PreparedNormal(middle, spread * judged, np.eye(len(floor))), spread, floor, _SHARE)
-    begun = replace(begun, row_share=_ROW_SHARE)
+    begun = replace(begun, row_share=_ROW_SHARE, left=tuple(np.flatnonzero(left).tolist()))
     columns = begun.background.columns
     far = begun.background.far_bins(middle, spread)
-    bounds = Bounds(judged[columns])
+    judged_here = judged & ~left
+    bounds = Bounds(judged_here[columns], rows=bool(left.mean() <= 0.5))
     doubtful, rounds = np.zeros(len(floor), dtype=np.bool_), 0
-    begin = near_middle(values, middle, spread, judged)
+    begin = near_middle(values, middle, spread, judged_here)
     for _ in range(_LOOKS):
         law, more = _likelier(begun, sample, begin, free, bounds, watch)
         rounds += more
-        beyond = (law.bad_by_column > _THIRD) & ~doubtful
+        beyond = (law.bad_by_column > MOST_OF_A_COLUMN) | _beyond(sample, law.judge(values), law)
+        beyond &= ~doubtful & ~left
         if not beyond.any() and (law.row_share <= _FIFTH):
             break
         doubtful |= beyond
         bounds = replace(
-            bounds, allowed=judged[columns] & (far | ~doubtful[columns]), rows=bounds.rows and law.row_share <= _FIFTH
+            bounds,
+            allowed=judged_here[columns] & (far | ~doubtful[columns]),
+            rows=bounds.rows and law.row_share <= _FIFTH,
         )
     return law, rounds, doubtful
 
@@ -238,7 +295,7 @@ def _among_genuine() -> Iterator[None]:
         raise InvalidDataError(f"Among the cells that are taken for genuine: {error}") from error
 
 
-def _warn(doubtful: BoolArray, tails: bool, names: Names) -> None:
+def _warn(doubtful: BoolArray, left: BoolArray, tails: bool, names: Names) -> None:
     if tails:
         warn(
             "Cells that are taken for bad lie where the rest of their row says, only farther out, and no gap parts them"
@@ -253,6 +310,12 @@ def _warn(doubtful: BoolArray, tails: bool, names: Names) -> None:
             " column is skewed, give shape='auto'; if it is wrong as a whole, drop it.",
             ManyBadCellsWarning,
         )
+    if left.any():
+        warn(
+            f"{left_columns(left, names)} They count as genuine in the fit. Another shape may fit the column; if it is"
+            " wrong as a whole, drop it.",
+            ManyBadCellsWarning,
+        )
 
 
 def _report(
@@ -262,8 +325,9 @@ def _report(
     record: PairMoments,
     cells: NDArray[np.float32],
     rows: FloatArray,
+    doubts: tuple[Doubt, ...],
 ) -> CellsReport:
-    bad = (cells < 0.5).mean(axis=0)
+    bad = (cells < GENUINE).mean(axis=0)
     return CellsReport.of(
         "robust_cells",
         sample.n_rows,
@@ -273,8 +337,8 @@ def _report(
         rounds=0,
         share_bad=float(bad.mean()),
         share_bad_by_column=tuple(bad.tolist()),
-        share_downweighted=float(np.mean(rows < 0.5)),
+        share_downweighted=float(np.mean(rows < GENUINE)),
         strangest=(),
-        doubts=doubts_of(record, stages.rows, assumptions, stages.pairs, stages.assembly),
+        doubts=doubts,
         **assumptions.limits,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,26 +12,30 @@ from numpy.typing import NDArray
 from unrelu.bad_cells.law import CellLaw, Judged
 from unrelu.contracts import Block, FloatArray
 from unrelu.engines.local import one_blas_thread
+from unrelu.posterior.row_scores import Values
 from unrelu.statistics.cell_sums import CellSums
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.statistics.pair_sums import Frame, tile_height
-from unrelu.statistics.tiles import tiles
+from unrelu.statistics.tiles import seen_above, tiles
 
 STRANGEST = 10
+GENUINE = 0.5  # from which weight on a cell is
 _MOST_ROWS = 4096  # judged at a time
 
 
 @dataclass(frozen=True, eq=False)
 class CellVerdicts:
     """Per row of some blocks, by first row: probabilities of being genuine, of its cells (single precision) and of
-    itself; and the cells with the lowest log odds, as (row, column, log odds)."""
+    itself; the cells with the lowest log odds, as (row, column, log odds); and numbers of cells that count less than
+    half (2 x d: of all, of those above their floor)."""
 
     parts: tuple[tuple[int, NDArray[np.float32], FloatArray], ...]
     strangest: tuple[tuple[int, int, float], ...]
+    n_bad: NDArray[np.int64]
 
     def merge(self, other: Self) -> Self:
         joined = sorted(self.strangest + other.strangest, key=lambda cell: (cell[2], cell[0], cell[1]))
-        return type(self)(self.parts + other.parts, tuple(joined[:STRANGEST]))
+        return type(self)(self.parts + other.parts, tuple(joined[:STRANGEST]), self.n_bad + other.n_bad)
 
     @property
     def tables(self) -> tuple[NDArray[np.float32], FloatArray]:
@@ -40,13 +44,21 @@ class CellVerdicts:
         return np.concatenate([cells for _, cells, _ in parts]), np.concatenate([rows for _, _, rows in parts])
 
     @classmethod
-    def of(cls, first_row: int, judged: Judged, missing: NDArray[np.bool_]) -> Self:
+    def of(cls, tile: Block, judged: Judged, floor: FloatArray) -> Self:
+        first_row, missing = tile.first_row, np.isnan(tile.values)
         rows, columns = np.nonzero(judged.log_odds < 0.0)
         odds = judged.log_odds[rows, columns]
         first = np.argsort(odds, kind="stable")[:STRANGEST]
         told = zip((rows[first] + first_row).tolist(), columns[first].tolist(), odds[first].tolist(), strict=True)
         cells = np.where(missing, 1.0, judged.genuine).astype(np.float32)
-        return cls(((first_row, cells, judged.rows),), tuple(told))
+        return cls(((first_row, cells, judged.rows),), tuple(told), bad_counts(tile.values, cells, floor))
+
+
+def bad_counts(values: Values, genuine: NDArray[Any], floor: FloatArray) -> NDArray[np.int64]:
+    """Numbers of cells that count less than half, 2 x d: of all, of those above their floor."""
+    bad = (genuine < GENUINE) & ~np.isnan(values)
+    above = bad & (values > seen_above(floor, values))
+    return np.stack([np.count_nonzero(bad, axis=0), np.count_nonzero(above, axis=0)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +91,7 @@ class CellRoundQuestion:
             for tile in tiles(block, height):
                 verdict = self.law.judge(tile.values)
                 if self.telling:
-                    told.append(CellVerdicts.of(tile.first_row, verdict, np.isnan(tile.values)))
+                    told.append(CellVerdicts.of(tile, verdict, self.law.floor))
                 weights = verdict.rows if tile.weights is None else verdict.rows * tile.weights
                 yield Block(tile.values, tile.first_row, weights), verdict.cells
 

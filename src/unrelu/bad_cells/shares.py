@@ -7,9 +7,12 @@ normal column ever has counts as bad: a clean table is learned as if nothing had
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unrelu.bad_cells.at_floor import floor_shares
 from unrelu.bad_cells.background import Bins
@@ -17,11 +20,13 @@ from unrelu.bad_cells.law import LEAST_GAIN, MOST_BAD, CellLaw, Look
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.kernels.cell_shares import bin_posteriors
 from unrelu.posterior.row_scores import Values
+from unrelu.validation import label_columns
 
 _OPEN_ROUNDS, _ROUNDS, _TRIES, _ROW_ROUNDS = 10, 20, 3, 10
 _SEED = 0.05  # bad cells of a column to start from
 _HALF_A_CELL = 0.5  # less of each bin: a bin that explains no cell vanishes (Figueiredo and Jain 2002)
 _LEFT = 1e-4  # cells, of a bin that is not believed
+MOST_OF_A_COLUMN = 1.0 / 3.0  # that may be bad: beyond, the column is in doubt, not its cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,3 +119,23 @@ def _outlier_rows(
         if gain < 0.5 * np.log(n) * numbers:
             return none, 0.0, mass
     return outliers, share, mass
+
+
+def too_many(bad: NDArray[Any], there: NDArray[Any]) -> BoolArray:
+    """Columns of which more than a third would be bad: of all cells, or of those off their limit.
+
+    Counts are 2 x d, of all cells that are not missing and of those off their limit.
+
+    >>> too_many(np.array([[9, 20, 34], [9, 20, 34]]), np.array([[100, 100, 100], [90, 50, 100]]))
+    array([False,  True,  True])
+    """
+    return np.asarray((bad > MOST_OF_A_COLUMN * there).any(axis=0))
+
+
+def left_columns(left: BoolArray, names: Sequence[str] | None) -> str:
+    """One sentence on columns of which too much would be bad."""
+    return (
+        f"More than a third of the cells, or of those off their limit, would be bad in {label_columns(left, names)}:"
+        " rather the column is not what the model says than so many cells are bad, and all of them are left as they"
+        " are."
+    )

@@ -10,7 +10,24 @@ from unrelu.contracts import FloatArray
 from unrelu.notebook import Shown, facts_html, plain_fields
 from unrelu.validation import counted, listed
 
-_NEXT = {"normal": "power", "log": "power", "power": "free"}  # the shape to try where one does not fit
+
+@dataclass(frozen=True)
+class Remedy:
+    """Something that was tried where a model does not fit.
+
+    ``gain``: by how much the log density of rows that the fit has not seen is larger, on average, than by the model in
+    force. ``helps``: that is more than chance, and less fails, or the model then ``fits``; ``note``: what is better, or
+    why the remedy is none.
+
+    >>> Remedy("shape='auto'", 0.61, helps=True, fits=True, note="the model then fits").helps
+    True
+    """
+
+    name: str
+    gain: float
+    helps: bool = False
+    fits: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,6 +46,7 @@ class FitCheck(Shown):
 
     ``n_looked_at`` of ``n_rows`` rows were looked at; ``n_outlier_rows`` more were left out by the robust method.
     ``refitted``: the model was fitted to them, and so were the simulated tables; else it was taken as given.
+    ``tried``: remedies that were tried because it does not fit, those that help first.
     """
 
     names: tuple[str, ...]
@@ -57,6 +75,7 @@ class FitCheck(Shown):
     observed: FloatArray
     expected: FloatArray
     quantiles: FloatArray
+    tried: tuple[Remedy, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -100,29 +119,28 @@ class FitCheck(Shown):
         said = []
         if columns:
             shapes = listed(sorted({self.shapes[j] for j in columns}))
-            said.append(f"not {shapes}: {listed(self.names[j] for j in columns)}{self._column_remedy(columns)}")
+            counts = ", of few different values" if any(self.coarse[j] for j in columns) else ""
+            said.append(f"not {shapes}{counts}: {listed(self.names[j] for j in columns)}")
         if pairs:
             told = listed(f"{self.names[i]} and {self.names[j]}" for i, j in pairs)
-            said.append(f"not related as in the model: {told}{self._pair_remedy(bool(columns))}")
+            said.append(f"not related as in the model: {told}")
         what = "; ".join(said) or "no single column or pair is to blame"
-        advice = "" if self.refitted else "; fit a model to this table, and check that one"
-        return f"{who} does not fit ({seen}): {what}{advice}."
-
-    def _column_remedy(self, columns: list[int]) -> str:
         if not self.refitted:
-            return ""
-        shape = "free" if any(_NEXT.get(self.shapes[j]) != "power" for j in columns) else "power"
-        coarse = any(self.coarse[j] for j in columns)
-        counts = "; few different values may need a model for counts" if coarse else ""
-        return f" (try shape={shape!r}{counts})"
+            return f"{who} does not fit ({seen}): {what}; fit a model to this table, and check that one."
+        return f"{who} does not fit ({seen}): {what}. {self.advice}".rstrip()
 
-    def _pair_remedy(self, columns_too: bool) -> str:
-        if not self.refitted:
+    @property
+    def advice(self) -> str:
+        """What helps of all that was tried, and by how much; nothing where the model fits."""
+        if not self.tried:
             return ""
-        rank = "" if self.n_components is None else f"n_components above {self.n_components}, or "
-        return (
-            f" ({'then ' if columns_too else ''}try {rank}method='robust': rows may be outliers, or of several groups)"
-        )
+        best = self.tried[0]
+        if best.helps:
+            likelier = f" (log density of rows held out: {best.gain:+.2g} each)" if best.gain > 0.0 else ""
+            return f"{best.name} was tried and helps: {best.note}{likelier}."
+        names = listed((remedy.name for remedy in self.tried), len(self.tried))
+        whys = "; ".join(dict.fromkeys(remedy.note for remedy in self.tried if remedy.note))
+        return f"Nothing that was tried helps ({names}){f': {whys}' if whys else ''}."
 
     def _repr_html_(self) -> str:
         return facts_html("FitCheck", {"verdict": self.verdict, **plain_fields(self)})

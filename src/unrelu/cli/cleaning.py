@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.text import Text
 
+from unrelu.bad_cells.shares import left_columns, too_many
 from unrelu.cli.inputs import ids_of
 from unrelu.cli.outputs import check_names, write_rows
-from unrelu.contracts import FloatArray, Samples
+from unrelu.contracts import BoolArray, FloatArray, Samples
+from unrelu.errors import ManyBadCellsWarning
 from unrelu.estimators import FloorImputer, FloorOutlierDetector
 from unrelu.posterior.imputation import imputed
 from unrelu.report.bad_cell_picture import bad_cell_picture
 from unrelu.report.summaries import labels
 from unrelu.report.tables import doubts_shown, new_table
 from unrelu.samples.tables import write_columns
-from unrelu.validation import counted
+from unrelu.validation import counted, warn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,8 +39,23 @@ class Cleaning:
         self._names = labels(self._model)
         check_names([*self._ids, *self._names])
         self._probability = detector.cell_probabilities(table)
-        self._bad = self._probability > level
+        self._bad = self._without_columns_in_doubt(self._probability > level)
         self._old, self._new = np.empty(0), np.empty(0)
+
+    def _without_columns_in_doubt(self, bad: BoolArray) -> BoolArray:
+        """Bad cells, but for columns of which more than a third would be: these are named and left."""
+        tolerance, n_bad, there, first = self._detector.floor_tolerance, [], [], 0
+        for block in self._table.blocks():
+            with np.errstate(invalid="ignore"):
+                off = (block.values > self._model.floor + tolerance) & (block.values < self._model.ceiling - tolerance)
+            here = bad[first : first + len(off)]
+            n_bad.append([here.sum(axis=0), (here & off).sum(axis=0)])
+            there.append([np.count_nonzero(~np.isnan(block.values), axis=0), off.sum(axis=0)])
+            first += len(off)
+        left = too_many(np.sum(n_bad, axis=0), np.sum(there, axis=0))
+        if left.any():
+            warn(left_columns(left, self._names), ManyBadCellsWarning)
+        return np.asarray(bad & ~left)
 
     @property
     def _report(self) -> Any:

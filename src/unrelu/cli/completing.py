@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from unrelu.cli.inputs import ids_of
 from unrelu.cli.outputs import check_names, level_name, write_rows
 from unrelu.contracts import FloatArray, LearningReport, Samples
+from unrelu.distribution import RectifiedGaussian
 from unrelu.estimators import FloorImputer
 from unrelu.posterior.cells import Cells, SampledCells
 from unrelu.posterior.draws import drawn, drawn_parts
@@ -27,6 +29,15 @@ if TYPE_CHECKING:
 _PICTURED = 5000  # rows
 
 
+@dataclass(frozen=True)
+class Draws:
+    """How many tables are drawn, None for none, and from which models."""
+
+    number: int | None = None
+    seed: int = 0
+    parameters: str | None = None
+
+
 class Completion:
     """A table and what fills it in: medians or means, further quantiles, or draws."""
 
@@ -36,15 +47,18 @@ class Completion:
         table: Samples,
         median: bool = False,
         levels: tuple[float, ...] = (),
-        draws: int | None = None,
-        seed: int = 0,
+        draws: Draws = Draws(),
     ) -> None:
-        self._imputer, self._table, self._draws, self._seed = imputer, table, draws, seed
-        self._median, self._levels = median, levels
-        self._model, self._ids = imputer.distribution_, ids_of(table)
+        self._imputer, self._table, self._seed = imputer, table, draws.seed
+        self._median, self._levels, self._filling = median, levels, imputer.filling
+        self._model, self._ids, self._draws = imputer.distribution_, ids_of(table), draws.number
+        self._models: RectifiedGaussian | list[RectifiedGaussian] = self._model
+        if draws.number:
+            self._models = imputer.drawn_models(draws.number, draws.seed, draws.parameters)
         self._names = labels(self._model)
-        self.tally = Tally(self._names)
-        check_names([*(["draw"] if draws else []), *self._ids, *self._names, *self._further()])
+        law = self._model.column_summary(below=imputer.below)
+        self.tally = Tally(self._names, [column["mean"] for column in law])
+        check_names([*(["draw"] if self._draws else []), *self._ids, *self._names, *self._further()])
 
     @property
     def report(self) -> LearningReport | None:
@@ -57,7 +71,13 @@ class Completion:
         return "" if self._draws else "medians" if self._median else "means"
 
     def facts(self) -> dict[str, Any]:
-        return {"filled_by": self.told or "draws", **self.tally.facts(), **report_facts(self.report)}
+        drawn_from = {"parameters": "drawn" if isinstance(self._models, list) else "fitted"} if self._draws else {}
+        return {
+            "filled_by": self.told or "draws",
+            **drawn_from,
+            **self.tally.facts(),
+            **report_facts(self.report),
+        }
 
     def write(self, path: Path) -> None:
         """The completed table, or tables."""
@@ -67,16 +87,24 @@ class Completion:
             write_rows(path, self._completed(), [*self._names, *self._further()], self._ids)
 
     def write_std(self, path: Path) -> None:
-        write_rows(path, (imputed(self._model, cells)[1] for cells in self._cells()), self._names, self._ids)
+        write_rows(
+            path, (imputed(self._model, cells, (), self._filling)[1] for cells in self._cells()), self._names, self._ids
+        )
 
     def write_mask(self, path: Path) -> None:
-        write_rows(path, (cells.hidden.astype(np.float32) for cells in self._cells()), self._names, self._ids)
+        write_rows(
+            path, (self._filling.filled(cells).astype(np.float32) for cells in self._cells()), self._names, self._ids
+        )
 
     def picture(self) -> Figure:
         """Of some of the rows, chosen by chance."""
         cells = SampledCells.of(self._cells(), _PICTURED, self._seed).cells
-        completed = drawn(self._model, cells, 1, self._seed)[0] if self._draws else self._filled(cells)[0]
-        return imputation_picture(filled_columns(self._model, cells, completed), len(completed), self.told or "draws")
+        if self._draws:
+            completed = drawn(self._model, cells, 1, self._seed, self._filling)[0]
+        else:
+            completed = self._filled(cells)[0]
+        columns = filled_columns(self._model, cells, completed, self._filling.filled(cells))
+        return imputation_picture(columns, len(completed), self.told or "draws")
 
     def _further(self) -> list[str]:
         """Names of the columns of quantiles."""
@@ -88,20 +116,21 @@ class Completion:
     def _filled(self, cells: Cells) -> Sequence[FloatArray]:
         """The cells filled in, and as the quantiles have them."""
         middle = (0.5,) if self._median else ()
-        mean, _, *others = imputed(self._model, cells, (*middle, *self._levels))
+        mean, _, *others = imputed(self._model, cells, (*middle, *self._levels), self._filling)
         return others if self._median else [mean, *others]
 
     def _completed(self) -> Iterator[FloatArray]:
         for cells in naming_gross(self._model, self._cells()):
             filled = self._filled(cells)
-            self.tally.add(cells, filled[0])
+            self.tally.add(cells, filled[0], self._filling.filled(cells))
             yield np.hstack(filled)
 
     def _drawn(self, number: int) -> Iterator[dict[str, Any]]:
         """A few rows at a time, as often as there are draws: memory is set by them, not by the table."""
         first = 0
-        for cells, part in drawn_parts(self._model, naming_gross(self._model, self._cells()), number, self._seed):
-            self.tally.add(cells, part)
+        cells_named = naming_gross(self._model, self._cells())
+        for cells, part in drawn_parts(self._models, cells_named, number, self._seed, self._filling):
+            self.tally.add(cells, part, self._filling.filled(cells))
             rows = part.shape[1]
             ids = {name: list(texts[first : first + rows]) * number for name, texts in self._ids.items()}
             values = part.reshape(number * rows, -1)

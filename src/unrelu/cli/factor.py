@@ -50,7 +50,7 @@ def factor(
     tol: Annotated[float, typer.Option("--tol", help="Relative residual at which a fit counts as exact.")] = 1e-12,
     max_iter: Annotated[int, typer.Option("--max-iter", min=1, help="Most iterations of this run.")] = 500,
     floor: options.FloorOption = ["0.0"],  # noqa: B006 - typer copies it
-    shape: options.ShapeOption = None,
+    shape: options.NormalShapeOption = None,
     floor_tolerance: options.ToleranceOption = 0.0,
     reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[Path, options.output_option("The factors file to write.")] = Path("factors.npz"),
@@ -92,7 +92,7 @@ def factor(
         count, method, gauge, floor_tolerance=floor_tolerance, tol=tol, max_iter=max_iter, random_state=seed
     )
     table = job.reads(opened(paths, reading, floor if floor != ["0.0"] else None))
-    recovery.set_params(floor=options.limits("--floor", floor), shape=options.shapes(shape))
+    recovery.set_params(floor=options.limits("--floor", floor), shape=options.shapes(shape, "normal"))
     with job.watch() as watch:
         recovery.watched_by(watch).fit(table, state=state)
     job.write(

@@ -30,7 +30,7 @@ _LATER = "Log-likelihood, AIC and BIC take a pass of their own: unrelu info {} -
 def fit(
     paths: options.Tables,
     components: options.ComponentsOption = None,
-    method: Annotated[str, typer.Option("--method", help="How to learn: see below.")] = "one_pass",
+    method: Annotated[str, typer.Option("--method", help="How to learn: see below.")] = "auto",
     nonnegative_bias: Annotated[
         bool, typer.Option("--nonnegative-bias", help="Assume that no bias is below its floor.")
     ] = False,
@@ -76,9 +76,10 @@ def fit(
 ) -> Answer | None:
     """Learn a model from tables and write it to a file.
 
-    Every column is x = max(y, floor) of a normal y; with --shape, x = max(f(y), floor) with an increasing curve f.
+    Every column is x = max(f(y), floor) of a normal y, with an increasing curve f that is learned, or given by --shape.
     Cells may be missing; cells below the floor are an error.
     """
+    method = "one_pass" if method == "auto" and (checkpoint is not None or record is not None) else method
     _refuse_what_is_not_kept(checkpoint, record, round_counts, method, stderr)
     job = Job(
         Output("model", output, "Model"),
@@ -180,7 +181,7 @@ def fit_answer(job: Job, learner: RectifiedGaussianLearner, likelihood: dict[str
     from unrelu.cli.wording import one_line
     from unrelu.report.likelihood import likelihood_words
     from unrelu.report.summaries import labels, learned_columns, shape_facts, strongest_correlations
-    from unrelu.report.tables import column_table, correlation_table, doubts_shown, shape_tables
+    from unrelu.report.tables import column_table, correlation_table, doubt_table, shape_tables, trust_line
     from unrelu.validation import counted
 
     report, columns, names = learner.report_, learned_columns(learner), labels(learner.distribution_)
@@ -193,11 +194,13 @@ def fit_answer(job: Job, learner: RectifiedGaussianLearner, likelihood: dict[str
         "likelihood": likelihood,
     }
     missing = f", {report.share_missing:.1%} of the cells missing" if report.share_missing else ""
+    because = f", as {report.chosen_because}" if report.chosen_because else ""
     shown: list[str | Table] = [
+        trust_line(report.doubts),
         f"Learned {counted(report.n_features, 'column')} from {report.n_rows:,} rows in {job.seconds:.2f} s"
-        f" ({report.share_floored:.1%} of the values at the floor{missing}).",
+        f" ({report.share_floored:.1%} of the values at the floor{missing}) by {report.method}{because}.",
         *_kept_rows(report, names),
-        *doubts_shown(report, names, one_line),
+        *([doubt_table(report.doubts, names, one_line)] if report.doubts else []),
         *_kind_of_errors(report),
         column_table(columns),
         *shape_tables(learner.distribution_),

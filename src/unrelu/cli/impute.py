@@ -36,6 +36,28 @@ def impute(
             " counts them from 1.",
         ),
     ] = None,
+    fill: Annotated[
+        str,
+        typer.Option("--fill", metavar="CELLS", help="Which cells: hidden (at a limit), missing, or both."),
+    ] = "both",
+    below: Annotated[
+        str,
+        typer.Option(
+            "--below",
+            metavar="KIND",
+            help="What a value below its floor is filled in with: latent, the value before the floor cut it off, or"
+            " floor, what the table would show, for columns such as rain, whose zeros are zeros.",
+        ),
+    ] = "latent",
+    parameters: Annotated[
+        str | None,
+        typer.Option(
+            "--parameters",
+            metavar="KIND",
+            help="With --draws: drawn, each table from a model drawn anew from the uncertainty of the fit (unless"
+            " --model is given), or fitted, all from one model.",
+        ),
+    ] = None,
     components: options.ComponentsOption = None,
     method: options.MethodOption = None,
     floor: options.OtherFloorOption = None,
@@ -58,11 +80,14 @@ def impute(
 ) -> Answer | None:
     """Fill in cells at their floor (or ceiling) and missing ones by what the rest of their row says.
 
-    Floored cells get a value below their floor, in the table's units; seen cells stay as they are. Means are nearest to
-    the truth; --draws gives tables with the right spread and correlations, and, as there are several, the uncertainty.
+    Floored cells get a value below their floor, in the table's units, unless --fill or --below say otherwise; seen
+    cells stay as they are. Means are nearest to the truth; --draws gives tables with the right spread and correlations,
+    and, as there are several, the uncertainty.
     """
     if draws is not None and (median or quantile):
         raise InvalidParameterError("--draws fills in random values: leave out --median and --quantile, or --draws.")
+    if parameters is not None and draws is None:
+        raise InvalidParameterError("--parameters is of draws: give --draws, or leave it out.")
     levels = options.levels("--quantile", quantile)
     kind = "columns" if draws else reading.table_kind
     job = Job(
@@ -73,16 +98,19 @@ def impute(
         tables=paths,
         files=[model],
     )
-    from unrelu.cli.completing import Completion
+    from unrelu.cli.completing import Completion, Draws
     from unrelu.cli.inputs import asked
     from unrelu.cli.wording import one_line
+    from unrelu.posterior.filling import Filling
 
     fitting = options.Fitting(method, components, floor, ceiling, shape, floor_tolerance, seed)
     with job.watch() as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore", DoubtfulTableWarning)  # the answer has them in one table
+        filling = Filling(fill, below)  # refused before anything is read
         imputer, table = asked(paths, model, reading, fitting, watch)
-        done = Completion(imputer, job.reads(table), median, levels, draws, seed)
+        imputer.set_params(fill=filling.fill, below=filling.below)
+        done = Completion(imputer, job.reads(table), median, levels, Draws(draws, seed, parameters))
         job.write(output=done.write, std=done.write_std, mask=done.write_mask, picture=done.picture)
     by = f"{'the model of the table itself' if model is None else model} in {job.seconds:.2f} s"
-    facts = {"model": model, "draws": draws, "quantiles": levels, **done.facts()}
+    facts = {"model": model, "draws": draws, "quantiles": levels, "fill": fill, "below": below, **done.facts()}
     return job.answer(facts, done.tally.shown(by, done.told, done.report, one_line))

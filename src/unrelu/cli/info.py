@@ -70,7 +70,7 @@ def _likelihood(
     report = getattr(content, "report_", details.get("report"))
     found = report.get("n_components") if isinstance(report, dict) else getattr(report, "n_components", None)
     rank = found or getattr(content, "n_components", details.get("n_components"))
-    model = knowing(law.marginal(at), reading, getattr(content, "floor_tolerance", 0.0))
+    model = knowing(law.marginal(at), rows, getattr(content, "floor_tolerance", 0.0))
     if isinstance(rank, int) and rank <= len(at):
         model.set_params(n_components=rank)
     return density_facts(model.score_samples(rows), model.n_parameters_)

@@ -101,14 +101,14 @@ def asked(
     fitting.refuse_with(model)
     law = law_in(model)
     table, at = matched_table(model, law.feature_names, law.n_features, paths, reading)
-    return knowing(law.marginal(at), reading, fitting.floor_tolerance).watched_by(watch), table
+    return knowing(law.marginal(at), table, fitting.floor_tolerance).watched_by(watch), table
 
 
-def knowing(law: RectifiedGaussian, reading: TableOptions, floor_tolerance: float = 0.0) -> FloorImputer:
+def knowing(law: RectifiedGaussian, table: Samples, floor_tolerance: float = 0.0) -> FloorImputer:
     """What answers by a law; of a table whose cells state their own limits the law's limits are not those."""
     from unrelu.estimators import FloorImputer
 
-    if reading.limits == "cell":
+    if getattr(table, "limits_by_cell", ()):
         law = law.with_parts(floor=-math.inf, ceiling=math.inf)
     return FloorImputer.from_model(law, floor_tolerance=floor_tolerance)
 

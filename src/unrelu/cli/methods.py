@@ -7,7 +7,8 @@ from __future__ import annotations
 
 METHODS = {
     "fit": {
-        "one_pass": "default; censored likelihoods and weighted moments.",
+        "auto": "default; full_likelihood where that takes seconds, or cells have own limits.",
+        "one_pass": "for large tables: censored likelihoods and weighted moments.",
         "robust": "the same while up to nearly half of the rows are outliers.",
         "robust_cells": "the same while single cells are bad, and rows beside them.",
         "full_likelihood": "all cells of a row together; factors plus noise; slower.",

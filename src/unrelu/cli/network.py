@@ -31,11 +31,11 @@ def network(
         typer.Option(
             "--selection",
             metavar="WAY|NUMBER",
-            help="Which edges to take: likely (pairs more likely tied than not), ebic (least extended BIC), stars"
-            " (those that subsets of the rows agree on), fdr (false discovery rate of 10 %, for many more rows than"
-            " columns), or a penalty from 0 to 1.",
+            help="Which edges to take: likely (pairs more likely tied than not), ebic (least extended BIC), auto (that"
+            " one of these which halves of the rows agree on), stars (those that subsets of the rows agree on), fdr"
+            " (false discovery rate of 10 %, for many more rows than columns), or a penalty from 0 to 1.",
         ),
-    ] = "likely",
+    ] = "auto",
     method: options.MethodOption = None,
     groups: Annotated[
         str | None,

@@ -54,13 +54,14 @@ def ceiling_option() -> Any:
     )
 
 
-def shape_option() -> Any:
+def shape_option(usual: str = "auto") -> Any:
     """One shape, or those of single columns."""
     return typer.Option(
         "--shape",
         metavar="SHAPE",
-        help="For columns that are not normal: normal, log, power, free (any increasing curve), auto (the simplest that"
-        " fits), or for single columns As=log,*=auto (normal by default). Floors stay in the table's units.",
+        help="What columns are like: auto (log for positive columns, normal for others, power or free where a column"
+        " clearly rejects that), normal, log, power, free (any increasing curve), or for single columns As=log,*=auto"
+        f" ({usual} by default). Floors stay in the table's units.",
     )
 
 
@@ -76,6 +77,7 @@ SeedOption = Annotated[int | None, seed_option("Whole number that makes the rand
 FloorOption = Annotated[list[str], floor_option()]
 CeilingOption = Annotated[list[str] | None, ceiling_option()]
 ShapeOption = Annotated[list[str] | None, shape_option()]
+NormalShapeOption = Annotated[list[str] | None, shape_option("normal")]
 ComponentsOption = Annotated[
     str | None,
     typer.Option(
@@ -155,7 +157,7 @@ class Fitting:
     def parameters(self) -> dict[str, Any]:
         """Those of a learner."""
         return {
-            "method": self.method or "one_pass",
+            "method": self.method or "auto",
             "floor": limits("--floor", self.floor or ["0.0"]),
             "ceiling": limits("--ceiling", self.ceiling or ()),
             "shape": shapes(self.shape),
@@ -190,9 +192,9 @@ _READING: dict[str, Any] = {
         typer.Option(
             "--limits",
             metavar="one|highest|missing|cell",
-            help="Cells such as <0.25 or >100: a column's one limit is its floor (or ceiling); highest: the column is"
-            " cut at its highest; missing: such cells are missing; cell: each keeps its own (fit --method"
-            " full_likelihood).",
+            help="Cells such as <0.25 or >100: one: a column's one limit is its floor (or ceiling); cell: each keeps"
+            " its own, as they do by default where a column has several; highest: the column is cut at its highest;"
+            " missing: such cells are missing.",
         ),
     ],
     "nondetect": Annotated[
@@ -294,15 +296,15 @@ def limits(option: str, texts: Sequence[str]) -> Any:
     return {**own, OTHERS: others[0]} if others else own
 
 
-def shapes(texts: Sequence[str] | None) -> Any:
+def shapes(texts: Sequence[str] | None, usual: str = "auto") -> Any:
     """Shapes from a word, from ``name=word`` items, or both; a lone word, or that of ``*``, is for all others.
 
     >>> shapes(["As=log", "*=auto"]), shapes(["free"]), shapes(["As=log,auto"]), shapes(None)
-    ({'As': 'log', '*': 'auto'}, 'free', {'As': 'log', '*': 'auto'}, 'normal')
+    ({'As': 'log', '*': 'auto'}, 'free', {'As': 'log', '*': 'auto'}, 'auto')
     """
     parts = [item.rpartition("=") for item in listed_items(texts)]
     given = {(name.strip() if equals else OTHERS): word.strip() for name, equals, word in parts}
-    return given if set(given) - {OTHERS} else given.get(OTHERS, "normal")
+    return given if set(given) - {OTHERS} else given.get(OTHERS, usual)
 
 
 def _is_number(text: str) -> bool:

@@ -78,7 +78,9 @@ def predict(
         nearness = Nearness(law, j, levels)
         ids = ids_of(job.reads(table))
         check_names(["row", *ids, "mean", "std", "probability_floored", *map(level_name, levels)])
-        found = _predicted(imputer, table, law, (j, levels, uncut, reading.limits == "cell"), nearness)
+        found = _predicted(
+            imputer, table, law, (j, levels, uncut, bool(getattr(table, "limits_by_cell", ()))), nearness
+        )
         job.write(output=lambda path: write_columns(path, _lines(found, ids)))
     by = "the model of the table itself" if model is None else str(model)
     first = f"Predicted {column} from {counted(law.n_features - 1, 'other column')} in {counted(nearness.rows, 'row')}"

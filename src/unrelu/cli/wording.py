@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 
 OPTIONS = {
+    "below": "--below",
     "ceiling": "--ceiling",
     "checkpoint": "--checkpoint",
     "columns": "--columns",
     "decimal": "--decimal",
     "drop": "--drop",
     "false_alarm_rate": "--false-alarm-rate",
+    "fill": "--fill",
     "floor": "--floor",
     "floor_tolerance": "--floor-tolerance",
     "gauge": "--gauge",
@@ -36,12 +38,14 @@ OPTIONS = {
     "n_simulations": "--simulations",
     "nonnegative_bias": "--nonnegative-bias",
     "output_bias": "--output-bias",
+    "parameters": "--parameters",
     "penalty": "--penalty",
     "prior": "--prior",
     "random_state": "--seed",
     "record": "--record",
     "round_counts": "--round-counts",
     "scheduler": "--scheduler",
+    "selection": "--selection",
     "shape": "--shape",
     "sheet": "--sheet",
     "skip_bad_files": "--skip-bad-files",
@@ -52,7 +56,9 @@ OPTIONS = {
     "widths": "--widths",
 }
 
-_VALUE = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|True|False|[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"""
+_TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
+_VALUE = rf"{_TEXT}|True|False|{_NUMBER}|\[(?:{_TEXT}|{_NUMBER}|,\s*)+\]"
 
 
 def one_line(message: str, says: Mapping[str, str] | None = None) -> str:
@@ -64,6 +70,8 @@ def one_line(message: str, says: Mapping[str, str] | None = None) -> str:
     'If the floor is lower, pass it as --floor (say --floor=-1).'
     >>> print(one_line("Leave it out with drop='Fe, total', or use method='facets'."))
     Leave it out with --drop '"Fe, total"', or use --method facets.
+    >>> print(one_line("Leave them out with drop=['site', 'Fe, total']."))
+    Leave them out with --drop 'site,"Fe, total"'.
     >>> one_line("Add rows, or wait.", {"or wait": "or give --model"}), one_line("k is 3", {"k": "--components"})
     ('Add rows, or give --model.', '--components is 3')
     """
@@ -107,7 +115,13 @@ def _option(options: Mapping[str, str], match: re.Match[str]) -> str:
         return option
     if value == "False":
         return option.replace("--", "--no-")
-    if value[0] in "'\"":
-        text = ast.literal_eval(value)
-        return f"{option} " + shlex.quote(f'"{text}"' if "," in text else text)  # a bare comma separates columns
+    if value[0] in "'\"[":
+        read = ast.literal_eval(value)
+        return f"{option} " + shlex.quote(",".join(map(_item, read if isinstance(read, list) else [read])))
     return option + ("=" if value.startswith("-") else " ") + value
+
+
+def _item(value: object) -> str:
+    """An item of a list in which commas separate columns."""
+    text = str(value)
+    return '"' + text.replace('"', '""') + '"' if "," in text or text.startswith('"') else text

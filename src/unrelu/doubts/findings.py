@@ -1,28 +1,38 @@
-"""What is doubtful about a fit, from its record alone, with what to do about it.
+"""What is doubtful about a fit, from its record and a look at some of its rows, with what to do about it.
 
 Every rule compares what was counted with what the fitted model expects, so that a table that fits is left alone: the
-chance of a finding on such a table is about one in a hundred, whatever the number of its columns.
+chance of a finding on such a table is about one in a hundred, whatever the number of its columns. First come limits
+that nobody named, as they bend everything else; then, the strongest first, what columns and rows show
+(:mod:`unrelu.doubts.misfit`); then what the matrix lacks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from unrelu.contracts import Assembly, Assumptions, BoolArray, Doubt, FloatArray, PairCorrelations, RowParameters
-from unrelu.doubts.skewness import skewness_of
+from unrelu.doubts.misfit import Misfit, long_tails, misfit_of, words_of
+from unrelu.doubts.rows import Look
+from unrelu.doubts.skewness import Skewness, skewness_of
 from unrelu.errors import (
+    BentColumnsWarning,
+    DependentRowsWarning,
     DoubtfulTableWarning,
     EmptyGapWarning,
     FewRowsWarning,
+    GroupsOfRowsWarning,
+    HeavyTailsWarning,
     NothingFlooredWarning,
     RepeatedLimitWarning,
     SingularCovarianceWarning,
     SkewedColumnsWarning,
     TiedValuesWarning,
+    UnstableEdgesWarning,
+    ZerosForAnotherReasonWarning,
 )
 from unrelu.statistics.column_shapes import ColumnShapes
 from unrelu.statistics.pair_moments import PairMoments
@@ -31,9 +41,12 @@ from unrelu.validation import column_label, listed, warn
 _ALARM = 0.002  # chance of a finding of one kind on a table that fits
 _REPEATED_SHARE, _REPEATED_COUNT = 0.005, 3.0  # of the rows, and of equal values, from which an end repeats
 _BY_ROUNDING = 5.0  # times what a step of the table's numbers would explain
+_NEXT = 3  # values beside an end that it is compared with
 _NEAR = 1e-3  # of the size of a floor, or of a scale: rounding of whoever typed the floor
 _TIED_SHARE, _COARSE = 0.5, 0.1  # values that are copies, and their step in standard deviations
 _SKEWED, _SHIFTED = 0.3, 0.05  # skewness and shift of the mean (in standard deviations) that matter
+_HARM = 0.5  # standard errors that a mean must be off
+_SYMMETRIC = 0.3  # of the z of long tails: skewness that may come from them
 _SINGULAR = 1e-6  # smallest eigenvalue of the correlations
 _MOVED = 0.25  # standard errors by which the correlations had to be moved to fit together
 _ROWS_A_COLUMN = 5.0
@@ -48,7 +61,33 @@ WARNINGS: dict[str, type[DoubtfulTableWarning]] = {
     "ties": TiedValuesWarning,
     "no inverse": SingularCovarianceWarning,
     "few rows": FewRowsWarning,
+    "unstable edges": UnstableEdgesWarning,
+    "heavy tails": HeavyTailsWarning,
+    "groups": GroupsOfRowsWarning,
+    "bent": BentColumnsWarning,
+    "zeros for another reason": ZerosForAnotherReasonWarning,
+    "dependent rows": DependentRowsWarning,
 }
+
+
+@dataclass(frozen=True)
+class _Kinds:
+    """Which way columns are turned, and the kinds of their shapes."""
+
+    assumptions: Assumptions
+    d: int
+
+    @property
+    def sign(self) -> FloatArray:
+        return np.where(self.assumptions.mirrored or (False,) * self.d, -1.0, 1.0)
+
+    @property
+    def free(self) -> BoolArray:
+        return self.of("free")
+
+    def of(self, *kinds: str) -> BoolArray:
+        shapes = self.assumptions.shapes
+        return np.array([shape.kind in kinds for shape in shapes] if shapes else ["normal" in kinds] * self.d)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,10 +125,6 @@ class _Table:
         """Columns that were learned as latent values."""
         return [j for j, shape in enumerate(self.assumptions.shapes) if shape.kind != "normal"]
 
-    def of_kind(self, *kinds: str) -> BoolArray:
-        shapes = self.assumptions.shapes
-        return np.array([shape.kind in kinds for shape in shapes] if shapes else ["normal" in kinds] * len(self.sign))
-
     def told(self, learned: FloatArray) -> FloatArray:
         """Learned values as the user's table has them."""
         x = self.sign * learned
@@ -123,19 +158,47 @@ class _Table:
 
 
 def doubts_of(
-    record: PairMoments, rows: RowParameters, assumptions: Assumptions, pairs: PairCorrelations, assembly: Assembly
+    record: PairMoments | None,
+    rows: RowParameters,
+    assumptions: Assumptions,
+    pairs: PairCorrelations,
+    assembly: Assembly,
+    look: Look | None = None,
 ) -> tuple[Doubt, ...]:
-    """Everything doubtful about a fit to a record."""
-    if record.shapes is None:
-        return ()
-    table = _Table(record.shapes, rows, assumptions)
-    repeated = _repeated_end(table, 0)
-    found = [*_repeated(table, repeated), *_gaps(table, repeated), *_nothing_floored(table, repeated)]
-    explained = np.zeros(len(rows.scale), dtype=bool)
-    explained[[column for doubt in found for column in doubt.columns if doubt.kind != "nothing floored"]] = True
-    found += [*_skewed(table, explained), *_tied(table)]
-    found += _matrix(record, int(np.count_nonzero(table.varying)), assumptions, pairs, assembly)
+    """Everything doubtful about a fit; limits of single cells leave no record, and a record that was kept no rows."""
+    kinds = _Kinds(assumptions, len(rows.scale))
+    limits: list[Doubt] = []
+    tied: list[Doubt] = []
+    skewness: Skewness | None = None
+    if record is not None and record.shapes is not None:
+        table = _Table(record.shapes, rows, assumptions)
+        repeated = _repeated_end(table, 0, look)
+        limits = [*_repeated(table, repeated, look), *_gaps(table, repeated), *_nothing_floored(table, repeated)]
+        tied, skewness = _tied(table), skewness_of(record.shapes, rows)
+    explained = _columns(len(rows.scale), [doubt for doubt in limits if doubt.kind != "nothing floored"])
+    left_out = explained | _columns(len(rows.scale), tied)
+    misfit = None
+    if look is not None:
+        misfit = misfit_of(look, rows, pairs.correlation, left_out, kinds.free)
+    margins = _margins(kinds, rows, skewness, misfit, explained)
+    if look is not None and misfit is not None and margins:
+        # Columns that are not normal look like whatever else; the others must show it without them.
+        without = left_out | _columns(len(rows.scale), [doubt for _, doubt in margins])
+        others = misfit_of(look, rows, pairs.correlation, without, kinds.free)
+        misfit = replace(others, neighbours=misfit.neighbours, dependent=misfit.dependent)
+    shown = [*margins, *([] if misfit is None else words_of(misfit))]
+    shown.sort(key=lambda each: -each[0])
+    found = [*limits, *(doubt for _, doubt in shown), *tied]
+    if record is not None:
+        found += _matrix(record, int(np.count_nonzero(rows.scale > 0.0)), assumptions, pairs, assembly)
     return tuple(found)
+
+
+def _columns(d: int, doubts: Iterable[Doubt]) -> BoolArray:
+    """The columns of some doubts."""
+    which = np.zeros(d, dtype=np.bool_)
+    which[[column for doubt in doubts for column in doubt.columns]] = True
+    return which
 
 
 def warn_of(doubts: Iterable[Doubt], names: tuple[str, ...] | None) -> None:
@@ -143,7 +206,8 @@ def warn_of(doubts: Iterable[Doubt], names: tuple[str, ...] | None) -> None:
     for doubt in doubts:
         labels = [column_label(j, names) for j in doubt.columns]
         if doubt.values:
-            labels = [f"{label}: {value:.4g}" for label, value in zip(labels, doubt.values, strict=True)]
+            digits = ".12g" if doubt.kind == "near the floor" else ".4g"  # of a number that is to be typed in
+            labels = [f"{label}: {value:{digits}}" for label, value in zip(labels, doubt.values, strict=True)]
         where = f" In {listed(labels, most=6)}." if labels else ""
         warn(f"{doubt.words[0].upper()}{doubt.words[1:]}{where} {doubt.remedy}", WARNINGS[doubt.kind])
 
@@ -158,17 +222,31 @@ def _doubt(kind: str, which: BoolArray, words: str, remedy: str, values: FloatAr
 # --- single columns -------------------------------------------------------------------------------
 
 
-def _repeated_end(table: _Table, end: int) -> BoolArray:
-    """Columns whose smallest (0) or largest (1) value above the floor occurs too often for rounding to explain."""
+def _repeated_end(table: _Table, end: int, look: Look | None) -> BoolArray:
+    """Columns whose smallest (0) or largest (1) value above the floor occurs too often for rounding to explain.
+
+    Values of a coarse scale repeat as well, and so do their neighbours: rain of .1 and .2 mm is no limit.
+    """
     shapes = table.shapes
     weight = shapes.end_weights[end]
     with np.errstate(invalid="ignore"):  # levels of columns without values
         by_rounding = shapes.observed * table.probability(*table.cell_of(table.at_end(end)))
     often = weight >= np.maximum(_REPEATED_COUNT, _REPEATED_SHARE * shapes.observed)
-    return np.asarray(often & (weight > _BY_ROUNDING * by_rounding + 2.0) & table.varying)
+    found = np.asarray(often & (weight > _BY_ROUNDING * by_rounding + 2.0) & table.varying)
+    if look is not None:
+        for j in np.flatnonzero(found).tolist():
+            found[j] = _stands_out(look.values[look.beyond[:, j] == 0, j], end)
+    return found
 
 
-def _repeated(table: _Table, repeated: BoolArray) -> list[Doubt]:
+def _stands_out(values: FloatArray, end: int) -> bool:
+    """Whether the smallest (largest) value is far more often than those next to it."""
+    _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    counts = counts[:: 1 if end == 0 else -1][: 1 + _NEXT]
+    return len(counts) < 2 or bool(counts[0] > _BY_ROUNDING * counts[1:].max())
+
+
+def _repeated(table: _Table, repeated: BoolArray, look: Look | None) -> list[Doubt]:
     """Ends that repeat: the one at the floor may be the floor itself but for rounding."""
     shapes, floor = table.shapes, np.array(table.assumptions.floor)
     size = np.maximum(np.abs(np.where(np.isfinite(floor), floor, 0.0)), table.rows.scale)
@@ -180,7 +258,7 @@ def _repeated(table: _Table, repeated: BoolArray) -> list[Doubt]:
         "Give the floor as the table has it, or floor='min' (ceiling='max'), or a floor_tolerance.",
         table.at_end(0),
     )
-    for end, columns in ((0, repeated & ~near), (1, _repeated_end(table, 1))):
+    for end, columns in ((0, repeated & ~near), (1, _repeated_end(table, 1, look))):
         for mirrored in (False, True):
             low = (end == 0) != mirrored
             kind, extreme, limit, word = (
@@ -211,7 +289,7 @@ def _gaps(table: _Table, repeated: BoolArray) -> list[Doubt]:
         "empty gap", gap,
         "no value between the floor and the smallest one above it, where the model expects many: what is at the floor"
         " may mean \"less than that value\".",
-        "If so, pass that value as floor= (ceiling=); an exact 0 below a floor counts as floored.",
+        "If so, write that value into these cells, and pass it as floor= (ceiling=).",
         table.at_end(0),
     )  # fmt: skip
 
@@ -224,33 +302,61 @@ def _nothing_floored(table: _Table, repeated: BoolArray) -> list[Doubt]:
     return _doubt(
         "nothing floored", none & (expected > -np.log(_ALARM / len(floor))),
         "no value is at the floor, where a normal law with the column's mean and spread would have many.",
-        "If the column has no floor there, say floor=None or name its own; if it is skewed, give it shape='auto'.",
+        "If the column has no floor there, say floor=None or name its own; if it is skewed, give it shape='free'.",
     )  # fmt: skip
 
 
-def _skewed(table: _Table, explained: BoolArray) -> list[Doubt]:
-    """Values above the floor that are not the upper part of a normal, so far that it matters.
+def _margins(
+    kinds: _Kinds, rows: RowParameters, record: Skewness | None, misfit: Misfit | None, explained: BoolArray
+) -> list[tuple[float, Doubt]]:
+    """(z, finding): values above the floor that are not the upper part of a normal, so far that it matters.
 
-    A floor that nobody named bends a column as well: where one was found it is the explanation. Of free shapes there is
-    nothing to say: their latent values are normal by construction.
+    A floor that nobody named bends a column as well: where one was found it is the explanation, and so is what the rows
+    show more clearly. Of free shapes there is nothing to say: their latent values are normal by construction.
     """
-    test = skewness_of(table.shapes, table.rows)
-    sure = (np.abs(test.z) > -ndtri(0.5 * _ALARM / len(test.z))) & ~explained
-    matters = (np.abs(test.skewness) > _SKEWED) | (np.abs(test.shift) > _SHIFTED)
-    sign, found = table.sign, []
-    others = "'free'" if table.assumptions.shapes else "'log' or 'power'"
-    for kinds, beyond, remedy in (
-        (("normal",), "beyond what a normal law allows", f"Give these columns shape='auto', or {others}."),
-        (("log", "power"), "even after their shape", "Give these columns shape='free', or 'auto'."),
+    if misfit is None:
+        if record is None:
+            return []
+        sure = np.abs(record.z) > -ndtri(0.5 * _ALARM / kinds.d)
+        return _skewed(kinds, rows, record, sure & ~explained & ~kinds.free)
+    asked = misfit.by_margins(kinds.d) & ~explained & ~kinds.free
+    tails, skewed = (misfit.columns_of(kind, kinds.d) for kind in ("tails", "skewed"))
+    long = asked & (tails < 0.0) & (np.abs(skewed) < _SYMMETRIC * np.abs(tails))
+    found = [(float(np.abs(tails[long]).max()), long_tails(long))] if long.any() else []
+    sure, test = skewed != 0.0, record
+    if test is None:
+        test = misfit.skewness(kinds.d)
+    else:
+        sure = sure | (np.abs(test.z) > -ndtri(0.5 * _ALARM / kinds.d))
+    return [*found, *_skewed(kinds, rows, test, sure & asked & ~long)]
+
+
+def _skewed(kinds: _Kinds, rows: RowParameters, test: Skewness, sure: BoolArray) -> list[tuple[float, Doubt]]:
+    """(z, finding) of the columns that surely are, and as far as it matters."""
+    z, skewness, shift = test.z, test.skewness, test.shift
+    with np.errstate(invalid="ignore"):
+        moved = np.abs(shift) * rows.scale > np.maximum(_SHIFTED * rows.scale, _HARM * rows.bias_stderr)
+    sure = sure & (moved | (np.abs(skewness) > _SKEWED))
+    sign, found = kinds.sign, []
+    for which, beyond in (
+        (kinds.of("normal"), "beyond what a normal law allows"),
+        (~kinds.of("normal", "free"), "even after their shape"),
     ):
-        for right, words in ((True, "to the right"), (False, "to the left")):
-            found += _doubt(
-                "skewed", sure & matters & ((sign * test.skewness > 0.0) == right) & table.of_kind(*kinds),
-                f"skewed {words} {beyond}: latent means, norms and correlations may be off by more than their standard"
-                " errors (values: how far latent means are off, roughly, in norms).",
-                remedy,
-                sign * test.shift,
-            )  # fmt: skip
+        for right, side in ((True, "to the right"), (False, "to the left")):
+            at = sure & ((sign * skewness > 0.0) == right) & which
+            for off, words, values in (
+                (
+                    moved,
+                    "latent means, norms and correlations are off by more than their standard errors (values: how far"
+                    " latent means are off, roughly, in norms)",
+                    sign * shift,
+                ),
+                (~moved, "norms, quantiles and intervals are off (values: the skewness)", sign * skewness),
+            ):
+                doubts = _doubt(
+                    "skewed", at & off, f"skewed {side} {beyond}: {words}.", "Give these columns shape='free'.", values
+                )
+                found += [(float(np.abs(z[list(doubt.columns)]).max()), doubt) for doubt in doubts]
     return found
 
 
@@ -302,7 +408,9 @@ def _matrix(
                 (),
                 f"only {record.effective_rows / varying:.1f} rows a column: each correlation is learned by itself, and"
                 " all of them together are less certain than each.",
-                "Add rows, drop columns, or give n_components.",
+                "Add rows, or drop columns."
+                if assumptions.n_components
+                else "Add rows, drop columns, or give n_components.",
             )
         )
     return found

@@ -41,7 +41,7 @@ from unrelu.limits import Limits, is_by_cell, lifts, limits_of, refuse_none
 from unrelu.parameters import generator
 from unrelu.samples import ArraySamples
 from unrelu.samples.blocks import as_floats
-from unrelu.shapes import Shapes, latent_limits
+from unrelu.shapes import Shapes, latent_limits, same_shapes, shape_requests
 from unrelu.statistics.screening import ScreeningQuestion
 from unrelu.validation import listed
 
@@ -66,7 +66,7 @@ class FloorEstimator(OnDevice, ShownEstimator):
     _takes_cells: ClassVar[bool] = False  # limits of single cells, as floor= or ceiling=
     _takes_sparse: ClassVar[bool] = False
     floor: Any = 0.0
-    shape: Any = "normal"
+    shape: Any = "normal"  # of what has no such parameter
     ceiling: Any = None
     floor_tolerance: float = 0.0
     random_state: Any = 0
@@ -189,7 +189,8 @@ class FloorEstimator(OnDevice, ShownEstimator):
         plain = self._plain_assumptions(limits)
         self._screen(samples, plain)
         if reset:
-            self._shapes = self._learned_shapes(samples, plain, limits)
+            self._learn_shapes(samples)
+            limits = self._limits()
         if self._shapes is None:
             return values
         from unrelu.samples.shaped import Shaped
@@ -269,19 +270,21 @@ class FloorEstimator(OnDevice, ShownEstimator):
         floor, ceiling = (None, None) if by_cell else (self.floor, self.ceiling)
         return limits_of(floor, ceiling, self.n_features_in_, self._names())
 
-    def _find_limits(self, samples: Samples, stored_as: Any = None) -> None:
+    def _find_limits(self, samples: Samples, stored_as: Any = None, part: bool = False) -> None:
         """What only the table can tell of its limits."""
         self._found_limits = {}
         stated = self._stated_limits or CellLimits()
         if not self._has_ceilings:
             refuse_ceilings(stated, self._names(), type(self).__name__)
-        self._found_limits = found_limits(self._given_limits(), stated, samples, stored_as, self._watch)
+        self._found_limits = found_limits(
+            self._given_limits(), stated, samples, stored_as, self._watch, exact=part or self.floor_tolerance != 0.0
+        )
 
     def _turned(self, samples: Samples, reset: bool, stored_as: Any = None, part: bool = False) -> Samples:
         """The rows with columns that have a ceiling upside down, and those with a shape as latent values."""
         if reset:
             self._shapes = None
-            self._find_limits(samples, stored_as)
+            self._find_limits(samples, stored_as, part)
         limits = self._limits()
         mirrored, lifted = limits.mirrored, lifts(getattr(samples, "limits", None), limits, self._names())
         plain = self._plain_assumptions(limits)
@@ -290,38 +293,43 @@ class FloorEstimator(OnDevice, ShownEstimator):
 
             samples = TurnedSamples(samples, mirrored, lifted, np.array(plain.floor))
         if reset:
-            self._shapes = self._learned_shapes(samples, plain, limits, part)
-        if self._shapes is None:
-            return samples
-        from unrelu.samples.shaped import Shaped, ShapedSamples
+            self._learn_shapes(samples, part, self._tests_shapes())
+        return self._shaped(samples, learning=part, looked_at=reset and not part)
 
-        return ShapedSamples(samples, plain, Shaped(self._shapes, limits), learning=part, looked_at=reset and not part)
+    def _wanted_shape(self) -> Any:
+        """``shape=`` as it is meant for the method."""
+        return self.shape
 
-    def _learned_shapes(
-        self, samples: Samples, plain: Assumptions, limits: Limits, part: bool = False
-    ) -> Shapes | None:
-        """The columns' shapes, from one look at the rows; None where all are normal."""
-        if isinstance(self.shape, str) and self.shape == "normal":
-            return None
+    def _tests_shapes(self) -> bool:
+        """Whether columns as they are may reject the law that "auto" takes first: rows that are outliers, or of
+        several groups, must not bend them."""
+        return True
+
+    def _learn_shapes(self, samples: Samples, part: bool = False, tested: bool = True) -> None:
+        """The columns' shapes, from a look at the rows; None where all are normal. A floor of 0 that no value of a
+        column reaches is then no floor."""
+        shape = self._wanted_shape()
+        if isinstance(shape, str) and shape == "normal":
+            return
         from unrelu.estimators.shaping import learned_shapes
 
-        return learned_shapes(self.shape, samples, plain, limits, self._watch, part)
+        limits = self._limits()
+        found = learned_shapes(shape, samples, self._plain_assumptions(limits), limits, self._watch, part, tested)
+        self._shapes = found.shapes
+        if found.without_floor:
+            none = {str(column): -np.inf for column in found.without_floor}
+            self._found_limits["floor"] = self._found_limits.get("floor", {}) | none
 
     def _by_shapes_of_kept(self, samples: Samples, learn: Callable[[Samples], Any]) -> Any:
         """What ``learn`` gives; where it leaves out rows or cells, once more with the shapes that the others have.
 
         Shapes are learned before outliers are known, and outliers bend them: far ones make every column free.
         """
-        if self._shapes is None:
+        if not self._shapes_are_learned():
             return learn(samples)
-        from unrelu.estimators.shaping import takes_all_rows
+        from unrelu.samples.shaped import KeptRows
 
-        if not takes_all_rows(self.shape):
-            return learn(samples)
-        from unrelu.samples.shaped import KeptRows, Shaped, ShapedSamples
-
-        limits, turned = self._limits(), samples.turned  # type: ignore[attr-defined]
-        plain = self._plain_assumptions(limits)
+        turned: Samples = samples if self._shapes is None else samples.turned  # type: ignore[attr-defined]
         before: BoolArray | None = None
         for _ in range(_MOST_SHAPINGS):
             with warnings.catch_warnings(record=True) as noted:  # of the last round alone
@@ -329,17 +337,33 @@ class FloorEstimator(OnDevice, ShownEstimator):
                 learned = learn(samples)
             weights: Any = getattr(learned, "cell_weights", getattr(learned, "row_weights", None))
             kept = None if weights is None else weights >= _KEPT
-            if kept is None or kept.all() or (before is not None and np.mean(kept != before) < _MOVED):
+            if kept is None or (before is not None and np.mean(kept != before) < _MOVED):
                 break
-            before = kept
-            self._shapes = self._learned_shapes(KeptRows(turned, kept), plain, limits)
-            assert self._shapes is not None, "what takes all rows is not all normal"
-            samples = ShapedSamples(turned, plain, Shaped(self._shapes, limits), looked_at=True)
+            before, shapes = kept, self._shapes
+            self._learn_shapes(turned if kept.all() else KeptRows(turned, kept))
+            if same_shapes(shapes, self._shapes):
+                break
+            samples = self._shaped(turned, looked_at=True)
         else:
             return learn(samples)
         for each in noted:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
         return learned
+
+    def _shaped(self, turned: Samples, learning: bool = False, looked_at: bool = False) -> Samples:
+        """Rows with columns that have a ceiling upside down, as latent values by the columns' shapes."""
+        if self._shapes is None:
+            return turned
+        from unrelu.samples.shaped import Shaped, ShapedSamples
+
+        limits = self._limits()
+        shaped = Shaped(self._shapes, limits)
+        return ShapedSamples(turned, self._plain_assumptions(limits), shaped, learning=learning, looked_at=looked_at)
+
+    def _shapes_are_learned(self) -> bool:
+        """Whether other rows would have told other shapes."""
+        requests = shape_requests(self._wanted_shape(), self.n_features_in_, self._names())
+        return any(isinstance(each, str) and each in ("power", "free", "auto") for each in requests)
 
     def _in_user_units(self, law: RectifiedGaussian) -> RectifiedGaussian:
         """A law that was learned of latent values, some of them upside down, as the user knows it."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,13 +19,14 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.learning import learn_record
-from unrelu.methods import FullLikelihood, OnePass, Robust, RobustCells, method_named
+from unrelu.methods import Auto, FullLikelihood, OnePass, Robust, RobustCells, method_named
 from unrelu.statistics.pair_moments import PairMomentsQuestion
 
 if TYPE_CHECKING:
     from unrelu.estimators.learner import RectifiedGaussianLearner
 
 _GENUINE = 0.5  # weights from which on a robust fit's rows are looked at
+_SIMULATIONS = 39  # tables by which a remedy is judged
 
 
 def check_learner(
@@ -40,20 +44,52 @@ def check_learner(
     rows = sampled_rows(samples, assumptions, simulations.seed, watch)
     limits = {name: list(levels) for name, levels in assumptions.limits.items()}
     shapes = learner.shapes_
-    kinds = {} if shapes is None else {"shape": [shape.kind for shape in shapes]}
+    kinds: dict[str, Any] = {"shape": "normal" if shapes is None else [shape.kind for shape in shapes]}
     plain = {"stderr": "model"} if "stderr" in learner.get_params() else {}  # an imputer has no choice
-    fitting = clone(learner).set_params(**plain, **limits, **kinds)
-    if isinstance(method_named(learner.method), Robust | RobustCells):
-        fitted = fitting.watched_by(watch).fit(rows.values)
+    fitting: RectifiedGaussianLearner = clone(learner).set_params(**plain, **limits, **kinds)
+    if isinstance(
+        method_named(learner.method), FullLikelihood | Auto
+    ):  # the same model, but for factors, learned faster
+        k = getattr(learner.report_, "n_components", None)
+        fitting.set_params(n_components=k, **({"method": "one_pass"} if k is None else {}))
+    found = _checked(fitting, rows, simulations, watch)
+    if found.fits:
+        return found
+    from unrelu.estimators.advising import tried_remedies
+
+    few = replace(simulations, number=min(simulations.number, max(_SIMULATIONS, math.ceil(1.0 / simulations.level))))
+    tried = tried_remedies(
+        fitting, rows.values, found, lambda other: _checked(_with_learned_shapes(other, rows), rows, few, watch), watch
+    )
+    return replace(found, tried=tried)
+
+
+def _with_learned_shapes(learner: RectifiedGaussianLearner, rows: Rows) -> RectifiedGaussianLearner:
+    """Each column with the shape that it gets, as in a check of a learner: what is chosen is kept."""
+    if learner.shape != "auto":
+        return learner
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        shapes = clone(learner).fit(rows.values).shapes_
+    kinds = "normal" if shapes is None else [shape.kind for shape in shapes]
+    shaped: RectifiedGaussianLearner = learner.set_params(shape=kinds)
+    return shaped
+
+
+def _checked(fitting: RectifiedGaussianLearner, rows: Rows, simulations: Simulations, watch: Watch) -> FitCheck:
+    """The check of what a learner with limits and shapes for each column makes of the rows."""
+    method = method_named(fitting.method)
+    if isinstance(method, Robust | RobustCells):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is doubtful was said when the table was learned
+            fitted = clone(fitting).watched_by(watch).fit(rows.values)
         genuine = fitted.row_weights_ >= _GENUINE
-        if isinstance(method_named(learner.method), RobustCells):
+        if isinstance(method, RobustCells):
             rows = replace(rows, values=np.where(fitted.cell_weights_ >= _GENUINE, rows.values, np.nan))
         rows = replace(rows, values=rows.values[genuine], n_outliers=int(np.count_nonzero(~genuine)))
         fitting = clone(fitting).set_params(method="one_pass")
-    if isinstance(method_named(learner.method), FullLikelihood):  # the same model, but for factors, learned faster
-        k = getattr(learner.report_, "n_components", None)
-        fitting.set_params(n_components=k, **({"method": "one_pass"} if k is None else {}))
-    return check_fit(rows, _fit_by(fitting, rows, per_column=[*limits, *kinds]), simulations, watch)
+    per_column = [name for name in ("floor", "ceiling", "shape") if isinstance(getattr(fitting, name), list)]
+    return check_fit(rows, _fit_by(fitting, rows, per_column), simulations, watch)
 
 
 def _fit_by(learner: RectifiedGaussianLearner, rows: Rows, per_column: list[str]) -> Fit:
@@ -68,7 +104,7 @@ def _fit_by(learner: RectifiedGaussianLearner, rows: Rows, per_column: list[str]
 
     def quickly(values: FloatArray, at: Columns) -> RectifiedGaussian:
         floor, mirrored = (tuple(np.asarray(each)[at].tolist()) for each in (given.floor, rows.sign < 0.0))
-        rank = None if given.n_components is None else min(given.n_components, len(at))
+        rank = min(learner.n_components, len(at)) if isinstance(learner.n_components, Integral) else None
         own = replace(given, floor=floor, mirrored=mirrored, n_components=rank)
         record = PairMomentsQuestion.under(own, shapes=False)(Block(values * rows.sign[at]))
         return learn_record(record, own).distribution.reflected(np.array(mirrored))

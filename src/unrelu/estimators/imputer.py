@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import BoolArray, FloatArray, Samples, Step
 from unrelu.distribution import RectifiedGaussian
+from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import Table
 from unrelu.estimators.learner import RectifiedGaussianLearner
 from unrelu.estimators.shaping import law_and_parameters
@@ -20,6 +21,9 @@ from unrelu.learning import Learned
 from unrelu.methods import Method
 from unrelu.parameters import RandomState
 from unrelu.posterior.cells import Cells, marks_of
+from unrelu.posterior.drawn_models import UncertainModel
+from unrelu.posterior.draws import drawn_parts, number_of, seed_of
+from unrelu.posterior.filling import Filling
 from unrelu.posterior.gross import naming_gross
 from unrelu.posterior.imputation import imputed
 from unrelu.statistics.screening import ScreeningQuestion, reachable
@@ -27,21 +31,28 @@ from unrelu.validation import check_choice
 
 _LEVELS: dict[str, tuple[float, ...]] = {"mean": (), "median": (0.5,)}
 _STRATEGIES = ("mean", "median", "draw")
+_PARAMETERS = ("drawn", "fitted")
 
 
 class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLearner):
     """Fill in cells at or below their floor, and missing ones, by what the rest of the row says.
 
-    It learns x = max(y, floor), y ~ N(bias, covariance), and gives floored cells a value below their floor. Seen cells
-    stay as they are.
+    It learns x = max(y, floor), y ~ N(bias, covariance), and gives floored cells a value below their floor, unless
+    ``fill`` or ``below`` say otherwise. Seen cells stay as they are.
 
     Parameters
     ----------
-    method : str or object from :mod:`unrelu.methods`, default="one_pass"
-        How to learn; "robust" where rows may be outliers, "full_likelihood" for limits that differ from cell to cell.
+    method : str or object from :mod:`unrelu.methods`, default="auto"
+        How to learn, as for :class:`unrelu.RectifiedGaussianLearner`; "robust" where rows may be outliers.
     strategy : "mean", "median" or "draw", default="mean"
         What :meth:`transform` fills in. Means are nearest to the truth, but a table of means has too little spread and
         too strong correlations; draws have the right ones (:meth:`draw` gives several).
+    fill : "both", "hidden" or "missing", default="both"
+        Which cells are filled in: those at a limit ("hidden"), those that are NaN ("missing"), or both.
+    below : "latent" or "floor", default="latent"
+        What is filled in where a value is below its floor: the value before the floor cut it off, or what the table
+        would show, max(y, floor), for columns such as rain or spending, whose zeros are zeros. Cells at their floor
+        then stay there, and missing ones are at least at it. Ceilings likewise.
     floor, ceiling, shape, n_components, floor_tolerance, random_state
         As for :class:`unrelu.RectifiedGaussianLearner`; ``random_state`` also seeds the draws.
 
@@ -66,18 +77,22 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
 
     def __init__(
         self,
-        method: str | Method = "one_pass",
+        method: str | Method = "auto",
         *,
         strategy: str = "mean",
+        fill: str = "both",
+        below: str = "latent",
         floor: Any = 0.0,
         ceiling: Any = None,
-        shape: Any = "normal",
+        shape: Any = "auto",
         n_components: int | str | None = None,
         floor_tolerance: float = 0.0,
         random_state: Any = 0,
     ) -> None:
         self.method = method
         self.strategy = strategy
+        self.fill = fill
+        self.below = below
         self.floor = floor
         self.ceiling = ceiling
         self.shape = shape
@@ -87,7 +102,14 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
 
     @classmethod
     def from_model(
-        cls, model: Any, *, strategy: str = "mean", floor_tolerance: float = 0.0, random_state: Any = 0
+        cls,
+        model: Any,
+        *,
+        strategy: str = "mean",
+        fill: str = "both",
+        below: str = "latent",
+        floor_tolerance: float = 0.0,
+        random_state: Any = 0,
     ) -> Self:
         """A fitted imputer without rows: ``model`` is a RectifiedGaussian, or anything with a ``distribution_``.
 
@@ -98,7 +120,7 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
         """
         law, parameters = law_and_parameters(model)
         parameters |= {"floor_tolerance": floor_tolerance, "random_state": random_state}
-        return cls(strategy=strategy, **parameters)._knowing(law)
+        return cls(strategy=strategy, fill=fill, below=below, **parameters)._knowing(law)
 
     def _knowing(self, model: RectifiedGaussian) -> Self:
         self.n_features_in_ = model.n_features
@@ -151,22 +173,65 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
 
         >>> import unrelu
         >>> X = [[0.0, 1.0], [2.0, float("nan")], [1.0, 3.0], [0.5, 0.0]]
-        >>> unrelu.FloorImputer().fit(X).mask(X).sum()
-        np.int64(3)
+        >>> unrelu.FloorImputer().fit(X).mask(X).sum(), unrelu.FloorImputer(fill="missing").fit(X).mask(X).sum()
+        (np.int64(3), np.int64(1))
         """
-        return np.concatenate([cells.hidden for cells in self.cells(X)])
+        filling = self.filling
+        return np.concatenate([filling.filled(cells) for cells in self.cells(X)])
 
-    def draw(self, X: Table, n_draws: int = 1, random_state: RandomState = None) -> FloatArray:
+    def draw(
+        self, X: Table, n_draws: int = 1, random_state: RandomState = None, *, parameters: str | None = None
+    ) -> FloatArray:
         """Completed tables, n_draws x n x d, their hidden cells drawn from the posterior.
 
-        Draws depend on ``random_state`` (the imputer's own by default) and on a row's place in X, not on other rows.
-        """
-        from unrelu.posterior.draws import drawn_parts
+        With ``parameters="drawn"`` each table comes from a model of its own, drawn from the uncertainty of the fit, so
+        that estimates pooled by Rubin's rules have honest intervals; with "fitted" all come from the fitted model.
+        None: drawn where the fit has standard errors. Draws depend on ``random_state`` (the imputer's own by default)
+        and on a row's place in X, not on other rows.
 
-        seed = self.random_state if random_state is None else random_state
-        model = self.distribution_
-        parts = drawn_parts(model, naming_gross(model, self.cells(X)), n_draws, seed)
+        >>> import unrelu
+        >>> X = unrelu.RectifiedGaussian([0.5, 0.0], [[1.0, 0.8], [0.8, 1.0]]).sample(100, random_state=0)
+        >>> imputer = unrelu.FloorImputer().fit(X)
+        >>> means = [imputer.draw(X, 20, parameters=kind)[:, :, 0].mean(axis=1).std() for kind in ("drawn", "fitted")]
+        >>> means[0] > means[1]
+        np.True_
+        """
+        seed = seed_of(self.random_state if random_state is None else random_state)
+        models = self.drawn_models(n_draws, seed, parameters)
+        parts = drawn_parts(models, naming_gross(self.distribution_, self.cells(X)), n_draws, seed, self.filling)
         return np.concatenate([part for _, part in parts], axis=1)
+
+    def drawn_models(
+        self, n_draws: int, seed: int, parameters: str | None = None
+    ) -> RectifiedGaussian | list[RectifiedGaussian]:
+        """The models that draws come from: one drawn anew for each, or the fitted one for all."""
+        number = number_of(n_draws)
+        if parameters is not None:
+            check_choice("parameters", parameters, _PARAMETERS)
+        if parameters == "fitted" or (parameters is None and self._model is not None):
+            return self.distribution_
+        if self._model is not None:
+            raise InvalidParameterError(
+                "An imputer made from a model has no standard errors to draw from: use parameters='fitted', or fit"
+                " it to rows."
+            )
+        learned = self._result()
+        errors = learned.rows.bias_scale_covariance, learned.pairs.stderr
+        uncertain = UncertainModel(learned.distribution, *errors, learned.report.effective_rows)
+        if uncertain.is_known:
+            draws = (uncertain.drawn(np.random.default_rng([seed, k, 1])) for k in range(number))
+            return [self._in_user_units(law) for law in draws]
+        if parameters is None:
+            return self.distribution_
+        raise InvalidParameterError(
+            f"method={learned.report.method!r} gives no standard errors to draw from: use parameters='fitted', or"
+            " method='full_likelihood'."
+        )
+
+    @property
+    def filling(self) -> Filling:
+        """Which cells are filled in, and with what."""
+        return Filling(self.fill, self.below, float(self.floor_tolerance))
 
     def cells(self, X: Table) -> Iterator[Cells]:
         """The rows of X, block by block, as the model meets them."""
@@ -189,7 +254,7 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
 
         Single precision stays single.
         """
-        model, at = self.distribution_, 2 if levels else which
-        named = naming_gross(model, self.cells(X))
-        found: NDArray[Any] = np.concatenate([imputed(model, cells, levels)[at] for cells in named])
+        model, filling, at = self.distribution_, self.filling, 2 if levels else which
+        parts = [imputed(model, cells, levels, filling)[at] for cells in naming_gross(model, self.cells(X))]
+        found: NDArray[Any] = np.concatenate(parts)
         return found.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else found

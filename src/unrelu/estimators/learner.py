@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from unrelu.contracts import Assumptions, Samples
+from unrelu.contracts import Assumptions, FloatArray, Samples
 from unrelu.engines import engine_for
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import Table
@@ -20,8 +20,9 @@ from unrelu.estimators.learned_model import LearnedModel
 from unrelu.estimators.shaping import refuse_to_learn_by_parts
 from unrelu.evidence import RecordedEvidence, SampleEvidence
 from unrelu.learning import Learned
-from unrelu.methods import FullLikelihood, Method, method_named
+from unrelu.methods import Auto, FullLikelihood, Method, OnePass, expects_outliers, is_of_papers, method_named
 from unrelu.samples.groups import GroupedSamples, LongBlocks, split_groups
+from unrelu.samples.held import held
 from unrelu.shapes import same_shapes, seen_by_all
 from unrelu.standard_errors import jackknifed
 from unrelu.statistics.grouped_moments import GroupedMoments, GroupedMomentsQuestion, whole_of
@@ -36,8 +37,10 @@ class RectifiedGaussianLearner(LearnedModel):
 
     Parameters
     ----------
-    method : str or object from :mod:`unrelu.methods`, default="one_pass"
-        How to learn.
+    method : str or object from :mod:`unrelu.methods`, default="auto"
+        How to learn: "auto" is "full_likelihood" where that takes some seconds at most, or where limits differ from
+        cell to cell, else "one_pass" (``report_.method`` says which, ``report_.chosen_because`` why); "robust" where
+        rows may be outliers, "robust_cells" where single cells may be bad; and the papers' own.
     floor : float, one per column, dict or Series by name, None or "min", or one per cell, default=0.0
         Values at the floor are cut off there; values below it are an error. NaN means not observed. None (or -inf) is
         for a column without a floor; "min" is the column's smallest value where it repeats. In a dict "*" is for the
@@ -48,9 +51,11 @@ class RectifiedGaussianLearner(LearnedModel):
         Only limits of single cells may be of both kinds in one column.
     nonnegative_bias : bool, default=False
         Assume every bias at or above its floor, as Wu et al. 2019 and Bulusu et al. 2022 do.
-    shape : str, object of :mod:`unrelu.shapes`, one per column, or dict by name, default="normal"
+    shape : str, object of :mod:`unrelu.shapes`, one per column, or dict by name, default="auto"
         What becomes of the normal y before it is cut off: "normal" (x = y), "log" (x = exp(y)), "power" (Box and Cox's,
-        its exponent learned), "free" (any increasing function), "auto" (the simplest that the column does not reject).
+        its exponent learned), "free" (any increasing function). "auto" is "log" for a column of positive values and
+        "normal" for others; where the column clearly rejects that, "power" or "free"; with the papers' methods it is
+        "normal".
         Bias, norms and covariance are then those of the latent y; floor, ceiling and samples stay in your units.
     n_components : int, "auto" or None, default=None
         Number k of latent inputs: the covariance W W' then has rank at most k. With "full_likelihood" every column has
@@ -60,9 +65,9 @@ class RectifiedGaussianLearner(LearnedModel):
     random_state : int, Generator or None, default=0
         Seeds the methods that draw; "one_pass" does not.
     stderr : "model" or "jackknife", default="model"
-        Standard errors that trust the model, or those of a jackknife over groups of rows, right also for columns that
-        are not normal, and for clustered rows where ``fit(X, groups=...)`` names the clusters. Without ``groups`` rows
-        are dealt to 20 groups. With "one_pass" only.
+        Standard errors that trust the model ("full_likelihood" trusts its rows), or those of a jackknife over groups of
+        rows, right also for columns that are not normal, and for clustered rows where ``fit(X, groups=...)`` names the
+        clusters. Without ``groups`` rows are dealt to 20 groups. With "one_pass" and "full_likelihood".
 
     Attributes
     ----------
@@ -109,11 +114,11 @@ class RectifiedGaussianLearner(LearnedModel):
 
     def __init__(
         self,
-        method: str | Method = "one_pass",
+        method: str | Method = "auto",
         *,
         floor: Any = 0.0,
         ceiling: Any = None,
-        shape: Any = "normal",
+        shape: Any = "auto",
         nonnegative_bias: bool = False,
         n_components: int | str | None = None,
         floor_tolerance: float = 0.0,
@@ -150,14 +155,38 @@ class RectifiedGaussianLearner(LearnedModel):
         self._record, self._learned = None, None
         method = method_named(self.method)
         by_cell = bool(getattr(method, "takes_cell_limits", False))
-        samples = self._labelled_rows(X, sample_weight, groups, reset=True, by_cell=by_cell)
+        samples = self._labelled_rows(held(X), sample_weight, groups, reset=True, by_cell=by_cell)
         assumptions = self._assumptions()
         evidence = SampleEvidence(samples, engine_for(samples, self._watch))
+        method, because = self._chosen(method, samples, evidence, assumptions)
+        self._fit_by(method, samples, evidence, assumptions)
+        if because and self._learned is not None:
+            told = replace(self._learned.report, chosen_because=because)
+            self._learned = replace(self._learned, report=told)
+        return self
+
+    def _chosen(
+        self, method: Method, samples: Samples, evidence: SampleEvidence, assumptions: Assumptions
+    ) -> tuple[Method, str]:
+        """The method for these rows, and why, where that was left open."""
+        if not isinstance(method, Auto):
+            return method, ""
+        by_likelihood = bool(getattr(samples, "limits_by_cell", ())) or assumptions.auto_components
+        if self._wants_jackknife() and not by_likelihood:
+            return OnePass(), "records of groups of rows, which a jackknife keeps, are of one pass"
+        return method.choose(samples, evidence, assumptions)
+
+    def _fit_by(self, method: Method, samples: Samples, evidence: SampleEvidence, assumptions: Assumptions) -> None:
+        """Learn by a method that is known by now."""
+        if self._wants_jackknife() and isinstance(method, FullLikelihood):
+            self._learned = method.jackknifed(evidence, assumptions, self._watch)
+            self._tell_likelihood(samples)
+            return
         if self._wants_jackknife():
             record = evidence.collect(GroupedMomentsQuestion(self._question(assumptions)))
             self._learned = self._learn(record, assumptions)
             self._record = record
-            return self
+            return
         question, seed = method.question(assumptions), self._seed()
         if question is None:
             self._learned = self._by_shapes_of_kept(
@@ -167,11 +196,10 @@ class RectifiedGaussianLearner(LearnedModel):
                 ),
             )
             self._tell_likelihood(samples)
-            return self
+            return
         with self._nearby():
             self._learned = method.learn(evidence, assumptions, seed, self._watch)
         self._record = evidence.collect(question)
-        return self
 
     def _tell_likelihood(self, samples: Samples) -> None:
         """A likelihood that was found of latent values is reported in the user's units."""
@@ -227,6 +255,13 @@ class RectifiedGaussianLearner(LearnedModel):
         samples = LongBlocks(samples) if jackknife else samples
         return samples if labels is None else GroupedSamples(samples, labels)
 
+    def _tests_shapes(self) -> bool:
+        return not expects_outliers(self.method)
+
+    def _wanted_shape(self) -> Any:
+        normal = is_of_papers(self.method) or self.nonnegative_bias
+        return "normal" if normal and isinstance(self.shape, str) and self.shape == "auto" else self.shape
+
     def _wants_jackknife(self) -> bool:
         check_choice("stderr", self.stderr, ("model", "jackknife"))
         return self.stderr == "jackknife"
@@ -235,7 +270,7 @@ class RectifiedGaussianLearner(LearnedModel):
         d = self.n_features_in_
         k = self.n_components
         auto = isinstance(k, str) and k == "auto"
-        if auto and not isinstance(method_named(self.method), FullLikelihood):
+        if auto and not isinstance(method_named(self.method), FullLikelihood | Auto):
             raise InvalidParameterError(
                 "n_components='auto' compares likelihoods of held-out rows: use method='full_likelihood', or give a"
                 " number."
@@ -255,10 +290,10 @@ class RectifiedGaussianLearner(LearnedModel):
         method = method_named(self.method)
         question = method.question(assumptions)
         if question is None:
-            other = "stderr='model'" if self._wants_jackknife() else "fit"
-            raise InvalidParameterError(
-                f"{type(method).__name__} reads the rows more than once: use {other}, or method='one_pass'."
-            )
+            can = "use fit, or method='one_pass'"
+            if self._wants_jackknife() and not isinstance(method, FullLikelihood):
+                can = "use stderr='model', method='one_pass' or method='full_likelihood'"
+            raise InvalidParameterError(f"{type(method).__name__} reads the rows more than once: {can}.")
         return question
 
     # --- what was learned -------------------------------------------------------------------------
@@ -290,6 +325,15 @@ class RectifiedGaussianLearner(LearnedModel):
         if not isinstance(record, GroupedMoments):
             raise InvalidParameterError(_STDERR_CHANGED)
         return jackknifed(learned, record, assumptions, self._names(), self._watch)
+
+    def densities_with_outliers(self, X: Table) -> FloatArray:
+        """Log density of each row by all that was learned: outlier rows and bad cells of robust methods included."""
+        learned: Any = self._result()
+        if hasattr(learned, "mixture") and len(learned.columns) == self.n_features_in_:
+            return self._log_densities(X, lambda x: learned.mixture.posterior(x)[1])
+        if hasattr(learned, "law"):
+            return self._log_densities(X, lambda x: learned.law.log_densities(learned.law.look(x, predicting=False)))
+        return self.score_samples(X)
 
     @property
     def record_(self) -> PairMoments | GroupedMoments:

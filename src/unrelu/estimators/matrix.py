@@ -25,7 +25,7 @@ from unrelu.recovery.matrix.methods import matrix_method
 from unrelu.recovery.matrix.state import recover_kept
 from unrelu.recovery.matrix.uncertainty import StandardErrors
 from unrelu.samples import SparseSamples
-from unrelu.shapes import Shapes, from_latent, warn_of_unknown
+from unrelu.shapes import Shapes, from_latent
 from unrelu.statistics.tiles import as_stored
 from unrelu.storage import FilePath
 from unrelu.validation import check_choice
@@ -368,7 +368,6 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         """Latent values in the user's units, below the floor as well."""
         if self._shapes is None:
             return hidden
-        warn_of_unknown(self._shapes, hidden < self._latent_floor(), self._names())
         return from_latent(self._shapes, hidden)
 
     def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002

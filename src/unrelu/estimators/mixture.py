@@ -49,7 +49,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         Most rounds of EM, each one pass over the rows.
     floor : float or one per column, default=0.0
         Values at the floor are cut off there; values below it are an error. NaN means not observed.
-    shape : str, object of :mod:`unrelu.shapes`, one per column, or dict by name, default="normal"
+    shape : str, object of :mod:`unrelu.shapes`, one per column, or dict by name, default="auto"
         What becomes of the normal y before it is cut off, as for :class:`unrelu.RectifiedGaussianLearner`: one
         for all groups, of the whole column. Means and covariances are then of latent values.
     floor_tolerance : float, default=0.0
@@ -107,7 +107,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         max_iter: int = 300,
         floor: Any = 0.0,
         ceiling: Any = None,
-        shape: Any = "normal",
+        shape: Any = "auto",
         floor_tolerance: float = 0.0,
         random_state: Any = 0,
     ) -> None:
@@ -150,6 +150,9 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
                 stacklevel=2,
             )
         return self
+
+    def _tests_shapes(self) -> bool:
+        return False  # two groups are no normal column, and free shapes would make them one
 
     def _weighted_rows(self, X: Table, sample_weight: ArrayLike | None) -> Samples:
         """The rows; those of weight 0, which may hold anything, are shown as missing."""

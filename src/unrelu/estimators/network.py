@@ -26,8 +26,9 @@ from unrelu.errors import (
 )
 from unrelu.estimators.base import Table
 from unrelu.estimators.learner import RectifiedGaussianLearner
+from unrelu.evidence import SampleEvidence
 from unrelu.learning import Learned
-from unrelu.methods import Method, method_named
+from unrelu.methods import Auto, Method, OnePass, method_named
 from unrelu.networks.contracts import Edge, Network, NetworkPath
 from unrelu.networks.exporting import networkx_graph, write_edges
 from unrelu.networks.learning import (
@@ -39,6 +40,7 @@ from unrelu.networks.learning import (
     rows_that_would_do,
 )
 from unrelu.networks.row_groups import RowGroups
+from unrelu.networks.stability import UNSTABLE_EDGES, doubt_of_edges
 from unrelu.samples.groups import GroupedSamples, LongBlocks, split_groups
 from unrelu.standard_errors import fisher_interval
 from unrelu.statistics.grouped_moments import GroupedMoments, GroupedMomentsQuestion, whole_of
@@ -72,13 +74,14 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
 
     Parameters
     ----------
-    selection : "likely", "ebic", "stars", "fdr" or a number, default="likely"
+    selection : "auto", "likely", "ebic", "stars", "fdr" or a number, default="auto"
         Which edges are taken. "ebic": the graph, on a path from sparse to dense, with the least extended BIC of its
         most likely partial correlations. "likely": from there on, the pairs that are more likely tied than not, given
-        how many others are and how strongly. "stars": the densest graph on that path that subsets of the rows agree on.
-        "fdr": pairs whose partial correlation, without any penalty, is not 0, at a false discovery rate of 10 %; for
-        tables with many more rows than columns. A number from 0 to 1: the path's graph with that penalty, in units of a
-        correlation.
+        how many others are and how strongly. "auto": of these two, that one on more of whose edges halves of the rows
+        agree; where most edges are found again in fewer than half of the halves, only the others, and a warning says
+        so. "stars": the densest graph on that path that subsets of the rows agree on. "fdr": pairs whose partial
+        correlation, without any penalty, is not 0, at a false discovery rate of 10 %; for tables with many more rows
+        than columns. A number from 0 to 1: the path's graph with that penalty, in units of a correlation.
     method : str or object from :mod:`unrelu.methods`, default="one_pass"
         How to learn; "robust" where rows may be outliers.
     floor, ceiling, shape, floor_tolerance
@@ -99,11 +102,14 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
         By a jackknife over groups of rows (the model's where there are none), given the graph: they do not know that it
         was chosen by the same rows. NaN where nothing was estimated.
     stability_ : array of shape (d, d)
-        The share of subsets of the rows in which two columns are tied at the path's penalty; NaN with "fdr", and where
-        subsets cannot be asked.
+        The share of 20 random halves of the rows in which two columns are tied by the same rule; NaN where halves
+        cannot be asked: fewer than 40 rows or six groups, or a method other than "one_pass" and "robust".
     path_ : NetworkPath or None
         Penalties, numbers of edges, what the choice looked at; ``path_.penalty`` is the one taken, or that
         "likely" started from. None with "fdr".
+    network_ : Network
+        All of it, with ``rule``, the selection that "auto" took, and ``agreement``, the share of the edges of half the
+        rows that the other half has, too.
 
     Examples
     --------
@@ -125,12 +131,12 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
 
     def __init__(
         self,
-        selection: str | float = "likely",
+        selection: str | float = "auto",
         *,
         method: str | Method = "one_pass",
         floor: Any = 0.0,
         ceiling: Any = None,
-        shape: Any = "normal",
+        shape: Any = "auto",
         floor_tolerance: float = 0.0,
         random_state: Any = 0,
     ) -> None:
@@ -188,7 +194,7 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
     def from_learned(
         cls,
         learned: RectifiedGaussianLearner | PairMoments | GroupedMoments,
-        selection: str | float = "likely",
+        selection: str | float = "auto",
         *,
         feature_names: Any = None,
         random_state: Any = 0,
@@ -259,6 +265,15 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
         """Whether records are kept by groups of rows: wherever one pass is all that the method takes."""
         return method_named(self.method).question(Assumptions((0.0,))) is not None
 
+    def _chosen(
+        self,
+        method: Method,
+        samples: Samples,  # noqa: ARG002 - the learner's
+        evidence: SampleEvidence,  # noqa: ARG002
+        assumptions: Assumptions,  # noqa: ARG002
+    ) -> tuple[Method, str]:
+        return (OnePass(), "a network is of groups of rows") if isinstance(method, Auto) else (method, "")
+
     def _with_errors(self, learned: Learned, record: Any, assumptions: Assumptions) -> Learned:  # noqa: ARG002
         return learned  # the jackknife is for partial correlations
 
@@ -291,15 +306,25 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
         rows, pair_rows = rows_that_would_do(learned.pairs, learned.report.effective_rows)
         known = Known(learned.distribution.correlation[square], rows, pair_rows[square], groups)
         network = learn_network(known, self.selection, self._seed(), self._watch)
+        self._tell_of_edges(learned, network)
         sign = self._sign
         turned = in_columns(network, columns, scale)
         return turned.reflected(sign) if np.any(sign < 0.0) else turned
 
+    def _tell_of_edges(self, learned: Learned, network: Network) -> None:
+        """Say where most edges are unstable, and keep that with the other doubts."""
+        doubt = doubt_of_edges(network)
+        others = tuple(each for each in learned.report.doubts if each.kind != UNSTABLE_EDGES)
+        doubts = others if doubt is None else (*others, doubt)
+        self._learned = replace(learned, report=replace(learned.report, doubts=doubts))
+        warn_of([] if doubt is None else [doubt], self._names())
+
     def _tell_of_few_rows(self, n_rows: int, d: int) -> None:
         if d > n_rows:
             warn(
-                f"{d:,} columns but only {n_rows:,} rows: an edge must be strong to stand out. selection='likely',"
-                " 'ebic' and, if there are 25 rows and more, 'stars' make sense; 'fdr' and small penalties do not.",
+                f"{d:,} columns but only {n_rows:,} rows: an edge must be strong to stand out. selection='auto',"
+                " 'likely', 'ebic' and, if there are 25 rows and more, 'stars' make sense; 'fdr' and small penalties do"
+                " not.",
                 MoreColumnsThanRowsWarning,
             )
 

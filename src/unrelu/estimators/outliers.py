@@ -23,7 +23,7 @@ from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.estimators.shaping import law_and_parameters
 from unrelu.evidence import SampleEvidence
-from unrelu.methods import Method, method_named
+from unrelu.methods import Method, expects_outliers, method_named
 from unrelu.posterior.scored_rows import scored_rows
 from unrelu.robust.detection import OutlierScores
 from unrelu.robust.scoring import Verdict, judge_rows, score_threshold, strangeness
@@ -49,7 +49,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         fits that table: if the columns are normal above their floors. Of other tables more are flagged.
     floor : float or one per column, default=0.0
         Values at the floor are cut off there; values below it are an error. NaN means not observed.
-    shape : str, object of :mod:`unrelu.shapes`, one per column, or dict by name, default="normal"
+    shape : str, object of :mod:`unrelu.shapes`, one per column, or dict by name, default="auto"
         What becomes of the normal y before it is cut off, as for :class:`unrelu.RectifiedGaussianLearner`: "auto" where
         columns are skewed, or their tails are flagged.
     floor_tolerance : float, default=0.0
@@ -110,7 +110,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         false_alarm_rate: float = 0.01,
         floor: Any = 0.0,
         ceiling: Any = None,
-        shape: Any = "normal",
+        shape: Any = "auto",
         floor_tolerance: float = 0.0,
         random_state: Any = 0,
     ) -> None:
@@ -187,6 +187,9 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         self._cell_weights = self._cell_law = None
         self._scores = scores
         return self
+
+    def _tests_shapes(self) -> bool:
+        return not expects_outliers(self.method)
 
     def _contamination(self) -> float | None:
         """The share of outliers, or None for "auto"."""

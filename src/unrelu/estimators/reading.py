@@ -16,7 +16,8 @@ from unrelu.engines import engine_for
 from unrelu.engines.device import Place, brought_home, place_of
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import Limits
-from unrelu.validation import column_label, counted, label_columns, listed, row_label
+from unrelu.samples.limited import warn_of_digits
+from unrelu.validation import column_label, counted, label_columns, row_label
 
 if TYPE_CHECKING:
     from unrelu.samples.limited import LimitedSamples
@@ -31,8 +32,9 @@ def readable(X: Any) -> Any:
     """What is no array for NumPy as rows: arrays on a device, Dask's tables, lazy frames, frames with text."""
     if hasattr(X, "__dask_graph__"):
         from unrelu.samples.dask_rows import DaskSamples
+        from unrelu.samples.frames import refuse_times
 
-        _refuse_times(X)
+        refuse_times(X)
         return DaskSamples(X)
     if type(X).__name__ != "LazyFrame" and not hasattr(X, "columns"):
         X = brought_home(X)
@@ -41,18 +43,17 @@ def readable(X: Any) -> Any:
         from unrelu.samples.device_arrays import DeviceSamples
 
         return DeviceSamples(X)
-    from unrelu.samples.frames import collected, holds_text, read_frame
+    from unrelu.samples.frames import collected, holds_text, read_frame, refuse_times
 
     X = collected(X)
-    _refuse_times(X)
+    refuse_times(X)
     if not holds_text(X):
         return X
-    cell = text_cell(X)
-    if cell is not None:
-        raise InvalidDataError(cell)
     try:
         return read_frame(X)
     except InvalidDataError as error:
+        if "limits=" not in str(error) and "nondetect=" not in str(error):
+            raise
         raise InvalidDataError(f"{error} limits= and nondetect= are those of unrelu.samples.read_frame.") from error
 
 
@@ -68,34 +69,27 @@ def read_all(samples: Samples, smallest: int, watch: Watch) -> NDArray[Any]:
     return np.concatenate(blocks)
 
 
-def _refuse_times(X: Any) -> None:
-    """Dates would pass as huge integers."""
-    dtypes = getattr(X, "dtypes", None)
-    if dtypes is None or not hasattr(X, "columns"):
-        return
-    kinds = [str(kind).lower() for kind in dtypes]
-    times = [f"{name!r}" for name, kind in zip(X.columns, kinds, strict=True) if "date" in kind or "time" in kind]
-    if times:
-        raise InvalidDataError(f"Dates or times, not numbers: column {listed(times)}. Leave it out.")
-
-
 def text_cell(X: Any) -> str | None:
-    """Which cell is not a number, if one is not."""
-    from unrelu.samples.cells import read_cell
+    """Which columns hold text, and which other cell is not a number, if one is not."""
+    from unrelu.samples.diagnosis import Faults
+    from unrelu.samples.frames import MARKED_MISSING, fault_told, frame_fault
 
+    if hasattr(X, "columns"):
+        return frame_fault(X)
     try:
         cells = np.asarray(X, dtype=object)
     except (TypeError, ValueError):
         return None
     if cells.ndim != 2:
         return None
-    names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
+    faults = Faults(emptied=MARKED_MISSING)
     for i, row in enumerate(cells):
         for j, cell in enumerate(row):
-            if isinstance(cell, str) and not (_reads_as_number(cell) if names is None else read_cell(cell)):
-                place = f"{row_label(i).capitalize()}, {column_label(j, names)}"
-                return f"{place}: {cell!r} is not a number. Correct the cell or leave the column out."
-    return None
+            if not isinstance(cell, str) or _reads_as_number(cell):
+                faults.add_numbers(j, int(cell is not None))
+            else:
+                faults.add_bad(row_label(i), j, cell)
+    return fault_told(faults, {}, None, lambda them: f"np.delete(X, {them}, axis=1).astype(float)", cells.shape[1])
 
 
 def _reads_as_number(text: str) -> bool:
@@ -160,8 +154,12 @@ def check_weights(smallest: float, largest: float, least: float) -> None:
 # --- limits ---------------------------------------------------------------------------------------
 
 
-def found_limits(limits: Limits, stated: CellLimits, samples: Samples, stored_as: Any, watch: Watch) -> Found:
+def found_limits(
+    limits: Limits, stated: CellLimits, samples: Samples, stored_as: Any, watch: Watch, exact: bool = False
+) -> Found:
     """Limits of columns by "floor" and "ceiling": the table's extreme values, cells such as "<0.25", floors as stored.
+
+    Unless they are ``exact``, limits that are the table's own but for rounding are the table's.
 
     Columns whose cells have limits of their own have none.
     """
@@ -177,6 +175,8 @@ def found_limits(limits: Limits, stated: CellLimits, samples: Samples, stored_as
     for name, levels in (("floor", limits.floor), ("ceiling", limits.ceiling)):
         stored = _as_stored(levels, stored_as)
         found[name] |= {str(j): float(stored[j]) for j in np.flatnonzero(stored != levels)}
+    if not exact:
+        _take_data_limits(found, limits, samples)
     own: tuple[int, ...] = getattr(samples, "limits_by_cell", ())
     for column in own:
         if limits.floor_given[column] or limits.ceiling[column] < np.inf:
@@ -188,6 +188,24 @@ def found_limits(limits: Limits, stated: CellLimits, samples: Samples, stored_as
     found["floor"] |= {str(column): -np.inf for column in own}
     found["ceiling"] |= {str(column): np.inf for column in own}
     return {name: levels for name, levels in found.items() if levels}
+
+
+def _take_data_limits(found: Found, limits: Limits, samples: Samples) -> None:
+    """Put the table's own limits in place of those that were given with other digits, and say so."""
+    levels = {"floor": limits.floor.copy(), "ceiling": limits.ceiling.copy()}
+    for name, each in levels.items():
+        each[[int(column) for column in found[name]]] = [*found[name].values()]
+    given = [each[np.isfinite(each) & (each != 0.0)] for each in levels.values()]
+    if not any(map(len, given)) or getattr(samples, "place", None) is not None:
+        return
+    from unrelu.statistics.extremes import first_values, floors_of_data
+
+    values = first_values(samples.blocks(), samples.n_features)
+    for name, sign in (("floor", 1.0), ("ceiling", -1.0)):
+        data = floors_of_data(values if sign > 0.0 else -values, sign * levels[name])
+        level = sign * data.floor
+        found[name] |= {str(j): float(level[j]) for j in np.flatnonzero(level != levels[name])}
+        warn_of_digits(name, levels[name], level, data.typed, samples.feature_names)
 
 
 def _stated(limits: Limits, stated: CellLimits) -> Found:
@@ -234,8 +252,8 @@ def check_use(table: T, by_cell: bool, floor_tolerance: float, error: type[Excep
         own = np.isin(np.arange(samples.n_features), samples.limits_by_cell)
         raise error(
             f"Cells of {label_columns(own, samples.feature_names)} have limits of their own. Only"
-            " RectifiedGaussianLearner and FloorImputer with method='full_likelihood' can use them. Otherwise cut"
-            " every column at its highest limit: limits='highest' where the table is read, or one floor per column."
+            " RectifiedGaussianLearner and FloorImputer with method='auto' or 'full_likelihood' can use them. Otherwise"
+            " cut every column at its highest limit: limits='highest' where the table is read, or one floor per column."
         )
     if floor_tolerance != 0.0:
         raise InvalidParameterError("floor_tolerance goes with one floor a column, not with limits of single cells.")

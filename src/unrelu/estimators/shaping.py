@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,60 +13,67 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.engines import engine_for
 from unrelu.errors import InvalidParameterError
 from unrelu.limits import Limits
-from unrelu.shapes import Log, Normal, Seen, Shape, Shapes, shape_requests
-from unrelu.validation import column_label
+from unrelu.shapes import Log, Normal, Shape, Shapes, shape_requests
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedShapes:
+    """The columns' shapes, None where all are normal, and the columns whose floor of 0 no value reaches."""
+
+    shapes: Shapes | None = None
+    without_floor: tuple[int, ...] = ()
 
 
 def learned_shapes(
-    shape: Any, samples: Samples, plain: Assumptions, limits: Limits, watch: Watch, by_parts: bool
-) -> Shapes | None:
-    """The columns' shapes as asked for; None where all are normal. ``plain``: the assumptions in the user's units.
+    shape: Any, samples: Samples, plain: Assumptions, limits: Limits, watch: Watch, by_parts: bool, tested: bool
+) -> LearnedShapes:
+    """The columns' shapes as asked for. ``plain``: the assumptions in the user's units.
 
-    ``by_parts``: the rows are some of those to be learned from, so that they tell nothing about shapes.
+    ``by_parts``: the rows are the first of those to be learned from; they tell which columns are positive, no more.
+    ``tested``: columns may reject the law that "auto" takes first.
     """
     names = samples.feature_names
     requests = shape_requests(shape, samples.n_features, names)
     if all(request == "normal" for request in requests):
-        return None
-    own: tuple[int, ...] = getattr(samples, "limits_by_cell", ())
-    for column in [column for column in own if takes_all_rows(requests[column])]:
-        raise InvalidParameterError(
-            f"shape={requests[column]!r} of {column_label(column, names)}: its cells have limits of their own, and such"
-            " a shape is learned with a single floor. Give it 'normal', 'log', or a shape that was learned from rows"
-            " with one limit (shapes_ of a fitted learner)."
-        )
+        return LearnedShapes()
     if plain.floor_tolerance:
+        if set(map(str, requests)) <= {"normal", "auto"}:
+            return LearnedShapes()  # noise after the floor is of normal columns
         raise InvalidParameterError(
             "floor_tolerance goes with shape='normal' alone: set values within it of the floor to the floor."
         )
-    if by_parts:
-        fixed: dict[str, Shape] = {"normal": Normal(), "log": Log()}
-        return tuple(fixed[request] if isinstance(request, str) else request for request in requests)
     from unrelu.marginals.columns import refuse_tiny_values
-    from unrelu.marginals.shape_fitting import fit_shapes
+    from unrelu.marginals.shape_fitting import chosen_kinds, fit_shapes, unreached_floors
     from unrelu.samples.shaped import ShapedSamples
     from unrelu.statistics.margins import MarginsQuestion
 
     engine = engine_for(samples, watch, "Looking at the columns' shapes")
-    margins = engine.collect(ShapedSamples(samples, plain), MarginsQuestion())
+    rows = ShapedSamples(samples, plain)
+    margins = engine.collect(rows, MarginsQuestion(in_part=True))
     refuse_tiny_values(margins, names)
-    shapes = fit_shapes(requests, margins, limits, names)
-    # The smallest limit is not the smallest value that can be: where cells have limits, the range was not seen.
-    given = [not isinstance(request, str) for request in requests]
-    return tuple(
-        replace(shape, seen=Seen()) if j in own and not given[j] else shape  # type: ignore[type-var]
-        for j, shape in enumerate(shapes)
-    )
+    normal = np.array([request == "normal" for request in requests])
+    without = unreached_floors(margins, limits) & ~normal
+    limits = replace(limits, floor=np.where(without, -np.inf, limits.floor))
+    kinds = chosen_kinds(requests, margins, limits, tested and not by_parts)
+    dropped = tuple(np.flatnonzero(without).tolist())
+    if all(kind == "normal" for kind in kinds):
+        return LearnedShapes(None, dropped)
+    if by_parts:
+        fixed: dict[str, Shape] = {"normal": Normal(), "log": Log()}
+        return LearnedShapes(tuple(fixed[kind] if isinstance(kind, str) else kind for kind in kinds), dropped)
+    if not margins.whole and any(kind in ("free", "power") for kind in kinds):
+        margins = engine.collect(rows, MarginsQuestion())
+    return LearnedShapes(fit_shapes(kinds, margins, limits, names), dropped)
 
 
 def takes_all_rows(shape: Any) -> list[str]:
     """The shapes among those asked for that are learned from all rows at once; no column need be known yet.
 
-    >>> takes_all_rows({"As": "log", "*": "auto"})
-    ['auto']
+    >>> takes_all_rows({"As": "log", "*": "free"})
+    ['free']
     """
     given = shape.values() if isinstance(shape, Mapping) else np.atleast_1d(np.asarray(shape, dtype=object))
-    return [request for request in given if isinstance(request, str) and request in ("power", "free", "auto")]
+    return [request for request in given if isinstance(request, str) and request in ("power", "free")]
 
 
 def refuse_to_learn_by_parts(shape: Any) -> None:

@@ -29,9 +29,12 @@ def covariance_scores(
     densities: FloatArray,
     corrections: FloatArray,
     scores: Any,
+    cavities: Any,
 ) -> None:
     """``densities[i]``: log density of row i, ``corrections[i]``: what expectation propagation leaves out of it, and
-    ``scores[i]``: its derivative in the mean and in S_ij = S_ji, by rows of the lower triangle. ``log_det``: of S."""
+    ``scores[i]``: its derivative in the mean and in S_ij = S_ji, by rows of the lower triangle. ``log_det``: of S.
+    ``cavities`` (2 x n x d, or 2 x 0 x d where they are not wanted): mean and variance of a cut-off cell given the rest
+    of its row; those of other cells are left as they are."""
     n, d = values.shape
     split, posterior = workspaces(d)
     seen, u, order, limit, turn, m, v, _ = split
@@ -45,6 +48,9 @@ def covariance_scores(
             e[seen[i]] = u[i]
         for i in range(hidden):
             e[order[i]] = mu[i]
+        for i in range(cut if cavities.shape[1] > 0 else 0):
+            cavities[0, row, order[i]] = mean[order[i]] + cavity[0, i]
+            cavities[1, row, order[i]] = cavity[1, i]
         for i in range(d):
             total = 0.0
             for j in range(d):

@@ -129,16 +129,52 @@ def _propagate(
 
 
 @njit(cache=True, nogil=True)
+def _correction(
+    row: int, u: Any, beyond: Any, bias: FloatArray, weights: FloatArray, noise: FloatArray,
+    s: FloatArray, m: FloatArray, c: FloatArray, tau: FloatArray, nu: FloatArray, skew: FloatArray, along: FloatArray,
+) -> float:  # fmt: skip
+    """What expectation propagation leaves out of the row's log density, to leading order."""
+    d, k = weights.shape
+    total = 0.0
+    for j in range(d):
+        if beyond[row, j] == 0:
+            continue
+        t, mean = _along(k, j, weights, s, m, c)
+        v, centre = t / (1.0 - t * tau[j]), (mean - t * nu[j]) / (1.0 - t * tau[j])
+        sign = float(beyond[row, j])
+        _, hazard, a, left = _site(u[row, j] - bias[j], sign, centre, v, noise[j])
+        # Cov(y, t)/t over the standard deviation of y, for each w'S w_k of a correlation.
+        share = v / (v + noise[j]) * math.sqrt((v + noise[j]) * left) / max(t, 1e-300)
+        skew[j] = -sign * cut_skewness(a, hazard, left)
+        for i in range(k):
+            along[j, i] = share * c[i]
+        for l in range(j):  # noqa: E741
+            if beyond[row, l] != 0:
+                correlation = 0.0
+                for i in range(k):
+                    correlation += along[l, i] * weights[j, i]
+                correlation *= share
+                total += skew[j] * skew[l] * correlation * correlation * correlation / 6.0
+    return total
+
+
+@njit(cache=True, nogil=True)
 def factor_scores(
-    u: Any, beyond: Any, bias: FloatArray, weights: FloatArray, noise: FloatArray, densities: FloatArray, scores: Any
-) -> None:
-    """``densities[i]``: log density of row i; ``scores[i]``: its derivative in bias, weights (by rows), log noise."""
+    u: Any, beyond: Any, bias: FloatArray, weights: FloatArray, noise: FloatArray,
+    densities: FloatArray, corrections: FloatArray, scores: Any,
+) -> None:  # fmt: skip
+    """``densities[i]``: log density of row i; ``scores[i]``: its derivative in bias, weights (by rows), log noise.
+
+    ``corrections[i]``: what is left out of the density; an empty array where it is not wanted.
+    """
     n = len(u)
     d, k = weights.shape
     s, m, c = np.empty((k, k)), np.empty(2 * k), np.empty(k)
-    tau, nu = np.empty(d), np.empty(d)
+    tau, nu, skew, along = np.empty(d), np.empty(d), np.empty(d), np.empty((d, k))
     for row in range(n):
         densities[row] = _propagate(row, u, beyond, bias, weights, noise, s, m, c, tau, nu)
+        if len(corrections) > 0:
+            corrections[row] = _correction(row, u, beyond, bias, weights, noise, s, m, c, tau, nu, skew, along)
         for j in range(d):
             at = d + j * k
             if u[row, j] != u[row, j]:
@@ -164,36 +200,3 @@ def factor_scores(
             for i in range(k):
                 scores[row, at + i] = (r * m[i] + slope * c[i]) / psi
             scores[row, d + d * k + j] = 0.5 * ((square + r * r) / psi - 1.0)
-
-
-@njit(cache=True, nogil=True)
-def factor_corrections(
-    u: Any, beyond: Any, bias: FloatArray, weights: FloatArray, noise: FloatArray, corrections: FloatArray
-) -> None:
-    """``corrections[i]``: what expectation propagation leaves out of the log density of row i, to leading order."""
-    d, k = weights.shape
-    s, m, c = np.empty((k, k)), np.empty(2 * k), np.empty(k)
-    tau, nu, skew, along = np.empty(d), np.empty(d), np.empty(d), np.empty((d, k))
-    for row in range(len(u)):
-        _propagate(row, u, beyond, bias, weights, noise, s, m, c, tau, nu)
-        total = 0.0
-        for j in range(d):
-            if beyond[row, j] == 0:
-                continue
-            t, mean = _along(k, j, weights, s, m, c)
-            v, centre = t / (1.0 - t * tau[j]), (mean - t * nu[j]) / (1.0 - t * tau[j])
-            sign = float(beyond[row, j])
-            _, hazard, a, left = _site(u[row, j] - bias[j], sign, centre, v, noise[j])
-            # Cov(y, t)/t over the standard deviation of y, for each w'S w_k of a correlation.
-            share = v / (v + noise[j]) * math.sqrt((v + noise[j]) * left) / max(t, 1e-300)
-            skew[j] = -sign * cut_skewness(a, hazard, left)
-            for i in range(k):
-                along[j, i] = share * c[i]
-            for l in range(j):  # noqa: E741
-                if beyond[row, l] != 0:
-                    correlation = 0.0
-                    for i in range(k):
-                        correlation += along[l, i] * weights[j, i]
-                    correlation *= share
-                    total += skew[j] * skew[l] * correlation * correlation * correlation / 6.0
-        corrections[row] = total

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Block, BoolArray, Census, FloatArray, Marks
 from unrelu.posterior.cells import marks_of
+from unrelu.statistics.grouped_moments import AllButGroup
 
 _FOLD_STEP = 2_654_435_769  # 2^32 over the golden ratio: consecutive rows get folds that look drawn
 
@@ -32,21 +33,21 @@ class Fold:
 class Cells:
     """How cells are read: the columns that vary, u = (x - origin)/unit, and the level at which cells are cut off.
 
-    ``fold``: only these rows are looked at.
+    ``rows``: only these are looked at.
     """
 
     columns: NDArray[np.int64]
     origin: FloatArray
     unit: FloatArray
     floor: FloatArray
-    fold: Fold | None = None
+    rows: Fold | AllButGroup | None = None
 
     def of(self, block: Block) -> tuple[FloatArray, Marks, FloatArray]:
         """(u, marks, weights) of the rows that count."""
         weights = np.ones(len(block.values)) if block.weights is None else block.weights
         kept = weights > 0.0
-        if self.fold is not None:
-            kept = kept & self.fold.of(block)
+        if self.rows is not None:
+            kept = kept & self.rows.of(block)
         rows = slice(None) if kept.all() else kept
         own = None if block.beyond is None else block.beyond[rows][:, self.columns]
         values, marks = marks_of(block.values[rows][:, self.columns], own, self.floor)
@@ -108,12 +109,18 @@ class CellTally:
 
 @dataclass(frozen=True)
 class CellTallyQuestion:
-    """Ask how many cells are seen, cut off and missing; ``floor``: at or below it a cell is cut off."""
+    """Ask how many cells are seen, cut off and missing; ``floor``: at or below it a cell is cut off.
+
+    ``rows``: only these count.
+    """
 
     floor: tuple[float, ...]
+    rows: AllButGroup | None = None
 
     def __call__(self, block: Block) -> CellTally:
         weights = np.ones(len(block.values)) if block.weights is None else block.weights
+        if self.rows is not None:
+            weights = weights * self.rows.of(block)
         values = np.where(weights[:, None] > 0.0, block.values, np.nan)
         values, marks = marks_of(values, block.beyond, np.array(self.floor))
         known = ~np.isnan(values)

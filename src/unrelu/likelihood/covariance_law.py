@@ -16,6 +16,7 @@ from scipy.linalg import eigh
 
 from unrelu.contracts import FloatArray, Marks
 from unrelu.kernels.covariance_scores import covariance_scores
+from unrelu.likelihood.scores import definite_inverse
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,17 +54,15 @@ class CovarianceLaw:
         values, vectors = self._spectrum
         return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
 
-    def scores(self, u: FloatArray, beyond: Marks) -> tuple[FloatArray, FloatArray]:
-        densities, _, scores = self._scored(u, beyond)
-        return densities, scores
-
-    def corrections(self, u: FloatArray, beyond: Marks) -> FloatArray:
-        return self._scored(u, beyond)[1]
-
-    def _scored(self, u: FloatArray, beyond: Marks) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def scores(
+        self,
+        u: FloatArray,
+        beyond: Marks,
+        corrected: bool = False,  # noqa: ARG002 - they are always there
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         n, log_det = len(u), float(np.log(self._spectrum[0]).sum())
         found = np.empty(n), np.empty(n), np.empty((n, self.n_coordinates))
-        covariance_scores(u, beyond, self.mean, self._precision, log_det, *found)
+        covariance_scores(u, beyond, self.mean, self._precision, log_det, *found, np.empty((2, 0, len(self.mean))))
         return found
 
     def moved(self, theta: FloatArray) -> tuple[Self, Callable[[FloatArray], FloatArray]]:
@@ -83,7 +82,8 @@ class CovarianceLaw:
 
         return law, pulled
 
-    def metric(self, outer: FloatArray) -> FloatArray:
+    @cached_property
+    def jacobian(self) -> FloatArray:
         d, root = len(self.mean), self._root
         i, j = np.tril_indices(d)
         # Column (i, j): the lower triangle of L (E_ij + E_ji) L, or of L E_ii L.
@@ -91,7 +91,10 @@ class CovarianceLaw:
         moved[:, i == j] *= 0.5
         jacobian = np.zeros((self.n_coordinates, self.n_coordinates))
         jacobian[:d, :d], jacobian[d:, d:] = root, moved
-        return np.asarray(jacobian.T @ outer @ jacobian)
+        return jacobian
+
+    def metric(self, outer: FloatArray) -> FloatArray:
+        return np.asarray(self.jacobian.T @ outer @ self.jacobian)
 
     def complete_metric(self) -> FloatArray:
         i, j = np.tril_indices(len(self.mean))
@@ -100,25 +103,27 @@ class CovarianceLaw:
     def from_covariance(self, derivative: FloatArray) -> FloatArray:
         return np.concatenate([np.zeros(len(self.mean)), doubled(derivative)])
 
-    def errors(self, outer: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def inverse(self, information: FloatArray) -> FloatArray:
+        return definite_inverse(information)
+
+    def errors(self, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
         d = len(self.mean)
-        inverse = np.linalg.inv(outer)
         at = np.zeros((d, d), dtype=np.int64)
         at[np.tril_indices(d)] = d + np.arange(d * (d + 1) // 2)
         at = np.maximum(at, at.T)
         own, scale = np.diagonal(at), np.sqrt(np.diagonal(self.covariance))
         both = np.empty((d, 2, 2))
-        both[:, 0, 0] = np.diagonal(inverse)[:d]
-        both[:, 0, 1] = both[:, 1, 0] = inverse[np.arange(d), own] / (2.0 * scale)
-        both[:, 1, 1] = inverse[own, own] / (4.0 * scale**2)
+        both[:, 0, 0] = np.diagonal(spread)[:d]
+        both[:, 0, 1] = both[:, 1, 0] = spread[np.arange(d), own] / (2.0 * scale)
+        both[:, 1, 1] = spread[own, own] / (4.0 * scale**2)
         # dr_ij = dS_ij / (s_i s_j) - r_ij (dS_ii / S_ii + dS_jj / S_jj) / 2.
         unit = np.outer(scale, scale)
         r = self.covariance / unit
         mine = -0.5 * r / (scale**2)[:, None]  # of S_ii, for row i
-        cross = inverse[at, own[:, None]] * mine / unit
-        variance = np.diagonal(inverse)[at] / unit**2 + 2.0 * (cross + cross.T)
-        alone = mine**2 * inverse[own, own][:, None]
-        variance += alone + alone.T + 2.0 * mine * mine.T * inverse[np.ix_(own, own)]
+        cross = spread[at, own[:, None]] * mine / unit
+        variance = np.diagonal(spread)[at] / unit**2 + 2.0 * (cross + cross.T)
+        alone = mine**2 * spread[own, own][:, None]
+        variance += alone + alone.T + 2.0 * mine * mine.T * spread[np.ix_(own, own)]
         np.fill_diagonal(variance, 0.0)
         return both, np.asarray(variance)
 

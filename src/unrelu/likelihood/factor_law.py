@@ -13,7 +13,8 @@ from typing import Self
 import numpy as np
 
 from unrelu.contracts import FloatArray, Marks
-from unrelu.kernels.factor_cells import factor_corrections, factor_scores
+from unrelu.kernels.factor_cells import factor_scores
+from unrelu.likelihood.scores import definite_inverse
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,21 +43,23 @@ class FactorLaw:
     def covariance(self) -> FloatArray:
         return np.asarray(self.weights @ self.weights.T + np.diag(self.noise))
 
-    def scores(self, u: FloatArray, beyond: Marks) -> tuple[FloatArray, FloatArray]:
-        densities, scores = np.empty(len(u)), np.empty((len(u), self.n_coordinates))
-        factor_scores(u, beyond, self.mean, self.weights, self.noise, densities, scores)
-        return densities, scores
-
-    def corrections(self, u: FloatArray, beyond: Marks) -> FloatArray:
-        corrections = np.empty(len(u))
-        factor_corrections(u, beyond, self.mean, self.weights, self.noise, corrections)
-        return corrections
+    def scores(
+        self, u: FloatArray, beyond: Marks, corrected: bool = False
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        n = len(u)
+        found = np.empty(n), np.empty(n if corrected else 0), np.empty((n, self.n_coordinates))
+        factor_scores(u, beyond, self.mean, self.weights, self.noise, *found)
+        return found
 
     def moved(self, theta: FloatArray) -> tuple[Self, Callable[[FloatArray], FloatArray]]:
         d, k = self.weights.shape
         mean, weights, noise = np.split(theta, [d, d + d * k])
         law = type(self)(self.mean + mean, self.weights + weights.reshape(d, k), self.noise * np.exp(noise))
         return law, lambda score: score
+
+    @property
+    def jacobian(self) -> FloatArray:
+        return np.eye(self.n_coordinates)
 
     def metric(self, outer: FloatArray) -> FloatArray:
         return outer
@@ -80,20 +83,22 @@ class FactorLaw:
             found[d : d + d * k, at] = turned.ravel()
         return found
 
-    def errors(self, outer: FloatArray) -> tuple[FloatArray, FloatArray]:
-        d, k = self.weights.shape
+    def inverse(self, information: FloatArray) -> FloatArray:
         # Rotations are held where they are; whatever else the rows leave open keeps its wide error.
-        gauge = self.gauge * np.sqrt(np.trace(outer) / len(outer))
-        inverse = np.linalg.inv(outer + gauge @ gauge.T)
+        gauge = self.gauge * np.sqrt(np.trace(information) / len(information))
+        return definite_inverse(information + gauge @ gauge.T)
+
+    def errors(self, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
+        d, k = self.weights.shape
         # Per column (w_j, log psi_j), which scale and correlations depend on.
         at = np.hstack([d + np.arange(d * k).reshape(d, k), d + d * k + np.arange(d)[:, None]])
-        blocks = inverse[at[:, :, None, None], at[None, None]]  # d x q x d x q
+        blocks = spread[at[:, :, None, None], at[None, None]]  # d x q x d x q
         scale = np.sqrt(np.sum(self.weights**2, axis=1) + self.noise)
         to_scale = np.hstack([self.weights, 0.5 * self.noise[:, None]]) / scale[:, None]
         own = np.arange(d)
         both = np.empty((d, 2, 2))
-        both[:, 0, 0] = inverse[own, own]
-        both[:, 0, 1] = both[:, 1, 0] = np.einsum("jq,jq->j", inverse[own[:, None], at], to_scale)
+        both[:, 0, 0] = spread[own, own]
+        both[:, 0, 1] = both[:, 1, 0] = np.einsum("jq,jq->j", spread[own[:, None], at], to_scale)
         both[:, 1, 1] = np.einsum("jq,jqr,jr->j", to_scale, blocks[own, :, own], to_scale)
         # slope[i, j]: of r_ij in column i's parameters; r_ij = w_i'w_j / (s_i s_j).
         r = self.weights @ self.weights.T / np.outer(scale, scale)

@@ -23,6 +23,7 @@ from unrelu.contracts import (
 )
 from unrelu.distribution import RectifiedGaussian
 from unrelu.doubts.findings import doubts_of, warn_of
+from unrelu.doubts.rows import look_at
 from unrelu.engines.local import one_blas_thread
 from unrelu.errors import InvalidParameterError, NotConvergedWarning
 from unrelu.learning import Learned, Names, Stages, census_of, with_inverse
@@ -30,9 +31,12 @@ from unrelu.likelihood.cells import CellTally, CellTallyQuestion
 from unrelu.likelihood.climbing import CLIMBING, Climbed, climb
 from unrelu.likelihood.correction import corrected
 from unrelu.likelihood.information import standard_errors
+from unrelu.likelihood.leaving_out import laws_without_a_group
 from unrelu.likelihood.rank import choose_components
 from unrelu.likelihood.scores import Law
 from unrelu.likelihood.starts import Start, start_from_columns, start_from_record, warn_of_rare_values
+from unrelu.standard_errors import Fit, check_groups, with_scatter_of
+from unrelu.statistics.grouped_moments import GroupedMomentsQuestion
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.statistics.screening import ScreeningQuestion
 from unrelu.validation import warn
@@ -60,9 +64,9 @@ class LikelihoodReport(LearningReport):
 
 
 def learn_by_likelihood(
-    evidence: Evidence, assumptions: Assumptions, most_rounds: int, watch: Watch = unwatched
+    evidence: Evidence, assumptions: Assumptions, most_rounds: int, watch: Watch = unwatched, jackknife: bool = False
 ) -> Learned:
-    """The most likely model of the rows behind the evidence."""
+    """The most likely model of the rows behind the evidence; with the errors of a jackknife over their groups."""
     if assumptions.nonnegative_bias:
         raise InvalidParameterError(
             "method='full_likelihood' finds biases of either sign: leave out nonnegative_bias, or use 'one_pass'."
@@ -71,7 +75,11 @@ def learn_by_likelihood(
     evidence.collect(ScreeningQuestion(assumptions.lowest)).check(assumptions, names)
     tally = evidence.collect(CellTallyQuestion(assumptions.censoring))
     watch(Step(CLIMBING, words="starting (the first run also compiles)"))
-    record = None if tally.marked else evidence.collect(PairMomentsQuestion.under(assumptions))
+    question = PairMomentsQuestion.under(assumptions)
+    groups = evidence.collect(GroupedMomentsQuestion(question)) if jackknife else None
+    if groups is not None:
+        check_groups(groups)
+    record = None if tally.marked else evidence.collect(question) if groups is None else groups.whole
     rows = tally.weight, tally.effective_rows
     with one_blas_thread():  # many small products; the rows are shared out among threads
         if record is None:
@@ -81,9 +89,15 @@ def learn_by_likelihood(
         k = assumptions.n_components
         if assumptions.auto_components:
             k = choose_components(evidence, start, rows, watch)
-        climbed = climb(evidence, start.cells, start.law(k), start.prior(tally.weight), rows, watch, most_rounds)
-        climbed = corrected(evidence, start.cells, climbed, start.prior(tally.weight), rows)
-        errors = standard_errors(evidence, start.cells, climbed.law, rows)
+        cells, prior = start.cells, start.prior(tally.weight)
+        climbed = climb(evidence, cells, start.law(k), prior, rows, watch, most_rounds)
+        most_likely = climbed.law
+        climbed, step, around = corrected(evidence, cells, climbed, prior, rows)
+        errors = standard_errors(evidence, cells, climbed.law, tally, around)
+        others: list[Fit] = []
+        for law in laws_without_a_group(evidence, start, most_likely, groups, assumptions, watch) if groups else ():
+            without = _stages(start, law.moved(step)[0], errors, assumptions, names)
+            others.append((without.rows, without.pairs))
     if not climbed.converged:
         warn(
             f"The likelihood was still rising after {climbed.rounds} rounds: the model is near the most likely one, but"
@@ -93,11 +107,13 @@ def learn_by_likelihood(
     warn_of_rare_values(tally, names)
     stages = _stages(start, climbed.law, errors, assumptions, names)
     level = climbed.log_likelihood - float(tally.seen[start.cells.columns] @ np.log(start.cells.unit))
-    doubts: tuple[Doubt, ...] = ()
-    if record is not None and start.one_pass is not None:
-        doubts = doubts_of(record, stages.rows, assumptions, start.one_pass.pairs, start.one_pass.assembly)
-        warn_of(doubts, names)
-    return _learned(stages, replace(climbed, log_likelihood=level), tally, record, doubts, assumptions)
+    # Whether pairs fit together is asked of those that were learned one by one.
+    pairs = stages if start.one_pass is None else start.one_pass
+    look = look_at(evidence, assumptions)
+    doubts = doubts_of(record, stages.rows, assumptions, pairs.pairs, pairs.assembly, look)
+    warn_of(doubts, names)
+    learned = _learned(stages, replace(climbed, log_likelihood=level), tally, record, doubts, assumptions)
+    return learned if groups is None else with_scatter_of(learned, groups, others)
 
 
 def _stages(

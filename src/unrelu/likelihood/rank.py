@@ -39,7 +39,7 @@ def _held_out(evidence: Evidence, start: Start, law: Law, fold: Fold, rows: tupl
     """(the factors of all other folds, from ``law`` on, log-likelihood of this one under them)."""
     kept = 1.0 - 1.0 / _FOLDS
     weight, effective = kept * rows[0], kept * rows[1]
-    others = replace(start.cells, fold=replace(fold, held_out=False))
+    others = replace(start.cells, rows=replace(fold, held_out=False))
     law = climb(evidence, others, law, start.prior(weight), (weight, effective), to_gain=_TO_GAIN).law
-    held = ScoreQuestion(replace(start.cells, fold=fold), law)
+    held = ScoreQuestion(replace(start.cells, rows=fold), law)
     return law, evidence.collect(held, remember=False).log_likelihood

@@ -8,6 +8,7 @@ from functools import reduce
 from typing import Protocol, Self
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
 from unrelu.contracts import Block, FloatArray, Marks
 from unrelu.engines.local import map_in_threads
@@ -42,16 +43,20 @@ class Law(Protocol):
     @property
     def covariance(self) -> FloatArray: ...
 
-    def scores(self, u: FloatArray, beyond: Marks) -> tuple[FloatArray, FloatArray]:
-        """(log densities as expectation propagation has them, scores n x n_coordinates) of rows."""
-        ...
-
-    def corrections(self, u: FloatArray, beyond: Marks) -> FloatArray:
-        """What brings these log densities closer."""
+    def scores(
+        self, u: FloatArray, beyond: Marks, corrected: bool = False
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Of rows: (log densities as expectation propagation has them, what brings these closer, scores n x
+        n_coordinates); the second need only be there if ``corrected``."""
         ...
 
     def moved(self, theta: FloatArray) -> tuple[Self, Callable[[FloatArray], FloatArray]]:
         """(the law at theta, what turns its score into the derivative in theta)."""
+        ...
+
+    @property
+    def jacobian(self) -> FloatArray:
+        """Of the law's own coordinates in theta, at this law."""
         ...
 
     def metric(self, outer: FloatArray) -> FloatArray:
@@ -66,9 +71,13 @@ class Law(Protocol):
         """The score of something that depends on the covariance alone, from its derivative there (symmetric d x d)."""
         ...
 
-    def errors(self, outer: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(covariance d x 2 x 2 of mean and standard deviation, variance d x d of the correlations) for outer products
-        of scores that stand for the information."""
+    def inverse(self, information: FloatArray) -> FloatArray:
+        """Of an information, without what the rows cannot tell; LinAlgError where it is not definite."""
+        ...
+
+    def errors(self, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(covariance d x 2 x 2 of mean and standard deviation, variance d x d of the correlations) from the covariance
+        of the estimated coordinates."""
         ...
 
 
@@ -104,9 +113,9 @@ class ScoreQuestion:
 
         def part(rows: slice) -> Scores:
             w = weights[rows]
-            densities, scores = self.law.scores(u[rows], beyond[rows])
+            densities, corrections, scores = self.law.scores(u[rows], beyond[rows], self.corrected)
             if self.corrected:
-                densities = densities + self.law.corrections(u[rows], beyond[rows])
+                densities = densities + corrections
             outer = scores.T @ (w[:, None] * scores) if self.outer else None
             return Scores(float(w @ densities), w @ scores, outer, float(w.sum()))
 
@@ -114,3 +123,8 @@ class ScoreQuestion:
         for start in range(0, len(rows), _AT_A_TIME):
             whole = reduce(Scores.merge, map_in_threads(part, rows[start : start + _AT_A_TIME]), whole)
         return whole
+
+
+def definite_inverse(matrix: FloatArray) -> FloatArray:
+    """That of a definite matrix; any other is a LinAlgError."""
+    return np.asarray(cho_solve(cho_factor(matrix, check_finite=False), np.eye(len(matrix))))

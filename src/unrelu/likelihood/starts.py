@@ -102,7 +102,7 @@ def start_from_columns(
     evidence: Evidence, tally: CellTally, assumptions: Assumptions, watch: Watch = unwatched
 ) -> Start:
     """From every column's own fit, where cells state their own limits."""
-    constant = _check_columns(tally, evidence.feature_names)
+    constant = check_columns(tally, evidence.feature_names)
     at = np.flatnonzero(~constant)
     spread = np.where(tally.variance > 0.0, np.sqrt(tally.variance), 0.25 * (tally.ends[1] - tally.ends[0]))
     cells = Cells(at, tally.mean[at], spread[at], np.array(assumptions.censoring)[at])
@@ -112,7 +112,7 @@ def start_from_columns(
     alone = climb(evidence, cells, law, prior, (tally.weight, tally.effective_rows), watch).law
     scale = np.sqrt(np.diagonal(alone.covariance))
     cells = replace(cells, origin=cells.origin + cells.unit * alone.mean, unit=cells.unit * scale)
-    outer = independent_scores(evidence, cells, np.zeros(d), np.ones(d)).outer
+    outer = independent_scores(evidence, cells, np.zeros(d), np.ones(d), outer=True).outer
     assert outer is not None, "it was asked for"
     information = np.diagonal(outer)[:d]
     r = np.clip(tally.weight * outer[:d, :d] / np.outer(information, information), -_LARGEST_START, _LARGEST_START)
@@ -122,7 +122,7 @@ def start_from_columns(
     return Start(cells, bias, scale, shrunken(r, _KEPT))
 
 
-def _check_columns(tally: CellTally, names: Names) -> BoolArray:
+def check_columns(tally: CellTally, names: Names) -> BoolArray:
     """Raise for columns that cannot be learned; True where a column is constant."""
     if (unseen := tally.observed == 0.0).any():
         raise InvalidDataError(

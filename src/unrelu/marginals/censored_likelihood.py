@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import erfcx, ndtri
+from scipy.special import erfcx, log_ndtr, ndtri
 
 from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, RowParameters
 from unrelu.errors import FewPositivesWarning, InvalidDataError
@@ -27,6 +27,7 @@ from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.validation import label_columns, warn
 
 _MOST_ROUNDS = 200
+_MOST_HALVINGS = 40
 _FEW = 5  # values above the floor, of a column that has floored ones
 _RARE = 0.01  # share of values above the floor below which all that is learned rests on their tail
 _CONSTANT = 8.0 * np.finfo(np.float64).eps  # spread relative to size that rounding alone produces
@@ -222,3 +223,53 @@ def row_influence(a: FloatArray, at_bound: BoolArray) -> FloatArray:
     influence[at_bound, 0] = 0.0
     influence[at_bound, 1] = score[at_bound, 1] / information[at_bound, 1, 1, None]
     return influence
+
+
+def maximize_censored(
+    weight: FloatArray, low: FloatArray, low_weight: FloatArray, high: FloatArray, high_weight: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(g, t, log-likelihood) of columns with any number of limits, in units in which their seen values have mean 0 and
+    variance 1 and the total ``weight``; limits that cells are at most, or at least, one row a column.
+
+        log L = n+ ( log t - (t^2 + g^2)/2 ) + sum log Phi(t l - g) + sum log Phi(g - t u),     g = b/s, t = 1/s,
+
+    is concave (Olsen 1978): Newton's steps, halved where they do not rise.
+    """
+
+    def derivatives(g: FloatArray, t: FloatArray) -> tuple[FloatArray, ...]:
+        level = weight * (np.log(t) - 0.5 * (t * t + g * g))
+        dg, dt = -weight * g, weight * (1.0 / t - t)
+        gg, gt, tt = -weight, np.zeros_like(weight), -weight * (1.0 + 1.0 / (t * t))
+        for limit, w, sign in ((low, low_weight, 1.0), (high, high_weight, -1.0)):
+            if limit.shape[1] == 0:
+                continue
+            z = sign * (t[:, None] * limit - g[:, None])
+            kappa = hazard(-z)
+            bend = -w * kappa * (z + kappa)
+            level = level + np.sum(w * log_ndtr(z), axis=1)
+            dg, dt = dg - sign * np.sum(w * kappa, axis=1), dt + sign * np.sum(w * kappa * limit, axis=1)
+            gg = gg + bend.sum(axis=1)
+            gt = gt - np.sum(bend * limit, axis=1)
+            tt = tt + np.sum(bend * limit**2, axis=1)
+        return level, dg, dt, gg, gt, tt
+
+    g, t = np.zeros_like(weight), np.ones_like(weight)
+    here = derivatives(g, t)
+    for _ in range(_MOST_ROUNDS):
+        level, dg, dt, gg, gt, tt = here
+        determinant = gg * tt - gt * gt
+        step_g, step_t = (gt * dt - tt * dg) / determinant, (gt * dg - gg * dt) / determinant
+        gain = dg * step_g + dt * step_t
+        if (gain <= 1e-12 * np.maximum(weight, 1e-300)).all():
+            break
+        length = np.minimum(1.0, 0.9 * t / np.maximum(-step_t, 1e-300))
+        for _ in range(_MOST_HALVINGS):
+            there = derivatives(g + length * step_g, t + length * step_t)
+            worse = there[0] < level
+            if not worse.any():
+                break
+            length = np.where(worse, 0.5 * length, length)
+        length = np.where(there[0] < level, 0.0, length)
+        g, t = g + length * step_g, t + length * step_t
+        here = derivatives(g, t)
+    return g, t, here[0]

@@ -10,39 +10,44 @@ has the scores Phi^-1(F(x)), F at the middle of its jump, and Phi^-1(share floor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import boxcox, log_ndtr, ndtr, ndtri
+from scipy.special import boxcox, ndtr, ndtri
 
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError
 from unrelu.limits import Limits
-from unrelu.marginals.censored_likelihood import maximize
+from unrelu.marginals.censored_likelihood import maximize_censored
 from unrelu.shapes import Free, Log, Normal, Power, Seen, Shape, Shapes, refuse_outside
 from unrelu.statistics.margins import ColumnMargin, Margins
 from unrelu.statistics.tiles import seen_above
 from unrelu.validation import column_label
 
 _FEWEST = 20  # values above the floor, for a power
-_EXPONENTS = (-1.0, 3.0)
+_EXPONENTS = (0.0, 2.0)  # of a power that is asked for: below 0 it has no mean
+_TRIED = (-1.0, 3.0)  # beside a shape that is in question
 _GRID, _NARROWINGS = 9, 8  # exponents tried at first, and golden sections after
 _PARABOLAS = (0.01, 0.002)  # steps beside the exponent, through which parabolas are laid at last
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 _CURVATURE_STEP = 0.05
 _REACH = (1e-100, 1e45)  # of t: cubes of these have squares
-_CLEARLY = 10.8  # twice the log-likelihood that a power must gain over a normal: its chance is one in a thousand
-_FARTHEST = 1.3  # sqrt(n) times the largest distance of distributions, beyond which neither law fits
+_CLEARLY = 10.8  # twice the log-likelihood that a power gains over what fits: its chance is one in a thousand
+_FARTHEST = 1.3  # sqrt(n) times the largest distance of distributions, beyond which a law does not fit
+_LARGE = 0.12  # distance of distributions, as a share of what is seen, from which a floor of 0 is taken for physical
 _KNOTS = 512
+_MOST_ROUNDS, _SETTLED = 400, 1e-9  # of the empirical law of cells with limits of their own
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
     """A column's different values (or runs of them), their weights, and which of them are above floor, below ceiling.
 
-    ``before``: the weight of all lower ones. ``rows``: the effective number of them all.
+    ``rows``: the effective number of all cells, cut-off ones included. ``at_most`` and ``at_least``: limits of cells
+    that have limits of their own, and their weights (2 x number).
     """
 
     low: FloatArray
@@ -53,18 +58,64 @@ class Column:
     ceiling: float
     rows: float
     seen: Seen
+    at_most: FloatArray = field(default_factory=lambda: np.empty((2, 0)))
+    at_least: FloatArray = field(default_factory=lambda: np.empty((2, 0)))
 
     @classmethod
-    def of(cls, margin: ColumnMargin, floor: float, ceiling: float, rows: float, stored_as: str) -> Column:
+    def of(cls, margins: Margins, j: int, floor: float, ceiling: float) -> Column:
+        margin, like = margins.columns[j], np.empty(0, dtype=margins.stored_as)
         low, high = margin.runs
-        like = np.empty(0, dtype=stored_as)
-        edge = -seen_above(np.array([-ceiling]), like)[0]
-        above = (low > seen_above(np.array([floor]), like)[0]) & (high < edge)
-        return cls(low, high, margin.weights, above, floor, ceiling, rows, _seen(margin, np.finfo(stored_as).eps))
+        lowest, edge = seen_above(np.array([floor]), like)[0], -seen_above(np.array([-ceiling]), like)[0]
+        if margin.ends[0] > lowest:
+            floor = -np.inf  # a floor that no value reaches is no floor
+        at_most, at_least = (_levels(each[j]) for each in (margins.at_most, margins.at_least))
+        seen = _seen(margin, np.finfo(margins.stored_as).eps)
+        if at_most.size or at_least.size:  # what was cut off may lie anywhere below, or above
+            seen = Seen(-np.inf if at_most.size else seen.low, max([seen.high, *at_least[0]]), seen.step)
+        above = (low > lowest) & (high < edge)
+        return cls(low, high, margin.weights, above, floor, ceiling, float(margins.rows[j]), seen, at_most, at_least)
 
     @property
-    def before(self) -> FloatArray:
-        return np.cumsum(self.weights) - self.weights
+    def total(self) -> float:
+        return float(self.weights.sum() + self.at_most[1].sum() + self.at_least[1].sum())
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether nothing that is known of it is 0 or below, limits included."""
+        return bool(np.concatenate([[self.lowest], self.at_most[0], self.at_least[0]]).min() > 0.0)
+
+    @property
+    def lowest(self) -> float:
+        """The floor, or the smallest value where there is none."""
+        return self.floor if np.isfinite(self.floor) else float(self.low[self.above].min(initial=np.inf))
+
+    @property
+    def levels(self) -> FloatArray:
+        """The empirical distribution function at the values above the floor, at the middle of each jump; of runs of
+        values, at their upper ends."""
+        jump = 0.5 if self.has_single_values else 1.0
+        if not self.has_own_limits:
+            return np.asarray((np.cumsum(self.weights) - (1.0 - jump) * self.weights)[self.above] / self.total)
+        before, mass = empirical_law(self)
+        return np.asarray(before + jump * mass)
+
+    @property
+    def has_single_values(self) -> bool:
+        return bool((self.low == self.high).all())
+
+    @property
+    def has_own_limits(self) -> bool:
+        return bool(self.at_most.size or self.at_least.size)
+
+    def cut(self, y: Callable[[FloatArray], FloatArray]) -> list[tuple[FloatArray, FloatArray]]:
+        """Limits of the cut-off cells as ``y`` has them, and their weights: at most, at least."""
+        weight = self.weights.sum() - self.w.sum()
+        at_most, at_least = (*self.at_most,), (*self.at_least,)
+        if self.is_mirrored and weight > 0.0:
+            at_least = np.array([self.ceiling]), np.array([weight])
+        elif np.isfinite(self.floor) and weight > 0.0:
+            at_most = np.array([self.floor]), np.array([weight])
+        return [(y(limits), weights) for limits, weights in (at_most, at_least)]
 
     @property
     def x(self) -> FloatArray:
@@ -84,8 +135,45 @@ class Column:
         return int(np.count_nonzero(self.above))
 
     @property
+    def is_cut(self) -> bool:
+        return bool(np.isfinite(self.floor) or self.at_most.size)
+
+    @property
     def rows_above(self) -> float:
-        return self.rows * float(self.w.sum() / self.weights.sum()) if len(self.weights) else 0.0
+        return self.rows * float(self.w.sum() / self.total) if len(self.weights) else 0.0
+
+
+def _levels(margin: ColumnMargin) -> FloatArray:
+    """The values of a margin, the middle of each run, and their weights."""
+    low, high = margin.runs
+    return np.stack([0.5 * (low + high), margin.weights])
+
+
+def empirical_law(column: Column) -> tuple[FloatArray, FloatArray]:
+    """(mass below, mass at) each value seen, where cells have limits of their own: Turnbull's (1976) estimate.
+
+    The most likely masses by self-consistency: a cell "at most l" counts for the values up to l, and for what is below
+    all of them, as the masses say.
+    """
+    x, w, n = column.x, column.w, column.total
+    places = [np.searchsorted(x, column.at_most[0], side="right"), np.searchsorted(x, column.at_least[0], side="left")]
+    mass = np.full(len(x) + 2, 1.0 / (len(x) + 2))  # below all values, at each, above all
+    mass[0] *= float(column.at_most.size > 0)
+    mass[-1] *= float(column.at_least.size > 0)
+    for _ in range(_MOST_ROUNDS):
+        up = np.cumsum(mass)
+        counted = np.concatenate([[0.0], w, [0.0]])
+        if column.at_most.size:
+            each = np.bincount(places[0], column.at_most[1] / np.maximum(up[places[0]], 1e-300), len(mass))
+            counted += mass * np.cumsum(each[::-1])[::-1]
+        if column.at_least.size:
+            left = np.maximum(up[-1] - np.concatenate([[0.0], up])[places[1] + 1], 1e-300)
+            counted += mass * np.cumsum(np.bincount(places[1] + 1, column.at_least[1] / left, len(mass)))
+        counted /= n
+        moved, mass = float(np.abs(counted - mass).max()), counted
+        if moved < _SETTLED:
+            break
+    return np.cumsum(mass)[:-2], mass[1:-1]
 
 
 def _seen(margin: ColumnMargin, precision: Any) -> Seen:
@@ -118,23 +206,47 @@ def _rounded(step: float) -> float:
     return 0.0
 
 
+def chosen_kinds(
+    requests: Sequence[str | Shape], margins: Margins, limits: Limits, tested: bool = True
+) -> list[str | Shape]:
+    """The requests with a word for every "auto": log for positive columns and normal for others, unless the column
+    clearly rejects it. Without being ``tested`` no column rejects anything."""
+    columns, kinds = _columns(margins, limits), list(requests)
+    for j in [j for j, request in enumerate(requests) if request == "auto"]:
+        kinds[j] = "log" if columns[j].is_positive else "normal"
+    learned = [j for j, request in enumerate(requests) if request == "auto" and tested and _has_power(columns[j])]
+    for j, kind in zip(learned, _tested_kinds([columns[j] for j in learned]), strict=True):
+        kinds[j] = kind
+    return kinds
+
+
 def fit_shapes(
     requests: Sequence[str | Shape], margins: Margins, limits: Limits, names: Sequence[str] | None
 ) -> Shapes:
     """The shape of every column, as asked for; an error names the column that cannot have it."""
-    columns = [
-        Column.of(margin, float(low), float(high), float(rows), margins.stored_as)
-        for margin, low, high, rows in zip(margins.columns, limits.floor, limits.ceiling, margins.rows, strict=True)
-    ]
+    requests, columns = chosen_kinds(requests, margins, limits), _columns(margins, limits)
     _refuse(requests, columns, names)
-    wanted = [
-        j for j, request in enumerate(requests) if request == "power" or (request == "auto" and _has_power(columns[j]))
-    ]
+    wanted = [j for j, request in enumerate(requests) if request == "power"]
     powers = dict(zip(wanted, fit_powers([columns[j] for j in wanted]), strict=True))
     return tuple(
         request if not isinstance(request, str) else _fitted(request, column, powers.get(j))
         for j, (request, column) in enumerate(zip(requests, columns, strict=True))
     )
+
+
+def _columns(margins: Margins, limits: Limits) -> list[Column]:
+    pairs = zip(limits.floor, limits.ceiling, strict=True)
+    return [Column.of(margins, j, float(low), float(high)) for j, (low, high) in enumerate(pairs)]
+
+
+def unreached_floors(margins: Margins, limits: Limits) -> BoolArray:
+    """Columns for which a floor of 0 was meant with all others, and whose values are all above it."""
+    smallest = np.array([_lowest(margins, j) for j in range(len(margins.columns))])
+    return np.asarray((limits.floor == 0.0) & ~limits.floor_given & (smallest > 0.0) & np.isfinite(smallest))
+
+
+def _lowest(margins: Margins, j: int) -> float:
+    return min(each[j].ends[0] for each in (margins.columns, margins.at_most, margins.at_least))
 
 
 def _refuse(requests: Sequence[str | Shape], columns: list[Column], names: Sequence[str] | None) -> None:
@@ -143,7 +255,7 @@ def _refuse(requests: Sequence[str | Shape], columns: list[Column], names: Seque
         if request == "log" or not isinstance(request, str):
             smallest = float(column.low[column.above].min(initial=np.inf))
             given = Log() if isinstance(request, str) else request
-            refuse_outside(given, (column.floor, column.ceiling), smallest, label)
+            refuse_outside(given, (column.floor, column.ceiling, *column.at_most[0][:1]), smallest, label)
         if request == "power" and not _has_power(column):
             raise InvalidDataError(
                 f"shape='power' of {label}: {column.distinct} different values in about {column.rows_above:.0f} rows"
@@ -161,20 +273,37 @@ def _has_power(column: Column) -> bool:
     return column.distinct >= 5 and column.rows_above >= _FEWEST
 
 
-def _fitted(request: str, column: Column, power: PowerFit | None) -> Shape:
-    if request == "normal":
-        return Normal(column.seen)
+def _fitted(request: str, column: Column, power: Power | None) -> Shape:
     if request == "log":
         return Log(column.seen)
     if request == "free":
         return free_shape(column)
-    if power is None:
-        return Normal(column.seen)
-    if request == "power":
-        return power.shape
-    if power.gain < _CLEARLY:
-        return Normal(column.seen) if power.normal_distance < _FARTHEST else free_shape(column)
-    return power.shape if power.distance < _FARTHEST else free_shape(column)
+    return Normal(column.seen) if power is None else power
+
+
+def _tested_kinds(columns: Sequence[Column]) -> list[str]:
+    """What a column does not clearly reject: log for a positive column, or a power where one is much likelier; normal
+    for others; free where another power is much likelier still, or the law is far from the empirical one.
+
+    A power is near the logarithm where the choice between them is; from either to free the step is longer, and only
+    taken where half of the rows would take it as well. It is longest where a column may be negative and is cut off: a
+    free one has nothing below a floor of 0. There a law must be far off, as a normal one is of rain or spend, and not
+    merely be seen not to fit.
+    """
+    if not columns:
+        return []
+    profile, positive = Profile(columns), np.array([column.is_positive for column in columns])
+    simple = profile(np.where(positive, 0.0, 1.0))
+    power, other = (profile(profile.likeliest(between)) for between in (_EXPONENTS, _TRIED))
+    powerful = positive & (2.0 * (power.level - simple.level) > _CLEARLY)
+    taken = np.where(powerful, power.level, simple.level)
+    far = np.array([(power if powerful[k] else simple).distance(k) for k in range(len(columns))])
+    free = (other.level - taken > _CLEARLY) | (far > np.sqrt(2.0) * _FARTHEST)
+    open_below = np.array([column.is_mirrored or not column.is_cut for column in columns])
+    seen = np.array([np.sqrt(column.rows) * column.rows_above / column.rows for column in columns])
+    free &= positive | open_below | (far > _LARGE * seen)
+    words = zip(free, powerful, positive, strict=True)
+    return ["free" if is_free else "power" if bent else "log" if above else "normal" for is_free, bent, above in words]
 
 
 # --- free -----------------------------------------------------------------------------------------
@@ -182,16 +311,14 @@ def _fitted(request: str, column: Column, power: PowerFit | None) -> Shape:
 
 def free_shape(column: Column) -> Free:
     """Normal scores at the column's values, no more than _KNOTS of them, as even as can be in the scores."""
-    total, before = column.weights.sum(), column.before
+    total, exact = column.total, column.has_single_values
     half = max(min(0.5 / column.rows, 0.5 * float(column.w.min() / total)), 1e-15)
-    exact = bool((column.low == column.high).all())
-    level = before + (0.5 * column.weights if exact else column.weights)
-    x, u = column.high[column.above], np.clip(level[column.above] / total, half, 1.0 - half)
+    x, u = column.high[column.above], np.clip(column.levels, half, 1.0 - half)
     at_floor = float(column.weights[column.high < x[0]].sum()) if len(x) else 0.0
     if np.isfinite(column.floor):
         x, u = np.append(column.floor, x), np.append(max(at_floor / total, 0.5 * half), u)
     elif not exact:
-        x, u = np.append(column.low[column.above][0], x), np.append(0.5 * half, u)
+        x, u = np.append(column.low[column.above][0], x), np.append(0.5 * min(half, u[0]), u)
     if column.is_mirrored:
         edge = 1.0 - max(float(column.weights[column.low > x[-1]].sum()) / total, 0.5 * half)
         x, u = np.append(x[u < edge], column.ceiling), np.append(u[u < edge], edge)  # the last run may reach up to it
@@ -202,64 +329,36 @@ def free_shape(column: Column) -> Free:
         even = np.searchsorted(y, np.linspace(y[0], y[-1], _KNOTS))
         chosen = np.unique(np.concatenate([[0], even, [len(x) - 1]]))
         x, y = x[chosen], y[chosen]
-    return Free(x, y, column.seen)
+    return Free(x, y, column.seen, _spread_below(column, float(x[0])))
+
+
+def _spread_below(column: Column, lowest: float) -> float:
+    """How far a free column falls below its floor for each unit of y: the spread of its own censored normal fit, that
+    of logarithms where it is positive. Nothing is below a floor of 0, nor where nothing was cut off."""
+    if lowest == 0.0 or not column.is_cut:
+        return 0.0
+
+    def latent(x: FloatArray) -> FloatArray:
+        return np.asarray(np.log(np.maximum(x, 1e-300))) if lowest > 0.0 else x
+
+    return float(censored_fits([column], [latent(column.x)], [latent])[1][0])
 
 
 # --- powers ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class PowerFit:
-    """``gain``: twice the log-likelihood beyond the normal's. Distances: sqrt(n) times that of the distributions."""
-
-    shape: Power
-    gain: float
-    distance: float
-    normal_distance: float
-
-
-def fit_powers(columns: Sequence[Column]) -> list[PowerFit]:
-    """The likeliest exponent of each column: a grid, then golden sections, all columns at a time."""
+def fit_powers(columns: Sequence[Column]) -> list[Power]:
+    """The likeliest exponent of each column between 0 and 2, with its standard error."""
     if not columns:
         return []
     profile = Profile(columns)
-    grid = np.linspace(*_EXPONENTS, _GRID)
-    values = np.array([profile(np.full(len(columns), e)).level for e in grid])
-    best = np.argmax(values, axis=0)
-    low, high = grid[np.maximum(best - 1, 0)], grid[np.minimum(best + 1, _GRID - 1)]
-    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_left, at_right = profile(left).level, profile(right).level
-    for _ in range(_NARROWINGS):
-        lower = at_left > at_right
-        low, high = np.where(lower, low, left), np.where(lower, right, high)
-        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-        fresh = profile(np.where(lower, left, right)).level
-        at_left, at_right = np.where(lower, fresh, at_right), np.where(lower, at_left, fresh)
-    exponent = 0.5 * (low + high)
-    for step in _PARABOLAS:
-        exponent = _highest(profile, exponent, step)
-    found, normal = profile(exponent), profile(np.ones(len(columns)))
+    exponent = profile.likeliest(_EXPONENTS)
+    found = profile(exponent)
     beside = [profile(exponent + step).level for step in (-_CURVATURE_STEP, _CURVATURE_STEP)]
     curvature = (2.0 * found.level - beside[0] - beside[1]) / _CURVATURE_STEP**2
     with np.errstate(divide="ignore"):
         stderr = np.where(curvature > 0.0, 1.0 / np.sqrt(np.maximum(curvature, 1e-300)), np.inf)
-    return [
-        PowerFit(
-            replace(found.shapes[k], exponent_stderr=float(stderr[k])),
-            2.0 * float(found.level[k] - normal.level[k]),
-            found.distance(k),
-            normal.distance(k),
-        )
-        for k in range(len(columns))
-    ]
-
-
-def _highest(profile: Profile, at: FloatArray, step: float) -> FloatArray:
-    """Where parabolas through the levels at and beside the exponents are highest, no farther than they tell."""
-    left, here, right = (profile(at + side * step).level for side in (-1.0, 0.0, 1.0))
-    bend = 2.0 * here - left - right
-    move = np.where(bend > 0.0, 0.5 * (right - left) / np.where(bend > 0.0, bend, 1.0), 0.0)
-    return np.clip(at + step * np.clip(move, -2.0, 2.0), *_EXPONENTS)
+    return [replace(shape, exponent_stderr=float(error)) for shape, error in zip(found.shapes, stderr, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,11 +372,11 @@ class NormalFits:
     scale: FloatArray
 
     def distance(self, k: int) -> float:
-        """sqrt(n) max |F(x) - empirical F(x)| over the values above the floor, at the middle of each jump."""
+        """sqrt(n) max |F(x) - empirical F(x)| over the values above the floor."""
         column = self.columns[k]
-        level = (column.before + 0.5 * column.weights)[column.above] / column.weights.sum()
-        fitted = ndtr((self.shapes[k].to_latent(column.x) - self.bias[k]) / self.scale[k])
-        return float(np.sqrt(column.rows) * np.abs(fitted - level).max())
+        x = column.x if column.has_single_values else column.high[column.above]
+        fitted = ndtr((self.shapes[k].to_latent(x) - self.bias[k]) / self.scale[k])
+        return float(np.sqrt(column.rows) * np.abs(fitted - column.levels).max())
 
 
 class Profile:
@@ -287,11 +386,12 @@ class Profile:
         self._columns = columns
         self._places = [_place(column) for column in columns]
         self._seen = [
-            (np.log(np.clip((c.x - origin) / unit, *_REACH)), c.w)
-            for c, (origin, unit) in zip(columns, self._places, strict=True)
+            np.log(np.clip((column.x - origin) / unit, *_REACH))
+            for column, (origin, unit) in zip(columns, self._places, strict=True)
         ]
-        self._weight = np.array([w.sum() for _, w in self._seen])
-        self._logs = np.array([float(w @ logs) for logs, w in self._seen])
+        self._logs = np.array(
+            [float(c.w @ logs) * c.rows / c.total for c, logs in zip(columns, self._seen, strict=True)]
+        )
 
     def shapes(self, exponents: FloatArray) -> list[Power]:
         return [
@@ -300,37 +400,44 @@ class Profile:
         ]
 
     def __call__(self, exponents: FloatArray) -> NormalFits:
-        rows = [self._moments(k, float(e)) for k, e in enumerate(exponents)]
-        share, mean, variance, edge, sign, rows_above, total = np.array(rows).T
-        distance = sign * (mean - edge)
-        cut = share < 1.0
-        size = np.where(cut, np.sqrt(distance**2 + variance), np.sqrt(variance))
-        g, t = np.zeros(len(share)), np.ones(len(share))
-        if cut.any():
-            g[cut], t[cut] = maximize(share[cut], distance[cut] / size[cut])
-        scale = size / t
-        bias = np.where(cut, edge + sign * scale * g, mean)
-        squares = rows_above * (variance + (mean - bias) ** 2)
-        level = -rows_above * np.log(scale) - 0.5 * squares / scale**2
-        level += np.where(cut, (total - rows_above) * log_ndtr(-g), 0.0)
-        level += (exponents - 1.0) * self._logs * (rows_above / self._weight)
+        y = [
+            np.expm1(e * logs) / e if e else logs  # boxcox, whose logarithms are at hand
+            for e, logs in zip(exponents, self._seen, strict=True)
+        ]
+        turns = [partial(_boxcox, place, e) for place, e in zip(self._places, exponents, strict=True)]
+        bias, scale, level = censored_fits(self._columns, y, turns)
+        level += (exponents - 1.0) * self._logs
         origin, unit = np.array(self._places).T
         return NormalFits(self._columns, self.shapes(exponents), level, origin + unit * (1.0 + bias), unit * scale)
 
-    def _moments(self, k: int, exponent: float) -> tuple[Any, ...]:
-        """(share above, mean and variance of (t^e - 1)/e, that of the limit, direction, rows above, rows)."""
-        column, (origin, unit) = self._columns[k], self._places[k]
-        (logs, w), limit = self._seen[k], column.ceiling if column.is_mirrored else column.floor
-        y = np.expm1(exponent * logs) / exponent if exponent else logs  # boxcox, whose logarithms are at hand
-        weight = self._weight[k]
-        mean = float(w @ y / weight)
-        variance = float(w @ (y - mean) ** 2 / weight)
-        edge = mean
-        if np.isfinite(limit):
-            edge = float(boxcox(np.clip((limit - origin) / unit, *_REACH), exponent))
-        share = weight / column.weights.sum() if np.isfinite(limit) else 1.0
-        sign = -1.0 if column.is_mirrored else 1.0
-        return share, mean, variance, edge, sign, share * column.rows, column.rows
+    def likeliest(self, between: tuple[float, float]) -> FloatArray:
+        """The exponents: a grid, then golden sections, all columns at a time."""
+        grid, n = np.linspace(*between, _GRID), len(self._columns)
+        best = np.argmax([self(np.full(n, e)).level for e in grid], axis=0)
+        low, high = grid[np.maximum(best - 1, 0)], grid[np.minimum(best + 1, _GRID - 1)]
+        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+        at_left, at_right = self(left).level, self(right).level
+        for _ in range(_NARROWINGS):
+            lower = at_left > at_right
+            low, high = np.where(lower, low, left), np.where(lower, right, high)
+            left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+            fresh = self(np.where(lower, left, right)).level
+            at_left, at_right = np.where(lower, fresh, at_right), np.where(lower, at_left, fresh)
+        exponent = 0.5 * (low + high)
+        for step in _PARABOLAS:
+            exponent = np.clip(self._highest(exponent, step), *between)
+        return np.asarray(exponent)
+
+    def _highest(self, at: FloatArray, step: float) -> FloatArray:
+        """Where parabolas through the levels at and beside the exponents are highest, no farther than they tell."""
+        left, here, right = (self(at + side * step).level for side in (-1.0, 0.0, 1.0))
+        bend = 2.0 * here - left - right
+        move = np.where(bend > 0.0, 0.5 * (right - left) / np.where(bend > 0.0, bend, 1.0), 0.0)
+        return np.asarray(at + step * np.clip(move, -2.0, 2.0))
+
+
+def _boxcox(place: tuple[float, float], exponent: float, x: FloatArray) -> FloatArray:
+    return np.asarray(boxcox(np.clip((x - place[0]) / place[1], *_REACH), exponent))
 
 
 def _place(column: Column) -> tuple[float, float]:
@@ -341,8 +448,42 @@ def _place(column: Column) -> tuple[float, float]:
     x, w = column.x, column.w
     half = (0.5 - 1e-9) * w.sum()  # where half of the rows end between two values, rounding must not choose
     middle = float(x[np.searchsorted(np.cumsum(w), half)])
-    lowest = column.floor if np.isfinite(column.floor) else float(column.low[column.above][0])
-    if lowest > 0.0:
+    if column.is_positive:
         return 0.0, middle
+    lowest = min(column.lowest, *column.at_most[0], np.inf)
     unit = max(middle - lowest, 1e-9 * max(abs(lowest), float(x[-1] - x[0])))
     return lowest - unit, unit
+
+
+# --- censored normal fits of columns --------------------------------------------------------------
+
+
+def censored_fits(
+    columns: Sequence[Column],
+    seen: Sequence[FloatArray],
+    turns: Sequence[Callable[[FloatArray], FloatArray]],
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(bias, scale, log-likelihood) of normal fits to latent values ``seen`` and cut-off cells; ``turns``: what makes
+    a limit latent."""
+    d = len(columns)
+    weight, mean, spread = np.empty(d), np.empty(d), np.empty(d)
+    cut = []
+    for k, (column, y, turn) in enumerate(zip(columns, seen, turns, strict=True)):
+        w = column.w * (column.rows / column.total)
+        weight[k] = w.sum()
+        mean[k] = w @ y / weight[k]
+        spread[k] = np.sqrt(max(w @ (y - mean[k]) ** 2 / weight[k], 1e-300))
+        both = column.cut(turn)
+        cut.append([((z - mean[k]) / spread[k], own * (column.rows / column.total)) for z, own in both])
+    limits = [_padded([each[side] for each in cut]) for side in (0, 1)]
+    g, t, level = maximize_censored(weight, *limits[0], *limits[1])
+    return mean + spread * g / t, spread / t, level - weight * np.log(spread)
+
+
+def _padded(rows: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+    """Limits and weights of columns as two matrices; what is not there has no weight."""
+    widest = max(len(limits) for limits, _ in rows)
+    both = np.zeros((2, len(rows), widest))
+    for k, (limits, weights) in enumerate(rows):
+        both[:, k, : len(limits)] = limits, weights
+    return both[0], both[1]

@@ -17,8 +17,8 @@ Graphs = BoolArray
 class Edge(NamedTuple):
     """Two columns that are tied directly, by name (by position where columns have none).
 
-    ``stability``: the share of subsets of the rows in which they are; ``q_value``: the least false discovery rate at
-    which they are. NaN where that was not asked.
+    ``stability``: the share of random halves of the rows in which they are; ``q_value``: the least false discovery rate
+    at which they are. NaN where that was not asked.
     """
 
     first: str | int
@@ -36,7 +36,7 @@ EDGE_COLUMNS = tuple(Edge.__annotations__)
 class NetworkPath:
     """Graphs from sparse to dense: penalty, number of edges and, where asked, what the choice looked at.
 
-    ``instability``: 2 t (1 - t) of a pair that is tied in the share t of the subsets of rows, averaged over all pairs,
+    ``instability``: 2 t (1 - t) of a pair that is tied in the share t of StARS's subsets, averaged over all pairs,
     and its largest value so far. ``criterion``: the EBIC of the refits, NaN where it was clear before. ``chosen`` is
     the position of the graph that was taken or, with "likely", started from.
     """
@@ -60,6 +60,11 @@ class Network:
     edges are chosen by their false discovery rate, those of all pairs. ``stderr`` is NaN where nothing was estimated;
     ``degrees`` of freedom of these errors, inf for the model's own. ``effective_rows``: how many rows without floors
     would know the correlations as well. ``path`` is None where there was no penalty.
+
+    ``rule``: how the edges were found, "likely", "ebic", "stars", "fdr" or "penalty". It was asked for the graphs of
+    ``n_subsets`` random halves of the rows: ``stability`` is the share of them that tie a pair, ``agreement`` the share
+    of a half's edges that the half without its rows has, too. ``n_left_out``: edges of the rule that fewer than half of
+    the halves have, left out because most of its edges are such.
     """
 
     adjacency: BoolArray
@@ -72,6 +77,9 @@ class Network:
     effective_rows: float
     n_subsets: int
     path: NetworkPath | None
+    rule: str = ""
+    agreement: float = float("nan")
+    n_left_out: int = 0
 
     @property
     def n_edges(self) -> int:

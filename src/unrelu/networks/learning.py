@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
 
@@ -18,14 +19,16 @@ from unrelu.networks.information import criteria
 from unrelu.networks.likely import likely_edges
 from unrelu.networks.path import invertible, neighbourhood_graphs, penalties_for
 from unrelu.networks.refit import partial_correlations, refitted_precision
-from unrelu.networks.row_groups import SUBSETS, RowGroups
-from unrelu.networks.stability import instability, most_stable
+from unrelu.networks.row_groups import RowGroups
+from unrelu.networks.stability import agreement, instability, most_agreed, most_stable, without_many_unstable
 from unrelu.shrinkage import rows_by_errors, rows_of_pairs
 from unrelu.validation import counted, suggestion, warn
 
-SELECTIONS = ("likely", "ebic", "stars", "fdr")
+SELECTIONS = ("auto", "likely", "ebic", "stars", "fdr")
+_BY_INFORMATION = ("likely", "ebic")
 CHOOSING = "Choosing edges"
 _CERTAIN = 4.0  # standard errors of a correlation
+_ROWS_A_COLUMN = 2.0  # with fewer, and no halves to ask, the sparser rule
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +63,7 @@ def check_selection(selection: str | float) -> None:
         return
     advice = suggestion(selection, SELECTIONS) if isinstance(selection, str) else ""
     raise InvalidParameterError(
-        "selection must be 'likely', 'ebic', 'stars', 'fdr' or a penalty between 0 and 1, got"
+        "selection must be 'auto', 'likely', 'ebic', 'stars', 'fdr' or a penalty between 0 and 1, got"
         f" {selection!r}. {advice}".strip()
     )
 
@@ -69,7 +72,7 @@ def learn_network(known: Known, selection: str | float, seed: int = 0, watch: Wa
     """The graph that ``selection`` takes, and the partial correlations on it.
 
     >>> chain = np.array([[1.0, 0.5, 0.25], [0.5, 1.0, 0.5], [0.25, 0.5, 1.0]])
-    >>> learn_network(known_of_rows(chain, 400.0), "likely").adjacency.astype(int)
+    >>> learn_network(known_of_rows(chain, 400.0), "auto").adjacency.astype(int)
     array([[0, 1, 0],
            [1, 0, 1],
            [0, 1, 0]])
@@ -79,27 +82,61 @@ def learn_network(known: Known, selection: str | float, seed: int = 0, watch: Wa
     watch(Step(CHOOSING))
     with blas_threads_for(len(known.correlation)):
         if selection == "fdr":
-            return _by_discoveries(known, watch)
-        penalties = penalties_for(known.correlation, known.effective_rows)
-        if not isinstance(selection, str):
-            penalties = np.unique([*penalties, float(selection)])[::-1]
-        graphs = _graphs(known.correlation, penalties)
-        path = NetworkPath(penalties, np.count_nonzero(graphs, axis=(1, 2)) // 2, 0)
-        stability = None
-        if selection == "stars":
-            path, stability = _most_stable(known, path, seed, watch)
-        elif isinstance(selection, str):
-            found = criteria(known.correlation, graphs, known.effective_rows)
-            path = replace(path, criterion=found, chosen=int(np.nanargmin(found)))
-        else:
-            path = replace(path, chosen=int(np.flatnonzero(penalties == float(selection))[0]))
-            _warn_of_trivial(path, len(graphs[0]))
-        if stability is None:
-            stability = _stability(known, path.penalty, seed, watch)
-        graph = graphs[path.chosen]
-        if selection == "likely":
-            graph = likely_edges(known.correlation, known.pair_rows, graph)
-        return _on_graph(known, graph, path, stability, watch)
+            return _by_discoveries(known, seed, watch)
+        if selection in ("auto", *_BY_INFORMATION):
+            return _by_information(known, str(selection), seed, watch)
+        return _by_path(known, selection, seed, watch)
+
+
+def _by_information(known: Known, selection: str, seed: int, watch: Watch) -> Network:
+    """The edges of one rule, or of that which halves of the rows agree on."""
+    rules = _BY_INFORMATION if selection == "auto" else (selection,)
+    path, graphs = _informed(known, rules)
+    halves = _halves(known, lambda half: _informed(half, rules)[1], seed, watch)
+    if halves is not None:
+        best = most_agreed(halves)
+        graph, halves = graphs[best], halves[best]
+        if selection == "auto":
+            graph = without_many_unstable(graph, np.mean(halves, axis=0))
+    else:
+        best = int(known.effective_rows < _ROWS_A_COLUMN * len(known.correlation)) if selection == "auto" else 0
+        graph = graphs[best]
+    network = _on_graph(known, graph, path, rules[best], halves, watch)
+    return replace(network, n_left_out=int(np.count_nonzero(graphs[best] & ~graph)) // 2)
+
+
+def _informed(known: Known, rules: tuple[str, ...]) -> tuple[NetworkPath, BoolArray]:
+    """A path with the least EBIC chosen, and the edges of every rule."""
+    penalties = penalties_for(known.correlation, known.effective_rows)
+    graphs = _graphs(known.correlation, penalties)
+    found = criteria(known.correlation, graphs, known.effective_rows)
+    path = NetworkPath(penalties, _n_edges(graphs), int(np.nanargmin(found)), criterion=found)
+    start = graphs[path.chosen]
+    every = [start if rule == "ebic" else likely_edges(known.correlation, known.pair_rows, start) for rule in rules]
+    return path, np.array(every)
+
+
+def _by_path(known: Known, selection: str | float, seed: int, watch: Watch) -> Network:
+    """The graph with a penalty that is given, or that StARS takes."""
+    penalties = penalties_for(known.correlation, known.effective_rows)
+    if not isinstance(selection, str):
+        penalties = np.unique([*penalties, float(selection)])[::-1]
+    graphs = _graphs(known.correlation, penalties)
+    path = NetworkPath(penalties, _n_edges(graphs), 0)
+    if isinstance(selection, str):
+        path = _most_stable(known, path, seed, watch)
+    else:
+        path = replace(path, chosen=int(np.flatnonzero(penalties == float(selection))[0]))
+        _warn_of_trivial(path, len(graphs[0]))
+    penalty, halves = np.array([path.penalty]), None
+    if path.penalty > 0.0:
+        halves = _halves(known, lambda half: _graphs(half.correlation, penalty), seed, watch)
+    rule = selection if isinstance(selection, str) else "penalty"
+    return _on_graph(known, graphs[path.chosen], path, rule, None if halves is None else halves[0], watch)
+
+
+def _n_edges(graphs: BoolArray) -> NDArray[np.int64]:
+    return np.asarray(np.count_nonzero(graphs, axis=(1, 2)) // 2)
 
 
 def _graphs(correlation: FloatArray, penalties: FloatArray) -> BoolArray:
@@ -111,58 +148,65 @@ def _graphs(correlation: FloatArray, penalties: FloatArray) -> BoolArray:
     return graphs
 
 
-def _most_stable(known: Known, path: NetworkPath, seed: int, watch: Watch) -> tuple[NetworkPath, FloatArray]:
-    """The path with StARS's choice, and the share of the subsets in which each pair is tied."""
+def _most_stable(known: Known, path: NetworkPath, seed: int, watch: Watch) -> NetworkPath:
+    """The path with StARS's choice."""
     if known.groups is None:
         raise InvalidParameterError(
             "selection='stars' looks at subsets of the rows, and none are known: a learner or record must have been"
-            " made with stderr='jackknife', and the method be 'one_pass' or 'robust'. Otherwise use selection='likely'."
+            " made with stderr='jackknife', and the method be 'one_pass' or 'robust'. Otherwise use selection='auto'."
         )
     found = known.groups.subsets(lambda r: neighbourhood_graphs(invertible(r), path.penalties), seed, watch)
-    shares = np.mean(found, axis=0)
-    unstable = instability(shares)
+    unstable = instability(np.mean(found, axis=0))
     chosen = most_stable(unstable)
     if path.n_edges[chosen] == 0 and path.penalties[0] > _CERTAIN / np.sqrt(known.effective_rows):
         warn(
             "selection='stars' leaves no edge though some columns are clearly correlated: subsets of the rows never"
-            " agree on average, as happens where columns are few. Use selection='likely'.",
+            " agree on average, as happens where columns are few. Use selection='auto'.",
             TrivialNetworkWarning,
         )
-    return replace(path, instability=unstable, chosen=chosen), np.asarray(shares[chosen])
+    return replace(path, instability=unstable, chosen=chosen)
 
 
-def _stability(known: Known, penalty: float, seed: int, watch: Watch) -> FloatArray | None:
-    """The share of the subsets in which each pair is tied; None where there can be none."""
-    if known.groups is None or penalty == 0.0:
-        return None
-    try:
-        found = known.groups.subsets(lambda r: _graphs(invertible(r), np.array([penalty]))[0], seed, watch)
-    except InvalidDataError:  # so few rows that no choice would rest on subsets
-        return None
-    return np.asarray(np.mean(found, axis=0))
+def _halves(known: Known, graphs_of: Callable[[Known], BoolArray], seed: int, watch: Watch) -> BoolArray | None:
+    """Graphs of random halves of the rows, r x 2k x d x d for r graphs of each; None where there can be none."""
+
+    def of_half(correlation: FloatArray, share: float) -> BoolArray:
+        rows, pair_rows = share * known.effective_rows, share * known.pair_rows
+        return graphs_of(Known(invertible(correlation), rows, pair_rows))
+
+    found = [] if known.groups is None else known.groups.halves(of_half, seed, watch)
+    return np.stack(found, axis=1) if found else None
 
 
-def _on_graph(known: Known, graph: BoolArray, path: NetworkPath, stability: FloatArray | None, watch: Watch) -> Network:
+def _on_graph(
+    known: Known, graph: BoolArray, path: NetworkPath, rule: str, halves: BoolArray | None, watch: Watch
+) -> Network:
     """The most likely partial correlations with zeros where there is no edge."""
     precision = refitted_precision(known.correlation, graph)
     partial = partial_correlations(precision)
     stderr, degrees = _errors(known, partial, graph, watch)
     stderr = np.where(graph, stderr, np.nan)
     np.fill_diagonal(stderr, 0.0)
-    without = np.full_like(partial, np.nan)
-    n_subsets = 0 if stability is None else SUBSETS
-    stable = without if stability is None else stability
-    return Network(graph, precision, partial, stderr, degrees, stable, without, known.effective_rows, n_subsets, path)
+    q = np.full_like(partial, np.nan)
+    network = Network(graph, precision, partial, stderr, degrees, q, q, known.effective_rows, 0, path, rule)
+    return _stated(network, halves)
 
 
-def _by_discoveries(known: Known, watch: Watch) -> Network:
+def _stated(network: Network, halves: BoolArray | None) -> Network:
+    """With what halves of the rows say of the edges."""
+    if halves is None:
+        return network
+    return replace(network, stability=np.mean(halves, axis=0), agreement=agreement(halves), n_subsets=len(halves))
+
+
+def _by_discoveries(known: Known, seed: int, watch: Watch) -> Network:
     """All partial correlations without a penalty, and as edges those that are not 0."""
     d = len(known.correlation)
     if known.effective_rows < 2 * d:
         raise InvalidParameterError(
             f"selection='fdr' tests partial correlations without a penalty, which takes many more rows than columns:"
             f" here {known.effective_rows:,.0f} (as many without floors would know as much) for {d:,} columns. Use"
-            " selection='likely', 'ebic' or 'stars'."
+            " selection='auto', 'likely', 'ebic' or 'stars'."
         )
     every = ~np.eye(d, dtype=bool)
     precision = refitted_precision(known.correlation, every)
@@ -170,9 +214,22 @@ def _by_discoveries(known: Known, watch: Watch) -> Network:
     stderr, degrees = _errors(known, partial, every, watch)
     np.fill_diagonal(stderr, 0.0)
     q = q_values(partial, stderr, degrees)
-    graph = np.nan_to_num(q, nan=1.0) <= FALSE_DISCOVERIES
     without = np.full_like(partial, np.nan)
-    return Network(graph, precision, partial, stderr, degrees, without, q, known.effective_rows, 0, None)
+
+    def discovered(half: Known) -> BoolArray:
+        larger = np.sqrt((known.effective_rows - d + 1.0) / max(half.effective_rows - d + 1.0, 1.0))
+        found = partial_correlations(refitted_precision(half.correlation, every))
+        return _discoveries(q_values(found, larger * stderr, degrees))[None]
+
+    network = Network(
+        _discoveries(q), precision, partial, stderr, degrees, without, q, known.effective_rows, 0, None, "fdr"
+    )
+    halves = _halves(known, discovered, seed, watch)
+    return _stated(network, None if halves is None else halves[0])
+
+
+def _discoveries(q: FloatArray) -> BoolArray:
+    return np.asarray(np.nan_to_num(q, nan=1.0) <= FALSE_DISCOVERIES)
 
 
 def _errors(known: Known, partial: FloatArray, graph: BoolArray, watch: Watch) -> tuple[FloatArray, float]:

@@ -23,6 +23,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from unrelu.contracts import BoolArray, FloatArray
+from unrelu.kernels.graph_covariance import left_by_common_neighbours
 from unrelu.networks.refit import ROUGHLY, refitted_precision
 
 _MOST_GRAPHS = 10
@@ -62,15 +63,8 @@ def left_to_pairs(correlation: FloatArray, graph: BoolArray) -> FloatArray:
     array([0.   , 0.5  , 0.067])
     """
     precision = refitted_precision(correlation, graph, ROUGHLY)
-    covariance = np.linalg.inv(precision)
-    own = np.broadcast_to(np.diagonal(covariance)[:, None], covariance.shape).copy()
-    both = covariance.copy()
-    for i, j in np.argwhere(np.triu(graph @ graph, 1)):
-        pair, common = [i, j], np.flatnonzero(graph[i] & graph[j])
-        across = covariance[np.ix_(common, pair)]
-        left = covariance[np.ix_(pair, pair)] - across.T @ np.linalg.solve(covariance[np.ix_(common, common)], across)
-        own[i, j], own[j, i] = np.diagonal(left)
-        both[i, j] = both[j, i] = left[0, 1]
+    covariance = np.linalg.inv(precision).astype(np.float64, copy=False)
+    own, both = left_by_common_neighbours(covariance, np.ascontiguousarray(graph))
     product = np.maximum(own * own.T, _LEAST)
     excess = np.where(graph, -precision * (product - both * both), correlation - covariance)
     np.fill_diagonal(excess, 0.0)

@@ -10,9 +10,9 @@ W is the covariance that agrees with R on the edges and the diagonal and whose i
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrelu.contracts import BoolArray, FloatArray
+from unrelu.kernels.graph_covariance import agree_on_edges
 
 _MOST_ROUNDS = 200
 ROUGHLY = 1e-5  # settles a comparison of graphs, or an error
@@ -31,35 +31,16 @@ def refitted_precision(correlation: FloatArray, adjacency: BoolArray, settled: f
     d = len(correlation)
     if np.count_nonzero(adjacency) == d * (d - 1):
         return np.asarray(np.linalg.inv(correlation))
-    neighbours = [np.flatnonzero(row) for row in adjacency]
-    covariance = _agreeing(correlation, neighbours, settled)
+    starts = np.concatenate([[0], np.cumsum(np.count_nonzero(adjacency, axis=1))])
+    near = np.nonzero(adjacency)[1]
+    covariance = agree_on_edges(np.ascontiguousarray(correlation), starts, near, _MOST_ROUNDS, settled)
     precision = np.zeros((d, d))
-    for j, near in enumerate(neighbours):
-        beta = np.linalg.solve(covariance[np.ix_(near, near)], correlation[near, j])
-        precision[j, j] = 1.0 / (correlation[j, j] - covariance[j, near] @ beta)
-        precision[near, j] = -beta * precision[j, j]
+    for j in range(d):
+        some = near[starts[j] : starts[j + 1]]
+        beta = np.linalg.solve(covariance[np.ix_(some, some)], correlation[some, j])
+        precision[j, j] = 1.0 / (correlation[j, j] - covariance[j, some] @ beta)
+        precision[some, j] = -beta * precision[j, j]
     return np.asarray((precision + precision.T) / 2.0)
-
-
-def _agreeing(correlation: FloatArray, neighbours: list[NDArray[np.intp]], settled: float) -> FloatArray:
-    """W of the module's text."""
-    tied = [(j, near) for j, near in enumerate(neighbours) if len(near)]
-    covariance = correlation.copy()
-    for j, near in enumerate(neighbours):
-        if len(near) == 0:
-            covariance[j] = covariance[:, j] = 0.0
-            covariance[j, j] = correlation[j, j]
-    for _ in range(_MOST_ROUNDS):
-        moved = 0.0
-        for j, near in tied:
-            beta = np.linalg.solve(covariance[np.ix_(near, near)], correlation[near, j])
-            column = covariance[:, near] @ beta
-            column[j] = correlation[j, j]
-            moved = max(moved, float(np.max(np.abs(column - covariance[j]))))
-            covariance[j] = covariance[:, j] = column
-        if moved < settled:
-            break
-    return covariance
 
 
 def partial_correlations(precision: FloatArray) -> FloatArray:

@@ -57,6 +57,8 @@ class Answers:
         return_std: bool = False,
         *,
         quantile: float | None = None,
+        fill: str = "both",
+        below: str = "latent",
         floor: ArrayLike | None = None,
         ceiling: ArrayLike | None = None,
     ) -> Any:
@@ -66,18 +68,26 @@ class Answers:
         ``return_std`` also the standard deviations (0 for seen cells). In your units: the mean of f(y), not f of the
         mean. For completed tables with the right spread and correlations take draws, :meth:`sample_latent`.
 
+        ``fill``: only "hidden" cells, those at a limit, only "missing" ones, or "both". ``below``: "latent", the value
+        before it was cut off, or "floor", what the table would show, max(f(y), floor): for rain or spending, whose
+        zeros are zeros. Cells at a limit then stay there.
+
         >>> import unrelu
         >>> model = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])
         >>> model.impute([[0.0, 1.0], [2.0, float("nan")]]).round(3)
         array([[-0.463,  1.   ],
                [ 2.   ,  1.2  ]])
+        >>> model.impute([[0.0, 1.0], [0.0, float("nan")]], below="floor").round(3)
+        array([[0.   , 1.   ],
+               [0.   , 0.162]])
         """
+        from unrelu.posterior.filling import Filling
         from unrelu.posterior.gross import warn_of_gross
         from unrelu.posterior.imputation import imputed
 
         model, cells = _read(self, X, floor, ceiling)
         warn_of_gross(model, cells)
-        mean, std, *filled = imputed(model, cells, () if quantile is None else (quantile,))
+        mean, std, *filled = imputed(model, cells, () if quantile is None else (quantile,), Filling(fill, below))
         chosen = filled[0] if filled else mean
         return (chosen, std) if return_std else chosen
 
@@ -87,6 +97,8 @@ class Answers:
         n_draws: int = 1,
         random_state: RandomState = None,
         *,
+        fill: str = "both",
+        below: str = "latent",
         floor: ArrayLike | None = None,
         ceiling: ArrayLike | None = None,
     ) -> FloatArray:
@@ -94,7 +106,8 @@ class Answers:
 
         Independent draws, exact in law, in your units. A row's draws depend on ``random_state`` and on its place in X,
         not on other rows. Where they do not fit into memory, ask for a part of the rows at a time, or use
-        ``unrelu impute --draws``, which writes as it goes.
+        ``unrelu impute --draws``, which writes as it goes. ``fill`` and ``below``: see :meth:`impute`. All draws are of
+        this one model; :meth:`unrelu.FloorImputer.draw` also draws the parameters of a fit.
 
         >>> import unrelu
         >>> model = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])
@@ -103,11 +116,12 @@ class Answers:
         ((4000, 1, 2), True, np.float64(-0.5))
         """
         from unrelu.posterior.draws import drawn
+        from unrelu.posterior.filling import Filling
         from unrelu.posterior.gross import warn_of_gross
 
         model, cells = _read(self, X, floor, ceiling)
         warn_of_gross(model, cells)
-        return drawn(model, cells, n_draws, random_state)
+        return drawn(model, cells, n_draws, random_state, Filling(fill, below))
 
     def score_rows(self, X: ArrayLike) -> FloatArray:
         """How strange each row is, larger = stranger: minus its log density, per unit of the spread of each seen cell.

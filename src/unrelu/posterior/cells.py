@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import BoolArray, FloatArray, Marks
 from unrelu.errors import InvalidDataError
-from unrelu.samples.limited import cell_limits, marks_at_limits
+from unrelu.limits import is_by_cell
+from unrelu.samples.limited import cell_limits, marks_at_limits, warn_of_digits
+from unrelu.statistics.extremes import floors_of_data
 from unrelu.statistics.subsample import row_keys, smallest
 from unrelu.statistics.tiles import seen_above
 from unrelu.validation import column_label, listed, row_label, suggestion
@@ -41,7 +43,8 @@ class Cells:
         x = table_of(model, X)
         given = model.floor if floor is None else floor, model.ceiling if ceiling is None else ceiling
         low, high = cell_limits(*given, x.shape, model.feature_names)
-        beyond = marks_at_limits(x, low, high, model.feature_names)
+        own = (low, high) if is_by_cell(*given) else _limits_of_data(x, low, high, model.feature_names)
+        beyond = marks_at_limits(x, own[0], own[1], model.feature_names)
         held = np.where(beyond < 0, low, high)
         return cls.marked(model, np.where(beyond == 0, x, held).astype(np.float64), beyond)
 
@@ -92,6 +95,18 @@ class Cells:
         return Cells(given, latent, np.insert(self.beyond, j, 0, axis=1))
 
 
+def _limits_of_data(
+    x: Values, low: FloatArray, high: FloatArray, names: tuple[str, ...] | None
+) -> tuple[FloatArray, FloatArray]:
+    """The limits of columns, those of the rows where they are the same but for rounding: logs taken by hand."""
+    if not len(x):
+        return low, high
+    floors, ceilings = floors_of_data(x, low[0], fewest=1), floors_of_data(-x, -high[0], fewest=1)
+    warn_of_digits("floor", low[0], floors.floor, floors.typed, names)
+    warn_of_digits("ceiling", high[0], -ceilings.floor, ceilings.typed, names)
+    return np.broadcast_to(floors.floor, low.shape), np.broadcast_to(-ceilings.floor, high.shape)
+
+
 @dataclass(frozen=True, eq=False)
 class SampledCells:
     """Some rows of a table in its order, chosen by chance, their numbers from 0, and how many there are in all."""
@@ -132,7 +147,10 @@ def table_of(model: RectifiedGaussian, X: Any) -> FloatArray:
         x = np.asarray(X)
         x = x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidDataError(f"The table must hold numbers: {error}.") from error
+        from unrelu.samples.frames import frame_fault
+
+        fault = frame_fault(X) if hasattr(X, "columns") else None
+        raise InvalidDataError(fault or f"The table must hold numbers: {error}.") from error
     if x.ndim != 2 or x.shape[1] != d:
         raise InvalidDataError(f"The model has {d} columns, but the table has shape {x.shape}: give n x {d} numbers.")
     if np.isinf(x).any():

@@ -10,35 +10,39 @@ import numpy as np
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidParameterError
 from unrelu.posterior.cells import Cells
+from unrelu.posterior.filling import EVERYTHING, Filling
 from unrelu.posterior.hidden import HiddenCells
-from unrelu.posterior.marginal_values import CutNormals, finite
-from unrelu.shapes import uncut, warn_of_unknown
+from unrelu.posterior.marginal_values import CutNormals, Limits, finite
 
 if TYPE_CHECKING:
     from unrelu.distribution import RectifiedGaussian
 
 
-def imputed(model: RectifiedGaussian, cells: Cells, levels: Sequence[float] = ()) -> tuple[FloatArray, ...]:
-    """Rows with hidden cells filled in by their mean; standard deviations, 0 for seen cells; rows filled by quantiles.
+def imputed(
+    model: RectifiedGaussian, cells: Cells, levels: Sequence[float] = (), filling: Filling = EVERYTHING
+) -> tuple[FloatArray, ...]:
+    """Rows with cells filled in by their mean; standard deviations, 0 for other cells; rows filled by quantiles.
 
     One more array for each of the ``levels``.
     """
     if not all(0.0 < level < 1.0 for level in levels):
         raise InvalidParameterError(f"quantile must be between 0 and 1, got {', '.join(map(repr, levels))}.")
-    warn_of_unknown(model.shapes or (), cells.beyond < 0, model.feature_names)
     hidden, std = HiddenCells.of(model), np.zeros(cells.given.shape)
-    mean, *filled = (cells.given.copy() for _ in range(1 + len(levels)))
+    mean, *filled = (filling.start(model, cells) for _ in range(1 + len(levels)))
     for rows, part in cells.parts():
-        marginals = hidden.marginals(part.latent, part.beyond)
-        for j in np.flatnonzero(part.hidden.any(axis=0)).tolist():
-            at = part.hidden[:, j]
+        marginals, chosen = hidden.marginals(part.latent, part.beyond), filling.filled(part)
+        for j in np.flatnonzero(chosen.any(axis=0)).tolist():
+            at = chosen[:, j]
             law = CutNormals(marginals.centre[at, j], marginals.width[at, j], part.latent[at, j], part.beyond[at, j])
-            f = None if model.shapes is None else finite(uncut(model.shapes[j]))
+            f = None if model.shapes is None else finite(model.shapes[j].from_latent)
             value, spread = (marginals.mean[at, j], marginals.std[at, j]) if f is None else law.moments(f)
+            if filling.cuts:
+                value, spread = law.shown_moments(f or np.positive, Limits.of(model, j))
             mean[rows][at, j], std[rows][at, j] = within(value, part, at, j), spread
             for level, each in zip(levels, filled, strict=True):
                 y = law.quantile(level)
-                each[rows][at, j] = within(y if f is None else f(y), part, at, j)
+                x = within(y if f is None else f(y), part, at, j)
+                each[rows][at, j] = np.clip(x, model.floor[j], model.ceiling[j]) if filling.cuts else x
     return mean, std, *filled
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ def check_facts(check: FitCheck) -> dict[str, Any]:
             for j, name in enumerate(check.names)
         ],
         "worst_pairs": [_pair(check, i, j) for i, j in check.worst_pairs(_MOST_PAIRS)],
+        "tried": [asdict(remedy) for remedy in check.tried],
     }
 
 

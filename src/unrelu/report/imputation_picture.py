@@ -38,14 +38,19 @@ class FilledColumn:
     below: Callable[[FloatArray], FloatArray]
 
 
-def filled_columns(model: RectifiedGaussian, cells: Cells, completed: FloatArray) -> list[FilledColumn]:
-    """The columns with hidden cells, those with most of them first."""
-    hidden, shapes = cells.hidden, model.shapes or (Normal(),) * model.n_features
+def filled_columns(
+    model: RectifiedGaussian, cells: Cells, completed: FloatArray, filled: BoolArray | None = None
+) -> list[FilledColumn]:
+    """The columns with cells that were ``filled`` in, the hidden ones by default, those with most of them first."""
+    hidden = cells.hidden if filled is None else filled
+    shapes = model.shapes or (Normal(),) * model.n_features
     order = np.argsort(-hidden.sum(axis=0), kind="stable")[:_MOST_COLUMNS]
     names, found = labels(model), []
     for j in [j for j in order.tolist() if hidden[:, j].any()]:
         limits = np.unique(cells.given[cells.beyond[:, j] != 0, j])
-        found.append(FilledColumn(names[j], completed[:, j], hidden[:, j], limits, _law(model, j, shapes[j].to_latent)))
+        known = ~np.isnan(completed[:, j])  # what is missing may stay so
+        law = _law(model, j, shapes[j].to_latent)
+        found.append(FilledColumn(names[j], completed[known, j], hidden[known, j], limits, law))
     return found
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from unrelu.contracts import FloatArray
 from unrelu.networks.contracts import Edge, NetworkPath
 from unrelu.networks.exporting import networkx_graph, networkx_module
+from unrelu.networks.stability import STABLE
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, short_name, tidy
 from unrelu.validation import counted
 
@@ -21,16 +22,26 @@ _COMMUNITIES = ("#A6CEE3", "#B2DF8A", "#FDBF6F", "#CAB2D6", "#FB9A99", "#FFFF99"
 _FEWEST_TOGETHER = 3  # columns of a community with a colour
 _MOST_NAMES, _MOST_HUBS = 70, 40  # columns that are all named; of more, those with most edges
 _MOST_EXACT = 120  # columns of a part that is laid out by the lengths of all its paths
+_FAINT, _FAINT_WIDTH = 0.3, 0.5  # lines of unstable edges
 _ROOM = 1.25  # between parts, in units of a typical distance of neighbours
 
 Places = dict[Any, FloatArray]
 
 
 def network_picture(edges: Sequence[Edge], nodes: Sequence[str | int]) -> Figure:
-    """Columns as dots, larger with more edges, in the colour of their community; edges by sign and strength."""
-    graph = networkx_graph(edges, nodes)
-    alone = [node for node in graph if graph.degree(node) == 0]
-    places = _places(graph)
+    """Columns as dots, larger with more edges, in the colour of their community; edges by sign and strength, those that
+    fewer than half of the halves of the rows have faintly behind the others.
+
+    Stable edges decide where columns lie; one that has none lies beside the column of its most stable edge.
+    """
+    stable = [edge for edge in edges if not edge.stability < STABLE]
+    held = {node for edge in stable for node in edge[:2]}
+    others = [edge for edge in sorted(edges, key=lambda edge: edge.stability) if not held.issuperset(edge[:2])]
+    beside = {node: edge for edge in others for node in edge[:2] if node not in held}
+    graph = networkx_graph(stable or edges, nodes)
+    laid_out = networkx_graph([*stable, *beside.values()], nodes)
+    alone = [node for node in laid_out if laid_out.degree(node) == 0]
+    places = _places(laid_out)
     figure = new_figure(_size(places))
     axes = figure.subplots()
     axes.set_axis_off()
@@ -42,10 +53,15 @@ def network_picture(edges: Sequence[Edge], nodes: Sequence[str | int]) -> Figure
         _draw_legend(axes, edges)
     title = f"{counted(len(edges), 'edge')} between {counted(len(nodes), 'column')}"
     axes.set_title(title, loc="left", fontsize=13, color=INK)
+    below = []
+    if unstable := sum(edge.stability < STABLE for edge in edges):
+        below.append(f"Faint lines: {unstable} of the edges, found in fewer than half of the halves of the rows")
     if alone:
         named = ", ".join(short_name(str(node), 12) for node in alone[:12])
         more = f" and {len(alone) - 12} more" if len(alone) > 12 else ""
-        figure.supxlabel(f"Without an edge: {named}{more}", fontsize=9, color=INK, x=0.02, ha="left")
+        below.append(f"Without an edge: {named}{more}")
+    if below:
+        figure.supxlabel("\n".join(below), fontsize=9, color=INK, x=0.02, ha="left")
     return figure
 
 
@@ -111,18 +127,24 @@ def _laid_out(networkx: Any, part: Any) -> Places:
 def _draw_edges(axes: Axes, edges: Sequence[Edge], places: Places) -> None:
     from matplotlib.collections import LineCollection
 
-    weakest_first = sorted(edges, key=lambda edge: abs(edge.partial_correlation))
+    weakest_first = sorted(edges, key=lambda edge: (not edge.stability < STABLE, abs(edge.partial_correlation)))
     strength = np.array([abs(edge.partial_correlation) for edge in weakest_first])
-    thin = min(1.0, 12.0 / np.sqrt(max(len(edges), 1)))
+    faint = np.array([edge.stability < STABLE for edge in weakest_first])
     axes.add_collection(
         LineCollection(
             [(places[edge.first], places[edge.second]) for edge in weakest_first],
             colors=[LEARNED if edge.partial_correlation > 0.0 else NAIVE for edge in weakest_first],
-            linewidths=0.5 + 7.0 * thin * strength,
-            alpha=0.8,
+            linewidths=np.where(faint, _FAINT_WIDTH, _width(strength, edges)),
+            alpha=np.where(faint, _FAINT, 0.8),
             zorder=1,
         )
     )
+
+
+def _width(strength: Any, edges: Sequence[Edge]) -> Any:
+    """Of lines in points: thinner where many stable ones are drawn."""
+    drawn = sum(not edge.stability < STABLE for edge in edges)
+    return 0.5 + 7.0 * min(1.0, 12.0 / np.sqrt(max(drawn, 1))) * strength
 
 
 def _draw_nodes(axes: Axes, graph: Any, places: Places) -> None:
@@ -160,10 +182,9 @@ def _colours(graph: Any) -> dict[Any, str]:
 def _draw_legend(axes: Axes, edges: Sequence[Edge]) -> None:
     from matplotlib.lines import Line2D
 
-    thin = min(1.0, 12.0 / np.sqrt(max(len(edges), 1)))
     strongest = max(abs(edge.partial_correlation) for edge in edges)
     lines = [
-        Line2D([], [], color=colour, linewidth=0.5 + 7.0 * thin * strongest, label=f"{sign} {strongest:.2f}")
+        Line2D([], [], color=colour, linewidth=_width(strongest, edges), label=f"{sign} {strongest:.2f}")
         for colour, sign in ((LEARNED, "+"), (NAIVE, "−"))
     ]
     axes.legend(

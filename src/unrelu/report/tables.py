@@ -57,21 +57,24 @@ def column_table(columns: Sequence[ColumnSummary], most: int = _MOST_COLUMNS) ->
 
 
 def shape_tables(model: RectifiedGaussian, most: int = _MOST_COLUMNS) -> list[Table]:
-    """Where columns have shapes, one table more: shapes, and what the model says in the units of the user's table."""
+    """Where columns have shapes, what the model says in the units of the user's table: one table for each law."""
     if model.shapes is None:
         return []
-    quartiles = ("lower_quartile", "median", "upper_quartile")
-    table = new_table("column", numbers=("shape", "floored", "25 %", "median", "75 %"))
-    table.title, table.title_justify = "in the units of the table:", "left"
-    found = list(zip(labels(model), model.shapes, model.column_summary(), strict=True))
-    for name, shape, column in found[:most]:
-        numbers = (f"{column[quartile]:.4g}" for quartile in quartiles)
-        error = getattr(shape, "exponent_stderr", math.nan)
-        words = shape_words(shape) + (f" ± {error:.1g}" if math.isfinite(error) else "")
-        table.add_row(Text(name), words, f"{column['share_floored']:.1%}", *numbers)
-    if len(found) > most:
-        table.add_row(Text(f"... and {len(found) - most:,} more"))
-    return [table]
+    told, tables = ("mean", "lower_quartile", "median", "upper_quartile"), []
+    columns = list(zip(labels(model), model.shapes, model.column_summary(), strict=True))
+    for law in dict.fromkeys(column["law"] for *_, column in columns):
+        table = new_table("column", numbers=("shape", "floored", "mean", "25 %", "median", "75 %"))
+        table.title, table.title_justify = f"in the units of the table, {law}:", "left"
+        found = [each for each in columns if each[2]["law"] == law]
+        for name, shape, column in found[:most]:
+            error = getattr(shape, "exponent_stderr", math.nan)
+            words = shape_words(shape) + (f" ± {error:.1g}" if math.isfinite(error) else "")
+            numbers = (f"{column[key]:.4g}" for key in told)
+            table.add_row(Text(name), words, f"{column['share_floored']:.1%}", *numbers)
+        if len(found) > most:
+            table.add_row(Text(f"... and {len(found) - most:,} more"))
+        tables.append(table)
+    return tables
 
 
 def correlation_table(pairs: Sequence[CorrelationSummary]) -> Table:
@@ -102,6 +105,15 @@ def doubt_line(doubts: Sequence[Doubt]) -> str:
     """
     told = [f"{each.kind} ({counted(len(each.columns), 'column')})" if each.columns else each.kind for each in doubts]
     return f"Doubtful, so that the answer may be wrong: {', '.join(told)}."
+
+
+def trust_line(doubts: Sequence[Doubt]) -> str:
+    """Whether an answer can be trusted, in one sentence.
+
+    >>> trust_line([])
+    'Nothing seen in the table speaks against the answer.'
+    """
+    return doubt_line(doubts) if doubts else "Nothing seen in the table speaks against the answer."
 
 
 def doubts_shown(report: LearningReport | None, names: Sequence[str], words: Callable[[str], str]) -> list[str | Table]:

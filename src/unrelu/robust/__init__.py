@@ -4,5 +4,6 @@
 
 Three conductors have the steps on one screen each: ``learning`` (the model of the genuine rows, which are the component
 with the largest share; docs/decisions/011), ``clustering`` (a given number of groups, all of interest), and ``scoring``
-(a table judged by ``detection``'s scores). ``selection`` and ``components`` are what all stages use.
+(a table judged by ``detection``'s scores). ``tails`` asks whether outliers are only heavy tails; ``selection`` and
+``components`` are what all stages use.
 """

@@ -9,6 +9,7 @@ import numpy as np
 
 from unrelu.contracts import Assumptions, Census, Evidence, FloatArray, RobustReport, Step, Watch, unwatched
 from unrelu.doubts.findings import doubts_of, warn_of
+from unrelu.doubts.rows import look_at
 from unrelu.engines.local import one_blas_thread
 from unrelu.errors import UnreluWarning
 from unrelu.learning import Learned, with_inverse
@@ -19,6 +20,9 @@ from unrelu.robust.reweighting import Imitation, learn_kept, reweight
 from unrelu.robust.selection import ColumnEvidence, ColumnIndex
 from unrelu.robust.starts import concentrated_starts, disagree, rows_to_start_on
 from unrelu.robust.table import check_table, find_repeated_rows, prior_record, sampled_table
+from unrelu.robust.tails import columns_of_all, heavy_tails, warn_of_tails
+
+_GENUINE = 0.5  # weight from which on a row says something of the model
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +64,15 @@ def learn_robustly(
         mixture, rounds = settle_on_all(ColumnEvidence(evidence, columns), settled, sample, watch)
         imitation = Imitation(rng, np.isnan(sample.values))
         reweighted = reweight(evidence, mixture, assumptions, columns, imitation, watch)
+        tails = heavy_tails(mixture, values, sample.effective_weights) if reweighted.share_downweighted > 0.0 else None
     warn_of_two_groups(mixture, sample.n_present)
     stages = learn_kept(reweighted.record, assumptions, names)
-    doubts = doubts_of(reweighted.record, stages.rows, assumptions, stages.pairs, stages.assembly)
+    if tails is not None:
+        warn_of_tails(tails, stages.rows.scale[columns], columns_of_all(evidence, assumptions).scale[columns])
+    look = look_at(evidence, assumptions)
+    if look is not None:
+        look = look.trimmed(reweighted.weights[look.rows] > _GENUINE)
+    doubts = doubts_of(reweighted.record, stages.rows, assumptions, stages.pairs, stages.assembly, look)
     warn_of(doubts, names)
     census = Census(sample.n_present, sample.observed, sample.above, reweighted.record.count < 0.5)
     report = RobustReport.of(

@@ -9,7 +9,7 @@ they came from an array, a memory map, or a folder of files larger than memory.
     files.py          open_samples: files as one run of rows, matched column by column
     finding.py        which files paths, globs and folders stand for; bad ones left out
     table_file.py     what one file on disk must answer (the protocol of the readers)
-    csv_file.py       csv and tsv; csv_diagnosis.py finds the cell that is at fault
+    csv_file.py       csv and tsv; diagnosis.py finds the cell that is at fault
     csv_dialect.py    separator, decimal mark and header of a text table, told from its first rows
     packed.py         gz, bz2, zst and zip
     excel_file.py     xlsx

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.errors import InputFileError
-from unrelu.samples.columns import without
+from unrelu.samples.diagnosis import NO_COLUMN, Faults, Held, not_numbers, row_and_line, sentences, without_columns
 from unrelu.samples.reading import Reading
 from unrelu.samples.table_file import SHARE_CELLS, TableFile, WithoutLines, damage_reported, refuse_no_rows
 from unrelu.samples.text_columns import Seen, UnreadableCell, read_texts
@@ -47,10 +48,18 @@ class _ArrowTable(WithoutLines):
     def check(self, wanted: Sequence[int]) -> np.dtype[Any]:
         types = [self._fields[position][2] for position in wanted]
         texts = [position for position, kind in zip(wanted, types, strict=True) if _in_words(kind) == "text"]
-        for position, arrow_type in zip(wanted, types, strict=True):
-            if not (_is_number(arrow_type) or position in texts):
-                raise InputFileError(self._no_numbers(position))
-        self._texts |= {position: self._look_through(position) for position in texts if position not in self._texts}
+        held = {
+            position: Held(_in_words(kind))
+            for position, kind in zip(wanted, types, strict=True)
+            if not (_is_number(kind) or position in texts)
+        }
+        try:
+            new = {position: self._look_through(position) for position in texts if position not in self._texts}
+        except UnreadableCell as error:
+            raise InputFileError(f"{self.name}: {self._fault(texts, held)}") from error
+        if held:
+            raise InputFileError(f"{self.name}: {self._fault([], held)}")
+        self._texts |= new
         return np.dtype(np.float32 if all(map(_is_single, types)) else np.float64)
 
     def seen(self) -> dict[int, Seen]:
@@ -65,17 +74,20 @@ class _ArrowTable(WithoutLines):
                     seen = seen.merge(self._read_texts(batch.column(self.column_names[position]))[1])
         except InputFileError as error:
             if isinstance(error.__cause__, UnreadableCell):
-                raise InputFileError(f"{self._no_numbers(position)} One is {str(error.__cause__)[:60]!r}.") from error
+                raise error.__cause__ from None
             raise
         return seen
 
-    def _no_numbers(self, position: int) -> str:
-        names, held = self.column_names, _in_words(self._fields[position][2])
-        keep = "" if "values" in held else f", or keep it as text with {without(names, position, 'id')}"
-        return (
-            f"{self.name}: column {names[position]!r} holds {held}, not numbers. Leave it out with"
-            f" {without(names, position)}{keep}."
-        )
+    def _fault(self, texts: Sequence[int], held: Mapping[int, Held]) -> str | None:
+        """All columns that are not numbers, and the first bad cell of the others."""
+        faults = Faults(self._reading.decimal or ".")
+        for position in texts:
+            for row, cell in enumerate(chain.from_iterable(self.texts(position)), start=1):
+                faults.look(row_and_line(row, None), position, cell)
+        every = dict(sorted({**held, **faults.texts()}.items()))
+        remedy = without_columns(every, self.column_names) if len(every) < self.n_columns else NO_COLUMN
+        columns = not_numbers(every, self.column_names, remedy) if every else None
+        return sentences(columns, faults.first_cell(self.column_names))
 
     def _read_texts(self, column: Any) -> tuple[NDArray[Any], Seen]:
         import pyarrow as pa

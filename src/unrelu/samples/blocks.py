@@ -46,6 +46,18 @@ def rows_in(block: Block) -> int:
     return len(block.values) if n_rows is None else n_rows
 
 
+def some_rows(block: Block, chosen: NDArray[np.intp]) -> Floats:
+    """Rows of a block, in order; of sparse ones and those of a device no others are made dense or brought here."""
+    matrix, array = getattr(block, "matrix", None), getattr(block, "array", None)
+    if matrix is not None:
+        return np.asarray(matrix[chosen].toarray(), dtype=np.float64)
+    if array is None or len(chosen) == 0:
+        return block.values[chosen]
+    runs = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1)
+    brought = [type(block)(array=array[run[0] : run[-1] + 1, ...], place=block._place) for run in runs]  # type: ignore[call-arg, attr-defined]
+    return np.concatenate([each.values for each in brought])
+
+
 def rows_per_block(n_rows: int | None, n_features: int) -> int:
     """Rows to read at a time: a 24th of the table, between 512 and 4096, or 2^22 cells where that is more rows.
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from unrelu.errors import InputFileError
 from unrelu.validation import suggestion
@@ -90,13 +90,15 @@ def column_phrase(names: Sequence[str] | None, position: int) -> str:
     return f"column number {position} (the first is 0)" if names is None else f"column {names[position]!r}"
 
 
-def without(names: Sequence[str] | None, position: int, parameter: str = "drop") -> str:
-    """The parameter of open_samples that leaves a column out (or another one that names a column).
+def without(names: Sequence[str] | None, positions: int | Iterable[int], parameter: str = "drop") -> str:
+    """The parameter of open_samples that leaves columns out (or another one that names columns).
 
-    >>> without(["site name"], 0), without(None, 3)
-    ("drop='site name'", 'drop=3')
+    >>> without(["site name"], 0), without(None, 3), without(["site", "day"], [0, 1], "id")
+    ("drop='site name'", 'drop=3', "id=['site', 'day']")
     """
-    return f"{parameter}={position if names is None else names[position]!r}"
+    every = [positions] if isinstance(positions, int) else list(positions)
+    keys: list[Any] = every if names is None else [names[position] for position in every]
+    return f"{parameter}={(keys[0] if len(keys) == 1 else keys)!r}"
 
 
 def names_or_numbers(names: Sequence[str] | None, n_columns: int) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from unrelu.errors import GuessedHeaderWarning, InputFileError
 from unrelu.samples import csv_dialect
 from unrelu.samples.arrow_files import columns_to_array
-from unrelu.samples.csv_diagnosis import PADDED_MISSING, first_fault, first_limit
+from unrelu.samples.diagnosis import PADDED_MISSING, first_fault, first_limit
 from unrelu.samples.packed import table_in, unpacked
 from unrelu.samples.reading import Reading
 from unrelu.samples.table_file import Shared, TableFile, damage_reported, first_line, refuse_no_rows
@@ -71,7 +71,9 @@ class CsvFile(Shared):
                 if not head:
                     self._rows_before_data = number
                 head.append(row)
-                if len(head) == _HEAD_ROWS or (len(head) > 1 and len(head) * len(row) > _HEAD_CELLS):
+                if len(head) == _HEAD_ROWS or (
+                    len(head) > csv_dialect.FEWEST_ROWS and len(head) * len(row) > _HEAD_CELLS
+                ):
                     break
         return head
 
@@ -95,9 +97,10 @@ class CsvFile(Shared):
         guess = csv_dialect.numeric_header(head, self.decimal)
         shown = listed(map(str.strip, head[0]), most=4)
         said = {
-            True: "was taken for the columns' names, as it is unlike the rows below. If it is data, say header=False;"
-            " if not, header=True.",
-            None: "was read as data. If it names the columns, say header=True; if not, header=False.",
+            True: "was taken for column names: whole numbers above columns of other numbers. Say header=False if it is"
+            " data, header=True if it is not.",
+            None: "was read as data, though it rises by a constant step. Say header=True if it names the columns,"
+            " header=False if it does not.",
         }
         if guess in said:
             warn(f"{self.name}: the first line ({shown}) {said[guess]}", GuessedHeaderWarning)
@@ -112,12 +115,11 @@ class CsvFile(Shared):
         return tuple(cell.strip() or f"column {i + 1}" for i, cell in enumerate(cells))
 
     def check(self, wanted: Sequence[int]) -> np.dtype[Any]:
-        for position in wanted:
-            if position in self._unnamed:
-                raise InputFileError(
-                    f"{self.name}: column {position + 1} from the left has no name (is it a row index?). Name it, leave"
-                    f" it out with drop='column {position + 1}', or keep it as text with id='column {position + 1}'."
-                )
+        unnamed = [position for position in wanted if position in self._unnamed]
+        if unnamed:
+            with self._data() as rows:
+                fault = first_fault(rows, self.column_names, self.n_columns, wanted, self.decimal, unnamed)
+            raise InputFileError(f"{self.name}: {fault}")
         if not self._is_plain(wanted):
             self._look_through(wanted)
         return np.dtype(np.float64)

@@ -22,9 +22,9 @@ from unrelu.samples.arrays import checked_block_rows
 from unrelu.samples.blocks import regroup, rows_per_block
 from unrelu.samples.chosen_rows import no_row
 from unrelu.samples.columns import ColumnChoice, ColumnKeys, match_columns, match_ids, names_or_numbers
-from unrelu.samples.csv_diagnosis import row_and_line
+from unrelu.samples.diagnosis import row_and_line
 from unrelu.samples.finding import are_sparse, files_of, open_table, open_tables, sound_tables
-from unrelu.samples.limits import cut, own_limits, put_own, resolved, told, warn_of_nondetects
+from unrelu.samples.limits import SeveralLimits, cut, own_limits, put_own, resolved, told, warn_of_nondetects
 from unrelu.samples.parts import Ask, Part
 from unrelu.samples.reading import Reading
 from unrelu.samples.table_file import PathLike, TableFile
@@ -275,11 +275,12 @@ def open_samples(
     decimal : "." or ",", optional
         The decimal mark of text; told from the file by default.
     limits : "one", "highest", "missing" or "cell", optional
-        What becomes of cells such as "<0.25" or ">100". By default they hold their limit, which must be the only one
-        of the column, with no number beyond it: the column's floor (or ceiling) in ``FileSamples.limits``. "highest"
-        cuts a column at its highest limit (the lowest of ceilings), "missing" reads such cells as missing. "cell"
-        keeps every cell's own limit, for ``method="full_likelihood"``: other numbers of the column may be beyond it.
-        "one" is the default, but has packed files looked through before they are used.
+        What becomes of cells such as "<0.25" or ">100". "one": they hold their limit, which must be the only one of
+        the column, with no number beyond it: the column's floor (or ceiling) in ``FileSamples.limits``. "cell" keeps
+        every cell's own limit, for ``method="auto"`` and "full_likelihood": other numbers of the column may be beyond
+        it. By default it is "one" where that can be, and "cell" elsewhere. "highest" cuts a column at its highest limit
+        (the lowest of ceilings), "missing" reads such cells as missing. Packed files are looked through before they are
+        used where one of these is said.
     nondetect : "missing", "floor", a number, or numbers by column, optional
         What cells such as "ND", "n.d.", "BDL" and "<LOD" are: missing (the default, with a warning), or floored, at
         the column's limit (the smallest of several) or else at its smallest number, or at the value given here.
@@ -347,9 +348,13 @@ def open_samples(
                 f"{names[0]}: sparse tables are read whole, in this process: leave scheduler= and where= out."
             )
         return read_sparse(names, choice)
-    tables, bad = open_tables(names, reading, skip_bad_files)
-    samples = FileSamples(sound_tables(tables, choice, bad) if skip_bad_files else tables, choice, block_rows, reading)
-    samples.skipped_files = bad
+    try:
+        samples = _files(names, choice, block_rows, reading, skip_bad_files)
+    except SeveralLimits:
+        if limits is not None or "-" in names:
+            raise
+        reading = replace(reading, limits="cell")
+        samples = _files(names, choice, block_rows, reading, skip_bad_files)
     warn_of_nondetects(samples.seen(), names_or_numbers(samples.feature_names, samples.n_features), reading)
     if checkpoint is not None:
         from unrelu.engines.checkpoints import CheckpointedEngine
@@ -359,6 +364,15 @@ def open_samples(
         from unrelu.engines.dask_engine import DaskEngine, connected
 
         samples.engine = partial(DaskEngine, connected(scheduler))
+    return samples
+
+
+def _files(
+    names: Sequence[str], choice: ColumnChoice, block_rows: int | None, reading: Reading, skip_bad_files: bool
+) -> FileSamples:
+    tables, bad = open_tables(names, reading, skip_bad_files)
+    samples = FileSamples(sound_tables(tables, choice, bad) if skip_bad_files else tables, choice, block_rows, reading)
+    samples.skipped_files = bad
     return samples
 
 

@@ -56,6 +56,11 @@ class OfSamples:
         """The rows as they are where they live."""
         return self._samples.source if isinstance(self._samples, OfSamples) else self._samples
 
+    def total_log_slope(self) -> float:
+        """That of the rows where they have shapes."""
+        slope: float = self._samples.total_log_slope()  # type: ignore[attr-defined]
+        return slope
+
     def over(self, source: Samples) -> Self:
         """Other rows with the same columns, or some of these, told in the same way."""
         other = copy(self)

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unrelu.contracts import Block, BoolArray, CellLimits, FloatArray, Marks, Samples
-from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.errors import InvalidDataError, InvalidParameterError, RoundedLimitWarning
 from unrelu.limits import is_by_cell, levels
 from unrelu.samples.groups import OfSamples
 from unrelu.statistics.tiles import least_allowed, seen_above, without_absent
-from unrelu.validation import column_label, row_label, suggestion
+from unrelu.validation import column_label, listed, row_label, suggestion, warn
 
 _NONE = {"floor": -np.inf, "ceiling": np.inf}
 
@@ -176,6 +176,22 @@ def marks_at_limits(
     below = _beyond(values, floor, ("below", "floor"), names, first_row)
     above = _beyond(-values, -ceiling, ("above", "ceiling"), names, first_row)
     return above.astype(np.int8) - below.astype(np.int8)
+
+
+def warn_of_digits(
+    what: str, given: FloatArray, taken: FloatArray, typed: BoolArray, names: Sequence[str] | None
+) -> None:
+    """Say which limits of the data took the place of those that were given with other digits."""
+    columns = np.flatnonzero(typed)
+    if len(columns):
+        each = [f"{column_label(int(j), names)}: {taken[j]:.12g} for {given[j]:.12g}" for j in columns]
+        extreme, word = ("smallest", "min") if what == "floor" else ("largest", "max")
+        warn(
+            f"The {extreme} value of a column, which repeats, was taken for its {what}, as it is the same but for"
+            f" rounding. In {listed(each, most=6)}. Say {what}={word!r} if that is right; if not, correct"
+            " the values there.",
+            RoundedLimitWarning,
+        )
 
 
 def _beyond(

@@ -18,6 +18,10 @@ from unrelu.samples.text_columns import NOT_DETECTED, Seen
 from unrelu.validation import counted, listed, warn
 
 
+class SeveralLimits(InvalidDataError):
+    """A column has no single limit."""
+
+
 def resolved(seen: Mapping[int, Seen], names: Sequence[str] | None, reading: Reading) -> CellLimits | None:
     """One limit a column, or None where no cell states any. Raises InvalidDataError where a column has no single one.
 
@@ -164,8 +168,8 @@ def _refuse_several(
     one, side, limit = ("floor", "below", "highest") if sign == "<" else ("ceiling", "above", "lowest")
     shown = listed(f"{sign}{value:g}" for value in sorted(stated))
     what = f"{len(stated)} different limits, {shown}" if len(stated) > 1 else f"{shown} beside {extreme:g}"
-    raise InvalidDataError(
-        f"{where}: {what}, but a column has one {one}. limits='highest' cuts it at its {limit} limit: every value"
-        f" {side} {chosen:g} becomes {chosen:g}. limits='missing' reads such cells as missing. limits='cell' keeps"
-        " every cell's own limit: use method='full_likelihood' with it."
+    raise SeveralLimits(
+        f"{where}: {what}, but limits='one' means one {one} a column. limits='cell' keeps every cell's own limit;"
+        f" limits='highest' cuts the column at its {limit} limit: every value {side} {chosen:g} becomes {chosen:g};"
+        " limits='missing' reads such cells as missing."
     )

@@ -108,7 +108,7 @@ def _between_knots(shape: Free, x: FloatArray) -> FloatArray:
     y = np.empty(len(x))
     slopes = np.minimum(np.diff(shape.scores) / np.diff(shape.values), _STEEPEST_LINE)
     interpolate(x, shape.values, shape.scores, slopes, y)
-    return y
+    return shape.continued(x, y)
 
 
 class ShapedSamples(OfSamples):

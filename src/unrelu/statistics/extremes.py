@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self
+from decimal import Decimal
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from unrelu.contracts import Block, FloatArray
-from unrelu.statistics.tiles import tiles
+from unrelu.contracts import Block, BoolArray, FloatArray
+from unrelu.statistics.tiles import as_stored, tiles, without_absent
+
+_CELLS = 2**22  # that tell what the floors of the data are
+_NOISE, _ROUNDINGS = 1e-9, 4.0  # relative, and in units of the last place: one number, computed in two ways
+_FEWEST_DIGITS, _TRUNCATED = 3, 4  # of a floor that was typed, and of one that may have been cut off, not rounded
+_SHARE, _ALONE = 0.005, 3.0  # of the values that are at a floor, and how many times those just above it
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,3 +61,72 @@ class ExtremesQuestion:
 
 def _count(cells: np.ndarray) -> FloatArray:
     return np.asarray(np.count_nonzero(cells, axis=0), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class DataFloors:
+    """Floors as the data have them; ``typed`` where another one was given, with a few digits of the same number."""
+
+    floor: FloatArray
+    typed: BoolArray
+
+
+def first_values(blocks: Iterable[Block], n_features: int) -> NDArray[np.floating[Any]]:
+    """Some million cells, as many as tell the floors of the columns."""
+    most, held, rows = max(_CELLS // max(n_features, 1), 1), [], 0
+    for block in blocks:
+        part = slice(most - rows)
+        weights = None if block.weights is None else block.weights[part]
+        held.append(without_absent(block.values[part], weights))
+        rows += len(held[-1])
+        if rows >= most:
+            break
+    return held[0] if len(held) == 1 else np.concatenate(held)
+
+
+def floors_of_data(values: NDArray[np.floating[Any]], floor: FloatArray, fewest: int = 2) -> DataFloors:
+    """The floors of the columns of ``values``, where a given one is that of the data but for rounding.
+
+    The smallest value of a column takes the place of the floor if it repeats (occurs ``fewest`` times) and is the same
+    but for the rounding of a computation, or rounds to the floor as that was typed, with three digits or more, and
+    repeats as no value just above it does. A floor of 0 is exact.
+
+    >>> values = np.maximum(np.random.default_rng(0).normal(size=(500, 1)), np.log(0.5))
+    >>> found = floors_of_data(values, np.array([-0.6931]))
+    >>> found.floor == np.log(0.5), found.typed
+    (array([ True]), array([ True]))
+    """
+    new, typed = floor.copy(), np.zeros(len(floor), dtype=bool)
+    finite = np.isfinite(floor) & (floor != 0.0)
+    if not (finite.any() and len(values)):
+        return DataFloors(new, typed)
+    smallest, stored = np.fmin.reduce(values, axis=0).astype(np.float64), as_stored(floor, values)
+    with np.errstate(invalid="ignore"):
+        near = np.abs(smallest - stored) <= 0.5 * 10.0 ** (1 - _FEWEST_DIGITS) * np.abs(floor)
+    near &= finite & (smallest != stored)
+    noise = max(_NOISE, _ROUNDINGS * float(np.finfo(values.dtype).eps))
+    for j in np.flatnonzero(near).tolist():
+        column, low = values[:, j], float(smallest[j])
+        count, gap = int(np.count_nonzero(column == low)), abs(low - float(floor[j]))
+        if count < fewest:
+            continue
+        if gap <= noise * abs(low):
+            new[j] = low
+            continue
+        digits, unit = _digits(float(floor[j]))
+        above = np.count_nonzero(column <= low + unit) - count
+        often = count >= max(2.0, _SHARE * np.count_nonzero(~np.isnan(column)), _ALONE * above)
+        if often and digits >= _FEWEST_DIGITS and gap <= unit * (1.0 if digits >= _TRUNCATED else 0.5) * (1.0 + _NOISE):
+            new[j], typed[j] = low, True
+    return DataFloors(new, typed)
+
+
+def _digits(number: float) -> tuple[int, float]:
+    """How many digits a number was typed with, and one unit of the last.
+
+    >>> _digits(-0.6931), _digits(1250.0)
+    ((4, 0.0001), (3, 10.0))
+    """
+    _, digits, exponent = Decimal(repr(number)).normalize().as_tuple()
+    assert isinstance(exponent, int), "a floor is finite"
+    return len(digits), float(Decimal(1).scaleb(exponent))

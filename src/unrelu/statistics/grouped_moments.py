@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from hashlib import blake2b
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Block
+from unrelu.contracts import Block, BoolArray
 from unrelu.errors import InvalidParameterError
 from unrelu.statistics.column_groups import Columns
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
@@ -116,26 +116,12 @@ class GroupedMomentsQuestion:
         return self.n_groups * self.question.bytes_held(n_features)
 
     def __call__(self, block: Block) -> GroupedMoments:
-        index, labels = self._groups(block)
+        index, labels = _groups_of(block, self.n_groups, self.rows_before)
         record = GroupedMoments((), (), block.groups is not None, self.n_groups)
         run = min(_RUN_CELLS // block.values.shape[1], _RUN_ROWS)
         for start in range(0, len(index), run):
             record = record._grown(self._parts(block, index[start : start + run], labels, start))
         return record
-
-    def _groups(self, block: Block) -> tuple[Index, Sequence[str | int]]:
-        """The group of every row, as a position in a list of labels."""
-        if block.groups is None:
-            first = self.rows_before + block.first_row
-            keys = row_keys(0, np.arange(first, first + len(block.values)))
-            return (keys % np.uint64(self.n_groups)).astype(np.int64), range(self.n_groups)
-        index, labels = block.groups.index, block.groups.labels
-        present = np.flatnonzero(np.bincount(index, minlength=len(labels)))
-        if len(present) <= most_apart(block.values.shape[1]):
-            return index, labels
-        groups = np.zeros(len(labels), dtype=np.int64)
-        groups[present] = [_group_of(labels[k], self.n_groups) for k in present]
-        return groups[index], range(self.n_groups)
 
     def _parts(
         self, block: Block, index: Index, labels: Sequence[str | int], start: int
@@ -152,6 +138,24 @@ class GroupedMomentsQuestion:
             yield labels[group], replace(part, screening=part.screening.numbered(block.first_row + rows))
 
 
+@dataclass(frozen=True)
+class AllButGroup:
+    """The rows outside one group of a :class:`GroupedMoments`, by its label there."""
+
+    label: str | int
+    n_groups: int = GROUPS
+
+    def of(self, block: Block) -> BoolArray:
+        """Which rows of the block these are."""
+        if isinstance(self.label, str):
+            assert block.groups is not None, "rows that come with labels keep them"
+            labels = block.groups.labels
+            return np.asarray(block.groups.index != (labels.index(self.label) if self.label in labels else -1))
+        if block.groups is None:
+            return np.asarray(_groups_of(block, self.n_groups)[0] != self.label)
+        return np.asarray(_groups_of_labels(block.groups.labels, self.n_groups)[block.groups.index] != self.label)
+
+
 def whole_of(record: PairMoments | GroupedMoments) -> PairMoments:
     """The record of all rows, whether they are in groups or not."""
     return record.whole if isinstance(record, GroupedMoments) else record
@@ -164,6 +168,24 @@ def most_apart(n_features: int) -> int:
     (60, 33, 20)
     """
     return min(max(_MOST_CELLS // (4 * n_features**2), GROUPS), _MOST_APART)
+
+
+def _groups_of(block: Block, n_groups: int, rows_before: int = 0) -> tuple[Index, Sequence[str | int]]:
+    """The group of every row, as a position in a list of labels."""
+    if block.groups is None:
+        first = rows_before + block.first_row
+        keys = row_keys(0, np.arange(first, first + len(block.values)))
+        return (keys % np.uint64(n_groups)).astype(np.int64), range(n_groups)
+    index, labels = block.groups.index, block.groups.labels
+    present = np.flatnonzero(np.bincount(index, minlength=len(labels)))
+    if len(present) <= most_apart(block.values.shape[1]):
+        return index, labels
+    return _groups_of_labels(labels, n_groups)[index], range(n_groups)
+
+
+@lru_cache(maxsize=4)
+def _groups_of_labels(labels: tuple[str, ...], n_groups: int) -> NDArray[np.int64]:
+    return np.array([_group_of(label, n_groups) for label in labels], dtype=np.int64)
 
 
 def _group_of(label: str, n_groups: int) -> int:

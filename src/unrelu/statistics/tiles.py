@@ -13,6 +13,7 @@ from unrelu.contracts import Block, FloatArray
 _TILE_ROWS, _TILE_CELLS = 1024, 2**19  # at most
 _NARROW_ROWS, _NARROW_CELLS = 4096, 2**14  # of a narrow table, whose tiles would hold little for what a tile costs
 _ROUNDINGS = 4  # units in the last place between two ways to compute the same number
+_NOISE = 1e-12  # relative: the same where one of the steps had a larger number, as a logarithm near 0 has
 
 
 def tiles(block: Block, height: int | None = None, of: slice | None = None) -> Iterator[Block]:
@@ -72,7 +73,7 @@ def least_allowed(levels: FloatArray, values: NDArray[np.floating[Any]]) -> Floa
 
 def _roundings(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArray:
     stored = np.where(np.isfinite(levels), levels, 0.0).astype(values.dtype)
-    return np.asarray(_ROUNDINGS * np.abs(np.spacing(stored)), dtype=np.float64)
+    return np.maximum(_ROUNDINGS * np.abs(np.spacing(stored)).astype(np.float64), _NOISE * np.abs(stored))
 
 
 def _plain(values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:

@@ -13,13 +13,10 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.report.page.looking import Looked, known_values
 from unrelu.report.page.packing import rounded
 from unrelu.report.summaries import labels, shape_words
-from unrelu.shapes import uncut
 
 _WIDTH, _HEIGHT = 160.0, 44.0  # of a picture
 _BARS, _FAR = 28, 3.3  # bars of a histogram; how far a curve goes, in standard deviations
 _MANY, _POINTS, _FEW_POINTS = 300, 56, 28  # from so many columns on curves have fewer points: pages must stay small
-_NODES = np.linspace(-9.0, 9.0, 4001)  # even ones serve curves with a kink as well
-_WEIGHTS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
 _SCALE_POINTS, _SCALE_END = 65, 4.0  # of a column's curve f, for axes in the user's units
 
 
@@ -48,7 +45,8 @@ class ColumnFacts:
     def of(cls, model: RectifiedGaussian, looked: Looked | None, bias_stderr: FloatArray | None) -> ColumnFacts:
         """From the model, and, where there are rows, from them."""
         d = model.n_features
-        moments = np.array([_moments(model, j) for j in range(d)])
+        uncut_columns = model.column_summary(below="latent")
+        mean, median, std = (np.array([c[key] for c in uncut_columns]) for key in ("mean", "median", "std"))
         unknown = np.full(d, np.nan)
         normal = np.array([model.shapes is None or model.shapes[j].kind == "normal" for j in range(d)])
         errors = unknown if bias_stderr is None else np.where(normal, bias_stderr, np.nan)
@@ -63,7 +61,6 @@ class ColumnFacts:
             floored = ndtr((model.latent.floor - model.bias) / np.maximum(model.row_norms, 1e-300))
         shapes = ["normal"] * d if model.shapes is None else [shape_words(shape) for shape in model.shapes]
         floor, ceiling = (np.where(np.isfinite(limit), limit, np.nan) for limit in (model.floor, model.ceiling))
-        mean, median, std = moments.T
         limits_and_law = (floor, ceiling, mean, median, std, errors)
         return cls(labels(model), shapes, *limits_and_law, naive[0], naive[1], floored, missing)
 
@@ -83,24 +80,6 @@ class ColumnFacts:
         }
 
 
-def _moments(model: RectifiedGaussian, j: int) -> tuple[float, float, float]:
-    """Mean, median and standard deviation of the uncut column, E f(y), f(bias) and the root of Var f(y).
-
-    Of a bent column no value beyond the largest seen counts (for one with a ceiling, the smallest): how its curve goes
-    on there nobody has seen, and a power below 0 may have no mean at all.
-    """
-    bias, norm = float(model.bias[j]), float(model.row_norms[j])
-    if model.shapes is None or model.shapes[j].kind == "normal":
-        return bias, bias, norm
-    f, seen = uncut(model.shapes[j]), model.shapes[j].seen
-    low, high = (-np.inf, seen.high) if np.isinf(model.ceiling[j]) else (seen.low, np.inf)
-    with np.errstate(over="ignore", invalid="ignore"):
-        x = np.clip(f(bias + norm * _NODES), low, high)
-        mean = float(_WEIGHTS @ x)
-        std = float(np.sqrt(_WEIGHTS @ (x - mean) ** 2))
-    return mean, float(f(bias)), std
-
-
 def _naive(values: FloatArray) -> tuple[float, float]:
     return (float(values.mean()), float(np.median(values))) if len(values) else (np.nan, np.nan)
 
@@ -111,7 +90,7 @@ def scale_points(model: RectifiedGaussian, j: int) -> list[float | None] | None:
         return None
     z = np.linspace(-_SCALE_END, _SCALE_END, _SCALE_POINTS)
     with np.errstate(over="ignore"):
-        return rounded(uncut(model.shapes[j])(model.bias[j] + model.row_norms[j] * z), 5)
+        return rounded(model.shapes[j].from_latent(model.bias[j] + model.row_norms[j] * z), 5)
 
 
 # --- pictures -------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from unrelu.posterior.imputation import imputed
 from unrelu.posterior.marginal_values import CutNormals
 from unrelu.report.page.looking import Looked
 from unrelu.report.page.packing import rounded
-from unrelu.shapes import uncut
 
 MOST_COLUMNS = 600
 _MOST_WORK, _MOST_ROWS = 2e9, 2_000  # rows times the cube of the columns
@@ -64,4 +63,4 @@ def _spread_alone(model: RectifiedGaussian, j: int, cells: Cells) -> FloatArray:
     n = len(cells.given)
     law = CutNormals(np.full(n, model.bias[j]), np.full(n, model.row_norms[j]), cells.latent[:, j], cells.beyond[:, j])
     with np.errstate(over="ignore", invalid="ignore"):
-        return law.moments(lambda y: y if model.shapes is None else uncut(model.shapes[j])(y))[1]
+        return law.moments(lambda y: y if model.shapes is None else model.shapes[j].from_latent(y))[1]

@@ -1,0 +1,369 @@
+"""A stranger's tables, answered without options: no absurd number, and what is not right is said.
+
+Every test is a simulated table with a property that once gave wrong numbers, most of them without a word.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import unrelu
+from benchmarks.defaults.kinds import NAMED, drawn
+from benchmarks.defaults.rubin import covers
+from unrelu.cli.app import app
+from unrelu.errors import GuessedHeaderWarning, UnreluWarning
+from unrelu.samples import open_samples, write_table
+
+SAMPLES = Path(__file__).parent.parent / "examples" / "samples.csv"
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Run a command that must succeed, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def command(*args):
+        result = CliRunner().invoke(app, [str(arg) for arg in args])
+        assert result.exit_code == 0, result.output
+        return result
+
+    return command
+
+
+@contextmanager
+def listening():
+    """A list of the names of our warnings."""
+    said: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield said
+    said += [each.category.__name__ for each in caught if issubclass(each.category, UnreluWarning)]
+
+
+def told(learner, X, **options):
+    """(the fitted learner, what was said of the table: warnings and doubts)."""
+    with listening() as said:
+        learner.fit(X, **options)
+        doubts = [doubt.kind for doubt in learner.report_.doubts]
+    return learner, [*said, *doubts]
+
+
+def quietly(learner, X):
+    return told(learner, X)[0]
+
+
+def normals(n, d, seed, r=0.5):
+    rng = np.random.default_rng(seed)
+    return np.sqrt(1.0 - r) * rng.standard_normal((n, d)) + np.sqrt(r) * rng.standard_normal((n, 1))
+
+
+# --- filled cells -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def emptied(tmp_path):
+    """The sample file with 15 cells of Zn empty: (table, rows of those cells)."""
+    table = pd.read_csv(SAMPLES, dtype=str)
+    rows = np.random.default_rng(0).permutation(len(table))[:15]
+    table.loc[rows, "Zn"] = ""
+    table.to_csv(tmp_path / "emptied.csv", index=False)
+    return table, rows
+
+
+@pytest.mark.parametrize("given", [(), ("--shape", "auto")], ids=["default", "auto"])
+def test_empty_cells_of_the_sample_file(run, emptied, given):
+    table, rows = emptied
+    run("impute", "emptied.csv", "--id", "site", *given, "-o", "completed.csv", "--std", "std.csv")
+    seen = pd.to_numeric(table["Zn"].drop(index=rows))
+    filled, std = (pd.read_csv(name)["Zn"].to_numpy()[rows] for name in ("completed.csv", "std.csv"))
+    assert filled.min() >= seen.min() / 20.0
+    assert filled.max() <= 10.0 * seen.max()
+    assert std.max() <= 10.0 * seen.max()
+    truth = pd.read_csv(SAMPLES)["Zn"].to_numpy()[rows]
+    assert np.sqrt(np.mean((filled - truth) ** 2)) < 1.5 * truth.std()  # no worse than its mean, by and large
+
+
+@pytest.mark.parametrize("given", [{}, {"shape": "auto"}], ids=["default", "auto"])
+def test_empty_cells_of_columns_heavier_than_lognormal(given):
+    """1 / gamma: a Box-Cox exponent of -1/3, which has no mean."""
+    rng = np.random.default_rng(1)
+    common = rng.gamma(1.5, size=(400, 1))
+    full = 1.0 / (common + rng.gamma(1.5, size=(400, 6)))
+    empty = rng.random(full.shape) < 0.1
+    imputer = quietly(unrelu.FloorImputer(**given), np.where(empty, np.nan, full))
+    filled = imputer.transform(np.where(empty, np.nan, full))
+    assert (filled > 0.0).all()
+    assert (filled <= 10.0 * np.where(empty, 0.0, full).max(axis=0)).all()
+    assert filled.mean(axis=0) == pytest.approx(full.mean(axis=0), rel=0.2)
+    alone = imputer.distribution_.impute(np.full((1, 6), np.nan), return_std=True)
+    assert (alone[0] < 10.0 * full.mean(axis=0)).all()
+    assert (alone[1] < 10.0 * full.max(axis=0)).all()
+
+
+@pytest.mark.parametrize("given", [{}, {"shape": "auto"}], ids=["default", "auto"])
+@pytest.mark.parametrize("n", [60, 100])
+def test_lognormal_columns_stay_positive_with_few_rows(n, given):
+    for seed in range(6):
+        values = np.exp(normals(n, 4, seed))
+        floor = np.quantile(values, 0.6, axis=0)
+        x = np.maximum(values, floor)
+        imputer = quietly(unrelu.FloorImputer(floor=floor.tolist(), **given), x)
+        for several in (imputer.transform(x), imputer.draw(x)[0], imputer.sample(500, random_state=0)):
+            assert (several > 0.0).all(), seed
+            assert (several < 10.0 * x.max(axis=0)).all(), seed
+
+
+@pytest.fixture
+def laboratories(tmp_path):
+    """Lognormal columns, limits of .5 and 2 by row: (values, limits, the rows that are in the file labs.csv)."""
+    values = np.exp(normals(300, 3, 0)) * [1.0, 1.5, 2.0]
+    limit = np.where(np.arange(300)[:, None] % 2, 0.5, 2.0) * np.ones(3)
+    cells = np.where(values <= limit, np.char.add("<", limit.astype(str)), np.char.mod("%.6g", values))
+    pd.DataFrame(cells, columns=["As", "Cu", "Zn"]).to_csv(tmp_path / "labs.csv", index=False)
+    return values, limit
+
+
+def test_several_limits_in_a_column(laboratories):
+    values, limit = laboratories
+    x = np.maximum(values, limit)
+    imputer, said = told(unrelu.FloorImputer(floor=limit), x)
+    assert said == []
+    assert [shape.kind for shape in imputer.shapes_] == ["log"] * 3
+    filled = imputer.transform(x)
+    assert (filled > 0.0).all()
+    assert (filled <= limit + 1e-9)[values <= limit].all()
+    logs = np.corrcoef(np.log(values), rowvar=False)
+    assert np.abs(imputer.correlation_ - logs).max() < 0.15
+
+
+def test_several_limits_in_a_column_of_a_file(run, laboratories):
+    values, limit = laboratories
+    run("impute", "labs.csv", "--limits", "cell", "-o", "out.csv")
+    filled = pd.read_csv("out.csv").to_numpy()
+    assert (filled > 0.0).all()
+    assert (filled <= limit + 1e-9)[values <= limit].all()
+
+
+def test_a_wrong_margin_is_told_with_several_limits_as_well(laboratories):
+    values, limit = laboratories
+    learner = unrelu.RectifiedGaussianLearner("full_likelihood", floor=limit, shape="normal")
+    _, said = told(learner, np.maximum(values, limit))
+    assert said
+
+
+def rain():
+    """Daily rain at four stations: 60 % dry, one cell in ten missing."""
+    y = normals(500, 4, 2, 0.7) - 0.25
+    x = np.maximum(y, 0.0) * 10.0
+    return np.where(np.random.default_rng(3).random(x.shape) < 0.1, np.nan, x)
+
+
+def test_missing_rain_is_filled_in_at_or_above_its_floor():
+    x = rain()
+    missing = np.isnan(x)
+    imputer = quietly(unrelu.FloorImputer(below="floor", fill="missing"), x)
+    filled = imputer.transform(x)
+    np.testing.assert_array_equal(filled[~missing], x[~missing])
+    assert (filled[missing] >= 0.0).all()
+    assert (imputer.draw(x)[0] >= 0.0).all()
+    latent = quietly(unrelu.FloorImputer(below="latent", fill="both"), x).transform(x)
+    assert (latent[x == 0.0] < 0.0).all()
+    hidden = quietly(unrelu.FloorImputer(fill="hidden"), x).transform(x)
+    np.testing.assert_array_equal(np.isnan(hidden), missing)
+    # A mean of max(y, 0), not the larger of 0 and the mean of y.
+    assert (filled[missing] > np.maximum(latent[missing], 0.0)).mean() > 0.9
+
+
+def test_missing_rain_by_the_command_line(run):
+    x = rain()
+    write_table("rain.csv", x, ["a", "b", "c", "d"])
+    run("impute", "rain.csv", "--below", "floor", "--fill", "missing", "-o", "out.csv")
+    found = pd.read_csv("out.csv").to_numpy()
+    assert (found >= 0.0).all()
+    wanted = quietly(unrelu.FloorImputer(below="floor", fill="missing"), x).transform(x)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
+
+
+# --- errors that are honest -------------------------------------------------------------------------
+
+
+def test_draws_pooled_by_rubins_rules():
+    """20 draws of 100 rows, 80 % floored: intervals of the mean cover 95 %, here within three standard errors."""
+    found = np.mean([covers(0.8, seed) for seed in range(80)], axis=0)
+    assert found[0] > 0.95 - 3.0 * np.sqrt(0.05 * 0.95 / 80)
+
+
+def test_errors_of_the_full_likelihood_with_heavy_tails():
+    """One row in ten has three times the spread: reported errors of the norms beside their spread over tables."""
+    norms, errors = [], []
+    for seed in range(60):
+        rng = np.random.default_rng([seed, 11])
+        y = normals(400, 3, seed) * np.where(rng.random((400, 1)) < 0.1, 3.0, 1.0)
+        learner = unrelu.RectifiedGaussianLearner("full_likelihood", shape="normal")
+        quietly(learner, np.maximum(y + 0.3, 0.0))
+        norms.append(learner.row_norms_)
+        errors.append(learner.row_norms_stderr_)
+    ratio = np.mean(errors) / np.std(norms, axis=0, ddof=1).mean()
+    assert 0.75 < ratio < 1.3
+
+
+def test_days_that_depend_on_the_day_before_are_told():
+    rng = np.random.default_rng(4)
+    y = normals(1000, 3, 5)
+    for i in range(1, len(y)):
+        y[i] = 0.6 * y[i - 1] + 0.8 * y[i]
+    x = np.maximum(y, 0.0)
+    assert told(unrelu.RectifiedGaussianLearner(), x)[1]
+    assert told(unrelu.RectifiedGaussianLearner(), x[rng.permutation(len(x))])[1] == []
+
+
+def test_edges_that_half_of_the_rows_do_not_share_are_told():
+    """Forty columns follow a few factors, no two of them alone: halves of 100 rows find other edges."""
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal((100, 10)) @ rng.standard_normal((10, 40)) + 2.0 * rng.standard_normal((100, 40))
+    x = np.maximum(y, 0.0)
+
+    def edges(rows):
+        network = unrelu.RectifiedGaussianNetwork()
+        with listening() as said:
+            found = {(edge.first, edge.second) for edge in network.fit(rows).edges_}
+        return found, said
+
+    (first, _), (second, _), (_, said) = edges(x[::2]), edges(x[1::2]), edges(x)
+    shared = len(first & second) / max(1, len(first | second))
+    assert shared > 0.5 or said
+
+
+# --- tables that are not the model ------------------------------------------------------------------
+
+
+def test_zeros_for_another_reason_are_told():
+    y = normals(1000, 4, 6) + 0.5
+    x = np.maximum(y, 0.0)
+    x[np.random.default_rng(7).random(x.shape) < 0.2] = 0.0
+    learner, said = told(unrelu.RectifiedGaussianLearner(), x)
+    off = np.abs(learner.bias_ - 0.5) / learner.bias_stderr_
+    assert said or off.max() < 2.5
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.5])
+def test_a_mixture_of_two_groups_is_told(share):
+    rng = np.random.default_rng(8)
+    y = normals(1000, 4, 9) + 2.5 * (rng.random((1000, 1)) < 0.4)
+    learner = unrelu.RectifiedGaussianLearner()
+    x = np.maximum(y - np.quantile(y, share, axis=0), 0.0)
+    _, said = told(learner, x)
+    assert said
+    assert not any("robust" in doubt.remedy for doubt in learner.report_.doubts)  # it goes further off
+
+
+def test_heavy_tails_are_told_by_the_robust_fit():
+    rng = np.random.default_rng(10)
+    y = normals(1000, 4, 11) * np.sqrt(5.0 / rng.chisquare(5.0, (1000, 1)))
+    learner, said = told(unrelu.RectifiedGaussianLearner("robust", shape="normal"), np.maximum(y, 0.0))
+    assert (np.abs(learner.row_norms_ / np.sqrt(5.0 / 3.0) - 1.0) < 0.1).all() or said
+
+
+@pytest.mark.parametrize("name", ["t5", "quadratic"])
+def test_intervals_cover_or_it_is_told(name):
+    inside, silent = [], 0
+    for seed in range(4):
+        table = drawn(NAMED[name], 1000, 0.5, seed)
+        imputer, said = told(unrelu.FloorImputer(), table.x)
+        low, high = (imputer.quantile(table.x, level) for level in (0.05, 0.95))
+        within = ((table.behind >= low) & (table.behind <= high))[table.judged].mean()
+        inside.append(within)
+        silent += not 0.87 <= within <= 0.93 and not said
+    assert silent == 0
+    assert min(inside) > 0.8, inside  # and learned margins do not make them worthless
+
+
+@pytest.mark.parametrize("far", [1e5, 1e10, 1e100])
+def test_gross_values_have_finite_answers(far):
+    x = np.maximum(normals(400, 4, 12), 0.0)
+    model = quietly(unrelu.RectifiedGaussianLearner("one_pass", shape="normal"), x).distribution_
+    row = np.array([[far, 0.0, 1.0, np.nan], [0.0, 1.0, far, far]])
+    assert np.isfinite(model.log_prob(row)).all()
+    assert np.isfinite(model.score_rows(row)).all()
+    assert np.isfinite(model.score_cells(row)[~np.isnan(row)]).all()
+    for filled in model.impute(row, return_std=True):
+        assert np.isfinite(filled).all()
+    assert np.isfinite(model.sample_latent(row, 2, random_state=0)).all()
+
+
+def test_a_unit_mistake_in_a_row_is_answered_and_told():
+    x = np.maximum(normals(400, 4, 13), 0.0)
+    x[7] *= 1e5
+    x[7, 0] = 1e5
+    imputer, said = told(unrelu.FloorImputer(), x)
+    assert said
+    assert np.isfinite(imputer.transform(x)).all()
+    assert np.isfinite(imputer.score_samples(x)).all()
+
+
+@pytest.mark.parametrize("floor", [0.3, 0.7], ids=["rounded up", "rounded down"])
+def test_logs_taken_by_hand_are_at_the_floor(floor):
+    """In a file with nine digits: they are just above the logarithm of the floor, or just below."""
+    values = np.exp(normals(400, 3, 14))
+    x = np.maximum(values, floor)
+    model = quietly(unrelu.RectifiedGaussianLearner("one_pass", shape="log", floor=floor), x).distribution_
+    for logs in (np.log(x).round(9), np.log(x).astype(np.float32)):
+        filled = model.latent.impute(logs)
+        assert (filled < np.log(floor) - 1e-3)[values <= floor].all()
+
+
+# --- reading and cleaning ---------------------------------------------------------------------------
+
+
+def test_a_header_of_whole_numbers_over_fractions(run):
+    """Numbers of stations, neither rising by ones nor of another size than the values."""
+    values = np.random.default_rng(15).gamma(2.0, 5.0, (60, 4)).round(2)
+    lines = ["7,2,11,4", *(",".join(f"{value:g}" for value in row) for row in values)]
+    Path("stations.csv").write_text("\n".join(lines))
+    with pytest.warns(GuessedHeaderWarning):
+        assert open_samples("stations.csv").feature_names == ("7", "2", "11", "4")
+    answer = json.loads(run("fit", "stations.csv", "-o", "model.npz", "--json").stdout)
+    assert answer["report"]["n_rows"] == 60
+
+
+@pytest.mark.parametrize("given", [(), ("--shape", "normal")], ids=["default", "normal"])
+def test_cleaning_leaves_a_column_that_is_of_another_law(run, given):
+    x = normals(800, 4, 16, 0.6)
+    x[:, 0] = 5.0 * (np.random.default_rng(17).random(800) < 0.45) + 0.3 * x[:, 0]  # two heaps
+    x[5, 2] += 30.0
+    write_table("heaps.csv", x, ["As", "Pb", "Cd", "Zn"])
+    result = run("clean", "heaps.csv", "--floor", "none", *given, "-o", "out.csv")
+    gone = np.isnan(pd.read_csv("out.csv").to_numpy())
+    assert (gone.mean(axis=0) <= 1.0 / 3.0).all()
+    assert gone[5, 2]
+    assert not given or "As" in result.stderr
+
+
+# --- two doors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["normal", "lognormal"])
+def test_both_doors_give_the_same_digits(run, kind):
+    table = drawn(NAMED[kind], 200, 0.5, 0)
+    names = ["As", "Pb", "Cd", "Zn"]
+    write_table("table.csv", table.x, names)
+    floors = table.options.get("floor", np.zeros(4))
+    given = ",".join(f"{name}={float(floor)!r}" for name, floor in zip(names, floors, strict=True))
+    run("impute", "table.csv", "--floor", given, "-o", "filled.csv")
+    answer = json.loads(run("fit", "table.csv", "--floor", given, "-o", "model.npz", "--json").stdout)
+    imputer = quietly(unrelu.FloorImputer(floor=list(floors)), table.x)
+    learner = quietly(unrelu.RectifiedGaussianLearner(floor=list(floors)), table.x)
+    np.testing.assert_allclose(pd.read_csv("filled.csv"), imputer.transform(table.x), rtol=1e-10)
+    model = unrelu.load("model.npz")
+    np.testing.assert_allclose(model.bias, learner.bias_, rtol=1e-12)
+    np.testing.assert_allclose(model.covariance, learner.covariance_, rtol=1e-12)
+    np.testing.assert_array_equal(learner.correlation_, imputer.correlation_)
+    assert answer["report"]["method"] == learner.report_.method == imputer.report_.method
