@@ -45,11 +45,10 @@ Names: TypeAlias = Iterable[str] | None
 class RectifiedGaussian(Answers):
     """The law of x = max(y, floor), y ~ N(bias, covariance): frozen, compared by value.
 
-    ``bias`` has length d and is measured from zero, not from the floor; ``covariance`` is d x d,
-    positive semidefinite up to rounding; ``floor`` is one number or one per column (kept as d
-    numbers), -inf for a column without one; ``feature_names`` is None or d distinct strings. A zero
-    variance makes a constant coordinate, max(bias, floor). A column may have a ``ceiling`` instead of
-    a floor: x = min(y, ceiling); inf where there is none. The arrays are copies and read-only.
+    ``bias`` has length d and is measured from zero, not from the floor; ``covariance`` is d x d, positive semidefinite
+    up to rounding; ``floor`` is one number or one per column (kept as d numbers), -inf for a column without one;
+    ``feature_names`` is None or d distinct strings. A zero variance makes a constant coordinate, max(bias, floor). A
+    column may have a ``ceiling`` instead of a floor: x = min(y, ceiling). The arrays are copies and read-only.
 
     ``shapes``: for columns that are not normal, x = max(f(y), floor) with one increasing f per column
     (:mod:`unrelu.shapes`); bias and covariance are those of y, floor and ceiling those of x. None: f(y) = y.
@@ -359,9 +358,8 @@ class RectifiedGaussian(Answers):
 
         It holds the arrays bias, covariance, floor, scoring_covariance where there is one, and ``header``, UTF-8 JSON
         as bytes; a model with a ceiling, or with a column without a floor, the array ceiling, too (version 2 of the
-        format, which older programs refuse); one with shapes also these (version 3).
-        ``details`` are facts about the fit for the header, for
-        :func:`unrelu.model_files.read_header` to give back.
+        format, which older programs refuse); one with shapes also these (version 3). ``details`` are facts about the
+        fit for the header, for :func:`unrelu.model_files.read_header` to give back.
 
         >>> import pathlib, tempfile
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.unrelu"

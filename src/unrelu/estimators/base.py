@@ -387,10 +387,7 @@ class FloorEstimator(OnDevice, ShownEstimator):
     def _log_densities(
         self, X: Any, density: Callable[..., FloatArray], laws: Sequence[RectifiedGaussian], by_cell: bool = False
     ) -> FloatArray:
-        """Of every row, in the user's units, from the density of latent rows (and, ``by_cell``, their marks).
-
-        Rows that have no chance under any of the latent ``laws`` are named.
-        """
+        """Of every row, in the user's units, from that of latent rows (and marks); names those without a chance."""
         from unrelu.posterior.gross import SMALLEST_LOG_DENSITY, GrossQuestion
         from unrelu.posterior.scored_rows import scored_rows
 

@@ -24,7 +24,7 @@ from numba import njit
 
 from unrelu.contracts import FloatArray
 from unrelu.kernels.normal import cut_share, log_probability_and_hazard
-from unrelu.kernels.row_density import FAR, bounded
+from unrelu.kernels.row_density import FAR, FARTHEST
 
 _LOG_2PI = math.log(2.0 * math.pi)
 
@@ -58,7 +58,9 @@ def _seen_cells(
         x = values[row, cell]
         if not x > floor[cell]:
             continue
-        u = min(max(bounded((x - bias[cell]) * per_scale[cell]), -most), most)
+        u = (x - bias[cell]) * per_scale[cell]
+        if abs(u) > most:
+            u = most if u > 0.0 else -most
         precision = 1.0 / noise[cell]
         square += u * u * precision
         size += u * u
@@ -168,7 +170,7 @@ def factor_log_densities(
     limit = (floor - bias) * per_scale
     for row in range(len(values)):
         line = (bias, per_scale)
-        square, rest, size = _seen_cells(values, row, floor, line, loadings, noise, log_noise, p, g, math.inf)
+        square, rest, size = _seen_cells(values, row, floor, line, loadings, noise, log_noise, p, g, FARTHEST)
         explained, log_det = _factors_given_seen(p, g, s, m)
         square = max(square - explained, 0.5 * size / max(d, 1))  # against rounding: no eigenvalue is above d
         if size > FAR * FAR:

@@ -35,15 +35,7 @@ from numba import njit
 from unrelu.contracts import FloatArray
 from unrelu.kernels.bivariate_normal import bivariate_density, upper_orthant
 from unrelu.kernels.normal import cut_normal, density, distribution, log_probability_and_hazard
-from unrelu.kernels.row_density import (
-    Index,
-    bounded,
-    draw_near,
-    gather_hidden,
-    least_square,
-    seen_square,
-    sweep_hidden,
-)
+from unrelu.kernels.row_density import Index, bounded, draw_near, gather_hidden, least_square, seen_square, sweep_hidden
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _MOST_SWEEPS = 60
@@ -106,8 +98,10 @@ def cut_skewness(alpha: float, hazard: float, left: float) -> float:
 def _cavity(k: int, s: Any, mu: Any, tau: Any, nu: Any, v: Any) -> tuple[float, float, float]:
     """(posterior variance of a cell, variance and mean of its cavity). A cavity is never wider than the prior, -v."""
     variance = max(s[k, k], _SMALLEST_VARIANCE)
-    w = 1.0 / max(1.0 / variance - tau[k], 1.0 / max(-v[k, k], _SMALLEST_VARIANCE))
-    return variance, w, (mu[k] / variance - nu[k]) * w
+    inverse, prior = 1.0 / variance, max(-v[k, k], _SMALLEST_VARIANCE)
+    left = inverse - tau[k]
+    w = 1.0 / left if left * prior > 1.0 else prior
+    return variance, w, (mu[k] * inverse - nu[k]) * w
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -202,10 +196,10 @@ def _one_by_one(cut: int, limit: FloatArray, v: Any, s: FloatArray, mu: FloatArr
 @njit(cache=True, nogil=True)
 def _least_likely(cut: int, limit: FloatArray, v: Any) -> float:
     """The least log probability of one of the cells: all together are not more likely."""
-    least = 0.0
+    lowest = math.inf
     for k in range(cut):
-        least = min(least, log_probability_and_hazard(limit[k] / math.sqrt(max(-v[k, k], _SMALLEST_VARIANCE)))[0])
-    return least
+        lowest = min(lowest, limit[k] / math.sqrt(max(-v[k, k], _SMALLEST_VARIANCE)))
+    return float(log_probability_and_hazard(lowest)[0])
 
 
 @njit(cache=True, nogil=True)

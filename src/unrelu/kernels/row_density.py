@@ -36,7 +36,7 @@ _SMALLEST_VARIANCE = 1e-12  # what rounding leaves of a variance that is nothing
 _MANY = 24  # floored cells, from which columns of V are better left until their turn
 _LARGE, _SMALL = 1e100, 1e-100  # between them a product takes one factor more
 FAR = 1e6  # standard deviations: what is hidden is not expected further away for a seen value that is
-_FARTHEST = 1e120  # standard deviations: squares of sums of such numbers are numbers
+FARTHEST = 1e120  # standard deviations: squares of sums of such numbers are numbers
 
 Index = NDArray[np.int64]
 
@@ -44,9 +44,9 @@ Index = NDArray[np.int64]
 @njit(cache=True, nogil=True, inline="always")
 def bounded(u: float) -> float:
     """A number of standard deviations whose squares are numbers; NaN stays NaN."""
-    if u > _FARTHEST:
-        return _FARTHEST
-    return -_FARTHEST if u < -_FARTHEST else u
+    if u > FARTHEST:
+        return FARTHEST
+    return -FARTHEST if u < -FARTHEST else u
 
 
 @njit(cache=True, nogil=True, inline="always")
