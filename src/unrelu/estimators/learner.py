@@ -330,9 +330,10 @@ class RectifiedGaussianLearner(LearnedModel):
         """Log density of each row by all that was learned: outlier rows and bad cells of robust methods included."""
         learned: Any = self._result()
         if hasattr(learned, "mixture") and len(learned.columns) == self.n_features_in_:
-            return self._log_densities(X, lambda x: learned.mixture.posterior(x)[1])
+            return self._log_densities(X, lambda x: learned.mixture.posterior(x)[1], [self._law()])
         if hasattr(learned, "law"):
-            return self._log_densities(X, lambda x: learned.law.log_densities(learned.law.look(x, predicting=False)))
+            law = learned.law
+            return self._log_densities(X, lambda x: law.log_densities(law.look(x, predicting=False)), [self._law()])
         return self.score_samples(X)
 
     @property
