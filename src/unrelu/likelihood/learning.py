@@ -36,7 +36,7 @@ from unrelu.likelihood.rank import choose_components
 from unrelu.likelihood.scores import Law
 from unrelu.likelihood.starts import Start, start_from_columns, start_from_record, warn_of_rare_values
 from unrelu.standard_errors import Fit, check_groups, with_scatter_of
-from unrelu.statistics.grouped_moments import GroupedMomentsQuestion
+from unrelu.statistics.grouped_moments import GroupedMoments, GroupedMomentsQuestion
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.statistics.screening import ScreeningQuestion
 from unrelu.validation import warn
@@ -75,11 +75,7 @@ def learn_by_likelihood(
     evidence.collect(ScreeningQuestion(assumptions.lowest)).check(assumptions, names)
     tally = evidence.collect(CellTallyQuestion(assumptions.censoring))
     watch(Step(CLIMBING, words="starting (the first run also compiles)"))
-    question = PairMomentsQuestion.under(assumptions)
-    groups = evidence.collect(GroupedMomentsQuestion(question)) if jackknife else None
-    if groups is not None:
-        check_groups(groups)
-    record = None if tally.marked else evidence.collect(question) if groups is None else groups.whole
+    record, groups = _records(evidence, assumptions, tally.marked, jackknife)
     rows = tally.weight, tally.effective_rows
     with one_blas_thread():  # many small products; the rows are shared out among threads
         if record is None:
@@ -98,13 +94,7 @@ def learn_by_likelihood(
         for law in laws_without_a_group(evidence, start, most_likely, groups, assumptions, watch) if groups else ():
             without = _stages(start, law.moved(step)[0], errors, assumptions, names)
             others.append((without.rows, without.pairs))
-    if not climbed.converged:
-        warn(
-            f"The likelihood was still rising after {climbed.rounds} rounds: the model is near the most likely one, but"
-            " not at it. Give methods.FullLikelihood(max_rounds=...) more rounds, or drop columns hardly seen.",
-            NotConvergedWarning,
-        )
-    warn_of_rare_values(tally, names)
+    _warn(climbed, tally, names)
     stages = _stages(start, climbed.law, errors, assumptions, names)
     level = climbed.log_likelihood - float(tally.seen[start.cells.columns] @ np.log(start.cells.unit))
     # Whether pairs fit together is asked of those that were learned one by one.
@@ -114,6 +104,28 @@ def learn_by_likelihood(
     warn_of(doubts, names)
     learned = _learned(stages, replace(climbed, log_likelihood=level), tally, record, doubts, assumptions)
     return learned if groups is None else with_scatter_of(learned, groups, others)
+
+
+def _records(
+    evidence: Evidence, assumptions: Assumptions, marked: bool, jackknife: bool
+) -> tuple[PairMoments | None, GroupedMoments | None]:
+    """(what one pass keeps of the rows, unless cells have limits of their own; the same by groups for a jackknife)."""
+    question = PairMomentsQuestion.under(assumptions)
+    if not jackknife:
+        return None if marked else evidence.collect(question), None
+    groups = evidence.collect(GroupedMomentsQuestion(question))
+    check_groups(groups)
+    return None if marked else groups.whole, groups
+
+
+def _warn(climbed: Climbed, tally: CellTally, names: Names) -> None:
+    if not climbed.converged:
+        warn(
+            f"The likelihood was still rising after {climbed.rounds} rounds: the model is near the most likely one, but"
+            " not at it. Give methods.FullLikelihood(max_rounds=...) more rounds, or drop columns hardly seen.",
+            NotConvergedWarning,
+        )
+    warn_of_rare_values(tally, names)
 
 
 def _stages(
