@@ -385,14 +385,15 @@ class FloorEstimator(OnDevice, ShownEstimator):
         return samples.turned, replace(assumptions, floor=plain.floor)  # type: ignore[attr-defined]
 
     def _log_densities(
-        self, X: Any, density: Callable[..., FloatArray], laws: Sequence[RectifiedGaussian], by_cell: bool = False
+        self, X: Any, density: Callable[..., FloatArray], laws: Sequence[RectifiedGaussian] = (), by_cell: bool = False
     ) -> FloatArray:
         """Of every row, in the user's units, from that of latent rows (and marks); names those without a chance."""
         from unrelu.posterior.gross import SMALLEST_LOG_DENSITY, GrossQuestion
         from unrelu.posterior.scored_rows import scored_rows
 
         samples = self._rows(X, reset=False, smallest=1, by_cell=by_cell)
-        found = scored_rows(samples, density, self._assumptions(), self._watch, GrossQuestion.of(laws))
+        gross = GrossQuestion.of(laws) if laws else None
+        found = scored_rows(samples, density, self._assumptions(), self._watch, gross)
         if self._shapes is not None:
             found = found + samples.log_slopes()  # type: ignore[attr-defined]
         return np.maximum(found, SMALLEST_LOG_DENSITY)
