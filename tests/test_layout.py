@@ -14,7 +14,7 @@ MODULES = sorted(
     path for path in SOURCE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py", "_version.py")
 )
 
-MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 400, 45, 50_000, 17
+MOST_LINES, MOST_BODY, MOST_IN_ALL, MOST_MATRIX_FILES = 600, 60, 52_500, 17
 
 # Modules whose tests are not in tests/<room>/test_<module>.py or test_<room>_<module>.py.
 TESTED_IN = {
@@ -32,6 +32,7 @@ TESTED_IN = {
     "engines/local.py": "engines/test_threads.py",
     "correlations/pair_algebra.py": "correlations/test_pairs_at_once.py",
     "correlations/pair_arrays.py": "correlations/test_pairs_at_once.py",
+    "doubts/neighbours.py": "doubts/test_misfit.py",
     "errors.py": "test_package.py",
     "statistics/device_sums.py": "engines/test_device.py",
     "estimators/hooking.py": "samples/test_layer_rows.py",

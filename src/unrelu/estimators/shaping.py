@@ -15,6 +15,8 @@ from unrelu.errors import InvalidParameterError
 from unrelu.limits import Limits
 from unrelu.shapes import Log, Normal, Shape, Shapes, shape_requests
 
+_LARGE = 2**24  # cells of a sparse matrix, zeros included, beyond which its columns are taken for normal
+
 
 @dataclass(frozen=True, eq=False)
 class LearnedShapes:
@@ -36,8 +38,11 @@ def learned_shapes(
     requests = shape_requests(shape, samples.n_features, names)
     if all(request == "normal" for request in requests):
         return LearnedShapes()
+    left_open = all(isinstance(request, str) and request in ("normal", "auto") for request in requests)
+    if left_open and _is_large_and_sparse(samples):
+        return LearnedShapes()
     if plain.floor_tolerance:
-        if set(map(str, requests)) <= {"normal", "auto"}:
+        if left_open:
             return LearnedShapes()  # noise after the floor is of normal columns
         raise InvalidParameterError(
             "floor_tolerance goes with shape='normal' alone: set values within it of the floor to the floor."
@@ -64,6 +69,12 @@ def learned_shapes(
     if not margins.whole and any(kind in ("free", "power") for kind in kinds):
         margins = engine.collect(rows, MarginsQuestion())
     return LearnedShapes(fit_shapes(kinds, margins, limits, names), dropped)
+
+
+def _is_large_and_sparse(samples: Samples) -> bool:
+    """Whether rows are those of a sparse matrix that would be no small one with its zeros."""
+    source: Any = getattr(samples, "source", samples)
+    return hasattr(source, "matrix") and (source.n_rows or 0) * source.n_features > _LARGE
 
 
 def takes_all_rows(shape: Any) -> list[str]:

@@ -54,7 +54,7 @@ def some_rows(block: Block, chosen: NDArray[np.intp]) -> Floats:
     if array is None or len(chosen) == 0:
         return block.values[chosen]
     runs = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1)
-    brought = [type(block)(array=array[run[0] : run[-1] + 1, ...], place=block._place) for run in runs]  # type: ignore[call-arg, attr-defined]
+    brought = [type(block)(array=array[run[0] : run[-1] + 1, ...], place=block.place) for run in runs]  # type: ignore[call-arg, attr-defined]
     return np.concatenate([each.values for each in brought])
 
 

@@ -27,7 +27,7 @@ class DeviceBlock(Block):
     def __init__(self, values: Any = None, array: Any = None, place: Place | None = None, **others: Any) -> None:
         given = {} if values is None else {"values": values}
         self.__dict__.update({"first_row": 0, "weights": None, "groups": None, "beyond": None} | others)
-        self.__dict__.update(array=array, _place=place, **given)
+        self.__dict__.update(array=array, place=place, **given)
 
     @property
     def n_rows(self) -> int:
@@ -35,7 +35,7 @@ class DeviceBlock(Block):
 
     @cached_property
     def values(self) -> NDArray[np.floating[Any]]:
-        place: Place = self.__dict__["_place"]
+        place: Place = self.__dict__["place"]
         return as_floats(place.host(place.floats(self.array)))
 
 
