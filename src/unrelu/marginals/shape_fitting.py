@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 _CURVATURE_STEP = 0.05
 _REACH = (1e-100, 1e45)  # of t: cubes of these have squares
 _CLEARLY = 10.8  # twice the log-likelihood that a power gains over what fits: its chance is one in a thousand
+_WORTH_ASKING = 4.0  # the same, as parabolas beside what fits promise it, from which on powers are tried
+_BESIDE = 0.3  # exponents through whose levels such a parabola is laid
 _FARTHEST = 1.3  # sqrt(n) times the largest distance of distributions, beyond which a law does not fit
 _LARGE = 0.12  # distance of distributions, as a share of what is seen, from which a floor of 0 is taken for physical
 _KNOTS = 512
@@ -75,11 +77,11 @@ class Column:
         above = (low > lowest) & (high < edge)
         return cls(low, high, margin.weights, above, floor, ceiling, float(margins.rows[j]), seen, at_most, at_least)
 
-    @property
+    @cached_property
     def total(self) -> float:
         return float(self.weights.sum() + self.at_most[1].sum() + self.at_least[1].sum())
 
-    @property
+    @cached_property
     def is_positive(self) -> bool:
         """Whether nothing that is known of it is 0 or below, limits included."""
         return bool(np.concatenate([[self.lowest], self.at_most[0], self.at_least[0]]).min() > 0.0)
@@ -89,7 +91,7 @@ class Column:
         """The floor, or the smallest value where there is none."""
         return self.floor if np.isfinite(self.floor) else float(self.low[self.above].min(initial=np.inf))
 
-    @property
+    @cached_property
     def levels(self) -> FloatArray:
         """The empirical distribution function at the values above the floor, at the middle of each jump; of runs of
         values, at their upper ends."""
@@ -117,12 +119,12 @@ class Column:
             at_most = np.array([self.floor]), np.array([weight])
         return [(y(limits), weights) for limits, weights in (at_most, at_least)]
 
-    @property
+    @cached_property
     def x(self) -> FloatArray:
         """The middle of each run above the floor."""
         return np.asarray(0.5 * (self.low + self.high)[self.above])
 
-    @property
+    @cached_property
     def w(self) -> FloatArray:
         return self.weights[self.above]
 
@@ -292,18 +294,24 @@ def _tested_kinds(columns: Sequence[Column]) -> list[str]:
     """
     if not columns:
         return []
-    profile, positive = Profile(columns), np.array([column.is_positive for column in columns])
-    simple = profile(np.where(positive, 0.0, 1.0))
+    positive = np.array([column.is_positive for column in columns])
+    simple = Profile(columns)(np.where(positive, 0.0, 1.0))
+    far = np.array([simple.distance(k) for k in range(len(columns))])
+    kinds = np.where(positive, "log", "normal").astype(object)
+    asked = np.flatnonzero((simple.promised() > _WORTH_ASKING) | (far > _FARTHEST))
+    if not len(asked):
+        return list(kinds)
+    profile = Profile([columns[k] for k in asked])
     power, other = (profile(profile.likeliest(between)) for between in (_EXPONENTS, _TRIED))
-    powerful = positive & (2.0 * (power.level - simple.level) > _CLEARLY)
-    taken = np.where(powerful, power.level, simple.level)
-    far = np.array([(power if powerful[k] else simple).distance(k) for k in range(len(columns))])
-    free = (other.level - taken > _CLEARLY) | (far > np.sqrt(2.0) * _FARTHEST)
-    open_below = np.array([column.is_mirrored or not column.is_cut for column in columns])
-    seen = np.array([np.sqrt(column.rows) * column.rows_above / column.rows for column in columns])
-    free &= positive | open_below | (far > _LARGE * seen)
-    words = zip(free, powerful, positive, strict=True)
-    return ["free" if is_free else "power" if bent else "log" if above else "normal" for is_free, bent, above in words]
+    for k, at in enumerate(asked.tolist()):
+        column, level = columns[at], float(simple.level[at])
+        if positive[at] and 2.0 * (power.level[k] - level) > _CLEARLY:
+            kinds[at], level, far[at] = "power", float(power.level[k]), power.distance(k)
+        rejected = other.level[k] - level > _CLEARLY or far[at] > np.sqrt(2.0) * _FARTHEST
+        large = far[at] > _LARGE * column.rows_above / np.sqrt(column.rows)
+        if rejected and (positive[at] or column.is_mirrored or not column.is_cut or large):
+            kinds[at] = "free"
+    return list(kinds)
 
 
 # --- free -----------------------------------------------------------------------------------------
@@ -365,15 +373,22 @@ def fit_powers(columns: Sequence[Column]) -> list[Power]:
 class NormalFits:
     """Columns under given exponents: the log-likelihood ``level``, latent ``bias`` and ``scale``."""
 
-    columns: Sequence[Column]
+    profile: Profile
     shapes: list[Power]
     level: FloatArray
     bias: FloatArray
     scale: FloatArray
 
+    def promised(self) -> FloatArray:
+        """Twice the log-likelihood that the likeliest exponents would gain, by parabolas about these."""
+        at = np.array([shape.exponent for shape in self.shapes])
+        left, right = (self.profile(at + side * _BESIDE).level for side in (-1.0, 1.0))
+        slope, bend = 0.5 * (right - left), np.maximum(2.0 * self.level - left - right, 1e-9)
+        return np.asarray(np.maximum(slope**2 / bend, 2.0 * (np.maximum(left, right) - self.level)))
+
     def distance(self, k: int) -> float:
         """sqrt(n) max |F(x) - empirical F(x)| over the values above the floor."""
-        column = self.columns[k]
+        column = self.profile.columns[k]
         x = column.x if column.has_single_values else column.high[column.above]
         fitted = ndtr((self.shapes[k].to_latent(x) - self.bias[k]) / self.scale[k])
         return float(np.sqrt(column.rows) * np.abs(fitted - column.levels).max())
@@ -383,7 +398,7 @@ class Profile:
     """The profile log-likelihood of exponents, one for each column."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
-        self._columns = columns
+        self.columns = columns
         self._places = [_place(column) for column in columns]
         self._seen = [
             np.log(np.clip((column.x - origin) / unit, *_REACH))
@@ -396,7 +411,7 @@ class Profile:
     def shapes(self, exponents: FloatArray) -> list[Power]:
         return [
             Power(float(e), *place, seen=column.seen)
-            for e, place, column in zip(exponents, self._places, self._columns, strict=True)
+            for e, place, column in zip(exponents, self._places, self.columns, strict=True)
         ]
 
     def __call__(self, exponents: FloatArray) -> NormalFits:
@@ -405,14 +420,14 @@ class Profile:
             for e, logs in zip(exponents, self._seen, strict=True)
         ]
         turns = [partial(_boxcox, place, e) for place, e in zip(self._places, exponents, strict=True)]
-        bias, scale, level = censored_fits(self._columns, y, turns)
+        bias, scale, level = censored_fits(self.columns, y, turns)
         level += (exponents - 1.0) * self._logs
         origin, unit = np.array(self._places).T
-        return NormalFits(self._columns, self.shapes(exponents), level, origin + unit * (1.0 + bias), unit * scale)
+        return NormalFits(self, self.shapes(exponents), level, origin + unit * (1.0 + bias), unit * scale)
 
     def likeliest(self, between: tuple[float, float]) -> FloatArray:
         """The exponents: a grid, then golden sections, all columns at a time."""
-        grid, n = np.linspace(*between, _GRID), len(self._columns)
+        grid, n = np.linspace(*between, _GRID), len(self.columns)
         best = np.argmax([self(np.full(n, e)).level for e in grid], axis=0)
         low, high = grid[np.maximum(best - 1, 0)], grid[np.minimum(best + 1, _GRID - 1)]
         left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
