@@ -161,7 +161,9 @@ def test_what_no_network_is_made_from():
     with pytest.raises(InvalidParameterError, match="n_components=2"):
         RectifiedGaussianNetwork.from_learned(RectifiedGaussianLearner(n_components=2).fit(X))
     with pytest.raises(InvalidParameterError, match="2 names for the 6 columns"):
-        RectifiedGaussianNetwork.from_learned(RectifiedGaussianLearner().fit(X).record_, feature_names=["a", "b"])
+        RectifiedGaussianNetwork.from_learned(
+            RectifiedGaussianLearner("one_pass").fit(X).record_, feature_names=["a", "b"]
+        )
 
 
 def test_weights_are_repeated_rows():
