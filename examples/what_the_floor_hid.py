@@ -95,7 +95,7 @@ def recovered(
     x, hidden = np.maximum(whole, floor), whole <= floor
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)  # real columns are not quite normal
-        imputer = unrelu.FloorImputer(floor=floor).fit(x)
+        imputer = unrelu.FloorImputer(floor=floor, shape="normal").fit(x)  # logarithms, and sums of many inputs
     u = (floor - imputer.bias_) / imputer.row_norms_
     tail = imputer.bias_ - imputer.row_norms_ * np.exp(norm.logpdf(u) - norm.logcdf(u))
     filled = {OURS: imputer.transform(x), "the column's mean below the floor": np.where(hidden, tail, x)}

@@ -27,5 +27,5 @@ def test_results_show_plain_numbers():
     assert "The model" in check
     assert "p_value" in check
     report = learner.report_._repr_html_()
-    assert "one_pass" in report
+    assert "full_likelihood" in report
     assert "share_floored_by_column" not in report

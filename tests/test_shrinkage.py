@@ -204,7 +204,7 @@ def skewed():
 
 def test_a_table_that_is_not_normal_flags_what_strays_and_no_more():
     X = skewed()
-    learner = RectifiedGaussianLearner().fit(X)
+    learner = RectifiedGaussianLearner("one_pass", shape="normal").fit(X)
     assert learner.report_.assembly.smallest_eigenvalue < 0.0
     detector = FloorOutlierDetector.from_model(learner)
     alone = RowScores(learner.bias_, learner.row_norms_, learner.correlation_, np.zeros(20))
@@ -226,7 +226,7 @@ def test_a_factor_model_is_scored_with_its_noise():
 def test_log_densities_of_fresh_rows_are_near_those_of_the_truth():
     truth = RectifiedGaussian(np.zeros(15), TRUTHS["autoregressive"])
     fresh = truth.sample(500, random_state=1)
-    learner = RectifiedGaussianLearner().fit(truth.sample(100, random_state=0))
+    learner = RectifiedGaussianLearner("one_pass").fit(truth.sample(100, random_state=0))
     best = RowScores.of(truth).table_log_density(fresh).mean()
     alone = RowScores(learner.bias_, learner.row_norms_, learner.correlation_, np.zeros(15)).table_log_density(fresh)
     assert best - 2.0 < learner.score(fresh) < best

@@ -128,6 +128,10 @@ class HeavyTailsWarning(DoubtfulTableWarning):
     """Values or rows lie farther out than a normal law's, cells that were taken for bad among them."""
 
 
+class GrossValueWarning(DoubtfulTableWarning):
+    """A value lies so far beyond all others of its column that it is hardly one of them."""
+
+
 class GroupsOfRowsWarning(DoubtfulTableWarning):
     """Rows do not gather about one centre: they may come from several groups."""
 

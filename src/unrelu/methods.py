@@ -134,6 +134,7 @@ class Auto:
     def choose(self, samples: Samples, evidence: Evidence, assumptions: Assumptions) -> tuple[Method, str]:
         """The method for these rows, and why."""
         from unrelu.likelihood.cells import CellTallyQuestion
+        from unrelu.statistics.screening import ScreeningQuestion
 
         n, d = samples.n_rows, samples.n_features
         if getattr(samples, "limits_by_cell", ()):
@@ -146,6 +147,7 @@ class Auto:
             return OnePass(), "the rows are read block by block, or elsewhere"
         if d == 1 or n * d**3 > _QUICK:
             return OnePass(), "one column" if d == 1 else "the full likelihood of a table of this size takes longer"
+        evidence.collect(ScreeningQuestion(assumptions.lowest)).check(assumptions, evidence.feature_names)
         tally = evidence.collect(CellTallyQuestion(assumptions.censoring))
         if tally.seen.sum() >= tally.weight * d * (1.0 - 1e-12):
             return OnePass(), "no cell is hidden or missing"

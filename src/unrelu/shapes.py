@@ -292,16 +292,18 @@ def is_shape(item: object) -> bool:
     return made and all(hasattr(item, name) for name in needed)
 
 
-def refuse_outside(shape: Shape, limits: Sequence[float], smallest: float, label: str) -> None:
+def refuse_outside(shape: Shape, limits: Sequence[float], smallest: float, label: str, by_parts: bool = False) -> None:
     """Raise InvalidDataError where a limit, or the smallest value between them, is outside what a shape is defined for.
 
-    A power reaches its origin only with an exponent above 0, and there only a limit can be.
+    A power reaches its origin only with an exponent above 0, and there only a limit can be. ``by_parts``: "auto" took
+    the shape from the first rows, and cannot help.
 
     >>> refuse_outside(Log(), [0.5], 0.7, "column 0")
     """
     edge = 0.0 if shape.kind == "log" else getattr(shape, "origin", -np.inf)
     what = "has no logarithm" if shape.kind == "log" else f"is not above the shape's origin {edge:g}"
-    advice = "use shape='auto' for it" if shape.kind == "log" else "give it another shape"
+    other = "learn all parts with shape='normal' for it" if by_parts else "use shape='auto' for it"
+    advice = other if shape.kind == "log" else "give it another shape"
     for limit in limits:
         if np.isfinite(limit) and (limit < edge or (limit == edge and getattr(shape, "exponent", 0.0) <= 0.0)):
             raise InvalidDataError(

@@ -46,7 +46,8 @@ def test_few_false_alarms_and_sure_ones():
     assert alarms <= 3
     x = NORMAL.sample(500, random_state=1)
     x[:, 1] = np.expm1(x[:, 1])
-    found = checked(x)
+    assert checked(x).fits  # by default the column is no normal one
+    found = checked(x, shape="normal")
     assert not found.fits
     assert found.misfits == ([1], [])
     assert found.worst_columns(1) == [1]

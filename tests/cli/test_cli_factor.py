@@ -593,12 +593,19 @@ def test_shapes_and_the_hidden_table_in_the_users_units(run, folder):
     assert "a log, b log" in " ".join(run("info", "out.npz").stdout.split())
 
 
-def test_a_free_shape_says_what_it_assumes_below_its_floor(run, skewed):
+def test_a_free_shape_goes_on_below_a_floor_above_zero_alone(run, skewed, skewed_rows):
     options = ("--components", 1, "--method", "tobit_em", "--hidden", "h.csv")
     result = run("factor", skewed, "--floor", "As=0.5", "--shape", "free", *options)
     assert result.exit_code == 0
-    assert "continued there by its slope above, in column 0 ('As'), column 1 ('rain')" in result.stderr
-    assert "Use --shape power" in result.stderr
+    assert len(result.stderr.splitlines()) == 1  # rows with too few values
+    assert "too few values above the floor" in result.stderr
+    arsenic, *others = np.loadtxt("h.csv", delimiter=",", skiprows=1).T
+    hidden = arsenic[skewed_rows[:, 0] == 0.5]
+    assert (hidden > 0.0).all()
+    assert (hidden <= 0.5).all()
+    assert (hidden < 0.5).mean() > 0.5
+    for of, x in zip(others, skewed_rows[:, 1:].T, strict=True):
+        assert (of[x == 0.0] == 0.0).all()
 
 
 def test_shapes_need_dense_tables(run, refused, folder):

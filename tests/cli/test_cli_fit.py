@@ -231,12 +231,14 @@ def test_shapes_reach_the_learner(run, folder, skewed, skewed_rows):
 
 def test_json_has_shapes_and_summaries_where_there_are_shapes(run, skewed):
     answer = json.loads(run("fit", skewed, "--json", *SHAPED).stdout)
-    assert [shape["kind"] for shape in answer["shapes"]][:2] == ["log", "power"]
-    assert answer["shapes"][1]["exponent_stderr"] > 0.0
+    assert [shape["kind"] for shape in answer["shapes"]][:2] == ["log", "free"]
     assert [column["column"] for column in answer["column_summary"]] == ["As", "rain", "count"]
     assert answer["columns"][0]["floor"] == 0.5
     assert answer["report"]["floor"] == [0.5, 0.0, 0.0]
-    assert "shapes" not in json.loads(run("fit", skewed, "--floor", "As=0.5", "--json").stdout)
+    learned = ("--floor", "As=0.5", "--shape", "As=log,power", "--json")
+    assert json.loads(run("fit", skewed, *learned).stdout)["shapes"][1]["exponent_stderr"] > 0.0
+    normal = ("--floor", "As=0.5", "--shape", "normal", "--json")
+    assert "shapes" not in json.loads(run("fit", skewed, *normal).stdout)
 
 
 @pytest.mark.parametrize(
@@ -245,14 +247,18 @@ def test_json_has_shapes_and_summaries_where_there_are_shapes(run, skewed):
         (["--shape", "logg"], "--shape of column 0 ('As'): unknown shape 'logg'. Did you mean 'log'?"),
         (["--shape", "Az=log"], "--shape: no column 'Az'. Did you mean 'As'?"),
         (["--shape", "rain=log"], "--shape log of column 1 ('rain'): its limit 0 has no logarithm."),
-        (["--shape", "auto", "--floor-tolerance", "0.1"], "--floor-tolerance goes with --shape normal alone"),
+        (["--shape", "power", "--floor-tolerance", "0.1"], "--floor-tolerance goes with --shape normal alone"),
     ],
 )
 def test_shapes_that_are_refused(run, refused, skewed, arguments, words):
     assert words in refused(run("fit", skewed, "-o", "out.npz", *arguments))
 
 
+def test_columns_left_to_themselves_are_normal_beside_a_tolerance(run, skewed):
+    assert "shapes" not in json.loads(run("fit", skewed, "--floor-tolerance", "0.1", "--json").stdout)
+
+
 def test_the_doubt_about_skewed_columns_names_the_option(run, skewed):
-    shown = " ".join(run("fit", skewed, "--floor", "As=0.5").stdout.split())
+    shown = " ".join(run("fit", skewed, "--floor", "As=0.5", "--shape", "normal").stdout.split())
     assert "skewed (3 columns)" in shown
     assert "--shape free" in shown

@@ -31,7 +31,7 @@ def test_records_give_the_model_of_all_rows(sites, run):
     records = [recorded(run, name) for name in ("north", "south", "west")]
     found = json.loads(run("merge", *records, "-o", "merged.npz", "--record", "all.record", "--json").stdout)
     assert (found["report"]["n_rows"], found["record"]) == (3000, "all.record")
-    whole = unrelu.RectifiedGaussianLearner().fit(X)
+    whole = unrelu.RectifiedGaussianLearner("one_pass").fit(X)
     model = unrelu.RectifiedGaussian.load("merged.npz")
     np.testing.assert_allclose(model.covariance, whole.covariance_, rtol=1e-10)
     assert model.feature_names == ("a", "b", "c")
@@ -51,7 +51,7 @@ def test_a_record_holds_no_row(sites, run):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--floor", "-1"], "different parameters (floor)"),
+        (["--floor", "-1", "--shape", "normal"], "different parameters (floor)"),
         (["--drop", "c"], "3 columns in one part, 2 in another"),
         (["--columns", "b,a,c"], "different column names: a, b, c; and b, a, c"),
         (["--nonnegative-bias"], "different parameters (nonnegative_bias"),
@@ -96,5 +96,5 @@ def test_small_counts_are_rounded(folder, run):
     assert (record.masked_sum[:, 2] == 0).all()
     assert record.origin[2] == 0.0
     assert record.shapes is None
-    whole = unrelu.RectifiedGaussianLearner().fit(rows).record_
+    whole = unrelu.RectifiedGaussianLearner("one_pass").fit(rows).record_
     np.testing.assert_array_equal(record.count[:2, :2], whole.count[:2, :2])

@@ -58,8 +58,12 @@ def test_an_ordinary_table_brings_no_new_line(run, table):
 @pytest.mark.parametrize(
     ("content", "options", "words"),
     [
-        ("As\n<0.1\n<0.5\n1\n2\n", [], "2 different limits, <0.1, <0.5, but a column has one floor. --limits highest"),
-        ("As\n<0.5\n0.3\n1\n2\n", [], "<0.5 beside 0.3"),
+        (
+            "As\n<0.1\n<0.5\n1\n2\n",
+            ["--limits", "one"],
+            "2 different limits, <0.1, <0.5, but --limits one means one floor a column. --limits cell",
+        ),
+        ("As\n<0.5\n0.3\n1\n2\n", ["--limits", "one"], "<0.5 beside 0.3"),
         ("As\n1\n2\n", ["--limits", "lowest"], "Unknown limits 'lowest'"),
         ("As\n1\n2\n", ["--nondetect", "zero"], "Unknown nondetect 'zero'"),
         (
@@ -163,15 +167,28 @@ def test_ids_in_what_factor_and_recover_write(run, refused, named):
     assert "unknown kind of file" in refused(run("factor", named, *given, "--hidden", "t.npy", "-o", "out.npz"))
 
 
-def test_limits_of_single_cells_are_refused_with_the_way_out(run, folder):
+def test_limits_of_single_cells_are_learned_or_refused_with_the_way_out(run, refused, folder):
     (folder / "x.csv").write_text("As,Pb\n<0.1,1\n<0.5,2\n0.3,3\n2,4\n")
-    result = run("fit", "x.csv", "-o", "m.npz")
-    assert result.exit_code != 0
-    assert "--limits cell keeps every cell's own limit: use --method full_likelihood with it" in result.stderr
-    for command in (["fit", "x.csv"], ["score", "x.csv"], ["check", "x.csv"], ["factor", "x.csv"], ["peel", "x.csv"]):
-        result = run(*command, "--limits", "cell")
-        assert result.exit_code != 0
-        assert "have limits of their own. Only RectifiedGaussianLearner and FloorImputer with --method" in result.stderr
+    one_pass = ["fit", "x.csv", "--method", "one_pass"]
+    for command in (one_pass, ["score", "x.csv"], ["check", "x.csv"], ["factor", "x.csv"], ["peel", "x.csv"]):
+        for options in ([], ["--limits", "cell"]):
+            line = refused(run(*command, *options))
+            assert "have limits of their own. Only RectifiedGaussianLearner and FloorImputer with --method" in line
+            assert "--limits highest" in line
+    for options in ([], ["--limits", "cell"]):
+        result = run("fit", "x.csv", *options, "-o", "m.npz")
+        assert result.exit_code == 0, result.stderr
+        words = " ".join(result.stdout.split())
+        assert "As: 2 cells <0.1, <0.5 kept as limits of single cells." in words
+        assert "by full_likelihood, as cells have limits of their own." in words
+
+
+def test_two_rows_with_one_limit_have_no_errors_rather_than_absurd_ones(run, folder):
+    (folder / "x.csv").write_text("As,Pb\n1,<0.5\n3,0.1\n")
+    result = run("fit", "x.csv", "--json", "-o", "m.npz")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["columns"][1]["bias_stderr"] is None
+    assert "barely determined" in result.stderr
 
 
 def test_bad_files_are_left_out_and_named(folder, run, refused):

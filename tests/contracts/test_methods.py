@@ -24,16 +24,22 @@ def table():
 
 
 def fit(name, x, **options):
-    return RectifiedGaussianLearner(method=name, random_state=0, **options).fit(x)
+    return RectifiedGaussianLearner(method=name, random_state=0, **{"shape": "normal", **options}).fit(x)
+
+
+def chosen(name, samples, evidence, assumptions):
+    """The method of that name, or the one that it takes for these rows."""
+    method = methods.method_named(name)
+    return method.choose(samples, evidence, assumptions)[0] if isinstance(method, methods.Auto) else method
 
 
 # What a method promises beyond the laws of all: Bulusu et al. 2022 do not rescale, and their filter is biased on skewed
 # batches;
 # the gradient methods draw a stream per column.
-ANY_COLUMN_ORDER = ("one_pass", "robust_cells", "full_likelihood", "median")
-ANY_UNITS = ("one_pass", "robust", "robust_cells", "full_likelihood", "median", "sgd")
-CONSISTENT = ("one_pass", "robust", "robust_cells", "full_likelihood", "median", "sgd")
-WEIGHTED = ("one_pass", "robust", "robust_cells", "full_likelihood")
+ANY_COLUMN_ORDER = ("auto", "one_pass", "robust_cells", "full_likelihood", "median")
+ANY_UNITS = ("auto", "one_pass", "robust", "robust_cells", "full_likelihood", "median", "sgd")
+CONSISTENT = ("auto", "one_pass", "robust", "robust_cells", "full_likelihood", "median", "sgd")
+WEIGHTED = ("auto", "one_pass", "robust", "robust_cells", "full_likelihood")
 NOISE_IN_EVERY_COLUMN = ("full_likelihood",)
 
 
@@ -55,15 +61,17 @@ class TestEveryMethod:
         table = table[:rows]
         samples = ArraySamples(table, block_rows=block_rows)
         assumptions = Assumptions((0.0,) * 4)
-        learned = methods.method_named(name).learn(SampleEvidence(samples, LocalEngine()), assumptions)
+        evidence = SampleEvidence(samples, LocalEngine())
+        learned = chosen(name, samples, evidence, assumptions).learn(evidence, assumptions)
         whole = fit(name, table)
         np.testing.assert_allclose(learned.distribution.bias, whole.bias_, rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(learned.distribution.covariance, whole.covariance_, rtol=1e-10, atol=1e-10)
 
     def test_reads_files(self, name, table, tmp_path):
         write_table(tmp_path / "x.parquet", table)
-        evidence = SampleEvidence(open_samples(tmp_path / "x.parquet"), LocalEngine())
-        learned = methods.method_named(name).learn(evidence, Assumptions((0.0,) * 4))
+        samples, assumptions = open_samples(tmp_path / "x.parquet"), Assumptions((0.0,) * 4)
+        evidence = SampleEvidence(samples, LocalEngine())
+        learned = chosen(name, samples, evidence, assumptions).learn(evidence, assumptions)
         np.testing.assert_allclose(learned.distribution.covariance, fit(name, table).covariance_, rtol=1e-10)
 
     def test_covariance_is_semidefinite_and_symmetric(self, name, table):
@@ -74,7 +82,7 @@ class TestEveryMethod:
     def test_report_and_learner_travel_by_pickle(self, name, table):
         learner = pickle.loads(pickle.dumps(fit(name, table)))
         assert learner.report_.n_rows == 2000
-        assert learner.report_.method == name
+        assert learner.report_.method == ("full_likelihood" if name == "auto" else name)
         np.testing.assert_allclose(learner.report_.share_floored_by_column, (table == 0).mean(axis=0))
 
     def test_rank_is_respected(self, name, table):
@@ -135,7 +143,7 @@ def test_gets_closer_with_more_rows(name):
     assert np.linalg.norm(many.covariance_ - truth.covariance) < np.linalg.norm(few.covariance_ - truth.covariance)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "one_pass"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("auto", "one_pass")])
 def test_methods_that_read_more_than_once_say_so(name, table):
     with pytest.raises(InvalidParameterError, match="more than once"):
         RectifiedGaussianLearner(method=name).partial_fit(table)
@@ -153,8 +161,47 @@ def test_methods_without_row_weights_say_so(name, table):
 def test_rows_of_weight_zero_are_absent(name, table):
     spoiled = np.vstack([table, np.full((500, 4), 40.0)])
     weights = np.repeat([1.0, 0.0], [len(table), 500])
-    learner = RectifiedGaussianLearner(method=name).fit(spoiled, sample_weight=weights)
+    learner = RectifiedGaussianLearner(method=name, shape="normal").fit(spoiled, sample_weight=weights)
     np.testing.assert_allclose(learner.covariance_, fit(name, table).covariance_, rtol=1e-9)
+
+
+# --- auto -----------------------------------------------------------------------------------------
+
+
+def test_auto_takes_the_full_likelihood_of_small_tables_and_one_pass_of_others(table):
+    assert fit("auto", table).report_.chosen_because == "a table of this size takes some seconds at most"
+    np.testing.assert_array_equal(fit("auto", table).covariance_, fit("full_likelihood", table).covariance_)
+    large = np.tile(table, (100, 1))
+    learner = fit("auto", large)
+    assert (learner.report_.method, learner.report_.n_rows) == ("one_pass", 200_000)
+    np.testing.assert_array_equal(learner.covariance_, fit("one_pass", large).covariance_)
+    assert learner.record_.n_rows == 200_000
+
+
+def test_auto_takes_one_pass_where_both_are_the_same(table):
+    learner = fit("auto", table + 1.0, floor=None)
+    assert (learner.report_.method, learner.report_.chosen_because) == ("one_pass", "no cell is hidden or missing")
+    holes = table + 1.0
+    holes[::7, 1] = np.nan
+    assert fit("auto", holes, floor=None).report_.method == "full_likelihood"
+
+
+def test_auto_learns_parts_in_one_pass(table):
+    parts = RectifiedGaussianLearner(shape="normal").partial_fit(table[:700]).partial_fit(table[700:])
+    np.testing.assert_allclose(parts.covariance_, fit("one_pass", table).covariance_, rtol=1e-10)
+    assert parts.report_.method == "one_pass"
+
+
+def test_the_answer_does_not_jump_where_the_choice_changes():
+    """On tables of the model at the border: half a standard error, in the root of the mean square."""
+    truth, apart = synthetic.random_model(6, condition_number=5.0, random_state=3), []
+    for seed in range(4):
+        x = truth.sample(4000, random_state=seed)
+        likely, quick = fit("full_likelihood", x), fit("one_pass", x)
+        apart += list((likely.bias_ - quick.bias_) / likely.bias_stderr_)
+        pairs = np.triu_indices(6, 1)
+        apart += list((likely.correlation_ - quick.correlation_)[pairs] / likely.correlation_stderr_[pairs])
+    assert np.sqrt(np.mean(np.square(apart))) < 0.5
 
 
 def test_unknown_names_are_met_with_the_nearest():

@@ -52,7 +52,7 @@ def test_an_upper_limit_that_nobody_named():
 
 def test_zeros_that_mean_less_than():
     table = np.where(NORMAL + 0.5 < 0.8, 0.0, NORMAL + 0.5)
-    found, said = doubts(table)
+    found, said = doubts(table, shape="normal")
     assert list(found) == ["empty gap"]
     assert said == [errors.EmptyGapWarning]
     assert found["empty gap"].columns == (0, 1, 2, 3)
@@ -74,20 +74,22 @@ def test_values_within_rounding_of_the_floor():
 def test_skewed_columns_and_their_direction():
     table = np.maximum(NORMAL, 0.0)
     table[:, 2] = np.maximum(np.exp(0.5 * NORMAL[:, 2]) - 1.0, 0.0)
-    found, said = doubts(table)
+    found, said = doubts(table, shape="normal")
     assert (list(found), found["skewed"].columns) == (["skewed"], (2,))
     assert "to the right" in found["skewed"].words
     assert found["skewed"].values[0] < -0.1
     assert said == [errors.SkewedColumnsWarning]
-    found, _ = doubts(-table, ceiling=0.0)
+    found, _ = doubts(-table, ceiling=0.0, shape="normal")
     assert "to the left" in found["skewed"].words
     assert found["skewed"].values[0] > 0.1
+    assert doubts(-table, ceiling=0.0)[0] == {}  # by default such a column is free
 
 
 def test_positive_columns_without_anything_at_the_floor():
-    found, said = doubts(np.exp(0.7 * NORMAL))
+    found, said = doubts(np.exp(0.7 * NORMAL), shape="normal")
     assert found["nothing floored"].columns == (0, 1, 2, 3)
     assert errors.NothingFlooredWarning in said
+    assert doubts(np.exp(0.7 * NORMAL))[0] == {}  # by default they are lognormal, without a floor
 
 
 def test_counts_and_coarse_rounding():

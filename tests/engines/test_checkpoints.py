@@ -37,7 +37,7 @@ def write_files(extension: str = "parquet") -> None:
 
 def fitted(pattern: str = "*.parquet", checkpoint: str | None = "ck", watch=None, groups=None, **asked):
     stderr = {"stderr": "jackknife"} if groups is not None else {}
-    learner = unrelu.RectifiedGaussianLearner(floor=asked.pop("floor", 0.0), **stderr)
+    learner = unrelu.RectifiedGaussianLearner("one_pass", floor=asked.pop("floor", 0.0), shape="normal", **stderr)
     if watch is not None:
         learner.watched_by(watch)
     rows = open_samples(pattern, checkpoint=checkpoint, block_rows=asked.pop("block_rows", 300), **asked)

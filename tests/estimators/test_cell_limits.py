@@ -47,7 +47,7 @@ class Seeing:
 
 
 def shown(X, **options):
-    learner = unrelu.RectifiedGaussianLearner(Seeing(), **options).fit(X)
+    learner = unrelu.RectifiedGaussianLearner(Seeing(), **{"shape": "normal", **options}).fit(X)
     return learner, *Seeing.shown
 
 
@@ -144,8 +144,8 @@ def test_tables_without_limits_of_cells_are_as_they_were():
 
 def test_the_same_limits_everywhere_suit_any_method():
     table = np.fmax(Y, 0.8)
-    learned = unrelu.RectifiedGaussianLearner(floor=np.full(Y.shape, 0.8)).fit(table)
-    usual = unrelu.RectifiedGaussianLearner(floor=0.8).fit(table)
+    learned = unrelu.RectifiedGaussianLearner("one_pass", floor=np.full(Y.shape, 0.8)).fit(table)
+    usual = unrelu.RectifiedGaussianLearner("one_pass", floor=0.8).fit(table)
     assert_array_equal(learned.covariance_, usual.covariance_)
     assert_array_equal(learned.floor_, usual.floor_)
 
@@ -158,15 +158,16 @@ def test_weights_go_along():
     assert_array_equal(Seeing.shown[1][1:], MARKS[1:])
 
 
-def test_a_frame_of_text_is_told_how_it_can_be_read():
+def test_a_frame_of_text_with_several_limits_keeps_them():
     text = pd.DataFrame({"As": ["<0.1", "<0.5", "0.3", "2"], "Pb": [1.0, 2.0, 3.0, 4.0]})
+    for table in (text, read_frame(text), read_frame(text, limits="cell")):
+        assert_array_equal(shown(table)[2][:, 0], [-1, -1, 0, 0])
     refused(
-        lambda: unrelu.RectifiedGaussianLearner(Seeing()),
+        lambda: unrelu.RectifiedGaussianLearner("one_pass"),
         text,
-        r"limits='cell' keeps .*method='full_likelihood'.* limits= and nondetect= are .*samples\.read_frame",
+        r"column 0 \('As'\) have limits of their own.*method='auto' or 'full_likelihood'.*limits='highest'",
         InvalidDataError,
     )
-    assert_array_equal(shown(read_frame(text, limits="cell"))[2][:, 0], [-1, -1, 0, 0])
 
 
 # --- shapes ---------------------------------------------------------------------------------------
@@ -184,13 +185,30 @@ def test_shapes_that_are_known(shape):
     assert draws[:, 2].min() == 0.5
 
 
-@pytest.mark.parametrize("shape", ["auto", "power", "free", ["log", "auto", "log"]])
-def test_shapes_that_must_be_learned_are_refused(shape):
-    refused(
-        lambda: unrelu.RectifiedGaussianLearner(Seeing(), floor=FLOOR, shape=shape),
-        X,
-        r"shape='(auto|power|free)' of column [01]: its cells have limits of their own.*single floor.*'log'",
-    )
+@pytest.mark.parametrize(("shape", "kinds"), [("auto", "log"), ("power", "power"), ("free", "free")])
+def test_shapes_are_learned_with_them(shape, kinds):
+    learner, values, beyond, _ = shown(X, floor=FLOOR, shape=shape)
+    assert [each.kind for each in learner.shapes_] == [kinds] * 3
+    assert_array_equal(beyond, MARKS)
+    for j, each in enumerate(learner.shapes_):  # a limit is as far down as a value there would be
+        known = ~np.isnan(X[:, j])
+        assert_allclose(values[known, j], each.to_latent(X[known, j]), atol=1e-9)
+    assert learner.sample(5000, random_state=0).min() > 0.0
+
+
+def test_several_limits_of_lognormal_columns_need_no_option():
+    """The default: log margins, the full likelihood, nothing negative, and the truth within its errors."""
+    learner = unrelu.RectifiedGaussianLearner(floor=FLOOR).fit(X)
+    assert learner.report_.method == "full_likelihood"
+    assert learner.report_.chosen_because == "cells have limits of their own"
+    covariance = 0.09 * (np.eye(3) + 0.5).T @ (np.eye(3) + 0.5)
+    assert np.abs(learner.bias_ / learner.bias_stderr_).max() < 4.0
+    spread = np.sqrt(np.diagonal(covariance))
+    assert np.abs((learner.row_norms_ - spread) / learner.row_norms_stderr_).max() < 4.0
+    imputer = unrelu.FloorImputer(floor=FLOOR).fit(X)
+    filled = imputer.transform(X)
+    assert (filled > 0.0).all()
+    assert (filled <= np.where(MARKS < 0, FLOOR, np.inf)).all()
 
 
 def test_limits_without_a_logarithm_are_refused():
@@ -211,7 +229,9 @@ def test_limits_without_a_logarithm_are_refused():
 
 @pytest.mark.parametrize("method", ["one_pass", "robust", "sgd", "filtered_gradient", "median", OnePass()])
 def test_other_methods_say_which_one_takes_them(method):
-    words = r"column 0.*, column 1.* have limits of their own\. Only .*method='full_likelihood'.*limits='highest'"
+    words = (
+        r"column 0.*, column 1.* have limits of their own\. Only .*method='auto' or 'full_likelihood'.*limits='highest'"
+    )
     refused(lambda: unrelu.RectifiedGaussianLearner(method, floor=FLOOR), X, words)
     refused(lambda: unrelu.RectifiedGaussianLearner(method), joined([X], floor=[FLOOR]), words, InvalidDataError)
 
@@ -226,13 +246,13 @@ def test_other_methods_say_which_one_takes_them(method):
     ],
 )
 def test_other_estimators_refuse_them(make):
-    words = r"RectifiedGaussianLearner.*method='full_likelihood'.*limits='highest'"
+    words = r"RectifiedGaussianLearner.*method='auto' or 'full_likelihood'.*limits='highest'"
     refused(lambda: make(floor=FLOOR), X, words)
     refused(make, joined([X], floor=[FLOOR]), words, InvalidDataError)
 
 
 def test_functions_refuse_them():
-    words = "method='full_likelihood'"
+    words = "method='auto' or 'full_likelihood'"
     with pytest.raises(InvalidParameterError, match=words):
         unrelu.peel(X, [2], floor=FLOOR)
     with pytest.raises(InvalidDataError, match=words):

@@ -46,13 +46,17 @@ def test_a_floor_from_the_table_is_kept_for_simulated_ones():
 
 def test_other_methods_are_fitted_as_they_are():
     """Numbers are those of the learner's own model, whatever its method."""
-    quick = unrelu.RectifiedGaussianLearner().fit(X).check(X, n_simulations=19)
+    quick = unrelu.RectifiedGaussianLearner("one_pass").fit(X).check(X, n_simulations=19)
     median = unrelu.RectifiedGaussianLearner("median").fit(X)
     expected = unrelu.check_model(median, X, n_simulations=19).column_statistic
     np.testing.assert_allclose(median.check(X, n_simulations=19).column_statistic, expected)
     assert not np.allclose(quick.column_statistic, expected)
-    own = unrelu.check_model(unrelu.RectifiedGaussianLearner().fit(X), X, n_simulations=19)
+    own = unrelu.check_model(unrelu.RectifiedGaussianLearner("one_pass").fit(X), X, n_simulations=19)
     np.testing.assert_allclose(quick.column_statistic, own.column_statistic)
+    # The full likelihood's model is that of one pass but for errors of learning, and is checked by it.
+    likely = unrelu.RectifiedGaussianLearner().fit(X)
+    assert likely.report_.method == "full_likelihood"
+    np.testing.assert_array_equal(likely.check(X, n_simulations=19).column_statistic, quick.column_statistic)
 
 
 def test_a_learner_must_be_fitted():

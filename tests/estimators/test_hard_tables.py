@@ -23,6 +23,10 @@ def fit(x, sample_weight=None, **options):
     return RectifiedGaussianLearner(**options).fit(x, sample_weight=sample_weight)
 
 
+def one_pass(**options):
+    return RectifiedGaussianLearner("one_pass", shape="normal", **options)
+
+
 @pytest.mark.parametrize(("value", "weight"), [(1e12, 0.0), (np.inf, 0.0), (-5.0, 0.0), (1e9, 1e-30)])
 def test_rows_without_weight_are_as_good_as_absent(table, value, weight):
     wild = np.vstack([np.full((1, 3), value), table])
@@ -44,7 +48,7 @@ def test_a_floor_that_float32_cannot_hold(table, floor):
 def test_correlations_extremely_close_to_one(r):
     z = np.random.default_rng(0).standard_normal((1000, 2))
     y = np.c_[z[:, 0], r * z[:, 0] + np.sqrt(1 - r * r) * z[:, 1]] + 20.0
-    learner = fit(y)
+    learner = fit(y, shape="normal")
     sample = np.corrcoef(y.T)[0, 1]
     error = (1 - sample**2) / np.sqrt(1000)
     assert abs(learner.correlation_[0, 1] - sample) < 2 * error
@@ -101,7 +105,7 @@ def test_errors_count_the_weights_of_the_rows_that_see_a_column():
     for seed in range(120):
         x = TRUTH.sample(1000, random_state=seed)
         x[500:, 0] = np.nan
-        learner = fit(x, weights)
+        learner = fit(x, weights, method="one_pass")
         z.append((learner.bias_[0] - TRUTH.bias[0]) / learner.bias_stderr_[0])
         z.append((learner.correlation_[0, 1] - TRUTH.correlation[0, 1]) / learner.correlation_stderr_[0, 1])
     assert np.mean(np.square(z)) == pytest.approx(1.0, abs=0.35)  # 240 z-scores: standard error .1
@@ -116,7 +120,7 @@ def test_the_floor_belongs_to_the_record(table):
         learner.partial_fit(table)
     other = RectifiedGaussianLearner(floor=-5.0).partial_fit(table)
     with pytest.raises(InvalidParameterError, match="different floors"):
-        unrelu.merge([RectifiedGaussianLearner().fit(table)._record, other._record])
+        unrelu.merge([one_pass().fit(table)._record, other._record])
 
 
 def test_merge_compares_parameters_by_value(table):
@@ -124,10 +128,11 @@ def test_merge_compares_parameters_by_value(table):
     floors = np.zeros(1500)
     changed = floors.copy()
     changed[700] = 0.5
-    first, second = (RectifiedGaussianLearner(floor=f).partial_fit(wide) for f in (floors, changed))
-    with pytest.raises(InvalidParameterError, match="different"):
-        unrelu.merge([first, second])
-    seeded = [RectifiedGaussianLearner(random_state=np.random.default_rng(k)).fit(table) for k in range(2)]
+    for learner in (RectifiedGaussianLearner, one_pass):
+        first, second = (learner(floor=f).partial_fit(wide) for f in (floors, changed))
+        with pytest.raises(InvalidParameterError, match="different"):
+            unrelu.merge([first, second])
+    seeded = [one_pass(random_state=np.random.default_rng(k)).fit(table) for k in range(2)]
     assert unrelu.merge(seeded).report_.n_rows == 4000
 
 
@@ -136,7 +141,7 @@ def test_a_failed_fit_leaves_nothing_behind(table):
     with pytest.raises(InvalidDataError):
         learner.fit(-table[:, :2] - 1.0)
     learner.partial_fit(table[:, :2])
-    np.testing.assert_array_equal(learner.bias_, fit(table[:, :2]).bias_)
+    np.testing.assert_array_equal(learner.bias_, fit(table[:, :2], method="one_pass").bias_)
 
 
 def test_masked_cells_are_missing(table):

@@ -30,7 +30,12 @@ TABLE = pd.DataFrame(X, columns=NAMES)
 
 
 def learner(shape="log", **more):
-    return RectifiedGaussianLearner(**{"floor": FLOOR, "shape": shape, **more})
+    return RectifiedGaussianLearner(**{"method": "one_pass", "floor": FLOOR, "shape": shape, **more})
+
+
+def normal(**more):
+    """One pass over columns as they are."""
+    return RectifiedGaussianLearner(**{"method": "one_pass", "shape": "normal", **more})
 
 
 def assert_same_model(one, other, rtol=1e-10):
@@ -43,7 +48,7 @@ def assert_same_model(one, other, rtol=1e-10):
 
 
 def test_log_is_the_normal_fit_of_logarithms():
-    plain = RectifiedGaussianLearner(floor=np.log(FLOOR)).fit(np.log(X))
+    plain = normal(floor=np.log(FLOOR)).fit(np.log(X))
     found = learner().fit(X)
     assert_allclose(found.bias_, plain.bias_, rtol=1e-10)
     assert_allclose(found.covariance_, plain.covariance_, rtol=1e-10)
@@ -56,7 +61,7 @@ def test_log_is_the_normal_fit_of_logarithms():
 def test_log_with_a_ceiling_and_missing_cells():
     top = np.minimum(np.exp(0.8 * Y), 1.8)
     top[rng.random(X.shape) < 0.1] = np.nan
-    plain = RectifiedGaussianLearner(floor=None, ceiling=np.log(1.8)).fit(np.log(top))
+    plain = normal(floor=None, ceiling=np.log(1.8)).fit(np.log(top))
     found = learner(floor=None, ceiling=1.8).fit(top)
     assert_allclose(found.bias_, plain.bias_, rtol=1e-9)
     assert_allclose(found.covariance_, plain.covariance_, rtol=1e-9)
@@ -73,7 +78,7 @@ def test_the_density_integrates_to_one(shape, limit):
     values = np.exp(0.8 * Y[:, :1])
     values = {"floor": np.maximum(values, 0.5), "ceiling": np.minimum(values, 1.5), "none": values}[limit]
     limits = {"floor": {"floor": 0.5}, "ceiling": {"floor": None, "ceiling": 1.5}, "none": {"floor": None}}[limit]
-    found = RectifiedGaussianLearner(shape=shape, **limits).fit(values)
+    found = RectifiedGaussianLearner("one_pass", shape=shape, **limits).fit(values)
     low, high = {"floor": (0.5, 60.0), "ceiling": (1e-3, 1.5), "none": (1e-3, 60.0)}[limit]
     x = np.geomspace(low * (1 + 1e-12), high * (1 - 1e-12), 4001)
     if shape == "free":  # constant beyond what was seen
@@ -87,7 +92,7 @@ def test_the_density_integrates_to_one(shape, limit):
 def test_ways_to_ask_for_shapes():
     wanted = learner(["log", "normal", "power"]).fit(TABLE)
     assert [shape.kind for shape in wanted.shapes_] == ["log", "normal", "power"]
-    by_name = {"As": "log", "Zn": "power"}
+    by_name = {"As": "log", "Pb": "normal", "Zn": "power"}
     for given in (by_name, pd.Series(by_name), {"Pb": "normal", "As": "log", "*": "power"}, wanted.shapes_):
         found = learner(given).fit(TABLE)
         assert found.shapes_ == wanted.shapes_
@@ -143,8 +148,8 @@ def test_a_table_of_smaller_floats():
 def test_sparse_tables_take_shapes():
     x = np.maximum(np.expm1(Y), 0.0)
     shapes = "power"
-    dense = RectifiedGaussianLearner(shape=shapes).fit(x)
-    assert_same_model(RectifiedGaussianLearner(shape=shapes).fit(scipy.sparse.csr_array(x)), dense)
+    dense = RectifiedGaussianLearner("one_pass", shape=shapes).fit(x)
+    assert_same_model(RectifiedGaussianLearner("one_pass", shape=shapes).fit(scipy.sparse.csr_array(x)), dense)
 
 
 def test_the_report_speaks_in_the_users_units():
@@ -195,8 +200,10 @@ def test_what_goes_with_normal_columns_alone():
     with pytest.raises(InvalidParameterError, match="floor_tolerance goes with shape='normal' alone"):
         learner("log", floor_tolerance=0.1).partial_fit(X)
     learner("normal", floor_tolerance=0.1).fit(X)
+    tolerant = learner("auto", floor_tolerance=0.1).fit(X)  # what is left open is then normal
+    assert tolerant.shapes_ is None
     with pytest.raises(InvalidDataError, match="its limit 0 has no logarithm"):
-        RectifiedGaussianLearner(shape="log").fit(X)
+        RectifiedGaussianLearner(shape="log").fit(np.where(X > 1.0, X, 0.0))
 
 
 def test_doubts_speak_in_the_users_units():
@@ -222,9 +229,7 @@ def test_rounded_columns_give_no_false_alarm():
 
 def test_jackknife():
     found = learner("log", stderr="jackknife").fit(TABLE, groups=np.arange(600) // 20)
-    plain = RectifiedGaussianLearner(floor=np.log(FLOOR), stderr="jackknife").fit(
-        np.log(X), groups=np.arange(600) // 20
-    )
+    plain = normal(floor=np.log(FLOOR), stderr="jackknife").fit(np.log(X), groups=np.arange(600) // 20)
     assert_allclose(found.bias_stderr_, plain.bias_stderr_, rtol=1e-8)
     assert learner("free", stderr="jackknife").fit(TABLE).bias_stderr_.shape == (3,)
 
@@ -232,7 +237,7 @@ def test_jackknife():
 @pytest.mark.parametrize("method", ["robust", "median"])
 def test_other_methods_work_on_latent_values(method):
     found = learner("log", method=method).fit(X)
-    plain = RectifiedGaussianLearner(method, floor=np.log(FLOOR)).fit(np.log(X))
+    plain = normal(method=method, floor=np.log(FLOOR)).fit(np.log(X))
     assert_allclose(found.bias_, plain.bias_, rtol=1e-7)
     assert_allclose(found.covariance_, plain.covariance_, rtol=1e-7)
 
@@ -250,14 +255,23 @@ class Unreadable:
 
 
 @pytest.mark.parametrize(
-    "shape", ["power", "free", "auto", ["log", "free", "log"], {0: "power"}, pd.Series(["auto"] * 3)]
+    "shape", ["power", "free", ["log", "free", "log"], {0: "power"}, pd.Series(["auto", "auto", "free"])]
 )
 def test_shapes_that_need_all_rows_are_refused_before_reading(shape):
     with pytest.raises(InvalidParameterError, match="needs all rows at once: use fit, or give the shapes"):
         learner(shape).partial_fit(Unreadable())
 
 
-@pytest.mark.parametrize("shape", ["log", {"Pb": "log"}, "given"])
+def test_parts_are_log_where_the_first_is_positive_and_normal_elsewhere():
+    mixed = np.column_stack([X[:, 0], Y[:, 1:]])
+    parts = RectifiedGaussianLearner(floor=[0.5, None, None]).partial_fit(mixed[:200]).partial_fit(mixed[200:])
+    assert [shape.kind for shape in parts.shapes_] == ["log", "normal", "normal"]
+    assert_same_model(parts, learner(["log", "normal", "normal"], floor=[0.5, None, None]).fit(mixed), rtol=1e-9)
+    with pytest.raises(InvalidDataError, match="a value of 0 has no logarithm.*shape='auto'"):
+        RectifiedGaussianLearner().partial_fit(X).partial_fit(np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize("shape", ["log", {"Pb": "log", "*": "normal"}, "given"])
 def test_parts_give_the_model_of_all_rows(shape):
     if shape == "given":
         shape = learner("free").fit(TABLE).shapes_
@@ -389,7 +403,7 @@ def test_files_and_pickles_give_back_the_same(name, tmp_path):
 
 
 def test_normal_shapes_among_others_keep_what_was_seen():
-    found = learner({"As": "free"}).fit(TABLE)
+    found = learner({"As": "free", "*": "normal"}).fit(TABLE)
     assert isinstance(found.shapes_[0], Free)
     assert isinstance(found.shapes_[1], Normal)
     assert (found.shapes_[1].seen.low, found.shapes_[1].seen.high) == (0.5, X[:, 1].max())
@@ -401,12 +415,12 @@ def test_normal_shapes_among_others_keep_what_was_seen():
 )
 def test_outliers_do_not_bend_the_shapes_of_a_robust_fit(estimator):
     rng = np.random.default_rng(8)
-    y = rng.multivariate_normal(np.full(3, 0.3), 0.15 * np.eye(3) + 0.1, size=1500)
-    x = np.maximum(np.expm1(y), 0.0)
-    x[:150] = rng.uniform(5.0, 9.0, size=(150, 3))
-    clean = RectifiedGaussianLearner(shape="power").fit(x[150:]).shapes_
-    bent = RectifiedGaussianLearner(shape="power").fit(x).shapes_
-    robust = estimator(method="robust", shape="power").fit(x).distribution_.shapes
+    y = rng.multivariate_normal(np.full(3, 3.0), 0.15 * np.eye(3) + 0.1, size=4000)
+    x = np.maximum(y**2, 6.0)  # exponents of 1/2
+    x[:400] = rng.uniform(50.0, 90.0, size=(400, 3))
+    clean = RectifiedGaussianLearner("one_pass", floor=6.0, shape="power").fit(x[400:]).shapes_
+    bent = RectifiedGaussianLearner("one_pass", floor=6.0, shape="power").fit(x).shapes_
+    robust = estimator(method="robust", floor=6.0, shape="power").fit(x).distribution_.shapes
     for genuine, all_rows, kept in zip(clean, bent, robust, strict=True):
         assert abs(all_rows.exponent - genuine.exponent) > 5.0 * genuine.exponent_stderr
         assert abs(kept.exponent - genuine.exponent) < genuine.exponent_stderr  # but for the few rows told wrongly

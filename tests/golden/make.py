@@ -39,7 +39,8 @@ def saved() -> dict[str, Any]:
     units = np.maximum(rng.standard_normal((300, 2)), 0.0)
     weights = rng.standard_normal((2, 12))
     widened = _widened(np.random.default_rng(3))
-    learner = unrelu.RectifiedGaussianLearner(floor=truth.floor).fit(X)
+    plain = {"method": "one_pass", "floor": truth.floor, "shape": "normal"}  # what the stored files were made with
+    learner = unrelu.RectifiedGaussianLearner(**plain).fit(X)
     bent, days = np.exp(np.minimum(X, 1.5)), np.arange(len(X)) // 30
     return {
         "model": truth,
@@ -47,18 +48,19 @@ def saved() -> dict[str, Any]:
         "record": learner.record_,
         "shaped_model": truth.shaped([Log(), Power(0.5, 0.0, 2.0), FREE], [0.5, -np.inf, 0.0], [np.inf, 3.0, np.inf]),
         "shaped_learner": unrelu.RectifiedGaussianLearner(
+            "one_pass",
             floor=[1.0, None, None],
             ceiling=[None, np.exp(1.5), np.exp(1.5)],
             shape=["log", "power", "free"],
             stderr="jackknife",
         ).fit(bent, groups=days),
-        "robust": unrelu.RectifiedGaussianLearner("robust", floor=truth.floor).fit(X),
+        "robust": unrelu.RectifiedGaussianLearner("robust", floor=truth.floor, shape="normal").fit(X),
         "method": unrelu.RectifiedGaussianLearner(unrelu.methods.MedianBias(allow_partial=True)).fit(X[10:]),
-        "likelihood": unrelu.RectifiedGaussianLearner("full_likelihood", floor=truth.floor, n_components=1).fit(X),
-        "imputer": unrelu.FloorImputer(strategy="median", floor=truth.floor).fit(X),
-        "network": unrelu.RectifiedGaussianNetwork(floor=truth.floor).fit(X),
-        "detector": unrelu.FloorOutlierDetector(floor=truth.floor).fit(X),
-        "mixture": unrelu.RectifiedGaussianMixture(2, floor=truth.floor).fit(X),
+        "likelihood": unrelu.RectifiedGaussianLearner(**{**plain, "method": "full_likelihood"}, n_components=1).fit(X),
+        "imputer": unrelu.FloorImputer(**plain, strategy="median").fit(X),
+        "network": unrelu.RectifiedGaussianNetwork("ebic", floor=truth.floor, shape="normal").fit(X),
+        "detector": unrelu.FloorOutlierDetector(floor=truth.floor, shape="normal").fit(X),
+        "mixture": unrelu.RectifiedGaussianMixture(2, floor=truth.floor, shape="normal").fit(X),
         "factors": unrelu.ReLUMatrixRecovery(2).fit(low_rank),
         "noisy_factors": unrelu.ReLUMatrixRecovery(2, "tobit_em").fit(low_rank),
         "state": MatrixState(

@@ -1,5 +1,7 @@
 """Correlations of subsets of the rows, from records."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -12,13 +14,14 @@ from unrelu.statistics.grouped_moments import GroupedMoments
 
 X = floored(chain(4), 500, 1)
 DAYS = np.random.default_rng(2).integers(0, 20, len(X))
+one_pass = partial(RectifiedGaussianLearner, "one_pass", shape="normal")
 
 
 def groups_of(X, days=None):
-    learner = RectifiedGaussianLearner("one_pass", stderr="jackknife", shape="normal").fit(X, groups=days)
+    learner = one_pass(stderr="jackknife").fit(X, groups=days)
     record = learner.record_
     assert isinstance(record, GroupedMoments)
-    pairs = RectifiedGaussianLearner("one_pass", shape="normal").fit(X)
+    pairs = one_pass().fit(X)
     near = PairCorrelations(pairs.correlation_, pairs.correlation_stderr_)
     return RowGroups(record, learner._assumptions(), near, np.arange(X.shape[1]))
 
@@ -32,9 +35,7 @@ def test_subsets_are_fits_of_their_rows():
     for some, r in list(zip(chosen, found, strict=True))[:3]:
         rows = np.isin(DAYS, [labels[k] for k in some])
         assert rows.mean() == pytest.approx(10.0 / np.sqrt(500), abs=0.06)
-        np.testing.assert_allclose(
-            r, RectifiedGaussianLearner("one_pass", shape="normal").fit(X[rows]).correlation_, atol=1e-5
-        )
+        np.testing.assert_allclose(r, one_pass().fit(X[rows]).correlation_, atol=1e-5)
 
 
 def test_the_same_seed_takes_the_same_subsets_and_another_one_others():
@@ -48,9 +49,7 @@ def test_leaving_out_groups():
     groups = groups_of(X, DAYS)
     left = groups.left_out(lambda r: r, unwatched)
     rows = int(groups.record.labels[0]) != DAYS
-    np.testing.assert_allclose(
-        left[0], RectifiedGaussianLearner("one_pass", shape="normal").fit(X[rows]).correlation_, atol=1e-5
-    )
+    np.testing.assert_allclose(left[0], one_pass().fit(X[rows]).correlation_, atol=1e-5)
     assert len(left) == 20
 
 
@@ -86,7 +85,7 @@ def test_halves_have_no_row_in_common_and_are_fits_of_their_rows():
     some, _ = groups._drawn(np.random.default_rng(0), 0.5)
     labels = [int(groups.record.labels[k]) for k in some]
     for (r, _), rows in zip(halves[:2], (np.isin(DAYS, labels), ~np.isin(DAYS, labels)), strict=True):
-        fitted = RectifiedGaussianLearner("one_pass", shape="normal").fit(X[rows])
+        fitted = one_pass().fit(X[rows])
         np.testing.assert_allclose(r, fitted.correlation_, atol=1e-5)
 
 

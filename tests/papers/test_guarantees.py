@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import math
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -19,6 +20,8 @@ from unrelu.metrics import parameter_errors
 from unrelu.papers.guarantees.error_law import SquaredError
 from unrelu.papers.guarantees.influence import Columns, DrawnRows, Pairs
 from unrelu.synthetic import random_model
+
+one_pass = partial(RectifiedGaussianLearner, "one_pass", shape="normal")  # what the planner plans for
 
 
 @pytest.mark.parametrize("module", ["checks", "clean", "outliers", "curvature", "error_law", "influence", "planner"])
@@ -354,7 +357,7 @@ def test_influences_are_those_of_the_learner() -> None:
     """A learner's move, when some rows get a little more weight, is the mean influence of these rows."""
     truth = _mixed_model()
     x = truth.sample(20_000, random_state=0)
-    model = RectifiedGaussianLearner().fit(x).distribution_
+    model = one_pass().fit(x).distribution_
     columns = Columns.of(model)
     pairs = Pairs.of(columns)
     u = (x - model.bias) / model.row_norms
@@ -363,7 +366,7 @@ def test_influences_are_those_of_the_learner() -> None:
     rows = DrawnRows(columns, np.stack([above.astype(float), v, v * v]), np.ones(len(x)))
     chosen = x[:, 0] + x[:, 1] > 1.0
     step = 1e-4
-    moved = RectifiedGaussianLearner().fit(x, sample_weight=1.0 + step * chosen).distribution_
+    moved = one_pass().fit(x, sample_weight=1.0 + step * chosen).distribution_
     w_squared = np.trace(model.covariance)
     ((on_bias, _),) = rows.on_bias()
     expected = step * on_bias[chosen].sum(axis=0) / len(x)
@@ -436,7 +439,7 @@ def test_fits_have_the_planned_errors() -> None:
     assert plan.for_bias is not None
     assert plan.for_weights is not None
     bounds = {"bias": 0.1 * (plan.for_bias / n) ** 0.5, "weights": 0.1 * (plan.for_weights / n) ** 0.5}
-    fits = [RectifiedGaussianLearner().fit(model.sample(n, random_state=k)).distribution_ for k in range(repetitions)]
+    fits = [one_pass().fit(model.sample(n, random_state=k)).distribution_ for k in range(repetitions)]
     expected = guarantees.expected_errors(model, n)
     for name, bound in bounds.items():
         errors = np.array([parameter_errors(fit, model)[name] for fit in fits])
@@ -447,7 +450,7 @@ def test_fits_have_the_planned_errors() -> None:
 
 def test_a_pair_never_above_both_floors_is_left_to_the_prior() -> None:
     model = RectifiedGaussian([-1.5, -1.5], [[1.0, -0.95], [-0.95, 1.0]])
-    fits = [RectifiedGaussianLearner().fit(model.sample(5000, random_state=k)).distribution_ for k in range(30)]
+    fits = [one_pass().fit(model.sample(5000, random_state=k)).distribution_ for k in range(30)]
     mean = np.mean([parameter_errors(fit, model)["weights"] for fit in fits])
     assert guarantees.expected_errors(model, 5000)["weights"] == pytest.approx(mean, rel=0.25)
 

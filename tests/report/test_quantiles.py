@@ -12,7 +12,7 @@ from unrelu.samples import ArraySamples, joined
 
 
 def columns_of(X: np.ndarray, most: int = 5, **parameters: object) -> tuple[RectifiedGaussianLearner, list]:
-    learner = RectifiedGaussianLearner(**parameters).fit(X)
+    learner = RectifiedGaussianLearner(**{"shape": "normal", **parameters}).fit(X)
     return learner, worst_columns(learner, ArraySamples(X), most)
 
 

@@ -193,7 +193,7 @@ class TestGaussian:
         x = MODEL.sample(20_000, random_state=1)
         setting = setting_for(x)
         component = gaussian_from(setting.question(Block(x)), setting)
-        plain = RectifiedGaussianLearner().fit(x)
+        plain = RectifiedGaussianLearner("one_pass", shape="normal").fit(x)
         assert (np.abs(component.bias - MODEL.bias) < 5.0 * plain.bias_stderr_).all()
         assert (np.abs(component.scale - MODEL.row_norms) < 5.0 * plain.row_norms_stderr_).all()
         # One row's worth of prior among n moves an estimate by about sqrt(1/n) of a standard error.

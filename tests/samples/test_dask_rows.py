@@ -81,7 +81,7 @@ def test_what_is_no_table_of_numbers(table, words):
 
 
 def test_a_fit_without_a_cluster():
-    local = RectifiedGaussianLearner().fit(FRAME)
+    local = RectifiedGaussianLearner("one_pass").fit(FRAME)
     learner = RectifiedGaussianLearner().fit(dd.from_pandas(FRAME, npartitions=3))
     assert list(learner.feature_names_in_) == ["a", "b", "c"]
     np.testing.assert_allclose(learner.covariance_, local.covariance_, rtol=1e-10)
@@ -92,7 +92,7 @@ def test_a_fit_without_a_cluster():
 
 def test_weights():
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 500)
-    local = RectifiedGaussianLearner().fit(FRAME, sample_weight=weights)
+    local = RectifiedGaussianLearner("one_pass").fit(FRAME, sample_weight=weights)
     table = dd.from_pandas(FRAME.assign(w=weights), npartitions=3)
     for given in (weights, table["w"], table["w"].to_dask_array(lengths=True)):
         learner = RectifiedGaussianLearner().fit(table[["a", "b", "c"]], sample_weight=given)

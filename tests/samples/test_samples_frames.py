@@ -66,10 +66,13 @@ def test_lazy_frames_of_numbers():
     np.testing.assert_array_equal(learned(pl.DataFrame(ROWS, schema=NAMES).lazy()), learned(ROWS))
 
 
-def test_several_limits_in_a_frame_name_the_way():
+def test_several_limits_in_a_frame_are_those_of_cells():
     frame = pd.DataFrame({"a": ["<0.1", "<0.5", "0.3", 2.0, None], "b": [1.0, 2.0, 3.0, 4.0, 5.0]})
-    with pytest.raises(InvalidDataError, match=r"column 'a': 2 different limits.* unrelu.samples.read_frame"):
-        unrelu.RectifiedGaussianLearner().fit(frame)
+    block = next(read_frame(frame).blocks())
+    np.testing.assert_array_equal(block.values[:, 0], [0.1, 0.5, 0.3, 2.0, np.nan])
+    np.testing.assert_array_equal(block.beyond[:, 0], [-1, -1, 0, 0, 0])
+    with pytest.raises(InvalidDataError, match=r"column 'a': 2 different limits.*limits='cell' keeps"):
+        read_frame(frame, limits="one")
     values = next(read_frame(frame, limits="highest").blocks()).values
     np.testing.assert_array_equal(values[:, 0], [0.5, 0.5, 0.5, 2.0, np.nan])
 

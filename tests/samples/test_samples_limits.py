@@ -45,7 +45,8 @@ def test_several_limits_are_refused_with_the_way_out(opened):
     with pytest.raises(
         InvalidDataError, match=r"column 'As': 2 different limits, <0\.1, <0\.5, but .* one floor"
     ) as said:
-        opened(content)
+        opened(content, limits="one")
+    assert "limits='cell'" in str(said.value)
     assert "limits='highest'" in str(said.value)
     assert "limits='missing'" in str(said.value)
     assert opened(content, limits="highest")[:2] == ([[0.5, 1], [0.5, 2], [0.5, 3], [2, 4]], CellLimits(((0, 0.5),)))
@@ -54,11 +55,11 @@ def test_several_limits_are_refused_with_the_way_out(opened):
 
 def test_numbers_below_the_limit_are_refused_with_the_way_out(opened):
     content = "As\n<0.5\n0.3\n2\n"
-    with pytest.raises(InvalidDataError, match=r"column 'As': <0\.5 beside 0\.3, but a column has one floor"):
-        opened(content)
+    with pytest.raises(InvalidDataError, match=r"column 'As': <0\.5 beside 0\.3, but limits='one' means one floor"):
+        opened(content, limits="one")
     assert opened(content, limits="highest")[0] == [[0.5], [0.5], [2]]
-    with pytest.raises(InvalidDataError, match=r"column 'b': >5 beside 9, but a column has one ceiling"):
-        opened("b\n>5\n9\n")
+    with pytest.raises(InvalidDataError, match=r"column 'b': >5 beside 9, but limits='one' means one ceiling"):
+        opened("b\n>5\n9\n", limits="one")
     assert opened("b\n>5\n9\n>7\n1\n", limits="highest")[0] == [[5], [5], [5], [1]]
 
 
@@ -84,7 +85,7 @@ def test_what_was_not_detected_can_be_floored(opened):
     assert (rows[1], limits) == ([0.5, 0.8], CellLimits(((0, 0.25), (1, 0.8))))
     assert opened(content, nondetect=0.1)[1] == CellLimits(((0, 0.25), (1, 0.1)))
     with pytest.raises(InvalidDataError, match="2 different limits"):
-        opened(content, nondetect={"As": 0.1})
+        opened(content, nondetect={"As": 0.1}, limits="one")
     with pytest.raises(InvalidDataError, match="'Pb': not detected anywhere"):
         opened("As,Pb\n1,ND\n2,ND\n", nondetect="floor")
 
@@ -104,7 +105,10 @@ def test_limits_of_several_files_are_one(tmp_path, all_rows):
     assert samples.notes == ["a: 2 cells <1 put at the floor 1"]
     (tmp_path / "2.csv").write_text("b,a\n5,6\n7,<2\n")
     with pytest.raises(InvalidDataError, match="2 different limits, <1, <2"):
-        open_samples(tmp_path / "*.csv")
+        open_samples(tmp_path / "*.csv", limits="one")
+    samples = open_samples(tmp_path / "*.csv")
+    assert (samples.limits, samples.limits_by_cell) == (None, (0,))
+    np.testing.assert_array_equal(all_rows(samples), [[1, 2], [3, 4], [6, 5], [2, 7]])
 
 
 def test_a_limit_far_down_is_found_before_rows_are_used(opened):
@@ -167,15 +171,15 @@ def test_files_of_several_laboratories(tmp_path, all_rows):
     pd.DataFrame({"a": ["<0.5", "7"], "b": np.float32([1, 2])}).to_parquet(tmp_path / "4.parquet")
     write_table(tmp_path / "5.npz", np.float32([[6, 6]]), ["a", "b"])
     files = [tmp_path / "*.csv", tmp_path / "4.parquet", tmp_path / "5.npz"]
-    for block_rows in (1, 2, None):
-        samples = open_samples(files, limits="cell", block_rows=block_rows)
+    for block_rows, limits in ((1, "cell"), (2, "cell"), (None, "cell"), (None, None)):
+        samples = open_samples(files, limits=limits, block_rows=block_rows)
         rows = [[1, 2], [3, 4], [0.5, 5], [2, 7], [9, 8], [0.5, 1], [7, 2], [6, 6]]
         np.testing.assert_array_equal(all_rows(samples), rows)
         beyond = np.concatenate([block.beyond for block in samples.blocks()])
         np.testing.assert_array_equal(beyond[:, 0], [-1, 0, 0, -1, 0, -1, 0, 0])
         assert not beyond[:, 1].any()
-    with pytest.raises(InvalidDataError, match=r"limits='cell' keeps .* method='full_likelihood'"):
-        open_samples(files)
+    with pytest.raises(InvalidDataError, match="limits='cell' keeps"):
+        open_samples(files, limits="one")
 
 
 @pytest.mark.parametrize("frame_of", [pd.DataFrame, pl.DataFrame])

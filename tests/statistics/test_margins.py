@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -118,7 +120,8 @@ def test_missing_cells_and_rows_of_no_weight_are_not_there():
 
 
 def _without_first(margins):
-    return type(margins)(margins.columns[1:], margins.weight[1:], margins.squared_weight[1:], margins.stored_as)
+    names = ("columns", "at_most", "at_least", "weight", "squared_weight")
+    return replace(margins, **{name: getattr(margins, name)[1:] for name in names})
 
 
 def test_a_column_without_values():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 METHODS = {
     "fit": {
-        "auto": "default; full_likelihood where that takes seconds, or cells have own limits.",
+        "auto": "default; full_likelihood where quick or limits vary, else one_pass.",
         "one_pass": "for large tables: censored likelihoods and weighted moments.",
         "robust": "the same while up to nearly half of the rows are outliers.",
         "robust_cells": "the same while single cells are bad, and rows beside them.",

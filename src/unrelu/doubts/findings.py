@@ -24,6 +24,7 @@ from unrelu.errors import (
     DoubtfulTableWarning,
     EmptyGapWarning,
     FewRowsWarning,
+    GrossValueWarning,
     GroupsOfRowsWarning,
     HeavyTailsWarning,
     NothingFlooredWarning,
@@ -50,12 +51,15 @@ _SYMMETRIC = 0.3  # of the z of long tails: skewness that may come from them
 _SINGULAR = 1e-6  # smallest eigenvalue of the correlations
 _MOVED = 0.25  # standard errors by which the correlations had to be moved to fit together
 _ROWS_A_COLUMN = 5.0
+_GROSS, _FAR_APART = 100.0, 20.0  # spreads of the others, and what they span, beyond which a value is gross
+_FEW_OTHERS, _FEW_GROSS = 8, 0.02  # other values that must be there, and the share of these that may be gross alike
 
 WARNINGS: dict[str, type[DoubtfulTableWarning]] = {
     "repeated minimum": RepeatedLimitWarning,
     "repeated maximum": RepeatedLimitWarning,
     "near the floor": RepeatedLimitWarning,
     "empty gap": EmptyGapWarning,
+    "gross value": GrossValueWarning,
     "nothing floored": NothingFlooredWarning,
     "skewed": SkewedColumnsWarning,
     "ties": TiedValuesWarning,
@@ -174,6 +178,7 @@ def doubts_of(
         table = _Table(record.shapes, rows, assumptions)
         repeated = _repeated_end(table, 0, look)
         limits = [*_repeated(table, repeated, look), *_gaps(table, repeated), *_nothing_floored(table, repeated)]
+        limits += _gross(table)
         tied, skewness = _tied(table), skewness_of(record.shapes, rows)
     explained = _columns(len(rows.scale), [doubt for doubt in limits if doubt.kind != "nothing floored"])
     left_out = explained | _columns(len(rows.scale), tied)
@@ -250,7 +255,13 @@ def _repeated(table: _Table, repeated: BoolArray, look: Look | None) -> list[Dou
     """Ends that repeat: the one at the floor may be the floor itself but for rounding."""
     shapes, floor = table.shapes, np.array(table.assumptions.floor)
     size = np.maximum(np.abs(np.where(np.isfinite(floor), floor, 0.0)), table.rows.scale)
-    near = repeated & (shapes.ends[0] - floor <= _NEAR * size)
+    beyond = shapes.ends[0] - floor
+    if table.curved:  # how near they are is a matter of the user's units
+        told, spread = table.told(floor), table.told(table.rows.bias + table.rows.scale) - table.told(table.rows.bias)
+        with np.errstate(invalid="ignore"):
+            beyond[table.curved] = np.abs(table.at_end(0) - told)[table.curved]
+            size[table.curved] = np.maximum(np.abs(told), np.abs(spread))[table.curved]
+    near = repeated & (beyond <= _NEAR * size)
     found = _doubt(
         "near the floor",
         near,
@@ -291,6 +302,32 @@ def _gaps(table: _Table, repeated: BoolArray) -> list[Doubt]:
         " may mean \"less than that value\".",
         "If so, write that value into these cells, and pass it as floor= (ceiling=).",
         table.at_end(0),
+    )  # fmt: skip
+
+
+def _gross(table: _Table) -> list[Doubt]:
+    """Largest values that are beyond all others by more than any law has it: by _GROSS spreads of the others, or, of
+    free columns, whose latent values are normal whatever they are, by _FAR_APART times all that the others span."""
+    shapes = table.shapes
+    weight, end = shapes.end_weights[1], (shapes.ends[1] - shapes.origin) / shapes.unit
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        others = shapes.sums[0] - weight
+        mean = (shapes.sums[1] - weight * end) / others
+        variance = (shapes.sums[2] - weight * end**2) / others - mean**2
+        # What rounding leaves of the squares of a huge value may be anything, but it is small beside them.
+        far = end - mean > _GROSS * np.sqrt(np.maximum(variance, 0.0))
+    gross = far & (others > _FEW_OTHERS) & (weight <= _FEW_GROSS * others) & table.varying
+    for j in table.curved:
+        values = getattr(table.assumptions.shapes[j], "values", None)
+        if values is not None:
+            low, before, last = values[0], values[-2], values[-1]
+            gross[j] = len(values) > _FEW_OTHERS and last - before > _FAR_APART * (before - low)
+    return _doubt(
+        "gross value", gross,
+        "the largest value is farther from all others than these are from each other, many times over: a unit or a"
+        " decimal point that was mistaken, or a code for something else.",
+        "Correct it, or mark it as missing with NaN.",
+        table.at_end(1),
     )  # fmt: skip
 
 

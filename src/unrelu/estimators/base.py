@@ -81,8 +81,8 @@ class FloorEstimator(OnDevice, ShownEstimator):
         >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(500, random_state=1)
         >>> stages = []
         >>> learner = unrelu.RectifiedGaussianLearner().watched_by(lambda step: stages.append(step.stage)).fit(X)
-        >>> stages[0]
-        'Reading rows'
+        >>> stages[0], stages[-1]
+        ("Looking at the columns' shapes", 'Reading rows')
         """
         self.__dict__["_watch"] = watch
         return self
@@ -296,6 +296,10 @@ class FloorEstimator(OnDevice, ShownEstimator):
             self._learn_shapes(samples, part, self._tests_shapes())
         return self._shaped(samples, learning=part, looked_at=reset and not part)
 
+    def _shapes_come_of_kept_rows(self) -> bool:
+        """Whether shapes are learned again once outliers are known: then what bends is not learned at first."""
+        return False
+
     def _wanted_shape(self) -> Any:
         """``shape=`` as it is meant for the method."""
         return self.shape
@@ -311,6 +315,9 @@ class FloorEstimator(OnDevice, ShownEstimator):
         shape = self._wanted_shape()
         if isinstance(shape, str) and shape == "normal":
             return
+        if not tested and self._shapes_come_of_kept_rows():
+            requests = shape_requests(shape, self.n_features_in_, self._names())
+            shape = ["auto" if isinstance(each, str) and each in ("power", "free") else each for each in requests]
         from unrelu.estimators.shaping import learned_shapes
 
         limits = self._limits()

@@ -47,9 +47,10 @@ def check_learner(
     kinds: dict[str, Any] = {"shape": "normal" if shapes is None else [shape.kind for shape in shapes]}
     plain = {"stderr": "model"} if "stderr" in learner.get_params() else {}  # an imputer has no choice
     fitting: RectifiedGaussianLearner = clone(learner).set_params(**plain, **limits, **kinds)
-    if isinstance(
-        method_named(learner.method), FullLikelihood | Auto
-    ):  # the same model, but for factors, learned faster
+    method = method_named(learner.method)
+    if isinstance(method, Auto) and learner.report_.method == "one_pass":
+        fitting.set_params(method="one_pass")
+    elif isinstance(method, FullLikelihood | Auto):  # the same model, but for factors, learned faster
         k = getattr(learner.report_, "n_components", None)
         fitting.set_params(n_components=k, **({"method": "one_pass"} if k is None else {}))
     found = _checked(fitting, rows, simulations, watch)

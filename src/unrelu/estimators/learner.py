@@ -215,12 +215,18 @@ class RectifiedGaussianLearner(LearnedModel):
         >>> import numpy as np
         >>> import unrelu
         >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
-        >>> whole = unrelu.RectifiedGaussianLearner().fit(X)
-        >>> parts = unrelu.RectifiedGaussianLearner().partial_fit(X[:300]).partial_fit(X[300:])
+        >>> whole = unrelu.RectifiedGaussianLearner("one_pass").fit(X)
+        >>> parts = unrelu.RectifiedGaussianLearner("one_pass").partial_fit(X[:300]).partial_fit(X[300:])
         >>> bool(np.allclose(parts.bias_, whole.bias_, rtol=1e-10))
         True
         """
         before: Any = getattr(self, "_record", None)
+        learned = before is None and getattr(self, "_learned", None) is not None
+        if learned and isinstance(method_named(self.method), Auto | OnePass):
+            raise InvalidParameterError(
+                "The rows so far were learned by a method that keeps no record to add to: learn them with method='one_pass',"
+                " or all rows together."
+            )
         if before is None and any(isinstance(limit, str) for limit in (self.floor, self.ceiling)):
             raise InvalidParameterError(
                 "floor='min' and ceiling='max' need all rows at once: use fit, or give numbers."
@@ -256,7 +262,10 @@ class RectifiedGaussianLearner(LearnedModel):
         return samples if labels is None else GroupedSamples(samples, labels)
 
     def _tests_shapes(self) -> bool:
-        return not expects_outliers(self.method)
+        return not self._shapes_come_of_kept_rows()
+
+    def _shapes_come_of_kept_rows(self) -> bool:
+        return expects_outliers(self.method)
 
     def _wanted_shape(self) -> Any:
         normal = is_of_papers(self.method) or self.nonnegative_bias

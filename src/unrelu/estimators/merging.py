@@ -19,8 +19,8 @@ def merge(parts: Sequence[RectifiedGaussianLearner | PairMoments | GroupedMoment
     >>> import numpy as np
     >>> import unrelu
     >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
-    >>> parts = [unrelu.RectifiedGaussianLearner().fit(rows) for rows in (X[:400], X[400:])]
-    >>> whole = unrelu.RectifiedGaussianLearner().fit(X)
+    >>> parts = [unrelu.RectifiedGaussianLearner("one_pass").fit(rows) for rows in (X[:400], X[400:])]
+    >>> whole = unrelu.RectifiedGaussianLearner("one_pass").fit(X)
     >>> bool(np.allclose(unrelu.merge(parts).covariance_, whole.covariance_, rtol=1e-10))
     True
     """

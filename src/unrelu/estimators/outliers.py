@@ -189,7 +189,10 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         return self
 
     def _tests_shapes(self) -> bool:
-        return not expects_outliers(self.method)
+        return not self._shapes_come_of_kept_rows()
+
+    def _shapes_come_of_kept_rows(self) -> bool:
+        return expects_outliers(self.method)
 
     def _contamination(self) -> float | None:
         """The share of outliers, or None for "auto"."""

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unrelu.contracts import Assumptions, Samples, Watch
+from unrelu.contracts import Assumptions, Engine, Samples, Watch
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines import engine_for
-from unrelu.errors import InvalidParameterError
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import Limits
 from unrelu.shapes import Log, Normal, Shape, Shapes, shape_requests
 
+if TYPE_CHECKING:
+    from unrelu.samples.shaped import ShapedSamples
+    from unrelu.statistics.margins import Margins
+
+_FEWEST = 20  # cells of a first part that tell whether a column is positive
 _LARGE = 2**24  # cells of a sparse matrix, zeros included, beyond which its columns are taken for normal
 
 
@@ -54,12 +59,17 @@ def learned_shapes(
 
     engine = engine_for(samples, watch, "Looking at the columns' shapes")
     rows = ShapedSamples(samples, plain)
-    margins = engine.collect(rows, MarginsQuestion(in_part=True))
+    margins = _looked_at(rows, plain, engine)
     refuse_tiny_values(margins, names)
     normal = np.array([request == "normal" for request in requests])
     without = unreached_floors(margins, limits) & ~normal
+    if by_parts:  # what comes later may be at a floor that few rows have not reached
+        few = without & (margins.rows < _FEWEST)
+        requests = ["normal" if r == "auto" and some else r for r, some in zip(requests, few, strict=True)]
+        without &= ~few
     limits = replace(limits, floor=np.where(without, -np.inf, limits.floor))
     kinds = chosen_kinds(requests, margins, limits, tested and not by_parts)
+    without &= np.array([kind != "normal" for kind in kinds])  # what is constant so far may reach its floor yet
     dropped = tuple(np.flatnonzero(without).tolist())
     if all(kind == "normal" for kind in kinds):
         return LearnedShapes(None, dropped)
@@ -69,6 +79,19 @@ def learned_shapes(
     if not margins.whole and any(kind in ("free", "power") for kind in kinds):
         margins = engine.collect(rows, MarginsQuestion())
     return LearnedShapes(fit_shapes(kinds, margins, limits, names), dropped)
+
+
+def _looked_at(rows: ShapedSamples, plain: Assumptions, engine: Engine) -> Margins:
+    """The margins of a part of the rows. The first block that has bad cells ends the pass: those of all are told."""
+    from unrelu.statistics.margins import MarginsQuestion
+    from unrelu.statistics.screening import ScreeningQuestion
+
+    try:
+        return engine.collect(rows, MarginsQuestion(in_part=True))
+    except InvalidDataError as error:
+        fault = error
+    engine.collect(rows.turned, ScreeningQuestion(plain.lowest)).check(plain, rows.feature_names)
+    raise fault
 
 
 def _is_large_and_sparse(samples: Samples) -> bool:

@@ -126,6 +126,7 @@ def _columns(evidence: Evidence, cells: Cells, law: Law, tally: CellTally) -> _C
     information[~definite] = outer[~definite]
     inverse = np.linalg.inv(information)
     spread = inverse @ outer @ inverse
+    spread[~(np.diagonal(spread, axis1=1, axis2=2) > 0.0).all(axis=1)] = np.nan  # too few cells to say
     return _Columns(outer, spread * (tally.weight / tally.effective_rows), spread[:, 1, 1] / inverse[:, 1, 1])
 
 

@@ -49,7 +49,7 @@ class Column:
     """A column's different values (or runs of them), their weights, and which of them are above floor, below ceiling.
 
     ``rows``: the effective number of all cells, cut-off ones included. ``at_most`` and ``at_least``: limits of cells
-    that have limits of their own, and their weights (2 x number).
+    that have limits of their own, and their weights (2 x number). ``unreached``: a floor that no value is at.
     """
 
     low: FloatArray
@@ -62,24 +62,32 @@ class Column:
     seen: Seen
     at_most: FloatArray = field(default_factory=lambda: np.empty((2, 0)))
     at_least: FloatArray = field(default_factory=lambda: np.empty((2, 0)))
+    unreached: float = -np.inf
 
     @classmethod
     def of(cls, margins: Margins, j: int, floor: float, ceiling: float) -> Column:
         margin, like = margins.columns[j], np.empty(0, dtype=margins.stored_as)
         low, high = margin.runs
         lowest, edge = seen_above(np.array([floor]), like)[0], -seen_above(np.array([-ceiling]), like)[0]
+        unreached = -np.inf
         if margin.ends[0] > lowest:
-            floor = -np.inf  # a floor that no value reaches is no floor
+            floor, unreached = -np.inf, floor  # a floor that no value reaches is no floor
         at_most, at_least = (_levels(each[j]) for each in (margins.at_most, margins.at_least))
         seen = _seen(margin, np.finfo(margins.stored_as).eps)
         if at_most.size or at_least.size:  # what was cut off may lie anywhere below, or above
             seen = Seen(-np.inf if at_most.size else seen.low, max([seen.high, *at_least[0]]), seen.step)
         above = (low > lowest) & (high < edge)
-        return cls(low, high, margin.weights, above, floor, ceiling, float(margins.rows[j]), seen, at_most, at_least)
+        given = low, high, margin.weights, above, floor, ceiling, float(margins.rows[j]), seen, at_most, at_least
+        return cls(*given, unreached)
 
     @cached_property
     def total(self) -> float:
         return float(self.weights.sum() + self.at_most[1].sum() + self.at_least[1].sum())
+
+    @property
+    def varies(self) -> bool:
+        """Whether there is anything to learn of its shape."""
+        return len(self.low) > 1 or self.has_own_limits
 
     @cached_property
     def is_positive(self) -> bool:
@@ -215,7 +223,7 @@ def chosen_kinds(
     clearly rejects it. Without being ``tested`` no column rejects anything."""
     columns, kinds = _columns(margins, limits), list(requests)
     for j in [j for j, request in enumerate(requests) if request == "auto"]:
-        kinds[j] = "log" if columns[j].is_positive else "normal"
+        kinds[j] = "log" if columns[j].is_positive and columns[j].varies else "normal"
     learned = [j for j, request in enumerate(requests) if request == "auto" and tested and _has_power(columns[j])]
     for j, kind in zip(learned, _tested_kinds([columns[j] for j in learned]), strict=True):
         kinds[j] = kind
@@ -242,9 +250,9 @@ def _columns(margins: Margins, limits: Limits) -> list[Column]:
 
 
 def unreached_floors(margins: Margins, limits: Limits) -> BoolArray:
-    """Columns for which a floor of 0 was meant with all others, and whose values are all above it."""
+    """Columns whose values are all above 0, and their floor is not: no value ever reaches it."""
     smallest = np.array([_lowest(margins, j) for j in range(len(margins.columns))])
-    return np.asarray((limits.floor == 0.0) & ~limits.floor_given & (smallest > 0.0) & np.isfinite(smallest))
+    return np.asarray((limits.floor <= 0.0) & np.isfinite(limits.floor) & (smallest > 0.0) & np.isfinite(smallest))
 
 
 def _lowest(margins: Margins, j: int) -> float:
@@ -301,7 +309,7 @@ def _tested_kinds(columns: Sequence[Column]) -> list[str]:
     asked = np.flatnonzero((simple.promised() > _WORTH_ASKING) | (far > _FARTHEST))
     if not len(asked):
         return list(kinds)
-    profile = Profile([columns[k] for k in asked])
+    profile = Profile([columns[k] for k in asked.tolist()])
     power, other = (profile(profile.likeliest(between)) for between in (_EXPONENTS, _TRIED))
     for k, at in enumerate(asked.tolist()):
         column, level = columns[at], float(simple.level[at])
@@ -323,8 +331,9 @@ def free_shape(column: Column) -> Free:
     half = max(min(0.5 / column.rows, 0.5 * float(column.w.min() / total)), 1e-15)
     x, u = column.high[column.above], np.clip(column.levels, half, 1.0 - half)
     at_floor = float(column.weights[column.high < x[0]].sum()) if len(x) else 0.0
-    if np.isfinite(column.floor):
-        x, u = np.append(column.floor, x), np.append(max(at_floor / total, 0.5 * half), u)
+    floor = max(column.floor, column.unreached)  # one that is given is below all values
+    if np.isfinite(floor):
+        x, u = np.append(floor, x), np.append(max(at_floor / total, 0.5 * half), u)
     elif not exact:
         x, u = np.append(column.low[column.above][0], x), np.append(0.5 * min(half, u[0]), u)
     if column.is_mirrored:

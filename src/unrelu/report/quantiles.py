@@ -51,7 +51,7 @@ def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int
     >>> import unrelu
     >>> rng = np.random.default_rng(0)
     >>> X = np.column_stack([rng.normal(0.0, 1.0, 500), np.exp(rng.normal(0.0, 1.0, 500)) - 1.0]).clip(0.0)
-    >>> learner = unrelu.RectifiedGaussianLearner().fit(X)
+    >>> learner = unrelu.RectifiedGaussianLearner(shape="normal").fit(X)
     >>> worst_columns(learner, unrelu.samples.ArraySamples(X), most=1)[0].name
     'x1'
     """
@@ -66,7 +66,7 @@ def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int
     weights = getattr(learner, "row_weights_", None)
     if weights is not None:
         x = x[weights[sample.rows] >= 0.5]
-    values, floor = (x, above) if model.shapes is None else (sign * model.to_latent(sign * x), law.floor)
+    values, floor = (x, limit) if model.shapes is None else (sign * model.to_latent(sign * x), law.floor)
     values = np.where(x <= above, np.minimum(values, floor), values)
     unknown = np.full((len(floor), 2, 3), np.nan)
     rows = RowParameters(law.bias, law.row_norms, floor, unknown[:, :, :2], unknown)

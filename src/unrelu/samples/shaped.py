@@ -73,7 +73,7 @@ class Shaped:
                     f"shape='log' of {column_label(j, names)}: a value of {smallest[j]:g} is too small. Multiply the"
                     " column by a constant."
                 )
-            refuse_outside(shape, limits, float(smallest[j]), column_label(j, names))
+            refuse_outside(shape, limits, float(smallest[j]), column_label(j, names), by_parts=True)
 
     def log_slopes(self, x: NDArray[np.floating[Any]]) -> FloatArray:
         """Per row, the sum of log dy/dx over the cells between their limits."""

@@ -70,7 +70,7 @@ def load(path: FilePath) -> Any:
     >>> import unrelu
     >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(500, random_state=1)
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "learner.unrelu"
-    >>> unrelu.RectifiedGaussianLearner().fit(X).save(path)
+    >>> unrelu.RectifiedGaussianLearner("one_pass").fit(X).save(path)
     >>> unrelu.load(path).partial_fit(X).report_.n_rows
     1000
     """

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 from unrelu.contracts import Assumptions, FloatArray, Watch, unwatched
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine
-from unrelu.errors import DoubtfulUnitsWarning, InvalidDataError, UnitsNotFoundWarning
+from unrelu.errors import DoubtfulTableWarning, DoubtfulUnitsWarning, InvalidDataError, UnitsNotFoundWarning
 from unrelu.evidence import SampleEvidence
 from unrelu.methods import Method, method_named
 from unrelu.recovery.layers.clock import as_stage
@@ -62,5 +64,7 @@ def hidden_law(
     rows = ArraySamples(np.maximum(hidden, threshold), block_rows=len(hidden))
     told = as_stage("Learning the law of the units", watch)
     evidence = SampleEvidence(rows, LocalEngine(told))
-    law = method_named(method).learn(evidence, Assumptions(tuple(threshold.tolist())), seed, told).distribution
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DoubtfulTableWarning)  # of tables of columns; doubtful units are told as such
+        law = method_named(method).learn(evidence, Assumptions(tuple(threshold.tolist())), seed, told).distribution
     return RectifiedGaussian(law.bias, law.covariance)
