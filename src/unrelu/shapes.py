@@ -233,7 +233,10 @@ class Free:
 
     def from_latent(self, y: ArrayLike) -> FloatArray:
         y = np.asarray(y, dtype=np.float64)
-        x, depth = np.interp(y, self.scores, self.values), self.below * np.minimum(y - self.scores[0], 0.0)
+        x = np.interp(y, self.scores, self.values)
+        if self.below == 0.0:  # nothing is below, however far y is
+            return np.asarray(x)
+        depth = self.below * np.minimum(y - self.scores[0], 0.0)
         if self.values[0] > 0.0:
             return np.asarray(np.maximum(x * np.exp(depth), min(_SMALLEST, self.values[0])))
         return np.asarray(x + depth)

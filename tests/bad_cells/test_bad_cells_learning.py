@@ -140,9 +140,12 @@ def test_skewed_tables_are_doubted_rather_than_emptied(kind):
     x = np.exp(z) if kind == "lognormal" else -np.log1p(-np.clip(np.exp(-np.exp(-z)), 1e-12, 1 - 1e-12))
     with warnings.catch_warnings(record=True) as got:
         warnings.simplefilter("always")
-        learner = learn(x)
+        learner = learn(x, shape="normal")
     assert {"ManyBadCellsWarning", "SkewedColumnsWarning"} & {each.category.__name__ for each in got}
     assert learner.report_.share_bad < 0.25
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert learn(x).report_.share_bad < 0.005  # by default they are no normal columns
 
 
 def test_zeros_of_counts_are_not_taken_for_failures():
@@ -209,11 +212,11 @@ def test_columns_are_left_for_what_all_rows_say_and_not_the_sample_alone(monkeyp
 
     monkeypatch.setattr(learning, "sampled_table", sample_with_fewer)
     with pytest.warns(ManyBadCellsWarning, match=r"in column 0:.* left as they are"):
-        assert not (learn(x, floor=None).cell_weights_[:, 0] < 0.5).any()
+        assert not (learn(x, floor=None, shape="normal").cell_weights_[:, 0] < 0.5).any()
     x[495:502, 0] -= 9.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = learn(x, floor=None).cell_weights_[:, 0] < 0.5
+        found = learn(x, floor=None, shape="normal").cell_weights_[:, 0] < 0.5
     assert found[:495].all()
     assert found[495:].mean() < 0.01
 
@@ -238,7 +241,7 @@ class TestBadInput:
         x, far = x[:1500].copy(), np.arange(1500) % 20 < 9
         x[:, 0] = np.where(far, x[:, 0] + shift, x[:, 0])
         with pytest.warns(ManyBadCellsWarning, match=r"in column 0:.* left as they are"):
-            learner = learn(x)
+            learner = learn(x, shape="normal")
         found = learner.cell_weights_ < 0.5
         assert not found[:, 0].any()
         assert found[:, 1:][bad[:1500, 1:]].mean() > 0.95  # those of the others are found all the same
@@ -249,8 +252,11 @@ class TestBadInput:
         z = np.random.default_rng(0).multivariate_normal(np.zeros(4), 0.5 + 0.5 * np.eye(4), 1500)
         with warnings.catch_warnings(record=True) as got:
             warnings.simplefilter("always")
-            learn(np.exp(2.0 * z))
+            learn(np.exp(2.0 * z), shape="normal")
         assert ManyBadCellsWarning in {each.category for each in got}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert learn(np.exp(2.0 * z)).report_.share_bad < 0.005
 
     def test_two_columns(self):
         truth = unrelu.RectifiedGaussian([5.0, 5.0], [[1.0, 0.99], [0.99, 1.0]])

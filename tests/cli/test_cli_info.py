@@ -21,7 +21,7 @@ def test_info_of_a_fit(run, folder, table):
         "unrelu.RectifiedGaussian 1",
         unrelu.__version__,
         "full_likelihood",
-        "a table of this size takes some seconds at most",
+        "a table of this size takes some seconds at",
         "3,000",
         "Pb",
         "±",

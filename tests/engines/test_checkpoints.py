@@ -167,14 +167,15 @@ def test_other_passes_and_other_sources(tmp_path):
 
 
 SLOWED = """
-import sys, time
+import os, sys, time
 from unrelu.engines import checkpoints, local
 from unrelu.samples import blocks
 checkpoints.SECONDS, blocks.NARROW_CELLS = 0.0, 1
 plain = local.pace
 def slow(*given):
-    print("block", flush=True)
-    time.sleep(0.05)
+    if os.path.exists("ck"):  # in the pass that is saved: the columns' shapes were looked at before
+        print("block", flush=True)
+        time.sleep(0.05)
     return plain(*given)
 local.pace = slow
 from unrelu.cli import main
@@ -201,7 +202,7 @@ def test_a_process_that_is_ended_in_mid_pass(kind, monkeypatch):
     assert 0 < reached < 96_000
     if kind == signal.SIGINT:
         assert f"Row {reached:,} was reached: do the same again to go on from ck." in said
-    for options in (["-o", "whole.npz"], ["--checkpoint", "ck"]):
+    for options in (["-o", "whole.npz", "--method", "one_pass"], ["--checkpoint", "ck"]):
         done = CliRunner().invoke(app, ["fit", "*.csv", "--json", *options])
         assert (done.exit_code, json.loads(done.stdout)["report"]["n_rows"]) == (0, 96_000)
     whole, model = (unrelu.RectifiedGaussian.load(name) for name in ("whole.npz", "model.npz"))

@@ -42,6 +42,11 @@ def table(truth):
     return truth.sample(3000, random_state=4)
 
 
+def one_pass(**options):
+    """Learners of one pass, whose parts are those of a whole; the full likelihood keeps no record."""
+    return RectifiedGaussianLearner("one_pass", shape="normal", **options)
+
+
 def same_model(first, second, rtol=1e-10):
     scale = np.abs(second.covariance_).max()
     np.testing.assert_allclose(first.bias_, second.bias_, rtol=rtol, atol=rtol * np.sqrt(scale))
@@ -84,11 +89,11 @@ def test_errors_fall_with_the_root_of_the_rows(truth):
 def test_rank_is_respected_and_helps_where_it_is_true():
     rng = np.random.default_rng(1)
     model = unrelu.RectifiedGaussian.from_weights(rng.standard_normal((6, 2)), 0.5 * rng.standard_normal(6))
-    learner = RectifiedGaussianLearner(n_components=2).fit(model.sample(5000, random_state=1))
+    learner = one_pass(n_components=2).fit(model.sample(5000, random_state=1))
     assert np.linalg.matrix_rank(learner.covariance_, tol=1e-8) == 2
     weights = learner.distribution_.weights(2)
     np.testing.assert_allclose(weights @ weights.T, learner.covariance_, atol=1e-10)
-    free = RectifiedGaussianLearner().fit(model.sample(5000, random_state=1))
+    free = one_pass().fit(model.sample(5000, random_state=1))
 
     def error(fitted):
         return metrics.parameter_errors(fitted.distribution_, model)["weights"]
@@ -103,9 +108,9 @@ def test_nonnegative_bias_is_never_below_the_floor(table):
 
 
 def test_floor_shifts_everything_with_it(table):
-    plain = RectifiedGaussianLearner().fit(table)
+    plain = one_pass().fit(table)
     shift = np.array([1.0, -2.0, 0.5, 10.0])
-    moved = RectifiedGaussianLearner(floor=shift).fit(table + shift)
+    moved = one_pass(floor=shift).fit(table + shift)
     np.testing.assert_allclose(moved.bias_ - shift, plain.bias_, atol=1e-8)
     np.testing.assert_allclose(moved.covariance_, plain.covariance_, atol=1e-8)
     np.testing.assert_array_equal(moved.distribution_.floor, shift)
@@ -124,39 +129,39 @@ def test_noise_before_the_floor_only_adds_to_the_covariance(truth):
 
 @pytest.mark.parametrize("cuts", [[1], [1500], [10, 11, 2000], list(range(100, 3000, 100))])
 def test_partial_fit_equals_fit(table, cuts):
-    parts = RectifiedGaussianLearner()
+    parts = one_pass()
     for rows in np.split(table, cuts):
         parts.partial_fit(rows)
-    same_model(parts, RectifiedGaussianLearner().fit(table))
+    same_model(parts, one_pass().fit(table))
 
 
 def test_partial_fit_may_start_with_rows_that_teach_nothing(table):
-    learner = RectifiedGaussianLearner().partial_fit(np.zeros((5, 4)))
+    learner = one_pass().partial_fit(np.zeros((5, 4)))
     with pytest.raises(InvalidDataError, match="Never above its floor"):
         _ = learner.bias_
     learner.partial_fit(table)
-    same_model(learner, RectifiedGaussianLearner().fit(np.vstack([np.zeros((5, 4)), table])))
+    same_model(learner, one_pass().fit(np.vstack([np.zeros((5, 4)), table])))
 
 
 def test_bad_rows_leave_partial_fit_as_it_was(table):
-    learner = RectifiedGaussianLearner().partial_fit(table)
+    learner = one_pass().partial_fit(table)
     before = learner.bias_
     with pytest.raises(InvalidDataError, match="below the floor"):
         learner.partial_fit(-table - 1)
     np.testing.assert_array_equal(learner.bias_, before)
-    same_model(learner.partial_fit(table[:7]), RectifiedGaussianLearner().fit(np.vstack([table, table[:7]])))
+    same_model(learner.partial_fit(table[:7]), one_pass().fit(np.vstack([table, table[:7]])))
 
 
 def test_merge_equals_fit(table):
-    parts = [RectifiedGaussianLearner().fit(rows) for rows in np.split(table, [100, 1700])]
+    parts = [one_pass().fit(rows) for rows in np.split(table, [100, 1700])]
     merged = unrelu.merge(parts)
-    same_model(merged, RectifiedGaussianLearner().fit(table))
+    same_model(merged, one_pass().fit(table))
     same_model(unrelu.merge(parts[::-1]), merged)
     same_model(merged.partial_fit(table[:50]), unrelu.merge([merged]))
 
 
 def test_merge_of_records_is_a_record(table):
-    first, second = (RectifiedGaussianLearner().fit(rows)._record for rows in (table[:100], table[100:]))
+    first, second = (one_pass().fit(rows)._record for rows in (table[:100], table[100:]))
     assert unrelu.merge([first, second]).n_rows == 3000
 
 
@@ -165,13 +170,13 @@ def test_merge_of_records_is_a_record(table):
     [
         (lambda a, b: [], "at least one"),
         (lambda a, b: [a, "model"], "learners and records"),
-        (lambda a, b: [a, RectifiedGaussianLearner(floor=-1.0).fit(b)], "different parameters"),
-        (lambda a, b: [a, RectifiedGaussianLearner().fit(b[:, :3])], "4 columns in one part, 3 in another"),
+        (lambda a, b: [a, one_pass(floor=-1.0).fit(b)], "different parameters"),
+        (lambda a, b: [a, one_pass().fit(b[:, :3])], "4 columns in one part, 3 in another"),
     ],
 )
 def test_merge_refuses_what_does_not_fit_together(table, parts, message):
     with pytest.raises(InvalidParameterError, match=message):
-        unrelu.merge(parts(RectifiedGaussianLearner().fit(table), table))
+        unrelu.merge(parts(one_pass().fit(table), table))
 
 
 def test_integer_weights_are_repeated_rows(table):
@@ -184,8 +189,8 @@ def test_integer_weights_are_repeated_rows(table):
 
 def test_weights_in_partial_fit_and_merge(table):
     weights = np.random.default_rng(1).gamma(2.0, size=len(table))
-    whole = RectifiedGaussianLearner().fit(table, sample_weight=weights)
-    parts = RectifiedGaussianLearner()
+    whole = one_pass().fit(table, sample_weight=weights)
+    parts = one_pass()
     for rows, w in zip(np.split(table, 5), np.split(weights, 5), strict=True):
         parts.partial_fit(rows, sample_weight=w)
     same_model(parts, whole)
@@ -238,11 +243,11 @@ def test_frames_give_feature_names(table, frame):
 def test_missing_values_are_not_zeros(table):
     holes = table.copy()
     holes[np.random.default_rng(0).random(table.shape) < 0.3] = np.nan
-    learner = RectifiedGaussianLearner().fit(holes)
-    whole = RectifiedGaussianLearner().fit(table)
+    learner = one_pass().fit(holes)
+    whole = one_pass().fit(table)
     assert np.all(np.abs(learner.bias_ - whole.bias_) < 4 * learner.bias_stderr_)
     assert learner.report_.share_missing == pytest.approx(0.3, abs=0.02)
-    parts = RectifiedGaussianLearner()
+    parts = one_pass()
     for rows in np.split(holes, [2, 900]):
         parts.partial_fit(rows)
     same_model(parts, learner)
@@ -271,8 +276,8 @@ def test_unfitted_learners_say_so():
 
 
 def test_refit_forgets_and_clone_starts_afresh(table):
-    learner = RectifiedGaussianLearner().partial_fit(table)
-    same_model(learner.fit(table[:500]), RectifiedGaussianLearner().fit(table[:500]))
+    learner = one_pass().partial_fit(table)
+    same_model(learner.fit(table[:500]), one_pass().fit(table[:500]))
     with pytest.raises(NotFittedError):
         _ = clone(learner).bias_
 

@@ -241,7 +241,7 @@ def test_float32_and_integers(table):
 
 def test_floors_and_units_carry_through(table, fitted):
     shift, units = np.array([1.0, -2.0, 10.0]), np.array([1e-3, 1.0, 40.0])
-    moved = fit(table * units + shift, floor=shift)
+    moved = fit(table * units + shift, floor=shift, shape="normal")
     np.testing.assert_allclose((moved.means_ - shift) / units, fitted.means_, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(moved.covariances_ / np.outer(units, units), fitted.covariances_, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(moved.distributions_[0].floor, shift)
@@ -301,7 +301,12 @@ def test_a_watch_hears_of_every_stage_and_may_end_the_work(table):
     steps = []
     mixture = RectifiedGaussianMixture(2).watched_by(steps.append).fit(table)
     stages = list(dict.fromkeys(step.stage for step in steps))
-    assert stages == ["Reading rows", "Comparing starts (the first run also compiles)", "Reading all rows"]
+    assert stages == [
+        "Looking at the columns' shapes",
+        "Reading rows",
+        "Comparing starts (the first run also compiles)",
+        "Reading all rows",
+    ]
     for stage in stages:
 
         def interrupted(step, stage=stage):

@@ -423,7 +423,13 @@ def test_a_watch_hears_of_every_stage_and_may_end_the_work(table):
     steps = []
     detector = FloorOutlierDetector().watched_by(steps.append).fit(table)
     stages = list(dict.fromkeys(step.stage for step in steps))
-    assert stages == ["Reading rows", "Choosing groups of rows", "Reweighting rows", "Simulating rows of the model"]
+    assert stages == [
+        "Looking at the columns' shapes",
+        "Reading rows",
+        "Choosing groups of rows",
+        "Reweighting rows",
+        "Simulating rows of the model",
+    ]
     steps.clear()
     detector.judge(table)
     assert [step.stage for step in steps if step.done == len(table)] == [

@@ -60,7 +60,8 @@ def test_one_layer_exactly(p):
 def test_the_law_of_the_units_is_learned(net, peeled):
     _, A, b, h = net
     *_, order, lengths = compare(peeled.layers[0], A, b)
-    expected = unrelu.RectifiedGaussianLearner().fit((h * lengths)[~peeled.outlier_rows]).distribution_
+    learner = unrelu.RectifiedGaussianLearner("one_pass", shape="normal")
+    expected = learner.fit((h * lengths)[~peeled.outlier_rows]).distribution_
     np.testing.assert_allclose(peeled.hidden_distribution.bias[order], expected.bias, atol=1e-5)
     np.testing.assert_allclose(
         peeled.hidden_distribution.covariance[np.ix_(order, order)], expected.covariance, atol=1e-4

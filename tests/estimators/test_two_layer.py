@@ -142,7 +142,8 @@ def test_exact_without_noise(d, p, nonnegative, output_bias):
 def test_the_hidden_law_is_that_of_the_true_units(drawn, fitted):
     _, A, h, _ = drawn
     order = reference.matched(fitted.output_weights_, A)
-    expected = RectifiedGaussianLearner().fit(h * np.linalg.norm(A, axis=0)).distribution_
+    learner = RectifiedGaussianLearner("one_pass", shape="normal")
+    expected = learner.fit(h * np.linalg.norm(A, axis=0)).distribution_
     found = fitted.hidden_distribution_
     np.testing.assert_allclose(found.bias[order], expected.bias, atol=1e-6)
     np.testing.assert_allclose(found.covariance[np.ix_(order, order)], expected.covariance, atol=1e-5)
@@ -463,7 +464,8 @@ def test_the_layer_below_a_rectifier_is_learned(network, rectified):
     assert rectified.report_.converged
     assert (rectified.report_.n_rows, rectified.report_.n_features, rectified.n_hidden_) == (600, 30, 4)
     assert rectified.outlier_rows_.shape == (600,)
-    expected = RectifiedGaussianLearner().fit((h[:600] * lengths)[~rectified.outlier_rows_]).distribution_
+    learner = RectifiedGaussianLearner("one_pass", shape="normal")
+    expected = learner.fit((h[:600] * lengths)[~rectified.outlier_rows_]).distribution_
     np.testing.assert_allclose(rectified.hidden_distribution_.bias[order], expected.bias, atol=1e-5)
 
 

@@ -12,7 +12,14 @@ from scipy.special import log_ndtr, ndtri
 from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError
 from unrelu.limits import limits_of
-from unrelu.marginals.shape_fitting import Column, censored_fits, empirical_law, fit_powers, fit_shapes
+from unrelu.marginals.shape_fitting import (
+    Column,
+    censored_fits,
+    empirical_law,
+    fit_powers,
+    fit_shapes,
+    unreached_floors,
+)
 from unrelu.shapes import Free, Log, Normal, Power, Seen
 from unrelu.statistics.margins import MarginsQuestion
 
@@ -274,8 +281,11 @@ def test_a_skewed_column_above_a_floor_of_0_is_free_and_has_nothing_below():
 
 def test_a_floor_that_no_value_reaches_is_no_floor():
     x = np.exp(rng.standard_normal(300)) + 0.5
-    for request_ in ("power", "free", "auto"):
+    for request_ in ("power", "auto"):
         assert fitted(request_, x, floor=0.0) == fitted(request_, x)
+    margins, limits = MarginsQuestion()(Block(x[:, None])), limits_of(0.0, None, 1, None)
+    assert unreached_floors(margins, limits).tolist() == [True]
+    assert unreached_floors(margins, limits_of(0.4, None, 1, None)).tolist() == [False]  # a limit that was named
 
 
 def test_choices_are_those_of_half_the_rows():

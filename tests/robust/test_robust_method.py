@@ -104,8 +104,9 @@ def test_errors_are_those_of_the_genuine_rows(kind, fraction):
     expected_weights = np.sqrt(np.sum(variance_errors**2) + np.sum(products**2)) / size**2
     assert got["bias"] < 1.5 * best["bias"] + 0.5 * expected_bias
     assert got["weights"] < 1.5 * best["weights"] + 0.5 * expected_weights
-    # Without the robust method all of these spoil the fit, else there is nothing to resist.
-    spoiled = metrics.parameter_errors(one_pass(x).distribution_, TRUTH)
+    # Without the robust method all of these spoil the fit, else there is nothing to resist; columns that may bend take
+    # up some.
+    spoiled = metrics.parameter_errors(one_pass(x, shape="normal").distribution_, TRUTH)
     assert spoiled["weights"] > 3.0 * got["weights"]
 
 
