@@ -55,7 +55,7 @@ def test_a_record_holds_no_row(sites, run):
         (["--drop", "c"], "3 columns in one part, 2 in another"),
         (["--columns", "b,a,c"], "different column names: a, b, c; and b, a, c"),
         (["--nonnegative-bias"], "different parameters (nonnegative_bias"),
-        (["--shape", "c=power"], "different parameters"),
+        (["--shape", "c=power"], "Shapes that were learned differ with the rows: give all of them the same."),
         (["--stderr", "jackknife"], "different parameters (stderr)"),
     ],
 )

@@ -135,6 +135,21 @@ def test_partial_fit_equals_fit(table, cuts):
     same_model(parts, one_pass().fit(table))
 
 
+def test_partial_fit_adds_to_rows_that_were_learned_by_the_full_likelihood(table):
+    learner = RectifiedGaussianLearner().fit(table[:1000])
+    assert learner.report_.method == "full_likelihood"
+    same_model(learner.partial_fit(table[1000:]), one_pass().fit(table))
+    assert learner.record_.n_rows == 3000
+
+
+def test_few_rows_first_tell_nothing_of_floors(table):
+    """One row, or ten, above 0 in a column: zeros come later, and the floor is theirs."""
+    first = table[(table > 0.0).all(axis=1)]
+    for n in (1, 10):
+        rows = np.vstack([first[:n], table])
+        same_model(RectifiedGaussianLearner().partial_fit(rows[:n]).partial_fit(rows[n:]), one_pass().fit(rows))
+
+
 def test_partial_fit_may_start_with_rows_that_teach_nothing(table):
     learner = one_pass().partial_fit(np.zeros((5, 4)))
     with pytest.raises(InvalidDataError, match="Never above its floor"):

@@ -3,6 +3,7 @@
 from functools import partial
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ import unrelu
 from unrelu import RectifiedGaussianLearner, synthetic
 from unrelu.contracts import Assumptions
 from unrelu.engines.local import LocalEngine
+from unrelu.errors import InvalidDataError
 from unrelu.evidence import SampleEvidence
 from unrelu.methods import OnePass
 from unrelu.samples import ArraySamples, open_samples
@@ -76,3 +78,22 @@ def test_tables_that_need_projection_do_need_it():
     report = one_pass().fit(table(False, True)).report_
     assert report.assembly.smallest_eigenvalue < -1e-3
     assert report.assembly.rounds > 0
+
+
+def test_a_first_row_above_its_floors_does_not_take_them_away():
+    """Rows that come one by one: the first is constant, and says nothing of shapes or floors."""
+    x = table(False, False)
+    first = int(np.flatnonzero((x > 0.0).all(axis=1))[0])
+    streamed = RectifiedGaussianLearner().partial_fit(x[[first]]).partial_fit(np.delete(x, first, axis=0))
+    np.testing.assert_array_equal(streamed.distribution_.floor, 0.0)
+    assert_same(streamed.distribution_, one_pass().fit(x).distribution_)
+
+
+def test_a_later_part_that_the_shapes_of_the_first_do_not_fit_says_what_does():
+    x = table(False, False)
+    above = (x > 0.0).all(axis=1)
+    learner = RectifiedGaussianLearner().partial_fit(x[above])
+    with pytest.raises(InvalidDataError, match=r"a value of 0 has no logarithm.*all parts with shape='normal' for it"):
+        learner.partial_fit(x[~above])
+    parts = one_pass().partial_fit(x[above]).partial_fit(x[~above])
+    assert_same(parts.distribution_, one_pass().fit(x).distribution_)

@@ -261,7 +261,7 @@ def _repeated(table: _Table, repeated: BoolArray, look: Look | None) -> list[Dou
         with np.errstate(invalid="ignore"):
             beyond[table.curved] = np.abs(table.at_end(0) - told)[table.curved]
             size[table.curved] = np.maximum(np.abs(told), np.abs(spread))[table.curved]
-    near = repeated & (beyond <= _NEAR * size)
+    near = repeated & np.isfinite(floor) & (beyond <= _NEAR * size)
     found = _doubt(
         "near the floor",
         near,

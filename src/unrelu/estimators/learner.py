@@ -110,6 +110,7 @@ class RectifiedGaussianLearner(LearnedModel):
     _takes_cells = True
     _learned: Learned | None
     _record: PairMoments | GroupedMoments | None
+    _to_add_to: PairMoments | None  # of rows whose model is not that of a record, for partial_fit alone
     _takes_sparse = True
 
     def __init__(
@@ -152,7 +153,7 @@ class RectifiedGaussianLearner(LearnedModel):
         >>> learner.report_.stderr, learner.report_.stderr_degrees
         ('jackknife', 19)
         """
-        self._record, self._learned = None, None
+        self._record, self._learned, self._to_add_to = None, None, None
         method = method_named(self.method)
         by_cell = bool(getattr(method, "takes_cell_limits", False))
         samples = self._labelled_rows(held(X), sample_weight, groups, reset=True, by_cell=by_cell)
@@ -196,6 +197,8 @@ class RectifiedGaussianLearner(LearnedModel):
                 ),
             )
             self._tell_likelihood(samples)
+            if isinstance(method_named(self.method), Auto) and not getattr(samples, "limits_by_cell", ()):
+                self._to_add_to = evidence.collect(OnePass().question(assumptions))
             return
         with self._nearby():
             self._learned = method.learn(evidence, assumptions, seed, self._watch)
@@ -221,11 +224,13 @@ class RectifiedGaussianLearner(LearnedModel):
         True
         """
         before: Any = getattr(self, "_record", None)
+        if before is None and isinstance(method_named(self.method), Auto | OnePass):
+            before = getattr(self, "_to_add_to", None)
         learned = before is None and getattr(self, "_learned", None) is not None
         if learned and isinstance(method_named(self.method), Auto | OnePass):
             raise InvalidParameterError(
-                "The rows so far were learned by a method that keeps no record to add to: learn them with method='one_pass',"
-                " or all rows together."
+                "The rows so far were learned by a method that keeps no record to add to: learn them with"
+                " method='one_pass', or all rows together."
             )
         if before is None and any(isinstance(limit, str) for limit in (self.floor, self.ceiling)):
             raise InvalidParameterError(
@@ -244,7 +249,7 @@ class RectifiedGaussianLearner(LearnedModel):
         if before is not None and type(before) is not type(record):
             raise InvalidParameterError(_STDERR_CHANGED)
         self._record = record if before is None else before.merge(record)
-        self._learned = None
+        self._learned, self._to_add_to = None, None
         return self
 
     def _labelled_rows(
@@ -388,8 +393,13 @@ class RectifiedGaussianLearner(LearnedModel):
         different += [] if self.stderr == other.stderr else ["stderr"]
         if different or method_named(self.method) != method_named(other.method):
             what = listed(dict.fromkeys(different or ["method"]))
+            way = (
+                " Shapes that were learned differ with the rows: give all of them the same."
+                if "shape" in different
+                else ""
+            )
             raise InvalidParameterError(
-                f"Cannot merge learners with different parameters ({what}): {self} and {other}."
+                f"Cannot merge learners with different parameters ({what}): {self} and {other}.{way}"
             )
         names = [listed(getattr(each, "feature_names_in_", ()), most=8) for each in (self, other)]
         if list(getattr(self, "feature_names_in_", ())) != list(getattr(other, "feature_names_in_", ())):

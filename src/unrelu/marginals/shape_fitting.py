@@ -39,6 +39,7 @@ _CLEARLY = 10.8  # twice the log-likelihood that a power gains over what fits: i
 _WORTH_ASKING = 4.0  # the same, as parabolas beside what fits promise it, from which on powers are tried
 _BESIDE = 0.3  # exponents through whose levels such a parabola is laid
 _FARTHEST = 1.3  # sqrt(n) times the largest distance of distributions, beyond which a law does not fit
+_EXTREME = 0.06  # share of the rows at an end that has no say in what a column is like: gross values may be there
 _LARGE = 0.12  # distance of distributions, as a share of what is seen, from which a floor of 0 is taken for physical
 _KNOTS = 512
 _MOST_ROUNDS, _SETTLED = 400, 1e-9  # of the empirical law of cells with limits of their own
@@ -71,7 +72,8 @@ class Column:
         lowest, edge = seen_above(np.array([floor]), like)[0], -seen_above(np.array([-ceiling]), like)[0]
         unreached = -np.inf
         if margin.ends[0] > lowest:
-            floor, unreached = -np.inf, floor  # a floor that no value reaches is no floor
+            # A floor that no value reaches is no floor; one at 0 or below, of positive values, not even a limit.
+            floor, unreached = -np.inf, -np.inf if floor <= 0.0 < margin.ends[0] else floor
         at_most, at_least = (_levels(each[j]) for each in (margins.at_most, margins.at_least))
         seen = _seen(margin, np.finfo(margins.stored_as).eps)
         if at_most.size or at_least.size:  # what was cut off may lie anywhere below, or above
@@ -104,10 +106,39 @@ class Column:
         """The empirical distribution function at the values above the floor, at the middle of each jump; of runs of
         values, at their upper ends."""
         jump = 0.5 if self.has_single_values else 1.0
-        if not self.has_own_limits:
-            return np.asarray((np.cumsum(self.weights) - (1.0 - jump) * self.weights)[self.above] / self.total)
+        if not self.has_own_limits or self._is_cut_outside:
+            up = self.at_most[1].sum() + np.cumsum(self.weights) - (1.0 - jump) * self.weights
+            return np.asarray(up[self.above] / self.total)
         before, mass = empirical_law(self)
         return np.asarray(before + jump * mass)
+
+    @property
+    def _is_cut_outside(self) -> bool:
+        """Whether no limit of single cells is among the values seen."""
+        x = self.x
+        return bool(len(x) and (self.at_most[0] <= x[0]).all() and (self.at_least[0] >= x[-1]).all())
+
+    def without_extremes(self, share: float) -> Column:
+        """The same with the largest values, and the smallest unless they are cut off already, cut off where that share
+        of the rows is: how far out they lie then says nothing."""
+        if self.has_own_limits or len(self.low) < 2:
+            return self
+        up = np.cumsum(self.weights) / self.total
+        first = 0 if self.is_cut else int(np.searchsorted(up, share))
+        last = len(up) - 1 if self.is_mirrored else int(np.searchsorted(up, 1.0 - share))
+        if first >= last or not self.above[first : last + 1].any():
+            return self
+        kept = slice(first, last + 1)
+        below, above = self.weights[:first].sum(), self.weights[last + 1 :].sum()
+        return replace(
+            self,
+            low=self.low[kept],
+            high=self.high[kept],
+            weights=self.weights[kept],
+            above=self.above[kept],
+            at_most=np.array([[self.low[first]], [below]]) if below > 0.0 else self.at_most,
+            at_least=np.array([[self.high[last]], [above]]) if above > 0.0 else self.at_least,
+        )
 
     @property
     def has_single_values(self) -> bool:
@@ -295,13 +326,15 @@ def _tested_kinds(columns: Sequence[Column]) -> list[str]:
     """What a column does not clearly reject: log for a positive column, or a power where one is much likelier; normal
     for others; free where another power is much likelier still, or the law is far from the empirical one.
 
-    A power is near the logarithm where the choice between them is; from either to free the step is longer, and only
+    The farthest cells have no say: a unit that was mistaken, or one cell in twenty that is bad, would make every column
+    free, which hides them. A power is near the logarithm where the choice between them is; from either to free the step is longer, and only
     taken where half of the rows would take it as well. It is longest where a column may be negative and is cut off: a
     free one has nothing below a floor of 0. There a law must be far off, as a normal one is of rain or spend, and not
     merely be seen not to fit.
     """
     if not columns:
         return []
+    columns = [column.without_extremes(_EXTREME) for column in columns]
     positive = np.array([column.is_positive for column in columns])
     simple = Profile(columns)(np.where(positive, 0.0, 1.0))
     far = np.array([simple.distance(k) for k in range(len(columns))])
