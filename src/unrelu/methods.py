@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 LEARNING = "Learning (the first run also compiles)"
 
+_ROWS_A_COLUMN = 4  # fewer of them, and all correlations at once are less certain than each by itself
 _QUICK = 1e7  # rows times the cube of columns up to which the full likelihood takes some seconds at most
 
 __all__ = [
@@ -147,6 +148,8 @@ class Auto:
             return OnePass(), "the rows are read block by block, or elsewhere"
         if d == 1 or n * d**3 > _QUICK:
             return OnePass(), "one column" if d == 1 else "the full likelihood of a table of this size takes longer"
+        if n < _ROWS_A_COLUMN * d:
+            return OnePass(), "rows are few for that many columns"
         evidence.collect(ScreeningQuestion(assumptions.lowest)).check(assumptions, evidence.feature_names)
         tally = evidence.collect(CellTallyQuestion(assumptions.censoring))
         if tally.seen.sum() >= tally.weight * d * (1.0 - 1e-12):

@@ -51,6 +51,7 @@ _SYMMETRIC = 0.3  # of the z of long tails: skewness that may come from them
 _SINGULAR = 1e-6  # smallest eigenvalue of the correlations
 _MOVED = 0.25  # standard errors by which the correlations had to be moved to fit together
 _ROWS_A_COLUMN = 5.0
+_NEXT_SHARE = 0.05  # of a free column's rows that are beyond a gap, within its width
 _GROSS, _FAR_APART = 100.0, 20.0  # spreads of the others, and what they span, beyond which a value is gross
 _FEW_OTHERS, _FEW_GROSS = 8, 0.02  # other values that must be there, and the share of these that may be gross alike
 
@@ -292,6 +293,13 @@ def _gaps(table: _Table, repeated: BoolArray) -> list[Doubt]:
     shapes, floor = table.shapes, table.rows.floor
     floored = shapes.observed - shapes.sums[0] > 0.5
     expected = shapes.observed * table.probability(floor, shapes.ends[0])
+    free = _Kinds(table.assumptions, len(floor)).free
+    for j in np.flatnonzero(free & ~table.mirrored).tolist():
+        # Nobody is expected in a free column's gap; as many as in the next stretch of that width would be no wonder.
+        shape, low, x = table.assumptions.shapes[j], float(table.told(floor)[j]), float(table.at_end(0)[j])
+        if np.isfinite([low, x]).all():
+            share = float(np.diff(ndtr(shape.to_latent([x, 2.0 * x - low])))[0])
+            expected[j] = shapes.observed[j] * share if share > _NEXT_SHARE else 0.0
     gap = floored & ~repeated & (expected > -np.log(_ALARM / len(floor))) & np.isfinite(floor)
     # A gap that is a step of the table's own numbers is no gap.
     with np.errstate(invalid="ignore"):

@@ -293,11 +293,11 @@ class FloorEstimator(OnDevice, ShownEstimator):
 
             samples = TurnedSamples(samples, mirrored, lifted, np.array(plain.floor))
         if reset:
-            self._learn_shapes(samples, part, self._tests_shapes())
+            self._learn_shapes(samples, part, "unknown" if self._shapes_come_of_kept_rows() else "none")
         return self._shaped(samples, learning=part, looked_at=reset and not part)
 
     def _shapes_come_of_kept_rows(self) -> bool:
-        """Whether shapes are learned again once outliers are known: then what bends is not learned at first."""
+        """Whether shapes are learned again once outliers are known."""
         return False
 
     def _wanted_shape(self) -> Any:
@@ -305,23 +305,28 @@ class FloorEstimator(OnDevice, ShownEstimator):
         return self.shape
 
     def _tests_shapes(self) -> bool:
-        """Whether columns as they are may reject the law that "auto" takes first: rows that are outliers, or of
-        several groups, must not bend them."""
+        """Whether columns may reject the law that "auto" takes first: rows of several groups must not bend them."""
         return True
 
-    def _learn_shapes(self, samples: Samples, part: bool = False, tested: bool = True) -> None:
+    def _learn_shapes(self, samples: Samples, part: bool = False, outliers: str = "none") -> None:
         """The columns' shapes, from a look at the rows; None where all are normal. A floor of 0 that no value of a
         column reaches is then no floor."""
         shape = self._wanted_shape()
         if isinstance(shape, str) and shape == "normal":
             return
-        if not tested and self._shapes_come_of_kept_rows():
-            requests = shape_requests(shape, self.n_features_in_, self._names())
-            shape = ["auto" if isinstance(each, str) and each in ("power", "free") else each for each in requests]
         from unrelu.estimators.shaping import learned_shapes
 
         limits = self._limits()
-        found = learned_shapes(shape, samples, self._plain_assumptions(limits), limits, self._watch, part, tested)
+        found = learned_shapes(
+            shape,
+            samples,
+            self._plain_assumptions(limits),
+            limits,
+            self._watch,
+            by_parts=part,
+            tested=self._tests_shapes(),
+            outliers=outliers,
+        )
         self._shapes = found.shapes
         if found.without_floor:
             none = {str(column): -np.inf for column in found.without_floor}
@@ -347,7 +352,7 @@ class FloorEstimator(OnDevice, ShownEstimator):
             if kept is None or (before is not None and np.mean(kept != before) < _MOVED):
                 break
             before, shapes = kept, self._shapes
-            self._learn_shapes(turned if kept.all() else KeptRows(turned, kept))
+            self._learn_shapes(turned if kept.all() else KeptRows(turned, kept), outliers="out")
             if same_shapes(shapes, self._shapes):
                 break
             samples = self._shaped(turned, looked_at=True)

@@ -266,9 +266,6 @@ class RectifiedGaussianLearner(LearnedModel):
         samples = LongBlocks(samples) if jackknife else samples
         return samples if labels is None else GroupedSamples(samples, labels)
 
-    def _tests_shapes(self) -> bool:
-        return not self._shapes_come_of_kept_rows()
-
     def _shapes_come_of_kept_rows(self) -> bool:
         return expects_outliers(self.method)
 

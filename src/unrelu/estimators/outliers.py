@@ -188,9 +188,6 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         self._scores = scores
         return self
 
-    def _tests_shapes(self) -> bool:
-        return not self._shapes_come_of_kept_rows()
-
     def _shapes_come_of_kept_rows(self) -> bool:
         return expects_outliers(self.method)
 

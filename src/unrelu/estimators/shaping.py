@@ -32,12 +32,21 @@ class LearnedShapes:
 
 
 def learned_shapes(
-    shape: Any, samples: Samples, plain: Assumptions, limits: Limits, watch: Watch, by_parts: bool, tested: bool
+    shape: Any,
+    samples: Samples,
+    plain: Assumptions,
+    limits: Limits,
+    watch: Watch,
+    *,
+    by_parts: bool = False,
+    tested: bool = True,
+    outliers: str = "none",
 ) -> LearnedShapes:
     """The columns' shapes as asked for. ``plain``: the assumptions in the user's units.
 
     ``by_parts``: the rows are the first of those to be learned from; they tell which columns are positive, no more.
-    ``tested``: columns may reject the law that "auto" takes first.
+    ``tested``: columns may reject the law that "auto" takes first. ``outliers``: "none" are expected, some rows may be
+    but it is "unknown" which, or these are left "out".
     """
     names = samples.feature_names
     requests = shape_requests(shape, samples.n_features, names)
@@ -53,7 +62,7 @@ def learned_shapes(
             "floor_tolerance goes with shape='normal' alone: set values within it of the floor to the floor."
         )
     from unrelu.marginals.columns import refuse_tiny_values
-    from unrelu.marginals.shape_fitting import chosen_kinds, fit_shapes, unreached_floors
+    from unrelu.marginals.shape_fitting import EXTREME_WITH_OUTLIERS, chosen_kinds, fit_shapes, unreached_floors
     from unrelu.samples.shaped import ShapedSamples
     from unrelu.statistics.margins import MarginsQuestion
 
@@ -68,7 +77,11 @@ def learned_shapes(
         requests = ["normal" if r == "auto" and some else r for r, some in zip(requests, few, strict=True)]
         without &= ~few
     limits = replace(limits, floor=np.where(without, -np.inf, limits.floor))
-    kinds = chosen_kinds(requests, margins, limits, tested and not by_parts)
+    unknown = outliers == "unknown"
+    if unknown:  # what bends is learned again without them
+        requests = ["auto" if isinstance(each, str) and each in ("power", "free") else each for each in requests]
+    tested = tested and not by_parts and not unknown
+    kinds = chosen_kinds(requests, margins, limits, tested, bent=outliers != "none")
     without &= np.array([kind != "normal" for kind in kinds])  # what is constant so far may reach its floor yet
     dropped = tuple(np.flatnonzero(without).tolist())
     if all(kind == "normal" for kind in kinds):
@@ -78,7 +91,8 @@ def learned_shapes(
         return LearnedShapes(tuple(fixed[kind] if isinstance(kind, str) else kind for kind in kinds), dropped)
     if not margins.whole and any(kind in ("free", "power") for kind in kinds):
         margins = engine.collect(rows, MarginsQuestion())
-    return LearnedShapes(fit_shapes(kinds, margins, limits, names), dropped)
+    extreme = EXTREME_WITH_OUTLIERS if unknown else 0.0
+    return LearnedShapes(fit_shapes(kinds, margins, limits, names, extreme), dropped)
 
 
 def _looked_at(rows: ShapedSamples, plain: Assumptions, engine: Engine) -> Margins:

@@ -40,6 +40,7 @@ _WORTH_ASKING = 4.0  # the same, as parabolas beside what fits promise it, from 
 _BESIDE = 0.3  # exponents through whose levels such a parabola is laid
 _FARTHEST = 1.3  # sqrt(n) times the largest distance of distributions, beyond which a law does not fit
 _EXTREME = 0.06  # share of the rows at an end that has no say in what a column is like: gross values may be there
+EXTREME_WITH_OUTLIERS = 0.12  # the same for exponents, before outliers are known
 _LARGE = 0.12  # distance of distributions, as a share of what is seen, from which a floor of 0 is taken for physical
 _KNOTS = 512
 _MOST_ROUNDS, _SETTLED = 400, 1e-9  # of the empirical law of cells with limits of their own
@@ -130,7 +131,7 @@ class Column:
             return self
         kept = slice(first, last + 1)
         below, above = self.weights[:first].sum(), self.weights[last + 1 :].sum()
-        return replace(
+        trimmed = replace(
             self,
             low=self.low[kept],
             high=self.high[kept],
@@ -139,6 +140,8 @@ class Column:
             at_most=np.array([[self.low[first]], [below]]) if below > 0.0 else self.at_most,
             at_least=np.array([[self.high[last]], [above]]) if above > 0.0 else self.at_least,
         )
+        trimmed.__dict__.update(is_positive=self.is_positive, is_cut=self.is_cut)  # as all of its values have it
+        return trimmed
 
     @property
     def has_single_values(self) -> bool:
@@ -175,7 +178,7 @@ class Column:
     def distinct(self) -> int:
         return int(np.count_nonzero(self.above))
 
-    @property
+    @cached_property
     def is_cut(self) -> bool:
         return bool(np.isfinite(self.floor) or self.at_most.size)
 
@@ -248,27 +251,40 @@ def _rounded(step: float) -> float:
 
 
 def chosen_kinds(
-    requests: Sequence[str | Shape], margins: Margins, limits: Limits, tested: bool = True
+    requests: Sequence[str | Shape], margins: Margins, limits: Limits, tested: bool = True, bent: bool = False
 ) -> list[str | Shape]:
     """The requests with a word for every "auto": log for positive columns and normal for others, unless the column
-    clearly rejects it. Without being ``tested`` no column rejects anything."""
+    clearly rejects it. Without being ``tested`` no column rejects anything.
+
+    ``bent``: a power, of which log is one, takes the place of log. Where outliers are looked for, even a column that is
+    not clearly bent would have its longer tail taken for them."""
     columns, kinds = _columns(margins, limits), list(requests)
     for j in [j for j, request in enumerate(requests) if request == "auto"]:
         kinds[j] = "log" if columns[j].is_positive and columns[j].varies else "normal"
     learned = [j for j, request in enumerate(requests) if request == "auto" and tested and _has_power(columns[j])]
-    for j, kind in zip(learned, _tested_kinds([columns[j] for j in learned]), strict=True):
+    for j, kind in zip(learned, _tested_kinds([columns[j].without_extremes(_EXTREME) for j in learned]), strict=True):
         kinds[j] = kind
+    if bent:
+        for j in [j for j, request in enumerate(requests) if request == "auto" and _has_power(columns[j])]:
+            kinds[j] = "power" if kinds[j] == "log" else kinds[j]
     return kinds
 
 
 def fit_shapes(
-    requests: Sequence[str | Shape], margins: Margins, limits: Limits, names: Sequence[str] | None
+    requests: Sequence[str | Shape],
+    margins: Margins,
+    limits: Limits,
+    names: Sequence[str] | None,
+    extreme: float = 0.0,
 ) -> Shapes:
-    """The shape of every column, as asked for; an error names the column that cannot have it."""
+    """The shape of every column, as asked for; an error names the column that cannot have it.
+
+    ``extreme``: the share of the rows at an open end that has no say in exponents."""
     requests, columns = chosen_kinds(requests, margins, limits), _columns(margins, limits)
     _refuse(requests, columns, names)
     wanted = [j for j, request in enumerate(requests) if request == "power"]
-    powers = dict(zip(wanted, fit_powers([columns[j] for j in wanted]), strict=True))
+    bounded = [columns[j].without_extremes(extreme) if extreme else columns[j] for j in wanted]
+    powers = dict(zip(wanted, fit_powers(bounded), strict=True))
     return tuple(
         request if not isinstance(request, str) else _fitted(request, column, powers.get(j))
         for j, (request, column) in enumerate(zip(requests, columns, strict=True))
@@ -327,14 +343,12 @@ def _tested_kinds(columns: Sequence[Column]) -> list[str]:
     for others; free where another power is much likelier still, or the law is far from the empirical one.
 
     The farthest cells have no say: a unit that was mistaken, or one cell in twenty that is bad, would make every column
-    free, which hides them. A power is near the logarithm where the choice between them is; from either to free the step is longer, and only
-    taken where half of the rows would take it as well. It is longest where a column may be negative and is cut off: a
-    free one has nothing below a floor of 0. There a law must be far off, as a normal one is of rain or spend, and not
-    merely be seen not to fit.
+    free, which hides them. A step is only taken where half of the rows would take it as well. It is longest where a
+    column may be negative and is cut off: a free one has nothing below a floor of 0. There a law must be far off, as a
+    normal one is of rain or spend, and not merely be seen not to fit.
     """
     if not columns:
         return []
-    columns = [column.without_extremes(_EXTREME) for column in columns]
     positive = np.array([column.is_positive for column in columns])
     simple = Profile(columns)(np.where(positive, 0.0, 1.0))
     far = np.array([simple.distance(k) for k in range(len(columns))])
@@ -346,7 +360,7 @@ def _tested_kinds(columns: Sequence[Column]) -> list[str]:
     power, other = (profile(profile.likeliest(between)) for between in (_EXPONENTS, _TRIED))
     for k, at in enumerate(asked.tolist()):
         column, level = columns[at], float(simple.level[at])
-        if positive[at] and 2.0 * (power.level[k] - level) > _CLEARLY:
+        if positive[at] and power.level[k] - level > _CLEARLY:
             kinds[at], level, far[at] = "power", float(power.level[k]), power.distance(k)
         rejected = other.level[k] - level > _CLEARLY or far[at] > np.sqrt(2.0) * _FARTHEST
         large = far[at] > _LARGE * column.rows_above / np.sqrt(column.rows)
