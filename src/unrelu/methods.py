@@ -24,9 +24,8 @@ from unrelu.contracts import (
     unwatched,
 )
 from unrelu.doubts.findings import doubts_of, warn_of
-from unrelu.doubts.rows import LookQuestion, look_at
 from unrelu.errors import InvalidParameterError
-from unrelu.evidence import ask_at_once
+from unrelu.evidence import SampleEvidence, ask_at_once
 from unrelu.learning import Learned, census_of, learn, learn_as_written, learn_record
 from unrelu.statistics.pair_moments import PairMomentsQuestion
 from unrelu.validation import check_choice, check_count, label_columns
@@ -96,11 +95,18 @@ class OnePass:
         return PairMomentsQuestion.under(assumptions)
 
     def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
-        ask_at_once(evidence, self.question(assumptions), LookQuestion.under(assumptions))
-        record = evidence.collect(self.question(assumptions))
+        question, look = self.question(assumptions), None
+        if isinstance(evidence, SampleEvidence):
+            from unrelu.doubts.rows import LookQuestion
+
+            ask_at_once(evidence, question, LookQuestion.under(assumptions))
+        record = evidence.collect(question)
         watch(Step(LEARNING))
         stages = learn_record(record, assumptions, evidence.feature_names)
-        look = look_at(evidence, assumptions)
+        if isinstance(evidence, SampleEvidence):
+            from unrelu.doubts.rows import look_at
+
+            look = look_at(evidence, assumptions)
         doubts = doubts_of(record, stages.rows, assumptions, stages.pairs, stages.assembly, look)
         warn_of(doubts, evidence.feature_names)
         rows = record.n_rows, record.effective_rows

@@ -267,7 +267,7 @@ def test_parts_are_log_where_the_first_is_positive_and_normal_elsewhere():
     parts = RectifiedGaussianLearner(floor=[0.5, None, None]).partial_fit(mixed[:200]).partial_fit(mixed[200:])
     assert [shape.kind for shape in parts.shapes_] == ["log", "normal", "normal"]
     assert_same_model(parts, learner(["log", "normal", "normal"], floor=[0.5, None, None]).fit(mixed), rtol=1e-9)
-    with pytest.raises(InvalidDataError, match="a value of 0 has no logarithm.*shape='normal'"):
+    with pytest.raises(InvalidDataError, match=r"a value of 0 has no logarithm.*shape='normal'"):
         RectifiedGaussianLearner().partial_fit(X).partial_fit(np.zeros((2, 3)))
 
 

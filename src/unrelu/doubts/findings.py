@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from unrelu.contracts import Assembly, Assumptions, BoolArray, Doubt, FloatArray, PairCorrelations, RowParameters
-from unrelu.doubts.misfit import Misfit, long_tails, misfit_of, words_of
-from unrelu.doubts.rows import Look
 from unrelu.doubts.skewness import Skewness, skewness_of
 from unrelu.errors import (
     BentColumnsWarning,
@@ -38,6 +37,10 @@ from unrelu.errors import (
 from unrelu.statistics.column_shapes import ColumnShapes
 from unrelu.statistics.pair_moments import PairMoments
 from unrelu.validation import column_label, listed, warn
+
+if TYPE_CHECKING:
+    from unrelu.doubts.misfit import Misfit
+    from unrelu.doubts.rows import Look
 
 _ALARM = 0.002  # chance of a finding of one kind on a table that fits
 _REPEATED_SHARE, _REPEATED_COUNT = 0.005, 3.0  # of the rows, and of equal values, from which an end repeats
@@ -185,6 +188,8 @@ def doubts_of(
     left_out = explained | _columns(len(rows.scale), tied)
     misfit = None
     if look is not None:
+        from unrelu.doubts.misfit import misfit_of, words_of
+
         misfit = misfit_of(look, rows, pairs.correlation, left_out, kinds.free)
     margins = _margins(kinds, rows, skewness, misfit, explained)
     if look is not None and misfit is not None and margins:
@@ -367,7 +372,11 @@ def _margins(
     asked = misfit.by_margins(kinds.d) & ~explained & ~kinds.free
     tails, skewed = (misfit.columns_of(kind, kinds.d) for kind in ("tails", "skewed"))
     long = asked & (tails < 0.0) & (np.abs(skewed) < _SYMMETRIC * np.abs(tails))
-    found = [(float(np.abs(tails[long]).max()), long_tails(long))] if long.any() else []
+    found = []
+    if long.any():
+        from unrelu.doubts.misfit import long_tails
+
+        found = [(float(np.abs(tails[long]).max()), long_tails(long))]
     sure, test = skewed != 0.0, record
     if test is None:
         test = misfit.skewness(kinds.d)

@@ -16,7 +16,6 @@ from unrelu.engines import engine_for
 from unrelu.engines.device import Place, brought_home, place_of
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import Limits
-from unrelu.samples.limited import warn_of_digits
 from unrelu.validation import column_label, counted, label_columns, row_label
 
 if TYPE_CHECKING:
@@ -205,6 +204,8 @@ def _take_data_limits(found: Found, limits: Limits, samples: Samples) -> None:
         data = floors_of_data(values if sign > 0.0 else -values, sign * levels[name])
         level = sign * data.floor
         found[name] |= {str(j): float(level[j]) for j in np.flatnonzero(level != levels[name])}
+        from unrelu.samples.limited import warn_of_digits
+
         warn_of_digits(name, levels[name], level, data.typed, samples.feature_names)
 
 

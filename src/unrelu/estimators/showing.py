@@ -31,7 +31,7 @@ def learned_html(estimator: Any) -> str:
 
     >>> import unrelu
     >>> learner = unrelu.RectifiedGaussianLearner().fit([[0.0, 1.0], [2.0, 0.5], [1.0, 3.0], [0.5, 0.0]])
-    >>> "full_likelihood" in learned_html(learner)
+    >>> "one_pass" in learned_html(learner)
     True
     """
     report, model = getattr(estimator, "report_", None), getattr(estimator, "distribution_", None)

@@ -39,7 +39,8 @@ _CLEARLY = 10.8  # twice the log-likelihood that a power gains over what fits: i
 _WORTH_ASKING = 4.0  # the same, as parabolas beside what fits promise it, from which on powers are tried
 _BESIDE = 0.3  # exponents through whose levels such a parabola is laid
 _FARTHEST = 1.3  # sqrt(n) times the largest distance of distributions, beyond which a law does not fit
-_EXTREME = 0.06  # share of the rows at an end that has no say in what a column is like: gross values may be there
+_EXTREME = 0.06  # share of the rows at an open end without which a column must still support the choice
+_SUPPORTED, _STILL_FAR = 2.7, 0.9  # twice the log-likelihood and sqrt(n) times the distance that say so: one in ten
 EXTREME_WITH_OUTLIERS = 0.12  # the same for exponents, before outliers are known
 _LARGE = 0.12  # distance of distributions, as a share of what is seen, from which a floor of 0 is taken for physical
 _KNOTS = 512
@@ -262,7 +263,7 @@ def chosen_kinds(
     for j in [j for j, request in enumerate(requests) if request == "auto"]:
         kinds[j] = "log" if columns[j].is_positive and columns[j].varies else "normal"
     learned = [j for j, request in enumerate(requests) if request == "auto" and tested and _has_power(columns[j])]
-    for j, kind in zip(learned, _tested_kinds([columns[j].without_extremes(_EXTREME) for j in learned]), strict=True):
+    for j, kind in zip(learned, _tested_kinds([columns[j] for j in learned]), strict=True):
         kinds[j] = kind
     if bent:
         for j in [j for j, request in enumerate(requests) if request == "auto" and _has_power(columns[j])]:
@@ -342,10 +343,11 @@ def _tested_kinds(columns: Sequence[Column]) -> list[str]:
     """What a column does not clearly reject: log for a positive column, or a power where one is much likelier; normal
     for others; free where another power is much likelier still, or the law is far from the empirical one.
 
-    The farthest cells have no say: a unit that was mistaken, or one cell in twenty that is bad, would make every column
-    free, which hides them. A step is only taken where half of the rows would take it as well. It is longest where a
-    column may be negative and is cut off: a free one has nothing below a floor of 0. There a law must be far off, as a
-    normal one is of rain or spend, and not merely be seen not to fit.
+    A power is near the logarithm where the choice between them is; the step to free is longer, and only taken where
+    half of the rows would take it as well. It is longest where a column may be negative and is cut off: a free one has
+    nothing below a floor of 0. There a law must be far off, as a normal one is of rain or spend, and not merely be seen
+    not to fit. No step is taken that the column without its farthest cells does not support: a unit that was mistaken,
+    or one cell in twenty that is bad, would make every column free, which hides them.
     """
     if not columns:
         return []
@@ -353,18 +355,22 @@ def _tested_kinds(columns: Sequence[Column]) -> list[str]:
     simple = Profile(columns)(np.where(positive, 0.0, 1.0))
     far = np.array([simple.distance(k) for k in range(len(columns))])
     kinds = np.where(positive, "log", "normal").astype(object)
-    asked = np.flatnonzero((simple.promised() > _WORTH_ASKING) | (far > _FARTHEST))
-    if not len(asked):
+    asked = np.flatnonzero((simple.promised() > _WORTH_ASKING) | (far > _FARTHEST)).tolist()
+    if not asked:
         return list(kinds)
-    profile = Profile([columns[k] for k in asked.tolist()])
+    profile = Profile([columns[k] for k in asked])
     power, other = (profile(profile.likeliest(between)) for between in (_EXPONENTS, _TRIED))
-    for k, at in enumerate(asked.tolist()):
+    middle = Profile([columns[k].without_extremes(_EXTREME) for k in asked])
+    start = middle(np.where(positive[asked], 0.0, 1.0))
+    gains = [2.0 * (middle(fits.exponents).level - start.level) for fits in (power, other)]
+    for k, at in enumerate(asked):
         column, level = columns[at], float(simple.level[at])
-        if positive[at] and power.level[k] - level > _CLEARLY:
+        if positive[at] and 2.0 * (power.level[k] - level) > _CLEARLY and gains[0][k] > _SUPPORTED:
             kinds[at], level, far[at] = "power", float(power.level[k]), power.distance(k)
         rejected = other.level[k] - level > _CLEARLY or far[at] > np.sqrt(2.0) * _FARTHEST
+        supported = gains[1][k] > _SUPPORTED or start.distance(k) > _STILL_FAR
         large = far[at] > _LARGE * column.rows_above / np.sqrt(column.rows)
-        if rejected and (positive[at] or column.is_mirrored or not column.is_cut or large):
+        if rejected and supported and (positive[at] or column.is_mirrored or not column.is_cut or large):
             kinds[at] = "free"
     return list(kinds)
 
@@ -435,9 +441,13 @@ class NormalFits:
     bias: FloatArray
     scale: FloatArray
 
+    @property
+    def exponents(self) -> FloatArray:
+        return np.array([shape.exponent for shape in self.shapes])
+
     def promised(self) -> FloatArray:
         """Twice the log-likelihood that the likeliest exponents would gain, by parabolas about these."""
-        at = np.array([shape.exponent for shape in self.shapes])
+        at = self.exponents
         left, right = (self.profile(at + side * _BESIDE).level for side in (-1.0, 1.0))
         slope, bend = 0.5 * (right - left), np.maximum(2.0 * self.level - left - right, 1e-9)
         return np.asarray(np.maximum(slope**2 / bend, 2.0 * (np.maximum(left, right) - self.level)))

@@ -6,11 +6,11 @@ import warnings
 
 import numpy as np
 
-from unrelu.contracts import Assumptions, FloatArray, Watch, unwatched
+from unrelu.contracts import Assumptions, Evidence, FloatArray, Watch, unwatched
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import DoubtfulTableWarning, DoubtfulUnitsWarning, InvalidDataError, UnitsNotFoundWarning
-from unrelu.evidence import SampleEvidence
+from unrelu.evidence import RecordedEvidence, SampleEvidence
 from unrelu.methods import Method, method_named
 from unrelu.recovery.layers.clock import as_stage
 from unrelu.recovery.layers.decoding import LayerReport
@@ -63,8 +63,12 @@ def hidden_law(
     """
     rows = ArraySamples(np.maximum(hidden, threshold), block_rows=len(hidden))
     told = as_stage("Learning the law of the units", watch)
-    evidence = SampleEvidence(rows, LocalEngine(told))
+    evidence: Evidence = SampleEvidence(rows, LocalEngine(told))
+    chosen, assumptions = method_named(method), Assumptions(tuple(threshold.tolist()))
+    question = chosen.question(assumptions)
+    if question is not None:  # a record is all it needs; what rows would show of tables is nobody's matter here
+        evidence = RecordedEvidence(question, evidence.collect(question))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DoubtfulTableWarning)  # of tables of columns; doubtful units are told as such
-        law = method_named(method).learn(evidence, Assumptions(tuple(threshold.tolist())), seed, told).distribution
+        law = chosen.learn(evidence, assumptions, seed, told).distribution
     return RectifiedGaussian(law.bias, law.covariance)
