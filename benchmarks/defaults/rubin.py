@@ -8,11 +8,11 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from scipy.stats import t
 
 import unrelu
 from benchmarks.defaults.kinds import NAMED, R, drawn
 from benchmarks.defaults.matrix import QUICK
+from benchmarks.rubin import pooled
 from benchmarks.studies import show, told
 from benchmarks.table import Claim
 from unrelu.contracts import FloatArray
@@ -30,16 +30,6 @@ def answers(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     left = np.sum((y - y.mean() - slope * (x - x.mean())) ** 2) / (n - 2)
     variances = [y.var(ddof=1) / n, left / np.sum((x - x.mean()) ** 2), 1.0 / (n - 3)]
     return np.array([y.mean(), slope, np.arctanh(r)]), np.array(variances)
-
-
-def pooled(estimates: FloatArray, variances: FloatArray, complete: float) -> tuple[FloatArray, FloatArray]:
-    """(centres, half widths of 95 % intervals) of m completed tables, a row each."""
-    m, within, between = len(estimates), variances.mean(axis=0), estimates.var(axis=0, ddof=1)
-    total = within + (1.0 + 1.0 / m) * between
-    missing = np.maximum((1.0 + 1.0 / m) * between / total, 1e-12)
-    of_draws, of_rows = (m - 1) / missing**2, (complete + 1) / (complete + 3) * complete * (1.0 - missing)
-    degrees = 1.0 / (1.0 / of_draws + 1.0 / of_rows)
-    return estimates.mean(axis=0), t.ppf(0.975, degrees) * np.sqrt(total)
 
 
 def covers(share: float, seed: int) -> FloatArray:

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.special import ndtri
-from scipy.stats import rankdata, t
+from scipy.stats import rankdata
 
 import unrelu
 from benchmarks.__main__ import NAMES
@@ -13,7 +13,6 @@ from benchmarks.defaults import STUDIES
 from benchmarks.defaults.answers import REFUSED, RIVALS, Answer, Default, count_absurd, default, own
 from benchmarks.defaults.kinds import KINDS, NAMED, SHARES, D, drawn
 from benchmarks.defaults.matrix import Place, Summary, Trial, claims_of, places
-from benchmarks.defaults.rubin import pooled
 from benchmarks.rivals import ros
 
 NOTHING = np.zeros(D)
@@ -194,10 +193,3 @@ def test_claims_can_be_missed():
         "absurd values of positive columns: filled, drawn, predicted, sampled",
         "tables that the default refuses",
     }
-
-
-def test_rubins_rules_by_hand():
-    centre, reach = pooled(np.array([[1.0], [3.0]]), np.array([[1.0], [1.0]]), 98.0)
-    degrees = 1.0 / (0.75**2 + 1.0 / (99.0 / 101.0 * 98.0 * 0.25))
-    assert centre == pytest.approx([2.0])
-    assert reach == pytest.approx([2.0 * t.ppf(0.975, degrees)])
