@@ -30,7 +30,8 @@ def rows_of(network, batches, layers):
 
 def test_activations_are_learned_as_if_they_had_been_stored(network, batches):
     learned = unrelu.activations(network, "1", batches)
-    true = unrelu.RectifiedGaussianLearner().fit(rows_of(network, batches, 2).astype(np.float64))
+    stored = rows_of(network, batches, 2).astype(np.float64)
+    true = unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(stored)
     np.testing.assert_allclose(learned.covariance_, true.covariance_, atol=1e-6)
     assert learned.feature_names_in_[3] == "1[3]"
     assert learned.floor == 0.0
@@ -53,6 +54,8 @@ def test_the_network_is_left_as_it_was(network, batches):
 def test_a_loader_that_can_be_read_once_loses_no_batch(network, batches):
     learned = unrelu.activations(network, "1", ((batch, 0) for batch in batches))
     assert learned.record_.n_rows == 3000
+    whole = unrelu.RectifiedGaussianLearner(floor=0.0).partial_fit(LayerSamples(network, "1", iter(batches)))
+    np.testing.assert_allclose(whole.bias_, learned.bias_, rtol=1e-6)
     rows = LayerSamples(network, "1", iter(batches))
     assert sum(len(block.values) for block in rows.blocks()) == 3000
     with pytest.raises(InvalidDataError, match="no more batches"):

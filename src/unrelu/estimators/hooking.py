@@ -36,7 +36,7 @@ def activations(
         Tensors, (inputs, targets) or dicts of keyword arguments, such as a torch DataLoader.
     learner : RectifiedGaussianLearner, optional
         One to go on with; its own parameters say what is assumed, and its ``watched_by`` hears of the rows. By default
-        one with the floor that the first batch shows.
+        one pass over normal units, with the floor that the first batch shows.
     positions : "rows" or "mean", default="rows"
         Of convolutions: every position is a row, or its mean over them.
     channel_axis : int, optional
@@ -65,7 +65,8 @@ def activations(
         if not isinstance(learner, RectifiedGaussianLearner):
             raise InvalidParameterError(f"learner must be a RectifiedGaussianLearner, got {type(learner).__name__}.")
         return learner.partial_fit(rows)
-    learned = RectifiedGaussianLearner(floor=0.0 if rows.rectified else None).partial_fit(rows)
+    floor = 0.0 if rows.rectified else None
+    learned = RectifiedGaussianLearner("one_pass", floor=floor, shape="normal").partial_fit(rows)
     on: Any = learned.record_.count.diagonal() > 0.0  # type: ignore[union-attr]
     if on.all():
         return learned

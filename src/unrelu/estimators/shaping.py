@@ -53,7 +53,7 @@ def learned_shapes(
     if all(request == "normal" for request in requests):
         return LearnedShapes()
     left_open = all(isinstance(request, str) and request in ("normal", "auto") for request in requests)
-    if left_open and _is_large_and_sparse(samples):
+    if left_open and (_is_large_and_sparse(samples) or getattr(samples, "read_once", False)):
         return LearnedShapes()
     if plain.floor_tolerance:
         if left_open:

@@ -41,7 +41,7 @@ def held(samples: Any, most: int = MOST_CELLS) -> Any:
     >>> held(rows).n_rows, held(rows, most=1) is rows
     (2, True)
     """
-    if not isinstance(samples, Samples) or getattr(samples, "in_memory", False):
+    if not isinstance(samples, Samples) or getattr(samples, "in_memory", False) or getattr(samples, "read_once", False):
         return samples
     if getattr(samples, "engine", None) is not None or (samples.n_rows or 0) * samples.n_features > most:
         return samples

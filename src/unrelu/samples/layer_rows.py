@@ -83,6 +83,11 @@ class LayerSamples:
         self._held: Iterator[Any] | None = chain([first], batches) if batches is self._loader else None
         yield from self._run([first])
 
+    @property
+    def read_once(self) -> bool:
+        """Whether the loader gives its batches only once."""
+        return self._held is not None
+
     def _batches(self) -> Iterable[Any]:
         return self._loader if self._held is None else self._held
 
