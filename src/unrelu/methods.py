@@ -8,7 +8,7 @@ imported where they are used, so that the default one starts fast.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 LEARNING = "Learning (the first run also compiles)"
 
 _ROWS_A_COLUMN = 4  # fewer of them, and all correlations at once are less certain than each by itself
+_ROWS_FOR_CELLS = 5  # of them for every column that tell bad cells from others
 _QUICK = 1e7  # rows times the cube of columns up to which the full likelihood takes some seconds at most
 
 __all__ = [
@@ -137,6 +138,15 @@ class Auto:
     def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
         """From a record, or rows of which nothing else is known: in one pass."""
         return OnePass().learn(evidence, assumptions, seed, watch)
+
+    def looks_twice(self, samples: Samples, assumptions: Assumptions) -> bool:
+        """Whether bad cells and outlier rows may be looked for: that takes some seconds as well."""
+        n, d = samples.n_rows, samples.n_features
+        by_cell: Any = getattr(samples, "limits_by_cell", ())
+        if n is None or getattr(samples, "engine", None) is not None or by_cell:
+            return False
+        plain = not (assumptions.nonnegative_bias or assumptions.auto_components or assumptions.n_components)
+        return plain and d > 1 and n * d**3 <= _QUICK and n >= _ROWS_FOR_CELLS * d
 
     def choose(self, samples: Samples, evidence: Evidence, assumptions: Assumptions) -> tuple[Method, str]:
         """The method for these rows, and why."""

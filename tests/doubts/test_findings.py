@@ -82,7 +82,9 @@ def test_skewed_columns_and_their_direction():
     found, _ = doubts(-table, ceiling=0.0, shape="normal")
     assert "to the left" in found["skewed"].words
     assert found["skewed"].values[0] > 0.1
-    assert doubts(-table, ceiling=0.0)[0] == {}  # by default such a column is free
+    found, _ = doubts(-table, ceiling=0.0)  # by default such a column is free, and half of it goes on as normal ones do
+    assert (list(found), found["skewed"].columns) == (["skewed"], (2,))
+    assert "what is hidden goes on" in found["skewed"].words
 
 
 def test_positive_columns_without_anything_at_the_floor():

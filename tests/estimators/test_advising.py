@@ -53,7 +53,7 @@ def test_a_model_that_fits_is_left_alone():
 @pytest.mark.parametrize(
     ("kind", "remedy"),
     [
-        ("lognormal", "shape='free'"),  # of halves of the rows "auto" leaves some columns normal
+        ("lognormal", "shape='auto'"),
         ("outliers", "method='robust'"),
         ("bad cells", "method='robust_cells'"),
         ("groups", "RectifiedGaussianMixture(2)"),
