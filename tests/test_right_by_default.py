@@ -333,14 +333,6 @@ def test_floors_of_rows_that_are_not_0_are_limits_of_detection():
         assert (model.impute(x, floor=floor) >= 0.0).all()
 
 
-def test_imputers_saved_before_keep_what_they_filled_in(tmp_path):
-    old = unrelu.load(Path(__file__).parent / "golden" / "version3" / "imputer.npz")
-    assert old.below == "latent"
-    imputer = quietly(unrelu.FloorImputer(), rain())
-    imputer.save(tmp_path / "imputer.npz")
-    assert unrelu.load(tmp_path / "imputer.npz").below == "auto"
-
-
 # --- errors that are honest -------------------------------------------------------------------------
 
 

@@ -148,6 +148,19 @@ def test_limits_of_single_cells_are_not_the_models(run, folder, truth, model):
     np.testing.assert_allclose(_read("out.csv")["mean"], expected, rtol=1e-9)
 
 
+def test_floors_of_0_stay_beside_limits_of_single_cells(run, folder, truth, model):
+    (folder / "labs.csv").write_text("As,Pb,Fe\n<0.5,,0\n<0.1,0,\n0.7,1.5,0.2\n")
+    nan = np.nan
+    values, floor = np.array([[0.5, nan, 0.0], [0.1, 0.0, nan], [0.7, 1.5, 0.2]]), np.zeros((3, 3))
+    floor[:, 0] = [0.5, 0.1, nan]
+    said = run("impute", "labs.csv", "--model", model, "-o", "out.csv").stdout
+    assert "Missing cells of Pb, Fe: filled as the table would show them" in " ".join(said.split())
+    found = _read("out.csv").to_numpy()
+    np.testing.assert_allclose(found, truth.impute(values, floor=floor), rtol=1e-10)
+    assert (found[[0, 1], [1, 2]] >= 0.0).all()
+    assert (found[[0, 1], [2, 1]] < 0.0).all()
+
+
 @pytest.mark.parametrize(
     ("fill", "below"), [(fill, below) for fill in ("missing", "hidden") for below in ("auto", "latent", "floor")][:-1]
 )
