@@ -138,7 +138,7 @@ class FloorEstimator(OnDevice, ShownEstimator):
     def _limited(self, samples: Samples, reset: bool, by_cell: bool, stored_as: Any = None) -> Samples:
         """The rows with the limits of single cells, where floor= or ceiling= gives such."""
         if self._takes_cells and is_by_cell(self.floor, self.ceiling):
-            samples = limited(samples, self.floor, self.ceiling, stored_as)
+            samples = limited(samples, self.floor, self.ceiling, stored_as, tell=reset)
             self._stated_limits = samples.limits if reset else self._stated_limits
         return check_use(samples, by_cell, self.floor_tolerance, InvalidParameterError)
 

@@ -235,7 +235,7 @@ def standard_layer(layer: InnerLayer, hidden: FloatArray, seed: int, inputs: Flo
     for number in range(_DRAWS):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DependentDrawsWarning)  # those of one row, of which one is drawn
-            full = moved.law.sample_latent(hidden[unknown], 1, seed + number)[0]
+            full = moved.law.sample_latent(hidden[unknown], 1, seed + number, below="latent")[0]
         filled = np.concatenate([inputs[~unknown], np.linalg.lstsq(layer.weights, (full - layer.bias).T)[0].T])
         moved = layer.moved(*_moments(filled))
     return moved
