@@ -21,7 +21,7 @@ from unrelu.recovery.layers.facets import MISFIT
 from unrelu.recovery.layers.inputs import UNEXPLAINED, InnerLayer, inputs_near, standard_layer
 from unrelu.recovery.layers.peeled import Peeled, PeeledLayer
 from unrelu.recovery.layers.rectifier import ROUNDED
-from unrelu.recovery.matrix.contracts import MatrixReport
+from unrelu.recovery.matrix.matrix import MatrixReport
 from unrelu.validation import listed, warn
 
 _MANY = 0.05  # share of the rows without inputs from where on their law is a guess

@@ -20,8 +20,8 @@ from unrelu.engines.local import map_in_threads, one_blas_thread
 from unrelu.errors import DependentDrawsWarning, InvalidDataError, InvalidParameterError
 from unrelu.parameters import RandomState, generator, integer
 from unrelu.recovery.matrix.cells import DenseCells
+from unrelu.recovery.matrix.factors import singular_start
 from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, recover_matrix
-from unrelu.recovery.matrix.starts import singular_start
 
 _ROWS, _ROWS_PER_INPUT = 300, 60  # rows that the recovery uses
 _LEAST_PER_INPUT = 8  # rows that it needs

@@ -6,9 +6,7 @@ import numpy as np
 
 from unrelu.contracts import FloatArray, Watch, unwatched
 from unrelu.errors import AmbiguousOptimumWarning, WeakRowsWarning
-from unrelu.recovery.latent.contracts import Layer
-from unrelu.recovery.latent.methods import RobustLatent
-from unrelu.recovery.latent.priors import NonnegativePrior
+from unrelu.recovery.latent.methods import Layer, NonnegativePrior, RobustLatent
 from unrelu.recovery.latent.recover import recover_rows
 from unrelu.recovery.layers.peeled import Outputs, PeeledLayer
 from unrelu.validation import row_label, row_labels, warn

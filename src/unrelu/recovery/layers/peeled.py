@@ -17,7 +17,7 @@ from unrelu.notebook import Shown
 from unrelu.parameters import RandomState
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_behind, inputs_near, inputs_of
-from unrelu.recovery.matrix.contracts import MatrixReport
+from unrelu.recovery.matrix.matrix import MatrixReport
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath

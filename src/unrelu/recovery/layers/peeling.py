@@ -24,7 +24,7 @@ from unrelu.recovery.layers.peeled import Outputs, Peeled, PeeledLayer
 from unrelu.recovery.layers.rectifier import INEXACT, ROUNDED, Unrectified, check_dimensions, undo_rectifier
 from unrelu.recovery.layers.subspace import Subspace
 from unrelu.recovery.layers.units import ROWS_PER_UNIT, check_range, hidden_law, warn_of
-from unrelu.recovery.matrix.contracts import MatrixReport
+from unrelu.recovery.matrix.matrix import MatrixReport
 from unrelu.validation import warn
 
 _ON = 2  # times the unknowns of an output: rows in which it must be on

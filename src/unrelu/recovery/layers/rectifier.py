@@ -21,10 +21,8 @@ from unrelu.errors import InvalidDataError
 from unrelu.kernels.floor_cells import packed_products, unpacked
 from unrelu.recovery.layers.inputs import inputs_of
 from unrelu.recovery.matrix.cells import DenseCells, tiles
-from unrelu.recovery.matrix.contracts import MatrixReport
-from unrelu.recovery.matrix.factors import Factors
-from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, recover_matrix
-from unrelu.recovery.matrix.starts import singular_start
+from unrelu.recovery.matrix.factors import Factors, singular_start
+from unrelu.recovery.matrix.matrix import MatrixFit, MatrixReport, MatrixRequest, recover_matrix
 
 INEXACT = 1e-6  # relative residual from where on there is noise, or worse
 ROUNDED = 1e-9  # from where on it is more than rounding of double precision
