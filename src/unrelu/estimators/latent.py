@@ -272,16 +272,18 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         >>> rows.results()[1] is None, rows.report.bad_rows[0][1][:21]
         (True, 'has no positive entry')
         """
-        fitted = self._fitted()
-        layer, method, floor = fitted._layer(), latent_method(self.method, self.prior), fitted._floors()
+        return self._fitted()._recovered(V, skip_bad_rows)
+
+    def _recovered(self, V: Any, skip_bad_rows: bool) -> LatentRows:
+        layer, method, floor = self._layer(), latent_method(self.method, self.prior), self._floors()
         named = isinstance(V, Samples) or (self._names() is not None and hasattr(V, "columns"))
-        table = _numbers("V", fitted._values(V, reset=False, smallest=1) if named else V)
+        table = _numbers("V", self._values(V, reset=False, smallest=1) if named else V)
         if table.ndim != 2 or table.shape[1] != len(layer.bias) or len(table) == 0:
             raise InvalidDataError(
                 f"Outputs of this layer have {len(layer.bias)} entries; got an array of shape {table.shape}."
             )
         heights = table - floor
-        heights[np.abs(heights) <= fitted._assumptions().floor_tolerance] = 0.0
+        heights[np.abs(heights) <= self._assumptions().floor_tolerance] = 0.0
         rows = recover_rows(layer, heights, method, self._seed(), self._watch, skip_bad_rows)
         warn_of(rows)
         return replace(rows, clean=rows.clean + floor)

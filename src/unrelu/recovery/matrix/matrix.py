@@ -299,7 +299,8 @@ def lifted_cells(cells: Cells, factors: Factors) -> NDArray[np.int64]:
 # --- factors, their number given ------------------------------------------------------------------
 
 
-class TaskFit(NamedTuple):
+@dataclass(frozen=True)
+class TaskFit:
     """Factors of the whole table in their gauge, and how they came about."""
 
     factors: Factors
@@ -329,7 +330,8 @@ def fit_task(task: Task, method: MatrixMethod, gauge: str) -> TaskFit:
     if errors is not None:
         bias = None if errors.bias is None else errors.bias * unit
         errors = replace(errors, loadings=errors.loadings * unit, bias=bias)
-    return fit._replace(
+    return replace(
+        fit,
         factors=fit.factors.scaled(unit),
         recovered=replace(fit.recovered, factors=fit.recovered.factors.scaled(unit), noise=noise),
         filling=replace(fit.filling, unit=unit),
