@@ -16,7 +16,7 @@ from unrelu.papers.likelihood.gauge import likeliest_gauge
 from unrelu.papers.likelihood.nuclear import LikelihoodSide, NuclearProgram, increasing_root, project_on_ball
 from unrelu.papers.likelihood.program import Likelihood
 from unrelu.recovery.matrix.cells import DenseCells, SparseCells
-from unrelu.recovery.matrix.contracts import Task
+from unrelu.recovery.matrix.descent import Task
 from unrelu.recovery.matrix.factors import Factors
 
 NORMAL = stats.norm(0.0, 1.0)

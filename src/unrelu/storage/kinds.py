@@ -89,12 +89,12 @@ KINDS = {
     "MatrixFit": _kind("recovery.matrix.matrix", latent_mean="k"),
     "Factors": _kind("recovery.matrix.factors", latent="nk", loadings="dk", bias="~d"),
     "Conditions": _kind("recovery.matrix.identifiability", columns="d?", rows="n?"),
-    "StandardErrors": _kind("recovery.matrix.uncertainty", latent="nk?", loadings="dk?", bias="~d?"),
-    "Filling": _kind("recovery.matrix.filling", row_ridge="k", column_ridge="p"),
-    "MatrixReport": _kind("recovery.matrix.contracts"),
+    "StandardErrors": _kind("recovery.matrix.identifiability", latent="nk?", loadings="dk?", bias="~d?"),
+    "Filling": _kind("recovery.matrix.matrix", row_ridge="k", column_ridge="p"),
+    "MatrixReport": _kind("recovery.matrix.matrix"),
     "MatrixState": _kind("recovery.matrix.state", "saved state"),
     "CensoredALS": _kind("recovery.matrix.descent"),
-    "TobitEM": _kind("recovery.matrix.tobit"),
+    "TobitEM": _kind("recovery.matrix.descent"),
     # layers
     "OutputLayer": _kind(
         "recovery.layers.decoding", weights="dp?", bias="d?", encoder="md", offset="m", noise="m"
@@ -108,18 +108,18 @@ KINDS = {
     "InnerLayer": _kind("recovery.layers.inputs", weights="pq", bias="p"),
     "Peeled": _kind("recovery.layers.peeled", hidden="mp", outlier_rows="n:bool", inputs="~mq?"),
     # latent vectors of corrupted outputs
-    "ReLULatentRecovery": _kind("estimators.latent"),
+    "ReLULatentRecovery": _kind("estimators.latent", weights_="~dk", bias_="~d"),
     "LatentRows": _kind(
-        "recovery.latent.contracts",
+        "recovery.latent.recover",
         latent="nk?", clean="nd?", outliers="nd?", inliers="nd:bool", noise_scale="n?", covariance="nkk?", rivals="nk?",
     ),
-    "LatentReport": _kind("recovery.latent.contracts"),
+    "LatentReport": _kind("recovery.latent.recover"),
     "RobustLatent": _kind("recovery.latent.methods"),
     "LatentLasso": _kind("recovery.latent.methods"),
-    "GaussianPrior": _kind("recovery.latent.priors"),
-    "SparsePrior": _kind("recovery.latent.priors"),
-    "NonnegativePrior": _kind("recovery.latent.priors"),
-    "NoPrior": _kind("recovery.latent.priors"),
+    "GaussianPrior": _kind("recovery.latent.methods"),
+    "SparsePrior": _kind("recovery.latent.methods"),
+    "NonnegativePrior": _kind("recovery.latent.methods"),
+    "NoPrior": _kind("recovery.latent.methods"),
     # bad cells
     "CellsLearned": _kind("bad_cells.learning", row_weights="n", cell_weights="nd"),
     "CellsReport": _kind("bad_cells.learning"),

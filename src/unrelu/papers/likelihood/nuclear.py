@@ -23,7 +23,7 @@ import numpy as np
 from unrelu.contracts import BoolArray, FloatArray, Watch
 from unrelu.papers.likelihood.columns import FeasibleSet, Split, factors_of, relative_residual
 from unrelu.papers.likelihood.density import BiasDensity
-from unrelu.recovery.matrix.contracts import Iterate
+from unrelu.recovery.matrix.descent import Iterate
 
 _RELAXATION = 1.6
 _PULL = 0.1  # |S - Z| beside |M| that rho aims at

@@ -26,10 +26,9 @@ from unrelu.papers.likelihood.density import BiasDensity, FrozenDistribution
 from unrelu.papers.likelihood.gauge import likeliest_gauge
 from unrelu.papers.likelihood.nuclear import NuclearProgram
 from unrelu.recovery.matrix.cells import Cells, tiles
-from unrelu.recovery.matrix.contracts import Iterate, Recovered, Task
-from unrelu.recovery.matrix.descent import descend
+from unrelu.recovery.matrix.descent import Iterate, Recovered, Task, descend
 from unrelu.recovery.matrix.factors import Factors
-from unrelu.recovery.matrix.losses import LeastSquares
+from unrelu.recovery.matrix.newton import LeastSquares
 from unrelu.validation import check_choice, check_positive, label_columns, warn
 
 _CONSTRAINTS = ("rank", "nuclear", "none")
