@@ -13,7 +13,7 @@ from unrelu.errors import ConstantColumnWarning, InvalidDataError, InvalidParame
 from unrelu.evidence import SampleEvidence
 from unrelu.samples import ArraySamples, open_samples, write_table
 
-NAMES = sorted(methods._BY_NAME)
+NAMES = sorted(methods.method_names())
 
 
 @pytest.fixture(scope="module")

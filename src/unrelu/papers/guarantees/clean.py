@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from unrelu.contracts import FloatArray
 from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidParameterError
-from unrelu.papers.guarantees.checks import between_0_and_1, number, positive, samples, whole
+from unrelu.papers.guarantees.arguments import between_0_and_1, number, positive, samples, whole
 
 
 @dataclass(frozen=True)
