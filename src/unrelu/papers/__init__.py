@@ -3,7 +3,8 @@
     learners       Wu et al. 2019 and Bulusu et al. 2022, as methods like any other (:mod:`unrelu.methods`); activations
                    that have an inverse, undone before learning; batches, questions and kernels are their parts
     guarantees/    theorems as functions, and how many rows a fit needs; reached as ``unrelu.guarantees``
-    likelihood/    program (34) of Mazumdar and Rawat 2018: the matrix behind a rectifier, given the biases' density
+    likelihood     the matrix behind a rectifier, given the biases' density: Mazumdar and Rawat 2018, (33)
+    program        the likeliest of them, program (34)
     experiments/   the papers' figures and tables, run again by ``unrelu reproduce``
 
 Nothing below the command line and the report imports this package; :mod:`unrelu.registry` finds the learners by name.
@@ -11,8 +12,8 @@ docs/papers.md lists which equation of which paper is where.
 """
 
 from unrelu.papers.learners import FilteredGradient, MedianBias, TruncatedSGD, undo_activation
-from unrelu.papers.likelihood.normalized import normalized_log_likelihood
-from unrelu.papers.likelihood.program import Likelihood
+from unrelu.papers.likelihood import normalized_log_likelihood
+from unrelu.papers.program import Likelihood
 
 __all__ = [
     "FilteredGradient",
