@@ -43,7 +43,7 @@ from unrelu.errors import InvalidDataError, InvalidParameterError, NotSemidefini
 from unrelu.learning import Learned, Stages
 from unrelu.marginals.columns import refuse_tiny, warn_of_constants
 from unrelu.methods import LEARNING
-from unrelu.papers.batches import ORDERS, batch_means, filter_named, require_positives, warn_of_order
+from unrelu.papers.batches import ORDERS, Names, batch_means, filter_named, require_positives, warn_of_order
 from unrelu.papers.kernels import closed_descent, sampled_descent
 from unrelu.papers.questions import (
     BINS,
@@ -188,9 +188,19 @@ class FilteredGradient(_OfPapers):
 
             The other half of the gradient is known in closed form (5), (6). ``step`` 0.1 is gamma_t = 1/(0.1 t).
             """
-            fitted = tally.variance > 0.0
+            fitted, floor, names = tally.variance > 0.0, np.array(assumptions.censoring), evidence.feature_names
             steps = np.maximum(tally.above // 100, 1) if self.steps is None else np.full_like(tally.above, self.steps)
-            gradients = (self._drawn if self.stochastic else self._filtered)(evidence, assumptions, tally, steps, seed)
+            batches = self._numbers(tally, names)
+
+            def ask(seed: int, *chosen: Counts) -> FloatArray:
+                scattered, ones = self.order == "scattered", np.ones_like(floor)
+                question = BatchSumsQuestion(floor, floor, ones, tally, batches, scattered, seed, *chosen)
+                return np.asarray(evidence.collect(question, remember=False).values)
+
+            if self.stochastic:
+                gradients = self._drawn(ask, batches, fitted, steps, seed)
+            else:
+                gradients = self._filtered(ask, batches, fitted, steps, seed, names)
 
             def descend(j: int) -> FloatArray:
                 v = np.array([1.0, 0.0])
@@ -199,7 +209,7 @@ class FilteredGradient(_OfPapers):
                 return v
 
             v = np.array(map_in_threads(descend, range(len(fitted)))).reshape(-1, 2)
-            bias = np.where(fitted, np.array(assumptions.censoring) + v[:, 1] / v[:, 0], tally.mean)
+            bias = np.where(fitted, floor + v[:, 1] / v[:, 0], tally.mean)
             return bias, np.where(fitted, 1.0 / np.sqrt(v[:, 0]), 0.0)
 
         return _algorithm_1("filtered_gradient", evidence, assumptions, fit, self.allow_partial, self.project, watch)
@@ -233,7 +243,7 @@ class FilteredGradient(_OfPapers):
                 " one of them out."
             )
 
-    def _numbers(self, tally: ColumnTally, names: tuple[str, ...] | None) -> Counts:
+    def _numbers(self, tally: ColumnTally, names: Names) -> Counts:
         """The number of batches of every column, none of them empty."""
         fitted = tally.variance > 0.0
         if self.batches is not None:
@@ -245,51 +255,42 @@ class FilteredGradient(_OfPapers):
         return np.maximum(tally.above // size, 1)
 
     def _filtered(
-        self, evidence: Evidence, assumptions: Assumptions, tally: ColumnTally, steps: Counts, seed: int
+        self, ask: Callable[..., FloatArray], batches: Counts, fitted: BoolArray, steps: Counts, seed: int, names: Names
     ) -> list[FloatArray]:
         """The data's half of the gradient of every column: one row for all steps, or one a step.
 
         The split of step t is drawn anew where batches are scattered.
         """
-        floor, fitted, scattered = np.array(assumptions.censoring), tally.variance > 0.0, self.order == "scattered"
-        batches, choose = self._numbers(tally, evidence.feature_names), filter_named(self.filter, self.trim)
-        ones = np.ones_like(floor)
+        choose = filter_named(self.filter, self.trim)
         rounds = []
         for t in range(int(steps.max()) if self.every_step else 1):
-            question = BatchSumsQuestion(floor, floor, ones, tally, batches, scattered, seed + t)
-            sums = evidence.collect(question, remember=False).values
-            if t == 0 and not scattered:
-                warn_of_order(sums, batches, fitted, evidence.feature_names)
+            sums = ask(seed + t)
+            if t == 0 and self.order == "consecutive":
+                warn_of_order(sums, batches, fitted, names)
             means = [choose(batch_means(sums[j, :b])) if fitted[j] else np.zeros(2) for j, b in enumerate(batches)]
             rounds.append(np.array(means))
         return list(np.stack(rounds, axis=1))
 
     def _drawn(
-        self, evidence: Evidence, assumptions: Assumptions, tally: ColumnTally, steps: Counts, seed: int
+        self, ask: Callable[..., FloatArray], batches: Counts, fitted: BoolArray, steps: Counts, seed: int
     ) -> list[FloatArray]:
-        """Batches drawn for every step, with replacement, of which no others are summed.
+        """The same from batches drawn for every step, with replacement, of which no others are summed.
 
         The stochastic version takes one value a step, as the paper says twice. A filter needs several to choose from,
         and the paper does not say how many: ten.
         """
-        floor, fitted = np.array(assumptions.censoring), tally.variance > 0.0
-        batches, choose = self._numbers(tally, evidence.feature_names), filter_named(self.filter, self.trim)
-        number = self.drawn or (1 if self.filter is None else 10)
+        choose, number = filter_named(self.filter, self.trim), self.drawn or (1 if self.filter is None else 10)
         streams = (np.random.default_rng([seed, j]) for j in range(len(batches)))
         drawn = [rng.integers(0, b, (t, number)) for rng, b, t in zip(streams, batches, steps, strict=True)]
         kept = [np.unique(of_column) for of_column in drawn]
         chosen = np.full((len(kept), max(map(len, kept))), np.iinfo(np.int64).max)
         for row, of_column in zip(chosen, kept, strict=True):
             row[: len(of_column)] = of_column
-        scattered, ones = self.order == "scattered", np.ones_like(floor)
-        question = BatchSumsQuestion(floor, floor, ones, tally, batches, scattered, seed, chosen)
-        sums = evidence.collect(question, remember=False).values
-        return [
-            choose(batch_means(sums[j, : len(kept[j])])[np.searchsorted(kept[j], drawn[j])])
-            if fitted[j]
-            else np.zeros((1, 2))
-            for j in range(len(batches))
-        ]
+        gradients = []
+        for sums, ranks, places, seen in zip(ask(seed, chosen), kept, drawn, fitted, strict=True):
+            means = batch_means(sums[: len(ranks)])[np.searchsorted(ranks, places)] if seen else None
+            gradients.append(np.zeros((1, 2)) if means is None else choose(means))
+        return gradients
 
 
 @dataclass(frozen=True)
@@ -436,34 +437,12 @@ def exceedance_angles(
     it counts as an angle of 0, or with ``project`` False, as the papers have it, as a negative one, whose cosine falls
     again.
     """
-    negative = _clearly_negative(evidence, assumptions, allow_partial)
-    both, observed = evidence.collect(_question_above(rows)).values
-    seen = np.maximum(observed, 1.0)
-    share = both / seen
-    theta = np.pi - 2.0 * np.pi * share
-    # dr/dshare = 2 pi sin(theta); a pair never or always counted keeps the error of half a row.
-    safe = np.clip(share, 0.5 / seen, 1.0 - 0.5 / seen)
-    stderr = 2.0 * np.pi * np.maximum(np.abs(np.sin(theta)), 1e-3) * np.sqrt(safe * (1.0 - safe) / seen)
-    angle = np.clip(theta, 0.0, np.pi) if project else theta
-    correlation = np.where(observed > 0, np.cos(angle), 0.0)
-    stderr = np.where(observed > 0, np.minimum(stderr, 1.0), 1.0)
-    unknown = rows.scale == 0.0
-    correlation[unknown] = correlation[:, unknown] = 0.0
-    stderr[unknown | negative] = stderr[:, unknown | negative] = np.nan
-    correlation[negative] = correlation[:, negative] = np.nan
-    np.fill_diagonal(correlation, 1.0)
-    np.fill_diagonal(stderr, 0.0)
-    return PairCorrelations(correlation, stderr)
-
-
-def _clearly_negative(evidence: Evidence, assumptions: Assumptions, allow_partial: bool) -> BoolArray:
-    """Columns above the floor so much less than half of the time that their bias must be below it."""
-    tally = evidence.collect(ColumnTallyQuestion.under(assumptions))
-    share = tally.above / np.maximum(tally.observed, 1)
-    negative = np.asarray((tally.above > 0) & (share - 0.5 < -0.5 * _CLEARLY / np.sqrt(np.maximum(tally.observed, 1))))
+    tally, names = evidence.collect(ColumnTallyQuestion.under(assumptions)), evidence.feature_names
+    observed = np.maximum(tally.observed, 1)
+    above = tally.above / observed
+    negative = np.asarray((tally.above > 0) & (above - 0.5 < -0.5 * _CLEARLY / np.sqrt(observed)))
     if negative.any():
-        names = evidence.feature_names
-        where = listed(f"{column_label(int(j), names)} ({100 * share[j]:.0f} %)" for j in np.flatnonzero(negative))
+        where = listed(f"{column_label(int(j), names)} ({100 * above[j]:.0f} %)" for j in np.flatnonzero(negative))
         what = f"Above the floor in less than half of the rows: {where}. Its bias is clearly negative"
         if not allow_partial:
             raise InvalidDataError(
@@ -471,7 +450,23 @@ def _clearly_negative(evidence: Evidence, assumptions: Assumptions, allow_partia
                 " which handles any sign, or allow_partial=True for the other pairs."
             )
         warn(f"{what}: its correlations are not recovered (NaN, taken as 0 in the model).", PartialRecoveryWarning)
-    return negative
+    both, together = evidence.collect(_question_above(rows)).values
+    seen = np.maximum(together, 1.0)
+    share = both / seen
+    theta = np.pi - 2.0 * np.pi * share
+    # dr/dshare = 2 pi sin(theta); a pair never or always counted keeps the error of half a row.
+    safe = np.clip(share, 0.5 / seen, 1.0 - 0.5 / seen)
+    stderr = 2.0 * np.pi * np.maximum(np.abs(np.sin(theta)), 1e-3) * np.sqrt(safe * (1.0 - safe) / seen)
+    angle = np.clip(theta, 0.0, np.pi) if project else theta
+    correlation = np.where(together > 0, np.cos(angle), 0.0)
+    stderr = np.where(together > 0, np.minimum(stderr, 1.0), 1.0)
+    unknown = rows.scale == 0.0
+    correlation[unknown] = correlation[:, unknown] = 0.0
+    stderr[unknown | negative] = stderr[:, unknown | negative] = np.nan
+    correlation[negative] = correlation[:, negative] = np.nan
+    np.fill_diagonal(correlation, 1.0)
+    np.fill_diagonal(stderr, 0.0)
+    return PairCorrelations(correlation, stderr)
 
 
 # --- activations that have an inverse -----------------------------------------------------------
@@ -497,8 +492,21 @@ def undo_activation(X: ArrayLike, activation: str | Inverse = "leaky_relu", slop
         raise InvalidDataError(f"X must be a table of real numbers: {error}.") from error
     if x.ndim != 2:
         raise InvalidDataError(f"X must be a table, rows x columns, got shape {x.shape}.")
+    if activation == "relu":
+        raise InvalidParameterError(
+            "The ReLU has no inverse: give X itself to RectifiedGaussianLearner, which is made for it."
+        )
     if isinstance(activation, str):
-        inverse = _named(activation, slope)
+        check_positive("slope", slope)
+        inverses: dict[str, Inverse] = {
+            "leaky_relu": lambda x: np.where(x > 0.0, x, x / slope),
+            "elu": lambda x: np.where(x > 0.0, x, np.log1p(np.minimum(x, 0.0))),
+            "softplus": lambda x: x + np.log(-np.expm1(-x)),  # log(e^x - 1), without overflow
+            "sigmoid": logit,
+            "tanh": np.arctanh,
+        }
+        check_choice("activation", activation, list(inverses))
+        inverse = inverses[activation]
     elif callable(activation):
         inverse = activation
     else:
@@ -517,20 +525,3 @@ def undo_activation(X: ArrayLike, activation: str | Inverse = "leaky_relu", slop
             " such cells): check its name, and that values were not rounded or cut off."
         )
     return y
-
-
-def _named(name: str, slope: float) -> Inverse:
-    if name == "relu":
-        raise InvalidParameterError(
-            "The ReLU has no inverse: give X itself to RectifiedGaussianLearner, which is made for it."
-        )
-    check_positive("slope", slope)
-    inverses: dict[str, Inverse] = {
-        "leaky_relu": lambda x: np.where(x > 0.0, x, x / slope),
-        "elu": lambda x: np.where(x > 0.0, x, np.log1p(np.minimum(x, 0.0))),
-        "softplus": lambda x: x + np.log(-np.expm1(-x)),  # log(e^x - 1), without overflow
-        "sigmoid": logit,
-        "tanh": np.arctanh,
-    }
-    check_choice("activation", name, list(inverses))
-    return inverses[name]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -171,16 +172,10 @@ def _rise(series: Series) -> tuple[float, float]:
     return float(change), float(error)
 
 
-def _falls(series: Series) -> bool:
+def _moves(series: Series, sign: float) -> bool:
     steps, noise = _steps(series)
     rise, error = _rise(series)
-    return bool((steps <= noise).all()) and rise < -error
-
-
-def _grows(series: Series) -> bool:
-    steps, noise = _steps(series)
-    rise, error = _rise(series)
-    return bool((steps >= -noise).all()) and rise > error
+    return bool((sign * steps >= -noise).all()) and sign * rise > error
 
 
 def _flat(series: Series) -> bool:
@@ -199,8 +194,14 @@ def _rises_somewhere(series: Series) -> bool:
     return bool((steps > noise).any())
 
 
-FALLS = Test("no step up by more than 2 standard errors; the last point below the first by more than 2", _falls)
-GROWS = Test("no step down by more than 2 standard errors; the last point above the first by more than 2", _grows)
+FALLS = Test(
+    "no step up by more than 2 standard errors; the last point below the first by more than 2",
+    partial(_moves, sign=-1.0),
+)
+GROWS = Test(
+    "no step down by more than 2 standard errors; the last point above the first by more than 2",
+    partial(_moves, sign=1.0),
+)
 FLAT = Test("the largest mean at most 1.5 times the smallest, each allowed 2 standard errors", _flat)
 GROWS_SLOWLY = Test(
     "the last point above the first by more than 2 standard errors, but by no larger factor than the axis grows",
@@ -228,10 +229,6 @@ def _below(first: Series, second: Series) -> bool:
     return everywhere and overall < -2.0 * error
 
 
-def _below_with_outliers(first: Series, second: Series) -> bool:
-    return _below(first.where(_has_outliers), second.where(_has_outliers))
-
-
 def _no_worse(first: Series, second: Series) -> bool:
     difference = first.minus(second)
     allowed = np.maximum(2.0 * difference.stderr, 0.05 * second.mean)
@@ -250,7 +247,11 @@ def _meets(first: Series, second: Series) -> bool:
 
 _BELOW_RULE = "nowhere above by more than 2 standard errors, and below by more than 2 on average over the points"
 BELOW = Test(_BELOW_RULE, _below)
-BELOW_WITH_OUTLIERS = Test(f"where p < 1: {_BELOW_RULE}", _below_with_outliers, _has_outliers)
+BELOW_WITH_OUTLIERS = Test(
+    f"where p < 1: {_BELOW_RULE}",
+    lambda first, second: _below(first.where(_has_outliers), second.where(_has_outliers)),
+    _has_outliers,
+)
 NO_WORSE = Test("nowhere above by more than both 2 standard errors and 5 %", _no_worse)
 CLEARLY_ABOVE = Test("at least 1.2 times as much, and by more than 2 standard errors", _clearly_above)
 MEETS = Test(
