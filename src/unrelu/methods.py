@@ -251,6 +251,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'unrelu.methods' has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def method_names() -> list[str]:
     """All that :func:`method_named` knows.
 
