@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -442,7 +443,7 @@ class DrawnRows:
         """On the covariances that n rows give, some at a time; those of pairs times sqrt(2), for S_ij and S_ji."""
         yield self._own(self.columns.on_variance)
         share, variance, _ = pairs.at(n)
-        centred, marginal = self._centred(), pair_model.N_MARGINAL
+        centred, marginal = self._centred, pair_model.N_MARGINAL
         for start in range(0, len(pairs.i), _PAIRS_AT_ONCE):
             batch = slice(start, start + _PAIRS_AT_ONCE)
             i, j, mean = pairs.i[batch], pairs.j[batch], pairs.mean[batch]
@@ -455,8 +456,9 @@ class DrawnRows:
             yield np.sqrt(2.0) * total, 2.0 * variance[batch]
 
     def _own(self, effect: FloatArray) -> Influences:
-        return np.einsum("knd,dk->nd", self._centred(), effect), self.columns.variance_of(effect)
+        return np.einsum("knd,dk->nd", self._centred, effect), self.columns.variance_of(effect)
 
+    @cached_property
     def _centred(self) -> FloatArray:
         # Centred before they are multiplied: far above the floor, p = 1 has effects as large as (b - floor)^2 / s^2.
         return np.asarray(self.powers - self.columns.moments[:, :3].T[:, None, :])
