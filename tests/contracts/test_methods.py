@@ -1,6 +1,8 @@
 """Laws that every method of ``unrelu.methods`` obeys; a new method is picked up by its name."""
 
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from unrelu.errors import ConstantColumnWarning, InvalidDataError, InvalidParame
 from unrelu.evidence import SampleEvidence
 from unrelu.samples import ArraySamples, open_samples, write_table
 
-NAMES = sorted(methods._BY_NAME)
+NAMES = sorted(methods.method_names())
 
 
 @pytest.fixture(scope="module")
@@ -209,3 +211,25 @@ def test_unknown_names_are_met_with_the_nearest():
         InvalidParameterError, match=r"Unknown method 'onepass'\. Did you mean 'one_pass'\? There are: "
     ):
         methods.method_named("onepass")
+
+
+def test_the_papers_methods_are_found_by_name():
+    assert methods.TruncatedSGD is unrelu.papers.TruncatedSGD
+    assert set(methods.__all__) <= set(dir(methods))
+    assert [methods.method_named(name) for name in ("sgd", "filtered_gradient", "median")] == [
+        unrelu.papers.TruncatedSGD(),
+        unrelu.papers.FilteredGradient(),
+        unrelu.papers.MedianBias(),
+    ]
+    assert [name for name in NAMES if methods.is_of_papers(name)] == ["filtered_gradient", "median", "sgd"]
+    with pytest.raises(AttributeError, match=r"'unrelu.methods' has no attribute 'Nothing'"):
+        _ = methods.Nothing
+
+
+def test_the_core_does_not_load_the_papers():
+    """Nor does asking for the names; only for a method of theirs."""
+    loaded = "print('unrelu.papers' in sys.modules)"
+    code = f"import sys; from unrelu import methods; methods.method_names(); methods.method_named('auto'); {loaded};"
+    code += f"methods.method_named('sgd'); {loaded}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]

@@ -81,9 +81,9 @@ KINDS = {
     "Robust": _kind("methods"),
     "RobustCells": _kind("methods"),
     "FullLikelihood": _kind("methods"),
-    "TruncatedSGD": _kind("methods"),
-    "FilteredGradient": _kind("methods"),
-    "MedianBias": _kind("methods"),
+    "TruncatedSGD": _kind("papers.learners"),
+    "FilteredGradient": _kind("papers.learners"),
+    "MedianBias": _kind("papers.learners"),
     # recovery of a matrix behind a rectifier
     "ReLUMatrixRecovery": _kind("estimators.matrix", floor_="d", _lifted="~c:int"),
     "MatrixFit": _kind("recovery.matrix.matrix", latent_mean="k"),

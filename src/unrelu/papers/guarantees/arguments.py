@@ -7,6 +7,8 @@ from typing import Any
 
 from unrelu.errors import InvalidParameterError
 
+_BELOW_0 = math.nextafter(0.0, -1.0)
+
 
 def number(name: str, value: Any, domain: str, *, above: float, below: float = math.inf, closed: bool = False) -> float:
     """``value`` as a float if above < value < below (value <= below if ``closed``); ``domain`` says so in words."""
@@ -25,6 +27,10 @@ def between_0_and_1(name: str, value: Any) -> float:
 
 def positive(name: str, value: Any) -> float:
     return number(name, value, "above 0 and finite", above=0.0)
+
+
+def not_negative(name: str, value: Any, domain: str = "at least 0 and finite", below: float = math.inf) -> float:
+    return number(name, value, domain, above=_BELOW_0, below=below, closed=math.isfinite(below))
 
 
 def whole(name: str, value: Any, least: int = 1) -> int:

@@ -10,12 +10,11 @@ from scipy import stats
 
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner
 from unrelu.contracts import Assumptions
-from unrelu.correlations.exceedance_angles import ExceedanceAngles
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError, InvalidParameterError, NotSemidefiniteError, RowOrderWarning
 from unrelu.evidence import SampleEvidence
-from unrelu.marginals.columns import without_errors
 from unrelu.methods import FilteredGradient, TruncatedSGD
+from unrelu.papers.learners import exceedance_angles, without_errors
 from unrelu.samples import ArraySamples
 
 TRUTH = RectifiedGaussian([0.4, 1.0], [[1.0, 0.3], [0.3, 0.8]])
@@ -263,7 +262,7 @@ def test_angles_are_clipped_by_default_alone():
     rows = without_errors(np.ones(2), np.ones(2), np.zeros(2))
     evidence = SampleEvidence(ArraySamples(x), LocalEngine())
     default, literal = (
-        ExceedanceAngles(ASSUMPTIONS, project=p).estimate(evidence, rows).correlation[0, 1] for p in (True, False)
+        exceedance_angles(evidence, ASSUMPTIONS, rows, project=p).correlation[0, 1] for p in (True, False)
     )
     assert default == 1.0
     assert literal == pytest.approx(math.cos(-0.2 * math.pi))

@@ -3,10 +3,10 @@ import pytest
 
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, methods
 from unrelu.contracts import Assumptions, RowParameters
-from unrelu.correlations.exceedance_angles import ExceedanceAngles
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError, PartialRecoveryWarning
 from unrelu.evidence import SampleEvidence
+from unrelu.papers.learners import exceedance_angles
 from unrelu.samples import ArraySamples
 
 S = np.array([[1.0, 0.6, -0.3], [0.6, 2.0, 0.2], [-0.3, 0.2, 0.5]])
@@ -17,7 +17,7 @@ def estimate(x, bias, names=None, **options):
     assumptions = Assumptions((0.0,) * d)
     rows = RowParameters(np.array(bias), np.ones(d), np.zeros(d), np.full((d, 2, 2), np.nan), np.zeros((d, 2, 3)))
     evidence = SampleEvidence(ArraySamples(x, feature_names=names), LocalEngine())
-    return ExceedanceAngles(assumptions, **options).estimate(evidence, rows)
+    return exceedance_angles(evidence, assumptions, rows, **options)
 
 
 def test_lemma_2_counts_give_the_angle():

@@ -5,8 +5,13 @@ import pytest
 
 from unrelu.contracts import Block
 from unrelu.errors import InvalidParameterError
-from unrelu.statistics.batch_means import BatchMeansQuestion
-from unrelu.statistics.column_tally import ColumnTallyQuestion
+from unrelu.papers.questions import (
+    BINS,
+    BatchSumsQuestion,
+    ColumnTallyQuestion,
+    ExceedancesQuestion,
+    HistogramQuestion,
+)
 
 ZERO = np.zeros(2)
 
@@ -24,11 +29,11 @@ def ask(x, batches, block_rows=None, **options):
     tally = question(blocks[0])
     for block in blocks[1:]:
         tally = tally.merge(question(block))
-    means = BatchMeansQuestion(ZERO, ZERO, np.ones(2), tally, np.full(2, batches), **options)
+    means = BatchSumsQuestion(ZERO, ZERO, np.ones(2), tally, np.full(2, batches), **options)
     record = means(blocks[0])
     for block in blocks[1:]:
         record = record.merge(means(block))
-    return tally, record.sums
+    return tally, record.values
 
 
 def test_tally_is_that_of_the_values_above_the_floor():
@@ -100,3 +105,31 @@ def test_chosen_batches_are_those_of_all(scattered, block_rows):
     np.testing.assert_allclose(some[0, :3], everything[0, chosen[0, :3]], rtol=1e-12)
     np.testing.assert_allclose(some[1], everything[1, chosen[1]], rtol=1e-12)
     np.testing.assert_array_equal(some[0, 3], 0.0)  # no such batch: padding
+
+
+def test_counts_are_exact_with_and_without_missing_values():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((3000, 5))
+    thresholds = (0.1, -0.2, 0.5, 0.0, 1.0)
+    for holes in (False, True):
+        if holes:
+            x[rng.random(x.shape) < 0.1] = np.nan
+        question = ExceedancesQuestion(thresholds)
+        record = question(Block(x[:1300])).merge(question(Block(x[1300:], 1300)))
+        above = (x > np.array(thresholds)).astype(float)
+        seen = (~np.isnan(x)).astype(float)
+        np.testing.assert_array_equal(record.values[0], above.T @ above)
+        np.testing.assert_array_equal(record.values[1], seen.T @ seen)
+
+
+def test_histogram_counts_every_observed_value_once():
+    x = np.random.default_rng(1).standard_normal((2000, 2))
+    x[::7, 0] = np.nan
+    low, high = np.array([-1.0, 0.0]), np.array([1.0, 2.0])
+    question = HistogramQuestion(low, high)
+    counts = question(Block(x[:500])).merge(question(Block(x[500:], 500))).values
+    for j in range(2):
+        column = x[~np.isnan(x[:, j]), j]
+        inside, _ = np.histogram(column, bins=BINS, range=(low[j], high[j]))
+        np.testing.assert_array_equal(counts[j, 1:-1], inside)
+        assert (counts[j, 0], counts[j, -1]) == (np.sum(column < low[j]), np.sum(column > high[j]))
