@@ -47,9 +47,7 @@ def find_bins(values: Any, floor: Any, edges: FloatArray, starts: Any, bins: Any
 
 
 @njit(cache=True, nogil=True)
-def bin_posteriors(
-    bins: Any, genuine: FloatArray, weights: FloatArray, shares: FloatArray, sums: FloatArray
-) -> None:
+def bin_posteriors(bins: Any, genuine: FloatArray, weights: FloatArray, shares: FloatArray, sums: FloatArray) -> None:
     """sums[0, k] += bad cells expected in bin k; sums[1, k] += log-likelihood gained there, where there is room for it.
 
     ``genuine``: densities of the cells, in units of those of their bin, which no unit of the column changes;
