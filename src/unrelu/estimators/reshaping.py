@@ -142,11 +142,10 @@ class Reshaping:
             if start is None:
                 break
             with suppress(InvalidDataError):  # of rows that cannot be learned from under such shapes
-                other = self._fit(rows, start)
-                if self._level(rows, other) > level:
-                    other = self._settled(rows, start)
-                found = self._level(rows, other)
-                if found > level and not _is_freer(other.by, best.by):
+                if self._level(rows, self._fit(rows, start)) <= level:
+                    continue
+                other = self._settled(rows, start)
+                if (found := self._level(rows, other)) > level and not _is_freer(other.by, best.by):
                     best, level, starts = other, found, self._starts(rows, other)
         if best is first:
             return fit
