@@ -66,12 +66,3 @@ def test_the_opening_commands_exist():
 def test_the_readme_is_one_screen():
     assert README.count("\n") <= 60
     assert README.count("![") == 1
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_links_lead_somewhere(name):
-    """On a code host as well: `make docs` checks those of the site."""
-    links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", PAGES[name])
-    folder = ROOT if name == "README.md" else ROOT / "docs"
-    gone = [link for link in links if not (folder / link).exists()]
-    assert gone == []

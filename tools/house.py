@@ -115,6 +115,11 @@ def faults(root: Path) -> Iterator[str]:
         yield f"src/unrelu without papers/: {in_all:,} lines, at most {MOST_IN_ALL:,} are wanted; remove some first"
     for page in PAGES:
         yield from (f"{page}: names {name}, which is not there" for name in gone_files(root, page))
+    for page in sorted([*root.glob("*.md"), *(root / "docs").glob("*.md"), *(root / "docs" / "research").glob("*.md")]):
+        told = page.relative_to(root).as_posix()
+        yield from (f"{told}: no file {link}" for link in gone_links(page))
+    for name, text in texts.items():
+        yield from (f"src/unrelu/{name}: no page {page}" for page in gone_pages(root, text))
 
 
 def faults_of(name: str, text: str) -> Iterator[str]:
@@ -142,6 +147,18 @@ def gone_files(root: Path, page: str) -> list[str]:
     named = re.findall(r"`([\w/]+(?:\.py|\.md|/))`", (root / page).read_text())
     there = [name for name in named if any((place / name).exists() for place in (root, source, tests))]
     return sorted({name for name in named if name not in there and ("/" in name or name not in every)})
+
+
+def gone_links(page: Path) -> list[str]:
+    """Links of a page to files that are nowhere; those of the built site are checked by ``make docs``."""
+    links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text())
+    return sorted({link for link in links if not (page.parent / link).exists()})
+
+
+def gone_pages(root: Path, text: str) -> list[str]:
+    """Pages of docs/ that a module speaks of and that are nowhere; docs/research/011 is the one with that number."""
+    named = set(re.findall(r"\bdocs/[\w/-]+(?:\.[a-z]+)?", text))
+    return sorted(name for name in named if not any(root.glob(f"{name}*")))
 
 
 def private(name: str) -> bool:

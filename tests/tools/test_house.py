@@ -69,6 +69,22 @@ def test_faults_of_the_whole_are_found(house, package, monkeypatch):
     assert pages == [f"docs/papers.md: names {name}, which is not there" for name in ("gone.py", "robust/")]
 
 
+def test_links_and_pages_that_are_gone_are_found(house, package):
+    (package / "docs" / "papers.md").write_text(
+        "[a](../CONTRIBUTING.md#x) [b](gone.md) [c](https://example.org) [d](#e)\n"
+    )
+    (package / "docs" / "research").mkdir()
+    (package / "docs" / "research" / "011-why.md").write_text("[up](../papers.md) [b](gone.md)\n")
+    text = '"""Why: docs/research/011, docs/papers.md, docs/research/012, docs/gone.md."""\n'
+    (package / "src" / "unrelu" / "b.py").write_text(text)
+    assert list(house.faults(package)) == [
+        "docs/papers.md: no file gone.md",
+        "docs/research/011-why.md: no file gone.md",
+        "src/unrelu/b.py: no page docs/gone.md",
+        "src/unrelu/b.py: no page docs/research/012",
+    ]
+
+
 def test_names_of_a_class_and_its_base_are_its_own(house):
     own = "class A:\n    def f(self, other):\n        self._x = other._x\n        return super()._y"
     assert list(house.borrowed(ast.parse(own))) == []
