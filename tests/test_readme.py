@@ -7,9 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from unrelu.cli.app import app
+from tests.references.commands import invoke
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -51,7 +50,7 @@ def test_console_examples(script, folder):
     for line in lines:
         arguments = shlex.split(line.removeprefix("$ unrelu "))
         promised |= {name for option, name in pairwise(arguments) if option in ("-o", "--truth")}
-        done = CliRunner().invoke(app, arguments)
+        done = invoke(*arguments)
         assert done.exit_code == 0, f"{line}\n{done.stderr}"
     assert promised
     assert promised <= {path.name for path in folder.iterdir()}

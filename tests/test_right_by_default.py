@@ -13,12 +13,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import unrelu
 from benchmarks.defaults.kinds import NAMED, drawn
 from benchmarks.defaults.rubin import covers
-from unrelu.cli.app import app
+from tests.references.commands import invoke
 from unrelu.errors import GuessedHeaderWarning, UnreluWarning
 from unrelu.samples import open_samples, write_table
 
@@ -31,7 +30,7 @@ def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def command(*args):
-        result = CliRunner().invoke(app, [str(arg) for arg in args])
+        result = invoke(*args)
         assert result.exit_code == 0, result.output
         return result
 
