@@ -15,12 +15,11 @@ import pandas as pd
 import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
-from typer.testing import CliRunner
 
 import unrelu
 from benchmarks.defaults.kinds import NAMED, drawn
 from benchmarks.defaults.rubin import covers
-from unrelu.cli.app import app
+from tests.references.commands import invoke
 from unrelu.errors import GuessedHeaderWarning, UnreluWarning
 from unrelu.samples import open_samples, write_table
 
@@ -33,7 +32,7 @@ def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def command(*args):
-        result = CliRunner().invoke(app, [str(arg) for arg in args])
+        result = invoke(*args)
         assert result.exit_code == 0, result.output
         return result
 
@@ -338,14 +337,14 @@ def test_floors_of_rows_that_are_not_0_are_limits_of_detection():
 
 def test_draws_pooled_by_rubins_rules():
     """20 draws of 100 rows, 80 % floored: intervals of the mean cover 95 %, here within three standard errors."""
-    found = np.mean([covers(0.8, seed) for seed in range(80)], axis=0)
-    assert found[0] > 0.95 - 3.0 * np.sqrt(0.05 * 0.95 / 80)
+    found = np.mean([covers(0.8, seed) for seed in range(40)], axis=0)
+    assert found[0] > 0.95 - 3.0 * np.sqrt(0.05 * 0.95 / 40)
 
 
 def test_errors_of_the_full_likelihood_with_heavy_tails():
     """One row in ten has three times the spread: reported errors of the norms beside their spread over tables."""
     norms, errors = [], []
-    for seed in range(60):
+    for seed in range(40):
         rng = np.random.default_rng([seed, 11])
         y = normals(400, 3, seed) * np.where(rng.random((400, 1)) < 0.1, 3.0, 1.0)
         learner = unrelu.RectifiedGaussianLearner("full_likelihood", shape="normal")
@@ -378,9 +377,10 @@ def test_edges_that_half_of_the_rows_do_not_share_are_told():
             found = {(edge.first, edge.second) for edge in network.fit(rows).edges_}
         return found, said
 
-    (first, _), (second, _), (_, said) = edges(x[::2]), edges(x[1::2]), edges(x)
-    shared = len(first & second) / max(1, len(first | second))
-    assert shared > 0.5 or said
+    _, said = edges(x)
+    if not said:
+        (first, _), (second, _) = edges(x[::2]), edges(x[1::2])
+        assert len(first & second) > 0.5 * len(first | second)
 
 
 # --- tables that are not the model ------------------------------------------------------------------

@@ -172,7 +172,7 @@ class Robust(_SeveralPasses):
     """Outlier rows, up to nearly half of the table: the fit that the genuine rows alone would give.
 
     Outliers get components of their own in a mixture, as many as the BIC wants and at most ``max_groups`` with the
-    genuine one; what no component explains loses its weight (docs/decisions/011). The sample of rows on which the
+    genuine one; what no component explains loses its weight (docs/research/011). The sample of rows on which the
     mixture is chosen and the simulated rows are drawn: the same seed gives the same model.
 
     >>> import unrelu
@@ -197,7 +197,7 @@ class RobustCells(_SeveralPasses):
     """Single bad cells, and outlier rows beside them: the fit that the genuine cells alone would give.
 
     Every cell is genuine, given the rest of its row, or of a background of its column; what is counted is the
-    probability of being genuine (docs/decisions/034). The sample of rows on which it starts is drawn by the seed.
+    probability of being genuine (docs/research/034). The sample of rows on which it starts is drawn by the seed.
 
     >>> import unrelu
     >>> X = unrelu.synthetic.random_model(4, random_state=0).sample(2000, random_state=3)
@@ -218,7 +218,7 @@ class RobustCells(_SeveralPasses):
 class FullLikelihood(_SeveralPasses):
     """The most likely model of all cells together: seen, cut off at a limit of their column or their own, or missing.
 
-    Started from "one_pass" and climbed by passes over the rows, at most ``max_rounds`` (docs/decisions/026). The method
+    Started from "one_pass" and climbed by passes over the rows, at most ``max_rounds`` (docs/research/026). The method
     for limits that differ by cell; on complete tables a little better than "one_pass", and slower. ``n_components=k``
     means k factors and noise in every column, and "auto" the number under which held-out rows are most likely.
 

@@ -449,7 +449,7 @@ def test_fits_have_the_planned_errors() -> None:
 
 def test_a_pair_never_above_both_floors_is_left_to_the_prior() -> None:
     model = RectifiedGaussian([-1.5, -1.5], [[1.0, -0.95], [-0.95, 1.0]])
-    fits = [one_pass().fit(model.sample(5000, random_state=k)).distribution_ for k in range(30)]
+    fits = [one_pass().fit(model.sample(5000, random_state=k)).distribution_ for k in range(15)]
     mean = np.mean([parameter_errors(fit, model)["weights"] for fit in fits])
     assert guarantees.expected_errors(model, 5000)["weights"] == pytest.approx(mean, rel=0.25)
 

@@ -7,7 +7,7 @@ row whose neighbours may be on it, minimize
 
 by reweighting (p equations a round) while d falls to the noise. A linear program with the same constraint, min sum_i
 q'y_i over q'y >= 0, finds the facet that row j is most extreme in; the logarithm counts zeros instead of summing
-distances, and also finds facets that no row is extreme in, in a sixth of the time (docs/decisions/017).
+distances, and also finds facets that no row is extreme in, in a sixth of the time (docs/research/017).
 
 Rows y_j are chosen where the units found so far are low, so that new facets are found rather than the same ones. What
 counts as a facet: many more points on it than p, more than the density just above explains, hardly any below.
