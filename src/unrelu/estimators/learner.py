@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from unrelu.contracts import Assumptions, FloatArray, Samples
+from unrelu.contracts import Assumptions, Doubt, FloatArray, Samples
+from unrelu.doubts.findings import warn_of
 from unrelu.engines import engine_for
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import Table
@@ -175,22 +176,32 @@ class RectifiedGaussianLearner(LearnedModel):
             for each in noted:
                 warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
         if isinstance(self.shape, str) and self.shape == "auto":
-            from unrelu.estimators.second_look import tell_continued
+            from unrelu.estimators.second_look import continued
 
-            tell_continued(self)
+            self._add_doubts(continued(self._result().report, self._shapes))
         return self
 
     def _take_advice(self, X: Any, sample_weight: Any, evidence: SampleEvidence, assumptions: Assumptions) -> bool:
         """Do what the doubts about this fit ask for, and say whether anything was done."""
-        from unrelu.estimators.second_look import better_without, with_free_columns
+        from unrelu.estimators.second_look import SecondLook
 
-        other = better_without(self, X, sample_weight, evidence, assumptions)
-        other = with_free_columns(self, X, sample_weight) if other is None else other
-        if other is None:
+        look = SecondLook(self, self._result().report, X, sample_weight, evidence, assumptions, self._watch)
+        found = look.advice()
+        if found is None:
             return False
+        other = found.learner
         self._learned, self._record, self._to_add_to = other._learned, other._record, None
         self._shapes, self._found_limits = other._shapes, other._found_limits
+        self._add_doubts(found.doubts)
+        self._tell_why(found.because)
         return True
+
+    def _add_doubts(self, doubts: tuple[Doubt, ...]) -> None:
+        """Put doubts before the others, and warn of them."""
+        if doubts:
+            warn_of(doubts, self._names())
+            learned = self._result()
+            self._learned = replace(learned, report=replace(learned.report, doubts=(*doubts, *learned.report.doubts)))
 
     def _tell_why(self, because: str) -> None:
         """Say in the report why a method was taken that was left open."""

@@ -15,20 +15,20 @@ What is below the floor of a free column goes on as a law has it that the column
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
 from sklearn.base import clone
 
-from unrelu.contracts import Assumptions, BoolArray, Doubt, FloatArray
-from unrelu.doubts.findings import warn_of
+from unrelu.contracts import Assumptions, BoolArray, Doubt, FloatArray, LearningReport, Watch
 from unrelu.doubts.rows import Look, look_at
 from unrelu.errors import UnreluError
 from unrelu.evidence import SampleEvidence
 from unrelu.posterior.cells import marks_of
 from unrelu.samples.blocks import rows_in, some_rows
+from unrelu.shapes import Shapes
 from unrelu.validation import counted
 
 if TYPE_CHECKING:
@@ -48,83 +48,113 @@ _FAR = 4.5  # standard deviations of that middle
 _BAD = 0.5  # weight below which a row or cell is left out
 
 
-def better_without(
-    learner: RectifiedGaussianLearner, X: Any, sample_weight: Any, evidence: SampleEvidence, assumptions: Assumptions
-) -> RectifiedGaussianLearner | None:
-    """A learner of the same rows that leaves some cells out, where that is clearly better; None elsewhere."""
-    doubts, look = {doubt.kind for doubt in learner._result().report.doubts}, look_at(evidence, assumptions)
-    if _TIES in doubts or not (doubts & _ODD or (look is not None and has_far_values(look))):
-        return None
-    other: RectifiedGaussianLearner = clone(learner).set_params(method="robust_cells").watched_by(learner._watch)
-    try:
+@dataclass(frozen=True, eq=False)
+class Advice:
+    """A learner of the same rows that is better, what is doubtful about it besides its own doubts, and why it is."""
+
+    learner: RectifiedGaussianLearner
+    doubts: tuple[Doubt, ...]
+    because: str
+
+
+@dataclass(frozen=True, eq=False)
+class SecondLook:
+    """A fitted learner, its report, and the rows that it was fitted to."""
+
+    learner: RectifiedGaussianLearner
+    report: LearningReport
+    X: Any
+    sample_weight: Any
+    evidence: SampleEvidence
+    assumptions: Assumptions
+    watch: Watch
+
+    def advice(self) -> Advice | None:
+        """What the doubts ask for, done; None where they ask for nothing, or it is no better."""
+        return self._without_bad_cells() or self._with_free_columns()
+
+    def _without_bad_cells(self) -> Advice | None:
+        kinds, look = {doubt.kind for doubt in self.report.doubts}, look_at(self.evidence, self.assumptions)
+        if _TIES in kinds or not (kinds & _ODD or (look is not None and has_far_values(look))):
+            return None
         with warnings.catch_warnings(record=True) as noted:
             warnings.simplefilter("always")
-            other.fit(X, sample_weight=sample_weight)
-            remaining = {doubt.kind for doubt in other._result().report.doubts}
-            without = LeftOut.of(other, at_limits(evidence, assumptions))
-            if remaining & _REMAINING or not without.is_worth(_gain(learner, other, X, sample_weight)):
+            other = self._fitted(method="robust_cells")
+            if other is None or {doubt.kind for doubt in other.report_.doubts} & _REMAINING:
                 return None
-    except UnreluError:  # it leaves too little, or takes no such table
-        return None
-    for each in noted:
-        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-    without.tell(other)
-    return other
+            without = LeftOut.of(other, self._at_limits())
+            if not without.is_worth(self._gain(other)):
+                return None
+        _warn_again(noted)
+        return Advice(other, (without.doubt,), without.words)
 
-
-def with_free_columns(learner: RectifiedGaussianLearner, X: Any, sample_weight: Any) -> RectifiedGaussianLearner | None:
-    """A learner of the same rows whose columns are free where the doubts ask for it; None where none do."""
-    if not (isinstance(learner.shape, str) and learner.shape == "auto"):
-        return None
-    doubts = learner._result().report.doubts
-    shapes: list[Any] = list(learner.shapes_ or ["normal"] * learner.n_features_in_)
-    groups = [doubt for doubt in doubts if doubt.kind == "groups"]
-    bent = {j for doubt in doubts if doubt.kind in _FREED for j in doubt.columns}
-    bent = {j for j in (range(len(shapes)) if groups else bent) if getattr(shapes[j], "kind", "normal") != "free"}
-    if not bent:
-        return None
-    shapes = ["free" if j in bent else shape for j, shape in enumerate(shapes)]
-    other: RectifiedGaussianLearner = clone(learner).set_params(method=learner._result().report.method, shape=shapes)
-    other.watched_by(learner._watch)
-    try:
+    def _with_free_columns(self) -> Advice | None:
+        if not (isinstance(self.learner.shape, str) and self.learner.shape == "auto"):
+            return None
+        shapes: list[Any] = list(self.learner.shapes_ or ["normal"] * self.learner.n_features_in_)
+        groups = [doubt for doubt in self.report.doubts if doubt.kind == "groups"]
+        bent = {j for doubt in self.report.doubts if doubt.kind in _FREED for j in doubt.columns}
+        bent = {j for j in (range(len(shapes)) if groups else bent) if getattr(shapes[j], "kind", "normal") != "free"}
+        if not bent:
+            return None
+        shapes = ["free" if j in bent else shape for j, shape in enumerate(shapes)]
         with warnings.catch_warnings(record=True) as noted:
             warnings.simplefilter("always")
-            other.fit(X, sample_weight=sample_weight)
-    except UnreluError:  # a column has too few values to be free
-        return None
+            other = self._fitted(method=self.report.method, shape=shapes)
+        if other is None:
+            return None
+        _warn_again(noted)
+        kept = tuple(doubt for doubt in groups if doubt.kind not in {each.kind for each in other.report_.doubts})
+        return Advice(other, kept, self.report.chosen_because)
+
+    def _fitted(self, **options: Any) -> RectifiedGaussianLearner | None:
+        """The same learner with other options; None where it takes no such table, or too little of it."""
+        other: RectifiedGaussianLearner = clone(self.learner).set_params(**options).watched_by(self.watch)
+        try:
+            return other.fit(self.X, sample_weight=self.sample_weight)
+        except UnreluError:
+            return None
+
+    def _gain(self, robust: RectifiedGaussianLearner) -> float:
+        """The log density of all rows that is gained; columns that only outliers make free have a price."""
+        gains = robust.densities_with_outliers(self.X) - self.learner.score_samples(self.X)
+        given = self.sample_weight
+        weights = np.ones(len(gains)) if given is None else np.asarray(given, dtype=np.float64)
+        free = [sum(shape.kind == "free" for shape in each.shapes_ or ()) for each in (self.learner, robust)]
+        return float(weights @ gains) * len(gains) / float(weights.sum()) + _FREE * (free[0] - free[1])
+
+    def _at_limits(self) -> BoolArray:
+        """Which cells are cut off."""
+        floor, blocks = np.array(self.assumptions.censoring), self.evidence.samples.blocks()
+        marks = [marks_of(some_rows(b, np.arange(rows_in(b))), b.beyond, floor)[1] for b in blocks]
+        return np.asarray(np.concatenate(marks) != 0)
+
+
+def _warn_again(noted: list[warnings.WarningMessage]) -> None:
     for each in noted:
         warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-    kept = [doubt for doubt in groups if doubt.kind not in {each.kind for each in other._result().report.doubts}]
-    _add(other, kept, learner._result().report.chosen_because)
-    return other
 
 
-def tell_continued(learner: RectifiedGaussianLearner) -> None:
-    """Say of which columns much is hidden, and goes on as a law has it that the rest of the column rejects."""
-    report, shapes = learner._result().report, learner.shapes_ or ()
+def continued(report: LearningReport, shapes: Shapes | None) -> tuple[Doubt, ...]:
+    """Of which columns much is hidden, and goes on as a law has it that the rest of the column rejects."""
     hidden = np.array(report.share_floored_by_column)
     explained = {j for doubt in report.doubts if doubt.kind in _LIMITS for j in doubt.columns}
-    goes_on = [j for j, shape in enumerate(shapes) if getattr(shape, "below", 0.0) + getattr(shape, "above", 0.0) > 0.0]
+    goes_on = [
+        j for j, each in enumerate(shapes or ()) if getattr(each, "below", 0.0) + getattr(each, "above", 0.0) > 0.0
+    ]
     columns = tuple(j for j in goes_on if hidden[j] > _MUCH and j not in explained)
-    if columns:
-        doubt = Doubt(
-            "skewed",
-            columns,
-            "what is seen rejects a normal law (of positive columns a lognormal one) and has a curve of its own; what"
-            " is hidden goes on as that law has it, and means, correlations and filled cells rest on it (values: the"
-            " share that is hidden).",
-            "Nothing in the table tells more of it. Take these numbers for rough, or lower the limits.",
-            tuple(hidden[list(columns)].tolist()),
-        )
-        _add(learner, [doubt], report.chosen_because)
-
-
-def _add(learner: RectifiedGaussianLearner, doubts: list[Doubt], because: str) -> None:
-    """Put doubts before the others, and warn of them."""
-    warn_of(doubts, learner._names())
-    learned = learner._result()
-    report = replace(learned.report, doubts=(*doubts, *learned.report.doubts), chosen_because=because)
-    learner._learned = replace(learned, report=report)
+    if not columns:
+        return ()
+    doubt = Doubt(
+        "skewed",
+        columns,
+        "what is seen rejects a normal law (of positive columns a lognormal one) and has a curve of its own; what"
+        " is hidden goes on as that law has it, and means, correlations and filled cells rest on it (values: the"
+        " share that is hidden).",
+        "Nothing in the table tells more of it. Take these numbers for rough, or lower the limits.",
+        tuple(hidden[list(columns)].tolist()),
+    )
+    return (doubt,)
 
 
 def has_far_values(look: Look) -> bool:
@@ -161,21 +191,6 @@ def has_far_values(look: Look) -> bool:
     return False
 
 
-def _gain(plain: RectifiedGaussianLearner, robust: RectifiedGaussianLearner, X: Any, sample_weight: Any) -> float:
-    """The log density of all rows that is gained; columns that only outliers make free have a price."""
-    gains = robust.densities_with_outliers(X) - plain.score_samples(X)
-    weights = np.ones(len(gains)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    free = [sum(shape.kind == "free" for shape in each.shapes_ or ()) for each in (plain, robust)]
-    return float(weights @ gains) * len(gains) / float(weights.sum()) + _FREE * (free[0] - free[1])
-
-
-def at_limits(evidence: SampleEvidence, assumptions: Assumptions) -> BoolArray:
-    """Which cells are cut off."""
-    floor = np.array(assumptions.censoring)
-    marks = [marks_of(some_rows(b, np.arange(rows_in(b))), b.beyond, floor)[1] for b in evidence.samples.blocks()]
-    return np.asarray(np.concatenate(marks) != 0)
-
-
 @dataclass(frozen=True, eq=False)
 class LeftOut:
     """How many rows, cells of other rows, and cells at a limit count less than half, and the share of every column."""
@@ -200,18 +215,17 @@ class LeftOut:
     @property
     def words(self) -> str:
         numbers = ((self.rows, "row", ""), (self.cells, "single cell", ""), (self.at_limit, "cell", " at a limit"))
-        return ", ".join(f"{counted(number, noun)}{where}" for number, noun, where in numbers if number)
+        what = ", ".join(f"{counted(number, noun)}{where}" for number, noun, where in numbers if number)
+        return f"{what} do not belong to what the others are like"
 
-    def tell(self, robust: RectifiedGaussianLearner) -> None:
-        """Put it first among the doubts, and warn of it."""
+    @property
+    def doubt(self) -> Doubt:
         columns = tuple(np.flatnonzero(self.share > 0.0).tolist())
-        what = f"{self.words} do not belong to what the others are like"
-        doubt = Doubt(
+        return Doubt(
             "left out",
             columns,
-            f"{what}, and were left out (values: the share of a column's cells).",
+            f"{self.words}, and were left out (values: the share of a column's cells).",
             "Look at them: cell_weights_ below .5, or unrelu score --cells. To have them counted name a method,"
             " 'full_likelihood' or 'one_pass'.",
             tuple(self.share[list(columns)].tolist()),
         )
-        _add(robust, [doubt], what)
