@@ -461,6 +461,61 @@ def test_logs_taken_by_hand_are_at_the_floor(floor):
         assert (filled < np.log(floor) - 1e-3)[values <= floor].all()
 
 
+# --- the default takes its own advice -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["outlier rows", "bad cells"])
+@pytest.mark.parametrize("share", [0.2, 0.5])
+def test_bad_cells_and_outlier_rows_are_left_out_and_told(kind, share):
+    table = drawn(NAMED[kind], 200, share, 50)
+    learner, said = told(unrelu.RectifiedGaussianLearner(), table.x)
+    assert "LeftOutWarning" in said
+    assert "left out" in said
+    assert learner.report_.method == "robust_cells"
+    assert "do not belong" in learner.report_.chosen_because
+    named = quietly(unrelu.RectifiedGaussianLearner("robust_cells"), table.x)
+    np.testing.assert_array_equal(learner.correlation_, named.correlation_)
+    z = (learner.correlation_ - table.correlation)[np.triu_indices(4, 1)] / 0.075  # about a standard error
+    assert np.sqrt(np.mean(z**2)) < 2.0
+    counted = quietly(
+        unrelu.RectifiedGaussianLearner("full_likelihood"), table.x
+    )  # a method that is named leaves out none
+    assert np.abs(counted.correlation_ - table.correlation).max() > 0.2
+
+
+def test_far_cells_are_left_out_where_nothing_else_is_doubtful():
+    """Of 60 rows, 80 % hidden, twelve values a column are seen: no test has the power to doubt them."""
+    learner, said = told(unrelu.RectifiedGaussianLearner(), drawn(NAMED["bad cells"], 60, 0.8, 100).x)
+    assert "left out" in said
+    assert learner.report_.share_bad > 0.0
+
+
+@pytest.mark.parametrize("kind", ["normal", "lognormal", "ties", "mixture", "counts"])
+def test_nothing_is_left_out_of_other_tables(kind):
+    for seed in range(40, 44):
+        table = drawn(NAMED[kind], 200, 0.5, seed)
+        learner, said = told(unrelu.RectifiedGaussianLearner(**table.options), table.x)
+        assert learner.report_.method != "robust_cells", (seed, said)
+
+
+def test_columns_of_two_groups_become_free_in_their_own_units():
+    table = drawn(NAMED["mixture"], 1000, 0.2, 0)
+    free = quietly(unrelu.RectifiedGaussianLearner(), table.x)
+    normal = quietly(unrelu.RectifiedGaussianLearner(shape="normal"), table.x)
+    assert {shape.kind for shape in free.shapes_} == {"free"}
+    off = [np.abs(each.correlation_ - table.correlation).max() for each in (free, normal)]
+    assert off[0] < 0.6 * off[1]
+    np.testing.assert_allclose(free.bias_, normal.bias_, atol=0.5)  # one unit of y is one of x
+    np.testing.assert_allclose(free.row_norms_, normal.row_norms_, rtol=0.2)
+
+
+def test_what_is_hidden_of_a_free_column_is_told():
+    y = normals(1000, 3, 20)
+    learner, said = told(unrelu.RectifiedGaussianLearner(), np.maximum(y + 0.35 * (y**2 - 1.0), 0.0))
+    assert "skewed" in said
+    assert any("what is hidden goes on" in doubt.words for doubt in learner.report_.doubts)
+
+
 # --- reading and cleaning ---------------------------------------------------------------------------
 
 
