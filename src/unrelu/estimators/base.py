@@ -59,6 +59,7 @@ class FloorEstimator(OnDevice, ShownEstimator):
 
     _watch: ClassVar[Any] = staticmethod(unwatched)
     _has_ceilings: ClassVar[bool] = False  # and columns without a floor
+    _has_standard_scores: ClassVar[bool] = False  # of free columns: results would depend on the units of these
     _takes_cells: ClassVar[bool] = False  # limits of single cells, as floor= or ceiling=
     _takes_sparse: ClassVar[bool] = False
     floor: Any = 0.0
@@ -322,6 +323,7 @@ class FloorEstimator(OnDevice, ShownEstimator):
             by_parts=part,
             tested=self._tests_shapes(),
             outliers=outliers,
+            standard=self._has_standard_scores,
         )
         self._shapes = found.shapes
         if found.without_floor:

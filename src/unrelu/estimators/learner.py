@@ -19,6 +19,7 @@ from unrelu.engines import engine_for
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import Table
 from unrelu.estimators.learned_model import LearnedModel
+from unrelu.estimators.second_look import SecondLook, continued, warn_again
 from unrelu.estimators.shaping import refuse_to_learn_by_parts
 from unrelu.evidence import RecordedEvidence, SampleEvidence
 from unrelu.learning import Learned
@@ -162,7 +163,8 @@ class RectifiedGaussianLearner(LearnedModel):
         assumptions = self._assumptions()
         evidence = SampleEvidence(samples, engine_for(samples, self._watch))
         chosen, because = self._chosen(method, samples, evidence, assumptions)
-        if not isinstance(method, Auto) or self._wants_jackknife():
+        left_open = isinstance(method, Auto) and isinstance(self.shape, str) and self.shape == "auto"
+        if not left_open or self._wants_jackknife():
             self._fit_by(chosen, samples, evidence, assumptions)
             self._tell_why(because)
             return self
@@ -170,21 +172,14 @@ class RectifiedGaussianLearner(LearnedModel):
             warnings.simplefilter("always")
             self._fit_by(chosen, samples, evidence, assumptions)
         self._tell_why(because)
-        if not (
-            method.looks_twice(samples, assumptions) and self._take_advice(X, sample_weight, evidence, assumptions)
-        ):
-            for each in noted:
-                warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-        if isinstance(self.shape, str) and self.shape == "auto":
-            from unrelu.estimators.second_look import continued
-
-            self._add_doubts(continued(self._result().report, self._shapes))
+        looks_twice = Auto().looks_twice(samples, assumptions)
+        if not (looks_twice and self._take_advice(X, sample_weight, evidence, assumptions)):
+            warn_again(noted)
+        self._add_doubts(continued(self._result().report, self._shapes))
         return self
 
     def _take_advice(self, X: Any, sample_weight: Any, evidence: SampleEvidence, assumptions: Assumptions) -> bool:
         """Do what the doubts about this fit ask for, and say whether anything was done."""
-        from unrelu.estimators.second_look import SecondLook
-
         look = SecondLook(self, self._result().report, X, sample_weight, evidence, assumptions, self._watch)
         found = look.advice()
         if found is None:

@@ -122,6 +122,8 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     floor_: FloatArray
     _takes_sparse = True
 
+    _has_standard_scores = True
+
     def __init__(
         self,
         n_components: int | str = "auto",

@@ -85,12 +85,10 @@ class SecondLook:
             without = LeftOut.of(other, self._at_limits())
             if not without.is_worth(self._gain(other)):
                 return None
-        _warn_again(noted)
+        warn_again(noted)
         return Advice(other, (without.doubt,), without.words)
 
     def _with_free_columns(self) -> Advice | None:
-        if not (isinstance(self.learner.shape, str) and self.learner.shape == "auto"):
-            return None
         shapes: list[Any] = list(self.learner.shapes_ or ["normal"] * self.learner.n_features_in_)
         groups = [doubt for doubt in self.report.doubts if doubt.kind == "groups"]
         bent = {j for doubt in self.report.doubts if doubt.kind in _FREED for j in doubt.columns}
@@ -103,7 +101,7 @@ class SecondLook:
             other = self._fitted(method=self.report.method, shape=shapes)
         if other is None:
             return None
-        _warn_again(noted)
+        warn_again(noted)
         kept = tuple(doubt for doubt in groups if doubt.kind not in {each.kind for each in other.report_.doubts})
         return Advice(other, kept, self.report.chosen_because)
 
@@ -130,7 +128,8 @@ class SecondLook:
         return np.asarray(np.concatenate(marks) != 0)
 
 
-def _warn_again(noted: list[warnings.WarningMessage]) -> None:
+def warn_again(noted: list[warnings.WarningMessage]) -> None:
+    """Give warnings that were noted."""
     for each in noted:
         warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
 

@@ -41,12 +41,13 @@ def learned_shapes(
     by_parts: bool = False,
     tested: bool = True,
     outliers: str = "none",
+    standard: bool = False,
 ) -> LearnedShapes:
     """The columns' shapes as asked for. ``plain``: the assumptions in the user's units.
 
     ``by_parts``: the rows are the first of those to be learned from; they tell which columns are positive, no more.
     ``tested``: columns may reject the law that "auto" takes first. ``outliers``: "none" are expected, some rows may be
-    but it is "unknown" which, or these are left "out".
+    but it is "unknown" which, or these are left "out". ``standard``: free columns all have a spread of 1.
     """
     names = samples.feature_names
     requests = shape_requests(shape, samples.n_features, names)
@@ -92,7 +93,7 @@ def learned_shapes(
     if not margins.whole and any(kind in ("free", "power") for kind in kinds):
         margins = engine.collect(rows, MarginsQuestion())
     extreme = EXTREME_WITH_OUTLIERS if unknown else 0.0
-    return LearnedShapes(fit_shapes(kinds, margins, limits, names, extreme), dropped)
+    return LearnedShapes(fit_shapes(kinds, margins, limits, names, extreme, standard), dropped)
 
 
 def _looked_at(rows: ShapedSamples, plain: Assumptions, engine: Engine) -> Margins:

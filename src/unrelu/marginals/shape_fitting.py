@@ -283,17 +283,19 @@ def fit_shapes(
     limits: Limits,
     names: Sequence[str] | None,
     extreme: float = 0.0,
+    standard: bool = False,
 ) -> Shapes:
     """The shape of every column, as asked for; an error names the column that cannot have it.
 
-    ``extreme``: the share of the rows at an open end that has no say in exponents."""
+    ``extreme``: the share of the rows at an open end that has no say in exponents. ``standard``: latent values of free
+    columns have mean 0 and spread 1."""
     requests, columns = chosen_kinds(requests, margins, limits), _columns(margins, limits)
     _refuse(requests, columns, names)
     wanted = [j for j, request in enumerate(requests) if request == "power"]
     bounded = [columns[j].without_extremes(extreme) if extreme else columns[j] for j in wanted]
     powers = dict(zip(wanted, fit_powers(bounded), strict=True))
     return tuple(
-        request if not isinstance(request, str) else _fitted(request, column, powers.get(j))
+        request if not isinstance(request, str) else _fitted(request, column, powers.get(j), standard)
         for j, (request, column) in enumerate(zip(requests, columns, strict=True))
     )
 
@@ -337,11 +339,11 @@ def _has_power(column: Column) -> bool:
     return column.distinct >= 5 and column.rows_above >= _FEWEST
 
 
-def _fitted(request: str, column: Column, power: Power | None) -> Shape:
+def _fitted(request: str, column: Column, power: Power | None, standard: bool) -> Shape:
     if request == "log":
         return Log(column.seen)
     if request == "free":
-        return free_shape(column)
+        return free_shape(column, standard)
     return Normal(column.seen) if power is None else power
 
 
@@ -382,7 +384,7 @@ def _tested_kinds(columns: Sequence[Column]) -> list[str]:
 # --- free -----------------------------------------------------------------------------------------
 
 
-def free_shape(column: Column) -> Free:
+def free_shape(column: Column, standard: bool = False) -> Free:
     """Normal scores at the column's values, no more than _KNOTS of them, as even as can be in the scores."""
     total, exact = column.total, column.has_single_values
     half = max(min(0.5 / column.rows, 0.5 * float(column.w.min() / total)), 1e-15)
@@ -405,6 +407,8 @@ def free_shape(column: Column) -> Free:
         x, y = x[chosen], y[chosen]
     mean, spread = _own_fit(column, float(x[0]))
     cut_off = column.is_cut and not (x[0] == 0.0 and _has_true_zeros(column))
+    if standard:
+        return Free(x, y, column.seen, spread * cut_off, spread * column.is_cut_above)
     return Free(x, mean + spread * y, column.seen, float(cut_off), float(column.is_cut_above))
 
 
