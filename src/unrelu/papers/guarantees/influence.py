@@ -153,26 +153,29 @@ class _PairWork:
 
     def __init__(self, columns: Columns) -> None:
         self._columns, self._one_row = columns, columns.for_kernels(1.0)
-        self._work = pair_solver.workspace()
         self._unused = np.zeros(pair_model.N_STATISTICS)
 
     def fill(
         self, i: int, j: int, on_correlation: FloatArray, on_norms: FloatArray, mean: FloatArray, second: FloatArray
     ) -> None:
         """Fill a row of :class:`Pairs`."""
-        c, work = self._columns, self._work
+        c, work = self._columns, pair_solver.workspace((i, j), self._one_row, self._unused)
         r, size = float(c.correlation[i, j]), c.scale[i] * c.scale[j]
         inner = min(max(r, -_PERFECT), _PERFECT)  # the moments have no limit at 1 that could be computed
-        _, information = pair_solver.evaluate(c.a[i], c.a[j], inner, c.moments[i], c.moments[j], self._unused, work)
-        mean[:] = work.mean
+        _, information = pair_solver.evaluate(c.a[i], c.a[j], inner, work)
+        mean[:] = work[pair_model.MEAN]
         blind = information < _LEAST_INFORMATION
         if inner == r and not blind:
-            pair_solver.sampling_variance(i, j, 1.0, information, self._one_row, work)  # leaves its linear form
-            on_correlation[:] = size * (work.weights + work.through1 + work.through2)
+            # leaves its linear form
+            pair_solver.sampling_variance(c.a[i], c.a[j], 1.0, 1.0, 1.0, information, work)
+            linear = work[pair_solver.WEIGHTS : pair_solver.THROUGH + 2]
+            on_correlation[:] = size * linear.sum(axis=0)
         on_norms[:3], on_norms[3:6] = size * r * c.influence[i, 1], size * r * c.influence[j, 1]
-        second[0] = np.inf if inner == r and blind else pair_solver.quadratic(work.v, on_correlation, on_correlation)
-        second[1] = pair_solver.quadratic(work.v, on_correlation, on_norms)
-        second[2] = pair_solver.quadratic(work.v, on_norms, on_norms)
+        lower = np.tril(work[pair_model.V : pair_model.V + pair_model.N_STATISTICS])
+        v = lower + np.tril(lower, -1).T
+        second[0] = np.inf if inner == r and blind else on_correlation @ v @ on_correlation
+        second[1] = on_correlation @ v @ on_norms
+        second[2] = on_norms @ v @ on_norms
 
 
 @dataclass(frozen=True, eq=False)
