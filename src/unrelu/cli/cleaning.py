@@ -16,6 +16,7 @@ from unrelu.cli.outputs import check_names, write_rows
 from unrelu.contracts import BoolArray, FloatArray, Samples
 from unrelu.errors import ManyBadCellsWarning
 from unrelu.estimators import FloorImputer, FloorOutlierDetector
+from unrelu.posterior.filling import Filling
 from unrelu.posterior.imputation import imputed
 from unrelu.report.bad_cell_picture import bad_cell_picture
 from unrelu.report.summaries import labels
@@ -75,9 +76,8 @@ class Cleaning:
             old.append(cleaned[bad])
             cleaned[bad] = np.nan
             if self._impute:
-                filled = imputed(self._model, next(blocks).without_cells(bad))[0]
-                limit = self._model.floor, self._model.ceiling
-                cleaned[bad] = np.clip(filled, *limit)[bad]  # what the row would have shown
+                filled = imputed(self._model, next(blocks).without_cells(bad), (), Filling("missing", "floor"))[0]
+                cleaned[bad] = filled[bad]  # what the row would have shown
             new.append(cleaned[bad])
             first += len(bad)
             yield cleaned

@@ -56,8 +56,9 @@ class Completion:
         if draws.number:
             self._models = imputer.drawn_models(draws.number, draws.seed, draws.parameters)
         self._names = labels(self._model)
-        law = self._model.column_summary(below=imputer.below)
-        self.tally = Tally(self._names, [column["mean"] for column in law])
+        of_all = "latent" if imputer.below == "auto" and imputer.fill != "missing" else imputer.below
+        law = self._model.column_summary(below=of_all)
+        self.tally = Tally(self._names, [column["mean"] for column in law], self._filling.as_seen(self._model))
         check_names([*(["draw"] if self._draws else []), *self._ids, *self._names, *self._further()])
 
     @property

@@ -279,7 +279,7 @@ def _with_what_was_written(found: _Found, failure: CannotPeelError, job: Job) ->
 
 def _answer(job: Job, network: Network, lacking: bool) -> Answer | None:
     """The answer; ``lacking`` if something that was asked for is not there."""
-    from unrelu.recovery.layers.clock import INTERRUPTED as STOPPED
+    from unrelu.recovery.layers.facets import INTERRUPTED as STOPPED
     from unrelu.report.peel_summary import network_facts, network_tables
     from unrelu.validation import counted
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from unrelu.cli.recover_layer import KnownLayer
     from unrelu.estimators import ReLULatentRecovery
-    from unrelu.recovery.latent.contracts import LatentMethod
+    from unrelu.recovery.latent.methods import LatentMethod
+    from unrelu.recovery.latent.recover import LatentRows
 
 _PRIORS = ("none", "gaussian", "sparse", "nonnegative")
 
@@ -111,15 +112,14 @@ def recover(
     layer = replace(layer.part(at), names=names).with_floor(floor)
     recovery = _recovery(layer, method_options, floor_tolerance, seed)
     with job.watch() as watch:
-        recovery.watched_by(watch).recover(table, skip_bad_rows=skip_bad_rows)
-    rows = recovery.rows_
+        rows = recovery.watched_by(watch).recover_rows(table, skip_bad_rows=skip_bad_rows)
     job.write(
         clean=lambda path: write_rows(path, rows.clean, names, ids_of(table)),
         latent=lambda path: write_rows(path, rows.latent, component_names(rows.latent.shape[1]), ids_of(table)),
         outliers=lambda path: write_rows(path, rows.outliers, names, ids_of(table)),
-        picture=lambda: recover_picture(RecoverResult.of(recovery, table, names)),
+        picture=lambda: recover_picture(RecoverResult.of(rows, layer.floor, table, names)),
     )
-    return _answer(job, recovery, layer)
+    return _answer(job, rows, layer)
 
 
 def _refuse_as_table(weights: Path, paths: list[str]) -> None:
@@ -153,7 +153,7 @@ class _Options:
     def chosen(self, *, fitted: bool) -> LatentMethod:
         """The method; for a layer that was ``fitted`` latent numbers are Gaussian where nothing else is said."""
         from unrelu.recovery import LatentLasso, RobustLatent
-        from unrelu.recovery.latent.priors import prior_named
+        from unrelu.recovery.latent.methods import prior_named
 
         if self.method == "lasso":
             return LatentLasso(self.penalty, self.intercept)
@@ -172,16 +172,16 @@ def _recovery(layer: KnownLayer, asked: _Options, tolerance: float, seed: int) -
         raise InvalidParameterError(f"{layer.path}: {error}") from error
 
 
-def _answer(job: Job, recovery: ReLULatentRecovery, layer: KnownLayer) -> Answer | None:
+def _answer(job: Job, rows: LatentRows, layer: KnownLayer) -> Answer | None:
     from unrelu.report.recover_summary import outlier_table, recovery_facts, recovery_json, strangest_columns
     from unrelu.report.tables import fact_table
     from unrelu.validation import counted
 
-    columns = strangest_columns(recovery.rows_, layer.names)
-    done = int(recovery.rows_.done.sum())
+    columns = strangest_columns(rows, layer.names)
+    done = int(rows.done.sum())
     shown: list[str | Table] = [
         f"Recovered {counted(done, 'row')} through {layer.path} in {job.seconds:.2f} s.",
-        fact_table(recovery_facts(recovery)),
+        fact_table(recovery_facts(rows)),
         *([outlier_table(columns)] if columns else []),
     ]
-    return job.answer({"weights": layer.path, **recovery_json(recovery, columns)}, shown)
+    return job.answer({"weights": layer.path, **recovery_json(rows, columns)}, shown)

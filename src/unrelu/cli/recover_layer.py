@@ -80,7 +80,9 @@ def _of_model(path: Path, content: Any, n_components: int | None) -> KnownLayer:
         recovery = content if own else ReLULatentRecovery.from_model(content, n_components=n_components)
     except InvalidParameterError as error:
         raise ModelFileError(f"{path} holds a {type(content).__name__}, which is no layer. {_EXPECTED}") from error
-    weights, bias = np.asarray(recovery.weights), np.asarray(recovery.bias)
+    learned = getattr(recovery, "weights_", None) is not None
+    layer = (recovery.weights_, recovery.bias_) if learned else (recovery.weights, recovery.bias)
+    weights, bias = map(np.asarray, layer)
     floor = floor_per_column(recovery.floor, len(bias))
     return KnownLayer(path, weights, bias, floor, None if names is None else tuple(map(str, names)), fitted=not own)
 

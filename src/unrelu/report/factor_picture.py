@@ -9,7 +9,7 @@ import numpy as np
 
 from unrelu.contracts import BoolArray, FloatArray, Samples
 from unrelu.estimators.matrix import ReLUMatrixRecovery
-from unrelu.recovery.matrix.contracts import MatrixReport
+from unrelu.recovery.matrix.matrix import MatrixReport
 from unrelu.report.factor_summary import column_labels, component_names, variance_shares
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, tidy
 from unrelu.report.table_image import MOST_CELLS, MOST_NAMES, Numbers, cells_of, evenly, name_columns

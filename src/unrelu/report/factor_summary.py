@@ -12,7 +12,7 @@ from rich.text import Text
 
 from unrelu.contracts import FloatArray
 from unrelu.estimators.matrix import ReLUMatrixRecovery
-from unrelu.recovery.matrix.contracts import MatrixReport
+from unrelu.recovery.matrix.matrix import MatrixReport
 from unrelu.report.summaries import shape_words
 from unrelu.report.tables import fact_table, new_table
 from unrelu.samples.columns import names_or_numbers

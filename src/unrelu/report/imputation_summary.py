@@ -13,9 +13,13 @@ from rich.text import Text
 from unrelu.contracts import BoolArray, FloatArray, LearningReport
 from unrelu.posterior.cells import Cells
 from unrelu.report.tables import doubts_shown, new_table
-from unrelu.validation import counted
+from unrelu.validation import counted, listed
 
 _MOST_COLUMNS = 20
+_MOST_NAMED = 6
+_SHOWN = (
+    "Missing cells of {}: filled as the table would show them, not beyond its limits (--below latent: before these)."
+)
 _MEANS = (
     "Filled by {}: near the truth cell by cell, but such a table has too little spread and too strong correlations. For"
     " statistics of the completed table use --draws."
@@ -23,10 +27,13 @@ _MEANS = (
 
 
 class Tally:
-    """Counts and sums of columns, added up while the rows are filled in."""
+    """Counts and sums of columns, added up while the rows are filled in.
 
-    def __init__(self, names: Sequence[str], model_means: Sequence[float]) -> None:
-        self.names, self._model_means = tuple(names), list(model_means)
+    ``as_seen``: the columns whose missing cells are filled in as the table would show them.
+    """
+
+    def __init__(self, names: Sequence[str], model_means: Sequence[float], as_seen: BoolArray) -> None:
+        self.names, self._model_means, self._as_seen = tuple(names), list(model_means), as_seen
         self.rows = self.rows_missing = 0
         self._counts = np.zeros((5, len(names)), dtype=np.int64)  # seen, at a floor, at a ceiling, missing, filled
         self._left = np.zeros(3, dtype=np.int64)  # as they are: at a floor, at a ceiling, missing
@@ -48,7 +55,8 @@ class Tally:
 
     def facts(self) -> dict[str, Any]:
         """All of it, for JSON. ``mean_at_limits`` has the limit in place of what it hides, missing cells left out;
-        ``mean_of_model`` is that of any row, of the law whose values are filled in."""
+        ``mean_of_model`` is that of any row, of the law whose values are filled in, in cells at a limit if these are.
+        ``missing_as_seen``: missing cells get what the table would show, no value before the floor."""
         seen, floored, ceiled, missing, filled = self._counts
         hidden, empty = self.rows - seen, missing if self._left[2] else 0
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -60,6 +68,7 @@ class Tally:
         parts = {"floored": floored, "at_ceiling": ceiled, "missing": missing, "share_hidden": hidden / self.rows}
         columns = {name: values.tolist() for name, values in {**parts, **means}.items()}
         columns["mean_of_model"] = self._model_means
+        columns["missing_as_seen"] = self._as_seen.tolist()
         return {
             "rows": self.rows,
             "n_features": len(self.names),
@@ -86,6 +95,7 @@ class Tally:
         left = " and ".join(f"{number:,} {kind}" for number, kind in words if number)
         left = f" Left as they are: {left}." if left else ""
         cells = self.rows * len(self.names)
+        shown = [c["name"] for c in facts["columns"] if c["missing_as_seen"] and c["missing"] and not self._left[2]]
         prior = "nothing in it, filled by what the model says of any row"
         return [
             f"Filled in {facts['cells_filled']:,} of {counted(cells, 'cell')} ({facts['cells_filled'] / cells:.1%}) in"
@@ -97,6 +107,7 @@ class Tally:
                 if self.rows_missing and not self._left[2]
                 else []
             ),
+            *([_SHOWN.format(listed(shown, most=_MOST_NAMED))] if shown else []),
             *([_MEANS.format(filling)] if filling and facts["cells_filled"] else []),
             _column_table(facts["columns"]),
         ]

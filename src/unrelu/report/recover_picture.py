@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from unrelu.contracts import BoolArray, FloatArray, Samples
-from unrelu.estimators import ReLULatentRecovery
 from unrelu.limits import floor_per_column
+from unrelu.recovery.latent.recover import LatentRows
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, new_figure, tidy
 from unrelu.report.recover_summary import column_shares
 from unrelu.report.table_image import MOST_CELLS, MOST_NAMES, cells_of, evenly, name_columns
@@ -46,12 +47,11 @@ class RecoverResult:
 
     @classmethod
     def of(
-        cls, recovery: ReLULatentRecovery, table: Samples, names: Sequence[str] | None, most: int = MOST_CELLS
+        cls, rows: LatentRows, floor: ArrayLike, table: Samples, names: Sequence[str] | None, most: int = MOST_CELLS
     ) -> RecoverResult:
-        """From what was recovered, and the table itself."""
-        rows, report = recovery.rows_, recovery.report_
-        n, d = rows.clean.shape
-        floor = floor_per_column(recovery.floor, d)
+        """From what was recovered over a floor, and the table itself."""
+        (n, d), report = rows.clean.shape, rows.report
+        floor = floor_per_column(floor, d)
         given = cells_of(table, np.arange(n), np.arange(d))
         differences = given - rows.clean
         with np.errstate(divide="ignore", invalid="ignore"):

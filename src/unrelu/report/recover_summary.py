@@ -11,8 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unrelu.contracts import FloatArray
-from unrelu.estimators import ReLULatentRecovery
-from unrelu.recovery.latent.contracts import LatentRows
+from unrelu.recovery.latent.recover import LatentRows
 from unrelu.report.tables import new_table
 from unrelu.samples.columns import names_or_numbers
 from unrelu.validation import counted, listed
@@ -43,9 +42,9 @@ def strangest_columns(rows: LatentRows, names: Sequence[str] | None, most: int =
     return [ColumnOutliers(labels[j], float(shares[j])) for j in order if shares[j] > 0.0]
 
 
-def recovery_json(recovery: ReLULatentRecovery, columns: Sequence[ColumnOutliers]) -> dict[str, Any]:
+def recovery_json(rows: LatentRows, columns: Sequence[ColumnOutliers]) -> dict[str, Any]:
     """All of it, for JSON; of the rows, counted from 1, only those that are ambiguous, or could not be recovered."""
-    rows, report = recovery.rows_, recovery.report_
+    report = rows.report
     ambiguous, bad = [row + 1 for row in report.ambiguous_rows], [(row + 1, why) for row, why in report.bad_rows]
     return {
         "report": {**asdict(report), "ambiguous_rows": ambiguous, "bad_rows": bad},
@@ -55,9 +54,9 @@ def recovery_json(recovery: ReLULatentRecovery, columns: Sequence[ColumnOutliers
     }
 
 
-def recovery_facts(recovery: ReLULatentRecovery) -> dict[str, str]:
+def recovery_facts(rows: LatentRows) -> dict[str, str]:
     """How it went, name by name."""
-    rows, report = recovery.rows_, recovery.report_
+    report = rows.report
     n_missing = int(np.isnan(rows.outliers[rows.done]).sum())
     missing = f"; {counted(n_missing, 'missing cell')} filled in" if n_missing else ""
     prior = "" if report.method == "lasso" else f", prior {report.prior}"
