@@ -22,19 +22,20 @@ class Pair:
     def __init__(self, a1, a2, r):
         self.a, self.r = (a1, a2), r
         self.c = tuple(pair_model.centre_of(a) for a in self.a)
-        self.d1, self.d2, self.m = np.zeros(4), np.zeros(4), np.zeros((5, 5))
-        pair_model.joint_moments(a1, a2, r, self.d1, self.d2, self.m)
-        self.own = np.zeros((2, 5))
-        for k in range(2):
-            pair_model.marginal_moments(self.a[k], self.own[k])
-        self.mean, self.v, self.g = np.zeros(12), np.zeros((12, 12)), np.zeros(12)
-        pair_model.expected_statistics(self.own[0], self.own[1], self.m, self.mean)
-        pair_model.statistics_covariance(self.own[0], self.own[1], self.m, self.mean, self.v)
-        self.v = np.tril(self.v) + np.tril(self.v, -1).T
-        pair_model.correlation_gradient(a1, a2, r, self.d1, self.d2, self.m, self.g)
+        work = np.zeros((pair_model.MODEL_ROWS, 12))
+        self.own = pair_model.moments_of_columns(np.array(self.a))
+        work[pair_model.OWN : pair_model.OWN + 2, :5] = self.own
+        pair_model.joint_moments(a1, a2, r, work)
+        self.m = work[pair_model.M : pair_model.M + 5, :5]
+        pair_model.statistics_moments(work)
+        self.mean, lower = work[pair_model.MEAN], work[pair_model.V : pair_model.V + 12]
+        self.v = np.tril(lower) + np.tril(lower, -1).T
+        pair_model.correlation_gradient(a1, a2, r, work)
+        self.g = work[pair_model.GRADIENT]
         self.slopes = np.zeros((2, 12, 2))
-        pair_model.marginal_gradient(a1, self.own[0], self.d1, self.m, False, self.slopes[0])
-        pair_model.marginal_gradient(a2, self.own[1], self.d2, self.m, True, self.slopes[1])
+        for side in range(2):
+            pair_model.marginal_gradient(self.a[side], side, work)
+            self.slopes[side] = work[pair_model.SLOPES : pair_model.SLOPES + 2].T
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -97,11 +98,3 @@ def test_gradients_are_covariances_with_the_score(case):
     np.testing.assert_allclose(pair.slopes[0], gradients[:, :2], rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(pair.slopes[1], gradients[:, 2:4], rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(pair.g, gradients[:, 4], rtol=1e-8, atol=1e-10)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_cross_moment_is_the_full_computation_in_short(case):
-    pair = Pair(*case)
-    value, slope = pair_model.cross_moment(*case)
-    assert value == pytest.approx(pair.m[1, 1], rel=1e-12)
-    assert slope == pytest.approx(pair.g[7], rel=1e-12)

@@ -3,15 +3,13 @@ import pytest
 
 from tests.references import weighted_moments as reference
 from unrelu.kernels import pair_solver
-from unrelu.kernels.pair_model import marginal_moments, moments_of_columns
+from unrelu.kernels.pair_model import moments_of_columns
 from unrelu.marginals.censored_likelihood import row_influence
 
 
 def solve(mhat, n, a1, a2, n1=None, n2=None):
     a = np.array([a1, a2])
-    moments = np.empty((2, 5))
-    for k in range(2):
-        marginal_moments(a[k], moments[k])
+    moments = moments_of_columns(a)
     r, se = np.empty(1), np.empty(1)
     rows = np.array([n1 or n, n2 or n], dtype=float)
     columns = pair_solver.Columns(a, moments, row_influence(a, np.zeros(2, dtype=bool)), rows)
@@ -103,16 +101,16 @@ def test_rows_almost_on_a_line_do_not():
 def test_the_root_is_found_also_where_the_model_fits_badly():
     """True marginals stand in for fitted ones, down to 20 rows: the score must change sign within 1e-8 of r."""
     rng = np.random.default_rng(0)
-    work = pair_solver.workspace()
     for _ in range(400):
         n, r, a = float(rng.choice([20, 100, 1000])), np.tanh(rng.normal()), 1.2 * rng.normal(size=2)
         x = np.maximum(simulate_latent(rng, int(n), *a, r), 0.0)
         mhat = reference.pair_rows(x[:, 0], x[:, 1], a, (1.0, 1.0)).mean(axis=0)
-        moments = moments_of_columns(a)
-        found, _, _ = pair_solver.find_root(*a, *moments, mhat, n, np.nan, work)
+        columns = pair_solver.Columns(a, moments_of_columns(a), np.zeros((2, 2, 3)), np.full(2, n))
+        work = pair_solver.workspace((0, 1), columns, mhat)
+        found, _, _ = pair_solver.find_root(*a, n, np.nan, work)
 
-        def score(r, n=n, a=a, moments=moments, mhat=mhat):
-            per_row, _ = pair_solver.evaluate(*a, r, *moments, mhat, work)
+        def score(r, n=n, a=a, work=work):
+            per_row, _ = pair_solver.evaluate(*a, r, work)
             return n * per_row - r / (1.0 - r * r)
 
         margin = 1e-8 * (1.0 - found * found)

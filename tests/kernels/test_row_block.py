@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from unrelu.kernels import row_block
 from unrelu.kernels.row_block import (
     LARGEST,
     add_joint_counts,
@@ -11,6 +12,12 @@ from unrelu.kernels.row_block import (
     out_of_place,
     scan_block,
 )
+
+
+@pytest.fixture(autouse=True, params=[0, row_block.FEW_CELLS], ids=["kernel", "NumPy"])
+def few_cells(request, monkeypatch):
+    """Every block by the kernels, and every block by NumPy."""
+    monkeypatch.setattr(row_block, "FEW_CELLS", request.param)
 
 
 @pytest.mark.parametrize(("n", "d"), [(1, 1), (63, 3), (64, 5), (65, 2), (1000, 7)])

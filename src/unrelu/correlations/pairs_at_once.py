@@ -17,13 +17,13 @@ from unrelu.correlations.pair_algebra import Solved, quadratic
 from unrelu.correlations.pair_arrays import Normal, PairModel, Row
 from unrelu.engines.device import Place
 from unrelu.kernels.pair_model import LARGEST_A, moments_of_columns
+from unrelu.kernels.pair_solver import on_a_line
 from unrelu.statistics.pair_moments import PairMoments
 
 _PAIRS_AT_ONCE = 2**20  # some two GiB of working arrays
 _LARGEST_Z, _LARGEST_START, _LARGEST_STEP, _STRIDE = 12.0, 0.98, 1.0, 0.5
 _TOLERANCE, _LAST_STEP = 1e-10, 1e-11
 _MOST_ROUNDS, _SCORING_ROUNDS = 60, 8
-_ROUNDING, _LINE = 1e-12, 1e-11
 
 
 def solve_all(
@@ -122,7 +122,7 @@ class _Table:
         mhat, weight, rows = self._statistics(first, second)
         n = xp.maximum(weight, rows)  # integer weights then act exactly as repeated rows
         model = self._model(first, second)
-        line = _on_a_line(xp, mhat, n)
+        line = on_a_line(xp, mhat, n)
         r, last = _Root(model, mhat, n).found(near)
         known = n > 0.0
         one = xp.ones_like(r)
@@ -139,7 +139,7 @@ class _Table:
         return PairModel(Normal(self.place), take(self.a, i), take(self.a, j), *moments)
 
     def _statistics(self, i: Any, j: Any) -> tuple[Row, Any, Any]:
-        """The twelve sample means (:mod:`unrelu.kernels.pair_gather`), weight and effective rows of every pair."""
+        """The twelve sample means, weight and effective rows of every pair, as one by one."""
         take, xp, d = self.place.xp.take, self.place.xp, self.d
         at, turned = i * d + j, j * d + i
         n: Any
@@ -208,23 +208,6 @@ class _Table:
         own = [-bias * take(self.influence[0][k], at) - scale * take(self.influence[1][k], at) for k in range(3)]
         none = [None] * 3
         return [*none, *own, *([None] * 6)] if second else [*own, *none, *([None] * 6)]
-
-
-def _on_a_line(xp: Any, mhat: Row, n: Any) -> Any:
-    """+1 or -1 where values and floors agree exactly with that correlation, else 0 (the kernel says why)."""
-    joint = mhat[6]
-    safe = xp.where(joint > 0.0, joint, xp.ones_like(joint))
-    var1, var2 = mhat[10] - mhat[8] * mhat[8] / safe, mhat[11] - mhat[9] * mhat[9] / safe
-    cov = mhat[7] - mhat[8] * mhat[9] / safe
-    spread = (var1 > _ROUNDING * mhat[10]) & (var2 > _ROUNDING * mhat[11])
-    straight = spread & (joint * n >= 5.5) & (cov * cov >= (1.0 - _LINE) * var1 * var2)
-    one = xp.ones_like(joint)
-    slope = xp.sqrt(xp.where(straight, var2, one) / xp.where(straight, var1, one))
-    most = xp.clip(10.0 / xp.sqrt(xp.where(straight, joint * n, one)), None, 0.5)
-    straight = straight & (xp.abs(slope - 1.0) <= most)
-    rising = straight & (cov > 0.0) & (xp.abs(joint - xp.minimum(mhat[0], mhat[3])) < 1e-9)
-    falling = straight & (cov <= 0.0) & (xp.abs(joint - (mhat[0] + mhat[3] - 1.0)) < 1e-9)
-    return xp.where(rising, one, xp.where(falling, -one, 0.0 * one))
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from unrelu.contracts import Assumptions, Evidence, FloatArray, PairCorrelations, RowParameters
 from unrelu.engines.device import device_at_hand
 from unrelu.engines.local import map_in_threads
-from unrelu.kernels.pair_gather import gather_statistics
 from unrelu.kernels.pair_model import LARGEST_A, moments_of_columns
 from unrelu.kernels.pair_solver import Columns, solve_pairs
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
@@ -94,14 +93,38 @@ class _PairSolver:
         record, o = self.record, self.record.observed
         if o is None:
             weight, rows = np.full(len(i), record.weight), np.full(len(i), record.effective_rows)
-            observed = (np.empty((0, 0)),) * 3
         else:
             weight, squared = o.count[i, j], o.squared_weight[i, j]
             rows = np.divide(weight**2, squared, out=np.zeros_like(weight), where=squared > 0.0)
-            observed = (o.above, o.total, o.square)
-        sums = (record.count, record.cross, record.masked_sum, record.masked_square)
-        statistics = np.empty((len(i), 12))
         r, se = (np.empty(len(i)), np.empty(len(i))) if near is None else (near.copy(), np.empty(0))
-        gather_statistics((i, j), self.centre, self.scale, sums, observed, weight, statistics)
-        solve_pairs((i, j), statistics, weight, rows, self.columns, r, se)
+        solve_pairs((i, j), self._statistics(i, j, weight), weight, rows, self.columns, r, se)
         return r, se if near is None else np.nan
+
+    def _statistics(self, i: NDArray[Any], j: NDArray[Any], weight: FloatArray) -> FloatArray:
+        """pairs x 12: means of (p, v, v^2) of each column and of the six joint products, v = (t - centre)/scale above
+        the floor, over the rows of ``weight`` that see both columns; 0 where there are none.
+        """
+        record, o = self.record, self.record.observed
+        n = np.where(weight > 0.0, weight, np.inf)
+        out = np.empty((len(i), 12))
+        both = record.count[i, j]
+        for side, (own, other) in enumerate(((i, j), (j, i))):
+            c, s = self.centre[own], self.scale[own]
+            # Of the column over the rows that see the other: where nothing is missing, the diagonals.
+            alone = (
+                (record.count[own, own], record.masked_sum[own, own], record.masked_square[own, own])
+                if o is None
+                else (o.above[own, other], o.total[own, other], o.square[own, other])
+            )
+            joint = both, record.masked_sum[own, other], record.masked_square[own, other]
+            for (s0, s1, s2), at in (
+                (alone, (3 * side, 3 * side + 1, 3 * side + 2)),
+                (joint, (6, 8 + side, 10 + side)),
+            ):
+                out[:, at[0]] = s0 / n
+                out[:, at[1]] = (s1 - c * s0) / (s * n)
+                out[:, at[2]] = (s2 - 2.0 * c * s1 + c * c * s0) / (s * s * n)
+        c1, c2 = self.centre[i], self.centre[j]
+        product = record.cross[i, j] - c1 * record.masked_sum[j, i] - c2 * record.masked_sum[i, j] + c1 * c2 * both
+        out[:, 7] = product / (self.scale[i] * self.scale[j] * n)
+        return out

@@ -15,33 +15,33 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from unrelu.kernels.compiling import kernel
 from unrelu.kernels.normal import density, distribution
 
 _TWO_PI = 2.0 * math.pi
 _LARGE = 0.925  # beyond this |r| the expansion around |r| = 1 is the accurate one
 
-# Gauss-Legendre rules: the larger |r|, the more the integrand bends.
-_NODES_6, _WEIGHTS_6 = np.polynomial.legendre.leggauss(6)
-_NODES_12, _WEIGHTS_12 = np.polynomial.legendre.leggauss(12)
-_NODES_20, _WEIGHTS_20 = np.polynomial.legendre.leggauss(20)
+# Gauss-Legendre rules, one after the other: the larger |r|, the more the integrand bends.
+_RULES = [np.polynomial.legendre.leggauss(n) for n in (6, 12, 20)]
+_END_6, _END_12, _END_20 = 6, 18, 38
+_NODES, _WEIGHTS = (np.concatenate([rule[part] for rule in _RULES]) for part in range(2))
 
 
-@njit(cache=True, nogil=True)
-def _plackett_integral(h: float, k: float, r: float, nodes: np.ndarray, weights: np.ndarray) -> float:
+@kernel
+def _plackett_integral(h: float, k: float, r: float, first: int, last: int) -> float:
     """Integral of phi2(h, k; s) ds from 0 to r, with s = sin(t)."""
     half_square = 0.5 * (h * h + k * k)
     product = h * k
     half_angle = 0.5 * math.asin(r)
     total = 0.0
-    for i in range(nodes.shape[0]):
-        s = math.sin(half_angle * (1.0 + nodes[i]))
-        total += weights[i] * math.exp((s * product - half_square) / (1.0 - s * s))
+    for i in range(first, last):
+        s = math.sin(half_angle * (1.0 + _NODES[i]))
+        total += _WEIGHTS[i] * math.exp((s * product - half_square) / (1.0 - s * s))
     return total * half_angle / _TWO_PI
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _integral_to_one(h: float, k: float, r: float) -> float:
     """Integral of phi2(h, k; s) ds from r to 1, for r close to 1 (k already reflected if r was negative)."""
     product = h * k
@@ -63,44 +63,41 @@ def _integral_to_one(h: float, k: float, r: float) -> float:
         tail = math.sqrt(_TWO_PI) * distribution(-distance / gap)
         total -= math.exp(-0.5 * product) * tail * distance * (1.0 - c * distance2 * (1.0 - d * distance2 / 5.0) / 3.0)
     half = 0.5 * gap
-    for i in range(_NODES_20.shape[0]):
-        x2 = (half * (1.0 + _NODES_20[i])) ** 2
+    for i in range(_END_12, _END_20):
+        x = half * (1.0 + _NODES[i])
+        x2 = x * x
         exponent = -0.5 * (distance2 / x2 + product)
         if exponent > -100.0:
             root = math.sqrt(1.0 - x2)
             series = 1.0 + c * x2 * (1.0 + d * x2)
             exact = math.exp(-product * x2 / (2.0 * (1.0 + root) * (1.0 + root))) / root
-            total += half * _WEIGHTS_20[i] * math.exp(exponent) * (exact - series)
+            total += half * _WEIGHTS[i] * math.exp(exponent) * (exact - series)
     return total / _TWO_PI
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def upper_orthant(h: float, k: float, r: float) -> float:
     """P(X > h, Y > k) for standard normals with correlation r, -1 <= r <= 1."""
     size = abs(r)
-    if size < 0.3:
-        p = distribution(-h) * distribution(-k) + _plackett_integral(h, k, r, _NODES_6, _WEIGHTS_6)
-    elif size < 0.75:
-        p = distribution(-h) * distribution(-k) + _plackett_integral(h, k, r, _NODES_12, _WEIGHTS_12)
-    elif size < _LARGE:
-        p = distribution(-h) * distribution(-k) + _plackett_integral(h, k, r, _NODES_20, _WEIGHTS_20)
-    elif r > 0.0:
-        missing = 0.0 if r >= 1.0 else _integral_to_one(h, k, r)
-        p = distribution(-max(h, k)) - missing
+    if size < _LARGE:
+        first, last = _END_12, _END_20
+        if size < 0.3:
+            first, last = 0, _END_6
+        elif size < 0.75:
+            first, last = _END_6, _END_12
+        p = distribution(-h) * distribution(-k) + _plackett_integral(h, k, r, first, last)
     else:
-        # Reflect Y: P(X > h, Y > k; r) = P(X > h) - P(X > h, -Y > -k; -r).
-        extra = 0.0 if r <= -1.0 else _integral_to_one(h, -k, -r)
-        if h >= -k:
-            at_limit = 0.0
-        elif h < 0.0:
-            at_limit = distribution(-k) - distribution(h)
-        else:
-            at_limit = distribution(-h) - distribution(k)
-        p = at_limit + extra
+        # Reflect Y where r < 0: P(X > h, Y > k; r) = P(X > h) - P(X > h, -Y > -k; -r).
+        p = 0.0 if size >= 1.0 else _integral_to_one(h, math.copysign(1.0, r) * k, size)
+        if r > 0.0:
+            p = distribution(-max(h, k)) - p
+        elif h < -k:
+            low, high = (h, k) if h < 0.0 else (k, h)
+            p += distribution(-high) - distribution(low)
     return min(max(p, 0.0), 1.0)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel
 def bivariate_density(h: float, k: float, r: float) -> float:
     """phi2(h, k; r)."""
     gap2 = (1.0 - r) * (1.0 + r)

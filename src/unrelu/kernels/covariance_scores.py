@@ -13,13 +13,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from unrelu.contracts import FloatArray
-from unrelu.kernels.hidden_cells import hide, settle, workspaces
+from unrelu.kernels.compiling import contracted_kernel
+from unrelu.kernels.hidden_cells import CENTRE, MU, WIDTH, hide, settle, workspaces
+from unrelu.kernels.row_density import ORDER, SCALE, SEEN, U
+
+_E, _QE, _QC = 0, 1, 2  # rows of a work space: e, Q e, and the d rows of Q C
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@contracted_kernel
 def covariance_scores(
     values: Any,
     beyond: Any,
@@ -36,38 +39,39 @@ def covariance_scores(
     ``cavities`` (2 x n x d, or 2 x 0 x d where they are not wanted): mean and variance of a cut-off cell given the rest
     of its row; those of other cells are left as they are."""
     n, d = values.shape
-    split, posterior = workspaces(d)
-    seen, u, order, limit, turn, m, v, _ = split
-    mu, s = posterior[0], posterior[1]
-    cavity, one, e, qe, qc = np.empty((2, d)), np.ones(d), np.empty(d), np.empty(d), np.empty((d, d))
+    work, index, squares = workspaces(d)
+    v, s, more = squares[0], squares[1], np.empty((_QC + d, d))
+    for j in range(d):
+        work[SCALE, j] = 1.0
     for row in range(n):
-        n_seen, cut, hidden, normal = hide(values, beyond, row, mean, one, precision, np.inf, split)
-        probability, corrections[row] = settle(cut, hidden, m, v, limit, turn, posterior, cavity)
+        n_seen, cut, hidden, normal = hide(values, beyond, row, mean, precision, np.inf, work, index, v)
+        probability, corrections[row] = settle(cut, hidden, work, v, s)
         densities[row] = normal - 0.5 * log_det + probability
         for i in range(n_seen):
-            e[seen[i]] = u[i]
+            more[_E, index[SEEN, i]] = work[U, i]
         for i in range(hidden):
-            e[order[i]] = mu[i]
+            more[_E, index[ORDER, i]] = work[MU, i]
         for i in range(cut if cavities.shape[1] > 0 else 0):
-            cavities[0, row, order[i]] = mean[order[i]] + cavity[0, i]
-            cavities[1, row, order[i]] = cavity[1, i]
+            at = index[ORDER, i]
+            cavities[0, row, at] = mean[at] + work[CENTRE, i]
+            cavities[1, row, at] = work[WIDTH, i]
         for i in range(d):
             total = 0.0
             for j in range(d):
-                total += precision[i, j] * e[j]
-            qe[i] = total
+                total += precision[i, j] * more[_E, j]
+            more[_QE, i] = total
             for a in range(hidden):
-                qc[i, a] = 0.0
+                more[_QC + i, a] = 0.0
             for b in range(hidden):
-                factor = precision[i, order[b]]
+                factor = precision[i, index[ORDER, b]]
                 for a in range(hidden):
-                    qc[i, a] += factor * s[b, a]
+                    more[_QC + i, a] += factor * s[b, a]
         at = d
         for i in range(d):
-            scores[row, i] = qe[i]
+            scores[row, i] = more[_QE, i]
             for j in range(i + 1):
-                total = qe[i] * qe[j] - precision[i, j]
+                total = more[_QE, i] * more[_QE, j] - precision[i, j]
                 for a in range(hidden):
-                    total += qc[i, a] * precision[j, order[a]]
+                    total += more[_QC + i, a] * precision[j, index[ORDER, a]]
                 scores[row, at] = 0.5 * total if i == j else total
                 at += 1

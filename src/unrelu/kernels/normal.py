@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
+from unrelu.kernels.compiling import kernel
 
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_2PI = math.sqrt(2.0 * math.pi)
@@ -18,19 +18,19 @@ _DEEPER = -1e3  # below it lambda + a has lost its digits, and the first term of
 _DEEPEST = -1e150  # its square is a number
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel
 def density(x: float) -> float:
     """phi(x)."""
     return _INV_SQRT_2PI * math.exp(-0.5 * x * x)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel
 def distribution(x: float) -> float:
     """Phi(x), accurate in the lower tail."""
     return 0.5 * math.erfc(-x * _SQRT_HALF)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel
 def log_probability_and_hazard(a: float) -> tuple[float, float]:
     """(log Phi(a), lambda = phi(a)/Phi(a))."""
     if a > _DEEP:
@@ -42,13 +42,13 @@ def log_probability_and_hazard(a: float) -> tuple[float, float]:
     return -0.5 * (a * a + _LOG_2PI) - math.log(-a) + math.log(series), -a / series
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel
 def cut_share(a: float, hazard: float) -> float:
     """lambda (lambda + a): the share of its variance that a standard normal loses where it is cut off above a."""
     return hazard * (hazard + a) if a > _DEEPER else 1.0 - 1.0 / max(a, _DEEPEST) ** 2
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel
 def cut_normal(alpha: float) -> tuple[float, float, float]:
     """(log Phi, lambda, variance) of a standard normal below alpha; the variance without cancellation in the tail."""
     log_probability, hazard = log_probability_and_hazard(alpha)

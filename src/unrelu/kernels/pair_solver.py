@@ -19,20 +19,25 @@ twelve statistics, so the variance is a quadratic form in V.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from unrelu.kernels.compiling import kernel
 from unrelu.kernels.pair_model import (
+    GRADIENT,
+    MEAN,
+    MODEL_ROWS,
     N_MARGINAL,
     N_STATISTICS,
+    OWN,
+    SLOPES,
+    M,
+    V,
     correlation_gradient,
-    cross_moment,
-    expected_statistics,
     joint_moments,
     marginal_gradient,
-    statistics_covariance,
+    statistics_moments,
 )
 
 _LARGEST_Z = 12.0  # atanh of the largest correlation considered, 1 - 1e-10
@@ -62,192 +67,109 @@ class Columns(NamedTuple):
     rows: np.ndarray
 
 
-class Work(NamedTuple):
-    """Scratch arrays of one pair, allocated once a batch; named as in the text above."""
-
-    d1: np.ndarray
-    d2: np.ndarray
-    m: np.ndarray
-    mean: np.ndarray
-    v: np.ndarray
-    chol: np.ndarray
-    size: np.ndarray
-    gradient: np.ndarray
-    residual: np.ndarray
-    half_gradient: np.ndarray
-    half_residual: np.ndarray
-    weights: np.ndarray
-    through1: np.ndarray
-    through2: np.ndarray
-    slopes: np.ndarray
+# Rows of the work space beside those of the model.
+_SIZE = MODEL_ROWS
+_MHAT = _SIZE + 1
+_HALF_GRADIENT = _MHAT + 1
+_HALF_RESIDUAL = _HALF_GRADIENT + 1
+_INFLUENCE = _HALF_RESIDUAL + 1  # two: of each coordinate, on its bias and then on its scale
+WEIGHTS = _INFLUENCE + 2
+THROUGH = WEIGHTS + 1  # two
+_CHOL = THROUGH + 2  # twelve
+WORK_ROWS = _CHOL + N_STATISTICS
 
 
-@njit(cache=True, nogil=True)
-def workspace() -> Work:
-    k = N_STATISTICS
-    return Work(
-        np.empty(4),
-        np.empty(4),
-        np.zeros((5, 5)),
-        np.empty(k),
-        np.empty((k, k)),
-        np.empty((k, k)),
-        np.empty(k),
-        np.empty(k),
-        np.empty(k),
-        np.empty(k),
-        np.empty(k),
-        np.empty(k),
-        np.zeros(k),
-        np.zeros(k),
-        np.empty((k, 2)),
-    )
+def workspace(pair: tuple[int, int], columns: Columns, mhat: np.ndarray) -> np.ndarray:
+    """Room for one pair, with what is known of its columns and its sample statistics."""
+    work = np.zeros((WORK_ROWS, N_STATISTICS))
+    work[_MHAT] = mhat
+    for side, column in enumerate(pair):
+        work[OWN + side, :5] = columns.moments[column]
+        work[_INFLUENCE + side, :6] = columns.influence[column].ravel()
+    return work
 
 
-@njit(cache=True, nogil=True)
-def factorize(v: np.ndarray, mean: np.ndarray, size: np.ndarray, chol: np.ndarray) -> None:
-    """Cholesky of V scaled to unit diagonal; ``chol[k, k]`` holds 1/pivot, 0 for a statistic left out."""
-    n = v.shape[0]
-    for k in range(n):
-        variance = v[k, k]
-        keep = variance > _SMALLEST_VARIANCE * (variance + mean[k] * mean[k])
-        size[k] = 1.0 / math.sqrt(variance) if keep else 0.0
-    for k in range(n):
-        scale = size[k]
+@kernel
+def _factorize(work: np.ndarray) -> None:
+    """Cholesky of V scaled to unit diagonal; its own diagonal holds 1/pivot, 0 for a statistic left out."""
+    for k in range(N_STATISTICS):
+        variance = work[V + k, k]
+        keep = variance > _SMALLEST_VARIANCE * (variance + work[MEAN, k] * work[MEAN, k])
+        scale = 1.0 / math.sqrt(variance) if keep else 0.0
+        work[_SIZE, k] = scale
         for j in range(k):
-            total = v[k, j] * scale * size[j]
+            total = work[V + k, j] * scale * work[_SIZE, j]
             for i in range(j):
-                total -= chol[k, i] * chol[j, i]
-            chol[k, j] = total * chol[j, j]
+                total -= work[_CHOL + k, i] * work[_CHOL + j, i]
+            work[_CHOL + k, j] = total * work[_CHOL + j, j]
         pivot = 1.0 if scale > 0.0 else 0.0
         for i in range(k):
-            pivot -= chol[k, i] * chol[k, i]
-        chol[k, k] = 1.0 / math.sqrt(pivot) if pivot > _SMALLEST_PIVOT else 0.0
+            pivot -= work[_CHOL + k, i] * work[_CHOL + k, i]
+        work[_CHOL + k, k] = 1.0 / math.sqrt(pivot) if pivot > _SMALLEST_PIVOT else 0.0
 
 
-@njit(cache=True, nogil=True)
-def forward_solve(chol: np.ndarray, size: np.ndarray, vector: np.ndarray, first: int, out: np.ndarray) -> None:
-    """out = L^-1 (scaled vector); entries of the vector before ``first`` are known to be 0."""
-    for k in range(first):
-        out[k] = 0.0
-    for k in range(first, vector.shape[0]):
-        total = vector[k] * size[k]
-        for i in range(first, k):
-            total -= chol[k, i] * out[i]
-        out[k] = total * chol[k, k]
-
-
-@njit(cache=True, nogil=True)
-def back_solve(chol: np.ndarray, size: np.ndarray, vector: np.ndarray, out: np.ndarray) -> None:
-    """out = scaled L^-T vector, so that forward then back gives V^-1."""
-    for k in range(vector.shape[0] - 1, -1, -1):
-        total = vector[k]
-        for i in range(k + 1, vector.shape[0]):
-            total -= chol[i, k] * out[i]
-        out[k] = total * chol[k, k]
-    for k in range(vector.shape[0]):
-        out[k] *= size[k]
-
-
-@njit(cache=True, nogil=True)
-def quadratic(v: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
-    """x' V y from the lower triangle of V."""
+@kernel
+def quadratic(first: int, second: int, work: np.ndarray) -> float:
+    """x' V y for two rows of the work space."""
     total = 0.0
-    for k in range(v.shape[0]):
-        total += v[k, k] * x[k] * y[k]
+    for k in range(N_STATISTICS):
+        x, y = work[first, k], work[second, k]
+        total += work[V + k, k] * x * y
         for j in range(k):
-            total += v[k, j] * (x[k] * y[j] + x[j] * y[k])
+            total += work[V + k, j] * (x * work[second, j] + work[first, j] * y)
     return total
 
 
-@njit(cache=True, nogil=True)
-def start_by_cross_moment(a1: float, a2: float, m1: np.ndarray, m2: np.ndarray, target: float) -> float:
-    """A few safe Newton steps on E[v1 v2] = target, from the linearisation at r = 0."""
+@kernel
+def _start_by_cross_moment(a1: float, a2: float, work: np.ndarray) -> float:
+    """A few safe Newton steps on E[v1 v2] = its sample mean, from the linearisation at r = 0."""
     r = 0.0
-    value = m1[1] * m2[1]
-    slope = m1[0] * m2[0]
+    value = work[OWN, 1] * work[OWN + 1, 1]
+    slope = work[OWN, 0] * work[OWN + 1, 0]
     for _ in range(3):
         if slope <= 1e-12:
             break
-        step = (target - value) / slope
+        step = (work[_MHAT, 7] - value) / slope
         r = min(max(r + step, 0.5 * (r - 1.0) if r < 0.9 else -0.9), 0.5 * (r + 1.0) if r > -0.9 else 0.9)
         r = min(max(r, -_LARGEST_START), _LARGEST_START)
         if abs(step) < 0.02:
             break
-        value, slope = cross_moment(a1, a2, r)
+        joint_moments(a1, a2, r, work)
+        correlation_gradient(a1, a2, r, work)
+        value, slope = work[M + 1, 1], work[GRADIENT, N_MARGINAL + 1]
     return r
 
 
-@njit(cache=True, nogil=True)
-def on_a_line(mhat: np.ndarray, n: float) -> int:
-    """+1 or -1 when values and floors agree exactly with correlation +1 or -1, else 0.
-
-    The rows above both floors must lie on a line, and (in units of scale) on the model's: slope +1 or -1 within the
-    error of the scales. With correlation 1 the coordinate that is rarer above its floor implies the other; with -1 no
-    row has both at the floor.
-    """
-    joint = mhat[6]
-    if joint * n < 5.5:
-        return 0
-    var1 = mhat[10] - mhat[8] * mhat[8] / joint
-    var2 = mhat[11] - mhat[9] * mhat[9] / joint
-    cov = mhat[7] - mhat[8] * mhat[9] / joint
-    if var1 <= _ROUNDING * mhat[10] or var2 <= _ROUNDING * mhat[11] or cov * cov < (1.0 - _LINE) * var1 * var2:
-        return 0
-    if abs(math.sqrt(var2 / var1) - 1.0) > min(10.0 / math.sqrt(joint * n), 0.5):
-        return 0
-    if cov > 0.0:
-        return 1 if abs(joint - min(mhat[0], mhat[3])) < 1e-9 else 0
-    return -1 if abs(joint - (mhat[0] + mhat[3] - 1.0)) < 1e-9 else 0
-
-
-@njit(cache=True, nogil=True)
-def evaluate(
-    a1: float,
-    a2: float,
-    r: float,
-    moments1: np.ndarray,
-    moments2: np.ndarray,
-    mhat: np.ndarray,
-    work: Work,
-) -> tuple[float, float]:
+@kernel
+def evaluate(a1: float, a2: float, r: float, work: np.ndarray) -> tuple[float, float]:
     """Quasi-score G' V^-1 (mhat - m) and information G' V^-1 G, per row; all that led to them stays in ``work``."""
-    joint_moments(a1, a2, r, work.d1, work.d2, work.m)
-    expected_statistics(moments1, moments2, work.m, work.mean)
-    statistics_covariance(moments1, moments2, work.m, work.mean, work.v)
-    correlation_gradient(a1, a2, r, work.d1, work.d2, work.m, work.gradient)
-    factorize(work.v, work.mean, work.size, work.chol)
-    residual, mean = work.residual, work.mean
-    for k in range(N_STATISTICS):
-        residual[k] = mhat[k] - mean[k]
-    half_gradient, half_residual = work.half_gradient, work.half_residual
-    forward_solve(work.chol, work.size, work.gradient, N_MARGINAL, half_gradient)
-    forward_solve(work.chol, work.size, residual, 0, half_residual)
+    joint_moments(a1, a2, r, work)
+    statistics_moments(work)
+    correlation_gradient(a1, a2, r, work)
+    _factorize(work)
     score = 0.0
     information = 0.0
-    for k in range(N_MARGINAL, N_STATISTICS):
-        score += half_gradient[k] * half_residual[k]
-        information += half_gradient[k] * half_gradient[k]
+    for k in range(N_STATISTICS):  # L^-1 G and L^-1 (mhat - m), both scaled
+        scale, pivot = work[_SIZE, k], work[_CHOL + k, k]
+        gradient, residual = work[GRADIENT, k] * scale, (work[_MHAT, k] - work[MEAN, k]) * scale
+        for i in range(k):
+            gradient -= work[_CHOL + k, i] * work[_HALF_GRADIENT, i]
+            residual -= work[_CHOL + k, i] * work[_HALF_RESIDUAL, i]
+        work[_HALF_GRADIENT, k] = gradient * pivot
+        work[_HALF_RESIDUAL, k] = residual * pivot
+        score += gradient * pivot * (residual * pivot)
+        information += gradient * pivot * (gradient * pivot)
     return score, information
 
 
-@njit(cache=True, nogil=True)
-def find_root(
-    a1: float,
-    a2: float,
-    moments1: np.ndarray,
-    moments2: np.ndarray,
-    mhat: np.ndarray,
-    n: float,
-    start: float,
-    work: Work,
-) -> tuple[float, float, float]:
+@kernel
+def find_root(a1: float, a2: float, n: float, start: float, work: np.ndarray) -> tuple[float, float, float]:
     """(r, information per row, curvature of the penalized quasi-likelihood) at the root of the equation above.
 
     ``start`` is an r nearby, NaN where none is known.
     """
     known = abs(start) < _LARGEST_START
-    z = math.atanh(start if known else start_by_cross_moment(a1, a2, moments1, moments2, mhat[7]))
+    z = math.atanh(start if known else _start_by_cross_moment(a1, a2, work))
     low = -_LARGEST_Z
     high = _LARGEST_Z
     score_low = 0.0  # not yet evaluated
@@ -256,7 +178,7 @@ def find_root(
     score_before = 0.0
     for done in range(_MOST_ROUNDS):
         r = math.tanh(z)
-        score, information = evaluate(a1, a2, r, moments1, moments2, mhat, work)
+        score, information = evaluate(a1, a2, r, work)
         gap2 = (1.0 - r) * (1.0 + r)
         curvature = n * information + (1.0 + r * r) / (gap2 * gap2)
         score_z = (n * score - r / gap2) * gap2  # d/dz = (1 - r^2) d/dr
@@ -293,50 +215,84 @@ def find_root(
     return r, information, curvature
 
 
-@njit(cache=True, nogil=True)
-def effect_through_marginal(
-    weights: np.ndarray, slopes: np.ndarray, influence: np.ndarray, first: int, out: np.ndarray
-) -> None:
-    """out[first + k] = -w' G_i H_i: how a statistic of coordinate i alone moves r through (bias, scale)."""
-    bias = 0.0
-    scale = 0.0
-    for k in range(N_STATISTICS):
-        bias += weights[k] * slopes[k, 0]
-        scale += weights[k] * slopes[k, 1]
-    for k in range(3):
-        out[first + k] = -bias * influence[0, k] - scale * influence[1, k]
-
-
-@njit(cache=True, nogil=True)
-def sampling_variance(i: int, j: int, rows: float, information: float, columns: Columns, work: Work) -> float:
+@kernel
+def sampling_variance(
+    a1: float, a2: float, rows: float, rows1: float, rows2: float, information: float, work: np.ndarray
+) -> float:
     """Variance of r: of w'(mean over the pair's rows) plus the effect of both marginals (means over their own rows).
 
     The pair's rows are among those of each column, so the means are over nested sets of rows. ``work`` holds what
-    :func:`evaluate` left at the estimate, and holds the linear forms w (``weights``), ``through1`` and ``through2``
-    afterwards.
+    :func:`evaluate` left at the estimate, and holds the linear forms w (row WEIGHTS) and, through the marginals,
+    -w' G_i H_i (two rows THROUGH) afterwards.
     """
-    direct, through1, through2, v = work.weights, work.through1, work.through2, work.v
-    back_solve(work.chol, work.size, work.half_gradient, direct)
+    for back in range(N_STATISTICS):  # V^-1 G = scaled L^-T (L^-1 G)
+        k = N_STATISTICS - 1 - back
+        total = work[_HALF_GRADIENT, k]
+        for i in range(k + 1, N_STATISTICS):
+            total -= work[_CHOL + i, k] * work[WEIGHTS, i]
+        work[WEIGHTS, k] = total * work[_CHOL + k, k]
     for k in range(N_STATISTICS):
-        direct[k] /= information
-    marginal_gradient(columns.a[i], columns.moments[i], work.d1, work.m, False, work.slopes)
-    effect_through_marginal(direct, work.slopes, columns.influence[i], 0, through1)
-    marginal_gradient(columns.a[j], columns.moments[j], work.d2, work.m, True, work.slopes)
-    effect_through_marginal(direct, work.slopes, columns.influence[j], 3, through2)
-    rows1 = columns.rows[i]
-    rows2 = columns.rows[j]
-    variance = (
-        quadratic(v, direct, direct) / rows
-        + 2.0 * quadratic(v, direct, through1) / rows1
-        + 2.0 * quadratic(v, direct, through2) / rows2
-        + quadratic(v, through1, through1) / rows1
-        + quadratic(v, through2, through2) / rows2
-        + 2.0 * quadratic(v, through1, through2) * rows / (rows1 * rows2)
-    )
-    return max(float(variance), 0.0)
+        work[WEIGHTS, k] *= work[_SIZE, k]
+        work[WEIGHTS, k] /= information
+    for side in range(2):
+        marginal_gradient(a1 if side == 0 else a2, side, work)
+        bias = 0.0
+        scale = 0.0
+        for k in range(N_STATISTICS):
+            bias += work[WEIGHTS, k] * work[SLOPES, k]
+            scale += work[WEIGHTS, k] * work[SLOPES + 1, k]
+            work[THROUGH + side, k] = 0.0
+        for k in range(3):
+            effect = bias * work[_INFLUENCE + side, k] + scale * work[_INFLUENCE + side, 3 + k]
+            work[THROUGH + side, 3 * side + k] = -effect
+    variance = 0.0
+    for first in range(3):
+        for second in range(first, 3):
+            both = quadratic(WEIGHTS + first, WEIGHTS + second, work)
+            if first != second:
+                both *= 2.0
+            of_first = rows if first == 0 else rows1
+            of_second = rows if second == 0 else rows1 if second == 1 else rows2
+            variance += both / of_second if first == 0 or first == second else both * rows / (of_first * of_second)
+    return max(variance, 0.0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
+def _solve_pairs(
+    first: np.ndarray, second: np.ndarray, statistics: np.ndarray, columns: np.ndarray, wanted: bool, found: np.ndarray
+) -> None:
+    """As :func:`solve_pairs`, of arrays with rows for pairs and columns: mhat, n, rows; a, rows, moments, influence.
+
+    ``found``: correlations, which hold starts, and standard errors if they are ``wanted``. Pairs with n = 0 are left as
+    they are.
+    """
+    work = np.empty((WORK_ROWS, N_STATISTICS))
+    for pair in range(statistics.shape[0]):
+        n = statistics[pair, N_STATISTICS]
+        if n <= 0.0:
+            continue
+        i, j = first[pair], second[pair]
+        for k in range(N_STATISTICS):
+            work[_MHAT, k] = statistics[pair, k]
+        for side in range(2):
+            column = j if side == 1 else i
+            for p in range(5):
+                work[OWN + side, p] = columns[column, 2 + p]
+            for k in range(6):
+                work[_INFLUENCE + side, k] = columns[column, 7 + k]
+        a1, a2 = columns[i, 0], columns[j, 0]
+        r, information, curvature = find_root(a1, a2, n, found[0, pair], work)
+        found[0, pair] = r
+        if wanted:
+            share = n * information / curvature
+            variance = (1.0 - share) / curvature
+            if information > 0.0:
+                rows = statistics[pair, N_STATISTICS + 1]
+                effect = sampling_variance(a1, a2, rows, columns[i, 1], columns[j, 1], information, work)
+                variance += share * share * effect
+            found[1, pair] = min(math.sqrt(variance), 1.0)
+
+
 def solve_pairs(
     pairs: tuple[np.ndarray, np.ndarray],
     statistics: np.ndarray,
@@ -352,33 +308,39 @@ def solve_pairs(
     effectively ``rows`` many. With an empty ``stderr`` no errors are wanted and ``correlation`` holds starts, NaN where
     there is none.
     """
-    wanted = stderr.shape[0] > 0
-    work = workspace()
-    for pair in range(statistics.shape[0]):
-        i = pairs[0][pair]
-        j = pairs[1][pair]
-        mhat = statistics[pair]
-        n = max(weight[pair], rows[pair])  # integer weights then act exactly as repeated rows
-        if n <= 0.0:  # never seen together: nothing is known
-            correlation[pair] = 0.0
-            if wanted:
-                stderr[pair] = 1.0
-            continue
-        line = on_a_line(mhat, n)
-        if line != 0:
-            correlation[pair] = line
-            if wanted:
-                stderr[pair] = 0.0
-            continue
-        moments1 = columns.moments[i]
-        moments2 = columns.moments[j]
-        start = math.nan if wanted else correlation[pair]
-        r, information, curvature = find_root(columns.a[i], columns.a[j], moments1, moments2, mhat, n, start, work)
-        correlation[pair] = r
-        if not wanted:
-            continue
-        share = n * information / curvature
-        variance = (1.0 - share) / curvature
-        if information > 0.0:
-            variance += share * share * sampling_variance(i, j, rows[pair], information, columns, work)
-        stderr[pair] = min(math.sqrt(variance), 1.0)
+    n = np.maximum(weight, rows)  # integer weights then act exactly as repeated rows
+    line = on_a_line(np, list(statistics.T), n)
+    sought = (n > 0.0) & (line == 0.0)
+    wanted = len(stderr) > 0
+    found = np.full((2, len(n)), np.nan)
+    if not wanted:
+        found[0] = correlation
+    of_pairs = np.column_stack([statistics, np.where(sought, n, 0.0), rows])
+    influence = columns.influence.reshape(-1, 6)
+    of_columns = np.column_stack([columns.a, columns.rows, columns.moments, influence])
+    _solve_pairs(pairs[0], pairs[1], of_pairs, of_columns, wanted, found)
+    correlation[:] = np.where(sought, found[0], line)
+    if wanted:
+        stderr[:] = np.where(sought, found[1], np.where(n > 0.0, 0.0, 1.0))  # never seen together: nothing is known
+
+
+def on_a_line(xp: Any, mhat: list[Any], n: Any) -> Any:
+    """+1 or -1 where values and floors agree exactly with correlation +1 or -1, else 0; of arrays of pairs.
+
+    The rows above both floors must lie on a line, and (in units of scale) on the model's: slope +1 or -1 within the
+    error of the scales. With correlation 1 the coordinate that is rarer above its floor implies the other; with -1 no
+    row has both at the floor.
+    """
+    joint = mhat[6]
+    safe = xp.where(joint > 0.0, joint, xp.ones_like(joint))
+    var1, var2 = mhat[10] - mhat[8] * mhat[8] / safe, mhat[11] - mhat[9] * mhat[9] / safe
+    cov = mhat[7] - mhat[8] * mhat[9] / safe
+    spread = (var1 > _ROUNDING * mhat[10]) & (var2 > _ROUNDING * mhat[11])
+    straight = spread & (joint * n >= 5.5) & (cov * cov >= (1.0 - _LINE) * var1 * var2)
+    one = xp.ones_like(joint)
+    slope = xp.sqrt(xp.where(straight, var2, one) / xp.where(straight, var1, one))
+    most = xp.clip(10.0 / xp.sqrt(xp.where(straight, joint * n, one)), None, 0.5)
+    straight = straight & (xp.abs(slope - 1.0) <= most)
+    rising = straight & (cov > 0.0) & (xp.abs(joint - xp.minimum(mhat[0], mhat[3])) < 1e-9)
+    falling = straight & (cov <= 0.0) & (xp.abs(joint - (mhat[0] + mhat[3] - 1.0)) < 1e-9)
+    return xp.where(rising, one, xp.where(falling, -one, 0.0 * one))

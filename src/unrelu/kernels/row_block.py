@@ -1,30 +1,54 @@
-"""One block of rows: look at every cell once, lay out what the matrix products need, and sum what shapes need."""
+"""One block of rows: look at every cell once, lay out what the matrix products need, and sum what shapes need.
+
+Blocks of few cells are left to NumPy, which has done with them before a kernel is loaded, let alone compiled.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
+
+from unrelu.kernels.compiling import kernel
 
 _SPARSE_ROWS = 2048  # a batch
 LARGEST = 1e140  # beyond this magnitude squares and their sums leave double precision
+FEW_CELLS = 2**15
+
+Array = NDArray[Any]
 
 
-@njit(cache=True, nogil=True)
-def scan_block(
-    values: np.ndarray,
-    allowed: np.ndarray,
-    counts: np.ndarray,
-    first: np.ndarray,
-    below: np.ndarray,
-) -> None:
+def scan_block(values: Array, allowed: Array, counts: Array, first: Array, below: Array) -> None:
     """The cells that are missing or out of place, per column.
 
     ``allowed`` is the least value a cell may have; an exact 0 below it, which says that nothing was found, is in place.
     counts[0..2] = cells missing, below what is allowed, too large (infinite among them); first[0..1] = first row below,
     too large (-1 if none); below = the smallest value below (what is allowed if none).
     """
+    if values.size > FEW_CELLS or len(values) == 0:
+        _scan_block(values, allowed, counts, first, below)
+        return
+    largest = np.float64(LARGEST)
+    low = (values < allowed) & (values >= -largest) & ~((values == 0.0) & (allowed > 0.0))
+    large = (values > largest) | ((values < allowed) & (values < -largest))
+    counts += np.stack([np.isnan(values), low, large]).sum(axis=1)
+    for k, which in enumerate((low, large)):
+        first[k] = np.where(which.any(axis=0), which.argmax(axis=0), -1)
+    below[:] = np.minimum(allowed, np.where(low, values, np.inf).min(axis=0))
+
+
+@kernel
+def _scan_block(
+    values: np.ndarray,
+    allowed: np.ndarray,
+    counts: np.ndarray,
+    first: np.ndarray,
+    below: np.ndarray,
+) -> None:
+    """:func:`scan_block` of many cells."""
     n, d = values.shape
     for j in range(d):
         below[j] = allowed[j]
@@ -50,9 +74,16 @@ def scan_block(
                     first[1, j] = i
 
 
-@njit(cache=True, nogil=True)
-def out_of_place(values: np.ndarray, allowed: np.ndarray, most: float) -> int:
+def out_of_place(values: Array, allowed: Array, most: Any) -> int:
     """Cells that are missing, below what is allowed, or above ``most``: where there are none, no scan is needed."""
+    if values.size > FEW_CELLS:
+        return int(_out_of_place(values, allowed, most))
+    return int(values.size - np.count_nonzero((values >= allowed) & (values <= most)))
+
+
+@kernel
+def _out_of_place(values: np.ndarray, allowed: np.ndarray, most: float) -> int:
+    """:func:`out_of_place` of many cells."""
     n, d = values.shape
     found = 0
     for i in range(n):
@@ -62,14 +93,27 @@ def out_of_place(values: np.ndarray, allowed: np.ndarray, most: float) -> int:
     return found
 
 
-@njit(cache=True, nogil=True)
-def centre_block(
-    values: np.ndarray, floor: np.ndarray, origin: np.ndarray, most: float, powers: np.ndarray, above: np.ndarray
-) -> None:
+def centre_block(values: Array, floor: Array, origin: Array, most: Any, powers: Array, above: Array) -> None:
     """powers = [t, t^2] with t = x - origin where floor < x <= most and 0 elsewhere; above = 1 there.
 
     ``floor`` and ``most`` have the type of the values, ``origin`` that of the powers.
     """
+    if values.size > FEW_CELLS:
+        _centre_block(values, floor, origin, most, powers, above)
+        return
+    n = len(values)
+    seen = (values > floor) & (values <= most)
+    above[:n] = seen
+    with np.errstate(over="ignore"):  # of single precision: what did not fit is summed again
+        powers[0, :n] = np.where(seen, values - origin, 0.0)
+        np.multiply(powers[0, :n], powers[0, :n], out=powers[1, :n])
+
+
+@kernel
+def _centre_block(
+    values: np.ndarray, floor: np.ndarray, origin: np.ndarray, most: float, powers: np.ndarray, above: np.ndarray
+) -> None:
+    """:func:`centre_block` of many cells."""
     n, d = values.shape
     nothing = powers.dtype.type(0.0)
     # One output a loop, or the compiler keeps off the vector unit: it cannot tell that so many arrays are disjoint.
@@ -94,7 +138,7 @@ def _bits_set(v: np.uint64) -> float:
     return np.float64((v * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pack_rows(above: np.ndarray, words: np.ndarray) -> None:
     """64 rows of zeros and ones, of any type, to a row of d words."""
     n, d = above.shape
@@ -106,7 +150,7 @@ def pack_rows(above: np.ndarray, words: np.ndarray) -> None:
             word[j] |= bit if above[i, j] else np.uint64(0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_upper_counts(words: np.ndarray, first: int, last: int, count: np.ndarray) -> None:
     """count[i, j] += bits set in both columns' words, exactly, for first <= i < last and j >= i."""
     d = words.shape[1]
@@ -118,7 +162,7 @@ def add_upper_counts(words: np.ndarray, first: int, last: int, count: np.ndarray
                 out[j] += _bits_set(own & others[j])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_joint_counts(above: np.ndarray, words: np.ndarray, count: np.ndarray) -> None:
     """count += above'above, exactly. ``words`` is scratch, one row of d words for every 64 rows."""
     pack_rows(above, words)
@@ -130,19 +174,14 @@ def add_joint_counts(above: np.ndarray, words: np.ndarray, count: np.ndarray) ->
             count[i, j] += upper[i, j] if j >= i else upper[j, i]
 
 
-@njit(cache=True, nogil=True)
-def add_stack(parts: np.ndarray, into: np.ndarray) -> None:
+def add_stack(parts: Array, into: Array) -> None:
     """into[k] += the sum of parts[k], in the precision of ``into``."""
-    n_stacks, n_parts, rows, columns = parts.shape
-    for k in range(n_stacks):
-        for part in range(n_parts):
-            for i in range(rows):
-                more, out = parts[k, part, i], into[k, i]
-                for j in range(columns):
-                    out[j] += more[j]
+    with np.errstate(invalid="ignore"):  # of infinite ones: what single precision did not hold is summed again
+        for part in range(parts.shape[1]):
+            into += parts[:, part]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_sparse_rows(
     ends: np.ndarray,
     columns: np.ndarray,
@@ -192,8 +231,30 @@ def add_sparse_rows(
                     pair[3] += first * t[k]
 
 
-@njit(cache=True, nogil=True)
 def add_powers(
+    values: Array, floor: Array, origin: Array, unit: Array, weights: Array, sums: Array, ends: Array
+) -> None:
+    """sums[p] += sum of w t^p, t = (x - origin)/unit, p = 0..3; sums[4] += the weight of cells that are not missing.
+
+    ends[0..3] = smallest value, its weight, largest value, its weight. All but sums[4] are over x above the floor.
+    """
+    if values.size > FEW_CELLS:
+        _add_powers(values, floor, origin, unit, weights, sums, ends)
+        return
+    x = values.astype(np.float64)
+    seen, below = (x > floor) & (x <= LARGEST), x <= floor
+    w = np.where(seen, weights[:, None], 0.0)
+    t = (np.where(seen, x, origin) - origin) / unit
+    for p in range(4):
+        sums[p] += w.sum(axis=0) if p == 0 else (w * t**p).sum(axis=0)
+    sums[4] += w.sum(axis=0) + weights @ below
+    for p, end in enumerate((np.where(seen, x, np.inf).min(axis=0), np.where(seen, x, -np.inf).max(axis=0))):
+        ends[2 * p] = end
+        ends[2 * p + 1] = (w * (x == end)).sum(axis=0)
+
+
+@kernel
+def _add_powers(
     values: np.ndarray,
     floor: np.ndarray,
     origin: np.ndarray,
@@ -202,10 +263,7 @@ def add_powers(
     sums: np.ndarray,
     ends: np.ndarray,
 ) -> None:
-    """sums[p] += sum of w t^p, t = (x - origin)/unit, p = 0..3; sums[4] += the weight of cells that are not missing.
-
-    ends[0..3] = smallest value, its weight, largest value, its weight. All but sums[4] are over x above the floor.
-    """
+    """:func:`add_powers` of many cells."""
     n, d = values.shape
     # Column by column: all sums of a column stay in registers, which is worth more than reading row by row.
     for j in range(d):

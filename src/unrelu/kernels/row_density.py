@@ -29,6 +29,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from unrelu.contracts import FloatArray
+from unrelu.kernels.compiling import contracted_helper, helper
 from unrelu.kernels.normal import cut_share, log_probability_and_hazard
 
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -38,10 +39,15 @@ _LARGE, _SMALL = 1e100, 1e-100  # between them a product takes one factor more
 FAR = 1e6  # standard deviations: what is hidden is not expected further away for a seen value that is
 FARTHEST = 1e120  # standard deviations: squares of sums of such numbers are numbers
 
+# Rows of the work spaces of a row of d cells, one of numbers and one of columns: every array that a kernel is given
+# takes time to compile.
+U, MEAN, C, SCALE, LIMIT, N_VECTORS = 0, 1, 2, 3, 4, 5  # seen values; means of hidden cells; a column; 1/scale; limits
+SEEN, ORDER, N_INDICES = 0, 1, 2  # the columns that are seen, and those that are hidden
+
 Index = NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@helper
 def bounded(u: float) -> float:
     """A number of standard deviations whose squares are numbers; NaN stays NaN."""
     if u > FARTHEST:
@@ -49,22 +55,20 @@ def bounded(u: float) -> float:
     return -FARTHEST if u < -FARTHEST else u
 
 
-@njit(cache=True, nogil=True, inline="always")
-def draw_near(n_seen: int, u: FloatArray) -> bool:
+@helper
+def draw_near(n_seen: int, work: FloatArray) -> bool:
     """Bring values further than ``FAR`` to it; whether there was one."""
     found = False
     for i in range(n_seen):
-        if abs(u[i]) > FAR:
-            u[i] = FAR if u[i] > 0.0 else -FAR
+        if abs(work[U, i]) > FAR:
+            work[U, i] = FAR if work[U, i] > 0.0 else -FAR
             found = True
     return found
 
 
 # No views of rows inside: each costs about as much as the arithmetic on a row of a narrow table.
-@njit(cache=True, nogil=True, inline="always")
-def _split(
-    values: Any, row: int, floor: Any, bias: FloatArray, per_scale: FloatArray, seen: Index, u: FloatArray, order: Index
-) -> tuple[int, int, int]:
+@helper
+def _split(values: Any, row: int, floor: Any, bias: FloatArray, work: FloatArray, index: Index) -> tuple[int, int, int]:
     """The row's seen columns with their values in standard units; its floored and then its missing columns in order.
 
     Returns how many are seen, floored, and hidden: floored or missing.
@@ -74,55 +78,60 @@ def _split(
     for j in range(d):
         x = values[row, j]
         if x > floor[j]:
-            seen[n_seen] = j
-            u[n_seen] = bounded((x - bias[j]) * per_scale[j])
+            index[SEEN, n_seen] = j
+            work[U, n_seen] = bounded((x - bias[j]) * work[SCALE, j])
             n_seen += 1
         elif x <= floor[j]:
-            order[floored] = j
+            index[ORDER, floored] = j
             floored += 1
         else:
             missing += 1
-            order[d - missing] = j  # those that are floored end before
+            index[ORDER, d - missing] = j  # those that are floored end before
     for k in range(missing):
-        order[floored + k] = order[d - missing + k]
+        index[ORDER, floored + k] = index[ORDER, d - missing + k]
     return n_seen, floored, floored + missing
 
 
-@njit(cache=True, nogil=True, inline="always")
-def seen_square(n_seen: int, seen: Index, u: FloatArray, precision: FloatArray) -> float:
-    """u_o' Q_oo u_o."""
-    square = 0.0
+@helper
+def sweep_row(
+    n_seen: int, hidden: int, precision: FloatArray, widest: float, work: FloatArray, index: Index, v: FloatArray
+) -> tuple[float, float]:
+    """-V of the hidden cells below the diagonal of ``v``, and their mean, given the seen ones.
+
+    Returns u_o' (R_oo)^-1 u_o, for which no eigenvalue of R is above ``widest``, and log det Q_hh.
+    """
+    square = least = 0.0
     for i in range(n_seen):
-        at = seen[i]
+        at, u = index[SEEN, i], work[U, i]
         total = 0.0
         for j in range(i):
-            total += u[j] * precision[at, seen[j]]
-        square += u[i] * (2.0 * total + u[i] * precision[at, at])
-    return square
+            total += work[U, j] * precision[at, index[SEEN, j]]
+        square += u * (2.0 * total + u * precision[at, at])
+        least += u * u
+    log_det = 0.0
+    for again in range(2):
+        gather_hidden(n_seen, hidden, precision, work, index, v)
+        explained, pivots = sweep_hidden(hidden, work, v)
+        if again == 0:
+            square, log_det = max(square - explained, least / widest), pivots
+            if not draw_near(n_seen, work):
+                break
+    return square, log_det
 
 
-@njit(cache=True, nogil=True, inline="always")
-def least_square(n_seen: int, u: FloatArray, widest: float) -> float:
-    """What u_o' (R_oo)^-1 u_o is at least, where no eigenvalue of R is above ``widest``."""
-    square = 0.0
-    for i in range(n_seen):
-        square += u[i] * u[i]
-    return square / widest
-
-
-@njit(cache=True, nogil=True, inline="always")
+@helper
 def gather_hidden(
-    hidden: int, order: Index, n_seen: int, seen: Index, u: FloatArray, precision: FloatArray, v: Any, m: Any
+    n_seen: int, hidden: int, precision: FloatArray, work: FloatArray, index: Index, v: FloatArray
 ) -> None:
-    """Q_hh in the lower triangle of ``v``, and -g_h in ``m``."""
+    """Q_hh in the lower triangle of ``v``, and -g_h in the place of the mean."""
     for i in range(hidden):
-        at = order[i]
+        at = index[ORDER, i]
         for j in range(i + 1):
-            v[i, j] = precision[at, order[j]]
+            v[i, j] = precision[at, index[ORDER, j]]
         total = 0.0
         for k in range(n_seen):
-            total += u[k] * precision[at, seen[k]]
-        m[i] = -total
+            total += work[U, k] * precision[at, index[SEEN, k]]
+        work[MEAN, i] = -total
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -132,9 +141,9 @@ def _add_four(x: Any, r0: Any, r1: Any, r2: Any, r3: Any, f0: float, f1: float, 
         x[j] += f0 * r0[j] + f1 * r1[j] + f2 * r2[j] + f3 * r3[j]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def sweep_hidden(hidden: int, v: FloatArray, m: FloatArray, c: FloatArray) -> tuple[float, float]:
-    """From Q_hh and -g_h: leave -V in ``v`` (lower triangle) and the mean in ``m``.
+@contracted_helper
+def sweep_hidden(hidden: int, work: FloatArray, v: FloatArray) -> tuple[float, float]:
+    """From Q_hh and -g_h: leave -V in ``v`` (lower triangle) and the mean.
 
     Returns g_h' V g_h and log det Q_hh.
     """
@@ -148,61 +157,58 @@ def sweep_hidden(hidden: int, v: FloatArray, m: FloatArray, c: FloatArray) -> tu
             log_det += math.log(pivots)
             pivots = 1.0
         for j in range(k):
-            c[j] = v[k, j]
+            work[C, j] = v[k, j]
         for i in range(k + 1, hidden):
-            c[i] = v[i, k]
-        mean = m[k] * inverse
+            work[C, i] = v[i, k]
+        mean = work[MEAN, k] * inverse
         quadratic += mean * mean * pivot
         for i in range(hidden):
             if i == k:
                 continue
-            m[i] -= c[i] * mean
-            factor = c[i] * inverse
+            work[MEAN, i] -= work[C, i] * mean
+            factor = work[C, i] * inverse
             for j in range(i + 1):
-                v[i, j] -= factor * c[j]
-        m[k] = mean
+                v[i, j] -= factor * work[C, j]
+        work[MEAN, k] = mean
         for j in range(k):
-            v[k, j] = c[j] * inverse
+            v[k, j] = work[C, j] * inverse
         for i in range(k + 1, hidden):
-            v[i, k] = c[i] * inverse
+            v[i, k] = work[C, i] * inverse
         v[k, k] = -inverse
     return quadratic, log_det + math.log(pivots)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _filter(
-    floored: int, last: int, order: Index, limit: FloatArray, v: FloatArray, m: FloatArray, c: FloatArray
-) -> float:
+@contracted_helper
+def _filter(floored: int, last: int, work: FloatArray, order: Index, v: FloatArray) -> float:
     """Take the cells order[:floored] in turn; sum of their log probabilities. Cells up to ``last`` are updated."""
     if floored >= _MANY:
-        return _filter_many(floored, last, order, limit, v, m, c)
+        return _filter_many(floored, last, work, order, v)
     total = 0.0
     for k in range(floored):
         variance = max(-v[k, k], _SMALLEST_VARIANCE)
         deviation = math.sqrt(variance)
-        a = (limit[order[k]] - m[k]) / deviation
+        a = (work[LIMIT, order[k]] - work[MEAN, k]) / deviation
         log_probability, hazard = log_probability_and_hazard(a)
         total += log_probability
         shift, shrink = hazard / deviation, cut_share(a, hazard) / variance
         for i in range(k + 1, last):
-            c[i] = v[i, k]
+            work[C, i] = v[i, k]
         for i in range(k + 1, last):
-            m[i] += c[i] * shift  # v holds -V, so this is m -= (column of V) lambda / sqrt(v)
-            factor = c[i] * shrink
+            work[MEAN, i] += work[C, i] * shift  # v holds -V, so this is m -= (column of V) lambda / sqrt(v)
+            factor = work[C, i] * shrink
             for j in range(k + 1, i + 1):
-                v[i, j] += factor * c[j]
+                v[i, j] += factor * work[C, j]
     return total
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _filter_many(
-    floored: int, last: int, order: Index, limit: FloatArray, v: FloatArray, m: FloatArray, c: FloatArray
-) -> float:
+@contracted_helper
+def _filter_many(floored: int, last: int, work: FloatArray, order: Index, v: FloatArray) -> float:
     """:func:`_filter` with each column of V brought up to date when its turn comes; of later cells, variances alone.
 
     What cell t takes off is kept as a product, s s', with s in row t above the diagonal of ``v``.
     """
     total = 0.0
+    c = work[C]
     for k in range(last):
         for i in range(k, last):
             c[i] = v[i, k]
@@ -219,12 +225,12 @@ def _filter_many(
             continue
         variance = max(-c[k], _SMALLEST_VARIANCE)
         deviation = math.sqrt(variance)
-        a = (limit[order[k]] - m[k]) / deviation
+        a = (work[LIMIT, order[k]] - work[MEAN, k]) / deviation
         log_probability, hazard = log_probability_and_hazard(a)
         total += log_probability
         shift, shrink = hazard / deviation, math.sqrt(max(cut_share(a, hazard), 0.0)) / deviation
         for i in range(k + 1, last):
-            m[i] += c[i] * shift
+            work[MEAN, i] += c[i] * shift
             v[k, i] = c[i] * shrink
     return total
 
@@ -235,21 +241,16 @@ def log_densities(
 ) -> None:
     """``out[i]``: log density of row i, per unit of ``scale``; ``log_det`` = log det R."""
     n, d = values.shape
-    order, seen = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
-    v, m, c, u = np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d)
-    per_scale = 1.0 / scale
-    limit = (floor - bias) * per_scale
+    work, index, v = np.empty((N_VECTORS, d)), np.empty((N_INDICES, d), dtype=np.int64), np.empty((d, d))
+    for j in range(d):
+        work[SCALE, j] = 1.0 / scale[j]
+        work[LIMIT, j] = (floor[j] - bias[j]) * work[SCALE, j]
+    order = index[ORDER]
     for row in range(n):
-        n_seen, floored, hidden = _split(values, row, floor, bias, per_scale, seen, u, order)
-        square = seen_square(n_seen, seen, u, precision)
-        gather_hidden(hidden, order, n_seen, seen, u, precision, v, m)
-        explained, hidden_log_det = sweep_hidden(hidden, v, m, c)
-        square = max(square - explained, least_square(n_seen, u, 2.0 * max(d, 1)))  # against rounding
+        n_seen, floored, hidden = _split(values, row, floor, bias, work, index)
+        square, hidden_log_det = sweep_row(n_seen, hidden, precision, 2.0 * max(d, 1), work, index, v)
         normal = -0.5 * (square + n_seen * _LOG_2PI + log_det + hidden_log_det)
-        if draw_near(n_seen, u):
-            gather_hidden(hidden, order, n_seen, seen, u, precision, v, m)
-            sweep_hidden(hidden, v, m, c)
-        out[row] = normal + _filter(floored, floored, order, limit, v, m, c)
+        out[row] = normal + _filter(floored, floored, work, order, v)
 
 
 @njit(cache=True, nogil=True)
@@ -275,58 +276,61 @@ def cell_residuals(
     as that far away.
     """
     n, d = values.shape
-    order, others, seen = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
-    swept, mean, w = np.empty((d, d)), np.empty(d), np.empty(d)
-    v, m, c, u = np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d)
-    per_scale = 1.0 / scale
-    limit = (floor - bias) * per_scale
+    work, index, v = np.empty((N_VECTORS, d)), np.empty((N_INDICES, d), dtype=np.int64), np.empty((d, d))
+    swept, mean, w, others = np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d, dtype=np.int64)
+    for j in range(d):
+        work[SCALE, j] = 1.0 / scale[j]
+        work[LIMIT, j] = (floor[j] - bias[j]) * work[SCALE, j]
+    order = index[ORDER]
     for row in range(n):
-        n_seen, floored, hidden = _split(values, row, floor, bias, per_scale, seen, u, order)
-        draw_near(n_seen, u)
-        gather_hidden(hidden, order, n_seen, seen, u, precision, swept, mean)
-        sweep_hidden(hidden, swept, mean, c)
+        n_seen, floored, hidden = _split(values, row, floor, bias, work, index)
+        draw_near(n_seen, work)
+        gather_hidden(n_seen, hidden, precision, work, index, swept)
+        sweep_hidden(hidden, work, swept)
+        for i in range(hidden):
+            mean[i] = work[MEAN, i]
         for i in range(floored, hidden):
             out[row, order[i]] = np.nan
         for cell in range(floored):
             last = floored - 1
-            _move_last(cell, floored, order, swept, mean, others, v, m)
-            _filter(last, floored, others, limit, v, m, c)
+            _move_last(cell, floored, order, swept, mean, others, v, work)
+            _filter(last, floored, work, others, v)
             deviation = math.sqrt(max(-v[last, last], _SMALLEST_VARIANCE))
-            out[row, order[cell]] = (limit[order[cell]] - m[last]) / deviation
+            out[row, order[cell]] = (work[LIMIT, order[cell]] - work[MEAN, last]) / deviation
         for cell in range(n_seen):
-            _hide(cell, floored, hidden, order, n_seen, seen, u, precision, swept, mean, w, v, m)
-            _filter(floored, floored + 1, order, limit, v, m, c)
+            _hide(cell, floored, hidden, n_seen, index, precision, swept, mean, w, v, work)
+            _filter(floored, floored + 1, work, order, v)
             deviation = math.sqrt(max(-v[floored, floored], _SMALLEST_VARIANCE))
-            out[row, seen[cell]] = (u[cell] - m[floored]) / deviation
+            out[row, index[SEEN, cell]] = (work[U, cell] - work[MEAN, floored]) / deviation
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _move_last(cell: int, floored: int, order: Index, swept: Any, mean: Any, others: Index, v: Any, m: Any) -> None:
+@helper
+def _move_last(
+    cell: int, floored: int, order: Index, swept: Any, mean: Any, others: Index, v: Any, work: FloatArray
+) -> None:
     """The floored cells with one of them at the end: ``others``, -V and the mean in that order."""
     for i in range(floored):
         a = cell if i == floored - 1 else i + (i >= cell)
         others[i] = order[a]
-        m[i] = mean[a]
+        work[MEAN, i] = mean[a]
         for j in range(i + 1):
             b = cell if j == floored - 1 else j + (j >= cell)
             v[i, j] = swept[max(a, b), min(a, b)]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@helper
 def _hide(
     cell: int,
     floored: int,
     hidden: int,
-    order: Index,
     n_seen: int,
-    seen: Index,
-    u: FloatArray,
+    index: Index,
     precision: FloatArray,
     swept: FloatArray,
     mean: FloatArray,
     w: FloatArray,
     v: FloatArray,
-    m: FloatArray,
+    work: FloatArray,
 ) -> None:
     """-V and the mean of the floored cells and, last, of a seen cell k that is hidden with them.
 
@@ -334,27 +338,27 @@ def _hide(
 
         m_k = -(g_k + q'm + u_k q'w)/s      m_h + w (u_k - m_k)      V_hh + w w'/s      V_hk = -w/s      V_kk = 1/s.
     """
-    k = seen[cell]
+    k = index[SEEN, cell]
     total = 0.0
     for i in range(n_seen):
         if i != cell:
-            total += u[i] * precision[k, seen[i]]
+            total += work[U, i] * precision[k, index[SEEN, i]]
     qw = 0.0
     for i in range(hidden):
         dot = 0.0
         for j in range(i + 1):
-            dot -= swept[i, j] * precision[k, order[j]]
+            dot -= swept[i, j] * precision[k, index[ORDER, j]]
         for j in range(i + 1, hidden):
-            dot -= swept[j, i] * precision[k, order[j]]
+            dot -= swept[j, i] * precision[k, index[ORDER, j]]
         w[i] = dot
-        q = precision[k, order[i]]
+        q = precision[k, index[ORDER, i]]
         qw += q * dot
         total += q * mean[i]
     variance = 1.0 / (precision[k, k] - qw)
-    m[floored] = -(total + u[cell] * qw) * variance
-    surprise = u[cell] - m[floored]
+    work[MEAN, floored] = -(total + work[U, cell] * qw) * variance
+    surprise = work[U, cell] - work[MEAN, floored]
     for i in range(floored):
-        m[i] = mean[i] + w[i] * surprise
+        work[MEAN, i] = mean[i] + w[i] * surprise
         factor = w[i] * variance
         v[floored, i] = factor
         for j in range(i + 1):

@@ -51,7 +51,7 @@ class Cells:
         rows = slice(None) if kept.all() else kept
         own = None if block.beyond is None else block.beyond[rows][:, self.columns]
         values, marks = marks_of(block.values[rows][:, self.columns], own, self.floor)
-        return np.ascontiguousarray((values - self.origin) / self.unit), marks, weights[rows]
+        return np.ascontiguousarray((values - self.origin) / self.unit), np.ascontiguousarray(marks), weights[rows]
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from unrelu.samples.table_file import SHARE_CELLS, TableFile, WithoutLines, dama
 from unrelu.samples.text_columns import Seen, UnreadableCell, read_texts
 
 _ROWS, _IN_CACHE = 2**16, 2048
+_FEW_CELLS = 2**15  # that are copied before a kernel is loaded
 
 
 class _ArrowTable(WithoutLines):
@@ -258,7 +259,7 @@ def _put(columns: Sequence[NDArray[Any]], table: NDArray[Any]) -> None:
     """Columns into the rows of a table."""
     item = table.dtype.itemsize
     plain = all(each.dtype == table.dtype and each.strides == (item,) for each in columns)
-    if plain and table.dtype.kind == "f":
+    if plain and table.dtype.kind == "f" and table.size > _FEW_CELLS:
         from unrelu.kernels.columns_to_rows import copy_columns
 
         copy_columns(np.array([each.__array_interface__["data"][0] for each in columns], np.uintp), table)

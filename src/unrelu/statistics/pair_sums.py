@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from unrelu.contracts import Block, FloatArray
 from unrelu.engines.local import map_in_threads
 from unrelu.kernels.row_block import (
+    FEW_CELLS,
     LARGEST,
     add_sparse_rows,
     add_stack,
@@ -292,6 +293,9 @@ def _panels(d: int) -> list[slice]:
 
 def _add_counts(ones: Floats, words: NDArray[np.uint64], count: FloatArray) -> None:
     """count += ones'ones, on and above the diagonal."""
+    if ones.size <= FEW_CELLS:
+        count[0] += ones.T @ ones
+        return
     pack_rows(ones[: 64 * len(words)], words)
     map_in_threads(lambda at: add_upper_counts(words, at.start, at.stop, count[0]), _panels(ones.shape[1]))
 

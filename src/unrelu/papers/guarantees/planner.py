@@ -366,21 +366,24 @@ class Pairs:
         on_correlation, on_norms, means = np.zeros(shape), np.zeros(shape), np.empty(shape)
         seconds = np.empty((len(first), 3))
         c, one_row = columns, columns.for_kernels(1.0)
-        work, unused = pair_solver.workspace(), np.zeros(pair_model.N_STATISTICS)
+        unused = np.zeros(pair_model.N_STATISTICS)
         for k, (i, j) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
             r, size = float(c.correlation[i, j]), c.scale[i] * c.scale[j]
             inner = min(max(r, -_PERFECT), _PERFECT)  # the moments have no limit at 1 that could be computed
-            _, information = pair_solver.evaluate(c.a[i], c.a[j], inner, c.moments[i], c.moments[j], unused, work)
-            means[k] = work.mean
+            work = pair_solver.workspace((i, j), one_row, unused)
+            _, information = pair_solver.evaluate(c.a[i], c.a[j], inner, work)
+            means[k] = work[pair_model.MEAN]
             blind = information < _LEAST_INFORMATION
             if inner == r and not blind:
-                pair_solver.sampling_variance(i, j, 1.0, information, one_row, work)  # leaves its linear form
-                on_correlation[k] = size * (work.weights + work.through1 + work.through2)
+                # leaves its linear form
+                pair_solver.sampling_variance(c.a[i], c.a[j], 1.0, 1.0, 1.0, information, work)
+                on_correlation[k] = size * work[pair_solver.WEIGHTS : pair_solver.THROUGH + 2].sum(axis=0)
             through, norms = on_correlation[k], on_norms[k]
             norms[:3], norms[3:6] = size * r * c.influence[i, 1], size * r * c.influence[j, 1]
-            seconds[k, 0] = np.inf if inner == r and blind else pair_solver.quadratic(work.v, through, through)
-            seconds[k, 1] = pair_solver.quadratic(work.v, through, norms)
-            seconds[k, 2] = pair_solver.quadratic(work.v, norms, norms)
+            lower = np.tril(work[pair_model.V : pair_model.V + pair_model.N_STATISTICS])
+            v = lower + np.tril(lower, -1).T
+            seconds[k, 0] = np.inf if inner == r and blind else through @ v @ through
+            seconds[k, 1], seconds[k, 2] = through @ v @ norms, norms @ v @ norms
         return cls(columns, first, second, on_correlation, on_norms, means, seconds)
 
     def at(self, n: float) -> tuple[FloatArray, FloatArray, float]:
