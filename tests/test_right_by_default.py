@@ -332,6 +332,17 @@ def test_floors_of_rows_that_are_not_0_are_limits_of_detection():
         assert (model.impute(x, floor=floor) >= 0.0).all()
 
 
+@pytest.mark.parametrize("n", [150, 600])
+def test_concentrations_with_non_detects_coded_as_0_are_never_negative(n):
+    for seed in range(4):
+        x = np.exp(normals(n, 5, 30 + seed, 0.7) * [0.8, 1.0, 1.0, 1.2, 1.5]) * [1.0, 10.0, 0.1, 5.0, 2.0]
+        x = np.where(x < np.quantile(x, 0.2, axis=0), 0.0, x)
+        x[np.random.default_rng(seed).random(x.shape) < 0.1] = np.nan
+        imputer = quietly(unrelu.FloorImputer(), x)
+        for several in (imputer.transform(x), imputer.draw(x)[0], imputer.sample(200, random_state=0)):
+            assert (several >= 0.0).all(), seed
+
+
 # --- errors that are honest -------------------------------------------------------------------------
 
 

@@ -43,7 +43,8 @@ _EXTREME = 0.06  # share of the rows at an open end without which a column must 
 _SUPPORTED, _STILL_FAR = 2.7, 0.9  # twice the log-likelihood and sqrt(n) times the distance that say so: one in ten
 EXTREME_WITH_OUTLIERS = 0.12  # the same for exponents, before outliers are known
 _LARGE = 0.12  # distance of distributions, as a share of what is seen, from which a floor of 0 is taken for physical
-_STEEP = 0.9  # spread over mean of the values above 0, from which on these are no upper part of a normal law
+_STEEP = 0.85  # spread over mean of the values above 0, from which on these are no upper part of a normal law
+_MORE_SPREAD = 1.33  # times that of a normal law of which as much is hidden
 _LEAST_UNIT, _MOST_UNIT = 1e-9, 1e100  # spreads, beside the mean and in all, that latent values can have
 _KNOTS = 512
 _MOST_ROUNDS, _SETTLED = 400, 1e-9  # of the empirical law of cells with limits of their own
@@ -426,14 +427,20 @@ def _own_fit(column: Column, lowest: float) -> tuple[float, float]:
 
 
 def _has_true_zeros(column: Column) -> bool:
-    """Whether zeros are those of rain, spend or counts: a normal law is far from the empirical one, and what is above 0
-    is nearly as spread as an exponential law, which nothing below 0 explains, or whole numbers."""
+    """Whether zeros are those of rain, spend, counts or concentrations: a normal law is surely off, and what is above 0
+    is more spread about its mean than the upper part of a normal law of which so much is hidden, or is far off it and
+    nearly as spread as an exponential law, which nothing below 0 explains, or whole numbers."""
     distance = Profile([column])(np.ones(1)).distance(0)
+    if distance < _FARTHEST:
+        return False
     mean = float(column.w @ column.x / column.w.sum())
-    spread = np.sqrt(float(column.w @ (column.x - mean) ** 2 / column.w.sum()))
-    steep = spread > _STEEP * mean or column.seen.step >= 1.0
-    large = max(_LARGE * column.rows_above / np.sqrt(column.rows), np.sqrt(2.0) * _FARTHEST)
-    return bool(steep and distance > large)
+    spread = np.sqrt(float(column.w @ (column.x - mean) ** 2 / column.w.sum())) / mean
+    cut = float(np.clip(1.0 - column.w.sum() / column.total, 1e-6, 1.0 - 1e-6))
+    at = float(ndtri(cut))
+    hazard = np.exp(-0.5 * at * at) / np.sqrt(2.0 * np.pi) / (1.0 - cut)
+    expected = np.sqrt(max(1.0 + at * hazard - hazard * hazard, 0.0)) / (hazard - at)
+    far = distance > _LARGE * column.rows_above / np.sqrt(column.rows)
+    return bool(spread > _MORE_SPREAD * expected or (far and (spread > _STEEP or column.seen.step >= 1.0)))
 
 
 # --- powers ---------------------------------------------------------------------------------------
