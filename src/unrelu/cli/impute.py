@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -11,34 +10,30 @@ import typer
 from unrelu.cli import options
 from unrelu.cli.frame import Job, Output
 from unrelu.cli.outcome import Answer, command
-from unrelu.errors import DoubtfulTableWarning, InvalidParameterError
+from unrelu.errors import InvalidParameterError
 
 
-@command({"must be None or between": "must be between"})
+@command()
 def impute(
     paths: options.Tables,
-    model: options.ModelOption = None,
-    median: Annotated[bool, typer.Option("--median", help="Fill in medians instead of means.")] = False,
+    model: options.Model = None,
+    median: Annotated[bool, "Fill in medians instead of means."] = False,
     quantile: Annotated[
         list[str] | None,
-        typer.Option(
-            "--quantile",
-            metavar="LEVELS",
-            help="Also these quantiles, as .05,.95: one more column NAME_q05, NAME_q95 for each.",
+        options.option(
+            "Also these quantiles, as .05,.95: one more column NAME_q05, NAME_q95 for each.", metavar="LEVELS"
         ),
     ] = None,
     draws: Annotated[
         int | None,
-        typer.Option(
-            "--draws",
-            min=1,
-            help="Instead this many completed tables, drawn at random, one below the other: the first column, draw,"
+        options.option(
+            "Instead this many completed tables, drawn at random, one below the other: the first column, draw,"
             " counts them from 1.",
+            min=1,
         ),
     ] = None,
     fill: Annotated[
-        str,
-        typer.Option("--fill", metavar="CELLS", help="Which cells: hidden (at a limit), missing, or both."),
+        str, options.option("Which cells: hidden (at a limit), missing, or both.", metavar="CELLS")
     ] = "both",
     below: Annotated[
         str,
@@ -51,32 +46,19 @@ def impute(
     ] = "latent",
     parameters: Annotated[
         str | None,
-        typer.Option(
-            "--parameters",
-            metavar="KIND",
-            help="With --draws: drawn, each table from a model drawn anew from the uncertainty of the fit (unless"
+        options.option(
+            "With --draws: drawn, each table from a model drawn anew from the uncertainty of the fit (unless"
             " --model is given), or fitted, all from one model.",
+            metavar="KIND",
         ),
     ] = None,
-    components: options.ComponentsOption = None,
-    method: options.MethodOption = None,
-    floor: options.OtherFloorOption = None,
-    ceiling: options.CeilingOption = None,
-    shape: options.ShapeOption = None,
-    floor_tolerance: options.ToleranceOption = 0.0,
-    reading: options.TableOptions = options.EVERYTHING,
-    output: Annotated[Path, options.output_option("The completed table, its kind by extension.")] = Path(
-        "completed.csv"
-    ),
-    std: Annotated[
-        Path | None, typer.Option("--std", help="Also write the standard deviations of the cells; 0 where seen.")
-    ] = None,
-    mask: Annotated[
-        Path | None, typer.Option("--mask", help="Also write a table of 1 where a cell was filled.")
-    ] = None,
-    picture: Annotated[Path | None, options.picture_option("the columns with most hidden cells")] = None,
-    seed: Annotated[int, options.seed_option("Seed of the fit and of the draws.")] = 0,
-    as_json: options.JsonOption = False,  # noqa: ARG001 - read where the command ends
+    fitting: options.Fitting = options.USUAL,
+    reading: options.Reading = options.EVERYTHING,
+    output: Annotated[Path, options.output("The completed table, its kind by extension.")] = Path("completed.csv"),
+    std: Annotated[Path | None, "Also write the standard deviations of the cells; 0 where seen."] = None,
+    mask: Annotated[Path | None, "Also write a table of 1 where a cell was filled."] = None,
+    picture: Annotated[Path | None, options.picture("the columns with most hidden cells")] = None,
+    seed: Annotated[int, options.option("Seed of the fit and of the draws.", min=0)] = 0,
 ) -> Answer | None:
     """Fill in cells at their floor (or ceiling) and missing ones by what the rest of their row says.
 
@@ -98,19 +80,18 @@ def impute(
         tables=paths,
         files=[model],
     )
-    from unrelu.cli.completing import Completion, Draws
-    from unrelu.cli.inputs import asked
-    from unrelu.cli.wording import one_line
+    from unrelu.cli.inputs import asked, ids_of
     from unrelu.posterior.filling import Filling
+    from unrelu.report.imputation import Completion, Draws
 
-    fitting = options.Fitting(method, components, floor, ceiling, shape, floor_tolerance, seed)
-    with job.watch() as watch, warnings.catch_warnings():
-        warnings.simplefilter("ignore", DoubtfulTableWarning)  # the answer has them in one table
+    with job.fitting() as watch:
         filling = Filling(fill, below)  # refused before anything is read
-        imputer, table = asked(paths, model, reading, fitting, watch)
+        imputer, table = asked(paths, model, reading, fitting, seed, watch)
         imputer.set_params(fill=filling.fill, below=filling.below)
-        done = Completion(imputer, job.reads(table), median, levels, Draws(draws, seed, parameters))
+        job.reads(table)
+        done = Completion(imputer, table, ids_of(table), median, levels, Draws(draws, seed, parameters))
+        done.keep(std=std is not None, mask=mask is not None, rows=picture is not None)
         job.write(output=done.write, std=done.write_std, mask=done.write_mask, picture=done.picture)
     by = f"{'the model of the table itself' if model is None else model} in {job.seconds:.2f} s"
     facts = {"model": model, "draws": draws, "quantiles": levels, "fill": fill, "below": below, **done.facts()}
-    return job.answer(facts, done.tally.shown(by, done.told, done.report, one_line))
+    return job.answer(facts, done.tally.shown(by, done.told), fitted=imputer)

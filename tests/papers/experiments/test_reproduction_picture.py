@@ -12,7 +12,7 @@ from unrelu.papers.experiments.experiment import Study
 from unrelu.papers.experiments.measures import BIAS, KL
 from unrelu.papers.experiments.results import Results
 from unrelu.report.pictures import LEARNED, rendered
-from unrelu.report.reproduction_picture import reproduction_picture, strokes
+from unrelu.report.reproduction import reproduction_picture, strokes
 
 
 def made_up(name: str) -> tuple[Study, Results]:

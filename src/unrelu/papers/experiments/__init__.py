@@ -14,5 +14,5 @@
     catalogue.py   the experiments by name
 
 An experiment is data. To add one: a file like ``wu2019.py`` and a line in ``catalogue.py``. Nothing here draws or
-prints; pictures are in :mod:`unrelu.report.reproduction_picture`.
+prints; pictures are in :mod:`unrelu.report.reproduction`.
 """
