@@ -27,9 +27,7 @@ def check(
         Path | None,
         typer.Argument(metavar="MODEL", help="A model file, taken as given; by default the table is learned."),
     ] = None,
-    simulations: Annotated[
-        int, options.option("Tables that are simulated: p-values are at least 1/(N + 1).", min=19)
-    ] = 199,
+    simulations: Annotated[int, "Tables that are simulated: p-values are at least 1/(N + 1).", {"min": 19}] = 199,
     level: Annotated[float, "The p-value from which on a model does not fit."] = 0.05,
     strict: Annotated[bool, "Exit with code 1 if the model does not fit; it is 0 otherwise."] = False,
     fitting: options.Fitting = options.USUAL,
@@ -39,7 +37,7 @@ def check(
         options.output("Also write one line per column: csv, tsv (also gzipped), parquet, feather or arrow."),
     ] = None,
     picture: Annotated[Path | None, options.picture("columns and pairs that fit worst")] = None,
-    seed: Annotated[int, options.option("Seed of the rows looked at and of the simulated tables.", min=0)] = 0,
+    seed: Annotated[int, "Seed of the rows looked at and of the simulated tables.", {"min": 0}] = 0,
 ) -> Answer | None:
     """Check whether the model fits a table: every column, every pair of columns, and one sentence on what to do.
 
@@ -77,18 +75,14 @@ def report(
     model: options.Model = None,
     simulations: Annotated[
         int | None,
-        options.option(
-            "Tables simulated to check the fit, 19 or more, 0 for no check; by default as many as the number"
-            " of columns allows.",
-            min=0,
-        ),
+        "Tables simulated to check the fit, 19 or more, 0 for no check; by default as many as the number"
+        " of columns allows.",
+        {"min": 0},
     ] = None,
     fitting: options.Fitting = options.USUAL,
     reading: options.Reading = options.EVERYTHING,
     output: Annotated[Path, options.output("The page to write.")] = Path("report.html"),
-    seed: Annotated[
-        int, options.option("Seed of the fit, of the rows looked at and of the simulated tables.", min=0)
-    ] = 0,
+    seed: Annotated[int, "Seed of the fit, of the rows looked at and of the simulated tables.", {"min": 0}] = 0,
 ) -> Answer | None:
     """Make one page about a table: what is under its floor, whether the model fits, which rows are odd.
 
@@ -165,10 +159,8 @@ def info(
     ],
     table: Annotated[
         list[str] | None,
-        options.option(
-            "Also the log-likelihood, AIC and BIC of a model on the rows of this table: compare models by them.",
-            metavar="PATHS",
-        ),
+        "Also the log-likelihood, AIC and BIC of a model on the rows of this table: compare models by them.",
+        {"metavar": "PATHS"},
     ] = None,
     reading: options.Reading = options.EVERYTHING,
 ) -> Answer:

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 )
 def factor(
     paths: options.Tables,
-    components: Annotated[
-        str, options.option("How many; auto chooses by held-out cells.", metavar="auto|INTEGER")
-    ] = "auto",
+    components: Annotated[str, "How many; auto chooses by held-out cells.", {"metavar": "auto|INTEGER"}] = "auto",
     method: Annotated[str, "How to recover: see below."] = "censored_als",
     gauge: Annotated[
         str,
@@ -40,7 +38,7 @@ def factor(
         " bayes (between both), or zero (no b).",
     ] = "centered",
     tol: Annotated[float, "Relative residual at which a fit counts as exact."] = 1e-12,
-    max_iter: Annotated[int, options.option("Most iterations of this run.", min=1)] = 500,
+    max_iter: Annotated[int, "Most iterations of this run.", {"min": 1}] = 500,
     floor: options.Floor = ["0.0"],  # noqa: B006 - typer copies it
     shape: options.NormalShape = None,
     floor_tolerance: options.Tolerance = 0.0,
@@ -50,7 +48,7 @@ def factor(
     latent: Annotated[Path | None, "Also write the rows' latent vectors: a table, as --hidden."] = None,
     state: Annotated[Path | None, "Keep the state in this file while working, and go on from it if it exists."] = None,
     picture: Annotated[Path | None, options.picture("the table, T and components")] = None,
-    seed: Annotated[int, options.option("Chooses the held-out cells of --components auto.", min=0)] = 0,
+    seed: Annotated[int, "Chooses the held-out cells of --components auto.", {"min": 0}] = 0,
 ) -> Answer | None:
     """Recover the low-rank matrix T = C A' + 1 b' behind a table x = max(T, floor), below the floor as well.
 

@@ -35,14 +35,13 @@ def fit(
     nonnegative_bias: Annotated[bool, "Assume that no bias is below its floor."] = False,
     stderr: Annotated[
         str,
-        options.option(
-            "Standard errors: model, or jackknife (over groups of rows: right also where the model is not).",
-            metavar="KIND",
-        ),
+        "Standard errors: model, or jackknife (over groups of rows: right also where the model is not).",
+        {"metavar": "KIND"},
     ] = "model",
     groups: Annotated[
         str | None,
-        options.option("The column of labels whose rows a jackknife keeps together.", metavar="COLUMN"),
+        "The column of labels whose rows a jackknife keeps together.",
+        {"metavar": "COLUMN"},
     ] = None,
     floor: options.Floor = ["0.0"],  # noqa: B006 - typer copies it
     ceiling: options.Ceiling = None,
@@ -57,10 +56,10 @@ def fit(
     output: Annotated[Path, options.output("The model file to write.")] = Path("model.npz"),
     record: Annotated[Path | None, "Also write what was counted, without rows: unrelu merge joins such files."] = None,
     round_counts: Annotated[
-        int | None, options.option("In the record, counts below K are 0, with their sums.", min=2, metavar="K")
+        int | None, "In the record, counts below K are 0, with their sums.", {"min": 2, "metavar": "K"}
     ] = None,
     picture: Annotated[Path | None, options.picture("the model")] = None,
-    seed: Annotated[int, options.option("Seed of the methods that draw.", min=0)] = 0,
+    seed: Annotated[int, "Seed of the methods that draw.", {"min": 0}] = 0,
 ) -> Answer | None:
     """Learn a model from tables and write it to a file.
 

@@ -20,21 +20,16 @@ def impute(
     median: Annotated[bool, "Fill in medians instead of means."] = False,
     quantile: Annotated[
         list[str] | None,
-        options.option(
-            "Also these quantiles, as .05,.95: one more column NAME_q05, NAME_q95 for each.", metavar="LEVELS"
-        ),
+        "Also these quantiles, as .05,.95: one more column NAME_q05, NAME_q95 for each.",
+        {"metavar": "LEVELS"},
     ] = None,
     draws: Annotated[
         int | None,
-        options.option(
-            "Instead this many completed tables, drawn at random, one below the other: the first column, draw,"
-            " counts them from 1.",
-            min=1,
-        ),
+        "Instead this many completed tables, drawn at random, one below the other: the first column, draw,"
+        " counts them from 1.",
+        {"min": 1},
     ] = None,
-    fill: Annotated[
-        str, options.option("Which cells: hidden (at a limit), missing, or both.", metavar="CELLS")
-    ] = "both",
+    fill: Annotated[str, "Which cells: hidden (at a limit), missing, or both.", {"metavar": "CELLS"}] = "both",
     below: Annotated[
         str,
         typer.Option(
@@ -46,11 +41,9 @@ def impute(
     ] = "latent",
     parameters: Annotated[
         str | None,
-        options.option(
-            "With --draws: drawn, each table from a model drawn anew from the uncertainty of the fit (unless"
-            " --model is given), or fitted, all from one model.",
-            metavar="KIND",
-        ),
+        "With --draws: drawn, each table from a model drawn anew from the uncertainty of the fit (unless"
+        " --model is given), or fitted, all from one model.",
+        {"metavar": "KIND"},
     ] = None,
     fitting: options.Fitting = options.USUAL,
     reading: options.Reading = options.EVERYTHING,
@@ -58,7 +51,7 @@ def impute(
     std: Annotated[Path | None, "Also write the standard deviations of the cells; 0 where seen."] = None,
     mask: Annotated[Path | None, "Also write a table of 1 where a cell was filled."] = None,
     picture: Annotated[Path | None, options.picture("the columns with most hidden cells")] = None,
-    seed: Annotated[int, options.option("Seed of the fit and of the draws.", min=0)] = 0,
+    seed: Annotated[int, "Seed of the fit and of the draws.", {"min": 0}] = 0,
 ) -> Answer | None:
     """Fill in cells at their floor (or ceiling) and missing ones by what the rest of their row says.
 
@@ -82,14 +75,14 @@ def impute(
     )
     from unrelu.cli.inputs import asked, ids_of
     from unrelu.posterior.filling import Filling
-    from unrelu.report.imputation import Completion, Draws
+    from unrelu.report.imputation import Completion
 
     with job.fitting() as watch:
         filling = Filling(fill, below)  # refused before anything is read
         imputer, table = asked(paths, model, reading, fitting, seed, watch)
         imputer.set_params(fill=filling.fill, below=filling.below)
         job.reads(table)
-        done = Completion(imputer, table, ids_of(table), median, levels, Draws(draws, seed, parameters))
+        done = Completion(imputer, table, ids_of(table), median, levels, draws, parameters, seed)
         done.keep(std=std is not None, mask=mask is not None, rows=picture is not None)
         job.write(output=done.write, std=done.write_std, mask=done.write_mask, picture=done.picture)
     by = f"{'the model of the table itself' if model is None else model} in {job.seconds:.2f} s"

@@ -26,16 +26,12 @@ def network(
     ],
     selection: Annotated[
         str,
-        options.option(
-            "Which edges to take: likely (pairs more likely tied than not), ebic (least extended BIC), auto (that"
-            " one of these which halves of the rows agree on), stars (those that subsets of the rows agree on), fdr"
-            " (false discovery rate of 10 %, for many more rows than columns), or a penalty from 0 to 1.",
-            metavar="WAY|NUMBER",
-        ),
+        "Which edges to take: likely (pairs more likely tied than not), ebic (least extended BIC), auto (that"
+        " one of these which halves of the rows agree on), stars (those that subsets of the rows agree on), fdr"
+        " (false discovery rate of 10 %, for many more rows than columns), or a penalty from 0 to 1.",
+        {"metavar": "WAY|NUMBER"},
     ] = "auto",
-    groups: Annotated[
-        str | None, options.option("The column of labels whose rows belong together.", metavar="COLUMN")
-    ] = None,
+    groups: Annotated[str | None, "The column of labels whose rows belong together.", {"metavar": "COLUMN"}] = None,
     fitting: options.FittingWithoutComponents = options.USUAL,
     reading: options.Reading = options.EVERYTHING,
     output: Annotated[
@@ -47,7 +43,7 @@ def network(
     ] = None,
     picture: Annotated[Path | None, options.picture("the network")] = None,
     path_picture: Annotated[Path | None, options.picture("how it was chosen")] = None,
-    seed: Annotated[int, options.option("Seed of the subsets of the rows, and of the methods that draw.", min=0)] = 0,
+    seed: Annotated[int, "Seed of the subsets of the rows, and of the methods that draw.", {"min": 0}] = 0,
 ) -> Answer | None:
     """Find which columns are tied directly: partial correlations, given all other columns, behind the floor.
 

@@ -21,7 +21,10 @@ _LISTS = ("columns", "drop", "id")  # options that are lists of columns
 
 
 def option(help_text: str, *names: str, **more: Any) -> Any:
-    """An option; without names it has that of its parameter. A parameter may have its help text alone."""
+    """An option; without names it has that of its parameter.
+
+    A parameter may be annotated with the help text alone, or with it and a dictionary of ``more``.
+    """
     return typer.Option(*names, help=help_text, **more)
 
 
@@ -65,26 +68,22 @@ def _shape(usual: str = "auto") -> Any:
 Tables = Annotated[list[str], tables()]
 Rows = Annotated[str, output("The table to write, its kind by extension; - is csv on stdout.")]
 Json = Annotated[bool, option("Print one JSON object instead of text.", "--json", show_default=False)]
-Seed = Annotated[int | None, option("Whole number that makes the random draws repeatable.", min=0)]
+Seed = Annotated[int | None, "Whole number that makes the random draws repeatable.", {"min": 0}]
 Floor = Annotated[list[str], floor()]
 Ceiling = Annotated[
     list[str] | None,
-    option(
-        "Upper limits, the mirror image of floors: a number, max, or As=90,Pb=max. A column has one of both.",
-        metavar="CEILING",
-    ),
+    "Upper limits, the mirror image of floors: a number, max, or As=90,Pb=max. A column has one of both.",
+    {"metavar": "CEILING"},
 ]
 Shape = Annotated[list[str] | None, _shape()]
 NormalShape = Annotated[list[str] | None, _shape("normal")]
 Components = Annotated[
     str | None,
-    option(
-        "Number of latent inputs: the rank of the covariance (without noise); auto with --method full_likelihood.",
-        metavar="INTEGER|auto",
-    ),
+    "Number of latent inputs: the rank of the covariance (without noise); auto with --method full_likelihood.",
+    {"metavar": "INTEGER|auto"},
 ]
 Model = Annotated[Path | None, "Ask this file, a model or a saved learner; by default the table is learned."]
-Tolerance = Annotated[float, option("Values this close to the floor count as floored.", min=0.0)]
+Tolerance = Annotated[float, "Values this close to the floor count as floored.", {"min": 0.0}]
 
 
 @dataclass(frozen=True)
@@ -165,52 +164,46 @@ _SHARED: dict[str, Any] = {
     "shape": Shape,
     "floor_tolerance": Tolerance,
     "columns": Annotated[
-        list[str] | None, option("Columns to use, as a,b,c; all (or the model's) by default.", metavar="NAMES")
+        list[str] | None, "Columns to use, as a,b,c; all (or the model's) by default.", {"metavar": "NAMES"}
     ],
-    "drop": Annotated[list[str] | None, option("Columns to leave out, as a,b,c.", metavar="NAMES")],
+    "drop": Annotated[list[str] | None, "Columns to leave out, as a,b,c.", {"metavar": "NAMES"}],
     "id": Annotated[
         list[str] | None,
-        option("Columns to keep as text (names, dates): they go into every table.", metavar="NAMES"),
+        "Columns to keep as text (names, dates): they go into every table.",
+        {"metavar": "NAMES"},
     ],
     "header": Annotated[
         bool | None, option("Whether the first line names the columns; told from the file.", "--header/--no-header")
     ],
-    "decimal": Annotated[str | None, option("The decimal mark of text; told from the file.", metavar=".|,")],
+    "decimal": Annotated[str | None, "The decimal mark of text; told from the file.", {"metavar": ".|,"}],
     "limits": Annotated[
         str | None,
-        option(
-            "Cells such as <0.25 or >100: one: a column's one limit is its floor (or ceiling); cell: each keeps"
-            " its own, as they do by default where a column has several; highest: the column is cut at its highest;"
-            " missing: such cells are missing.",
-            metavar="one|highest|missing|cell",
-        ),
+        "Cells such as <0.25 or >100: one: a column's one limit is its floor (or ceiling); cell: each keeps"
+        " its own, as they do by default where a column has several; highest: the column is cut at its highest;"
+        " missing: such cells are missing.",
+        {"metavar": "one|highest|missing|cell"},
     ],
     "nondetect": Annotated[
         str | None,
-        option(
-            "Cells such as ND, n.d., BDL or <LOD: missing, or at the column's floor (its limit, that of --floor,"
-            " or its smallest number).",
-            metavar="missing|floor",
-        ),
+        "Cells such as ND, n.d., BDL or <LOD: missing, or at the column's floor (its limit, that of --floor,"
+        " or its smallest number).",
+        {"metavar": "missing|floor"},
     ],
     "sheet": Annotated[str | None, "The sheet of an Excel file; the first by default."],
     "where": Annotated[
         str | None,
-        option(
-            "Only rows that meet comparisons such as \"site == 'A' and (dose > 3 or year in [2023, 2024])\".",
-            metavar="CONDITION",
-        ),
+        "Only rows that meet comparisons such as \"site == 'A' and (dose > 3 or year in [2023, 2024])\".",
+        {"metavar": "CONDITION"},
     ],
     "skip_bad_files": Annotated[
         bool | None,
-        option(
-            "Leave out files that cannot be read, each wholly, and name them; all are read once more for that.",
-            show_default=False,
-        ),
+        "Leave out files that cannot be read, each wholly, and name them; all are read once more for that.",
+        {"show_default": False},
     ],
     "scheduler": Annotated[
         str | None,
-        option("A Dask scheduler, such as tcp://10.0.0.1:8786, whose workers read the tables.", metavar="ADDRESS"),
+        "A Dask scheduler, such as tcp://10.0.0.1:8786, whose workers read the tables.",
+        {"metavar": "ADDRESS"},
     ],
 }
 _LIMITS = ("floor", "ceiling", "shape", "floor_tolerance")
@@ -244,8 +237,8 @@ def spelled_out(signature: inspect.Signature) -> inspect.Signature:
 
 def _named(name: str, annotation: Any) -> Any:
     """The option of a parameter, by its name where it has no other."""
-    kind, given = annotation.__origin__, annotation.__metadata__[0]
-    made = option(given) if isinstance(given, str) else copy(given)
+    kind, (given, *more) = annotation.__origin__, annotation.__metadata__
+    made = option(given, **(more[0] if more else {})) if isinstance(given, str) else copy(given)
     if isinstance(made, OptionInfo) and made.default is ...:  # typer keeps the first name there
         made.default = f"--{name.replace('_', '-')}"
     return Annotated[kind, made]

@@ -37,18 +37,14 @@ def peel(
     paths: Annotated[list[str], options.tables("Tables of outputs")],
     widths: Annotated[
         str,
-        options.option(
-            "Hidden units of every layer to peel off, outermost first, as 30,8; auto for a number not known.",
-            metavar="WIDTHS",
-        ),
+        "Hidden units of every layer to peel off, outermost first, as 30,8; auto for a number not known.",
+        {"metavar": "WIDTHS"},
     ] = "auto",
     inputs: Annotated[
         str | None,
-        options.option(
-            "Inputs z of the innermost layer, where it has fewer of them than units, as generators have: the"
-            " network is recovered down to them.",
-            metavar="INTEGER|auto",
-        ),
+        "Inputs z of the innermost layer, where it has fewer of them than units, as generators have: the"
+        " network is recovered down to them.",
+        {"metavar": "INTEGER|auto"},
     ] = None,
     max_seconds: Annotated[float | None, "Time for the search; what was found until then is written."] = None,
     linear: Annotated[bool, "The outputs are x = A h, not rectified: negative values are allowed."] = False,
@@ -62,7 +58,7 @@ def peel(
     hidden: Annotated[Path | None, "Also write the innermost units: a table, empty in rows not explained."] = None,
     latent: Annotated[Path | None, "Also write the inputs (with --inputs): a table, empty in rows without."] = None,
     picture: Annotated[Path | None, options.picture("weights, units and inputs")] = None,
-    seed: Annotated[int, options.option("Seeds the search.", min=0)] = 0,
+    seed: Annotated[int, "Seeds the search.", {"min": 0}] = 0,
 ) -> Answer | None:
     """Learn the layers of a network x = ReLU(A h + b), h = ReLU(...), from a table of its outputs x alone.
 
@@ -78,8 +74,16 @@ def peel(
         tables=paths,
     )
     q = None if inputs is None else options.number_or_auto("--inputs", inputs)
-    asked = _Asked(_widths(widths), q, linear, output_bias, method)
-    asked.check(latent, floor, floor_tolerance)
+    layers = _widths(widths)
+    if latent is not None and q is None:
+        raise InvalidParameterError("--latent writes the inputs: say how many there are, with --inputs.")
+    if latent is not None and isinstance(q, int) and isinstance(layers[-1], int) and q >= layers[-1]:
+        raise InvalidParameterError(
+            f"--latent: {q} inputs behind {layers[-1]} units are not looked for; --inputs must be below --widths."
+        )
+    given = {"--output-bias": output_bias, "--method": method is not None, "--inputs": q is not None}
+    given |= {"--floor": floor is not None, "--floor-tolerance": floor_tolerance > 0.0}
+    _refuse_together({name for name, there in given.items() if there}, linear, len(layers), method)
     from unrelu.cli.inputs import ids_of, opened
     from unrelu.estimators.peeling import checked_seconds
     from unrelu.methods import method_named
@@ -92,10 +96,10 @@ def peel(
     table = job.reads(opened(paths, reading, floor))
     with job.watch() as watch:
         if linear:
-            found = _linear(table, asked, own, watch)
+            found = _linear(table, (layers[0], method or "facets"), {**own, "output_bias": output_bias}, watch)
         else:
             of_floor = {"floor": options.limits("--floor", floor or ["0.0"]), "floor_tolerance": floor_tolerance}
-            found = _rectified(table, asked, {**own, **of_floor}, watch)
+            found = _rectified(table, layers, {**own, **of_floor}, watch)
     units, z, known = found.units, found.inputs, found.network.inner is not None
     lacking = not known and job.leave_out("latent", "The inputs were not found: no table of them is written.")
     job.write(
@@ -112,41 +116,22 @@ def peel(
     return _answer(job, found.network, lacking)
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What is searched for, and how."""
+def _refuse_together(given: set[str], linear: bool, depth: int, method: str | None) -> None:
+    """Raise where options do not go together."""
+    from unrelu.validation import check_choice
 
-    widths: list[int | str]
-    inputs: int | str | None
-    linear: bool
-    output_bias: bool
-    method: str | None
-
-    def check(self, latent: Path | None, floor: list[str] | None, floor_tolerance: float) -> None:
-        """Raise where options do not go together."""
-        from unrelu.validation import check_choice
-
-        width, q = self.widths[-1], self.inputs
-        if latent is not None and q is None:
-            raise InvalidParameterError("--latent writes the inputs: say how many there are, with --inputs.")
-        if latent is not None and isinstance(q, int) and isinstance(width, int) and q >= width:
-            raise InvalidParameterError(
-                f"--latent: {q} inputs behind {width} units are not looked for; --inputs must be below --widths."
-            )
-        check_choice("method", self.method or "facets", list(options.METHODS["peel"]))
-        for name, given in (("--output-bias", self.output_bias), ("--method", self.method is not None)):
-            if given and not self.linear:
-                raise InvalidParameterError(f"{name} is for outputs that are not rectified: add --linear.")
-        for name, of_floor in (("--floor", floor is not None), ("--floor-tolerance", floor_tolerance > 0.0)):
-            if of_floor and self.linear:
-                raise InvalidParameterError(f"{name} is for outputs that are rectified: leave it out, or --linear.")
-        if self.linear and len(self.widths) > 1:
-            raise InvalidParameterError(
-                f"--linear learns one layer, and --widths names {len(self.widths)}: give one number, or auto."
-            )
-        for name, asked in (("--output-bias", self.output_bias), ("--inputs", q is not None)):
-            if asked and self.method == "separable":
-                raise InvalidParameterError(f"--method separable finds no {name}: leave one of them out.")
+    check_choice("method", method or "facets", list(options.METHODS["peel"]))
+    for name in ("--output-bias", "--method"):
+        if name in given and not linear:
+            raise InvalidParameterError(f"{name} is for outputs that are not rectified: add --linear.")
+    for name in ("--floor", "--floor-tolerance"):
+        if name in given and linear:
+            raise InvalidParameterError(f"{name} is for outputs that are rectified: leave it out, or --linear.")
+    if linear and depth > 1:
+        raise InvalidParameterError(f"--linear learns one layer, and --widths names {depth}: give one number, or auto.")
+    for name in ("--output-bias", "--inputs"):
+        if name in given and method == "separable":
+            raise InvalidParameterError(f"--method separable finds no {name}: leave one of them out.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,15 +159,14 @@ class _Found:
         return rows, self.content.sample(len(rows), seed)
 
 
-def _linear(table: Samples, asked: _Asked, own: dict[str, Any], watch: Watch) -> _Found:
+def _linear(table: Samples, asked: tuple[int | str, str], own: dict[str, Any], watch: Watch) -> _Found:
     """The layer x = A h + a."""
     import numpy as np
 
     from unrelu.estimators import TwoLayerReLULearner
     from unrelu.report.layers import Network
 
-    learner = TwoLayerReLULearner(asked.widths[0], asked.method or "facets", output_bias=asked.output_bias, **own)
-    learner.watched_by(watch).fit(table)
+    learner = TwoLayerReLULearner(*asked, **own).watched_by(watch).fit(table)
     network, units = Network.of_learner(learner), learner.hidden_units(table)
     z = units[:, :0] if network.inner is None else learner.transform(table)
     for found in (units, z):
@@ -190,7 +174,7 @@ def _linear(table: Samples, asked: _Asked, own: dict[str, Any], watch: Watch) ->
     return _Found(learner, network.with_inputs(z), units, z)
 
 
-def _rectified(table: Samples, asked: _Asked, own: dict[str, Any], watch: Watch) -> _Found:
+def _rectified(table: Samples, widths: list[int | str], own: dict[str, Any], watch: Watch) -> _Found:
     """The layers; those above one that cannot be peeled off, if there are any."""
     import numpy as np
 
@@ -199,7 +183,7 @@ def _rectified(table: Samples, asked: _Asked, own: dict[str, Any], watch: Watch)
 
     failure = None
     try:
-        peeled = unrelu.peel(table, asked.widths, watch=watch, **own)
+        peeled = unrelu.peel(table, widths, watch=watch, **own)
     except CannotPeelError as error:
         if not (isinstance(error.peeled, unrelu.Peeled) and error.peeled.layers):
             raise

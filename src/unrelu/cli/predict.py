@@ -15,9 +15,9 @@ from unrelu.errors import InvalidParameterError
 @command()
 def predict(
     paths: options.Tables,
-    column: Annotated[str, options.option("The column to predict.", metavar="NAME")],
+    column: Annotated[str, "The column to predict.", {"metavar": "NAME"}],
     model: options.Model = None,
-    quantiles: Annotated[str, options.option("The quantiles to give, as .05,.5,.95.", metavar="LEVELS")] = ".05,.5,.95",
+    quantiles: Annotated[str, "The quantiles to give, as .05,.5,.95.", {"metavar": "LEVELS"}] = ".05,.5,.95",
     uncut: Annotated[
         bool,
         options.option("Predict what is hidden by the floor, instead of what the table shows.", "--hidden"),
@@ -27,7 +27,7 @@ def predict(
     output: Annotated[
         Path, options.output("One line per row: csv, tsv (also gzipped), parquet, feather or arrow.")
     ] = Path("predicted.csv"),
-    seed: Annotated[int, options.option("Seed of the methods that draw.", min=0)] = 0,
+    seed: Annotated[int, "Seed of the methods that draw.", {"min": 0}] = 0,
 ) -> Answer | None:
     """Predict a column from the others: mean, standard deviation, quantiles, and the probability to be at its floor.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,7 +34,7 @@ def recover(
         list[str], options.tables("Tables of corrupted outputs", more=" Empty cells and NaN are missing values.")
     ],
     components: Annotated[
-        int | None, options.option("Latent numbers per row, for a model of unrelu fit; all by default.", min=1)
+        int | None, "Latent numbers per row, for a model of unrelu fit; all by default.", {"min": 1}
     ] = None,
     method: Annotated[str, "How to recover: see below."] = "robust",
     prior: Annotated[
@@ -55,7 +55,7 @@ def recover(
     latent: Annotated[Path | None, "Also write the latent vectors: a table, as --output."] = None,
     outliers: Annotated[Path | None, "Also write by how much values are off: a table, 0 where they are not."] = None,
     picture: Annotated[Path | None, options.picture("the table beside the clean one")] = None,
-    seed: Annotated[int, options.option("Seeds the search.", min=0)] = 0,
+    seed: Annotated[int, "Seeds the search.", {"min": 0}] = 0,
 ) -> Answer | None:
     """Recover the latent vectors c behind corrupted outputs v = max(floor, A c + b) + outliers + noise of a layer.
 
@@ -73,8 +73,7 @@ def recover(
         tables=paths,
         files=[weights],
     )
-    asked = _Method(method, prior, noise_scale, penalty, intercept)
-    asked.check()
+    methods = _methods(method, prior, noise_scale, penalty, intercept)
     from unrelu.cli.inputs import ids_of, loaded_layer, matched_table
     from unrelu.estimators import ReLULatentRecovery
     from unrelu.report.factor import component_names
@@ -86,7 +85,7 @@ def recover(
     job.reads(table)
     names = layer.part(at).names or table.feature_names
     layer = replace(layer.part(at), names=names).with_floor(floor)
-    known = layer.weights, layer.bias, asked.chosen(fitted=layer.fitted)
+    known = layer.weights, layer.bias, methods[layer.fitted]
     try:
         recovery = ReLULatentRecovery(*known, floor=layer.floor, floor_tolerance=floor_tolerance, random_state=seed)
         recovery.fit()
@@ -105,34 +104,25 @@ def recover(
     return job.answer(facts, recovery_shown(recovery, names, f"{weights} in {job.seconds:.2f} s"))
 
 
-@dataclass(frozen=True)
-class _Method:
-    """How to recover, as asked for."""
+def _methods(
+    name: str, prior: str | None, noise_scale: float | None, penalty: float | None, intercept: bool
+) -> dict[bool, LatentMethod]:
+    """The method, checked; for a fitted layer (True) latent numbers are Gaussian where nothing else is said."""
+    from unrelu.recovery import LatentLasso, RobustLatent
+    from unrelu.recovery.latent.priors import prior_named
+    from unrelu.validation import check_choice
 
-    name: str
-    prior: str | None
-    noise_scale: float | None
-    penalty: float | None
-    intercept: bool
-
-    def check(self) -> None:
-        from unrelu.validation import check_choice
-
-        check_choice("method", self.name, list(options.METHODS["recover"]))
-        check_choice("prior", self.prior or "none", _PRIORS)
-        robust = {"--prior": self.prior not in (None, "none"), "--noise-scale": self.noise_scale is not None}
-        lasso = {"--penalty": self.penalty is not None, "--intercept": self.intercept}
-        foreign, other = (robust, "robust") if self.name == "lasso" else (lasso, "lasso")
-        for name in [name for name, given in foreign.items() if given]:
-            raise InvalidParameterError(f"{name} belongs to --method {other}: leave it out, or choose that method.")
-        self.chosen(fitted=False)
-
-    def chosen(self, *, fitted: bool) -> LatentMethod:
-        """The method; for a layer that was ``fitted`` latent numbers are Gaussian where nothing else is said."""
-        from unrelu.recovery import LatentLasso, RobustLatent
-        from unrelu.recovery.latent.priors import prior_named
-
-        if self.name == "lasso":
-            return LatentLasso(self.penalty, self.intercept)
-        prior = self.prior or ("gaussian" if fitted else "none")
-        return RobustLatent(prior_named(None if prior == "none" else prior), self.noise_scale)
+    check_choice("method", name, list(options.METHODS["recover"]))
+    check_choice("prior", prior or "none", _PRIORS)
+    robust = {"--prior": prior not in (None, "none"), "--noise-scale": noise_scale is not None}
+    lasso = {"--penalty": penalty is not None, "--intercept": intercept}
+    foreign, other = (robust, "robust") if name == "lasso" else (lasso, "lasso")
+    for option in [option for option, given in foreign.items() if given]:
+        raise InvalidParameterError(f"{option} belongs to --method {other}: leave it out, or choose that method.")
+    if name == "lasso":
+        return dict.fromkeys((False, True), LatentLasso(penalty, intercept))
+    words = {fitted: prior or ("gaussian" if fitted else "none") for fitted in (False, True)}
+    return {
+        fitted: RobustLatent(prior_named(None if word == "none" else word), noise_scale)
+        for fitted, word in words.items()
+    }

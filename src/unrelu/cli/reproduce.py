@@ -30,7 +30,7 @@ def reproduce(
     name: Annotated[str, typer.Argument(help=f"Which: {NAMES}.", metavar="NAME")],
     quick: Annotated[bool, "Fewer runs and points: under two minutes instead of under thirty."] = False,
     output: Annotated[Path, options.output("The folder to write to, created if missing.")] = Path("unrelu-reproduce"),
-    seed: Annotated[int, options.option("Seed of all random draws.", min=0, max=2**63 - 1)] = 0,
+    seed: Annotated[int, "Seed of all random draws.", {"min": 0, "max": 2**63 - 1}] = 0,
 ) -> Answer | None:
     """Run an experiment of the papers again and check what they say of it.
 

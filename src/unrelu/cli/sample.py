@@ -78,12 +78,10 @@ def simulate(
         int | None, options.option("Latent inputs; as many as columns by default.", "--components", "-k", min=1)
     ] = None,
     condition_number: Annotated[
-        float | None, options.option("Of the covariance; 10 by default, 1 with one component.", min=1.0)
+        float | None, "Of the covariance; 10 by default, 1 with one component.", {"min": 1.0}
     ] = None,
     bias: Annotated[Bias, "Signs of the biases."] = Bias.nonnegative,
-    outliers: Annotated[
-        float, options.option("Share of rows replaced by outliers around 5.", min=0.0, max=0.999)
-    ] = 0.0,
+    outliers: Annotated[float, "Share of rows replaced by outliers around 5.", {"min": 0.0, "max": 0.999}] = 0.0,
     output: options.Rows,
     truth: Annotated[Path | None, "Also write the true model to this file."] = None,
     seed: options.Seed = None,

@@ -21,9 +21,7 @@ def score(
     paths: options.Tables,
     model: Annotated[Path | None, "Judge by this model file; by default the table's genuine rows are learned."] = None,
     cells: Annotated[bool, "Score single cells, and how surely each is bad; -o writes all, or the --top."] = False,
-    top: Annotated[
-        int | None, options.option("How many of the strangest rows or cells to show: 10 by default.", min=0)
-    ] = None,
+    top: Annotated[int | None, "How many of the strangest rows or cells to show: 10 by default.", {"min": 0}] = None,
     false_alarm_rate: Annotated[float, "The share flagged of the rows of a clean table that the model fits."] = 0.01,
     fitting: options.FittingByOneMethod = options.USUAL,
     reading: options.Reading = options.EVERYTHING,
@@ -32,7 +30,7 @@ def score(
         options.output("Also write one line per row: csv, tsv (also gzipped), parquet, feather or arrow."),
     ] = None,
     picture: Annotated[Path | None, options.picture("the scores, or of the table's bad cells")] = None,
-    seed: Annotated[int, options.option("Seed of the fit and of the simulated rows.", min=0)] = 0,
+    seed: Annotated[int, "Seed of the fit and of the simulated rows.", {"min": 0}] = 0,
 ) -> Answer | None:
     """Score every row of a table, and show the strangest ones and their strangest cells; or, with --cells, every cell.
 
@@ -102,14 +100,14 @@ def clean(
     model: options.Model = None,
     impute: Annotated[bool, "Fill bad cells in by what the rest of their row says; missing else."] = False,
     level: Annotated[
-        float, options.option("The probability of being bad beyond which a cell is changed.", min=0.0, max=1.0)
+        float, "The probability of being bad beyond which a cell is changed.", {"min": 0.0, "max": 1.0}
     ] = 0.5,
     fitting: options.FittingByOneMethod = options.USUAL,
     reading: options.Reading = options.EVERYTHING,
     output: Annotated[Path, options.output("The cleaned table, its kind by extension.")] = Path("cleaned.csv"),
     changes: Annotated[Path | None, "Also write a line for every cell that was changed."] = None,
     picture: Annotated[Path | None, options.picture("the table's bad cells")] = None,
-    seed: Annotated[int, options.option("Seed of the fit.", min=0)] = 0,
+    seed: Annotated[int, "Seed of the fit.", {"min": 0}] = 0,
 ) -> Answer | None:
     """Write a table with its bad cells made missing, or imputed, and say what was changed.
 

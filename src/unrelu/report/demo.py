@@ -126,18 +126,13 @@ def _rms(values: FloatArray) -> float:
     return float(np.sqrt(np.mean(values**2)))
 
 
-@dataclass(frozen=True, eq=False)
-class LearnedLayer:
-    """A learner of the activations, what its picture shows, and errors and times of several estimates."""
+def learned_layer(
+    layer: HiddenLayer, seed: int
+) -> tuple[RectifiedGaussianLearner, LayerResult, dict[str, MomentErrors], dict[str, float]]:
+    """Learn the activations: the learner, what its picture shows, errors and times of several estimates.
 
-    learner: RectifiedGaussianLearner
-    result: LayerResult
-    errors: dict[str, MomentErrors]
-    seconds: dict[str, float]
-
-
-def learned_layer(layer: HiddenLayer, seed: int) -> LearnedLayer:
-    """Learn the activations; errors and times of plain moments, of unrelu, and of unrelu on ideal rows."""
+    These are plain moments, unrelu, and unrelu on ideal rows.
+    """
     seen = layer.activations
     named = ArraySamples(seen, feature_names=layer.names)
     RectifiedGaussianLearner().fit(seen)  # loads (the first time: compiles) the kernels, which is not timed
@@ -150,7 +145,7 @@ def learned_layer(layer: HiddenLayer, seed: int) -> LearnedLayer:
     estimates = {_NAIVE: naive, _LEARNED: learned, _IDEAL: Moments.of_model(repeated.distribution_)}
     result = LayerResult(layer.pre_activations, layer.names, true, naive, learned, learner.bias_stderr_)
     errors = {name: moment_errors(estimate, true) for name, estimate in estimates.items()}
-    return LearnedLayer(learner, result, errors, {_NAIVE: naive_seconds, _LEARNED: seconds})
+    return learner, result, errors, {_NAIVE: naive_seconds, _LEARNED: seconds}
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, float]:

@@ -41,17 +41,8 @@ _MEANS = (
 )
 
 
-@dataclass(frozen=True)
-class Draws:
-    """How many tables are drawn, None for none, and from which models."""
-
-    number: int | None = None
-    seed: int = 0
-    parameters: str | None = None
-
-
 class Completion:
-    """A table and what fills it in: medians or means, further quantiles, or draws.
+    """A table and what fills it in: medians or means, further quantiles (``levels``), or so many draws.
 
     All outputs come from one pass over the table: the first to be asked for makes it, and what :meth:`keep` names is
     kept for the others.
@@ -64,14 +55,16 @@ class Completion:
         ids: Mapping[str, Sequence[str]],
         median: bool = False,
         levels: tuple[float, ...] = (),
-        draws: Draws = Draws(),
+        draws: int | None = None,
+        parameters: str | None = None,
+        seed: int = 0,
     ) -> None:
         self._imputer, self._table, self._ids = imputer, table, ids
         self._median, self._levels, self._filling = median, levels, imputer.filling
-        self._model, self._draws, self._seed = imputer.distribution_, draws.number, draws.seed
+        self._model, self._draws, self._seed = imputer.distribution_, draws, seed
         self._models: RectifiedGaussian | list[RectifiedGaussian] = self._model
-        if draws.number:
-            self._models = imputer.drawn_models(draws.number, draws.seed, draws.parameters)
+        if draws:
+            self._models = imputer.drawn_models(draws, seed, parameters)
         self._names = labels(self._model)
         law = self._model.column_summary(below=imputer.below)
         self.tally = Tally(self._names, [column["mean"] for column in law])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -83,17 +83,6 @@ class LayerSummary:
         )
 
 
-@dataclass(frozen=True)
-class UnitSummary:
-    """One of the innermost units: how often it is off, and the Gaussian before its rectifier."""
-
-    unit: str
-    share_off: float
-    bias: float
-    norm: float
-    doubtful: bool
-
-
 @dataclass(frozen=True, eq=False)
 class InnerSummary:
     """The layer of the inputs: weights (p x q), bias, and the numbers of inputs tried with the residual of each.
@@ -160,13 +149,19 @@ class Network:
         return replace(self, inner=replace(self.inner, rows_without_inputs=without))
 
     @property
-    def units(self) -> list[UnitSummary]:
-        """The innermost units found; none where their law was not learned."""
+    def units(self) -> list[dict[str, Any]]:
+        """The innermost units found: how often each is off, and the Gaussian before its rectifier.
+
+        None where their law was not learned.
+        """
         if self.law is None:
             return []
         layer, names = self.layers[-1], unit_names(self.law.n_features)
         facts = zip(names, layer.share_off, self.law.bias.tolist(), self.law.row_norms.tolist(), strict=True)
-        return [UnitSummary(*values, doubtful=i in layer.doubtful_units) for i, values in enumerate(facts)]
+        return [
+            {"unit": unit, "share_off": off, "bias": bias, "norm": size, "doubtful": i in layer.doubtful_units}
+            for i, (unit, off, bias, size) in enumerate(facts)
+        ]
 
 
 def unit_names(count: int) -> tuple[str, ...]:
@@ -216,11 +211,17 @@ def layer_table(layers: Sequence[LayerSummary]) -> Table:
     return table
 
 
-def unit_table(units: Sequence[UnitSummary], most: int = _MOST_UNITS) -> Table:
+def unit_table(units: Sequence[Mapping[str, Any]], most: int = _MOST_UNITS) -> Table:
     """The first units, and how many more there are."""
     lines = [
-        (each.unit, f"{each.share_off:.1%}", f"{each.bias:.4g}", f"{each.norm:.4g}", "doubtful" * each.doubtful)
-        for each in units
+        (
+            unit["unit"],
+            f"{unit['share_off']:.1%}",
+            f"{unit['bias']:.4g}",
+            f"{unit['norm']:.4g}",
+            "doubtful" * unit["doubtful"],
+        )
+        for unit in units
     ]
     return rows(("<innermost unit", ">rows off", ">latent mean (bias)", ">latent sd (norm)", ""), lines, most)
 
@@ -248,7 +249,7 @@ def network_facts(network: Network) -> dict[str, Any]:
     inner = network.inner
     return {
         "layers": [asdict(layer) for layer in network.layers],
-        "units": [asdict(unit) for unit in network.units],
+        "units": network.units,
         "inner": None if inner is None else {"n_inputs": inner.n_inputs, **asdict(inner)},
     }
 
