@@ -30,8 +30,8 @@ def check(
     simulations: Annotated[int, "Tables that are simulated: p-values are at least 1/(N + 1).", {"min": 19}] = 199,
     level: Annotated[float, "The p-value from which on a model does not fit."] = 0.05,
     strict: Annotated[bool, "Exit with code 1 if the model does not fit; it is 0 otherwise."] = False,
-    fitting: options.Fitting = options.USUAL,
-    reading: options.Reading = options.EVERYTHING,
+    fitting: options.FitOptions = options.USUAL,
+    reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[
         Path | None,
         options.output("Also write one line per column: csv, tsv (also gzipped), parquet, feather or arrow."),
@@ -79,8 +79,8 @@ def report(
         " of columns allows.",
         {"min": 0},
     ] = None,
-    fitting: options.Fitting = options.USUAL,
-    reading: options.Reading = options.EVERYTHING,
+    fitting: options.FitOptions = options.USUAL,
+    reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[Path, options.output("The page to write.")] = Path("report.html"),
     seed: Annotated[int, "Seed of the fit, of the rows looked at and of the simulated tables.", {"min": 0}] = 0,
 ) -> Answer | None:
@@ -162,7 +162,7 @@ def info(
         "Also the log-likelihood, AIC and BIC of a model on the rows of this table: compare models by them.",
         {"metavar": "PATHS"},
     ] = None,
-    reading: options.Reading = options.EVERYTHING,
+    reading: options.TableOptions = options.EVERYTHING,
 ) -> Answer:
     """Show what is in a file: of a model its columns, bias, norms, correlations, and how it was learned.
 

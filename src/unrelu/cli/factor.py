@@ -42,7 +42,7 @@ def factor(
     floor: options.Floor = ["0.0"],  # noqa: B006 - typer copies it
     shape: options.NormalShape = None,
     floor_tolerance: options.Tolerance = 0.0,
-    reading: options.Reading = options.EVERYTHING,
+    reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[Path, options.output("The factors file to write.")] = Path("factors.npz"),
     hidden: Annotated[Path | None, "Also write T, below the floor as well: a table, its kind by extension."] = None,
     latent: Annotated[Path | None, "Also write the rows' latent vectors: a table, as --hidden."] = None,

@@ -47,7 +47,7 @@ def fit(
     ceiling: options.Ceiling = None,
     shape: options.Shape = None,
     floor_tolerance: options.Tolerance = 0.0,
-    reading: options.Reading = options.EVERYTHING,
+    reading: options.TableOptions = options.EVERYTHING,
     checkpoint: Annotated[
         Path | None,
         "Keep what was counted in this file while rows are read: after an interrupt the same command goes on"

@@ -33,7 +33,7 @@ def network(
     ] = "auto",
     groups: Annotated[str | None, "The column of labels whose rows belong together.", {"metavar": "COLUMN"}] = None,
     fitting: options.FittingWithoutComponents = options.USUAL,
-    reading: options.Reading = options.EVERYTHING,
+    reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[
         Path,
         options.output("One line per edge: csv, tsv (also gzipped), parquet, feather or arrow; or a .graphml file."),

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.models import OptionInfo
@@ -70,6 +70,7 @@ Rows = Annotated[str, output("The table to write, its kind by extension; - is cs
 Json = Annotated[bool, option("Print one JSON object instead of text.", "--json", show_default=False)]
 Seed = Annotated[int | None, "Whole number that makes the random draws repeatable.", {"min": 0}]
 Floor = Annotated[list[str], floor()]
+OtherFloor = Annotated[list[str] | None, floor("The floor: a number (0 by default)")]
 Ceiling = Annotated[
     list[str] | None,
     "Upper limits, the mirror image of floors: a number, max, or As=90,Pb=max. A column has one of both.",
@@ -86,21 +87,53 @@ Model = Annotated[Path | None, "Ask this file, a model or a saved learner; by de
 Tolerance = Annotated[float, "Values this close to the floor count as floored.", {"min": 0.0}]
 
 
+# A command that has a parameter of one of the two types below has their options, each once.
+
+
 @dataclass(frozen=True)
 class TableOptions:
     """How tables are read."""
 
-    columns: list[str] = field(default_factory=list)
-    drop: list[str] = field(default_factory=list)
-    id: list[str] = field(default_factory=list)
-    header: bool | None = None
-    decimal: str | None = None
-    limits: str | None = None
-    nondetect: str | None = None
-    sheet: str | None = None
-    where: str | None = None
-    skip_bad_files: bool | None = None
-    scheduler: str | None = None
+    columns: Annotated[
+        list[str], "Columns to use, as a,b,c; all (or the model's) by default.", {"metavar": "NAMES"}
+    ] = field(default_factory=list)
+    drop: Annotated[list[str], "Columns to leave out, as a,b,c.", {"metavar": "NAMES"}] = field(default_factory=list)
+    id: Annotated[
+        list[str], "Columns to keep as text (names, dates): they go into every table.", {"metavar": "NAMES"}
+    ] = field(default_factory=list)
+    header: Annotated[
+        bool | None, option("Whether the first line names the columns; told from the file.", "--header/--no-header")
+    ] = None
+    decimal: Annotated[str | None, "The decimal mark of text; told from the file.", {"metavar": ".|,"}] = None
+    limits: Annotated[
+        str | None,
+        "Cells such as <0.25 or >100: one: a column's one limit is its floor (or ceiling); cell: each keeps"
+        " its own, as they do by default where a column has several; highest: the column is cut at its highest;"
+        " missing: such cells are missing.",
+        {"metavar": "one|highest|missing|cell"},
+    ] = None
+    nondetect: Annotated[
+        str | None,
+        "Cells such as ND, n.d., BDL or <LOD: missing, or at the column's floor (its limit, that of --floor,"
+        " or its smallest number).",
+        {"metavar": "missing|floor"},
+    ] = None
+    sheet: Annotated[str | None, "The sheet of an Excel file; the first by default."] = None
+    where: Annotated[
+        str | None,
+        "Only rows that meet comparisons such as \"site == 'A' and (dose > 3 or year in [2023, 2024])\".",
+        {"metavar": "CONDITION"},
+    ] = None
+    skip_bad_files: Annotated[
+        bool | None,
+        "Leave out files that cannot be read, each wholly, and name them; all are read once more for that.",
+        {"show_default": False},
+    ] = None
+    scheduler: Annotated[
+        str | None,
+        "A Dask scheduler, such as tcp://10.0.0.1:8786, whose workers read the tables.",
+        {"metavar": "ADDRESS"},
+    ] = None
 
     @property
     def table_kind(self) -> str:
@@ -127,12 +160,12 @@ class TableOptions:
 class FitOptions:
     """The options of a fit, None where they are not given, of a command that takes a model from a file instead."""
 
-    components: str | None = None
-    method: str | None = None
-    floor: list[str] | None = None
-    ceiling: list[str] | None = None
-    shape: list[str] | None = None
-    floor_tolerance: float = 0.0
+    components: Components = None
+    method: Annotated[str | None, "How to learn, as in unrelu fit."] = None
+    floor: OtherFloor = None
+    ceiling: Ceiling = None
+    shape: Shape = None
+    floor_tolerance: Tolerance = 0.0
 
     def refuse_with(self, model: Path) -> None:
         """Raise if one of them is given although there is a model."""
@@ -155,80 +188,30 @@ class FitOptions:
         }
 
 
-# Options that commands share. One that has a parameter of a type below has all of that type's options, each once.
-_SHARED: dict[str, Any] = {
-    "components": Components,
-    "method": Annotated[str | None, "How to learn, as in unrelu fit."],
-    "floor": Annotated[list[str] | None, floor("The floor: a number (0 by default)")],
-    "ceiling": Ceiling,
-    "shape": Shape,
-    "floor_tolerance": Tolerance,
-    "columns": Annotated[
-        list[str] | None, "Columns to use, as a,b,c; all (or the model's) by default.", {"metavar": "NAMES"}
-    ],
-    "drop": Annotated[list[str] | None, "Columns to leave out, as a,b,c.", {"metavar": "NAMES"}],
-    "id": Annotated[
-        list[str] | None,
-        "Columns to keep as text (names, dates): they go into every table.",
-        {"metavar": "NAMES"},
-    ],
-    "header": Annotated[
-        bool | None, option("Whether the first line names the columns; told from the file.", "--header/--no-header")
-    ],
-    "decimal": Annotated[str | None, "The decimal mark of text; told from the file.", {"metavar": ".|,"}],
-    "limits": Annotated[
-        str | None,
-        "Cells such as <0.25 or >100: one: a column's one limit is its floor (or ceiling); cell: each keeps"
-        " its own, as they do by default where a column has several; highest: the column is cut at its highest;"
-        " missing: such cells are missing.",
-        {"metavar": "one|highest|missing|cell"},
-    ],
-    "nondetect": Annotated[
-        str | None,
-        "Cells such as ND, n.d., BDL or <LOD: missing, or at the column's floor (its limit, that of --floor,"
-        " or its smallest number).",
-        {"metavar": "missing|floor"},
-    ],
-    "sheet": Annotated[str | None, "The sheet of an Excel file; the first by default."],
-    "where": Annotated[
-        str | None,
-        "Only rows that meet comparisons such as \"site == 'A' and (dose > 3 or year in [2023, 2024])\".",
-        {"metavar": "CONDITION"},
-    ],
-    "skip_bad_files": Annotated[
-        bool | None,
-        "Leave out files that cannot be read, each wholly, and name them; all are read once more for that.",
-        {"show_default": False},
-    ],
-    "scheduler": Annotated[
-        str | None,
-        "A Dask scheduler, such as tcp://10.0.0.1:8786, whose workers read the tables.",
-        {"metavar": "ADDRESS"},
-    ],
-}
 _LIMITS = ("floor", "ceiling", "shape", "floor_tolerance")
-Reading = Annotated[TableOptions, tuple(each.name for each in fields(TableOptions))]
-Fitting = Annotated[FitOptions, ("components", "method", *_LIMITS)]
 FittingWithoutComponents = Annotated[FitOptions, ("method", *_LIMITS)]
 FittingByOneMethod = Annotated[FitOptions, _LIMITS]
 EVERYTHING, USUAL = TableOptions(), FitOptions()
 
 
-def _group(annotation: Any) -> tuple[str, ...] | None:
-    """The options that a parameter stands for; None where it is one option."""
-    more = getattr(annotation, "__metadata__", [None])[0]
-    return more if isinstance(more, tuple) else None
+def _group(annotation: Any) -> dict[str, Any]:
+    """The options that a parameter stands for, and their annotations; none where it is one option."""
+    kind = getattr(annotation, "__origin__", annotation)
+    if kind not in (TableOptions, FitOptions):
+        return {}
+    every = get_type_hints(kind, include_extras=True)
+    return {name: every[name] for name in getattr(annotation, "__metadata__", [every])[0]}
 
 
 def spelled_out(signature: inspect.Signature) -> inspect.Signature:
     """The signature of a command as typer reads it: every option with its name, shared ones and --json included."""
     parameters = []
     for each in signature.parameters.values():
-        for name in _group(each.annotation) or [each.name]:
-            single = name == each.name
-            annotation = each.annotation if single else _SHARED[name]
-            default = each.default if single else (0.0 if name == "floor_tolerance" else None)
+        for name, annotation in _group(each.annotation).items():
+            default = None if name in _LISTS else getattr(each.default, name)
             parameters.append(each.replace(name=name, annotation=_named(name, annotation), default=default))
+        if not _group(each.annotation):
+            parameters.append(each.replace(annotation=_named(each.name, each.annotation)))
     if "as_json" not in signature.parameters:
         last = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, annotation=Json, default=False)
         parameters.append(last)
@@ -244,17 +227,12 @@ def _named(name: str, annotation: Any) -> Any:
     return Annotated[kind, made]
 
 
-def gathered(signature: inspect.Signature, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def gathered(signature: inspect.Signature, given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a command, those that a parameter stands for as one."""
-    given = dict(arguments)
     found: dict[str, Any] = {}
     for each in signature.parameters.values():
-        names = _group(each.annotation)
-        if names is None:
-            found[each.name] = given[each.name]
-            continue
-        own = {name: listed_items(given[name]) if name in _LISTS else given[name] for name in names}
-        found[each.name] = each.annotation.__origin__(**own)
+        own = {name: listed_items(given[name]) if name in _LISTS else given[name] for name in _group(each.annotation)}
+        found[each.name] = replace(each.default, **own) if own else given[each.name]
     return found
 
 

@@ -53,7 +53,7 @@ def peel(
     hidden_method: Annotated[str, "How the innermost units' law is learned: a --method of unrelu fit."] = "one_pass",
     floor: Annotated[list[str] | None, options.floor("The floor of the outputs: a number (0 by default)")] = None,
     floor_tolerance: options.Tolerance = 0.0,
-    reading: options.Reading = options.EVERYTHING,
+    reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[Path, options.output("The file of layers to write.")] = Path("layers.npz"),
     hidden: Annotated[Path | None, "Also write the innermost units: a table, empty in rows not explained."] = None,
     latent: Annotated[Path | None, "Also write the inputs (with --inputs): a table, empty in rows without."] = None,

@@ -22,8 +22,8 @@ def predict(
         bool,
         options.option("Predict what is hidden by the floor, instead of what the table shows.", "--hidden"),
     ] = False,
-    fitting: options.Fitting = options.USUAL,
-    reading: options.Reading = options.EVERYTHING,
+    fitting: options.FitOptions = options.USUAL,
+    reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[
         Path, options.output("One line per row: csv, tsv (also gzipped), parquet, feather or arrow.")
     ] = Path("predicted.csv"),

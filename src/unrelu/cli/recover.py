@@ -50,7 +50,7 @@ def recover(
         list[str] | None, options.floor("The floor, where WEIGHTS does not tell: a number (0 by default)")
     ] = None,
     floor_tolerance: options.Tolerance = 0.0,
-    reading: options.Reading = options.EVERYTHING,
+    reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[Path, options.output("The clean table to write, its kind by extension.")] = Path("clean.csv"),
     latent: Annotated[Path | None, "Also write the latent vectors: a table, as --output."] = None,
     outliers: Annotated[Path | None, "Also write by how much values are off: a table, 0 where they are not."] = None,

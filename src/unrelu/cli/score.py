@@ -24,7 +24,7 @@ def score(
     top: Annotated[int | None, "How many of the strangest rows or cells to show: 10 by default.", {"min": 0}] = None,
     false_alarm_rate: Annotated[float, "The share flagged of the rows of a clean table that the model fits."] = 0.01,
     fitting: options.FittingByOneMethod = options.USUAL,
-    reading: options.Reading = options.EVERYTHING,
+    reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[
         Path | None,
         options.output("Also write one line per row: csv, tsv (also gzipped), parquet, feather or arrow."),
@@ -103,7 +103,7 @@ def clean(
         float, "The probability of being bad beyond which a cell is changed.", {"min": 0.0, "max": 1.0}
     ] = 0.5,
     fitting: options.FittingByOneMethod = options.USUAL,
-    reading: options.Reading = options.EVERYTHING,
+    reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[Path, options.output("The cleaned table, its kind by extension.")] = Path("cleaned.csv"),
     changes: Annotated[Path | None, "Also write a line for every cell that was changed."] = None,
     picture: Annotated[Path | None, options.picture("the table's bad cells")] = None,
