@@ -53,8 +53,10 @@ def command(says: Mapping[str, str] | None = None) -> Callable[[Callable[..., An
 
         @functools.wraps(body)
         def run(**arguments: Any) -> None:
-            given = options.gathered(signature, arguments)
-            code = _conduct(lambda: body(**given), arguments["as_json"], lambda text: one_line(text, says))
+            def work() -> Answer | None:
+                return body(**options.gathered(signature, arguments))
+
+            code = _conduct(work, arguments["as_json"], lambda text: one_line(text, says))
             if code:
                 raise typer.Exit(code)
 
@@ -136,17 +138,13 @@ def _present(answer: Answer, notes: list[str], as_json: bool) -> None:
     with standard_output():
         if as_json:
             typer.echo(json.dumps(plain({**answer.facts, "warnings": notes}), allow_nan=False, indent=2))
-        else:
-            _print(answer.shown)
+            return
+        from rich.console import Console
 
-
-def _print(shown: Sequence[str | Table]) -> None:
-    from rich.console import Console
-
-    # Names of columns and files are data, not markup.
-    console = Console(highlight=False, markup=False, emoji=False)
-    for item in shown:
-        console.print(item, soft_wrap=isinstance(item, str))
+        # Names of columns and files are data, not markup.
+        console = Console(highlight=False, markup=False, emoji=False)
+        for item in answer.shown:
+            console.print(item, soft_wrap=isinstance(item, str))
 
 
 @contextmanager

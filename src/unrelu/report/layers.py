@@ -150,10 +150,7 @@ class Network:
 
     @property
     def units(self) -> list[dict[str, Any]]:
-        """The innermost units found: how often each is off, and the Gaussian before its rectifier.
-
-        None where their law was not learned.
-        """
+        """How often each of the innermost units is off, and the Gaussian before its rectifier, where that is known."""
         if self.law is None:
             return []
         layer, names = self.layers[-1], unit_names(self.law.n_features)

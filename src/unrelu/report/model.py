@@ -120,21 +120,20 @@ def strongest_correlations(
     >>> [(pair.first, pair.second, pair.correlation) for pair in strongest_correlations(model, most=2)]
     [('x1', 'x2', -0.5), ('x0', 'x1', 0.2)]
     """
-    names = labels(model)
-    first, second = np.triu_indices(model.n_features, 1)
-    r = model.correlation[first, second]
-    size = np.abs(r)
-    chosen = np.argpartition(-size, most)[:most] if len(size) > most else np.arange(len(size))
-    chosen = chosen[np.lexsort((chosen, -size[chosen]))]
+    names, r = labels(model), model.correlation
     return [
-        CorrelationSummary(
-            names[first[k]],
-            names[second[k]],
-            float(r[k]),
-            None if stderr is None else float(stderr[first[k], second[k]]),
-        )
-        for k in chosen
+        CorrelationSummary(names[i], names[j], float(r[i, j]), None if stderr is None else float(stderr[i, j]))
+        for i, j in strongest_pairs(r, most)
     ]
+
+
+def strongest_pairs(r: FloatArray, most: int) -> list[tuple[int, int]]:
+    """The columns of the largest correlations in size, strongest first."""
+    first, second = np.triu_indices(len(r), 1)
+    size = np.abs(r[first, second])
+    few = np.argpartition(-size, most)[:most] if len(size) > most else np.arange(len(size))
+    few = few[np.lexsort((few, -size[few]))]
+    return list(zip(first[few].tolist(), second[few].tolist(), strict=True))
 
 
 def variance_shares(model: RectifiedGaussian, most: int = 5) -> list[float]:

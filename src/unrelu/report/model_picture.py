@@ -171,8 +171,10 @@ def model_picture(
     return figure
 
 
-def column_order(correlation: FloatArray) -> Numbers:
-    """Columns that go together side by side: the leaves of average-linkage clustering by 1 - |r|, optimally turned.
+def column_order(correlation: FloatArray, most_ordered: int = _MOST_ORDERED) -> Numbers:
+    """Columns that go together side by side: the leaves of average-linkage clustering by 1 - |r|.
+
+    They are optimally turned up to so many columns.
 
     >>> column_order(np.array([[1.0, 0.0, -0.9], [0.0, 1.0, 0.1], [-0.9, 0.1, 1.0]])).tolist()
     [1, 2, 0]
@@ -182,7 +184,7 @@ def column_order(correlation: FloatArray) -> Numbers:
         return np.arange(d)
     distance = np.maximum(1.0 - np.abs(correlation), 0.0)
     np.fill_diagonal(distance, 0.0)
-    tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=d <= _MOST_ORDERED)
+    tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=d <= most_ordered)
     return np.asarray(leaves_list(tree), dtype=np.intp)
 
 

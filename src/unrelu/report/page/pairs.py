@@ -6,25 +6,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.cluster.hierarchy import leaves_list, linkage
-from scipy.spatial.distance import squareform
 
 from unrelu.contracts import FloatArray
 from unrelu.distribution import RectifiedGaussian
 from unrelu.eigenvalues import largest_eigenpairs
 from unrelu.posterior.cells import Cells
-from unrelu.report.model import labels
+from unrelu.report.model import labels, strongest_pairs
+from unrelu.report.model_picture import column_order
 from unrelu.report.page.columns import Looked, scale_points
 from unrelu.report.page.writing import packed_correlations, rounded
+from unrelu.report.pictures import Numbers
 
 MOST_LINES, _GROUPS = 500, 200  # of the heat map: with more columns it has 200, and a cell stands for several pairs
 _ORDERED = 300  # columns up to which leaves are turned so that neighbours are alike
 _SCATTER_CELLS, _FEWEST_POINTS, _MOST_POINTS = 60_000, 40, 600
 _STRONGEST = 12
 _SHARES, _COMPONENTS, _LOADINGS = 15, 4, 8  # of components: shares, those told, columns of each
-
-Order = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,13 +32,13 @@ class PairMatrix:
     latent: FloatArray
     naive: FloatArray | None
     stderr: FloatArray | None
-    order: Order
+    order: Numbers
 
     @classmethod
     def of(cls, model: RectifiedGaussian, looked: Looked | None, stderr: FloatArray | None) -> PairMatrix:
         """From the model, and, where there are rows, from them."""
         naive = None if looked is None else pairwise_correlation(looked.cells.given)
-        return cls(labels(model), model.correlation, naive, stderr, clustered(model.correlation))
+        return cls(labels(model), model.correlation, naive, stderr, column_order(model.correlation, _ORDERED))
 
     def facts(self) -> dict[str, Any]:
         """For the heat map: upper triangles of lines x lines, row by row, the diagonal left out where it says nothing.
@@ -59,7 +56,7 @@ class PairMatrix:
         grouped = {} if lines == len(self.names) else {"first": first.tolist(), "second": second.tolist()}
         return {"lines": lines, "order": self.order.tolist(), **packed, **grouped, "strongest": self.strongest()}
 
-    def shown_pairs(self) -> tuple[Order, Order, int]:
+    def shown_pairs(self) -> tuple[Numbers, Numbers, int]:
         """(first columns, second columns, lines): one pair for every cell above the heat map's diagonal, or on it."""
         d = len(self.names)
         if d <= MOST_LINES:
@@ -74,11 +71,7 @@ class PairMatrix:
 
     def strongest(self, most: int = _STRONGEST) -> list[dict[str, Any]]:
         """The pairs with the largest latent correlations in size, by column numbers."""
-        first, second = np.triu_indices(len(self.names), 1)
-        size = np.abs(self.latent[first, second])
-        few = np.argpartition(-size, most)[:most] if len(size) > most else np.arange(len(size))
-        few = few[np.lexsort((few, -size[few]))]
-        return [{"first": int(first[k]), "second": int(second[k]), **self.pair(first[k], second[k])} for k in few]
+        return [{"first": i, "second": j, **self.pair(i, j)} for i, j in strongest_pairs(self.latent, most)]
 
     def pair(self, i: int, j: int) -> dict[str, float | None]:
         """What is known of one pair."""
@@ -86,27 +79,13 @@ class PairMatrix:
         return {name: None if values is None else rounded([values[i, j]])[0] for name, values in known.items()}
 
 
-def _strongest(latent: FloatArray, rows: Order, columns: Order) -> tuple[int, int]:
+def _strongest(latent: FloatArray, rows: Numbers, columns: Numbers) -> tuple[int, int]:
     """The pair of the largest size between two groups of columns."""
     size = np.abs(latent[np.ix_(rows, columns)])
     if rows is columns or rows[0] == columns[0]:
         size = np.where(np.eye(len(rows), dtype=bool), -1.0, size)
     at = int(np.argmax(size))
     return int(rows[at // len(columns)]), int(columns[at % len(columns)])
-
-
-def clustered(correlation: FloatArray) -> Order:
-    """Columns in the order of the leaves of an average-linkage tree of the distances 1 - |r|.
-
-    >>> clustered(np.array([[1.0, 0.0, 0.9], [0.0, 1.0, 0.1], [0.9, 0.1, 1.0]])).tolist()
-    [1, 2, 0]
-    """
-    d = len(correlation)
-    if d < 3:
-        return np.arange(d)
-    apart = 1.0 - np.abs(correlation)
-    condensed = squareform(np.maximum(0.5 * (apart + apart.T), 0.0), checks=False)
-    return np.asarray(leaves_list(linkage(condensed, "average", optimal_ordering=d <= _ORDERED)), dtype=np.intp)
 
 
 def pairwise_correlation(x: FloatArray) -> FloatArray:
