@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from unrelu.estimators import RectifiedGaussianNetwork
 
 
-@command({"selection must be": "--selection must be"})
+@command()
 def network(
     paths: Annotated[
         list[str],
