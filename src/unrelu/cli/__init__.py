@@ -5,7 +5,7 @@
     outcome.py  how every command ends: exit codes, one-line errors, warnings, --json, in words of options
     options.py  shared options, and texts of the command line turned into columns and floors
     inputs.py   models and layers from files, and their columns found in a table
-    fit.py (fit, merge)  check.py (check, report, info)  impute.py  predict.py  score.py (score, clean)
+    fit.py (fit, merge)  check.py (check, report, info)  impute.py (impute, predict)  score.py (score, clean)
     sample.py (sample, simulate)  factor.py  network.py  recover.py  peel.py  demo.py  reproduce.py
 
 Only typer and rich are imported at the start; everything heavier waits for the command that needs it, so that

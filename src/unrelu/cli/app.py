@@ -17,11 +17,10 @@ from unrelu.cli.check import check, info, report
 from unrelu.cli.demo import demo
 from unrelu.cli.factor import factor
 from unrelu.cli.fit import fit, merge
-from unrelu.cli.impute import impute
+from unrelu.cli.impute import impute, predict
 from unrelu.cli.network import network
 from unrelu.cli.options import methods_in_words
 from unrelu.cli.peel import peel
-from unrelu.cli.predict import predict
 from unrelu.cli.recover import recover
 from unrelu.cli.reproduce import reproduce
 from unrelu.cli.sample import sample, simulate
