@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal  # one worker for eac
 
 help:
 	@echo "make demo      learn a network layer from its activations, write a model and a picture"
-	@echo "make test      linters, types, layers, tests (a few minutes)"
+	@echo "make test      linters, types, layers, bounds, tests (a few minutes)"
 	@echo "make test-all  the same, with the slow studies"
 	@echo "make test-bounds  the tests with every index of the kernels checked (slower; compiles into .numba-bounds)"
 	@echo "make test-browser  the report page in Chromium (apt-get install chromium chromium-driver; npm for axe-core)"
@@ -46,6 +46,7 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/house.py --check
 
 test: lint
 	$(PYTEST) -m "not slow and not browser"

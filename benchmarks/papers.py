@@ -13,8 +13,8 @@ import numpy as np
 from benchmarks.table import Claim
 from unrelu.errors import UnreluWarning
 from unrelu.papers.experiments.design import Curve, Setting
-from unrelu.papers.experiments.outlier_curves import GD, GD_MEDIAN, GD_MEDIAN_BLOCK, SGD_ORACLE
-from unrelu.papers.experiments.trial import draw, measured
+from unrelu.papers.experiments.outliers import GD, GD_MEDIAN, GD_MEDIAN_BLOCK, SGD_ORACLE
+from unrelu.papers.experiments.runner import draw, measured
 
 RUNS = 50
 

@@ -50,14 +50,13 @@ myst_heading_anchors = 3
 myst_links_external_new_tab = False
 _NAMED_BY_FILE = re.compile(r"\[[\w/]+\.(?:md|py)\]\(")
 _EXAMPLE = re.compile(r"\]\((?:\.\./)?examples/([\w/]+)\.py\)")
-_DECISIONS = re.compile(r"\]\((?:\.\./)?(?:docs/)?decisions/\)")
 
 
 def resolved(app: Any, name: str, source: list[str]) -> None:
     """Links to examples lead to their pages of the gallery, and links named by a file take the title of its page."""
     up = "../" * name.count("/")
     text = _EXAMPLE.sub(rf"]({up}gallery/\1.rst)", _NAMED_BY_FILE.sub("[](", source[0]))
-    source[0] = _DECISIONS.sub(f"]({up}decisions.md)", text).replace("](../examples)", f"]({up}gallery/index.rst)")
+    source[0] = text.replace("](../examples)", f"]({up}gallery/index.rst)")
 
 
 # --- reference --------------------------------------------------------------------------------------------------------

@@ -137,7 +137,7 @@ def _trial(learned: np.ndarray, aside: np.ndarray, clean: np.ndarray, given: np.
     scale = _noise_scale(model, aside)
     memory = _memory(model, scale)
     told_which = memory.denoise(np.where(replaced, np.nan, given))
-    recalled = memory.denoise(given)
+    recalled = memory.recover_rows(given)
     pca = PCA(RANK).fit(learned)
     nearest = NearestNeighbors(n_neighbors=1).fit(learned).kneighbors(given, return_distance=False)[:, 0]
     answers = {
@@ -146,10 +146,10 @@ def _trial(learned: np.ndarray, aside: np.ndarray, clean: np.ndarray, given: np.
         "nearest row learned": learned[nearest],
         "PCA": _relu(pca.inverse_transform(pca.transform(given))),
         "least squares": model.inverse_transform(model.transform(given)),
-        "recalled": recalled,
+        "recalled": recalled.clean,
         "told which": told_which,
     }
-    return Trial(clean, replaced, answers, memory.outliers_, scale)
+    return Trial(clean, replaced, answers, recalled.flagged, scale)
 
 
 def _recall_by_digit(
@@ -160,9 +160,8 @@ def _recall_by_digit(
     scale = _rms(np.array([_noise_scale(model, aside[digits_aside == digit]) for digit, model in enumerate(models)]))
     answers, costs = [], []
     for model in models:
-        memory = _memory(model, scale)
-        answer = memory.denoise(given)
-        latent = np.stack([result.latent for result in memory.results_])
+        rows = _memory(model, scale).recover_rows(given)
+        answer, latent = rows.clean, rows.latent
         answers.append(answer)
         costs.append(np.minimum(((given - answer) / scale) ** 2, _OUTLIER_COSTS).sum(axis=1) + (latent**2).sum(axis=1))
     return np.stack(answers)[np.argmin(costs, axis=0), np.arange(len(given))]

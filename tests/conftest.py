@@ -1,7 +1,11 @@
-"""What holds for every test: workers that run beside each other share the cores, so each gets one BLAS thread."""
+"""What holds for every test: workers that run beside each other share the cores, so each gets one BLAS thread.
+
+Tests, too, are kept from work that shows nothing: the modules that all of them import are not searched for garbage.
+"""
 
 from __future__ import annotations
 
+import gc
 import os
 
 from threadpoolctl import threadpool_limits
@@ -12,3 +16,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
         os.environ.setdefault(name, "1")
     # For those that a plugin of pytest has loaded before.
     threadpool_limits(1, user_api="blas")
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays to the end: the collector of garbage need not look at it again and again."""
+    gc.collect()
+    gc.freeze()

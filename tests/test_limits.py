@@ -1,5 +1,6 @@
 """Floors and ceilings as people give them, and what the learners make of them."""
 
+import time
 import warnings
 from functools import partial
 
@@ -11,7 +12,7 @@ import unrelu
 from unrelu.errors import InvalidDataError, InvalidParameterError, RoundedLimitWarning
 from unrelu.limits import floor_per_column, limits_of
 from unrelu.shapes import Log
-from unrelu.statistics.extremes import floors_of_data
+from unrelu.statistics.extremes import cell_floors_of_data, floors_of_data
 
 NAMES = ("As", "Pb", "Zn")
 NONE = -np.inf
@@ -242,6 +243,79 @@ def test_values_above_the_floor_are_no_rounding_of_it():
         np.testing.assert_array_equal(found.floor, floor)
         assert not found.typed.any()
     assert floors_of_data(np.maximum(y, 1.2512), np.array([1.25])).floor == 1.2512
+
+
+@pytest.fixture
+def by_cell():
+    """Logarithms of three laboratories' rows: (values, exact limits by cell, one ceiling upside down in column 2)."""
+    y = np.random.default_rng(0).multivariate_normal(np.zeros(3), 0.5 + 0.5 * np.eye(3), 900)
+    limit = np.log([0.3, 0.55, 0.7])[np.arange(900) % 3][:, None] * np.ones(3)
+    x, low, high = np.maximum(y, limit), limit.copy(), np.full((900, 3), np.nan)
+    x[:, 2], high[:, 2], low[:, 2] = -x[:, 2], -limit[:, 2], np.nan
+    return x, low, high
+
+
+def test_limits_by_cell_that_differ_by_noise_are_those_of_the_data_in_silence(by_cell):
+    x, low, high = by_cell
+    exact = unrelu.FloorImputer(floor=low, ceiling=high, shape="normal").fit(x)
+    model, wanted = exact.distribution_, exact.transform(x)
+    assert exact.report_.share_floored > 0.15
+    for factor in (1.0 + 5e-10, 1.0 - 5e-10):
+        given = {"floor": low * factor, "ceiling": high * factor}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            learned = unrelu.FloorImputer(**given, shape="normal").fit(x)
+            np.testing.assert_allclose(model.impute(x, **given), wanted, atol=1e-12)
+        assert learned.report_.share_floored == exact.report_.share_floored
+        np.testing.assert_allclose(learned.transform(x), wanted, atol=1e-12)
+
+
+def test_limits_by_cell_that_were_typed_with_fewer_digits_are_those_of_the_data(by_cell):
+    x, low, high = by_cell
+    exact = unrelu.FloorImputer(floor=low, ceiling=high, shape="normal").fit(x)
+    typed = {"floor": low.round(4), "ceiling": high.round(4)}
+    assert ((low < typed["floor"]) & (x == low)).any()  # values below the limit that was given
+    with pytest.warns(RoundedLimitWarning) as told:
+        learned = unrelu.FloorImputer(**typed, shape="normal").fit(x)
+    words = [str(each.message) for each in told if each.category is RoundedLimitWarning]
+    assert [what in text for what, text in zip(("one floor", "one ceiling"), words, strict=True)] == [True, True]
+    assert f"column 0: {np.log(0.3):.12g} for -1.204" in words[0]
+    np.testing.assert_array_equal(learned.bias_, exact.bias_)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # said once, where it was learned
+        np.testing.assert_array_equal(learned.transform(x), exact.transform(x))
+    with pytest.warns(RoundedLimitWarning):
+        np.testing.assert_allclose(exact.distribution_.impute(x, **typed), exact.transform(x), atol=1e-12)
+
+
+def test_values_above_limits_by_cell_are_no_rounding_of_them():
+    """Of two digits, of a smallest value that is alone, and where others are just above it."""
+    y = np.random.default_rng(0).normal(2.0, 1.0, size=(2000, 1))
+    floor = np.where(np.arange(2000)[:, None] % 2, 1.25, -np.inf)
+    for table, level in (
+        (np.maximum(y, 1.2012), 1.2),
+        (np.where(y > 1.2512, y, np.nan), 1.25),
+        (np.where(y > 1.251, y.round(3), np.nan), 1.25),
+    ):
+        given = np.where(np.isfinite(floor), level, floor)
+        found, typed = cell_floors_of_data(table, given)
+        np.testing.assert_array_equal(found, given)
+        assert typed == []
+    found, typed = cell_floors_of_data(np.maximum(y, 1.2512), floor)
+    np.testing.assert_array_equal(found, np.where(np.isfinite(floor), 1.2512, floor))
+    assert typed == [(0, 1.25, 1.2512)]
+
+
+def test_a_limit_for_every_row():
+    """Noise is passed over in single cells as well, and takes no time."""
+    rng = np.random.default_rng(0)
+    limit = rng.uniform(-1.0, 1.0, (100_000, 1))
+    values = np.maximum(rng.normal(size=limit.shape), limit)
+    begin = time.perf_counter()
+    found, typed = cell_floors_of_data(values, limit * (1.0 + 1e-10))
+    assert time.perf_counter() - begin < 5.0
+    np.testing.assert_array_equal(found[values == limit], limit[values == limit])
+    assert typed == []
 
 
 def test_a_tolerance_that_was_given_is_left_alone():

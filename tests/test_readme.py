@@ -7,9 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from unrelu.cli.app import app
+from tests.references.commands import invoke
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -51,7 +50,7 @@ def test_console_examples(script, folder):
     for line in lines:
         arguments = shlex.split(line.removeprefix("$ unrelu "))
         promised |= {name for option, name in pairwise(arguments) if option in ("-o", "--truth")}
-        done = CliRunner().invoke(app, arguments)
+        done = invoke(*arguments)
         assert done.exit_code == 0, f"{line}\n{done.stderr}"
     assert promised
     assert promised <= {path.name for path in folder.iterdir()}
@@ -66,12 +65,3 @@ def test_the_opening_commands_exist():
 def test_the_readme_is_one_screen():
     assert README.count("\n") <= 60
     assert README.count("![") == 1
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_links_lead_somewhere(name):
-    """On a code host as well: `make docs` checks those of the site."""
-    links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", PAGES[name])
-    folder = ROOT if name == "README.md" else ROOT / "docs"
-    gone = [link for link in links if not (folder / link).exists()]
-    assert gone == []

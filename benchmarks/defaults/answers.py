@@ -74,7 +74,7 @@ def rms(values: FloatArray) -> float:
 def uncut(table: Drawn, model: unrelu.RectifiedGaussian) -> tuple[FloatArray, FloatArray]:
     """Means and deviations of the columns in the table's units before the floor; of counts, as the table shows them."""
     nothing = np.full((1, D), np.nan)
-    mean, std = (each[0] for each in model.impute(nothing, return_std=True))
+    mean, std = (each[0] for each in model.impute(nothing, return_std=True, below="latent"))
     if table.kind.name == "counts":
         mean = np.array([model.predict(nothing, j).mean[0] for j in range(D)])
     return mean, std

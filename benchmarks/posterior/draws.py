@@ -57,7 +57,7 @@ class Case:
     def drawn(self, seed: int) -> FloatArray:
         """Ours: copies of the row have streams of their own, and both cores are busy."""
         rows = np.tile(self.row, (COPIES, 1))
-        draws = self.model.sample_latent(rows, n_draws=DRAWS // COPIES, random_state=seed)
+        draws = self.model.sample_latent(rows, n_draws=DRAWS // COPIES, random_state=seed, below="latent")
         return draws.reshape(-1, len(self.row))[:, 2:]
 
     def means_given_others(self, y: FloatArray) -> FloatArray:
@@ -128,7 +128,7 @@ def against_rejection(models: int) -> list[Claim]:
         p.append(p_values(ours, theirs))
         both = np.concatenate([ours, theirs])
         exact, sd = of.means_given_others(both), both.std(axis=0)
-        filled = of.model.impute(of.row[None])[0, 2:]
+        filled = of.model.impute(of.row[None], below="latent")[0, 2:]
         shifts.append((filled - exact.mean(axis=0)) / sd)
         noises.append(exact.std(axis=0) / sd / np.sqrt(len(both)))
     each = np.array([len(of_model) * of_model.min() for of_model in p])

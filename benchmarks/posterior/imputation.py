@@ -44,7 +44,7 @@ def imputer_of(table: Table, method: str) -> unrelu.FloorImputer:
 def log_means(imputer: unrelu.FloorImputer, x: FloatArray) -> FloatArray:
     """Posterior means of log x."""
     model = imputer.distribution_
-    filled: FloatArray = model.latent.impute(model.to_latent(x))
+    filled: FloatArray = model.latent.impute(model.to_latent(x), below="latent")
     return filled
 
 

@@ -39,7 +39,7 @@ class Table:
     def squared_errors(self, logs: FloatArray) -> tuple[float, float]:
         """Mean squared errors of floored cells: of these logarithms, and of their means under the true parameters."""
         at, truth = self.floored, np.log(self.truth)
-        best = self.law.impute(np.log(self.x))
+        best = self.law.impute(np.log(self.x), below="latent")
         return float(np.mean((logs - truth)[at] ** 2)), float(np.mean((best - truth)[at] ** 2))
 
 

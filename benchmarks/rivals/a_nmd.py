@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.rivals.latent_cells import projected_cells, pushed_cells
 from benchmarks.rivals.latent_matrix import Course, LatentMatrix, orthonormal
 from unrelu.contracts import FloatArray
-from unrelu.recovery.matrix.contracts import Recovered, Task
+from unrelu.recovery.matrix.descent import Recovered, Task
 
 _MOST_STEPS = 50
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.rivals.latent_matrix import Course, LatentMatrix, orthonormal
-from unrelu.recovery.matrix.contracts import Recovered, Task
+from unrelu.recovery.matrix.descent import Recovered, Task
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.rivals.latent_cells import gap_cells, projected_cells
 from unrelu.contracts import FloatArray, unwatched
 from unrelu.recovery.matrix.cells import Cells
-from unrelu.recovery.matrix.contracts import Iterate, Recovered, Task
+from unrelu.recovery.matrix.descent import Iterate, Recovered, Task
 from unrelu.recovery.matrix.factors import Factors
 
 _OVERSAMPLED = 10  # directions beyond the rank, and steps, of the subspace iteration that starts a fit

@@ -17,9 +17,7 @@ from unrelu import Peeled
 from unrelu.contracts import Step
 from unrelu.errors import CannotPeelError, DoubtfulUnitsWarning, InvalidDataError, UnitsNotFoundWarning, UnreluWarning
 from unrelu.metrics import parameter_errors
-from unrelu.recovery.layers.decoding import decode_by_facets
-from unrelu.recovery.layers.separable import pure_rows
-from unrelu.recovery.layers.subspace import Subspace
+from unrelu.recovery.layers.decoding import Subspace, decode_by_facets, pure_rows
 
 OUTLIERS = ("gaussian", "shifted", "repeated", "inside")
 FAR = 5.0  # root mean squares of X

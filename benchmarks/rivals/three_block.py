@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.rivals.latent_cells import projected_cells, pushed_cells
 from benchmarks.rivals.latent_matrix import Course, LatentMatrix, orthonormal
-from unrelu.recovery.matrix.contracts import Recovered, Task
+from unrelu.recovery.matrix.descent import Recovered, Task
 
 
 @dataclass(frozen=True)

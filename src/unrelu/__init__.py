@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from unrelu.registry import offer
+
 if TYPE_CHECKING:
     from unrelu import methods, metrics, papers, recovery, samples, shapes, synthetic
     from unrelu._version import __version__
@@ -86,6 +88,7 @@ _MODULES = {
     "guarantees": "unrelu.papers.guarantees",
     **{name: f"unrelu.{name}" for name in _ROOMS},
 }
+offer("unrelu.papers.learners", sgd="TruncatedSGD", filtered_gradient="FilteredGradient", median="MedianBias")
 
 
 def __getattr__(name: str) -> Any:

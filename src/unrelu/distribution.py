@@ -175,7 +175,7 @@ class RectifiedGaussian(Answers):
         x = np.clip(np.asarray(X, dtype=np.float64), self.floor, self.ceiling)
         return x if self.shapes is None else to_latent(self.shapes, x, self.floor, self.ceiling)
 
-    def column_summary(self, below: str | None = None) -> list[dict[str, Any]]:
+    def column_summary(self, below: str = "auto") -> list[dict[str, Any]]:
         """Per column, in the user's units: shape, share beyond its limit, and mean, sd and quartiles of one ``law``.
 
         That is "as seen", of what :meth:`sample` draws, where the floor is 0, as of rain or spending; elsewhere, where

@@ -132,6 +132,10 @@ class GrossValueWarning(DoubtfulTableWarning):
     """A value lies so far beyond all others of its column that it is hardly one of them."""
 
 
+class LeftOutWarning(DoubtfulTableWarning):
+    """Rows or cells do not belong to what the others are like, and a fit without options left them out."""
+
+
 class GroupsOfRowsWarning(DoubtfulTableWarning):
     """Rows do not gather about one centre: they may come from several groups."""
 

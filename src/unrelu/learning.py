@@ -26,14 +26,8 @@ from unrelu.contracts import (
 from unrelu.correlations.weighted_moments import WeightedMoments
 from unrelu.covariance import assemble
 from unrelu.distribution import RectifiedGaussian
-from unrelu.eigenvalues import smallest_eigenvalue
 from unrelu.engines.local import blas_threads_for
-from unrelu.errors import (
-    InvalidParameterError,
-    MoreColumnsThanRowsWarning,
-    NotSemidefiniteError,
-    PerfectCorrelationWarning,
-)
+from unrelu.errors import MoreColumnsThanRowsWarning, PerfectCorrelationWarning
 from unrelu.evidence import RecordedEvidence
 from unrelu.marginals.censored_likelihood import CensoredLikelihood
 from unrelu.shrinkage import scoring_correlation
@@ -78,35 +72,6 @@ def learn(
     pairs = correlations.estimate(evidence, rows)
     covariance, assembly = assemble(rows.scale, pairs, assumptions.n_components)
     distribution = RectifiedGaussian(rows.bias, covariance, assumptions.floor, evidence.feature_names)
-    return Stages(distribution, rows, pairs, assembly)
-
-
-def learn_as_written(
-    evidence: Evidence,
-    assumptions: Assumptions,
-    marginals: MarginalEstimator,
-    correlations: CorrelationEstimator,
-) -> Stages:
-    """Algorithm 1 to the letter: S_ij = s_i s_j cos(theta_ij), whether or not that is a covariance."""
-    if assumptions.n_components is not None:
-        raise InvalidParameterError(
-            "n_components asks for a matrix of lower rank, and project=False for the pairs as they are: leave one out."
-        )
-    rows = marginals.estimate(evidence)
-    pairs = correlations.estimate(evidence, rows)
-    correlation = np.nan_to_num(pairs.correlation)
-    covariance = correlation * np.outer(rows.scale, rows.scale)
-    assembly = Assembly(smallest_eigenvalue(correlation))
-    try:
-        distribution = RectifiedGaussian(rows.bias, covariance, assumptions.floor, evidence.feature_names)
-    except InvalidParameterError:
-        raise NotSemidefiniteError(
-            "Algorithm 1 as written gives no covariance here: its correlations have an eigenvalue of"
-            f" {assembly.smallest_eigenvalue:.3g}. The error's bias and covariance hold them as they are; without"
-            " project=False the nearest covariance is taken.",
-            rows.bias,
-            covariance,
-        ) from None
     return Stages(distribution, rows, pairs, assembly)
 
 

@@ -1,23 +1,20 @@
 """Each named method as a composition of parts, side by side.
 
 A method learns from evidence under assumptions. One that asks a single, mergeable question says so with
-``question``; its record can then stand in for the data (partial_fit, merge). The parts of the papers' methods are
-imported where they are used, so that the default one starts fast.
+``question``; its record can then stand in for the data (partial_fit, merge). The papers' methods are in
+:mod:`unrelu.papers.learners`, and found by their names (:mod:`unrelu.registry`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
-import numpy as np
-
+from unrelu import registry
 from unrelu.contracts import (
     Assumptions,
-    Census,
     Evidence,
     LearningReport,
-    MarginalEstimator,
     Samples,
     Step,
     Watch,
@@ -26,16 +23,14 @@ from unrelu.contracts import (
 from unrelu.doubts.findings import doubts_of, warn_of
 from unrelu.errors import InvalidParameterError
 from unrelu.evidence import SampleEvidence, ask_at_once
-from unrelu.learning import Learned, census_of, learn, learn_as_written, learn_record
+from unrelu.learning import Learned, census_of, learn_record
 from unrelu.statistics.pair_moments import PairMomentsQuestion
-from unrelu.validation import check_choice, check_count, label_columns
-
-if TYPE_CHECKING:
-    from unrelu.correlations.exceedance_angles import ExceedanceAngles
+from unrelu.validation import check_choice, check_count
 
 LEARNING = "Learning (the first run also compiles)"
 
 _ROWS_A_COLUMN = 4  # fewer of them, and all correlations at once are less certain than each by itself
+_ROWS_FOR_CELLS = 5  # of them for every column that tell bad cells from others
 _QUICK = 1e7  # rows times the cube of columns up to which the full likelihood takes some seconds at most
 
 __all__ = [
@@ -138,6 +133,15 @@ class Auto:
         """From a record, or rows of which nothing else is known: in one pass."""
         return OnePass().learn(evidence, assumptions, seed, watch)
 
+    def looks_twice(self, samples: Samples, assumptions: Assumptions) -> bool:
+        """Whether bad cells and outlier rows may be looked for: that takes some seconds as well."""
+        n, d = samples.n_rows, samples.n_features
+        by_cell: Any = getattr(samples, "limits_by_cell", ())
+        if n is None or getattr(samples, "engine", None) is not None or by_cell:
+            return False
+        plain = not (assumptions.nonnegative_bias or assumptions.auto_components or assumptions.n_components)
+        return plain and d > 1 and n * d**3 <= _QUICK and n >= _ROWS_FOR_CELLS * d
+
     def choose(self, samples: Samples, evidence: Evidence, assumptions: Assumptions) -> tuple[Method, str]:
         """The method for these rows, and why."""
         from unrelu.likelihood.cells import CellTallyQuestion
@@ -168,7 +172,7 @@ class Robust(_SeveralPasses):
     """Outlier rows, up to nearly half of the table: the fit that the genuine rows alone would give.
 
     Outliers get components of their own in a mixture, as many as the BIC wants and at most ``max_groups`` with the
-    genuine one; what no component explains loses its weight (docs/decisions/011). The sample of rows on which the
+    genuine one; what no component explains loses its weight (docs/research/011). The sample of rows on which the
     mixture is chosen and the simulated rows are drawn: the same seed gives the same model.
 
     >>> import unrelu
@@ -193,7 +197,7 @@ class RobustCells(_SeveralPasses):
     """Single bad cells, and outlier rows beside them: the fit that the genuine cells alone would give.
 
     Every cell is genuine, given the rest of its row, or of a background of its column; what is counted is the
-    probability of being genuine (docs/decisions/034). The sample of rows on which it starts is drawn by the seed.
+    probability of being genuine (docs/research/034). The sample of rows on which it starts is drawn by the seed.
 
     >>> import unrelu
     >>> X = unrelu.synthetic.random_model(4, random_state=0).sample(2000, random_state=3)
@@ -214,7 +218,7 @@ class RobustCells(_SeveralPasses):
 class FullLikelihood(_SeveralPasses):
     """The most likely model of all cells together: seen, cut off at a limit of their column or their own, or missing.
 
-    Started from "one_pass" and climbed by passes over the rows, at most ``max_rounds`` (docs/decisions/026). The method
+    Started from "one_pass" and climbed by passes over the rows, at most ``max_rounds`` (docs/research/026). The method
     for limits that differ by cell; on complete tables a little better than "one_pass", and slower. ``n_components=k``
     means k factors and noise in every column, and "auto" the number under which held-out rows are most likely.
 
@@ -242,162 +246,32 @@ class FullLikelihood(_SeveralPasses):
         return learn_by_likelihood(evidence, assumptions, self.max_rounds, watch, jackknife=True)
 
 
-@dataclass(frozen=True)
-class TruncatedSGD(_SeveralPasses):
-    """Wu et al. 2019, Algorithms 1 to 3: truncated fits by projected SGD, angles by counts.
-
-    ``radius`` r and ``step`` lambda are the paper's; ``batches`` is B of Algorithm 2; ``minibatch`` is the number of
-    values a step, 10 in the authors' code; ``draws`` is the number of z drawn for each, 1 in equation (6), where more
-    only reduce the noise. Needs non-negative biases; ``allow_partial`` learns the pairs it can. The pairs are made one
-    semidefinite matrix, which the paper does not do: ``project=False`` is Algorithm 1 to the letter, and raises
-    NotSemidefiniteError, which holds the matrix, where no model has it.
-
-    >>> import unrelu
-    >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(20_000, random_state=1)
-    >>> learner = unrelu.RectifiedGaussianLearner(method=unrelu.methods.TruncatedSGD(batches=3)).fit(X)
-    >>> learner.report_.method
-    'sgd'
-    """
-
-    radius: float = 3.0
-    step: float = 0.1
-    batches: int = 1
-    minibatch: int = 10
-    draws: int = 3
-    allow_partial: bool = False
-    project: bool = True
-
-    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
-        from unrelu.marginals.truncated_sgd import TruncatedLikelihoodSGD
-
-        marginals = TruncatedLikelihoodSGD(
-            assumptions, self.radius, self.step, self.batches, self.minibatch, self.draws, seed
-        )
-        angles = _angles(assumptions, self.allow_partial, self.project)
-        return _learn_by_angles("sgd", evidence, assumptions, marginals, angles, watch)
-
-
-@dataclass(frozen=True)
-class FilteredGradient(_SeveralPasses):
-    """Bulusu et al. 2022, Algorithms 1 and 2: gradient descent on filtered batch means, angles by counts.
-
-    ``filter`` is "median", "trimmed_mean" (which cuts the share ``trim`` at each end) or None; ``steps`` is T (None:
-    the paper's positives/100). Values are not rescaled, so norms must lie between 1/sqrt(radius) and sqrt(radius), as
-    in the paper's experiments. ``allow_partial`` and ``project`` as in :class:`TruncatedSGD`.
-
-    What the paper leaves open: ``batches``, their number n_b, or ``batch_size``, the values in one (None: ten); their
-    ``order``, "scattered" (neighbouring rows in different batches) or "consecutive" (neighbours together, for outliers
-    that sit together); ``every_step`` makes batches and filters them at every step, as its section 3 says, instead of
-    once, as its Algorithm 2 says.
-
-    ``stochastic``: every step draws ``drawn`` batches of one value; None is one of them, as the paper says, or ten
-    where a filter needs several.
-
-    >>> import unrelu
-    >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(20_000, random_state=1)
-    >>> method = unrelu.methods.FilteredGradient(filter="trimmed_mean", trim=0.2)
-    >>> unrelu.RectifiedGaussianLearner(method=method).fit(X).report_.method
-    'filtered_gradient'
-    """
-
-    filter: str | None = "median"
-    stochastic: bool = False
-    trim: float = 0.1
-    batches: int | None = None
-    steps: int | None = None
-    radius: float = 3.0
-    step: float = 0.1
-    allow_partial: bool = False
-    order: str = "scattered"
-    batch_size: int | None = None
-    drawn: int | None = None
-    every_step: bool = False
-    project: bool = True
-
-    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
-        from unrelu.marginals.batching import Batching
-        from unrelu.marginals.filtered_gradient import FilteredGradientDescent, Sampling
-        from unrelu.marginals.filters import filter_named
-
-        if self.drawn is not None and not self.stochastic:
-            raise InvalidParameterError(f"drawn={self.drawn!r} has no effect without stochastic=True: leave it out.")
-        marginals = FilteredGradientDescent(
-            assumptions,
-            filter_named(self.filter, self.trim),
-            Batching(self.batches, self.batch_size, self.order, default_size=1 if self.stochastic else 10),
-            Sampling(self.drawn) if self.stochastic else None,
-            self.every_step,
-            self.steps,
-            self.radius,
-            self.step,
-            seed,
-        )
-        angles = _angles(assumptions, self.allow_partial, self.project)
-        return _learn_by_angles("filtered_gradient", evidence, assumptions, marginals, angles, watch)
-
-
-@dataclass(frozen=True)
-class MedianBias(_SeveralPasses):
-    """Wu et al. 2019, footnote 4: the bias is the samples' median; norms from the spread above it, angles by counts.
-
-    >>> import unrelu
-    >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(20_000, random_state=1)
-    >>> unrelu.RectifiedGaussianLearner(method="median").fit(X).report_.method
-    'median'
-    """
-
-    allow_partial: bool = False
-
-    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
-        from unrelu.marginals.sample_median import SampleMedian
-
-        angles = _angles(assumptions, self.allow_partial)
-        return _learn_by_angles("median", evidence, assumptions, SampleMedian(assumptions), angles, watch)
-
-
-def _angles(assumptions: Assumptions, allow_partial: bool, project: bool = True) -> ExceedanceAngles:
-    from unrelu.correlations.exceedance_angles import ExceedanceAngles
-
-    return ExceedanceAngles(assumptions, allow_partial, project)
-
-
-def _learn_by_angles(
-    name: str,
-    evidence: Evidence,
-    assumptions: Assumptions,
-    marginals: MarginalEstimator,
-    angles: ExceedanceAngles,
-    watch: Watch,
-) -> Learned:
-    """Algorithm 1 of Wu et al. 2019 and Bulusu et al. 2022, whatever fits the marginals."""
-    from unrelu.statistics.column_tally import ColumnTallyQuestion
-    from unrelu.statistics.exceedances import ExceedancesQuestion
-
-    if (none := np.isneginf(assumptions.floor)).any():
-        raise InvalidParameterError(
-            f"No floor for {label_columns(none, evidence.feature_names)}, and method={name!r} needs one in every"
-            " column: use method='one_pass' or 'robust'."
-        )
-    watch(Step(LEARNING))
-    stages = (learn if angles.project else learn_as_written)(evidence, assumptions, marginals, angles)
-    rows = stages.rows
-    tally = evidence.collect(ColumnTallyQuestion.under(assumptions))
-    together = evidence.collect(ExceedancesQuestion(tuple(np.maximum(rows.bias, rows.floor).tolist()))).both
-    census = Census(tally.n_rows, tally.observed, tally.above, together == 0.0)
-    report = LearningReport.of(name, tally.n_rows, float(tally.n_rows), census, stages.assembly, **assumptions.limits)
-    return Learned.of(stages, report, assumptions.n_components, float(tally.n_rows))
-
-
 _BY_NAME: dict[str, type[Method]] = {
     "auto": Auto,
     "one_pass": OnePass,
     "robust": Robust,
     "robust_cells": RobustCells,
     "full_likelihood": FullLikelihood,
-    "sgd": TruncatedSGD,
-    "filtered_gradient": FilteredGradient,
-    "median": MedianBias,
 }
+
+
+def __getattr__(name: str) -> Any:
+    if name in registry.classes():
+        return registry.find(name)
+    raise AttributeError(f"module 'unrelu.methods' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def method_names() -> list[str]:
+    """All that :func:`method_named` knows.
+
+    >>> method_names()[-3:]
+    ['sgd', 'filtered_gradient', 'median']
+    """
+    return [*_BY_NAME, *registry.names()]
 
 
 def method_named(method: str | Method) -> Method:
@@ -408,12 +282,14 @@ def method_named(method: str | Method) -> Method:
     """
     if not isinstance(method, str):
         if isinstance(method, type) or not callable(getattr(method, "learn", None)):
+            names = ", ".join(repr(name) for name in method_names())
             raise InvalidParameterError(
-                f"method must be a name ({_names()}) or an object from unrelu.methods, got {method!r}."
+                f"method must be a name ({names}) or an object from unrelu.methods, got {method!r}."
             )
         return method
-    check_choice("method", method, list(_BY_NAME))
-    return _BY_NAME[method]()
+    check_choice("method", method, method_names())
+    found: Method = (_BY_NAME[method] if method in _BY_NAME else registry.find(method))()
+    return found
 
 
 def expects_outliers(method: str | Method) -> bool:
@@ -431,8 +307,4 @@ def is_of_papers(method: str | Method) -> bool:
     >>> is_of_papers("sgd"), is_of_papers("auto")
     (True, False)
     """
-    return isinstance(method_named(method), TruncatedSGD | FilteredGradient | MedianBias)
-
-
-def _names() -> str:
-    return ", ".join(repr(name) for name in _BY_NAME)
+    return bool(getattr(method_named(method), "of_papers", False))

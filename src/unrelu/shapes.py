@@ -188,10 +188,12 @@ class Power:
 
 @dataclass(frozen=True, eq=False)
 class Free:
-    """Any increasing f: y is standard normal, and ``scores`` are its values at ``values``, lines between them.
+    """Any increasing f: ``scores`` are the y of ``values``, lines between them.
 
-    Beyond the last value f stays where it is. Below the first one it falls by ``below`` for each unit of y, on a log
-    scale where the first value is positive, so that positive columns stay positive; with 0 it stays there as well.
+    Learned ones have the mean and spread of the column's own normal fit (of logarithms where it is positive), so that y
+    has the units of the column, or of its logarithm. Beyond the first and last value f stays where it is, unless values
+    are cut off there: it then falls by ``below``, or rises by ``above``, for each unit of y, on a log scale where the
+    first value is positive, so that positive columns stay positive.
 
     >>> shape = Free(np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.0, 2.0]), below=float(np.log(2.0)))
     >>> shape.to_latent([1.5, 0.5]), shape.from_latent([-1.0, 0.5, 9.0])
@@ -202,6 +204,7 @@ class Free:
     scores: FloatArray
     seen: Seen = field(default_factory=Seen)
     below: float = 0.0
+    above: float = 0.0
 
     kind = "free"
 
@@ -210,8 +213,10 @@ class Free:
         rising = rising and bool((np.diff(self.values) > 0.0).all() and (np.diff(self.scores) > 0.0).all())
         if not rising or not (np.isfinite(self.values).all() and np.isfinite(self.scores).all()):
             raise InvalidDataError("A free shape needs at least two values and scores, finite and rising.")
-        if not 0.0 <= self.below < np.inf:
-            raise InvalidDataError("A free shape falls by a finite number of 0 or more below its first value.")
+        if not (0.0 <= self.below < np.inf and 0.0 <= self.above < np.inf):
+            raise InvalidDataError(
+                "A free shape goes on beyond its first and last value by finite numbers of 0 or more."
+            )
 
     @property
     def n_parameters(self) -> int:
@@ -222,24 +227,30 @@ class Free:
         return self.continued(x, np.asarray(np.interp(x, self.values, self.scores)))
 
     def continued(self, x: FloatArray, y: FloatArray) -> FloatArray:
-        """The latent values ``y`` of x, as they go on below the first value."""
-        if self.below == 0.0 or not (low := x < self.values[0]).any():
-            return y
-        if self.values[0] > 0.0:
-            depth = np.log(np.maximum(x, _SMALLEST) / self.values[0]) / self.below
-        else:
-            depth = (x - self.values[0]) / self.below
-        return np.asarray(np.where(low, self.scores[0] + depth, y))
+        """The latent values ``y`` of x, as they go on beyond the first and the last value."""
+        for end, rate, outside in ((0, self.below, x < self.values[0]), (-1, self.above, x > self.values[-1])):
+            if rate > 0.0 and outside.any():
+                value = self.values[end]
+                positive = self.values[0] > 0.0
+                distance = np.log(np.maximum(x, _SMALLEST) / value) if positive else x - value
+                y = np.where(outside, self.scores[end] + distance / rate, y)
+        return np.asarray(y)
 
     def from_latent(self, y: ArrayLike) -> FloatArray:
         y = np.asarray(y, dtype=np.float64)
         x = np.interp(y, self.scores, self.values)
-        if self.below == 0.0:  # nothing is below, however far y is
+        if self.below == 0.0 == self.above:  # nothing is beyond, however far y is
             return np.asarray(x)
-        depth = self.below * np.minimum(y - self.scores[0], 0.0)
+        distance = np.zeros_like(y)
+        if self.below > 0.0:
+            distance += self.below * np.minimum(y - self.scores[0], 0.0)
+        if self.above > 0.0:
+            distance += self.above * np.maximum(y - self.scores[-1], 0.0)
         if self.values[0] > 0.0:
-            return np.asarray(np.maximum(x * np.exp(depth), min(_SMALLEST, self.values[0])))
-        return np.asarray(x + depth)
+            most = min(max(self.seen.most, float(self.values[-1])), _LARGEST)
+            near = np.minimum(distance, np.log(most) - np.log(self.values[0]))
+            return np.asarray(np.clip(x * np.exp(near), min(_SMALLEST, self.values[0]), most))
+        return np.asarray(x + distance)
 
     def log_slope(self, x: ArrayLike) -> FloatArray:
         grid = np.linspace(self.scores[0], self.scores[-1], _SLOPES)
@@ -252,7 +263,7 @@ class Free:
         if not isinstance(other, Free):
             return NotImplemented
         same = np.array_equal(self.values, other.values) and np.array_equal(self.scores, other.scores)
-        return same and (self.seen, self.below) == (other.seen, other.below)
+        return same and (self.seen, self.below, self.above) == (other.seen, other.below, other.above)
 
     def __hash__(self) -> int:
         return hash((self.seen, float(self.values[-1]), float(self.scores[0]), len(self.values)))

@@ -14,7 +14,7 @@ squared errors, less the share of E that T follows. With Y = T^-1/2 R T^-1/2, Q 
            + 2 sum of squares of Y's negative eigenvalues            pairs that disagree by more than that.
 
 Errors of rows (the first line) fit together: they leave a direction without variance alone. What floors and gaps add
-(the second) does so only in part; one half is near the best on simulated tables (docs/decisions/022). k counts the
+(the second) does so only in part; one half is near the best on simulated tables (docs/research/022). k counts the
 directions that stand out of noise: T^-1 X has an eigenvalue beyond 1.5 (1 + sqrt(d/n'))^2, the edge for n' rows, n' by
 the errors, or leaves a pair so strong that shrinking it would cost more than all noise.
 """

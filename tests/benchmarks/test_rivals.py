@@ -9,7 +9,7 @@ from benchmarks.rivals.ebcd import EBCD
 from benchmarks.rivals.latent_matrix import LatentMatrix, low_rank_fit, read_off
 from benchmarks.rivals.three_block import ThreeBlock
 from unrelu.recovery.matrix.cells import DenseCells, SparseCells
-from unrelu.recovery.matrix.contracts import Task
+from unrelu.recovery.matrix.descent import Task
 from unrelu.recovery.matrix.factors import Factors
 
 METHODS = [ANMD(), ThreeBlock(), EBCD()]

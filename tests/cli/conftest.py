@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import unrelu
+from tests.references.commands import invoke
 from unrelu.cli.app import app
 
 COMMAND = [sys.executable, "-m", "unrelu"]
@@ -33,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def run(folder: Path) -> Callable[..., Any]:
     """Run a command in this process."""
-    return lambda *args, **options: CliRunner().invoke(app, [str(arg) for arg in args], **options)
+    return invoke
 
 
 @pytest.fixture

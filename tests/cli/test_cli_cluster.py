@@ -36,17 +36,16 @@ def scheduler(tmp_path_factory):
         yield cluster.address
 
 
-def test_a_fit_by_workers_started_by_hand(scheduler, tmp_path):
+def test_a_fit_by_workers_started_by_hand(scheduler, folder, run):
     for k in range(4):
-        write_table(tmp_path / f"{k}.parquet", X[500 * k : 500 * (k + 1)], ["As", "Pb", "Zn"])
-    found = {}
-    for name, more in (("here", []), ("apart", ["--scheduler", scheduler])):
-        command = [sys.executable, "-m", "unrelu", "fit", "*.parquet", "-o", f"{name}.npz", "--json", *more]
-        command += ["--method", "one_pass"]
-        answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
-        assert answer.stderr == ""
-        found[name] = json.loads(answer.stdout)
-    here, apart = (unrelu.load(tmp_path / f"{name}.npz") for name in ("here", "apart"))
+        write_table(folder / f"{k}.parquet", X[500 * k : 500 * (k + 1)], ["As", "Pb", "Zn"])
+    given = ("fit", "*.parquet", "--json", "--method", "one_pass")
+    answer = run(*given, "-o", "here.npz")
+    command = [sys.executable, "-m", "unrelu", *given, "-o", "apart.npz", "--scheduler", scheduler]
+    by_workers = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert (answer.stderr, by_workers.stderr) == ("", "")
+    found = {"here": json.loads(answer.stdout), "apart": json.loads(by_workers.stdout)}
+    here, apart = (unrelu.load(f"{name}.npz") for name in ("here", "apart"))
     np.testing.assert_allclose(apart.covariance, here.covariance, rtol=1e-10)
     np.testing.assert_allclose(apart.bias, here.bias, rtol=1e-10)
     assert found["apart"]["report"]["n_rows"] == found["here"]["report"]["n_rows"] == 2000

@@ -315,7 +315,7 @@ def test_an_interruption_keeps_the_state_and_says_how_to_go_on(run, folder, rect
     assert sorted(os.listdir(folder)) == ["X.csv", "s.npz"]
     monkeypatch.setattr(Keeper, "__call__", original)
     # The rank is not chosen again, and what was tried is not forgotten.
-    monkeypatch.setattr("unrelu.recovery.matrix.rank.choose_components", lambda *_: pytest.fail("the rank is known"))
+    monkeypatch.setattr("unrelu.recovery.matrix.matrix.choose_components", lambda *_: pytest.fail("the rank is known"))
     answer = answer_of(run(*options, "--json"))
     assert answer["resumed"]["iteration"] == 6
     assert [rank for rank, _ in answer["report"]["component_errors"]] == [1, 2]
@@ -326,7 +326,7 @@ def test_an_interruption_while_the_rank_is_chosen_leaves_nothing(run, folder, re
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("unrelu.recovery.matrix.rank.choose_components", interrupted)
+    monkeypatch.setattr("unrelu.recovery.matrix.matrix.choose_components", interrupted)
     result = run("factor", rectified, "--state", "s.npz", "-o", "out.npz")
     assert result.exit_code == 130
     assert result.stderr.splitlines()[0].startswith("Stopped before the first iteration")

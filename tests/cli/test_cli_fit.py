@@ -39,11 +39,12 @@ def test_the_kind_of_file_does_not_change_the_model(run, folder, table, rows, na
 def test_standard_input_several_files_and_globs_give_the_same_rows(run, program, folder, table, rows):
     for part, half in enumerate((rows[:1000], rows[1000:])):
         write_table(folder / f"part-{part}.csv", half, ["As", "Pb", "Fe"])
+    given = ("--method", "one_pass", "--json")
     answers = [
-        json.loads(program("fit", "-", "--json", input=table.read_text()).stdout),
-        json.loads(run("fit", "part-0.csv", "part-1.csv", "--json").stdout),
-        json.loads(run("fit", "part-*.csv", "--json").stdout),
-        json.loads(run("fit", table, "--json").stdout),
+        json.loads(program("fit", "-", *given, input=table.read_text()).stdout),
+        json.loads(run("fit", "part-0.csv", "part-1.csv", *given).stdout),
+        json.loads(run("fit", "part-*.csv", *given).stdout),
+        json.loads(run("fit", table, *given).stdout),
     ]
     assert {answer["report"]["n_rows"] for answer in answers} == {3000}
     biases = [[column["bias"] for column in answer["columns"]] for answer in answers]

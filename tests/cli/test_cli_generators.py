@@ -11,11 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import unrelu
-from tests.references.commands import rows_in
-from unrelu.cli.app import app
+from tests.references.commands import invoke, rows_in
 from unrelu.cli.frame import Meter
 from unrelu.samples import open_samples, write_table
 
@@ -37,7 +35,7 @@ def done(tmp_path_factory):
     files = {"-o": "layers.npz", "--hidden": "h.npy", "--latent": "z.csv", "--picture": "p.png"}
     given = [part for option, name in files.items() for part in (option, str(folder / name))]
     options = ["--widths", "6", "--inputs", "2", "--max-seconds", "500", "--json"]
-    result = CliRunner().invoke(app, ["peel", str(folder / "X.parquet"), *options, *given])
+    result = invoke("peel", folder / "X.parquet", *options, *given)
     assert result.exit_code == 0, result.stderr
     return folder, json.loads(result.stdout)
 
@@ -154,7 +152,7 @@ def _unfinished(result, code, words):
 
 def run_info(learner):
     learner.save("again.npz")
-    return CliRunner().invoke(app, ["info", "again.npz"]).stdout
+    return invoke("info", "again.npz").stdout
 
 
 UNFINISHED = ["--linear", "--widths", 6, "--inputs", 2, "--latent", "z.csv", "--hidden", "h.csv", "-o", "out.npz"]

@@ -148,7 +148,22 @@ def test_limits_of_single_cells_are_not_the_models(run, folder, truth, model):
     np.testing.assert_allclose(_read("out.csv")["mean"], expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize(("fill", "below"), [("missing", "floor"), ("missing", "latent"), ("hidden", "latent")])
+def test_floors_of_0_stay_beside_limits_of_single_cells(run, folder, truth, model):
+    (folder / "labs.csv").write_text("As,Pb,Fe\n<0.5,,0\n<0.1,0,\n0.7,1.5,0.2\n")
+    nan = np.nan
+    values, floor = np.array([[0.5, nan, 0.0], [0.1, 0.0, nan], [0.7, 1.5, 0.2]]), np.zeros((3, 3))
+    floor[:, 0] = [0.5, 0.1, nan]
+    said = run("impute", "labs.csv", "--model", model, "-o", "out.csv").stdout
+    assert "Missing cells of Pb, Fe: filled as the table would show them" in " ".join(said.split())
+    found = _read("out.csv").to_numpy()
+    np.testing.assert_allclose(found, truth.impute(values, floor=floor), rtol=1e-10)
+    assert (found[[0, 1], [1, 2]] >= 0.0).all()
+    assert (found[[0, 1], [2, 1]] < 0.0).all()
+
+
+@pytest.mark.parametrize(
+    ("fill", "below"), [(fill, below) for fill in ("missing", "hidden") for below in ("auto", "latent", "floor")][:-1]
+)
 def test_only_some_cells_are_filled_in(run, folder, holes, fill, below):
     given = ("impute", "holes.csv", "--method", "one_pass", "--shape", "normal", "--fill", fill, "--below", below)
     files = ("-o", "out.csv", "--std", "std.csv", "--mask", "mask.csv", "--picture", "p.png")
@@ -162,7 +177,10 @@ def test_only_some_cells_are_filled_in(run, folder, holes, fill, below):
     answer = json.loads(run(*given, "-o", "out.csv", "--json").stdout)
     assert answer["cells_filled"] == imputer.mask(holes).sum()
     assert (answer["fill"], answer["below"]) == (fill, below)
-    law = imputer.distribution_.column_summary(below=below)
+    law = imputer.distribution_.column_summary(below="latent" if fill == "hidden" else below)
+    assert [column["missing_as_seen"] for column in answer["columns"]] == [below != "latent"] * 3
+    as_seen = "Missing cells of As, Pb, Fe: filled as the table would show them"
+    assert (as_seen in " ".join(result.stdout.split())) == (fill == "missing" and below != "latent")
     for j, column in enumerate(answer["columns"]):
         assert column["mean_completed"] == pytest.approx(np.nanmean(imputer.transform(holes)[:, j]))
         assert column["mean_of_model"] == pytest.approx(law[j]["mean"])
@@ -204,7 +222,7 @@ def test_nothing_hidden_is_no_error(run, folder, rows):
         (["rows.csv", "--draws", "2", "--median"], "leave out --median and --quantile"),
         (["rows.csv", "--draws", "2", "--mask", "mask.doc"], "unknown kind of file"),
         (["rows.csv", "--fill", "mising"], "Did you mean 'missing'?"),
-        (["rows.csv", "--below", "zero"], "There are: latent, floor"),
+        (["rows.csv", "--below", "zero"], "There are: auto, latent, floor"),
         (["rows.csv", "--fill", "hidden", "--below", "floor"], "use --below latent"),
         (["rows.csv", "--parameters", "fitted"], "give --draws"),
         (["rows.csv", "--draws", "2", "--parameters", "fit"], "Did you mean 'fitted'?"),

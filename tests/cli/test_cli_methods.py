@@ -10,7 +10,7 @@ from unrelu.errors import InvalidParameterError
 from unrelu.estimators import TwoLayerReLULearner
 from unrelu.methods import method_named
 from unrelu.recovery.latent.methods import latent_method
-from unrelu.recovery.matrix.methods import matrix_method
+from unrelu.recovery.matrix.descent import matrix_method
 
 
 @pytest.mark.parametrize(

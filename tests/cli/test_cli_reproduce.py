@@ -12,7 +12,8 @@ from dataclasses import replace
 import pytest
 
 from unrelu.cli.reproduce import NAMES
-from unrelu.papers.experiments import catalogue, runner
+from unrelu.papers import experiments
+from unrelu.papers.experiments import runner
 from unrelu.papers.experiments.design import Plan
 
 
@@ -20,13 +21,13 @@ from unrelu.papers.experiments.design import Plan
 def tiny(monkeypatch):
     """Two points a panel, two runs, a few hundred rows."""
     small = {}
-    for name, experiment in catalogue.EXPERIMENTS.items():
+    for name, experiment in experiments.EXPERIMENTS.items():
         panels = tuple(
             replace(panel, settings=tuple(replace(s, rows=300, columns=3) for s in panel.settings[-2:]), runs=None)
             for panel in experiment.quick.panels
         )
         small[name] = replace(experiment, quick=Plan(panels, runs=2), repeats=1)
-    monkeypatch.setattr(catalogue, "EXPERIMENTS", small)
+    monkeypatch.setattr(experiments, "EXPERIMENTS", small)
     return small
 
 
@@ -40,7 +41,7 @@ def no_picture(monkeypatch):
     "name",
     [
         name if name.startswith("wu2019") else pytest.param(name, marks=pytest.mark.slow)
-        for name in catalogue.EXPERIMENTS
+        for name in experiments.EXPERIMENTS
     ],
 )
 def test_reproduce_end_to_end(run, folder, tiny, name):
@@ -131,7 +132,7 @@ def test_unknown_names_are_refused(run, refused, folder, name, hint):
 
 
 def test_the_help_names_every_reproduction(run):
-    assert NAMES.split(", ") == list(catalogue.EXPERIMENTS)
+    assert NAMES.split(", ") == list(experiments.EXPERIMENTS)
 
 
 def test_a_damaged_csv_is_refused(run, refused, folder, tiny, no_picture):

@@ -52,7 +52,7 @@ def hard():
     )
 
 
-@pytest.mark.parametrize("make", [plain, missing, hard, lambda: plain(6, 8), lambda: plain(4, 200_000)])
+@pytest.mark.parametrize("make", [plain, missing, hard, lambda: plain(6, 8), lambda: plain(4, 50_000)])
 @pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
 def test_the_same_as_one_by_one(make):
     x = make()

@@ -27,10 +27,10 @@ def test_tables_that_fit_are_left_alone(shift, kind):
 
 
 def test_many_tables_that_fit():
-    """60 tables: each has a finding with a chance of about 1 %, so 4 or more come once in 3,000 such tests."""
-    models = [unrelu.synthetic.random_model(5, random_state=seed) for seed in range(60)]
+    """30 tables: each has a finding with a chance of about 1 %, so 3 or more come once in 300 such tests."""
+    models = [unrelu.synthetic.random_model(5, random_state=seed) for seed in range(30)]
     found = [doubts(model.sample(300 + 40 * seed, random_state=seed))[0] for seed, model in enumerate(models)]
-    assert sum(map(bool, found)) < 4
+    assert sum(map(bool, found)) < 3
 
 
 def test_a_limit_that_nobody_named():
@@ -82,7 +82,9 @@ def test_skewed_columns_and_their_direction():
     found, _ = doubts(-table, ceiling=0.0, shape="normal")
     assert "to the left" in found["skewed"].words
     assert found["skewed"].values[0] > 0.1
-    assert doubts(-table, ceiling=0.0)[0] == {}  # by default such a column is free
+    found, _ = doubts(-table, ceiling=0.0)  # by default such a column is free, and half of it goes on as normal ones do
+    assert (list(found), found["skewed"].columns) == (["skewed"], (2,))
+    assert "what is hidden goes on" in found["skewed"].words
 
 
 def test_positive_columns_without_anything_at_the_floor():

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import unrelu
-from unrelu.cli.app import app
+from tests.references.commands import invoke
 from unrelu.engines import checkpoints
 from unrelu.errors import CheckpointWarning, InvalidParameterError, ModelFileError
 from unrelu.samples import blocks, open_samples, write_table
@@ -203,7 +202,7 @@ def test_a_process_that_is_ended_in_mid_pass(kind, monkeypatch):
     if kind == signal.SIGINT:
         assert f"Row {reached:,} was reached: do the same again to go on from ck." in said
     for options in (["-o", "whole.npz", "--method", "one_pass"], ["--checkpoint", "ck"]):
-        done = CliRunner().invoke(app, ["fit", "*.csv", "--json", *options])
+        done = invoke("fit", "*.csv", "--json", *options)
         assert (done.exit_code, json.loads(done.stdout)["report"]["n_rows"]) == (0, 96_000)
     whole, model = (unrelu.RectifiedGaussian.load(name) for name in ("whole.npz", "model.npz"))
     np.testing.assert_array_equal(model.covariance, whole.covariance)

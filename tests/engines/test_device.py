@@ -99,7 +99,7 @@ def test_bad_cells_are_named_as_on_the_host(rows, cells):
 
 
 def test_every_method_learns_the_same(rows):
-    rows = np.abs(rows) + 0.1 * (rows == 0.0)  # the papers' methods want what is mostly above its floor
+    above = np.abs(rows) + 0.1 * (rows == 0.0)  # the papers' methods want what is mostly above its floor
     for given in (
         {},
         {"method": "robust"},
@@ -108,7 +108,8 @@ def test_every_method_learns_the_same(rows):
         {"shape": "power"},
         {"floor": "min"},
     ):
-        here, there = learner(**given).fit(rows[:3000]), learner(**given).fit(strict.asarray(rows[:3000]))
+        x = (rows if given.get("method") == "robust" else above)[:800]
+        here, there = learner(**given).fit(x), learner(**given).fit(strict.asarray(x))
         np.testing.assert_allclose(there.covariance_, here.covariance_, rtol=1e-9, atol=1e-9, err_msg=str(given))
 
 

@@ -37,12 +37,12 @@ def table(kind, n=1000, seed=2):
 
 
 @cache
-def checked(kind, shape="normal", method="one_pass", n=1000):
+def checked(kind, shape="normal", method="one_pass", n=1000, n_simulations=19):
     x = table(kind, n)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         learner = unrelu.RectifiedGaussianLearner(method, shape=shape).fit(x)
-        return learner.check(x, n_simulations=39)
+        return learner.check(x, n_simulations=n_simulations)
 
 
 def test_a_model_that_fits_is_left_alone():
@@ -53,14 +53,14 @@ def test_a_model_that_fits_is_left_alone():
 @pytest.mark.parametrize(
     ("kind", "remedy"),
     [
-        ("lognormal", "shape='free'"),  # of halves of the rows "auto" leaves some columns normal
+        ("lognormal", "shape='auto'"),
         ("outliers", "method='robust'"),
         ("bad cells", "method='robust_cells'"),
         ("groups", "RectifiedGaussianMixture(2)"),
     ],
 )
 def test_what_helps_is_advised(kind, remedy):
-    found = checked(kind)
+    found = checked(kind, n_simulations=39 if kind == "lognormal" else 19)
     assert f"{remedy} was tried and helps" in found.verdict
     best = found.tried[0]
     assert (best.name, best.helps) == (remedy, True)
@@ -69,7 +69,7 @@ def test_what_helps_is_advised(kind, remedy):
 
 
 def test_a_remedy_that_helps_gives_a_model_that_fits_when_it_is_typed_in():
-    assert checked("lognormal", shape="auto").fits
+    assert checked("lognormal", shape="auto", n_simulations=39).fits
     assert checked("outliers", method="robust").fits
     assert checked("bad cells", method="robust_cells").fits
 
@@ -82,7 +82,7 @@ def test_two_large_groups_are_no_outliers():
     assert "a group rather than outliers" in advising._refused([robust], [])
 
 
-@pytest.mark.parametrize("n", [1000, 3000])
+@pytest.mark.parametrize("n", [1000, pytest.param(3000, marks=pytest.mark.slow)])
 def test_heavy_tails_have_no_remedy_and_that_is_said(n):
     found = checked("tails", n=n)
     assert "Nothing that was tried helps" in found.verdict
@@ -98,7 +98,7 @@ def test_zeros_for_another_reason_are_no_matter_of_shape():
 
 
 def test_what_is_in_force_is_not_tried():
-    found = checked("groups", method="robust_cells")
+    found = checked("groups", method="robust_cells", n=400)
     assert "method='robust_cells'" not in [remedy.name for remedy in found.tried]
     for method, expected in (
         ("one_pass", ["robust"]),
@@ -107,7 +107,8 @@ def test_what_is_in_force_is_not_tried():
     ):
         trials = advising._of_rows(unrelu.RectifiedGaussianLearner(method), found, [0, 1, 2, 3])
         assert [trial.options["method"] for trial in trials] == expected
-    free = [remedy.name for remedy in checked("groups", shape="free").tried]
+    free = [remedy.name for remedy in checked("groups", shape="free", n=400).tried]
+    assert free
     assert not any(name.startswith("shape") for name in free)
 
 
@@ -129,6 +130,6 @@ def test_few_rows_and_columns_that_cannot_be_checked():
     x = np.column_stack([table("lognormal", 60), np.full(60, 2.0)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(x).check(x, n_simulations=39)
+        found = unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(x).check(x, n_simulations=19)
     assert dict(found.left_out) == {4: "constant"}
     assert found.fits or found.tried

@@ -22,7 +22,7 @@ from unrelu.errors import (
     UnfinishedWarning,
     WeakColumnsWarning,
 )
-from unrelu.recovery.layers.ending import with_inputs
+from unrelu.recovery.layers.peeling import with_inputs
 
 FEW_ON = "rows have too few units on to determine their 3 inputs"
 

@@ -65,7 +65,7 @@ def test_points_that_repeat_are_not_a_line():
 
 def test_nested_binary_columns_are_not_a_line():
     rng = np.random.default_rng(0)
-    for _ in range(40):
+    for _ in range(20):
         b = rng.random(200) < 0.6
         a = b & (rng.random(200) < 0.7)
         learner = fit(np.c_[a * rng.random(), b * rng.random()])
@@ -102,13 +102,13 @@ def test_errors_count_the_weights_of_the_rows_that_see_a_column():
     """Half of the rows weigh ten times as much, but a column is only seen in the light half."""
     z = []
     weights = np.r_[np.ones(500), np.full(500, 10.0)]
-    for seed in range(120):
+    for seed in range(60):
         x = TRUTH.sample(1000, random_state=seed)
         x[500:, 0] = np.nan
         learner = fit(x, weights, method="one_pass")
         z.append((learner.bias_[0] - TRUTH.bias[0]) / learner.bias_stderr_[0])
         z.append((learner.correlation_[0, 1] - TRUTH.correlation[0, 1]) / learner.correlation_stderr_[0, 1])
-    assert np.mean(np.square(z)) == pytest.approx(1.0, abs=0.35)  # 240 z-scores: standard error .1
+    assert np.mean(np.square(z)) == pytest.approx(1.0, abs=0.4)  # 120 z-scores: standard error .13
 
 
 def test_the_floor_belongs_to_the_record(table):
@@ -124,8 +124,8 @@ def test_the_floor_belongs_to_the_record(table):
 
 
 def test_merge_compares_parameters_by_value(table):
-    wide = np.abs(np.random.default_rng(0).normal(size=(30, 1500))) + 1.0
-    floors = np.zeros(1500)
+    wide = np.abs(np.random.default_rng(0).normal(size=(30, 1100))) + 1.0
+    floors = np.zeros(1100)
     changed = floors.copy()
     changed[700] = 0.5
     for learner in (RectifiedGaussianLearner, one_pass):

@@ -1,5 +1,6 @@
 """recover_latent, ReLULatentRecovery and recall: batches, floors, models, memory, and every bad input."""
 
+import copy
 import pickle
 import warnings
 
@@ -7,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 import unrelu
 from tests.archives import rewrite
@@ -33,13 +35,13 @@ def test_a_batch_is_its_rows(method):
     A, b, _, _, V = table()
     V[2, :9] = np.nan
     recovery = ReLULatentRecovery(A, b, method)
-    together = recovery.transform(V)
+    together, results, rows = recovery.transform(V), recovery.recover(V), recovery.recover_rows(V)
     for i, v in enumerate(V):
         alone = recover_latent(A, b, v, method)
         assert np.array_equal(alone.latent, together[i])
-        assert np.array_equal(alone.inliers, recovery.results_[i].inliers)
-        assert np.array_equal(~alone.inliers & ~np.isnan(v), recovery.outliers_[i])
-        assert np.array_equal(alone.covariance, recovery.results_[i].covariance)
+        assert np.array_equal(alone.inliers, results[i].inliers)
+        assert np.array_equal(~alone.inliers & ~np.isnan(v), rows.flagged[i])
+        assert np.array_equal(alone.covariance, results[i].covariance)
     assert np.array_equal(recovery.transform(V), together)
     assert np.array_equal(recovery.transform(V[::-1])[::-1], together)
 
@@ -50,8 +52,9 @@ def test_latent_vectors_and_clean_outputs():
     assert np.abs(recovery.transform(V) - C).max() < 0.05
     assert np.abs(recovery.denoise(V) - X).max() < 0.1
     assert np.allclose(recovery.inverse_transform(C), X)
-    assert recovery.outliers_[np.abs(V - X) > 1.0].all()
-    assert recovery.outliers_[np.abs(V - X) < 0.04].mean() < 0.01
+    outliers = recovery.recover_rows(V).flagged
+    assert outliers[np.abs(V - X) > 1.0].all()
+    assert outliers[np.abs(V - X) < 0.04].mean() < 0.01
 
 
 @pytest.mark.parametrize("floor", [1.5, -2.0, "each"])
@@ -122,23 +125,66 @@ def test_doubtful_rows_are_named():
     sure = np.tile(np.maximum(A @ c + b, 0.0), 2)
     recovery = ReLULatentRecovery(np.vstack([A, A]), np.tile(b, 2))
     with pytest.warns(AmbiguousOptimumWarning, match=r" row 1 \(the first is 0\) ") as caught:
-        recovery.recover(np.stack([sure, v, sure]))
+        results = recovery.recover(np.stack([sure, v, sure]))
     assert caught[0].filename == __file__
-    assert [result.unambiguous for result in recovery.results_] == [True, False, True]
-    assert recovery.results_[1].rival is not None
+    assert [result.unambiguous for result in results] == [True, False, True]
+    assert results[1].rival is not None
 
 
 def test_scikit_learn_manners():
     A, b, C, _, V = table()
     recovery = ReLULatentRecovery(A, b, RobustLatent(GaussianPrior(2.0)), random_state=3)
-    copy = pickle.loads(pickle.dumps(clone(recovery)))
-    assert np.array_equal(copy.fit_transform(V), recovery.transform(V))
+    again = pickle.loads(pickle.dumps(clone(recovery)))
+    assert np.array_equal(again.fit_transform(V), recovery.transform(V))
     assert np.array_equal(recovery.transform(pd.DataFrame(V)), recovery.transform(V))
     assert np.array_equal(recovery.transform(V.tolist()), recovery.transform(V))
     before = V.copy()
     recovery.denoise(V)
     assert np.array_equal(V, before)
     assert np.abs(ReLULatentRecovery(A, b, random_state=np.random.default_rng(0)).transform(V) - C).max() < 0.05
+
+
+@METHODS
+def test_nothing_but_fit_changes_it(method):
+    A, b, C, _, V = table()
+    frame = pd.DataFrame(V, columns=[f"c{j}" for j in range(60)])
+    for recovery in (ReLULatentRecovery(A, b, method), ReLULatentRecovery(A, b, method).fit(frame)):
+        before = {name: copy.deepcopy(value) for name, value in vars(recovery).items()}
+        for use in (recovery.transform, recovery.denoise, recovery.recover, recovery.recover_rows):
+            use(frame)
+            use(ArraySamples(V))
+        recovery.inverse_transform(C)
+        assert vars(recovery).keys() == before.keys()
+        for name, value in vars(recovery).items():
+            np.testing.assert_equal(value, before[name])
+
+
+def test_a_layer_that_is_not_given_is_learned():
+    rng = np.random.default_rng(4)
+    A, b = rng.standard_normal((40, 3)), 0.3 * rng.standard_normal(40) + 1.0
+    X = np.maximum(rng.standard_normal((300, 3)) @ A.T + b, 1.0)
+    V = np.where(rng.random((10, 40)) < 0.2, 8.0, X[290:])
+    recovery = ReLULatentRecovery(n_components=3, floor=1.0, prior="gaussian")
+    with pytest.raises(NotFittedError):
+        recovery.transform(V)
+    recovery.fit(pd.DataFrame(X[:290], columns=[f"c{j}" for j in range(40)]))
+    matrix = unrelu.ReLUMatrixRecovery(3, floor=1.0).fit(X[:290])
+    np.testing.assert_allclose(recovery.weights_, matrix.components_.T, atol=1e-9)
+    np.testing.assert_allclose(recovery.bias_, matrix.bias_, atol=1e-9)
+    assert recovery.weights is None
+    assert recovery.feature_names_in_[1] == "c1"
+    np.testing.assert_allclose(recovery.denoise(V), recall(matrix, V), atol=1e-6)
+    assert np.abs(recovery.denoise(V) - X[290:]).max() < 0.01
+    assert ReLULatentRecovery(floor=1.0).fit(X[:290]).weights_.shape == (40, 3)
+
+
+def test_a_learned_layer_is_saved(tmp_path):
+    _, _, _, X, V = table(n=100, noise=0.0)
+    recovery = ReLULatentRecovery(n_components=3).fit(X)
+    recovery.save(tmp_path / "layer.npz")
+    again = unrelu.load(tmp_path / "layer.npz")
+    np.testing.assert_array_equal(again.transform(V), recovery.transform(V))
+    assert again.weights is None
 
 
 # --- rows that have no answer, reports, files -----------------------------------------------------
@@ -161,19 +207,20 @@ def test_bad_rows_are_skipped_where_that_is_wanted(with_bad_rows, method):
         InvalidDataError, match=r"of 70 rows cannot .* Row 1 \(the first is 0\) is missing .* skip_bad_rows=True"
     ):
         recovery.recover(V)
-    results = recovery.recover(V, skip_bad_rows=True)
+    rows = recovery.recover_rows(V, skip_bad_rows=True)
+    report, results = rows.report, rows.results()
     bad = [1, 4, 5, 40] if method == "robust" else [1, 4, 40]
     assert [i for i, result in enumerate(results) if result is None] == bad
-    assert [row for row, _ in recovery.report_.bad_rows] == bad
-    reasons = dict(recovery.report_.bad_rows)
+    assert [row for row, _ in report.bad_rows] == bad
+    reasons = dict(report.bad_rows)
     for row, word in ((1, "missing"), (4, "no positive"), (40, "infinite")):
         assert word in reasons[row]
-    assert not recovery.report_.converged
+    assert not report.converged
     good = np.delete(np.arange(70), bad)
-    np.testing.assert_array_equal(recovery.rows_.done, np.isin(np.arange(70), good))
+    np.testing.assert_array_equal(rows.done, np.isin(np.arange(70), good))
     np.testing.assert_array_equal(recovery.transform(V, skip_bad_rows=True)[good], recovery.transform(V[good]))
     assert np.isnan(recovery.denoise(V, skip_bad_rows=True)[bad]).all()
-    assert not recovery.outliers_[bad].any()
+    assert not rows.flagged[bad].any()
 
 
 def test_rows_that_turn_out_to_be_undetermined_are_skipped_too(with_bad_rows):
@@ -188,7 +235,7 @@ def test_rows_that_turn_out_to_be_undetermined_are_skipped_too(with_bad_rows):
     ):
         recovery.recover(V)
     assert recovery.recover(V, skip_bad_rows=True)[3] is None
-    assert recovery.rows_.done.sum() == len(V) - 1
+    assert recovery.recover_rows(V, skip_bad_rows=True).done.sum() == len(V) - 1
 
 
 def test_a_table_of_bad_rows_only_is_refused(with_bad_rows):
@@ -202,14 +249,15 @@ def test_reports():
     V[2, :9] = np.nan
     recovery = ReLULatentRecovery(A, b, prior="gaussian")
     assert recovery.fit().report_.n_rows == 0
-    recovery.transform(V)
-    report = recovery.report_
+    assert (recovery.fit(V).report_.n_rows, recovery.report_.share_missing) == (6, pytest.approx(9 / 360))
+    rows = recovery.recover_rows(V)
+    report = rows.report
     assert (report.method, report.prior) == ("robust", "gaussian")
     assert (report.n_rows, report.n_features, report.n_components) == (6, 60, 3)
     assert report.share_missing == pytest.approx(9 / 360)
-    assert report.share_outliers == pytest.approx(recovery.outliers_.sum() / 351)
+    assert report.share_outliers == pytest.approx(rows.flagged.sum() / 351)
     assert report.share_outliers == pytest.approx(0.2, abs=0.08)
-    assert report.noise_scale == pytest.approx(np.median([one.noise_scale for one in recovery.results_]))
+    assert report.noise_scale == pytest.approx(np.median([one.noise_scale for one in rows.results()]))
     assert (report.ambiguous_rows, report.bad_rows, report.converged) == ((), (), True)
 
 
@@ -245,12 +293,12 @@ def test_files(tmp_path, with_bad_rows, method):
     A, b, V = with_bad_rows
     recovery = ReLULatentRecovery(A, b, method, floor=0.0)
     latent = recovery.transform(V, skip_bad_rows=True)
-    recovery.save(tmp_path / "layer.npz")
+    recovery.fit(V[6:]).save(tmp_path / "layer.npz")
     again = unrelu.load(tmp_path / "layer.npz")
     assert again.report_ == recovery.report_
     assert again.method == method
-    np.testing.assert_array_equal(again.rows_.latent, latent)
-    np.testing.assert_array_equal(again.outliers_, recovery.outliers_)
+    np.testing.assert_array_equal(again.weights_, A)
+    np.testing.assert_array_equal(again.bias_, b)
     np.testing.assert_array_equal(again.transform(V, skip_bad_rows=True), latent)
     ReLULatentRecovery(A, b).save(tmp_path / "layer.npz")
     np.testing.assert_array_equal(ReLULatentRecovery.load(tmp_path / "layer.npz").weights, A)
@@ -262,17 +310,16 @@ def test_files(tmp_path, with_bad_rows, method):
         ({"(weights)": np.ones((60, 2))}, {}),
         ({"(weights)": np.full((60, 3), np.nan)}, {}),
         ({"(bias)": np.ones(59)}, {}),
-        ({"rows_.latent": np.ones((6, 2))}, {}),
-        ({"rows_.inliers": np.ones((6, 60))}, {}),
+        ({"weights_": np.ones((60, 2))}, {}),
+        ({"weights_": np.full((60, 3), np.nan)}, {}),
+        ({"bias_": np.ones(59)}, {}),
         ({}, {"content/attributes/report_/fields/n_rows": "6"}),
         ({}, {"content/parameters/floor": "low"}),
     ],
 )
 def test_damaged_files(tmp_path, arrays, facts):
     A, b, _, _, V = table()
-    recovery = ReLULatentRecovery(A, b)
-    recovery.transform(V)
-    recovery.save(tmp_path / "layer.npz")
+    ReLULatentRecovery(A, b).fit(V).save(tmp_path / "layer.npz")
     rewrite(tmp_path / "layer.npz", arrays, facts)
     with pytest.raises(ModelFileError, match=r"layer\.npz is damaged"):
         ReLULatentRecovery.load(tmp_path / "layer.npz")
@@ -305,6 +352,8 @@ A, B, _, _, TABLE = table()
         (InvalidParameterError, "d x k", lambda: recover_latent(A[:, :0], B, TABLE[0])),
         (InvalidParameterError, "one number per row", lambda: recover_latent(A, B[:-1], TABLE[0])),
         (InvalidParameterError, "one number per row", lambda: recover_latent(A, 0.0, TABLE[0])),
+        (InvalidParameterError, "give both, or neither", lambda: ReLULatentRecovery(A).fit()),
+        (InvalidDataError, "No layer to check", lambda: ReLULatentRecovery().fit()),
         (
             InvalidParameterError,
             "weights must be finite",

@@ -31,6 +31,21 @@ def test_files_of_this_format_load_to_what_they_held(name):
         np.testing.assert_allclose(value, expected, rtol=1e-7, atol=1e-9)  # other machines round otherwise
 
 
+def test_files_from_before_a_parameter_mean_what_was_done_then():
+    """There were no shapes, and missing cells were filled in before the floor."""
+    for name in ("learner", "robust", "method", "detector", "mixture", "factors"):
+        assert unrelu.load(EXPECTED[name][0]).shape == "normal", name
+    assert unrelu.load(EXPECTED["imputer"][0]).below == "latent"
+
+
+def test_what_is_saved_now_keeps_its_parameters(tmp_path):
+    X = unrelu.load(EXPECTED["model"][0]).sample(60, random_state=0)
+    for given in ({"shape": "auto", "below": "auto"}, {"shape": "normal", "below": "floor"}):
+        unrelu.FloorImputer("one_pass", floor=[0.0, 0.25, 0.0], **given).fit(X).save(tmp_path / "imputer.npz")
+        loaded = unrelu.load(tmp_path / "imputer.npz").get_params()
+        assert {name: loaded[name] for name in given} == given
+
+
 def test_every_kind_that_can_be_saved_is_kept_here():
     savable = {name for name in KINDS if hasattr(getattr(unrelu, name, None), "save")} | {"PairMoments", "MatrixState"}
     assert {held["kind"] for _, held in EXPECTED.values()} == savable

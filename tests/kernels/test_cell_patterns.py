@@ -47,7 +47,7 @@ def test_bin_posteriors():
     bins = np.array([[0, 2], [1, -1], [1, 2]])
     genuine, bad = np.full((3, 2), 0.5), np.full((3, 2), 2.0)
     shares, sums = np.array([[0.1, 0.0, 0.2], [0.9, 0.9, 0.8]]), np.zeros((2, 3))
-    bin_posteriors(bins, genuine, bad, np.array([1.0, 1.0, 0.5]), shares, sums)
+    bin_posteriors(bins, genuine / bad, np.array([1.0, 1.0, 0.5]), shares, sums)
     first, second = 0.1 * 2.0 / (0.9 * 0.5), 0.2 * 2.0 / (0.8 * 0.5)
     np.testing.assert_allclose(sums[0], [first / (1 + first), 0.0, 1.5 * second / (1 + second)])
     np.testing.assert_allclose(sums[1], [np.log1p(first), 0.0, 1.5 * np.log1p(second)])

@@ -3,11 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import unrelu
+from tests.references.commands import invoke
 from unrelu import RectifiedGaussianLearner
-from unrelu.cli.app import app
 from unrelu.contracts import Block, RowLabels
 from unrelu.errors import FewGroupsWarning, InvalidDataError, InvalidParameterError
 from unrelu.samples import ArraySamples
@@ -145,6 +144,6 @@ def test_the_command_line_has_it(tmp_path):
     frame.to_csv(tmp_path / "rows.csv", index=False)
     table, model = str(tmp_path / "rows.csv"), str(tmp_path / "model.npz")
     options = ["--method", "full_likelihood", "--stderr", "jackknife", "--groups", "day", "--shape", "normal"]
-    told = CliRunner().invoke(app, ["fit", table, *options, "-o", model])
+    told = invoke("fit", table, *options, "-o", model)
     assert told.exit_code == 0, told.output
     assert unrelu.load(tmp_path / "model.npz").feature_names == ("As", "Pb", "Zn")

@@ -157,28 +157,43 @@ def test_equal_weights_do_not_choose_the_unit_by_rounding():
 # --- free -----------------------------------------------------------------------------------------
 
 
+def normal_fit(seen, cut, floor):
+    """Mean and spread of the normal under which what is seen, and so many values below the floor, are likeliest."""
+
+    def level(parameters):
+        b, s = parameters[0], np.exp(parameters[1])
+        return -scipy.stats.norm.logpdf(seen, b, s).sum() - cut * log_ndtr((floor - b) / s)
+
+    options = {"xatol": 1e-9, "fatol": 1e-9, "maxiter": 4000}
+    found = scipy.optimize.minimize(level, [seen.mean(), np.log(seen.std())], method="Nelder-Mead", options=options)
+    return found.x[0], np.exp(found.x[1])
+
+
 def test_free_scores_are_those_of_the_empirical_law():
     x = rng.gamma(2.0, size=300)
     (shape,) = fitted("free", x)
-    rank = scipy.stats.rankdata(x)
-    assert_allclose(shape.to_latent(x), ndtri((rank - 0.5) / 300), atol=1e-12)
+    scores, logs = ndtri((scipy.stats.rankdata(x) - 0.5) / 300), np.log(x)
+    assert_allclose(shape.to_latent(x), logs.mean() + logs.std() * scores, atol=1e-12)
 
 
 def test_free_scores_begin_at_the_share_floored():
     x = np.maximum(rng.gamma(2.0, size=4000) - 1.0, 0.0)
     (shape,) = fitted("free", x, floor=0.0)
-    share = (x == 0.0).mean()
-    assert_allclose(float(shape.to_latent(0.0)), ndtri(share), atol=1e-12)
-    seen = x[x > 0.0]
-    level = np.searchsorted(np.sort(x), seen, side="right") / len(x)
-    assert np.abs(scipy.stats.norm.cdf(shape.to_latent(seen)) - level).max() < 2e-3
+    at, seen = np.sort(x), x[x > 0.0]
+    b, s = normal_fit(seen, np.count_nonzero(x == 0.0), 0.0)
+    assert_allclose(float(shape.to_latent(0.0)), b + s * ndtri((x == 0.0).mean()), rtol=1e-4)
+    level = np.searchsorted(at, seen, side="right") / len(x)
+    assert np.abs(scipy.stats.norm.cdf((shape.to_latent(seen) - b) / s) - level).max() < 2e-3
 
 
 def test_free_scores_end_at_the_share_above_the_ceiling():
     x = np.minimum(rng.gamma(2.0, size=3000), 2.5)
     (shape,) = fitted("free", x, ceiling=2.5)
-    assert_allclose(float(shape.to_latent(2.5)), ndtri((x < 2.5).mean()), atol=1e-12)
+    b, s = normal_fit(-np.log(x[x < 2.5]), np.count_nonzero(x == 2.5), -np.log(2.5))
+    assert_allclose(float(shape.to_latent(2.5)), -b + s * ndtri((x < 2.5).mean()), rtol=1e-4)
     assert shape.values[-1] == 2.5
+    assert_allclose(np.log(shape.from_latent(shape.to_latent(2.5) + 0.7)), np.log(2.5) + 0.7, rtol=1e-9)
+    assert shape.from_latent(1e6) <= 25.0  # ten times the largest value seen
 
 
 def test_free_follows_many_values_closely():
@@ -276,7 +291,7 @@ def test_a_skewed_column_above_a_floor_of_0_is_free_and_has_nothing_below():
     x = np.maximum(np.expm1(1.5 * rng.standard_normal(2000)), 0.0)
     (shape,) = fitted("auto", x, floor=0.0)
     assert shape.kind == "free"
-    assert_array_equal(shape.from_latent([-3.0, -9.0]), [0.0, 0.0])
+    assert_array_equal(shape.from_latent(shape.to_latent(0.0) - [0.0, 3.0, 9.0]), [0.0, 0.0, 0.0])
 
 
 def test_a_floor_that_no_value_reaches_is_no_floor():
@@ -303,15 +318,10 @@ def test_a_free_shape_goes_on_below_its_floor_as_the_columns_censored_fit_says()
     x = np.maximum(np.exp(0.7 * rng.standard_normal(4000)), 1.0)
     (shape,) = fitted("free", x, floor=1.0)
     logs, cut = np.log(x[x > 1.0]), np.count_nonzero(x <= 1.0)
-
-    def level(parameters):
-        b, s = parameters[0], np.exp(parameters[1])
-        return -scipy.stats.norm.logpdf(logs, b, s).sum() - cut * log_ndtr((0.0 - b) / s)
-
-    spread = np.exp(scipy.optimize.minimize(level, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-9}).x[1])
-    assert_allclose(shape.below, spread, rtol=1e-5)
+    b, s = normal_fit(logs, cut, 0.0)
     start = float(shape.to_latent(1.0))
-    assert_allclose(np.log(shape.from_latent(start - 2.0)), -2.0 * shape.below, rtol=1e-9)
+    assert_allclose(start, b + s * ndtri(cut / 4000), atol=1e-5)
+    assert_allclose(np.log(shape.from_latent(start - 2.0)), -2.0, rtol=1e-9)
     assert_allclose(
         shape.to_latent(shape.from_latent([start - 2.0, start + 0.3])), [start - 2.0, start + 0.3], rtol=1e-9
     )
@@ -320,8 +330,18 @@ def test_a_free_shape_goes_on_below_its_floor_as_the_columns_censored_fit_says()
 def test_below_a_negative_floor_a_free_shape_falls_as_a_normal_one():
     x = np.maximum(rng.standard_normal(4000) - 1.0, -1.5)
     (shape,) = fitted("free", x, floor=-1.5)
-    assert abs(shape.below - 1.0) < 4.0 * 0.02  # the spread's standard error, about
-    assert shape.from_latent(shape.to_latent(-1.5) - 1.0) < -2.2
+    start = float(shape.to_latent(-1.5))
+    assert abs(start + 1.5) < 4.0 * 0.02  # latent values are in the column's units; about the errors of mean and spread
+    assert_allclose(shape.from_latent(start - 1.0), -2.5, rtol=1e-9)
+
+
+def test_below_a_floor_of_0_a_free_shape_falls_unless_zeros_are_those_of_rain():
+    y = rng.standard_normal(4000)
+    (shape,) = fitted("free", np.maximum(y + 0.3 * (y**2 - 1.0), 0.0), floor=0.0)
+    assert_allclose(shape.from_latent(shape.to_latent(0.0) - 1.0), -1.0, rtol=1e-9)
+    for rain in (np.where(y > 0.0, rng.gamma(0.7, size=4000), 0.0), np.floor(np.exp(1.2 * y))):
+        (shape,) = fitted("free", rain, floor=0.0)
+        assert float(shape.from_latent(shape.to_latent(0.0) - 1.0)) == 0.0
 
 
 # --- cells with limits of their own ---------------------------------------------------------------

@@ -17,14 +17,13 @@ from scipy.special import ndtr
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, guarantees
 from unrelu.errors import InvalidParameterError
 from unrelu.metrics import parameter_errors
-from unrelu.papers.guarantees.error_law import SquaredError
-from unrelu.papers.guarantees.influence import Columns, DrawnRows, Pairs
+from unrelu.papers.guarantees.planner import Columns, DrawnRows, Pairs, SquaredError
 from unrelu.synthetic import random_model
 
 one_pass = partial(RectifiedGaussianLearner, "one_pass", shape="normal")  # what the planner plans for
 
 
-@pytest.mark.parametrize("module", ["checks", "clean", "outliers", "curvature", "error_law", "influence", "planner"])
+@pytest.mark.parametrize("module", ["arguments", "clean", "outliers", "planner"])
 def test_the_examples_in_the_documentation_hold(module: str) -> None:
     assert doctest.testmod(import_module(f"unrelu.papers.guarantees.{module}")).failed == 0
 
@@ -345,7 +344,7 @@ def test_influences_have_mean_zero_and_the_stated_variance() -> None:
     columns = Columns.of(model)
     pairs = Pairs.of(columns)
     rows = DrawnRows.draw(model, columns, 100_000, np.random.default_rng(1))
-    batches = [*rows.on_bias(), *rows.on_covariance(pairs, pairs.at(1e12))]
+    batches = [*rows.on_bias(), *rows.on_covariance(pairs, 1e12)]
     assert sum(h.shape[1] for h, _ in batches) == 4 + 4 + 6
     for h, variance in batches:
         mean = rows.weight @ h / len(h)
@@ -371,7 +370,7 @@ def test_influences_are_those_of_the_learner() -> None:
     ((on_bias, _),) = rows.on_bias()
     expected = step * on_bias[chosen].sum(axis=0) / len(x)
     assert (moved.bias - model.bias) / w_squared**0.5 == pytest.approx(expected, rel=0.02, abs=1e-9)
-    (on_variance, _), (on_pairs, _) = rows.on_covariance(pairs, pairs.at(len(x)))
+    (on_variance, _), (on_pairs, _) = rows.on_covariance(pairs, len(x))
     change = (moved.covariance - model.covariance) / w_squared
     assert np.diag(change) == pytest.approx(step * on_variance[chosen].sum(axis=0) / len(x), rel=0.02, abs=1e-9)
     expected = step * on_pairs[chosen].sum(axis=0) / len(x) / math.sqrt(2.0)
@@ -450,7 +449,7 @@ def test_fits_have_the_planned_errors() -> None:
 
 def test_a_pair_never_above_both_floors_is_left_to_the_prior() -> None:
     model = RectifiedGaussian([-1.5, -1.5], [[1.0, -0.95], [-0.95, 1.0]])
-    fits = [one_pass().fit(model.sample(5000, random_state=k)).distribution_ for k in range(30)]
+    fits = [one_pass().fit(model.sample(5000, random_state=k)).distribution_ for k in range(15)]
     mean = np.mean([parameter_errors(fit, model)["weights"] for fit in fits])
     assert guarantees.expected_errors(model, 5000)["weights"] == pytest.approx(mean, rel=0.25)
 

@@ -10,13 +10,17 @@ from sklearn.exceptions import ConvergenceWarning
 
 from unrelu.contracts import unwatched
 from unrelu.errors import InvalidParameterError, PartialRecoveryWarning
-from unrelu.papers.likelihood.columns import Columns, FeasibleSet, Split, literal_program
-from unrelu.papers.likelihood.density import BiasDensity
-from unrelu.papers.likelihood.gauge import likeliest_gauge
-from unrelu.papers.likelihood.nuclear import LikelihoodSide, NuclearProgram, increasing_root, project_on_ball
-from unrelu.papers.likelihood.program import Likelihood
+from unrelu.papers.likelihood import BiasDensity, FeasibleSet, Split, literal_program
+from unrelu.papers.program import (
+    Likelihood,
+    increasing_root,
+    likeliest_gauge,
+    likelihood_side,
+    project_on_ball,
+    solve_nuclear,
+)
 from unrelu.recovery.matrix.cells import DenseCells, SparseCells
-from unrelu.recovery.matrix.contracts import Task
+from unrelu.recovery.matrix.descent import Task
 from unrelu.recovery.matrix.factors import Factors
 
 NORMAL = stats.norm(0.0, 1.0)
@@ -51,7 +55,7 @@ def task_of(X, rank=3, **options):
 
 
 def feasible_of(X, gamma=np.inf, nu=0.0):
-    return FeasibleSet(Columns.of(DenseCells(X)), gamma, nu)
+    return FeasibleSet.of(DenseCells(X), gamma, nu)
 
 
 def in_set_29(M, X, gamma=np.inf, nu=0.0, tolerance=1e-9):
@@ -362,10 +366,9 @@ class TestRank:
 def solved(X, radius, p=NORMAL, gamma=np.inf, nu=0.0, tolerance=1e-7, rounds=4000):
     """(M, b) of the nuclear program, before any truncation."""
     feasible, density = feasible_of(X, gamma, nu), BiasDensity.checked(p)
-    feasible.check_gamma()
+    feasible.check(density)
     start = Split(np.zeros_like(X), np.zeros(X.shape[1]))
-    program = NuclearProgram(X, feasible, density, radius)
-    split, _, done = program.solve(start, 2, tolerance, rounds, unwatched)
+    split, _, done = solve_nuclear(X, feasible, density, radius, start, 2, tolerance, rounds, unwatched)
     assert done
     return split
 
@@ -532,9 +535,9 @@ class TestPieces:
         gamma, nu, p = 1.6, 0.2, stats.logistic(0.3, 0.5)
         X = TINY.copy()
         X[3, 0] = np.nan
-        program = NuclearProgram(X, feasible_of(X, gamma, nu), BiasDensity.checked(p), 1.0)
         V = rng.uniform(-3.0, 3.0, size=X.shape)
-        split = LikelihoodSide.of(program).nearest(V, rho, np.zeros(4))
+        nearest = likelihood_side(X, feasible_of(X, gamma, nu), BiasDensity.checked(p))
+        split = nearest(V, rho, np.zeros(4))
 
         def cost(M):
             return -log_likelihood(M, X, p) + 0.5 * rho * ((M - V) ** 2).sum()
@@ -638,7 +641,7 @@ class TestBadInput:
     def test_gamma_smaller_than_a_columns_span(self, constraint):
         """2 gamma - nu where the column has zeros, 2 gamma where it has none: just enough is no error."""
         X = np.array([[5.0, 1.0], [1.0, 1.5], [2.0, 0.0]])
-        feasible_of(X, 2.0, 0.5).check_gamma()
+        feasible_of(X, 2.0, 0.5).check(BiasDensity.checked(NORMAL))
         method = Likelihood(NORMAL, 1.9, 0.5, constraint, 5.0 if constraint == "nuclear" else None)
         with pytest.raises(
             InvalidParameterError,
@@ -661,7 +664,7 @@ class TestBadInput:
             InvalidParameterError, match=r"in \[-1, 1\] only, and gamma=2.5 .* \[2.5, 3.5\] in column 0"
         ):
             method.recover(task_of(X, 1))
-        feasible_of(X, 4.5).check_support(BiasDensity.checked(stats.uniform(-1.0, 2.0)))
+        feasible_of(X, 4.5).check(BiasDensity.checked(stats.uniform(-1.0, 2.0)))
 
     def test_support_above_what_keeps_a_column_at_its_floor(self):
         X = np.array([[5.0, 0.0], [6.0, 0.0]])

@@ -10,8 +10,7 @@ from scipy.integrate import quad
 from unrelu import guarantees
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.papers import Likelihood, normalized_log_likelihood
-from unrelu.papers.likelihood.columns import Columns, FeasibleSet, literal_program
-from unrelu.papers.likelihood.density import BiasDensity
+from unrelu.papers.likelihood import BiasDensity, FeasibleSet, literal_program
 from unrelu.recovery.matrix.cells import DenseCells
 
 P = stats.norm(0.3, 1.2)
@@ -42,7 +41,7 @@ def test_program_34_maximises_it():
     gamma, nu = 1.5, 0.05
     matrix = rng.uniform(-1.0, 1.0, (6, 12))
     table = np.maximum(matrix + P.rvs(size=12, random_state=rng), 0.0)
-    feasible = FeasibleSet(Columns.of(DenseCells(table)), gamma, nu)
+    feasible = FeasibleSet.of(DenseCells(table), gamma, nu)
     density = BiasDensity.checked(P)
     best = literal_program(table, feasible, density)
     most = normalized_log_likelihood(table, best.matrix, P)
@@ -50,7 +49,7 @@ def test_program_34_maximises_it():
     for _ in range(200):
         bias = rng.uniform(np.maximum(low, -4.0), np.minimum(high, 4.0))
         other = np.where(table > 0.0, table - bias, np.maximum(-gamma, np.minimum(feasible.caps, 0.0) - bias))
-        other = np.where(feasible.columns.never, rng.uniform(-gamma, gamma, other.shape), other)
+        other = np.where(feasible.never, rng.uniform(-gamma, gamma, other.shape), other)
         assert normalized_log_likelihood(table, other, P) <= most + 1e-9
     assert Likelihood(P, constraint="none", gamma=gamma, nu=nu).constraint == "none"
 

@@ -56,7 +56,7 @@ def test_log_prob_in_the_users_units():
 def test_imputed_means_are_those_of_draws(row):
     X = np.array([row])
     hidden, draws = rejection_draws(X[0], marks_of(MODEL, X)[0], MODEL.bias, COVARIANCE, 300_000)
-    filled, std = MODEL.impute(X, return_std=True)
+    filled, std = MODEL.impute(X, return_std=True, below="latent")
     spread, error = draws.std(axis=0), 4.0 / np.sqrt(len(draws))
     # Three floored cells are approximated: within .02 of the posterior's standard deviation, .04 for the latter.
     few = np.count_nonzero(X == 0.0) <= 2
@@ -86,7 +86,7 @@ def test_intervals_cover_what_was_hidden():
     X = np.maximum(truth, 0.0)
     X[np.random.default_rng(0).random(X.shape) < 0.05] = NAN
     hidden = ~(X > 0.0)
-    low, high = MODEL.impute(X, quantile=0.05), MODEL.impute(X, quantile=0.95)
+    low, high = (MODEL.impute(X, quantile=level, below="latent") for level in (0.05, 0.95))
     covered = ((low <= truth) & (truth <= high))[hidden].mean()
     assert covered == pytest.approx(0.9, abs=0.01 + 4.0 * np.sqrt(0.09 / hidden.sum()))
     floored = X == 0.0
@@ -219,7 +219,9 @@ def test_free_shapes_go_on_below_their_floor():
 
 def test_singular_models_impute_and_warn_only_of_densities():
     twice = RectifiedGaussian([0.0, 0.0], [[1.0, -1.0], [-1.0, 1.0]])
-    np.testing.assert_allclose(twice.impute([[0.0, 1.5], [NAN, 2.0]]), [[-1.5, 1.5], [-2.0, 2.0]], atol=1e-4)
+    rows = [[0.0, 1.5], [NAN, 2.0]]
+    np.testing.assert_allclose(twice.impute(rows, below="latent"), [[-1.5, 1.5], [-2.0, 2.0]], atol=1e-4)
+    np.testing.assert_allclose(twice.impute(rows), [[-1.5, 1.5], [0.0, 2.0]], atol=1e-4)
     with pytest.warns(SingularCovarianceWarning):
         twice.log_prob([[0.0, 1.5]])
 

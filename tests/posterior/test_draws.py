@@ -31,7 +31,7 @@ MODEL = RectifiedGaussian(BIAS, COVARIANCE, [0.0, 0.0, -np.inf, -np.inf], ceilin
 def test_the_law_of_draws(row, marks):
     hidden, expected = rejection_draws(np.array(row), np.array(marks), BIAS, COVARIANCE, 400_000)
     expected = expected[:4000]
-    draws = MODEL.sample_latent([row] * 4, 1000, random_state=0).reshape(4000, 4)
+    draws = MODEL.sample_latent([row] * 4, 1000, random_state=0, below="latent").reshape(4000, 4)
     np.testing.assert_array_equal(draws[:, ~hidden], np.tile(np.array(row)[~hidden], (4000, 1)))
     found = draws[:, hidden]
     # Eleven tests of margins and eight of pairs in all, at the 1e-3 level.
@@ -80,7 +80,7 @@ def test_degenerate_directions_stay_so():
     r = np.array([[1.0, -1.0, 0.5], [-1.0, 1.0, -0.5], [0.5, -0.5, 1.0]])
     model = RectifiedGaussian(np.zeros(3), r)
     X = [[NAN, NAN, 0.0], [0.0, 1.5, NAN], [0.0, NAN, NAN], [NAN, NAN, NAN]]
-    draws = model.sample_latent(X, 200, random_state=0)
+    draws = model.sample_latent(X, 200, random_state=0, below="latent")
     np.testing.assert_allclose(draws[:, :, 0], -draws[:, :, 1], atol=1e-6)
     assert draws[:, 2, 0].max() <= 0.0
     assert draws[:, 3, 2].std() == pytest.approx(1.0, rel=0.2)

@@ -65,6 +65,13 @@ def test_every_method_at_a_few_scales(method):
         check_scale(method, shape, exponent, [0, 1, 2])
 
 
+def test_bad_cells_are_the_same_at_any_scale():
+    """Densities of so small values are no larger beside those of their bins than others."""
+    assert check_scale("robust_cells", "auto", -139, [0, 1, 2])
+    assert check_scale("robust_cells", "auto", -135, [2])
+    assert check_scale("robust_cells", "auto", 138, [2])
+
+
 def test_single_columns_at_any_scale():
     for shape, exponent in (("normal", -300), ("normal", -130), ("free", -306), ("free", 130), ("auto", 300)):
         check_scale("one_pass", shape, exponent, [1])

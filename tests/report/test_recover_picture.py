@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
 
 
 def recovered(n=30, d=16, k=2, floor=0.0, bad=(), noise=0.05):
-    """(recovery, table, clean) of a random layer, with 10 % outliers and a few missing values."""
+    """(rows, table, clean) of a random layer, with 10 % outliers and a few missing values."""
     rng = np.random.default_rng(0)
     weights, bias = rng.standard_normal((d, k)), 0.5 + 0.3 * rng.standard_normal(d) + floor
     clean = np.maximum(rng.standard_normal((n, k)) @ weights.T + bias, floor)
@@ -23,14 +23,12 @@ def recovered(n=30, d=16, k=2, floor=0.0, bad=(), noise=0.05):
     table[rng.random((n, d)) < 0.1] += 5.0
     table[rng.random((n, d)) < 0.02] = np.nan
     table[list(bad)] = floor  # the layer is off: nothing tells what is behind it
-    recovery = unrelu.ReLULatentRecovery(weights, bias, floor=floor)
-    recovery.recover(table, skip_bad_rows=True)
-    return recovery, table, clean
+    return unrelu.ReLULatentRecovery(weights, bias, floor=floor).recover_rows(table, skip_bad_rows=True), table, clean
 
 
 def result_of(names=None, floor=0.0, most=240, **options):
-    recovery, table, _ = recovered(floor=floor, **options)
-    return RecoverResult.of(recovery, ArraySamples(table), names, most)
+    rows, table, _ = recovered(floor=floor, **options)
+    return RecoverResult.of(rows, floor, ArraySamples(table), names, most)
 
 
 def panels(figure):
@@ -50,8 +48,8 @@ def test_kinds_of_pictures(kind, start):
 
 
 def test_the_cells_are_those_of_the_table():
-    recovery, table, clean = recovered(floor=0.5, bad=(4,))
-    rows, result = recovery.rows_, RecoverResult.of(recovery, ArraySamples(table), None)
+    rows, table, clean = recovered(floor=0.5, bad=(4,))
+    result = RecoverResult.of(rows, 0.5, ArraySamples(table), None)
     np.testing.assert_array_equal(result.given, table - 0.5)
     good = np.delete(np.arange(30), 4)
     assert np.median(np.abs(result.clean + 0.5 - clean)[good]) < 0.05
@@ -69,8 +67,7 @@ def test_the_cells_are_those_of_the_table():
 
 
 def test_outliers_are_counted_by_column():
-    recovery, table, _ = recovered()
-    rows = recovery.rows_
+    rows, table, _ = recovered()
     result = result_of(names=["As", "$x$", *"cdefghijklmnop"])
     axes = panels(recover_picture(result))["Outliers by column"]
     seen = (~np.isnan(table)).sum(axis=0)
@@ -81,8 +78,7 @@ def test_outliers_are_counted_by_column():
 
 
 def test_residuals_are_in_noise_scales():
-    recovery, table, _ = recovered()
-    rows = recovery.rows_
+    rows, table, _ = recovered()
     result = result_of()
     scaled = ((table - rows.clean) / rows.noise_scale[:, None])[~np.isnan(table)]
     np.testing.assert_allclose(np.sort(result.sizes), np.sort(scaled))
@@ -100,8 +96,7 @@ def test_residuals_are_in_noise_scales():
 
 
 def test_values_at_the_floor_say_nothing_of_the_noise():
-    recovery, table, _ = recovered(noise=0.0)
-    rows = recovery.rows_
+    rows, table, _ = recovered(noise=0.0)
     result = result_of(noise=0.0)
     silent = (rows.clean == 0.0) & (table == 0.0)
     assert silent.sum() > 20
@@ -117,7 +112,6 @@ def test_large_tables_are_thinned_out_and_odd_ones_drawn():
     assert panels(figure)["Given"].get_xlim() == (-0.5, 39.5)
     assert panels(figure)["Given"].get_ylim() == (50.5, 0.5)  # rows count from 1
     assert rendered(figure)
-    recovery = unrelu.ReLULatentRecovery([[1.0], [2.0]], [0.0, 0.0])
-    recovery.recover([[1.0, 2.0]])
-    one = RecoverResult.of(recovery, ArraySamples(np.array([[1.0, 2.0]])), ["a" * 40, "µg/l"])
+    rows = unrelu.ReLULatentRecovery([[1.0], [2.0]], [0.0, 0.0]).recover_rows([[1.0, 2.0]])
+    one = RecoverResult.of(rows, 0.0, ArraySamples(np.array([[1.0, 2.0]])), ["a" * 40, "µg/l"])
     assert rendered(recover_picture(one)).startswith(b"\x89PNG")

@@ -4,5 +4,5 @@
 
 ``learning`` has the steps on one screen. ``background`` says where bad cells lie, ``law`` how cells and rows are
 judged, ``shares`` how many are bad, ``at_floor`` how many of those at the floor, ``rounds`` what one pass over the rows
-brings, ``tails`` whether the cells are bad at all (docs/decisions/034).
+brings, ``tails`` whether the cells are bad at all (docs/research/034).
 """

@@ -73,11 +73,13 @@ class CellsLearned(Learned):
     """The model of the genuine cells, and the law by which they are told from others.
 
     ``cell_weights`` (n x d) and ``row_weights``: probabilities of being genuine, 1 for a missing cell in a genuine row.
+    ``doubtful``: columns of which more than a third would be bad.
     """
 
     row_weights: FloatArray
     cell_weights: NDArray[np.float32]
     law: CellLaw
+    doubtful: tuple[int, ...] = ()
 
 
 def learn_cells(evidence: Evidence, assumptions: Assumptions, seed: int, watch: Watch = unwatched) -> CellsLearned:
@@ -109,7 +111,8 @@ def learn_cells(evidence: Evidence, assumptions: Assumptions, seed: int, watch: 
     warn_of(report.doubts, names)
     report = replace(report, rounds=rounds + 1, strangest=last.verdicts.strangest)
     model, report = with_inverse(stages, report, assumptions.n_components, last.record.weight)
-    return CellsLearned(model, stages.rows, stages.pairs, stages.assembly, report, rows, cells, law)
+    doubtful = tuple(np.flatnonzero(found.doubtful | found.left).tolist())
+    return CellsLearned(model, stages.rows, stages.pairs, stages.assembly, report, rows, cells, law, doubtful)
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,7 +54,7 @@ def updated(law: CellLaw, look: Look, values: Values, weights: FloatArray, bound
 def _bad_cells(law: CellLaw, look: Look, weights: FloatArray, allowed: BoolArray, choosing: bool) -> FloatArray:
     """Shares of the bins that are ``allowed``; ``choosing``: of those that earn their keep."""
     columns, n_bins = law.background.columns, law.background.n_bins
-    genuine, bad = np.exp(np.clip(look.log_genuine, -700.0, 300.0)), np.exp(look.log_bin)
+    genuine = np.exp(np.clip(look.log_genuine - look.log_bin, -700.0, 700.0))
     in_bin = _in_bins(look.bins, weights, n_bins)
     n = np.maximum(law.background.in_column(in_bin), 1.0)[columns]
     shares = _SEED / law.background.in_column(np.ones(n_bins))[columns] * allowed
@@ -64,7 +64,7 @@ def _bad_cells(law: CellLaw, look: Look, weights: FloatArray, allowed: BoolArray
             shares = shares * np.minimum(1.0, MOST_BAD / np.maximum(total, 1e-300))[columns]
             sums = np.zeros((2 if left_to_do == 1 else 1, n_bins))
             left = 1.0 - law.background.in_column(shares)[columns]
-            bin_posteriors(look.bins, genuine, bad, weights, np.stack([shares, left]), sums)
+            bin_posteriors(look.bins, genuine, weights, np.stack([shares, left]), sums)
             shares = np.maximum(sums[0] - _HALF_A_CELL, 0.0) / n * allowed
         if not choosing or not (poor := (shares > 0.0) & (sums[1] - n * shares < LEAST_GAIN)).any():
             break

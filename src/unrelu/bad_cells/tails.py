@@ -8,7 +8,7 @@ the row predicts:
     r = corr(u, m),          doubt = sum w (1 - w) / sum (1 - w).
 
 Of cells replaced by N(0, 9), shifted by 6 and 4, or of other rows, r is -.1 to .2 or doubt below .12; of t
-distributions with 3 and 5 degrees of freedom r is .3 to .8 and doubt .16 to .36 (docs/decisions/034).
+distributions with 3 and 5 degrees of freedom r is .3 to .8 and doubt .16 to .36 (docs/research/034).
 """
 
 from __future__ import annotations

@@ -36,10 +36,11 @@ def impute(
         typer.Option(
             "--below",
             metavar="KIND",
-            help="What a value below its floor is filled in with: latent, the value before the floor cut it off, or"
-            " floor, what the table would show, for columns such as rain, whose zeros are zeros.",
+            help="What a value below its floor is filled in with: latent, the value before the floor cut it off; floor,"
+            " what the table would show; or auto, latent, but what the table would show in missing cells of columns"
+            " whose floor is 0, such as rain.",
         ),
-    ] = "latent",
+    ] = "auto",
     parameters: Annotated[
         str | None,
         "With --draws: drawn, each table from a model drawn anew from the uncertainty of the fit (unless"
@@ -56,9 +57,9 @@ def impute(
 ) -> Answer | None:
     """Fill in cells at their floor (or ceiling) and missing ones by what the rest of their row says.
 
-    Floored cells get a value below their floor, in the table's units, unless --fill or --below say otherwise; seen
-    cells stay as they are. Means are nearest to the truth; --draws gives tables with the right spread and correlations,
-    and, as there are several, the uncertainty.
+    Floored cells get a value below their floor, missing ones any, but none below a floor of 0, in the table's units,
+    unless --fill or --below say otherwise; seen cells stay as they are. Means are nearest to the truth; --draws gives
+    tables with the right spread and correlations, and, as there are several, the uncertainty.
     """
     if draws is not None and (median or quantile):
         raise InvalidParameterError("--draws fills in random values: leave out --median and --quantile, or --draws.")

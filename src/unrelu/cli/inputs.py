@@ -118,11 +118,17 @@ def asked(
 
 
 def knowing(law: RectifiedGaussian, table: Samples, floor_tolerance: float = 0.0) -> FloorImputer:
-    """What answers by a law; of a table whose cells state their own limits the law's limits are not those."""
+    """What answers by a law; of a table whose cells state their own limits the law's limits are not those.
+
+    Floors of 0 stay, of columns without such cells: they are no limits of detection.
+    """
     from unrelu.estimators import FloorImputer
 
-    if getattr(table, "limits_by_cell", ()):
-        law = law.with_parts(floor=-math.inf, ceiling=math.inf)
+    if own := getattr(table, "limits_by_cell", ()):
+        one = getattr(table, "limits", None)
+        stated = {*own, *(column for column, _ in (() if one is None else (*one.floor, *one.ceiling)))}
+        floor = [0.0 if level == 0.0 and j not in stated else -math.inf for j, level in enumerate(law.floor)]
+        law = law.with_parts(floor=floor, ceiling=math.inf)
     return FloorImputer.from_model(law, floor_tolerance=floor_tolerance)
 
 
@@ -238,7 +244,9 @@ def _of_model(path: Path, content: Any, n_components: int | None) -> KnownLayer:
         recovery = content if own else ReLULatentRecovery.from_model(content, n_components=n_components)
     except InvalidParameterError as error:
         raise ModelFileError(f"{path} holds a {type(content).__name__}, which is no layer. {_EXPECTED}") from error
-    weights, bias = np.asarray(recovery.weights), np.asarray(recovery.bias)
+    learned = getattr(recovery, "weights_", None) is not None
+    layer = (recovery.weights_, recovery.bias_) if learned else (recovery.weights, recovery.bias)
+    weights, bias = map(np.asarray, layer)
     floor = floor_per_column(recovery.floor, len(bias))
     return KnownLayer(path, weights, bias, floor, None if names is None else tuple(map(str, names)), fitted=not own)
 

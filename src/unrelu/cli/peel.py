@@ -210,7 +210,7 @@ def _widths(text: str) -> list[int | str]:
 
 def _answer(job: Job, network: Network, lacking: bool) -> Answer | None:
     """The answer; ``lacking`` if something that was asked for is not there."""
-    from unrelu.recovery.layers.clock import INTERRUPTED as STOPPED
+    from unrelu.recovery.layers.facets import INTERRUPTED as STOPPED
     from unrelu.report.layers import network_facts, network_tables
     from unrelu.validation import counted
 

@@ -15,7 +15,7 @@ from unrelu.cli.outcome import Answer, command
 from unrelu.errors import InputFileError, InvalidParameterError
 
 if TYPE_CHECKING:
-    from unrelu.recovery.latent.contracts import LatentMethod
+    from unrelu.recovery.latent.methods import LatentMethod
 
 _PRIORS = ("none", "gaussian", "sparse", "nonnegative")
 
@@ -92,16 +92,15 @@ def recover(
     except InvalidParameterError as error:
         raise InvalidParameterError(f"{weights}: {error}") from error
     with job.watch() as watch:
-        recovery.watched_by(watch).recover(table, skip_bad_rows=skip_bad_rows)
-    rows = recovery.rows_
+        rows = recovery.watched_by(watch).recover_rows(table, skip_bad_rows=skip_bad_rows)
     job.write(
         clean=lambda path: write_rows(path, rows.clean, names, ids_of(table)),
         latent=lambda path: write_rows(path, rows.latent, component_names(rows.latent.shape[1]), ids_of(table)),
         outliers=lambda path: write_rows(path, rows.outliers, names, ids_of(table)),
-        picture=lambda: recover_picture(RecoverResult.of(recovery, table, names)),
+        picture=lambda: recover_picture(RecoverResult.of(rows, layer.floor, table, names)),
     )
-    facts = {"weights": weights, **recovery_facts(recovery, names)}
-    return job.answer(facts, recovery_shown(recovery, names, f"{weights} in {job.seconds:.2f} s"))
+    facts = {"weights": weights, **recovery_facts(rows, names)}
+    return job.answer(facts, recovery_shown(rows, names, f"{weights} in {job.seconds:.2f} s"))
 
 
 def _methods(
@@ -109,7 +108,7 @@ def _methods(
 ) -> dict[bool, LatentMethod]:
     """The method, checked; for a fitted layer (True) latent numbers are Gaussian where nothing else is said."""
     from unrelu.recovery import LatentLasso, RobustLatent
-    from unrelu.recovery.latent.priors import prior_named
+    from unrelu.recovery.latent.methods import prior_named
     from unrelu.validation import check_choice
 
     check_choice("method", name, list(options.METHODS["recover"]))

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from unrelu.papers.experiments.claims import Judgement, Verdict
-    from unrelu.papers.experiments.experiment import Study
-    from unrelu.papers.experiments.journal import Journal
-    from unrelu.papers.experiments.runner import Reproduction
+    from unrelu.papers.experiments.design import Study
+    from unrelu.papers.experiments.runner import Journal, Reproduction
 
 # Written out here as well, so that --help need not load the experiments.
 NAMES = "wu2019-figure1, outliers-figure1, outliers-figure2, outliers-table1"
@@ -38,9 +37,9 @@ def reproduce(
     paper's claims, each held or not held under every reading of what the paper leaves open. If interrupted, the same
     command goes on where it stopped.
     """
-    from unrelu.papers.experiments.catalogue import experiment_named
-    from unrelu.papers.experiments.experiment import Study
-    from unrelu.papers.experiments.journal import Journal
+    from unrelu.papers.experiments import experiment_named
+    from unrelu.papers.experiments.design import Study
+    from unrelu.papers.experiments.runner import Journal
     from unrelu.report.reproduction import reproduction_picture
     from unrelu.validation import warn
 
@@ -113,7 +112,7 @@ def _claim(verdict: Verdict) -> dict[str, Any]:
         "held": verdict.held,
         "why": None if verdict.held else claim.otherwise or None,
         "rule": claim.check.rule,
-        "parts": [{"held": part.held, "numbers": part.text} for part in verdict.finding.parts],
+        "parts": [{"held": part.held, "numbers": part.text} for part in verdict.parts],
     }
 
 

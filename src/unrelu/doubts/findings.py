@@ -26,6 +26,7 @@ from unrelu.errors import (
     GrossValueWarning,
     GroupsOfRowsWarning,
     HeavyTailsWarning,
+    LeftOutWarning,
     NothingFlooredWarning,
     RepeatedLimitWarning,
     SingularCovarianceWarning,
@@ -64,6 +65,7 @@ WARNINGS: dict[str, type[DoubtfulTableWarning]] = {
     "near the floor": RepeatedLimitWarning,
     "empty gap": EmptyGapWarning,
     "gross value": GrossValueWarning,
+    "left out": LeftOutWarning,
     "nothing floored": NothingFlooredWarning,
     "skewed": SkewedColumnsWarning,
     "ties": TiedValuesWarning,
@@ -303,7 +305,8 @@ def _gaps(table: _Table, repeated: BoolArray) -> list[Doubt]:
         # Nobody is expected in a free column's gap; as many as in the next stretch of that width would be no wonder.
         shape, low, x = table.assumptions.shapes[j], float(table.told(floor)[j]), float(table.at_end(0)[j])
         if np.isfinite([low, x]).all():
-            share = float(np.diff(ndtr(shape.to_latent([x, 2.0 * x - low])))[0])
+            y = (shape.to_latent([x, 2.0 * x - low]) - table.rows.bias[j]) / max(table.rows.scale[j], 1e-300)
+            share = float(np.diff(ndtr(y))[0])
             expected[j] = shapes.observed[j] * share if share > _NEXT_SHARE else 0.0
     gap = floored & ~repeated & (expected > -np.log(_ALARM / len(floor))) & np.isfinite(floor)
     # A gap that is a step of the table's own numbers is no gap.

@@ -6,7 +6,6 @@ stored is a record of :mod:`unrelu.storage.kinds`, so that every fitted estimato
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
@@ -20,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from unrelu import storage
-from unrelu.contracts import Assumptions, BoolArray, CellLimits, FloatArray, Samples, Watch, unwatched
+from unrelu.contracts import Assumptions, CellLimits, FloatArray, Samples, Watch, unwatched
 from unrelu.distribution import RectifiedGaussian
 from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError, InvalidParameterError
@@ -43,15 +42,12 @@ from unrelu.notebook import learned_html
 from unrelu.parameters import generator
 from unrelu.samples import ArraySamples
 from unrelu.samples.blocks import as_floats
-from unrelu.shapes import Shapes, latent_limits, same_shapes, shape_requests
+from unrelu.shapes import Shapes, latent_limits, shape_requests
 from unrelu.statistics.screening import ScreeningQuestion
 from unrelu.validation import listed
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath
-
-_KEPT = 0.5  # weight from which a row counts as genuine
-_MOVED, _MOST_SHAPINGS = 0.005, 3  # share of the rows told otherwise that calls for other shapes, and how often
 
 Table: TypeAlias = ArrayLike | Samples
 """An array, a data frame, or rows that are read block by block, such as those of files."""
@@ -149,7 +145,7 @@ class FloorEstimator(OnDevice, BaseEstimator):
     def _limited(self, samples: Samples, reset: bool, by_cell: bool, stored_as: Any = None) -> Samples:
         """The rows with the limits of single cells, where floor= or ceiling= gives such."""
         if self._takes_cells and is_by_cell(self.floor, self.ceiling):
-            samples = limited(samples, self.floor, self.ceiling, stored_as)
+            samples = limited(samples, self.floor, self.ceiling, stored_as, tell=reset)
             self._stated_limits = samples.limits if reset else self._stated_limits
         return check_use(samples, by_cell, self.floor_tolerance, InvalidParameterError)
 
@@ -344,34 +340,23 @@ class FloorEstimator(OnDevice, BaseEstimator):
             self._found_limits["floor"] = self._found_limits.get("floor", {}) | none
 
     def _by_shapes_of_kept(self, samples: Samples, learn: Callable[[Samples], Any]) -> Any:
-        """What ``learn`` gives; where it leaves out rows or cells, once more with the shapes that the others have.
-
-        Shapes are learned before outliers are known, and outliers bend them: far ones make every column free.
-        """
+        """What ``learn`` gives; where it leaves out rows or cells, by the shapes that the others have."""
         if not self._shapes_are_learned():
             return learn(samples)
-        from unrelu.samples.shaped import KeptRows
+        from unrelu.estimators.reshaping import Reshaping, ShapedBy
+
+        def shaped(turned: Samples, by: ShapedBy) -> Samples:
+            self._shapes, self._found_limits = by.shapes, {name: dict(each) for name, each in by.limits.items()}
+            return self._shaped(turned, looked_at=True)
+
+        def shapes_of(turned: Samples, by: ShapedBy) -> ShapedBy:
+            shaped(turned, by)
+            self._learn_shapes(turned, outliers="out")
+            return ShapedBy(self._shapes, self._found_limits)
 
         turned: Samples = samples if self._shapes is None else samples.turned  # type: ignore[attr-defined]
-        before: BoolArray | None = None
-        for _ in range(_MOST_SHAPINGS):
-            with warnings.catch_warnings(record=True) as noted:  # of the last round alone
-                warnings.simplefilter("always")
-                learned = learn(samples)
-            weights: Any = getattr(learned, "cell_weights", getattr(learned, "row_weights", None))
-            kept = None if weights is None else weights >= _KEPT
-            if kept is None or (before is not None and np.mean(kept != before) < _MOVED):
-                break
-            before, shapes = kept, self._shapes
-            self._learn_shapes(turned if kept.all() else KeptRows(turned, kept), outliers="out")
-            if same_shapes(shapes, self._shapes):
-                break
-            samples = self._shaped(turned, looked_at=True)
-        else:
-            return learn(samples)
-        for each in noted:
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-        return learned
+        start = ShapedBy(self._shapes, self._found_limits)
+        return Reshaping(learn, shapes_of, shaped, self._watch).learned(turned, start)
 
     def _shaped(self, turned: Samples, learning: bool = False, looked_at: bool = False) -> Samples:
         """Rows with columns that have a ceiling upside down, as latent values by the columns' shapes."""

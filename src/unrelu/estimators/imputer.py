@@ -37,8 +37,8 @@ _PARAMETERS = ("drawn", "fitted")
 class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLearner):
     """Fill in cells at or below their floor, and missing ones, by what the rest of the row says.
 
-    It learns x = max(y, floor), y ~ N(bias, covariance), and gives floored cells a value below their floor, unless
-    ``fill`` or ``below`` say otherwise. Seen cells stay as they are.
+    It learns x = max(y, floor), y ~ N(bias, covariance), and gives floored cells a value below their floor, and missing
+    ones any, but none below a floor of 0, unless ``fill`` or ``below`` say otherwise. Seen cells stay as they are.
 
     Parameters
     ----------
@@ -49,10 +49,11 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
         too strong correlations; draws have the right ones (:meth:`draw` gives several).
     fill : "both", "hidden" or "missing", default="both"
         Which cells are filled in: those at a limit ("hidden"), those that are NaN ("missing"), or both.
-    below : "latent" or "floor", default="latent"
-        What is filled in where a value is below its floor: the value before the floor cut it off, or what the table
-        would show, max(y, floor), for columns such as rain or spending, whose zeros are zeros. Cells at their floor
-        then stay there, and missing ones are at least at it. Ceilings likewise.
+    below : "auto", "latent" or "floor", default="auto"
+        What is filled in where a value is below its floor: the value before the floor cut it off ("latent"), or what
+        the table would show, max(y, floor), so that cells at their floor stay there ("floor"; ceilings likewise).
+        "auto": cells at a limit get the value before it; missing ones as well where limits are those of detection, and
+        what the table would show where the floor is 0, as of rain, spending or counts.
     floor, ceiling, shape, n_components, floor_tolerance, random_state
         As for :class:`unrelu.RectifiedGaussianLearner`; ``random_state`` also seeds the draws.
 
@@ -81,7 +82,7 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
         *,
         strategy: str = "mean",
         fill: str = "both",
-        below: str = "latent",
+        below: str = "auto",
         floor: Any = 0.0,
         ceiling: Any = None,
         shape: Any = "auto",
@@ -107,7 +108,7 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
         *,
         strategy: str = "mean",
         fill: str = "both",
-        below: str = "latent",
+        below: str = "auto",
         floor_tolerance: float = 0.0,
         random_state: Any = 0,
     ) -> Self:

@@ -5,23 +5,23 @@ The mathematics is in :mod:`unrelu.recovery.latent`.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
-from unrelu.contracts import BoolArray, FloatArray, Samples
+from unrelu.contracts import FloatArray, Samples
 from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.estimators.matrix import ReLUMatrixRecovery
 from unrelu.parameters import generator
-from unrelu.recovery.latent.contracts import LatentMethod, LatentReport, LatentResult, LatentRows, Layer
-from unrelu.recovery.latent.methods import latent_method
-from unrelu.recovery.latent.priors import Prior
-from unrelu.recovery.latent.recover import recover_rows, report_on, warn_of
+from unrelu.recovery.latent.methods import LatentMethod, LatentResult, Layer, Prior, latent_method, names_of
+from unrelu.recovery.latent.recover import LatentReport, LatentRows, recover_rows, warn_of
 
 
 def recover_latent(
@@ -67,15 +67,17 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
 
     Parameters
     ----------
-    weights : array of shape (d, k)
-        A: one row per output.
-    bias : array of shape (d,)
+    weights : array of shape (d, k) or None, default=None
+        A: one row per output. None: :meth:`fit` learns A and b from a table of clean outputs.
+    bias : array of shape (d,) or None, default=None
         b, measured from zero as the outputs are.
     method : str or object from :mod:`unrelu.recovery`, default="robust"
         "robust": outliers up to nearly half of the entries, at the accuracy of someone who knows which they are.
         "lasso": program (47) of Mazumdar and Rawat, as written.
     prior : None, "gaussian", "sparse", "nonnegative" or object, default=None
         What is known of c. "gaussian" is c ~ N(0, I), as for the layers that RectifiedGaussianLearner learns.
+    n_components : int or "auto", default="auto"
+        Latent numbers of a layer that is learned, as for :class:`unrelu.ReLUMatrixRecovery`.
     floor : float or one per output, default=0.0
         What the outputs are cut off at.
     floor_tolerance : float, default=0.0
@@ -85,14 +87,12 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
 
     Attributes
     ----------
-    rows_ : LatentRows
-        Of the last table: everything about its rows, as arrays.
-    results_ : list of LatentResult
-        The same, row by row; None for a row that was skipped.
-    outliers_ : array of bool
-        Entries of that table that do not agree with their row's latent vector.
+    weights_, bias_ : arrays of shape (d, k) and (d,)
+        The layer, given or learned. One that is given needs no :meth:`fit`.
     report_ : LatentReport
-        How it went with that table.
+        What is used, and the size of the table that was seen by :meth:`fit`, which recovers no row.
+    n_features_in_, feature_names_in_ : int, array
+        The outputs, and their names where they have any.
 
     Examples
     --------
@@ -107,16 +107,18 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
     (True, True)
     """
 
-    rows_: LatentRows
+    weights_: FloatArray
+    bias_: FloatArray
     report_: LatentReport
 
     def __init__(
         self,
-        weights: ArrayLike,
-        bias: ArrayLike,
+        weights: ArrayLike | None = None,
+        bias: ArrayLike | None = None,
         method: str | LatentMethod = "robust",
         *,
         prior: str | Prior | None = None,
+        n_components: int | str = "auto",
         floor: ArrayLike = 0.0,
         floor_tolerance: float = 0.0,
         random_state: Any = 0,
@@ -125,6 +127,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         self.bias = bias
         self.method = method
         self.prior = prior
+        self.n_components = n_components
         self.floor = floor
         self.floor_tolerance = floor_tolerance
         self.random_state = random_state
@@ -168,95 +171,48 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         weights = law.weights(n_components)
         return cls(weights, law.bias, method, prior=known, floor=law.floor, random_state=random_state)
 
-    def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's
-        """Check the parameters and forget the last table; of X only the names of its columns are learned."""
-        layer, method = self._layer(), latent_method(self.method, self.prior)
-        method.check(layer)
-        generator(self.random_state)
-        if X is not None:
-            self._values(X, reset=True, smallest=1)
-            if self.n_features_in_ != len(layer.bias):
-                raise InvalidDataError(
-                    f"Outputs of this layer have {len(layer.bias)} entries; got {self.n_features_in_} columns."
-                )
-        self.rows_ = LatentRows.empty(0, layer)
-        self.report_ = report_on(self.rows_, method)
-        return self
-
-    def transform(self, V: Table, skip_bad_rows: bool = False) -> FloatArray:
-        """Latent vectors, one row per row of V; NaN for rows that are skipped."""
-        return self._recovered(V, skip_bad_rows).latent
-
-    def denoise(self, V: Table, skip_bad_rows: bool = False) -> FloatArray:
-        """The outputs without noise and outliers: max(floor, A c + b); NaN for rows that are skipped."""
-        return self._recovered(V, skip_bad_rows).clean
-
-    def inverse_transform(self, C: ArrayLike) -> FloatArray:
-        """The outputs of latent vectors."""
-        layer, latent = self._layer(), _numbers("C", C)
-        if latent.ndim != 2 or latent.shape[1] != layer.weights.shape[1]:
-            raise InvalidDataError(
-                f"Latent vectors of this layer have {layer.weights.shape[1]} entries; got shape {latent.shape}."
-            )
-        return layer.output(latent) + self._floors()
-
-    def recover(self, V: Table, skip_bad_rows: bool = False) -> list[LatentResult | None]:
-        """Everything about each row of V, an array, a data frame or rows read in blocks; kept as :attr:`results_`.
-
-        Rows from which nothing can be recovered are an error. With ``skip_bad_rows`` they have no result, and
-        ``report_`` says why, as long as there are others.
+    def fit(self, X: Table | None = None, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's
+        """Check the layer and the other parameters, and X where given, or learn the layer from X.
 
         >>> import numpy as np
         >>> import unrelu
-        >>> memory = unrelu.ReLULatentRecovery([[1.0], [2.0], [3.0]], [0.0, 0.0, 0.0])
-        >>> results = memory.recover([[2.0, 4.0, 6.0], [0.0, 0.0, 0.0]], skip_bad_rows=True)
-        >>> results[1] is None, memory.report_.bad_rows[0][1][:21]
-        (True, 'has no positive entry')
+        >>> T = np.outer(np.linspace(-1.0, 2.0, 40), [1.0, 2.0, -1.0, 0.5, 1.5]) + 0.3
+        >>> memory = unrelu.ReLULatentRecovery(n_components=1).fit(np.maximum(T, 0.0))
+        >>> memory.denoise([[1.3, 2.3, 0.0, 9.0, 1.8]]).round(6)
+        array([[1.3, 2.3, 0. , 0.8, 1.8]])
         """
-        return self._recovered(V, skip_bad_rows).results()
-
-    def _recovered(self, V: Any, skip_bad_rows: bool) -> LatentRows:
-        layer, method, floor = self._layer(), latent_method(self.method, self.prior), self._floors()
+        method = latent_method(self.method, self.prior)
+        generator(self.random_state)
+        if (self.weights is None) != (self.bias is None):
+            raise InvalidParameterError("weights and bias are one layer: give both, or neither and let fit learn it.")
+        if self.weights is None:
+            if X is None:
+                raise InvalidDataError("No layer to check: give weights and bias, or fit a table to learn them from.")
+            self._learn_layer(X)
+        else:
+            self._check_layer()
+        layer = self._layer()
         method.check(layer)
-        named = isinstance(V, Samples) or (self._names() is not None and hasattr(V, "columns"))
-        table = _numbers("V", self._values(V, reset=False, smallest=1) if named else V)
-        if table.ndim != 2 or table.shape[1] != len(layer.bias) or len(table) == 0:
-            raise InvalidDataError(
-                f"Outputs of this layer have {len(layer.bias)} entries; got an array of shape {table.shape}."
-            )
-        heights = table - floor
-        heights[np.abs(heights) <= self._assumptions().floor_tolerance] = 0.0
-        rows = recover_rows(layer, heights, method, self._seed(), self._watch, skip_bad_rows)
-        self.rows_ = replace(rows, clean=rows.clean + floor)
-        self.report_ = report_on(rows, method)
-        warn_of(self.report_)
-        return self.rows_
+        (d, k), (name, prior), n, missing = layer.weights.shape, names_of(method), 0, 0.0
+        if X is not None:
+            values = self._values(X, reset=True, smallest=1)
+            if self.n_features_in_ != d:
+                raise InvalidDataError(f"Outputs of this layer have {d} entries; got {self.n_features_in_} columns.")
+            n, missing = len(values), float(np.isnan(values.astype(np.float64)).mean())
+        self.report_ = LatentReport(name, prior, n, d, k, 0.0, missing, None, (), ())
+        return self
 
-    # --- what was recovered -----------------------------------------------------------------------
+    def _learn_layer(self, X: Any) -> None:
+        """A and b behind a table of clean outputs, up to the convention for C: mean 0 and covariance I."""
+        options = {"floor": self.floor, "floor_tolerance": self.floor_tolerance, "random_state": self.random_state}
+        learned = ReLUMatrixRecovery(self.n_components, **options).watched_by(self._watch).fit(X)
+        self.weights_, self.bias_ = learned.components_.T.copy(), learned.bias_
+        self.n_features_in_ = learned.n_features_in_
 
-    @property
-    def results_(self) -> list[LatentResult | None]:
-        return self.rows_.results()
-
-    @property
-    def outliers_(self) -> BoolArray:
-        return self.rows_.flagged
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = False  # noise may be below the floor
-        return tags
-
-    def check_loaded(self) -> None:
-        """Raise InvalidParameterError or InvalidDataError if a file held what no layer can have given."""
-        shape = self._layer().weights.shape
-        if "rows_" in vars(self) and (self.rows_.clean.shape[1], self.rows_.latent.shape[1]) != shape:
-            raise InvalidDataError("its rows are not those of its layer")
-
-    def _layer(self) -> Layer:
+    def _check_layer(self) -> None:
+        """Take over the layer that is given, if it is one."""
+        assert self.weights is not None
+        assert self.bias is not None
         weights, bias = _numbers("weights", self.weights), _numbers("bias", self.bias)
         if weights.ndim != 2 or 0 in weights.shape:
             raise InvalidParameterError(f"weights must be a d x k array, got shape {weights.shape}.")
@@ -267,11 +223,90 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         for name, values in (("weights", weights), ("bias", bias)):
             if not np.isfinite(values).all():
                 raise InvalidParameterError(f"{name} must be finite, but holds NaN or infinite values.")
-        self.n_features_in_ = len(bias)
-        return Layer(np.ascontiguousarray(weights), bias - self._floors())
+        self.weights_, self.bias_, self.n_features_in_ = weights, bias, len(bias)
+
+    def _layer(self) -> Layer:
+        """As heights above the floor."""
+        return Layer(np.ascontiguousarray(self.weights_), self.bias_ - self._floors())
 
     def _floors(self) -> FloatArray:
         return np.array(self._assumptions().floor)
+
+    def _fitted(self) -> Self:
+        """This one, or a copy that has checked the layer it was given: nothing else is to be learned from a table."""
+        check_is_fitted(self)
+        return self if "weights_" in vars(self) else copy(self).fit()
+
+    # --- using it ---------------------------------------------------------------------------------
+
+    def transform(self, V: Table, skip_bad_rows: bool = False) -> FloatArray:
+        """Latent vectors, one row per row of V; NaN for rows that are skipped."""
+        return self.recover_rows(V, skip_bad_rows).latent
+
+    def denoise(self, V: Table, skip_bad_rows: bool = False) -> FloatArray:
+        """The outputs without noise and outliers: max(floor, A c + b); NaN for rows that are skipped."""
+        return self.recover_rows(V, skip_bad_rows).clean
+
+    def inverse_transform(self, C: ArrayLike) -> FloatArray:
+        """The outputs of latent vectors."""
+        fitted, latent = self._fitted(), _numbers("C", C)
+        k = fitted.weights_.shape[1]
+        if latent.ndim != 2 or latent.shape[1] != k:
+            raise InvalidDataError(f"Latent vectors of this layer have {k} entries; got shape {latent.shape}.")
+        return fitted._layer().output(latent) + fitted._floors()
+
+    def recover(self, V: Table, skip_bad_rows: bool = False) -> list[LatentResult | None]:
+        """Everything about each row of V, an array, a data frame or rows read in blocks: one result per row.
+
+        Rows from which nothing can be recovered are an error. With ``skip_bad_rows`` they have no result, as long as
+        there are others; :meth:`recover_rows` says why.
+        """
+        return self.recover_rows(V, skip_bad_rows).results()
+
+    def recover_rows(self, V: Table, skip_bad_rows: bool = False) -> LatentRows:
+        """The same as arrays, with a ``report`` on how it went.
+
+        >>> import unrelu
+        >>> memory = unrelu.ReLULatentRecovery([[1.0], [2.0], [3.0]], [0.0, 0.0, 0.0])
+        >>> rows = memory.recover_rows([[2.0, 4.0, 6.0], [0.0, 0.0, 0.0]], skip_bad_rows=True)
+        >>> rows.results()[1] is None, rows.report.bad_rows[0][1][:21]
+        (True, 'has no positive entry')
+        """
+        return self._fitted()._recovered(V, skip_bad_rows)
+
+    def _recovered(self, V: Any, skip_bad_rows: bool) -> LatentRows:
+        layer, method, floor = self._layer(), latent_method(self.method, self.prior), self._floors()
+        named = isinstance(V, Samples) or (self._names() is not None and hasattr(V, "columns"))
+        table = _numbers("V", self._values(V, reset=False, smallest=1) if named else V)
+        if table.ndim != 2 or table.shape[1] != len(layer.bias) or len(table) == 0:
+            raise InvalidDataError(
+                f"Outputs of this layer have {len(layer.bias)} entries; got an array of shape {table.shape}."
+            )
+        heights = table - floor
+        heights[np.abs(heights) <= self._assumptions().floor_tolerance] = 0.0
+        rows = recover_rows(layer, heights, method, self._seed(), self._watch, skip_bad_rows)
+        warn_of(rows)
+        return replace(rows, clean=rows.clean + floor)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "weights_" in vars(self) or self.weights is not None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = False  # noise may be below the floor
+        return tags
+
+    def check_loaded(self) -> None:
+        """Raise InvalidParameterError or InvalidDataError if a file held what no layer can have given."""
+        self.__dict__.pop("rows_", None)  # files of earlier versions held those of the last table
+        given = copy(self)
+        if self.weights is not None:
+            given._check_layer()
+        if "weights_" in vars(self):
+            shape = (len(self.bias_), self.report_.n_components)
+            if not self.weights_.shape == given.weights_.shape == shape:
+                raise InvalidDataError("its layer is not that of its report")
+        given._floors()
 
 
 def recall(
@@ -304,7 +339,7 @@ def recall(
     return memory.denoise(V)
 
 
-def _numbers(name: str, values: ArrayLike) -> FloatArray:
+def _numbers(name: str, values: Any) -> FloatArray:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from numbers import Integral
@@ -12,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from unrelu.contracts import Assumptions, FloatArray, Samples
+from unrelu.contracts import Assumptions, Doubt, FloatArray, Samples
+from unrelu.doubts.findings import warn_of
 from unrelu.engines import engine_for
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import Table
@@ -154,17 +156,58 @@ class RectifiedGaussianLearner(LearnedModel):
         ('jackknife', 19)
         """
         self._record, self._learned, self._to_add_to = None, None, None
-        method = method_named(self.method)
+        method, X = method_named(self.method), held(X)
         by_cell = bool(getattr(method, "takes_cell_limits", False))
-        samples = self._labelled_rows(held(X), sample_weight, groups, reset=True, by_cell=by_cell)
+        samples = self._labelled_rows(X, sample_weight, groups, reset=True, by_cell=by_cell)
         assumptions = self._assumptions()
         evidence = SampleEvidence(samples, engine_for(samples, self._watch))
-        method, because = self._chosen(method, samples, evidence, assumptions)
-        self._fit_by(method, samples, evidence, assumptions)
+        chosen, because = self._chosen(method, samples, evidence, assumptions)
+        if not isinstance(method, Auto) or self._wants_jackknife():
+            self._fit_by(chosen, samples, evidence, assumptions)
+            self._tell_why(because)
+            return self
+        with warnings.catch_warnings(record=True) as noted:
+            warnings.simplefilter("always")
+            self._fit_by(chosen, samples, evidence, assumptions)
+        self._tell_why(because)
+        if not (
+            method.looks_twice(samples, assumptions) and self._take_advice(X, sample_weight, evidence, assumptions)
+        ):
+            for each in noted:
+                warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        if isinstance(self.shape, str) and self.shape == "auto":
+            from unrelu.estimators.second_look import continued
+
+            self._add_doubts(continued(self._result().report, self._shapes))
+        return self
+
+    def _take_advice(self, X: Any, sample_weight: Any, evidence: SampleEvidence, assumptions: Assumptions) -> bool:
+        """Do what the doubts about this fit ask for, and say whether anything was done."""
+        from unrelu.estimators.second_look import SecondLook
+
+        look = SecondLook(self, self._result().report, X, sample_weight, evidence, assumptions, self._watch)
+        found = look.advice()
+        if found is None:
+            return False
+        other = found.learner
+        self._learned, self._record, self._to_add_to = other._learned, other._record, None
+        self._shapes, self._found_limits = other._shapes, other._found_limits
+        self._add_doubts(found.doubts)
+        self._tell_why(found.because)
+        return True
+
+    def _add_doubts(self, doubts: tuple[Doubt, ...]) -> None:
+        """Put doubts before the others, and warn of them."""
+        if doubts:
+            warn_of(doubts, self._names())
+            learned = self._result()
+            self._learned = replace(learned, report=replace(learned.report, doubts=(*doubts, *learned.report.doubts)))
+
+    def _tell_why(self, because: str) -> None:
+        """Say in the report why a method was taken that was left open."""
         if because and self._learned is not None:
             told = replace(self._learned.report, chosen_because=because)
             self._learned = replace(self._learned, report=told)
-        return self
 
     def _chosen(
         self, method: Method, samples: Samples, evidence: SampleEvidence, assumptions: Assumptions

@@ -18,12 +18,11 @@ from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.recovery.matrix.cells import Cells, DenseCells, SparseCells, check_stored
-from unrelu.recovery.matrix.contracts import MatrixMethod, MatrixReport
+from unrelu.recovery.matrix.descent import MatrixMethod, matrix_method
 from unrelu.recovery.matrix.factors import GAUGES
-from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, lifted_cells, recover_matrix, warn_of
-from unrelu.recovery.matrix.methods import matrix_method
+from unrelu.recovery.matrix.identifiability import StandardErrors
+from unrelu.recovery.matrix.matrix import MatrixFit, MatrixReport, MatrixRequest, lifted_cells, recover_matrix, warn_of
 from unrelu.recovery.matrix.state import recover_kept
-from unrelu.recovery.matrix.uncertainty import StandardErrors
 from unrelu.samples import SparseSamples
 from unrelu.shapes import Shapes, from_latent
 from unrelu.statistics.tiles import as_stored

@@ -14,7 +14,7 @@ from unrelu.errors import InvalidDataError, InvalidParameterError, UnreluError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.methods import Method, method_named
 from unrelu.recovery.layers.peeled import Outputs, Peeled
-from unrelu.recovery.layers.peeling import PeelRequest, peel_layers
+from unrelu.recovery.layers.peeling import peel_layers
 from unrelu.statistics.tiles import as_stored
 from unrelu.validation import check_positive, label_columns
 
@@ -63,11 +63,10 @@ def peel(
     >>> bool(layer.column_identifiable.all()), bool(np.allclose(cosines.max(axis=0), 1.0))
     (True, True)
     """
-    plan = _checked_widths(widths)
-    method = method_named(hidden_method)
-    request = PeelRequest(plan, checked_inputs(n_inputs), checked_seconds(max_seconds), method)
+    plan, method = _checked_widths(widths), method_named(hidden_method)
+    limits = checked_inputs(n_inputs), checked_seconds(max_seconds)
     table = _Table(floor, floor_tolerance, random_state)
-    return peel_layers(table.outputs(X), request, table.seed(), watch)
+    return peel_layers(table.outputs(X), plan, *limits, method, table.seed(), watch)
 
 
 class OutputReader(FloorEstimator):

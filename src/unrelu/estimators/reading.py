@@ -235,13 +235,23 @@ def refuse_ceilings(stated: CellLimits, names: Sequence[str] | None, who: str) -
         )
 
 
-def limited(samples: Samples, floor: Any, ceiling: Any, stored_as: Any) -> LimitedSamples:
-    """The rows with limits of single cells, as floor= and ceiling= give them."""
-    from unrelu.samples.limited import LimitedSamples, cell_limits
+def limited(samples: Samples, floor: Any, ceiling: Any, stored_as: Any, tell: bool = False) -> LimitedSamples:
+    """The rows with limits of single cells, as floor= and ceiling= give them.
+
+    Those that are the rows' own but for rounding are the rows'; ``tell``: with a warning where digits were left out.
+    """
+    from unrelu.samples.limited import LimitedSamples, cell_limits, cell_limits_of_data
+    from unrelu.statistics.extremes import first_values
 
     shape = (samples.n_rows, samples.n_features)
     low, high = (_as_stored(each, stored_as) for each in cell_limits(floor, ceiling, shape, samples.feature_names))
-    return LimitedSamples(samples, low, high)
+    rows = LimitedSamples(samples, low, high)
+    if getattr(samples, "place", None) is not None:
+        return rows
+    values = first_values(samples.blocks(), samples.n_features)[: len(low)]
+    own = cell_limits_of_data(values, low, high, samples.feature_names, tell)
+    same = all(np.array_equal(mine, given) for mine, given in zip(own, (low, high), strict=True))
+    return rows if same else LimitedSamples(samples, *own)
 
 
 def check_use(table: T, by_cell: bool, floor_tolerance: float, error: type[Exception]) -> T:

@@ -21,11 +21,11 @@ from unrelu.estimators.base import Table
 from unrelu.estimators.peeling import OutputReader, checked_inputs, checked_seconds, checked_width
 from unrelu.methods import Method, method_named
 from unrelu.parameters import RandomState
-from unrelu.recovery.layers.decoding import LayerReport
+from unrelu.recovery.layers.decoding import ROUNDING, LayerReport
 from unrelu.recovery.layers.inputs import InnerLayer
 from unrelu.recovery.layers.peeled import Peeled
-from unrelu.recovery.layers.subspace import ROUNDING
-from unrelu.recovery.layers.two_layers import TwoLayerRequest, TwoLayers, learn_two_layers
+from unrelu.recovery.layers.peeling import peel_layers
+from unrelu.recovery.layers.two_layers import TwoLayers, learn_two_layers
 from unrelu.validation import check_choice, label_columns
 
 _NAMES = ("facets", "separable")
@@ -134,8 +134,8 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         method_named(self.hidden_method)
         if not isinstance(self.output_bias, bool | np.bool_):
             raise InvalidParameterError(f"output_bias must be True or False, got {self.output_bias!r}.")
-        self._inputs()
-        self._seconds()
+        checked_inputs(self.n_inputs)
+        checked_seconds(self.max_seconds)
         if self.method == "separable" and self.n_inputs is not None:
             raise InvalidParameterError("method='separable' finds no inputs: use method='facets', or n_inputs=None.")
         if self.method == "separable" and self.output_bias:
@@ -151,33 +151,26 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
                 "method='separable' needs weights and rows that are not negative, but the table has negative values."
                 " Use method='facets'."
             )
-        rounding = _SINGLE if values.dtype in (np.float32, np.float16) else ROUNDING
-        request = TwoLayerRequest(
+        return learn_two_layers(
+            table,
             self.n_hidden,
             self.method,
-            bool(self.output_bias),
-            method_named(self.hidden_method),
-            rounding,
-            self._inputs(),
-            self._seconds(),
+            output_bias=bool(self.output_bias),
+            hidden_method=method_named(self.hidden_method),
+            rounding=_SINGLE if values.dtype in (np.float32, np.float16) else ROUNDING,
+            n_inputs=checked_inputs(self.n_inputs),
+            max_seconds=checked_seconds(self.max_seconds),
+            seed=self._seed(),
+            watch=self._watch,
         )
-        return learn_two_layers(table, request, self._seed(), self._watch)
 
     def _peeled(self, X: Any) -> Peeled:
-        from unrelu.recovery.layers.peeling import PeelRequest, peel_layers
-
         outputs = self._outputs(X, reset=True)
-        width = checked_width("n_hidden", self.n_hidden)
-        request = PeelRequest([width], self._inputs(), self._seconds(), method_named(self.hidden_method))
-        peeled = peel_layers(outputs, request, self._seed(), self._watch)
+        width, method = checked_width("n_hidden", self.n_hidden), method_named(self.hidden_method)
+        limits = checked_inputs(self.n_inputs), checked_seconds(self.max_seconds)
+        peeled = peel_layers(outputs, [width], *limits, method, self._seed(), self._watch)
         # Units and inputs are as large as the table, and transform finds them again.
         return replace(peeled, hidden=peeled.hidden[:0], inputs=None)
-
-    def _inputs(self) -> int | str | None:
-        return checked_inputs(self.n_inputs)
-
-    def _seconds(self) -> float | None:
-        return checked_seconds(self.max_seconds)
 
     # --- what was learned -------------------------------------------------------------------------
 
@@ -274,9 +267,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         learned = self._result()
         if not isinstance(learned, Peeled):
             return learned.layer.hidden(_whole(self._values(X, reset=False, smallest=1), self._names()))
-        from unrelu.recovery.layers.inverting import units_of
-
-        return units_of(learned.layers[0], self._outputs(X, reset=False, smallest=1), self._seed(), self._watch)
+        return learned.layers[0].units_of(self._outputs(X, reset=False, smallest=1), self._seed(), self._watch)
 
     def inverse_transform(self, H: ArrayLike) -> FloatArray:
         """Rows of inputs, where they are known, else of hidden units; NaN for outputs that are not determined."""

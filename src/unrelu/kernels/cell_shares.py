@@ -47,13 +47,11 @@ def find_bins(values: Any, floor: Any, edges: FloatArray, starts: Any, bins: Any
 
 
 @njit(cache=True, nogil=True)
-def bin_posteriors(
-    bins: Any, genuine: FloatArray, bad: FloatArray, weights: FloatArray, shares: FloatArray, sums: FloatArray
-) -> None:
+def bin_posteriors(bins: Any, genuine: FloatArray, weights: FloatArray, shares: FloatArray, sums: FloatArray) -> None:
     """sums[0, k] += bad cells expected in bin k; sums[1, k] += log-likelihood gained there, where there is room for it.
 
-    ``genuine`` and ``bad``: densities of the cells, ``bad`` per unit of the share of their bin; ``shares[0]`` those of
-    the bins, ``shares[1]`` what is left to the genuine cells of the bin's column.
+    ``genuine``: densities of the cells, in units of those of their bin, which no unit of the column changes;
+    ``shares[0]`` those of the bins, ``shares[1]`` what is left to the genuine cells of the bin's column.
     """
     n, d = bins.shape
     for i in range(n):
@@ -63,7 +61,7 @@ def bin_posteriors(
         for j in range(d):
             k = bins[i, j]
             if k >= 0 and shares[0, k] > 0.0:
-                odds = shares[0, k] * bad[i, j] / (shares[1, k] * genuine[i, j])
+                odds = shares[0, k] / (shares[1, k] * genuine[i, j])
                 sums[0, k] += w * odds / (1.0 + odds)
                 if sums.shape[0] > 1:
                     sums[1, k] += w * math.log1p(odds)
@@ -107,8 +105,8 @@ def floor_scores(
             else:
                 log_genuine, slope = log_probability_and_hazard(z)
                 slope = -slope
-            genuine, bad = math.exp(log_genuine), math.exp(log_bin[i, j])
-            total = left[j] * genuine + shares[k] * bad
+            genuine = math.exp(log_genuine - log_bin[i, j])  # in units of b, which is 1 at the floor
+            total = left[j] * genuine + shares[k]
             trust = left[j] * genuine / total
             score[0] = trust * slope / deviation
             score[1] = trust * (slope * u / deviation - (1.0 if above else 0.0))

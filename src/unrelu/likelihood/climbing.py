@@ -4,7 +4,7 @@ A pass over the rows gives the log-likelihood and its exact derivative: the mome
 which expectation propagation is stationary. Plain EM steps, the derivative times the inverse information of complete
 rows, crawl where much is hidden (300 rounds). The outer products of the rows' scores sum to the information of what is
 seen, up to chance: with M their sum plus a little of the complete rows', steps M^-1 score are nearly Newton's, and
-L-BFGS learns what is left of the difference (docs/decisions/026). A step that does not raise the likelihood is halved.
+L-BFGS learns what is left of the difference (docs/research/026). A step that does not raise the likelihood is halved.
 
 Half the score times the step is the log-likelihood still to be gained, which says when to stop: with g a parameter the
 typical one is sqrt(2 g) standard errors from the maximum.

@@ -4,7 +4,7 @@ of the rows' scores, both from the rows themselves (:mod:`unrelu.likelihood.curv
 Under the model A = B, up to chance; with heavier tails B is larger, and the errors are those of a bootstrap of the
 rows. In small tables they would be too small: B has fourth powers of what is seen, of which the largest are seldom
 there. With n cells of which m are seen, variances grow by 8/n, and those of means by 1/n, and both by 13 (1/m - 1/n)
-(docs/decisions/026).
+(docs/research/026).
 
 That takes several rows a parameter, and a pass for every parameter. Where rows are too few or parameters too many,
 each column is taken by itself: mean and spread with A and B of the column's own cells, as if the others said nothing of

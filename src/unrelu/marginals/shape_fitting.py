@@ -5,7 +5,7 @@ A power has the profile log-likelihood, over the n+ values above the floor and t
     l(e) = max_{b, s} [ -n+ log s - sum (y - b)^2 / (2 s^2) + n0 log Phi((y0 - b)/s) ] + (e - 1) sum log t,
 
 whose inner maximum is that of :mod:`unrelu.marginals.censored_likelihood`; the last sum is the Jacobian's. A free shape
-has the scores Phi^-1(F(x)), F at the middle of its jump, and Phi^-1(share floored) at the floor.
+has the scores b + s Phi^-1(F(x)), F at the middle of its jump, and the share floored at the floor.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ _EXTREME = 0.06  # share of the rows at an open end without which a column must 
 _SUPPORTED, _STILL_FAR = 2.7, 0.9  # twice the log-likelihood and sqrt(n) times the distance that say so: one in ten
 EXTREME_WITH_OUTLIERS = 0.12  # the same for exponents, before outliers are known
 _LARGE = 0.12  # distance of distributions, as a share of what is seen, from which a floor of 0 is taken for physical
+_STEEP = 0.9  # spread over mean of the values above 0, from which on these are no upper part of a normal law
+_LEAST_UNIT, _MOST_UNIT = 1e-9, 1e100  # spreads, beside the mean and in all, that latent values can have
 _KNOTS = 512
 _MOST_ROUNDS, _SETTLED = 400, 1e-9  # of the empirical law of cells with limits of their own
 
@@ -182,6 +184,10 @@ class Column:
     @cached_property
     def is_cut(self) -> bool:
         return bool(np.isfinite(self.floor) or self.at_most.size)
+
+    @property
+    def is_cut_above(self) -> bool:
+        return self.is_mirrored or bool(self.at_least.size)
 
     @property
     def rows_above(self) -> float:
@@ -344,10 +350,9 @@ def _tested_kinds(columns: Sequence[Column]) -> list[str]:
     for others; free where another power is much likelier still, or the law is far from the empirical one.
 
     A power is near the logarithm where the choice between them is; the step to free is longer, and only taken where
-    half of the rows would take it as well. It is longest where a column may be negative and is cut off: a free one has
-    nothing below a floor of 0. There a law must be far off, as a normal one is of rain or spend, and not merely be seen
-    not to fit. No step is taken that the column without its farthest cells does not support: a unit that was mistaken,
-    or one cell in twenty that is bad, would make every column free, which hides them.
+    half of the rows would take it as well. No step is taken that the column without its farthest cells does not
+    support: a unit that was mistaken, or one cell in twenty that is bad, would make every column free, which hides
+    them.
     """
     if not columns:
         return []
@@ -364,13 +369,12 @@ def _tested_kinds(columns: Sequence[Column]) -> list[str]:
     start = middle(np.where(positive[asked], 0.0, 1.0))
     gains = [2.0 * (middle(fits.exponents).level - start.level) for fits in (power, other)]
     for k, at in enumerate(asked):
-        column, level = columns[at], float(simple.level[at])
+        level = float(simple.level[at])
         if positive[at] and 2.0 * (power.level[k] - level) > _CLEARLY and gains[0][k] > _SUPPORTED:
             kinds[at], level, far[at] = "power", float(power.level[k]), power.distance(k)
         rejected = other.level[k] - level > _CLEARLY or far[at] > np.sqrt(2.0) * _FARTHEST
         supported = gains[1][k] > _SUPPORTED or start.distance(k) > _STILL_FAR
-        large = far[at] > _LARGE * column.rows_above / np.sqrt(column.rows)
-        if rejected and supported and (positive[at] or column.is_mirrored or not column.is_cut or large):
+        if rejected and supported:
             kinds[at] = "free"
     return list(kinds)
 
@@ -399,19 +403,33 @@ def free_shape(column: Column) -> Free:
         even = np.searchsorted(y, np.linspace(y[0], y[-1], _KNOTS))
         chosen = np.unique(np.concatenate([[0], even, [len(x) - 1]]))
         x, y = x[chosen], y[chosen]
-    return Free(x, y, column.seen, _spread_below(column, float(x[0])))
+    mean, spread = _own_fit(column, float(x[0]))
+    cut_off = column.is_cut and not (x[0] == 0.0 and _has_true_zeros(column))
+    return Free(x, mean + spread * y, column.seen, float(cut_off), float(column.is_cut_above))
 
 
-def _spread_below(column: Column, lowest: float) -> float:
-    """How far a free column falls below its floor for each unit of y: the spread of its own censored normal fit, that
-    of logarithms where it is positive. Nothing is below a floor of 0, nor where nothing was cut off."""
-    if lowest == 0.0 or not column.is_cut:
-        return 0.0
+def _own_fit(column: Column, lowest: float) -> tuple[float, float]:
+    """Mean and spread of the column's own censored normal fit, of its logarithms where it is positive: the units of a
+    free column's latent values, in which what is cut off goes on. (0, 1) where numbers do not bear them."""
 
     def latent(x: FloatArray) -> FloatArray:
         return np.asarray(np.log(np.maximum(x, 1e-300))) if lowest > 0.0 else x
 
-    return float(censored_fits([column], [latent(column.x)], [latent])[1][0])
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, spread, _ = (float(each[0]) for each in censored_fits([column], [latent(column.x)], [latent]))
+    usable = np.isfinite(mean) and _LEAST_UNIT * max(abs(mean), 1.0 / _MOST_UNIT) < spread < _MOST_UNIT
+    return (mean, spread) if usable else (0.0, 1.0)
+
+
+def _has_true_zeros(column: Column) -> bool:
+    """Whether zeros are those of rain, spend or counts: a normal law is far from the empirical one, and what is above 0
+    is nearly as spread as an exponential law, which nothing below 0 explains, or whole numbers."""
+    distance = Profile([column])(np.ones(1)).distance(0)
+    mean = float(column.w @ column.x / column.w.sum())
+    spread = np.sqrt(float(column.w @ (column.x - mean) ** 2 / column.w.sum()))
+    steep = spread > _STEEP * mean or column.seen.step >= 1.0
+    large = max(_LARGE * column.rows_above / np.sqrt(column.rows), np.sqrt(2.0) * _FARTHEST)
+    return bool(steep and distance > large)
 
 
 # --- powers ---------------------------------------------------------------------------------------

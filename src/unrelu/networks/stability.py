@@ -3,7 +3,7 @@
 Halves. A rule is asked for its graphs of random halves of the rows, in pairs that have no row in common. The stability
 of an edge is the share of the halves that have it (Meinshausen and Buehlmann 2010; in pairs: Shah and Samworth 2013).
 Of several rules that is taken which has most edges in common between the two halves of a pair, among those where these
-are a third of what a half has, and if there is none, that with the largest share (docs/decisions/036).
+are a third of what a half has, and if there is none, that with the largest share (docs/research/036).
 
 StARS (Liu, Roeder and Wasserman 2010): the densest graph of a path that subsets of the rows agree on. A pair that is
 tied in the share t of the subsets is unstable by 2 t (1 - t): the chance that two subsets disagree. The smallest

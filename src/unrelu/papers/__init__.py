@@ -1,16 +1,25 @@
 """The papers' own programs, beside the versions that users run.
 
+    learners       Wu et al. 2019 and Bulusu et al. 2022, as methods like any other (:mod:`unrelu.methods`); activations
+                   that have an inverse, undone before learning; batches, questions and kernels are their parts
     guarantees/    theorems as functions, and how many rows a fit needs; reached as ``unrelu.guarantees``
-    likelihood/    program (34) of Mazumdar and Rawat 2018: the matrix behind a rectifier, given the biases' density
-    activations    activations that have an inverse, undone before learning
+    likelihood     the matrix behind a rectifier, given the biases' density: Mazumdar and Rawat 2018, (33)
+    program        the likeliest of them, program (34)
     experiments/   the papers' figures and tables, run again by ``unrelu reproduce``
 
-Nothing below the command line and the report imports this room. The papers' learners are methods like any other
-(:mod:`unrelu.methods`). docs/papers.md lists which equation of which paper is where.
+Nothing below the command line and the report imports this package; :mod:`unrelu.registry` finds the learners by name.
+docs/papers.md lists which equation of which paper is where.
 """
 
-from unrelu.papers.activations import undo_activation
-from unrelu.papers.likelihood.normalized import normalized_log_likelihood
-from unrelu.papers.likelihood.program import Likelihood
+from unrelu.papers.learners import FilteredGradient, MedianBias, TruncatedSGD, undo_activation
+from unrelu.papers.likelihood import normalized_log_likelihood
+from unrelu.papers.program import Likelihood
 
-__all__ = ["Likelihood", "normalized_log_likelihood", "undo_activation"]
+__all__ = [
+    "FilteredGradient",
+    "Likelihood",
+    "MedianBias",
+    "TruncatedSGD",
+    "normalized_log_likelihood",
+    "undo_activation",
+]

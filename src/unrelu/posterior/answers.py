@@ -15,6 +15,7 @@ from unrelu.parameters import RandomState
 if TYPE_CHECKING:
     from unrelu.distribution import RectifiedGaussian
     from unrelu.posterior.cells import Cells
+    from unrelu.posterior.filling import Filling
     from unrelu.posterior.prediction import Prediction
     from unrelu.posterior.row_scores import RowScores
 
@@ -58,36 +59,40 @@ class Answers:
         *,
         quantile: float | None = None,
         fill: str = "both",
-        below: str = "latent",
+        below: str = "auto",
         floor: ArrayLike | None = None,
         ceiling: ArrayLike | None = None,
     ) -> Any:
         """X with hidden cells filled in by their mean given the rest of the row, or by a ``quantile`` of it.
 
-        Floored cells get a value below their floor, missing ones any; seen cells are returned as they are. With
-        ``return_std`` also the standard deviations (0 for seen cells). In your units: the mean of f(y), not f of the
-        mean. For completed tables with the right spread and correlations take draws, :meth:`sample_latent`.
+        Floored cells get a value below their floor; seen cells are returned as they are. With ``return_std`` also the
+        standard deviations of what is filled in (0 for seen cells). In your units: the mean of f(y), not f of the mean.
+        For completed tables with the right spread and correlations take draws, :meth:`sample_latent`.
 
         ``fill``: only "hidden" cells, those at a limit, only "missing" ones, or "both". ``below``: "latent", the value
-        before it was cut off, or "floor", what the table would show, max(f(y), floor): for rain or spending, whose
-        zeros are zeros. Cells at a limit then stay there.
+        before it was cut off, or "floor", what the table would show, max(f(y), floor), where cells at a limit stay.
+        "auto": "latent" for cells at a limit; missing ones get what the table would show where their column's floor is
+        0, as of rain or spending, and "latent" elsewhere, where limits are those of detection.
 
         >>> import unrelu
         >>> model = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])
-        >>> model.impute([[0.0, 1.0], [2.0, float("nan")]]).round(3)
+        >>> model.impute([[0.0, 1.0], [0.0, float("nan")]]).round(3)
         array([[-0.463,  1.   ],
-               [ 2.   ,  1.2  ]])
+               [-0.798,  0.162]])
+        >>> model.impute([[0.0, 1.0], [0.0, float("nan")]], below="latent").round(3)
+        array([[-0.463,  1.   ],
+               [-0.798, -0.479]])
         >>> model.impute([[0.0, 1.0], [0.0, float("nan")]], below="floor").round(3)
         array([[0.   , 1.   ],
                [0.   , 0.162]])
         """
-        from unrelu.posterior.filling import Filling
         from unrelu.posterior.gross import warn_of_gross
         from unrelu.posterior.imputation import imputed
 
         model, cells = _read(self, X, floor, ceiling)
         warn_of_gross(model, cells)
-        mean, std, *filled = imputed(model, cells, () if quantile is None else (quantile,), Filling(fill, below))
+        filling = _filling(model, cells, fill, below, (floor, ceiling))
+        mean, std, *filled = imputed(model, cells, () if quantile is None else (quantile,), filling)
         chosen = filled[0] if filled else mean
         return (chosen, std) if return_std else chosen
 
@@ -98,7 +103,7 @@ class Answers:
         random_state: RandomState = None,
         *,
         fill: str = "both",
-        below: str = "latent",
+        below: str = "auto",
         floor: ArrayLike | None = None,
         ceiling: ArrayLike | None = None,
     ) -> FloatArray:
@@ -116,12 +121,11 @@ class Answers:
         ((4000, 1, 2), True, np.float64(-0.5))
         """
         from unrelu.posterior.draws import drawn
-        from unrelu.posterior.filling import Filling
         from unrelu.posterior.gross import warn_of_gross
 
         model, cells = _read(self, X, floor, ceiling)
         warn_of_gross(model, cells)
-        return drawn(model, cells, n_draws, random_state, Filling(fill, below))
+        return drawn(model, cells, n_draws, random_state, _filling(model, cells, fill, below, (floor, ceiling)))
 
     def score_rows(self, X: ArrayLike) -> FloatArray:
         """How strange each row is, larger = stranger: minus its log density, per unit of the spread of each seen cell.
@@ -210,6 +214,18 @@ def _read(asked: Answers, X: Any, floor: Any, ceiling: Any) -> tuple[RectifiedGa
 
     model = cast("RectifiedGaussian", asked)
     return model, Cells.of(model, X, floor, ceiling)
+
+
+def _filling(model: RectifiedGaussian, cells: Cells, fill: str, below: str, limits: tuple[Any, Any]) -> Filling:
+    """What is filled in; ``limits``: the floors and ceilings that were given for the rows, None for the model's."""
+    from unrelu.posterior.filling import Filling
+    from unrelu.samples.limited import cell_limits
+
+    if limits[0] is None:
+        return Filling(fill, below)
+    ceiling = model.ceiling if limits[1] is None else limits[1]
+    low = cell_limits(limits[0], ceiling, cells.given.shape, model.feature_names)[0]
+    return Filling(fill, below, limited=tuple(np.flatnonzero((low != 0.0).any(axis=0)).tolist()))
 
 
 def _without(model: RectifiedGaussian, X: Any, j: int) -> FloatArray:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from unrelu.contracts import BoolArray, FloatArray, Marks
 from unrelu.errors import InvalidDataError
 from unrelu.limits import is_by_cell
-from unrelu.samples.limited import cell_limits, marks_at_limits, warn_of_digits
+from unrelu.samples.limited import cell_limits, cell_limits_of_data, marks_at_limits, warn_of_digits
 from unrelu.statistics.extremes import floors_of_data
 from unrelu.statistics.subsample import row_keys, smallest
 from unrelu.statistics.tiles import seen_above
@@ -43,7 +43,10 @@ class Cells:
         x = table_of(model, X)
         given = model.floor if floor is None else floor, model.ceiling if ceiling is None else ceiling
         low, high = cell_limits(*given, x.shape, model.feature_names)
-        own = (low, high) if is_by_cell(*given) else _limits_of_data(x, low, high, model.feature_names)
+        if is_by_cell(*given):
+            own = low, high = cell_limits_of_data(x, low, high, model.feature_names)
+        else:
+            own = _limits_of_data(x, low, high, model.feature_names)
         beyond = marks_at_limits(x, own[0], own[1], model.feature_names)
         held = np.where(beyond < 0, low, high)
         return cls.marked(model, np.where(beyond == 0, x, held).astype(np.float64), beyond)

@@ -8,10 +8,9 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from unrelu.contracts import FloatArray
-from unrelu.posterior.filling import BELOW
+from unrelu.posterior.filling import Filling
 from unrelu.posterior.marginal_values import CutNormals, finite
 from unrelu.shapes import cut_from_latent
-from unrelu.validation import check_choice
 
 if TYPE_CHECKING:
     from unrelu.distribution import RectifiedGaussian
@@ -20,18 +19,15 @@ _POINTS = 10_000
 _QUARTILES = (0.25, 0.5, 0.75)
 
 
-def column_laws(model: RectifiedGaussian, below: str | None = None) -> list[dict[str, Any]]:
+def column_laws(model: RectifiedGaussian, below: str = "auto") -> list[dict[str, Any]]:
     """Mean, standard deviation and quartiles of every column, and of which law they are.
 
     >>> from unrelu.distribution import RectifiedGaussian
     >>> [found["law"] for found in column_laws(RectifiedGaussian([1.0, 1.0], np.eye(2), floor=[0.0, 0.5]))]
     ['as seen', 'before the floor']
     """
-    if below is not None:
-        check_choice("below", below, BELOW)
     found = []
-    for j in range(model.n_features):
-        as_seen = model.floor[j] == 0.0 if below is None else below == "floor"
+    for j, as_seen in enumerate(Filling(below=below).as_seen(model).tolist()):
         one = model if model.n_features == 1 else model.marginal(j)
         share, mean, std, quartiles = (_as_seen if as_seen else _before_the_floor)(one)
         found.append(

@@ -117,14 +117,13 @@ def _put(
     model: RectifiedGaussian, part: Cells, hidden: HiddenCells, found: FloatArray, out: FloatArray, filling: Filling
 ) -> None:
     """The cells of some rows that are filled in, in the user's units; the others stay."""
-    place, chosen = np.cumsum(hidden.varying) - 1, filling.filled(part)
-    for j in np.flatnonzero(chosen.any(axis=0)).tolist():
-        at = chosen[:, j]
+    place = np.cumsum(hidden.varying) - 1
+    for j, at, cut in filling.groups(model, part):
         f = None if model.shapes is None else finite(model.shapes[j].from_latent)
         for draw in range(found.shape[1]):
             y = found[at, draw, place[j]] if hidden.varying[j] else np.full(int(at.sum()), hidden.bias[j])
             x = within(y if f is None else f(y), part, at, j)
-            out[draw, :, j][at] = np.clip(x, model.floor[j], model.ceiling[j]) if filling.cuts else x
+            out[draw, :, j][at] = np.clip(x, model.floor[j], model.ceiling[j]) if cut else x
 
 
 def seed_of(random_state: RandomState) -> int:

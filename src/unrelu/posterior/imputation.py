@@ -30,19 +30,19 @@ def imputed(
     hidden, std = HiddenCells.of(model), np.zeros(cells.given.shape)
     mean, *filled = (filling.start(model, cells) for _ in range(1 + len(levels)))
     for rows, part in cells.parts():
-        marginals, chosen = hidden.marginals(part.latent, part.beyond), filling.filled(part)
-        for j in np.flatnonzero(chosen.any(axis=0)).tolist():
-            at = chosen[:, j]
+        marginals = hidden.marginals(part.latent, part.beyond)
+        for j, at, cut in filling.groups(model, part):
             law = CutNormals(marginals.centre[at, j], marginals.width[at, j], part.latent[at, j], part.beyond[at, j])
             f = None if model.shapes is None else finite(model.shapes[j].from_latent)
-            value, spread = (marginals.mean[at, j], marginals.std[at, j]) if f is None else law.moments(f)
-            if filling.cuts:
+            if cut:
                 value, spread = law.shown_moments(f or np.positive, Limits.of(model, j))
+            else:
+                value, spread = (marginals.mean[at, j], marginals.std[at, j]) if f is None else law.moments(f)
             mean[rows][at, j], std[rows][at, j] = within(value, part, at, j), spread
             for level, each in zip(levels, filled, strict=True):
                 y = law.quantile(level)
                 x = within(y if f is None else f(y), part, at, j)
-                each[rows][at, j] = np.clip(x, model.floor[j], model.ceiling[j]) if filling.cuts else x
+                each[rows][at, j] = np.clip(x, model.floor[j], model.ceiling[j]) if cut else x
     return mean, std, *filled
 
 

@@ -13,11 +13,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unrelu.recovery.latent.contracts import LatentResult
-    from unrelu.recovery.latent.methods import LatentLasso, RobustLatent
-    from unrelu.recovery.latent.priors import GaussianPrior, NonnegativePrior, NoPrior, SparsePrior
-    from unrelu.recovery.matrix.descent import CensoredALS
-    from unrelu.recovery.matrix.tobit import TobitEM
+    from unrelu.recovery.latent.methods import (
+        GaussianPrior,
+        LatentLasso,
+        LatentResult,
+        NonnegativePrior,
+        NoPrior,
+        RobustLatent,
+        SparsePrior,
+    )
+    from unrelu.recovery.matrix.descent import CensoredALS, TobitEM
 
 __all__ = [
     "CensoredALS",
@@ -31,17 +36,12 @@ __all__ = [
     "TobitEM",
 ]
 
-_HOME = {
-    "CensoredALS": "matrix.descent",
-    "TobitEM": "matrix.tobit",
-    "LatentResult": "latent.contracts",
-    **dict.fromkeys(("LatentLasso", "RobustLatent"), "latent.methods"),
-    **dict.fromkeys(("GaussianPrior", "NoPrior", "NonnegativePrior", "SparsePrior"), "latent.priors"),
-}
+_MATRIX = ("CensoredALS", "TobitEM")
 
 
 def __getattr__(name: str) -> Any:
     """Whoever recovers one thing does not wait for the modules of the others."""
-    if name in _HOME:
-        return getattr(import_module(f"unrelu.recovery.{_HOME[name]}"), name)
+    if name in __all__:
+        home = "matrix.descent" if name in _MATRIX else "latent.methods"
+        return getattr(import_module(f"unrelu.recovery.{home}"), name)
     raise AttributeError(f"module 'unrelu.recovery' has no attribute {name!r}")

@@ -17,6 +17,7 @@ from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import ManyBadCellsWarning
 from unrelu.estimators import FloorImputer, FloorOutlierDetector
 from unrelu.posterior.cells import Cells
+from unrelu.posterior.filling import Filling
 from unrelu.posterior.imputation import imputed
 from unrelu.posterior.prediction import predicted
 from unrelu.report.model import labels
@@ -249,9 +250,8 @@ class Cleaning:
             old.append(cleaned[bad])
             cleaned[bad] = np.nan
             if self._impute:
-                filled = imputed(self._model, next(blocks).without_cells(bad))[0]
-                limit = self._model.floor, self._model.ceiling
-                cleaned[bad] = np.clip(filled, *limit)[bad]  # what the row would have shown
+                filled = imputed(self._model, next(blocks).without_cells(bad), (), Filling("missing", "floor"))[0]
+                cleaned[bad] = filled[bad]  # what the row would have shown
             new.append(cleaned[bad])
             first += len(bad)
             yield cleaned

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from unrelu.contracts import BoolArray, FloatArray, Samples
 from unrelu.estimators.matrix import ReLUMatrixRecovery
-from unrelu.recovery.matrix.contracts import MatrixReport
+from unrelu.recovery.matrix.matrix import MatrixReport
 from unrelu.report.model import shape_words
 from unrelu.report.pictures import (
     BOTH_SIGNS,

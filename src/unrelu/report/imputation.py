@@ -24,7 +24,7 @@ from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, Numbers, n
 from unrelu.report.tables import check_names, level_name, rows, write_rows
 from unrelu.samples.tables import write_columns
 from unrelu.shapes import Normal
-from unrelu.validation import counted
+from unrelu.validation import counted, listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,6 +35,10 @@ _PICTURED, _MOST_PICTURED = 5000, 6  # rows, columns
 _BINS = 50
 _WIDE = 30.0  # largest over smallest value from which an axis is logarithmic
 _MOST_COLUMNS = 20
+_MOST_NAMED = 6
+_SHOWN = (
+    "Missing cells of {}: filled as the table would show them, not beyond its limits (--below latent: before these)."
+)
 _MEANS = (
     "Filled by {}: near the truth cell by cell, but such a table has too little spread and too strong correlations. For"
     " statistics of the completed table use --draws."
@@ -66,8 +70,9 @@ class Completion:
         if draws:
             self._models = imputer.drawn_models(draws, seed, parameters)
         self._names = labels(self._model)
-        law = self._model.column_summary(below=imputer.below)
-        self.tally = Tally(self._names, [column["mean"] for column in law])
+        of_all = "latent" if imputer.below == "auto" and imputer.fill != "missing" else imputer.below
+        law = self._model.column_summary(below=of_all)
+        self.tally = Tally(self._names, [column["mean"] for column in law], self._filling.as_seen(self._model))
         self._kept: dict[str, _Blocks] = {}
         check_names([*(["draw"] if self._draws else []), *self._ids, *self._names, *self._further()])
 
@@ -176,10 +181,13 @@ class _Blocks:
 
 
 class Tally:
-    """Counts and sums of columns, added up while the rows are filled in."""
+    """Counts and sums of columns, added up while the rows are filled in.
 
-    def __init__(self, names: Sequence[str], model_means: Sequence[float]) -> None:
-        self.names, self._model_means = tuple(names), list(model_means)
+    ``as_seen``: the columns whose missing cells are filled in as the table would show them.
+    """
+
+    def __init__(self, names: Sequence[str], model_means: Sequence[float], as_seen: BoolArray) -> None:
+        self.names, self._model_means, self._as_seen = tuple(names), list(model_means), as_seen
         self.rows = self.rows_missing = 0
         self._counts = np.zeros((5, len(names)), dtype=np.int64)  # seen, at a floor, at a ceiling, missing, filled
         self._left = np.zeros(3, dtype=np.int64)  # as they are: at a floor, at a ceiling, missing
@@ -201,7 +209,8 @@ class Tally:
 
     def facts(self) -> dict[str, Any]:
         """All of it, for JSON. ``mean_at_limits`` has the limit in place of what it hides, missing cells left out;
-        ``mean_of_model`` is that of any row, of the law whose values are filled in."""
+        ``mean_of_model`` is that of any row, of the law whose values are filled in, in cells at a limit if these are.
+        ``missing_as_seen``: missing cells get what the table would show, no value before the floor."""
         seen, floored, ceiled, missing, filled = self._counts
         hidden, empty = self.rows - seen, missing if self._left[2] else 0
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -213,6 +222,7 @@ class Tally:
         parts = {"floored": floored, "at_ceiling": ceiled, "missing": missing, "share_hidden": hidden / self.rows}
         columns = {name: values.tolist() for name, values in {**parts, **means}.items()}
         columns["mean_of_model"] = self._model_means
+        columns["missing_as_seen"] = self._as_seen.tolist()
         return {
             "rows": self.rows,
             "n_features": len(self.names),
@@ -245,6 +255,9 @@ class Tally:
         if self.rows_missing and not self._left[2]:
             prior = "nothing in it, filled by what the model says of any row"
             shown.append(f"{counted(self.rows_missing, 'row')} with {prior}.")
+        as_seen = [c["name"] for c in facts["columns"] if c["missing_as_seen"] and c["missing"] and not self._left[2]]
+        if as_seen:
+            shown.append(_SHOWN.format(listed(as_seen, most=_MOST_NAMED)))
         if filling and filled:
             shown.append(_MEANS.format(filling))
         lines = []

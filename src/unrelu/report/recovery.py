@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from rich.table import Table
 
 from unrelu.contracts import BoolArray, FloatArray, Samples
-from unrelu.estimators import ReLULatentRecovery
 from unrelu.limits import floor_per_column
-from unrelu.recovery.latent.contracts import LatentRows
+from unrelu.recovery.latent.recover import LatentRows
 from unrelu.report import pictures
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, MOST_CELLS, MOST_NAMES, NAIVE, SEEN, name_columns, tidy
 from unrelu.report.tables import fact_table
@@ -45,9 +45,9 @@ def _strangest_columns(rows: LatentRows, names: Sequence[str] | None) -> list[di
     return [{"column": labels[j], "share": float(shares[j])} for j in order if shares[j] > 0.0]
 
 
-def recovery_facts(recovery: ReLULatentRecovery, names: Sequence[str] | None) -> dict[str, Any]:
+def recovery_facts(rows: LatentRows, names: Sequence[str] | None) -> dict[str, Any]:
     """All of it, for JSON; of the rows, counted from 1, only those that are ambiguous, or could not be recovered."""
-    rows, report = recovery.rows_, recovery.report_
+    report = rows.report
     ambiguous, bad = [row + 1 for row in report.ambiguous_rows], [(row + 1, why) for row, why in report.bad_rows]
     return {
         "report": {**asdict(report), "ambiguous_rows": ambiguous, "bad_rows": bad},
@@ -57,9 +57,9 @@ def recovery_facts(recovery: ReLULatentRecovery, names: Sequence[str] | None) ->
     }
 
 
-def recovery_shown(recovery: ReLULatentRecovery, names: Sequence[str] | None, by: str) -> list[str | Table]:
+def recovery_shown(rows: LatentRows, names: Sequence[str] | None, by: str) -> list[str | Table]:
     """All of it, for the terminal; ``by``: through what, and how long it took."""
-    rows, report = recovery.rows_, recovery.report_
+    report = rows.report
     n_missing = int(np.isnan(rows.outliers[rows.done]).sum())
     missing = f"; {counted(n_missing, 'missing cell')} filled in" if n_missing else ""
     prior = "" if report.method == "lasso" else f", prior {report.prior}"
@@ -107,12 +107,11 @@ class RecoverResult:
 
     @classmethod
     def of(
-        cls, recovery: ReLULatentRecovery, table: Samples, names: Sequence[str] | None, most: int = MOST_CELLS
+        cls, rows: LatentRows, floor: ArrayLike, table: Samples, names: Sequence[str] | None, most: int = MOST_CELLS
     ) -> RecoverResult:
-        """From what was recovered, and the table itself."""
-        rows, report = recovery.rows_, recovery.report_
-        n, d = rows.clean.shape
-        floor = floor_per_column(recovery.floor, d)
+        """From what was recovered over a floor, and the table itself."""
+        (n, d), report = rows.clean.shape, rows.report
+        floor = floor_per_column(floor, d)
         given = pictures.cells_of(table, np.arange(n), np.arange(d))
         differences = given - rows.clean
         with np.errstate(divide="ignore", invalid="ignore"):

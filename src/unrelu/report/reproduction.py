@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unrelu.papers.experiments.design import Curve, Measure, Panel, PanelLayout, TableLayout, TableRow
-from unrelu.papers.experiments.experiment import Study
-from unrelu.papers.experiments.results import Results
+from unrelu.papers.experiments.design import Curve, Measure, Panel, Results, Study, TableLayout
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, tidy
 
 if TYPE_CHECKING:
@@ -73,20 +71,20 @@ def strokes(curves: tuple[Curve, ...], measures: tuple[Measure, ...]) -> list[St
     return drawn
 
 
-def _panel_picture(study: Study, results: Results, layout: PanelLayout) -> Figure:
+def _panel_picture(study: Study, results: Results, groups: tuple[tuple[Measure, ...], ...]) -> Figure:
     experiment, panels = study.experiment, study.plan.panels
-    figure = new_figure((4.4 * len(panels), 1.6 + 3.4 * len(layout.groups)))
+    figure = new_figure((4.4 * len(panels), 1.6 + 3.4 * len(groups)))
     _draw_title(figure, study)
-    grid = figure.subplots(len(layout.groups), len(panels), sharey="row", sharex="col", squeeze=False)
-    for row, measures in enumerate(layout.groups):
+    grid = figure.subplots(len(groups), len(panels), sharey="row", sharex="col", squeeze=False)
+    for row, measures in enumerate(groups):
         drawn = strokes(experiment.curves, measures)
         for axes, panel in zip(grid[row], panels, strict=True):
             _draw_panel(axes, results, panel, drawn)
-            first, last = panel is panels[0], row == len(layout.groups) - 1
+            first, last = panel is panels[0], row == len(groups) - 1
             title = panel.fixed if row == 0 else ""
             label = measures[0].label if len(measures) == 1 else "error, or divergence"
             tidy(axes, title, panel.axis.label if last else "", label if first else "")
-    _draw_legend(figure, strokes(experiment.curves, layout.groups[0]), study)
+    _draw_legend(figure, strokes(experiment.curves, groups[0]), study)
     return figure
 
 
@@ -151,9 +149,9 @@ def _table_picture(study: Study, results: Results, layout: TableLayout) -> Figur
     axes.set_ylim(len(layout.rows) + 0.75, -0.5)
     for place, name in enumerate(layout.columns):
         axes.text(place + 1.5, 0.0, name, ha="center", va="center", weight="bold", color=INK)
-    for number, row in enumerate(layout.rows, 1):
+    for number in range(1, len(layout.rows) + 1):
         axes.axhline(number - 0.5, color=HIDDEN, linewidth=0.8)
-        _draw_row(axes, study, results, layout, number, row)
+        _draw_row(axes, study, results, layout, number)
     axes.axhline(len(layout.rows) + 0.5, color=HIDDEN, linewidth=0.8)
     panel = study.plan.panels[0]
     setting = f"{panel.axis.text(panel.settings[0])}, {panel.fixed}"
@@ -163,12 +161,13 @@ def _table_picture(study: Study, results: Results, layout: TableLayout) -> Figur
     return figure
 
 
-def _draw_row(axes: Axes, study: Study, results: Results, layout: TableLayout, number: int, row: TableRow) -> None:
-    ours = any(curve is not None and curve.ours for curve in row.curves)
+def _draw_row(axes: Axes, study: Study, results: Results, layout: TableLayout, number: int) -> None:
+    name, curves, in_paper = layout.rows[number - 1]
+    ours = any(curve is not None and curve.ours for curve in curves)
     colour = LEARNED if ours else INK
-    axes.text(0.05, number, row.name, va="center", weight="bold", color=colour)
+    axes.text(0.05, number, name, va="center", weight="bold", color=colour)
     axis = study.plan.panels[0].axis
-    for place, (curve, printed) in enumerate(zip(row.curves, row.printed, strict=True)):
+    for place, (curve, printed) in enumerate(zip(curves, in_paper, strict=True)):
         if curve is not None:
             series = results.series(axis, curve, layout.measure)
             text = f"{_seconds(series.mean[0])} ± {_seconds(series.std[0])}"

@@ -23,6 +23,7 @@ from unrelu.posterior.row_scores import RowScores, Values, plain, seen_sum
 from unrelu.shrinkage import error_share, factor_target, shrunken
 from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
 
+_NARROWEST = 1e-290  # bin of a histogram
 _NOWHERE = -1e300  # log density where a component has none
 
 
@@ -220,7 +221,8 @@ def column_edges(values: Values, floor: FloatArray, most: int = 12) -> tuple[Flo
     edges = []
     for j in range(values.shape[1]):
         x = values[values[:, j] > floor[j], j].astype(np.float64)
-        start = floor[j] if np.isfinite(floor[j]) else np.nextafter(x.min(initial=0.0), -np.inf)
+        lowest = x.min(initial=0.0)  # a bin beside 0 must have a width that can be divided by
+        start = floor[j] if np.isfinite(floor[j]) else min(np.nextafter(lowest, -np.inf), lowest - _NARROWEST)
         inner = np.unique(np.quantile(x, np.sort(levels))) if len(x) else np.array([start + 1.0])
         edges.append(np.concatenate([[start], inner[inner > start]]))
     return tuple(edges)

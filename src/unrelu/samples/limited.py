@@ -13,6 +13,7 @@ from unrelu.contracts import Block, BoolArray, CellLimits, FloatArray, Marks, Sa
 from unrelu.errors import InvalidDataError, InvalidParameterError, RoundedLimitWarning
 from unrelu.limits import is_by_cell, levels
 from unrelu.samples.groups import OfSamples
+from unrelu.statistics.extremes import cell_floors_of_data
 from unrelu.statistics.tiles import least_allowed, seen_above, without_absent
 from unrelu.validation import column_label, listed, row_label, suggestion, warn
 
@@ -192,6 +193,35 @@ def warn_of_digits(
             " the values there.",
             RoundedLimitWarning,
         )
+
+
+def cell_limits_of_data(
+    values: NDArray[np.floating[Any]],
+    floor: FloatArray,
+    ceiling: FloatArray,
+    names: Sequence[str] | None = None,
+    tell: bool = True,
+) -> tuple[FloatArray, FloatArray]:
+    """Limits by cell, in place of those that are the table's own but for rounding the table's, and say so.
+
+    ``values``: of the first rows.
+
+    >>> cell_limits_of_data(np.array([[0.5 + 1e-11], [3.0]]), np.full((2, 1), 0.5), np.full((2, 1), np.inf))[0] - 0.5
+    array([[1.00000008e-11],
+           [1.00000008e-11]])
+    """
+    low, typed_low = cell_floors_of_data(values, floor)
+    high, typed_high = cell_floors_of_data(-values, -ceiling)
+    for what, extreme, typed, sign in (("floor", "smallest", typed_low, 1.0), ("ceiling", "largest", typed_high, -1.0)):
+        each = [f"{column_label(j, names)}: {sign * taken:.12g} for {sign * given:.12g}" for j, given, taken in typed]
+        if each and tell:
+            warn(
+                f"The {extreme} value of cells with one {what}, which repeats, was taken for it, as it is the same but"
+                f" for rounding. In {listed(each, most=6)}. Give these numbers as {what}= if that is right; if not,"
+                " correct the values there.",
+                RoundedLimitWarning,
+            )
+    return low, -high
 
 
 def _beyond(

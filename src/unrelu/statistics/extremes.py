@@ -63,6 +63,9 @@ def _count(cells: np.ndarray) -> FloatArray:
     return np.asarray(np.count_nonzero(cells, axis=0), dtype=np.float64)
 
 
+Typed = tuple[int, float, float]  # a column, its floor as it was given, and as the data have it
+
+
 @dataclass(frozen=True, eq=False)
 class DataFloors:
     """Floors as the data have them; ``typed`` where another one was given, with a few digits of the same number."""
@@ -100,11 +103,9 @@ def floors_of_data(values: NDArray[np.floating[Any]], floor: FloatArray, fewest:
     finite = np.isfinite(floor) & (floor != 0.0)
     if not (finite.any() and len(values)):
         return DataFloors(new, typed)
-    smallest, stored = np.fmin.reduce(values, axis=0).astype(np.float64), as_stored(floor, values)
-    with np.errstate(invalid="ignore"):
-        near = np.abs(smallest - stored) <= 0.5 * 10.0 ** (1 - _FEWEST_DIGITS) * np.abs(floor)
-    near &= finite & (smallest != stored)
-    noise = max(_NOISE, _ROUNDINGS * float(np.finfo(values.dtype).eps))
+    smallest = np.fmin.reduce(values, axis=0).astype(np.float64)
+    near = _is_near(smallest, floor, as_stored(floor, values)) & finite
+    noise = _noise(values)
     for j in np.flatnonzero(near).tolist():
         column, low = values[:, j], float(smallest[j])
         count, gap = int(np.count_nonzero(column == low)), abs(low - float(floor[j]))
@@ -119,6 +120,51 @@ def floors_of_data(values: NDArray[np.floating[Any]], floor: FloatArray, fewest:
         if often and digits >= _FEWEST_DIGITS and gap <= unit * (1.0 if digits >= _TRUNCATED else 0.5) * (1.0 + _NOISE):
             new[j], typed[j] = low, True
     return DataFloors(new, typed)
+
+
+def cell_floors_of_data(values: NDArray[np.floating[Any]], floor: FloatArray) -> tuple[FloatArray, list[Typed]]:
+    """The same of cells with floors of their own (n x d; ``values`` are of the first rows), and which were typed.
+
+    Cells of a column that have one floor are judged as a column is that has it.
+
+    >>> floor = np.tile([[0.25], [0.6931]], (250, 1))
+    >>> values = np.maximum(np.random.default_rng(0).normal(size=(500, 1)), np.tile([[0.25], [np.log(2.0)]], (250, 1)))
+    >>> new, typed = cell_floors_of_data(values, floor)
+    >>> np.unique(new) == [0.25, np.log(2.0)], typed
+    (array([ True,  True]), [(0, 0.6931, 0.6931471805599453)])
+    """
+    new, typed = floor.copy(), []
+    for j in range(floor.shape[1]):
+        column, own = values[:, j], floor[: len(values), j]
+        rows = np.flatnonzero(np.isfinite(own) & (own != 0.0) & ~np.isnan(column))
+        if not len(rows):
+            continue
+        rows = rows[np.argsort(own[rows], kind="stable")]
+        levels, starts = np.unique(own[rows], return_index=True)
+        smallest = np.minimum.reduceat(column[rows], starts).astype(np.float64)
+        near = _is_near(smallest, levels, as_stored(levels, values))
+        same = near & (np.abs(smallest - levels) <= _noise(values) * np.abs(smallest))
+        taken, groups = np.where(same, smallest, levels), np.split(column[rows], starts[1:])
+        for k in np.flatnonzero(near & ~same).tolist():
+            found = floors_of_data(groups[k][:, None], levels[k : k + 1])
+            if found.typed[0]:
+                taken[k] = found.floor[0]
+                typed.append((j, float(levels[k]), float(taken[k])))
+        place = np.minimum(np.searchsorted(levels, floor[:, j]), len(levels) - 1)
+        new[:, j] = np.where(levels[place] == floor[:, j], taken[place], floor[:, j])
+    return new, typed
+
+
+def _noise(values: NDArray[np.floating[Any]]) -> float:
+    """By how much, relatively, two ways to compute a number may differ."""
+    return max(_NOISE, _ROUNDINGS * float(np.finfo(values.dtype).eps))
+
+
+def _is_near(smallest: FloatArray, floor: FloatArray, stored: FloatArray) -> BoolArray:
+    """Whether smallest values are no floors, but may be these with other digits."""
+    with np.errstate(invalid="ignore"):
+        near = np.abs(smallest - stored) <= 0.5 * 10.0 ** (1 - _FEWEST_DIGITS) * np.abs(floor)
+    return np.asarray(near & (smallest != stored))
 
 
 def _digits(number: float) -> tuple[int, float]:

@@ -37,6 +37,7 @@ class Unsaved:
     text: str
 
 
+_BEFORE = {"shape": "normal", "below": "latent"}  # what files meant that are older than these parameters
 _PASSING = ("_watch", "_place", "_answers_on")  # what an estimator has for a while, and no file
 
 
@@ -192,6 +193,8 @@ def _estimator(name: str, parameters: dict[str, Any], attributes: dict[str, Any]
         raise ValueError(f"its shapes are not those of its {sizes['d']} columns")
     require_reachable(shapes)
     estimator = _class(name)(**parameters)
+    known = _parameters(estimator)
+    estimator.set_params(**{key: old for key, old in _BEFORE.items() if key in known and key not in parameters})
     vars(estimator).update(attributes)
     if names := attributes.get("feature_names_in_"):
         if len(names) != attributes["n_features_in_"] or not all(isinstance(name, str) for name in names):

@@ -8,11 +8,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unrelu.papers.experiments.catalogue import EXPERIMENTS
-from unrelu.papers.experiments.design import Axis, Curve, Measure, Panel, Plan, Setting
-from unrelu.papers.experiments.experiment import Experiment, Study
-from unrelu.papers.experiments.measures import ROWS
-from unrelu.papers.experiments.results import Results
+from unrelu.papers.experiments import EXPERIMENTS
+from unrelu.papers.experiments.design import (
+    ROWS,
+    Axis,
+    Curve,
+    Experiment,
+    Measure,
+    Panel,
+    Plan,
+    Results,
+    Setting,
+    Study,
+)
 
 
 def ends(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from unrelu.methods import OnePass
-from unrelu.papers.experiments import claims
-from unrelu.papers.experiments.catalogue import EXPERIMENTS
-from unrelu.papers.experiments.claims import Along, Between, Claim, Reading, SomeMeasure
-from unrelu.papers.experiments.design import Curve, Setting
-from unrelu.papers.experiments.measures import BIAS, GENUINE, KL, ROWS, WEIGHTS
+from unrelu.papers.experiments import EXPERIMENTS, claims
+from unrelu.papers.experiments.claims import Check, Claim, Reading, along
+from unrelu.papers.experiments.design import BIAS, GENUINE, KL, ROWS, WEIGHTS, Curve, Setting
 
 FIRST, SECOND = (Curve(name, lambda seed: OnePass()) for name in ("first", "second"))
 SETTINGS = tuple(Setting(n, 2) for n in (100, 200, 400))
@@ -23,9 +21,13 @@ def around(means: list[float], spread: float = 0.01) -> np.ndarray:
     return np.array(means)[:, None] + spread * NOISE
 
 
+def held(check, results):
+    return Claim("says", "where", check).judge(results).held
+
+
 def judged(made_up, test, means, spread=0.01):
     results = made_up(ROWS, SETTINGS, {(FIRST, BIAS): around(means, spread)})
-    return Along((ROWS,), (FIRST,), (BIAS,), test)(results).held
+    return held(along((ROWS,), (FIRST,), (BIAS,), test), results)
 
 
 @pytest.mark.parametrize(
@@ -58,11 +60,11 @@ def test_chance_is_allowed_for(made_up, test, means):
 def compared(made_up, test, first, second, shares=(0.8, 0.9, 1.0)):
     settings = tuple(Setting(100, 2, genuine=p) for p in shares)
     results = made_up(GENUINE, settings, {(FIRST, BIAS): first, (SECOND, BIAS): second})
-    return Between((GENUINE,), ((FIRST, SECOND),), (BIAS,), test)(results).held
+    return held(Check((GENUINE,), ((FIRST, SECOND),), (BIAS,), test), results)
 
 
 @pytest.mark.parametrize(
-    ("test", "first", "second", "held"),
+    ("test", "first", "second", "expected"),
     [
         (claims.BELOW, [1.0, 1.0, 1.0], [2.0, 1.5, 1.1], True),
         (claims.BELOW, [1.0, 1.0, 1.2], [2.0, 1.5, 1.1], False),
@@ -78,8 +80,8 @@ def compared(made_up, test, first, second, shares=(0.8, 0.9, 1.0)):
         (claims.MEETS, [2.0, 1.5, 0.0], [0.2, 0.2, 0.2], False),
     ],
 )
-def test_of_two_curves(made_up, test, first, second, held):
-    assert compared(made_up, test, around(first), around(second)) is held
+def test_of_two_curves(made_up, test, first, second, expected):
+    assert compared(made_up, test, around(first), around(second)) is expected
 
 
 def test_curves_are_compared_run_by_run(made_up):
@@ -96,10 +98,10 @@ def test_a_claim_holds_where_all_its_parts_hold(made_up):
         (FIRST, KL): around([1.0, 2.0, 3.0]),
     }
     results = made_up(ROWS, SETTINGS, values)
-    two = Claim("falls", "here", Along((ROWS,), (FIRST,), (BIAS, WEIGHTS), claims.FALLS)).judge(results)
-    three = Claim("falls", "here", Along((ROWS,), (FIRST,), (BIAS, WEIGHTS, KL), claims.FALLS)).judge(results)
+    two = Claim("falls", "here", along((ROWS,), (FIRST,), (BIAS, WEIGHTS), claims.FALLS)).judge(results)
+    three = Claim("falls", "here", along((ROWS,), (FIRST,), (BIAS, WEIGHTS, KL), claims.FALLS)).judge(results)
     assert (two.word, three.word) == ("held", "not held")
-    assert [part.text for part in three.finding.failed] == ["first, KL along n: 1, 2, 3"]
+    assert [part.text for part in three.failed] == ["first, KL along n: 1, 2, 3"]
 
 
 def test_no_run_can_hold_every_claim_by_default(made_up):
@@ -107,13 +109,13 @@ def test_no_run_can_hold_every_claim_by_default(made_up):
     for experiment in EXPERIMENTS.values():
         for claim in (claim for reading in experiment.readings for claim in reading.claims):
             check = claim.check
-            curves = check.curves if isinstance(check, Along) else {c for pair in check.pairs for c in pair}
+            curves = {curve for together in check.curves for curve in together}
             for axis in check.axes:
                 settings = experiment.quick.panel(axis).settings
                 values = {(c, m): np.ones((len(settings), 3)) for c in curves for m in check.measures}
                 narrowed = replace(check, axes=(axis,))
                 still = check.test in (claims.FLAT, claims.NO_WORSE, claims.MEETS)
-                assert narrowed(made_up(axis, settings, values)).held is still, claim.says
+                assert held(narrowed, made_up(axis, settings, values)) is still, claim.says
 
 
 def test_what_denies_a_regularity_needs_one_measure_that_lacks_it(made_up):
@@ -121,18 +123,18 @@ def test_what_denies_a_regularity_needs_one_measure_that_lacks_it(made_up):
     falls, rises = around([3.0, 2.0, 1.0]), around([1.0, 2.0, 1.0])
     values = {(FIRST, BIAS): falls, (FIRST, WEIGHTS): rises, (SECOND, BIAS): falls, (SECOND, WEIGHTS): falls}
     results = made_up(ROWS, SETTINGS, values)
-    one = SomeMeasure((ROWS,), (FIRST,), (BIAS, WEIGHTS), claims.RISES_SOMEWHERE)
-    assert one(results).held
+    one = Check((ROWS,), ((FIRST,),), (BIAS, WEIGHTS), claims.RISES_SOMEWHERE, some_measure=True)
+    assert held(one, results)
     assert one.rule.startswith("in one of the errors: ")
-    assert not Along((ROWS,), (FIRST,), (BIAS, WEIGHTS), claims.RISES_SOMEWHERE)(results).held
-    both = SomeMeasure((ROWS,), (FIRST, SECOND), (BIAS, WEIGHTS), claims.RISES_SOMEWHERE)(results)
-    assert [part.held for part in both.parts] == [True, False]
+    assert not held(along((ROWS,), (FIRST,), (BIAS, WEIGHTS), claims.RISES_SOMEWHERE), results)
+    both = replace(one, curves=((FIRST,), (SECOND,)))(results)
+    assert [part.held for part in both] == [True, False]
 
 
 def test_a_reading_judges_all_its_claims(made_up):
     results = made_up(ROWS, SETTINGS, {(FIRST, BIAS): around([3.0, 2.0, 1.0])})
     wanted = (claims.FALLS, claims.GROWS)
-    reading = Reading("a", "b", tuple(Claim("c", "d", Along((ROWS,), (FIRST,), (BIAS,), test)) for test in wanted))
+    reading = Reading("a", "b", tuple(Claim("c", "d", along((ROWS,), (FIRST,), (BIAS,), test)) for test in wanted))
     judgement = reading.judge(results)
     assert [verdict.held for verdict in judgement.verdicts] == [True, False]
     assert judgement.summary == "a: 1 of 2 held"

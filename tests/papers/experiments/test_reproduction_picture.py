@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 
 from unrelu.methods import OnePass
-from unrelu.papers.experiments.catalogue import EXPERIMENTS
-from unrelu.papers.experiments.design import Curve
-from unrelu.papers.experiments.experiment import Study
-from unrelu.papers.experiments.measures import BIAS, KL
-from unrelu.papers.experiments.results import Results
+from unrelu.papers.experiments import EXPERIMENTS
+from unrelu.papers.experiments.design import BIAS, KL, Curve, Results, Study
 from unrelu.report.pictures import LEARNED, rendered
 from unrelu.report.reproduction import reproduction_picture, strokes
 
@@ -36,7 +33,7 @@ def made_up(name: str) -> tuple[Study, Results]:
 def test_panels_show_the_means_of_every_curve(name, rows):
     study, results = made_up(name)
     figure = reproduction_picture(study, results)
-    panels, groups = study.plan.panels, study.experiment.layout.groups
+    panels, groups = study.plan.panels, study.experiment.layout
     assert len(groups) == rows
     assert len(figure.axes) == rows * len(panels)
     for axes, (group, panel) in zip(figure.axes, ((g, p) for g in groups for p in panels), strict=True):
@@ -90,7 +87,7 @@ def test_the_table_shows_our_times_and_the_papers():
 def test_strokes_tell_all_curves_apart():
     for name in ("wu2019-figure1", "outliers-figure1", "outliers-figure2"):
         experiment = EXPERIMENTS[name]
-        for measures in experiment.layout.groups:
+        for measures in experiment.layout:
             drawn = strokes(experiment.curves, measures)
             looks = {(s.colour, s.line, s.marker) for s in drawn}
             assert len(looks) == len({s.label for s in drawn}) == len(drawn)

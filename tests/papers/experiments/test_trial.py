@@ -8,9 +8,9 @@ import pytest
 from unrelu.contracts import Assumptions
 from unrelu.errors import NotSemidefiniteError
 from unrelu.methods import OnePass
-from unrelu.papers.experiments import trial
+from unrelu.papers.experiments import runner
 from unrelu.papers.experiments.design import Curve, Setting
-from unrelu.papers.experiments.trial import draw, measured, seen_by
+from unrelu.papers.experiments.runner import draw, measured, seen_by
 
 
 def test_a_draw_depends_on_its_entropy_alone():
@@ -67,7 +67,7 @@ def test_an_oracle_learns_from_the_genuine_rows():
 def test_a_repeated_fit_counts_its_shortest_time(monkeypatch):
     method, clock = Recording(), iter([0.0, 3.0, 10.0, 11.0, 20.0, 22.0])
     drawn = draw(Setting(100, 2), (1,))
-    monkeypatch.setattr(trial.time, "process_time", lambda: next(clock))
+    monkeypatch.setattr(runner.time, "process_time", lambda: next(clock))
     assert measured(Curve("c", method), drawn, repeats=3)["seconds"] == 1.0
     assert len(method.given) == 3
 

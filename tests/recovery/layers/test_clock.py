@@ -5,7 +5,7 @@ import time
 import pytest
 
 from unrelu.contracts import Step, unwatched
-from unrelu.recovery.layers.clock import Clock, TimeIsUp, as_stage
+from unrelu.recovery.layers.facets import Clock, TimeIsUp, as_stage
 
 
 def test_without_seconds_it_never_ends():

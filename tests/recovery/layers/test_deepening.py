@@ -10,8 +10,7 @@ import pytest
 
 import unrelu
 from unrelu.errors import CannotPeelError, UnfinishedWarning
-from unrelu.recovery.layers.faces import Chart, find_chart, find_faces, not_alone
-from unrelu.recovery.layers.implied import closure, joined
+from unrelu.recovery.layers.deepening import Chart, closure, find_chart, find_faces, joined, not_alone
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_near
 
 Q, P0, P, D, N = 3, 5, 12, 40, 2000

@@ -5,12 +5,26 @@ import pytest
 from scipy.optimize import minimize
 
 from tests.references import layers as reference
-from unrelu.recovery.layers import facet_fit
-from unrelu.recovery.layers.decoding import OutputLayer, decode_by_facets
-from unrelu.recovery.layers.facet_fit import Facet, misfit, most_likely, nearest_facet, pencil, support, through
-from unrelu.recovery.layers.facets import Cloud, find_facets
-from unrelu.recovery.layers.separable import decode_separably, pure_rows
-from unrelu.recovery.layers.subspace import find_subspace, rank_of
+from unrelu.recovery.layers import facets as module
+from unrelu.recovery.layers.decoding import (
+    OutputLayer,
+    decode_by_facets,
+    decode_separably,
+    find_subspace,
+    pure_rows,
+    rank_of,
+)
+from unrelu.recovery.layers.facets import (
+    Cloud,
+    Facet,
+    find_facets,
+    misfit,
+    most_likely,
+    nearest_facet,
+    pencil,
+    support,
+    through,
+)
 
 EXACT = 1e-9  # noise of clouds without any; facets are then exact to rounding, 1e-16 times a condition number below 1e6
 LIFTED = pytest.mark.parametrize("lifted", [False, True])
@@ -48,7 +62,7 @@ def test_through_is_total_least_squares():
 
 def test_support_counts():
     # 200 heights on the facet at normal quantiles, 5 per standard deviation above it, 3 below.
-    on = facet_fit.ndtri((np.arange(200) + 0.5) / 200)
+    on = module.ndtri((np.arange(200) + 0.5) / 200)
     above = np.arange(0.1, 20.0, 0.2)
     heights = 0.5 * np.concatenate([on, above, [-4.5, -10.0, -4.1]])
     seen = support(Facet(np.array([1.0]), 0.0, 0.5), heights[:, None])
@@ -76,9 +90,9 @@ def test_derivatives_are_those_of_the_log_density():
     t = np.linspace(-11.0, 11.0, 89)
     step = 1e-5
     for share, slope in ((0.8, 0.02), (0.3, 0.3), (0.01, 0.05)):
-        logs = [np.array([facet_fit._log_likelihood(np.array([x]), share, slope) for x in t + move * step])
+        logs = [np.array([module._log_likelihood(np.array([x]), share, slope) for x in t + move * step])
                 for move in (-1, 0, 1)]  # fmt: skip
-        gradient, curvature = facet_fit._derivatives(t, share, slope)
+        gradient, curvature = module._derivatives(t, share, slope)
         # Central differences: truncation step^2/6 times third derivatives of some hundreds, rounding 1e-15/step.
         np.testing.assert_allclose(gradient, (logs[2] - logs[0]) / (2 * step), atol=1e-7)
         second = (logs[2] - 2 * logs[1] + logs[0]) / step**2
@@ -90,7 +104,7 @@ def test_complement_is_orthonormal():
     for p in (1, 2, 5):
         normal = seeded(p).standard_normal(p)
         normal /= np.linalg.norm(normal)
-        whole = np.column_stack([facet_fit._complement(normal), normal])
+        whole = np.column_stack([module._complement(normal), normal])
         np.testing.assert_allclose(whole.T @ whole, np.eye(p), atol=1e-14)
 
 
@@ -102,7 +116,7 @@ def test_most_likely_is_where_a_general_minimizer_ends(seed, lifted):
     start = nearest_facet(Facet(u, offset, s), points, lifted)
     near = points[np.abs(start.height(points)) < 10.0 * s]
     share, slope = 0.7, 0.02
-    fitted = facet_fit._ascend(start, near, share, slope, lifted)
+    fitted = module._ascend(start, near, share, slope, lifted)
 
     def loss(x):
         normal = x[:3] / np.linalg.norm(x[:3])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.references import generators as reference
-from unrelu.recovery.layers.kinks import KinkSearch
+from unrelu.recovery.layers.planes import KinkSearch
 
 
 def seeded(seed=0):

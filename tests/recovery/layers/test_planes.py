@@ -4,13 +4,17 @@ import numpy as np
 import pytest
 
 from tests.references import generators as reference
-from unrelu.recovery.layers.decoding import cloud_of
-from unrelu.recovery.layers.facet_fit import Facet
-from unrelu.recovery.layers.facets import Cloud
+from unrelu.recovery.layers.decoding import cloud_of, find_subspace
+from unrelu.recovery.layers.facets import Cloud, Facet
 from unrelu.recovery.layers.planes import PlaneSearch, Whitened
-from unrelu.recovery.layers.subspace import find_subspace
 
 LIFTED = pytest.mark.parametrize("lifted", [False, True])
+
+
+def white_rows(white, points):
+    """Points in whitened coordinates."""
+    rows = (points - white.mean) @ white.root
+    return np.column_stack([rows, np.ones(len(rows))]) if white.lifted else rows
 
 
 def seeded(seed=0):
@@ -48,9 +52,9 @@ def test_a_direction_of_white_rows_is_a_facet_of_points(lifted):
     assert facet.noise == 0.25
     assert lifted or facet.offset == 0.0
     others = seeded(2).standard_normal((20, 3))  # not only the points it was made from
-    np.testing.assert_allclose(white.slope(w) * facet.height(others), white.of_points(others) @ w, atol=1e-9)
+    np.testing.assert_allclose(white.slope(w) * facet.height(others), white_rows(white, others) @ w, atol=1e-9)
     step = 1e-3 * facet.normal
-    assert np.allclose((white.of_points(others + step) - white.of_points(others)) @ w, 1e-3 * white.slope(w))
+    assert np.allclose((white_rows(white, others + step) - white_rows(white, others)) @ w, 1e-3 * white.slope(w))
 
 
 # --- planes ---------------------------------------------------------------------------------------

@@ -6,12 +6,9 @@ import numpy as np
 import pytest
 
 from tests.references import generators as reference
-from unrelu.recovery.layers.clock import Clock
-from unrelu.recovery.layers.decoding import cloud_of
-from unrelu.recovery.layers.ending import why_missing
-from unrelu.recovery.layers.facet_fit import Facet, support
-from unrelu.recovery.layers.facets import Candidate
-from unrelu.recovery.layers.subspace import find_subspace
+from unrelu.recovery.layers.decoding import cloud_of, find_subspace
+from unrelu.recovery.layers.facets import Candidate, Clock, Facet, support
+from unrelu.recovery.layers.two_layers import why_missing
 from unrelu.recovery.layers.widening import Search, decode_widening
 
 

@@ -5,8 +5,7 @@ import pytest
 import scipy.sparse
 
 from unrelu.recovery.matrix import cells as module
-from unrelu.recovery.matrix.cells import DenseCells, SparseCells, observed, tiles
-from unrelu.recovery.matrix.rank import HeldOut
+from unrelu.recovery.matrix.cells import DenseCells, HeldOut, SparseCells, observed, tiles
 
 
 @pytest.fixture

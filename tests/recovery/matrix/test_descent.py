@@ -10,13 +10,10 @@ import scipy.sparse
 
 from tests.references import matrix as reference
 from unrelu.recovery.matrix import cells as cells_module
-from unrelu.recovery.matrix.cells import DenseCells, SparseCells, tiles
-from unrelu.recovery.matrix.contracts import Task
-from unrelu.recovery.matrix.descent import CensoredALS, Prior, column_norms, free_parameters, noise_left
-from unrelu.recovery.matrix.factors import Factors
-from unrelu.recovery.matrix.losses import LeastSquares
-from unrelu.recovery.matrix.newton import Descent
-from unrelu.recovery.matrix.starts import singular_start
+from unrelu.recovery.matrix.cells import DenseCells, SparseCells, column_norms, tiles
+from unrelu.recovery.matrix.descent import CensoredALS, Prior, Task, free_parameters, noise_left
+from unrelu.recovery.matrix.factors import Factors, singular_start
+from unrelu.recovery.matrix.newton import Descent, LeastSquares
 
 
 def truth(seed, n=200, d=30, k=3, bias=0.5):

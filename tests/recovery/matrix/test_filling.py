@@ -5,11 +5,9 @@ import pytest
 
 from tests.references import matrix as reference
 from unrelu.recovery.matrix.cells import DenseCells
-from unrelu.recovery.matrix.contracts import Task
-from unrelu.recovery.matrix.descent import CensoredALS
+from unrelu.recovery.matrix.descent import CensoredALS, Task, TobitEM
 from unrelu.recovery.matrix.factors import Factors
-from unrelu.recovery.matrix.filling import Filling
-from unrelu.recovery.matrix.tobit import TobitEM
+from unrelu.recovery.matrix.matrix import Filling
 
 
 def known(seed=0, n=120, d=10, k=2):

@@ -5,11 +5,9 @@ import pytest
 
 from unrelu.metrics import subspace_distance
 from unrelu.recovery.matrix.cells import DenseCells
-from unrelu.recovery.matrix.contracts import Task
-from unrelu.recovery.matrix.descent import CensoredALS
+from unrelu.recovery.matrix.descent import CensoredALS, Task, TobitEM
 from unrelu.recovery.matrix.factors import Factors
-from unrelu.recovery.matrix.fitting import fit_task
-from unrelu.recovery.matrix.tobit import TobitEM
+from unrelu.recovery.matrix.matrix import fit_task
 
 SHAPES = [(0, 200, 30, 2), (1, 300, 40, 3), (2, 400, 60, 5), (3, 200, 60, 4), (4, 300, 30, 5)]
 

@@ -5,8 +5,8 @@ import pytest
 
 from unrelu.errors import InvalidDataError, InvalidParameterError, RankDeficientWarning, WeakRowsWarning
 from unrelu.recovery.matrix.cells import DenseCells
+from unrelu.recovery.matrix.descent import TobitEM
 from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, recover_matrix, warn_of
-from unrelu.recovery.matrix.tobit import TobitEM
 
 
 def table(n=200, d=30, k=3, lift=0.0, seed=12):

@@ -13,8 +13,7 @@ from tests.references import matrix as reference
 from unrelu.recovery.matrix import cells as cells_module
 from unrelu.recovery.matrix.cells import DenseCells, SparseCells, tiles
 from unrelu.recovery.matrix.factors import Factors
-from unrelu.recovery.matrix.losses import LeastSquares, Tobit
-from unrelu.recovery.matrix.newton import Descent
+from unrelu.recovery.matrix.newton import Descent, LeastSquares, Tobit
 
 
 def problem(seed, n=40, d=10, k=2, noise=0.3, missing=0.1, bias=True):
@@ -114,7 +113,7 @@ def test_columns_that_would_lose_by_their_step_step_back(seed, sigma):
     descent = Descent(DenseCells(X), loss_of(sigma, 6))
     state = descent.alternate(descent.start(factors))
     full = state.factors.with_extended(state.factors.extended + descent._column_step(state))
-    rows_after = descent._row_step(full, slice(0, 25)).latent
+    rows_after = descent._row_step(full, slice(0, 25))[0]
     assert descent.start(replace(full, latent=rows_after)).objective > 2.0 * state.objective
     after = descent.alternate(state)
     assert after.objective < state.objective

@@ -6,7 +6,7 @@ import scipy.sparse
 
 from unrelu.recovery.matrix import cells as module
 from unrelu.recovery.matrix.cells import DenseCells, SparseCells, tiles
-from unrelu.recovery.matrix.starts import singular_start
+from unrelu.recovery.matrix.factors import singular_start
 
 
 def table(seed=0, n=200, d=30, k=3):

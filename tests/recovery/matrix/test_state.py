@@ -15,7 +15,7 @@ from unrelu.contracts import Step
 from unrelu.errors import InvalidParameterError, ModelFileError, OutputError, UnreluWarning
 from unrelu.recovery.matrix import state as module
 from unrelu.recovery.matrix.cells import DenseCells, SparseCells
-from unrelu.recovery.matrix.contracts import Iterate
+from unrelu.recovery.matrix.descent import Iterate
 from unrelu.recovery.matrix.factors import Factors
 from unrelu.recovery.matrix.state import Keeper, MatrixState, fingerprint
 from unrelu.storage import stated_format

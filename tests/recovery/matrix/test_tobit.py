@@ -5,11 +5,8 @@ import pytest
 
 from tests.references import matrix as reference
 from unrelu.recovery.matrix.cells import DenseCells
-from unrelu.recovery.matrix.contracts import Task
-from unrelu.recovery.matrix.descent import CensoredALS, free_parameters
-from unrelu.recovery.matrix.losses import Tobit
-from unrelu.recovery.matrix.newton import Descent
-from unrelu.recovery.matrix.tobit import TobitEM
+from unrelu.recovery.matrix.descent import CensoredALS, Task, TobitEM, free_parameters
+from unrelu.recovery.matrix.newton import Descent, Tobit
 
 
 def draw(seed, noise, n=200, d=60, k=2):

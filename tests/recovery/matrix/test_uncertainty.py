@@ -7,11 +7,10 @@ import scipy.sparse
 from tests.references import matrix as reference
 from unrelu.recovery.matrix import cells as cells_module
 from unrelu.recovery.matrix.cells import DenseCells, SparseCells, tiles
-from unrelu.recovery.matrix.contracts import Task
+from unrelu.recovery.matrix.descent import Task, TobitEM
 from unrelu.recovery.matrix.factors import Factors
-from unrelu.recovery.matrix.fitting import fit_task
-from unrelu.recovery.matrix.tobit import TobitEM
-from unrelu.recovery.matrix.uncertainty import standard_errors
+from unrelu.recovery.matrix.identifiability import standard_errors
+from unrelu.recovery.matrix.matrix import fit_task
 
 
 def draw(seed, noise, n, d, k=2):

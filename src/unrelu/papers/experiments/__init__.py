@@ -1,18 +1,36 @@
 """The papers' experiments, run again: what was drawn, what was measured, which claims held.
 
-    design.py      the nouns: settings, panels, curves, measures, how a picture is laid out
-    measures.py    the axes and measures that the papers have
-    trial.py       one draw of rows, learned by every curve
-    results.py     measures of all trials; means, standard deviations, paired differences
+    design.py      the nouns: settings, panels, curves, measures; a study of them, and its results
     claims.py      a paper's sentence as a function of results: held or not held, and why
-    experiment.py  all of it put together as data, in a full and a quick plan
-    journal.py     finished trials on disk, so that a run goes on where it stopped
-    runner.py      the whole reproduction on one screen
-    checklist.py   the verdicts as a page to read
+    runner.py      trials drawn and learned, kept on disk, judged, and written up as a page
     wu2019.py      Wu et al. 2019, Figure 1
     outliers.py    Bulusu et al. 2022, Figures 1 and 2 and Table 1
-    catalogue.py   the experiments by name
 
-An experiment is data. To add one: a file like ``wu2019.py`` and a line in ``catalogue.py``. Nothing here draws or
-prints; pictures are in :mod:`unrelu.report.reproduction`.
+An experiment is data. To add one: a file like ``wu2019.py`` and its name below. Nothing here draws or prints; pictures
+are in :mod:`unrelu.report.reproduction`.
 """
+
+from __future__ import annotations
+
+from unrelu.papers.experiments import outliers, wu2019
+from unrelu.papers.experiments.design import Experiment
+from unrelu.validation import check_choice
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (wu2019.FIGURE_1, outliers.FIGURE_1, outliers.FIGURE_2, outliers.TABLE_1)
+}
+
+
+def experiment_named(name: str) -> Experiment:
+    """The experiment of that name.
+
+    >>> experiment_named("outliers-table1").title
+    'Learning with arbitrary outliers, Table 1: run times'
+    >>> experiment_named("outlier-tabel1")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    unrelu.errors.InvalidParameterError: Unknown reproduction 'outlier-tabel1'. Did you mean 'outliers-table1'? ...
+    """
+    check_choice("reproduction", name, list(EXPERIMENTS))
+    return EXPERIMENTS[name]

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
-from typing import Any, Protocol
 
 import numpy as np
 
 from unrelu.contracts import FloatArray
-from unrelu.papers.experiments.design import Axis, Curve, Measure, Setting
-from unrelu.papers.experiments.results import Results, Series
+from unrelu.papers.experiments.design import Axis, Curve, Measure, Results, Series, Setting
 
 
 @dataclass(frozen=True)
@@ -29,39 +28,19 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Finding:
-    """All comparisons of a check."""
+class Verdict:
+    """A claim judged, by all comparisons of its check."""
 
+    claim: Claim
     parts: tuple[Part, ...]
 
     @property
     def held(self) -> bool:
-        return all(part.held for part in self.parts)
+        return not self.failed
 
     @property
     def failed(self) -> tuple[Part, ...]:
         return tuple(part for part in self.parts if not part.held)
-
-
-class Check(Protocol):
-    """Finds out whether something holds; ``rule`` says what counts as holding."""
-
-    @property
-    def rule(self) -> str: ...
-
-    def __call__(self, results: Results) -> Finding: ...
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A claim judged."""
-
-    claim: Claim
-    finding: Finding
-
-    @property
-    def held(self) -> bool:
-        return self.finding.held
 
     @property
     def word(self) -> str:
@@ -82,7 +61,7 @@ class Claim:
 
     def judge(self, results: Results) -> Verdict:
         """Held or not held, computed from the results."""
-        return Verdict(self, self.check(results))
+        return Verdict(self, tuple(self.check(results)))
 
 
 @dataclass(frozen=True)
@@ -119,15 +98,57 @@ class Judgement:
         return f"{self.reading.name}: {self.held} of {len(self.verdicts)} held"
 
 
-# --- tests of one curve -------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Test:
+    """A property of one curve along its axis, or a relation of a first curve to a second.
+
+    It speaks of the settings that ``about`` picks.
+    """
+
+    rule: str
+    holds: Callable[..., bool]
+    about: Callable[[Setting], bool] = lambda setting: True  # noqa: ARG005 - all of them
 
 
 @dataclass(frozen=True)
-class CurveTest:
-    """A property of one curve along its axis."""
+class Check:
+    """A test of all ``curves`` (alone, or in pairs) and measures, in the panels along the axes.
 
-    rule: str
-    holds: Callable[[Series], bool]
+    ``some_measure``: every curve must pass in one of the measures. What denies a regularity needs one that lacks it.
+    """
+
+    axes: tuple[Axis, ...]
+    curves: tuple[tuple[Curve, ...], ...]
+    measures: tuple[Measure, ...]
+    test: Test
+    some_measure: bool = False
+
+    @property
+    def rule(self) -> str:
+        return f"in one of the errors: {self.test.rule}" if self.some_measure else self.test.rule
+
+    def __call__(self, results: Results) -> Iterator[Part]:
+        for axis, curves in product(self.axes, self.curves):
+            parts = [self._part(results, axis, curves, measure) for measure in self.measures]
+            if self.some_measure:
+                yield Part(any(part.held for part in parts), "; ".join(part.text for part in parts))
+            else:
+                yield from parts
+
+    def _part(self, results: Results, axis: Axis, curves: tuple[Curve, ...], measure: Measure) -> Part:
+        series = [results.series(axis, curve, measure) for curve in curves]
+        points = zip(*(one.where(self.test.about).mean for one in series), strict=True)
+        means = ", ".join("/".join(f"{mean:.3g}" for mean in point) for point in points)
+        names = " / ".join(curve.name for curve in curves)
+        return Part(self.test.holds(*series), f"{names}, {measure.short} along {axis.symbol}: {means}")
+
+
+def along(axes: tuple[Axis, ...], curves: tuple[Curve, ...], measures: tuple[Measure, ...], test: Test) -> Check:
+    """A test of every curve by itself."""
+    return Check(axes, tuple((curve,) for curve in curves), measures, test)
+
+
+# --- tests of one curve -------------------------------------------------------------------------
 
 
 def _changes(series: Series, later: slice | int, earlier: slice | int) -> tuple[FloatArray, FloatArray]:
@@ -151,16 +172,10 @@ def _rise(series: Series) -> tuple[float, float]:
     return float(change), float(error)
 
 
-def _falls(series: Series) -> bool:
+def _moves(series: Series, sign: float) -> bool:
     steps, noise = _steps(series)
     rise, error = _rise(series)
-    return bool((steps <= noise).all()) and rise < -error
-
-
-def _grows(series: Series) -> bool:
-    steps, noise = _steps(series)
-    rise, error = _rise(series)
-    return bool((steps >= -noise).all()) and rise > error
+    return bool((sign * steps >= -noise).all()) and sign * rise > error
 
 
 def _flat(series: Series) -> bool:
@@ -179,75 +194,23 @@ def _rises_somewhere(series: Series) -> bool:
     return bool((steps > noise).any())
 
 
-FALLS = CurveTest("no step up by more than 2 standard errors; the last point below the first by more than 2", _falls)
-GROWS = CurveTest("no step down by more than 2 standard errors; the last point above the first by more than 2", _grows)
-FLAT = CurveTest("the largest mean at most 1.5 times the smallest, each allowed 2 standard errors", _flat)
-GROWS_SLOWLY = CurveTest(
+FALLS = Test(
+    "no step up by more than 2 standard errors; the last point below the first by more than 2",
+    partial(_moves, sign=-1.0),
+)
+GROWS = Test(
+    "no step down by more than 2 standard errors; the last point above the first by more than 2",
+    partial(_moves, sign=1.0),
+)
+FLAT = Test("the largest mean at most 1.5 times the smallest, each allowed 2 standard errors", _flat)
+GROWS_SLOWLY = Test(
     "the last point above the first by more than 2 standard errors, but by no larger factor than the axis grows",
     _grows_slowly,
 )
-RISES_SOMEWHERE = CurveTest("at least one step up by more than 2 standard errors", _rises_somewhere)
-
-
-class _Checked:
-    """What tests of curves and of pairs of curves share: a rule, and a finding of several parts."""
-
-    test: Any
-
-    @property
-    def rule(self) -> str:
-        return str(self.test.rule)
-
-    def __call__(self, results: Results) -> Finding:
-        return Finding(tuple(self._parts(results)))
-
-    def _parts(self, results: Results) -> Iterator[Part]:
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Along(_Checked):
-    """A test of every curve and measure, in the panels along the axes."""
-
-    axes: tuple[Axis, ...]
-    curves: tuple[Curve, ...]
-    measures: tuple[Measure, ...]
-    test: CurveTest
-
-    def _parts(self, results: Results) -> Iterator[Part]:
-        for axis, curve, measure in product(self.axes, self.curves, self.measures):
-            yield self._part(results, axis, curve, measure)
-
-    def _part(self, results: Results, axis: Axis, curve: Curve, measure: Measure) -> Part:
-        series = results.series(axis, curve, measure)
-        means = ", ".join(f"{mean:.3g}" for mean in series.mean)
-        return Part(self.test.holds(series), f"{curve.name}, {measure.short} along {axis.symbol}: {means}")
-
-
-@dataclass(frozen=True)
-class SomeMeasure(Along):
-    """A test of every curve, in one of the measures: what denies a regularity needs one that lacks it."""
-
-    @property
-    def rule(self) -> str:
-        return f"in one of the errors: {self.test.rule}"
-
-    def _parts(self, results: Results) -> Iterator[Part]:
-        for axis, curve in product(self.axes, self.curves):
-            parts = [self._part(results, axis, curve, measure) for measure in self.measures]
-            yield Part(any(part.held for part in parts), "; ".join(part.text for part in parts))
+RISES_SOMEWHERE = Test("at least one step up by more than 2 standard errors", _rises_somewhere)
 
 
 # --- tests of two curves ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class PairTest:
-    """A relation of a first curve to a second, which speaks of the settings that ``about`` picks."""
-
-    rule: str
-    holds: Callable[[Series, Series], bool]
-    about: Callable[[Setting], bool] = lambda setting: True  # noqa: ARG005 - all of them
 
 
 def _has_outliers(setting: Setting) -> bool:
@@ -264,10 +227,6 @@ def _below(first: Series, second: Series) -> bool:
     overall = float(difference.mean.mean())
     error = float(np.linalg.norm(difference.stderr)) / len(difference.x)
     return everywhere and overall < -2.0 * error
-
-
-def _below_with_outliers(first: Series, second: Series) -> bool:
-    return _below(first.where(_has_outliers), second.where(_has_outliers))
 
 
 def _no_worse(first: Series, second: Series) -> bool:
@@ -287,30 +246,16 @@ def _meets(first: Series, second: Series) -> bool:
 
 
 _BELOW_RULE = "nowhere above by more than 2 standard errors, and below by more than 2 on average over the points"
-BELOW = PairTest(_BELOW_RULE, _below)
-BELOW_WITH_OUTLIERS = PairTest(f"where p < 1: {_BELOW_RULE}", _below_with_outliers, _has_outliers)
-NO_WORSE = PairTest("nowhere above by more than both 2 standard errors and 5 %", _no_worse)
-CLEARLY_ABOVE = PairTest("at least 1.2 times as much, and by more than 2 standard errors", _clearly_above)
-MEETS = PairTest(
+BELOW = Test(_BELOW_RULE, _below)
+BELOW_WITH_OUTLIERS = Test(
+    f"where p < 1: {_BELOW_RULE}",
+    lambda first, second: _below(first.where(_has_outliers), second.where(_has_outliers)),
+    _has_outliers,
+)
+NO_WORSE = Test("nowhere above by more than both 2 standard errors and 5 %", _no_worse)
+CLEARLY_ABOVE = Test("at least 1.2 times as much, and by more than 2 standard errors", _clearly_above)
+MEETS = Test(
     "at p = 1 the same within 2 standard errors, or within 5 % of the curve's own largest error in the panel",
     _meets,
     _is_clean,
 )
-
-
-@dataclass(frozen=True)
-class Between(_Checked):
-    """A test of every pair (first, second) of curves, measure and panel."""
-
-    axes: tuple[Axis, ...]
-    pairs: tuple[tuple[Curve, Curve], ...]
-    measures: tuple[Measure, ...]
-    test: PairTest
-
-    def _parts(self, results: Results) -> Iterator[Part]:
-        for axis, (first, second), measure in product(self.axes, self.pairs, self.measures):
-            one, two = (results.series(axis, curve, measure) for curve in (first, second))
-            shown = zip(one.where(self.test.about).mean, two.where(self.test.about).mean, strict=True)
-            means = ", ".join(f"{a:.3g}/{b:.3g}" for a, b in shown)
-            held = self.test.holds(one, two)
-            yield Part(held, f"{first.name} / {second.name}, {measure.short} along {axis.symbol}: {means}")

@@ -1,25 +1,41 @@
-"""The whole reproduction on one screen."""
+"""The whole reproduction: trials are drawn and learned, kept on disk, judged, and written up as a page to read.
+
+One trial draws a true model and rows, from which every curve learns. Its streams derive from (seed, panel, point, run)
+alone, so that a run that was stopped and started again gives the same numbers.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import os
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any, Self
 
-from unrelu.contracts import Step, Watch, unwatched
-from unrelu.errors import DoubtfulTableWarning, RowOrderWarning
-from unrelu.papers.experiments.checklist import checklist_page
-from unrelu.papers.experiments.claims import Judgement
-from unrelu.papers.experiments.design import Curve, Setting
-from unrelu.papers.experiments.experiment import Study
-from unrelu.papers.experiments.journal import Journal, write_text
-from unrelu.papers.experiments.measures import SECONDS
-from unrelu.papers.experiments.results import Outcomes, Results
-from unrelu.papers.experiments.trial import Trial, draw, measured
+import numpy as np
+
+from unrelu.contracts import Assumptions, BoolArray, FloatArray, Step, Watch, unwatched
+from unrelu.distribution import RectifiedGaussian
+from unrelu.engines.local import LocalEngine
+from unrelu.errors import DoubtfulTableWarning, InputFileError, NotSemidefiniteError, RowOrderWarning
+from unrelu.evidence import SampleEvidence
+from unrelu.metrics import parameter_errors
+from unrelu.papers.experiments.claims import Judgement, Verdict
+from unrelu.papers.experiments.design import SECONDS, Curve, Key, Outcomes, Panel, Results, Setting, Study, Trial
+from unrelu.samples import ArraySamples
+from unrelu.storage import atomic_write
+from unrelu.synthetic import random_model
 
 _WARM_UP = Setting(rows=500, columns=3)
+_OUTLIER_MEAN, _OUTLIER_SD = 5.0, 1.0  # Bulusu et al. 2022, section 5
+_TRIAL_COLUMNS = ("panel", "point", "rows", "columns", "condition_number", "genuine", "run", "curve")
+_SECONDS_BETWEEN_WRITES = 2.0  # the whole file is written each time
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,35 +57,37 @@ def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> Repro
 
     >>> import tempfile, pathlib
     >>> from dataclasses import replace
-    >>> from unrelu.papers.experiments.catalogue import experiment_named
-    >>> from unrelu.papers.experiments.design import Panel, Plan
-    >>> from unrelu.papers.experiments.measures import ROWS
+    >>> from unrelu.papers.experiments import experiment_named
+    >>> from unrelu.papers.experiments.design import ROWS, Panel, Plan
     >>> tiny = Plan((Panel(ROWS, (Setting(200, 2), Setting(800, 2)), "d = 2"),), runs=2)
     >>> study = Study(replace(experiment_named("wu2019-figure1"), quick=tiny, readings=()), quick=True)
     >>> done = reproduce(study, Journal(study, pathlib.Path(tempfile.mkdtemp())))
     >>> done.csv_path.name, len(done.results.outcomes)
     ('wu2019-figure1-quick.csv', 4)
     """
-    work = sum(trial.setting.cells for trial in study.trials())
-    passed = 0
-    if len(journal) < sum(1 for _ in study.trials()):
-        _warm_up(study)
+    trials = list(study.trials())
+    work, passed = sum(trial.setting.cells for trial in trials), 0
+    if len(journal) < len(trials) and SECONDS in study.experiment.measures:
+        # Loads (the first time: compiles) the kernels, which must not count as a method's time.
+        drawn = draw(_WARM_UP, (study.seed,))
+        for curve in study.experiment.curves:
+            measured(curve, drawn)
+
+    def tell(trial: Trial, curve: Curve) -> None:
+        runs = study.plan.runs_of(study.plan.panel(trial.axis))
+        where = f"{trial.axis.text(trial.setting)}, run {trial.run + 1} of {runs}"
+        watch(Step(study.experiment.name, passed, work, f"{where}: {curve.name}", trial))
+
     with journal:
-        for trial in study.trials():
+        for trial in trials:
             if trial not in journal:
-                journal.add(trial, _attempt(study, trial, partial(_tell, watch, study, trial, passed, work)))
+                journal.add(trial, _attempt(study, trial, partial(tell, trial)))
             passed += trial.setting.cells
     results = journal.results()
     judgements = tuple(reading.judge(results) for reading in study.experiment.readings)
     checklist_path = journal.csv_path.with_name(f"{study.stem}-checklist.md")
-    write_text(checklist_path, checklist_page(study, results, judgements))
+    _write_text(checklist_path, checklist_page(study, results, judgements))
     return Reproduction(study, results, judgements, journal.csv_path, checklist_path)
-
-
-def _tell(watch: Watch, study: Study, trial: Trial, done: int, work: int, curve: Curve) -> None:
-    runs = study.plan.runs_of(study.plan.panel(trial.axis))
-    where = f"{trial.axis.text(trial.setting)}, run {trial.run + 1} of {runs}"
-    watch(Step(study.experiment.name, done, work, f"{where}: {curve.name}", trial))
 
 
 def _attempt(study: Study, trial: Trial, about_to_fit: Callable[[Curve], None]) -> Outcomes:
@@ -85,9 +103,246 @@ def _attempt(study: Study, trial: Trial, about_to_fit: Callable[[Curve], None]) 
     return outcomes
 
 
-def _warm_up(study: Study) -> None:
-    """Loads (the first time: compiles) the kernels, which must not count as a method's time."""
-    if SECONDS in study.experiment.measures:
-        drawn = draw(_WARM_UP, (study.seed,))
+# --- one trial ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """What a trial's curves learn from, and the truth they are measured against."""
+
+    truth: RectifiedGaussian
+    rows: FloatArray
+    is_genuine: BoolArray
+    method_seed: int
+
+
+def draw(setting: Setting, entropy: tuple[int, ...]) -> Draw:
+    """The true model and the rows of a setting.
+
+    W has uniformly random orthonormal singular vectors, b is the positive part of a normal vector, and every row is
+    replaced with probability 1 - p by independent N(5, 1) cells. A cell of an outlier below 0 (one in three million)
+    becomes 0: the rows stay possible values of a ReLU.
+
+    >>> drawn = draw(Setting(rows=1000, columns=3, genuine=0.9), (0, 0, 0, 0))
+    >>> drawn.rows.shape, bool(0.85 < drawn.is_genuine.mean() < 0.95), bool((drawn.rows >= 0.0).all())
+    ((1000, 3), True, True)
+    """
+    streams = np.random.SeedSequence(entropy).spawn(4)
+    model_rng, rows_rng, outlier_rng, method_rng = (np.random.default_rng(stream) for stream in streams)
+    truth = random_model(setting.columns, condition_number=setting.condition_number, random_state=model_rng)
+    rows = truth.sample(setting.rows, rows_rng)
+    is_genuine = outlier_rng.random(setting.rows) < setting.genuine
+    replaced = (int(np.count_nonzero(~is_genuine)), setting.columns)
+    rows[~is_genuine] = np.maximum(outlier_rng.normal(_OUTLIER_MEAN, _OUTLIER_SD, replaced), 0.0)
+    return Draw(truth, rows, is_genuine, int(method_rng.integers(2**31)))
+
+
+def seen_by(curve: Curve, drawn: Draw) -> FloatArray:
+    """The rows that a curve learns from."""
+    genuine = drawn.rows[drawn.is_genuine]
+    if curve.oracle:
+        return genuine
+    return np.concatenate([genuine, drawn.rows[~drawn.is_genuine]]) if curve.in_block else drawn.rows
+
+
+def measured(curve: Curve, drawn: Draw, repeats: int = 1) -> dict[str, float]:
+    """The errors of one curve and its seconds, by the names of the measures.
+
+    Errors are of the model, or of the papers' matrix as it is where no model has it. Seconds are of computing, which
+    other work on the machine does not lengthen, in the fastest repeat.
+    """
+    rows, truth = seen_by(curve, drawn), drawn.truth
+    assumptions = Assumptions(floor=(0.0,) * rows.shape[1], nonnegative_bias=True)
+    seconds = []
+    for _ in range(repeats):
+        start = time.process_time()
+        evidence = SampleEvidence(ArraySamples(rows, block_rows=len(rows)), LocalEngine())
+        try:
+            learned = curve.method.learn(evidence, assumptions, drawn.method_seed)
+            errors = parameter_errors(learned.distribution, truth)
+        except NotSemidefiniteError as found:
+            w_squared = float(np.trace(truth.covariance))
+            bias = float(np.linalg.norm(np.asarray(found.bias) - truth.bias)) / w_squared**0.5
+            weights = float(np.linalg.norm(np.asarray(found.covariance) - truth.covariance)) / w_squared
+            errors = {"bias": bias, "weights": weights, "kl": float("inf"), "tv_bound": 1.0}
+        seconds.append(time.process_time() - start)
+    return {**errors, SECONDS.name: min(seconds)}
+
+
+# --- finished trials on disk --------------------------------------------------------------------
+
+
+class Journal:
+    """The trials of a study that are finished, in memory and in ``csv_path``, a CSV that is always whole.
+
+    A run that was stopped goes on from the CSV. Results of other settings are put aside, never mixed in.
+
+    The file follows every few seconds, and at the end of a ``with`` block, however that ends. ``found`` is how many
+    trials were there at the start; ``set_aside`` says why earlier results were not used, or is None.
+    """
+
+    def __init__(self, study: Study, folder: Path) -> None:
+        self._study = study
+        self.csv_path = folder / f"{study.stem}.csv"
+        self.settings_path = folder / f"{study.stem}-settings.json"
+        self.set_aside = self._put_others_aside()
+        self._finished: dict[Key, Outcomes] = self._read() if self.csv_path.exists() else {}
+        self.found = self._on_disk = len(self._finished)
+        self._written_at = time.monotonic()
+
+    def __contains__(self, trial: Trial) -> bool:
+        return trial.key in self._finished
+
+    def __len__(self) -> int:
+        return len(self._finished)
+
+    def add(self, trial: Trial, outcomes: Outcomes) -> None:
+        """Keep the outcomes of a trial."""
+        self._finished[trial.key] = outcomes
+        if time.monotonic() - self._written_at >= _SECONDS_BETWEEN_WRITES:
+            self._write()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        if len(self) > self._on_disk:
+            self._write()
+
+    def results(self) -> Results:
+        """Of the whole plan: every trial must be finished."""
+        return Results(self._study.plan, self._finished)
+
+    def _put_others_aside(self) -> str | None:
+        """Rename results that belong to other settings than those beside the CSV, and say so."""
+        if not self.csv_path.exists():
+            return None
+        now = json.loads(json.dumps(self._study.settings()))
+        try:
+            earlier = json.loads(self.settings_path.read_text("utf-8"))
+        except (OSError, ValueError):
+            earlier = None
+        differences = "unknown"
+        if isinstance(earlier, dict):
+            changed = [key for key in now if earlier.get(key) != now[key]]
+            differences = ", ".join(_difference(key, earlier.get(key), now[key]) for key in changed)
+        if not differences:
+            return None
+        aside = self.csv_path.with_name(f"{self._study.stem}-earlier.csv")
+        os.replace(self.csv_path, aside)
+        return (
+            f"{self.csv_path} holds results of other settings ({differences}): starting over, they are now in {aside}."
+        )
+
+    def _write(self) -> None:
+        """The settings go first: without them, results are nobody's."""
+        if not self._on_disk:
+            settings = json.dumps(self._study.settings(), indent=2, ensure_ascii=False)
+            _write_text(self.settings_path, settings + "\n")
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        measures = [measure.name for measure in self._study.experiment.measures]
+        writer.writerow([*_TRIAL_COLUMNS, *measures])
+        for trial in filter(self.__contains__, self._study.trials()):
+            for curve, outcome in self._finished[trial.key].items():
+                writer.writerow([*_described(trial), curve, *(repr(float(outcome[measure])) for measure in measures)])
+        _write_text(self.csv_path, text.getvalue())
+        self._on_disk, self._written_at = len(self), time.monotonic()
+
+    def _read(self) -> dict[Key, Outcomes]:
+        """Trials of which every curve is there."""
+        keys = {tuple(_described(trial)): trial.key for trial in self._study.trials()}
+        measures = [measure.name for measure in self._study.experiment.measures]
+        found: dict[Key, dict[str, dict[str, float]]] = {}
+        try:
+            with open(self.csv_path, encoding="utf-8", newline="") as stream:
+                for row in csv.DictReader(stream, strict=True):
+                    *described, curve = (row[name] for name in _TRIAL_COLUMNS)
+                    if None in row.values():
+                        raise ValueError("a line is too short")
+                    outcome = {name: float(row[name]) for name in measures}
+                    found.setdefault(keys[tuple(described)], {})[curve] = outcome
+        except (ValueError, KeyError, UnicodeDecodeError) as error:
+            raise InputFileError(
+                f"{self.csv_path} is damaged ({error}): delete it to start over, or give another folder."
+            ) from error
+        curves = [curve.name for curve in self._study.experiment.curves]
+        return {key: {c: trial[c] for c in curves} for key, trial in found.items() if set(curves) <= set(trial)}
+
+
+def _write_text(path: Path, text: str) -> None:
+    """Put a text into a file, whole or not at all."""
+    with atomic_write(path) as stream:
+        stream.write(text.encode("utf-8"))
+
+
+def _described(trial: Trial) -> list[str]:
+    setting, (_, point, run) = trial.setting, trial.key
+    numbers = (point, setting.rows, setting.columns, setting.condition_number, setting.genuine, run)
+    return [trial.axis.name, *(f"{number:g}" if isinstance(number, float) else str(number) for number in numbers)]
+
+
+def _difference(key: str, earlier: Any, now: Any) -> str:
+    brief = all(isinstance(value, bool | int | str) for value in (earlier, now))
+    return f"{key} {earlier}, now {now}" if brief else f"other {key}"
+
+
+# --- the page -----------------------------------------------------------------------------------
+
+
+def checklist_page(study: Study, results: Results, judgements: Sequence[Judgement]) -> str:
+    """The paper's claims, each with its verdicts, rule and numbers; then notes, learners and all means."""
+    experiment, plan = study.experiment, study.plan
+    claims = list(zip(*(judgement.verdicts for judgement in judgements), strict=True))  # each under every reading
+    kind = "quick plan" if study.quick else "full plan"
+    lines = [
+        f"# {experiment.title}",
+        "",
+        f"{experiment.paper}. {kind.capitalize()}, {plan.runs_in_words} runs a point, seed {study.seed}.",
+        "",
+        "## Claims",
+        "",
+        *(f"- **{judgement.summary}.** {judgement.reading.says}" for judgement in judgements),
+        "",
+        f"| claim | where | {' | '.join(judgement.reading.name for judgement in judgements)} |",
+        f"| --- | --- | {' | '.join('---' for _ in judgements)} |",
+        *(f"| {v[0].claim.says} | {v[0].claim.where} | {' | '.join(x.word for x in v)} |" for v in claims),
+        "",
+        "The claims are the paper's, in our words; every verdict is computed from this run alone, by the rule that is"
+        " printed with it. docs/papers.md says which choices were made with results in sight. Numbers are means over"
+        " the runs, in the order of the points; a/b compares two curves.",
+        "",
+        "## How each was judged",
+        *(line for number, found in enumerate(claims, 1) for line in _judged(number, found, judgements)),
+        "",
+        "## Notes",
+        "",
+        *(f"- {note}" for note in experiment.notes),
+        *(f"- {curve.name}: `{curve.method!r}`" for curve in experiment.curves),
+        "",
+        "## Means ± standard deviations over the runs",
+        *(line for panel in plan.panels for line in _means(study, results, panel)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _judged(number: int, found: tuple[Verdict, ...], judgements: Sequence[Judgement]) -> Iterator[str]:
+    claim = found[0].claim
+    yield from ("", f"{number}. {claim.says}", "", f"   Rule: {claim.check.rule}.")
+    for verdict, judgement in zip(found, judgements, strict=True):
+        met = f"{len(verdict.parts) - len(verdict.failed)} of {len(verdict.parts)}"
+        why = "" if verdict.held or not verdict.claim.otherwise else f" {verdict.claim.otherwise}"
+        yield from ("", f"   {judgement.reading.name}: **{verdict.word}** ({met}).{why}", "")
+        yield from (f"   - {'yes' if part.held else 'NO'}: {part.text}" for part in verdict.parts)
+
+
+def _means(study: Study, results: Results, panel: Panel) -> Iterator[str]:
+    heads = [panel.axis.text(setting) for setting in panel.settings]
+    yield from ("", f"Along {panel.axis.symbol}, with {panel.fixed}:", "")
+    yield f"| measure | curve | {' | '.join(heads)} |"
+    yield f"| --- | --- | {' | '.join('---' for _ in heads)} |"
+    for measure in study.experiment.measures:
         for curve in study.experiment.curves:
-            measured(curve, drawn)
+            series = results.series(panel.axis, curve, measure)
+            cells = [f"{mean:.3g} ± {std:.2g}" for mean, std in zip(series.mean, series.std, strict=True)]
+            yield f"| {measure.short} | {curve.name} | {' | '.join(cells)} |"

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from unrelu.methods import OnePass, TruncatedSGD
-from unrelu.papers.experiments.claims import FALLS, FLAT, GROWS, Along, Claim, Reading
-from unrelu.papers.experiments.design import Curve, Measure, Panel, PanelLayout, Plan, Setting
-from unrelu.papers.experiments.experiment import Experiment
-from unrelu.papers.experiments.measures import BIAS, COLUMNS, CONDITION, KL, ROWS, TV, WEIGHTS
+from unrelu.methods import OnePass
+from unrelu.papers.experiments.claims import FALLS, FLAT, GROWS, Claim, Reading, along
+from unrelu.papers.experiments.design import (
+    BIAS,
+    COLUMNS,
+    CONDITION,
+    KL,
+    ROWS,
+    TV,
+    WEIGHTS,
+    Curve,
+    Experiment,
+    Measure,
+    Panel,
+    Plan,
+    Setting,
+)
+from unrelu.papers.learners import TruncatedSGD
 
 SGD = Curve("truncated SGD (paper)", TruncatedSGD(draws=1, project=False))
 ONE_PASS = Curve("one pass (ours)", OnePass(), ours=True)
@@ -36,27 +49,27 @@ def _claims(divergence: Measure) -> tuple[Claim, ...]:
         Claim(
             "More rows bring the errors of bias and weights down, and the KL divergence with them",
             "section 6, left panel",
-            Along((ROWS,), (SGD,), (BIAS, WEIGHTS, divergence), FALLS),
+            along((ROWS,), (SGD,), (BIAS, WEIGHTS, divergence), FALLS),
         ),
         Claim(
             "The errors of bias and weights do not depend on the dimension",
             "section 6, middle panel",
-            Along((COLUMNS,), (SGD,), (BIAS, WEIGHTS), FLAT),
+            along((COLUMNS,), (SGD,), (BIAS, WEIGHTS), FLAT),
         ),
         Claim(
             "The KL divergence grows with the dimension",
             "section 6, middle panel",
-            Along((COLUMNS,), (SGD,), (divergence,), GROWS),
+            along((COLUMNS,), (SGD,), (divergence,), GROWS),
         ),
         Claim(
             "The errors of bias and weights do not depend on the condition number",
             "section 6, right panel",
-            Along((CONDITION,), (SGD,), (BIAS, WEIGHTS), FLAT),
+            along((CONDITION,), (SGD,), (BIAS, WEIGHTS), FLAT),
         ),
         Claim(
             "The KL divergence grows with the condition number",
             "section 6, right panel",
-            Along((CONDITION,), (SGD,), (divergence,), GROWS),
+            along((CONDITION,), (SGD,), (divergence,), GROWS),
         ),
     )
 
@@ -88,7 +101,7 @@ FIGURE_1 = Experiment(
     quick=_plan(rows=(10_000, 40_000, 160_000), columns=(5, 15, 25), conditions=(1.0, 10.0, 25.0), n=200_000, runs=5),
     curves=(SGD, ONE_PASS),
     measures=(BIAS, WEIGHTS, KL, TV),
-    layout=PanelLayout(((BIAS, WEIGHTS, KL, TV),)),
+    layout=((BIAS, WEIGHTS, KL, TV),),
     readings=(_ITSELF.explained(_WHY_NOT), _PLOTTED),
     notes=(
         "W is square with random singular vectors; the eigenvalues of W W' fall geometrically to 1/κ (the paper"

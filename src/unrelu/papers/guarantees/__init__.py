@@ -2,8 +2,8 @@
 
 - :mod:`unrelu.papers.guarantees.clean`: Wu, Dimakis and Sanghavi (2019), rows without outliers. Upper and lower bounds
   up to constants that the paper does not give, the samples for an angle, what a negative bias costs.
-- :mod:`unrelu.papers.guarantees.outliers`: the paper on arbitrary outliers, errors of its filtered gradient descent.
-- :mod:`unrelu.papers.guarantees.curvature`: that paper's eta and L, how curved the truncated likelihood is.
+- :mod:`unrelu.papers.guarantees.outliers`: the paper on arbitrary outliers, errors of its filtered gradient descent,
+  and its eta and L, how curved the truncated likelihood is.
 - :mod:`unrelu.papers.guarantees.matrix`: Mazumdar and Rawat (2018), errors of the matrix behind a rectifier with random
   biases and of its column space.
 - :mod:`unrelu.papers.guarantees.latent`: the same paper, error of the latent vector behind one corrupted output of a
@@ -33,7 +33,6 @@ from unrelu.papers.guarantees.clean import (
     sgd_radius,
     sgd_steps,
 )
-from unrelu.papers.guarantees.curvature import convexity, smoothness
 from unrelu.papers.guarantees.latent import (
     LatentRecoveryBound,
     LinearImage,
@@ -54,6 +53,7 @@ from unrelu.papers.guarantees.matrix import (
 )
 from unrelu.papers.guarantees.outliers import (
     ErrorBound,
+    convexity,
     deviation_range,
     filtered_angle_error,
     filtered_parameter_samples,
@@ -61,6 +61,7 @@ from unrelu.papers.guarantees.outliers import (
     filtered_weight_error,
     gradient_error,
     gradient_steps,
+    smoothness,
 )
 from unrelu.papers.guarantees.planner import RowsNeeded, expected_errors, rows_needed
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from unrelu.contracts import FloatArray
 from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidParameterError
-from unrelu.papers.guarantees.checks import between_0_and_1, number, positive, samples, whole
+from unrelu.papers.guarantees.arguments import between_0_and_1, number, positive, samples, whole
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,9 @@ def distribution_samples(
     """
     epsilon = number("epsilon", epsilon, "above 0 and at most 1/2", above=0.0, below=0.5, closed=True)
     delta, d = between_0_and_1("delta", delta), whole("d", d)
-    kappa = _condition_number(condition_number)
+    kappa = positive("condition_number", condition_number)
+    if kappa < 1.0:
+        raise InvalidParameterError(f"condition_number must be 1 or more and finite, got {condition_number!r}.")
     ratio = kappa * d / epsilon
     return samples(positive("constant", constant) * ratio * ratio * math.log(d / delta))
 
@@ -285,13 +287,6 @@ def angle_samples(epsilon: float, delta: float) -> AngleSamples:
     """
     epsilon, delta = between_0_and_1("epsilon", epsilon), between_0_and_1("delta", delta)
     return AngleSamples(samples(80.0 * math.log(2.0 / delta) / epsilon / epsilon), epsilon / (4.0 * math.pi))
-
-
-def _condition_number(value: float) -> float:
-    kappa = positive("condition_number", value)
-    if kappa < 1.0:
-        raise InvalidParameterError(f"condition_number must be 1 or more and finite, got {value!r}.")
-    return kappa
 
 
 def _direction(name: str, value: ArrayLike) -> FloatArray:

@@ -25,11 +25,10 @@ from scipy.special import ndtr
 
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidParameterError
-from unrelu.papers.guarantees.checks import number, positive, whole
+from unrelu.papers.guarantees.arguments import not_negative, positive, whole
 
 _PROOF_FACTOR = 128.0  # of Lemma 3, (65)
 _FAILURE = 0.05
-_BELOW_0 = math.nextafter(0.0, -1.0)
 _TINY = 1e-300
 _LEVELS = (1e-3, 0.05, 0.25, 0.5)  # quantiles that cut the range of a bias, from both ends
 _REACH = 8.0  # standard deviations over which Phi goes from 0 to 1
@@ -37,6 +36,12 @@ _MOST_POINTS = 2_000_000
 _ACCURACY, _SMALL = 1e-6, 1e-13
 _EXAMPLE = "Give a number, an array of biases, or a frozen distribution of scipy.stats, such as scipy.stats.norm(1, 2)."
 _Function: TypeAlias = Callable[[FloatArray], FloatArray]
+
+
+class _Mean(Protocol):
+    """E[f(b)]; ``cuts`` are where f turns, ``small`` is what does not matter of it."""
+
+    def __call__(self, f: _Function, cuts: Iterable[float], small: float = ...) -> float: ...
 
 
 # --- the layer as a linear one ------------------------------------------------------------------
@@ -77,30 +82,24 @@ def linear_image(p: Any, norm: float = 1.0) -> LinearImage:
     >>> round(linear_image(stats.norm(1.0, 2.0)).mu, 6)  # Phi(1/sqrt(5))
     0.67264
     """
-    return _image(_biases(p), positive("norm", norm))
+    mean, square_integrable = _expectation(p)
+    return _image(mean, square_integrable, positive("norm", norm))
 
 
-def _image(biases: _Biases, n: float) -> LinearImage:
+def _image(mean: _Mean, square_integrable: bool, n: float) -> LinearImage:
+    def phi(a: FloatArray) -> FloatArray:
+        density: FloatArray = np.exp(-0.5 * np.minimum(np.abs(a), 50.0) ** 2) / math.sqrt(2.0 * math.pi)
+        return density
+
     cuts = (-_REACH * n, 0.0, _REACH * n)
-    mu = min(biases.mean(lambda b: ndtr(b / n), cuts), 1.0)
-    if not biases.square_integrable:
+    mu = min(mean(lambda b: ndtr(b / n), cuts), 1.0)
+    if not square_integrable:
         return LinearImage(mu, math.inf, math.inf)
-    bump = biases.mean(lambda b: b / n * _phi(b / n), cuts)
-    square = biases.mean(lambda b: _second_moment(b / n), cuts)
+    bump = mean(lambda b: b / n * phi(b / n), cuts)
+    square = mean(lambda b: ((b / n) ** 2 + 1.0) * ndtr(b / n) + b / n * phi(b / n), cuts)  # S(a)
     sigma2 = max(square - mu * mu, 0.0)
     eta2 = max(sigma2 + 2.0 * mu * (1.0 + bump - mu), 0.0)
     return LinearImage(mu, n * math.sqrt(sigma2), n * math.sqrt(eta2))
-
-
-def _phi(a: FloatArray) -> FloatArray:
-    density: FloatArray = np.exp(-0.5 * np.minimum(np.abs(a), 50.0) ** 2) / math.sqrt(2.0 * math.pi)
-    return density
-
-
-def _second_moment(a: FloatArray) -> FloatArray:
-    """E[ReLU(g + a)^2]."""
-    moment: FloatArray = (a * a + 1.0) * ndtr(a) + a * _phi(a)
-    return moment
 
 
 # --- Theorem 4 ----------------------------------------------------------------------------------
@@ -169,12 +168,12 @@ def latent_recovery_bound(
         )
     if s > d:
         raise InvalidParameterError(f"n_outliers is {s}, but there are only {d} entries: give at most n_features.")
-    delta = number("noise_bound", noise_bound, "at least 0 and finite", above=_BELOW_0)
+    delta = not_negative("noise_bound", noise_bound)
     constant = positive("constant", constant)
     given = None if lambda_ is None else positive("lambda_", lambda_)
-    biases = _biases(p)
-    image = _image(biases, 1.0)
-    least = 2.0 * (_largest_rest(biases, image.mu, d) + delta) / d
+    mean, square_integrable = _expectation(p)
+    image = _image(mean, square_integrable, 1.0)
+    least = 2.0 * (_largest_rest(mean, image.mu, d) + delta) / d
     penalty = least if given is None else given
     correlation = delta * math.sqrt(2.0 * d * math.log(2.0 * k / _FAILURE))
     rest = constant * (math.sqrt(k) * image.sigma + image.eta) / math.sqrt(d)
@@ -207,13 +206,13 @@ def latent_recovery_rate(n_features: int, rank: int, n_outliers: int) -> float:
     return max(math.sqrt(k * math.log(k) / d), math.sqrt(s * math.log(d) / d))
 
 
-def _largest_rest(biases: _Biases, mu: float, d: int) -> float:
+def _largest_rest(mean: _Mean, mu: float, d: int) -> float:
     """q with d P(|z| > q) = .05, for z = ReLU(g + b) - mu g of (55) at |c| = 1.
 
     z is the larger of -mu g and (1 - mu) g + b: z <= q where g is from -q/mu to (q - b)/(1 - mu), and z < -q where g is
     from q/mu to (-q - b)/(1 - mu), if that is an interval.
     """
-    mu, other = max(mu, _TINY), max(biases.mean(lambda b: ndtr(-b), (-_REACH, 0.0, _REACH)), _TINY)
+    mu, other = max(mu, _TINY), max(mean(lambda b: ndtr(-b), (-_REACH, 0.0, _REACH)), _TINY)
 
     def excess(q: float) -> float:
         def exceeds(b: FloatArray) -> FloatArray:
@@ -224,7 +223,7 @@ def _largest_rest(biases: _Biases, mu: float, d: int) -> float:
 
         around = [q + other * step for step in (-_REACH, 0.0, _REACH)]
         cuts = (*around, q / mu, -q / mu, -q / mu - _REACH * other)
-        return d * biases.mean(exceeds, cuts, small=1e-5 * _FAILURE / d) - _FAILURE
+        return d * mean(exceeds, cuts, small=1e-5 * _FAILURE / d) - _FAILURE
 
     high = 1.0
     while excess(high) > 0.0:
@@ -235,92 +234,12 @@ def _largest_rest(biases: _Biases, mu: float, d: int) -> float:
 # --- expectations over the bias -----------------------------------------------------------------
 
 
-class _Biases(Protocol):
-    """The law of a bias."""
-
-    @property
-    def square_integrable(self) -> bool: ...
-
-    def mean(self, f: _Function, cuts: Iterable[float], small: float = _SMALL) -> float:
-        """E[f(b)]; ``cuts`` are where f turns, ``small`` is what does not matter of it."""
-        ...
-
-
-@dataclass(frozen=True)
-class _Points:
-    values: FloatArray
-    weights: FloatArray
-    square_integrable: bool = True
-
-    def mean(self, f: _Function, cuts: Iterable[float], small: float = _SMALL) -> float:  # noqa: ARG002
-        return float(self.weights @ f(self.values))
-
-
-@dataclass(frozen=True)
-class _Curve:
-    """A density, integrated between quantiles and cuts; beyond the outermost in log-distances, for poles and tails."""
-
-    p: Any
-    start: float
-    stop: float
-    quantiles: tuple[float, ...]
-    square_integrable: bool
-
-    def mean(self, f: _Function, cuts: Iterable[float], small: float = _SMALL) -> float:
-        inner = self._inner([x for x in cuts if abs(x - self.quantiles[0]) < 1e12 * self.width])
-
-        def value(x: float) -> float:
-            return float(f(np.float64(x)))  # type: ignore[arg-type]
-
-        def weighted(x: float, dx: float = 1.0, less: float = 0.0) -> float:
-            density = float(self.p.pdf(x)) * dx if dx > 0.0 else 0.0
-            return (value(x) - less) * density if 0.0 < density < math.inf else 0.0
-
-        def beyond(edge: float, end: float) -> Callable[[float], float]:
-            length = math.copysign(self.width, end - edge)
-            if math.isinf(end):
-                return lambda y: weighted(
-                    edge + length * math.expm1(min(y, 600.0)), self.width * math.exp(min(y, 600.0))
-                )
-            less, length = value(end), edge - end
-            return lambda y: weighted(end + length * math.exp(-y), abs(length) * math.exp(-y), less)
-
-        # a pole at an end may hold more probability than double precision resolves: f(end) P + E[f - f(end)]
-        atoms = [value(self.start) * float(self.p.cdf(inner[0]))] if self.start > -math.inf else []
-        atoms += [value(self.stop) * float(self.p.sf(inner[-1]))] if self.stop < math.inf else []
-        pieces: list[tuple[Callable[[float], float], float, float]]
-        pieces = [(weighted, start, stop) for start, stop in pairwise(inner)]
-        pieces += [(beyond(inner[0], self.start), 0.0, math.inf), (beyond(inner[-1], self.stop), 0.0, math.inf)]
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")  # the errors are added up below
-            parts = [integrate.quad(*piece, epsabs=small, epsrel=1e-9, limit=200)[:2] for piece in pieces]
-        total, error = math.fsum([*atoms, *(part[0] for part in parts)]), math.fsum(part[1] for part in parts)
-        if not error <= max(_ACCURACY * abs(total), 1e3 * small):
-            raise InvalidParameterError(
-                f"An expectation over the bias could not be computed: quadrature over the density of {self.p.dist.name}"
-                " does not converge. Give an array of biases drawn from it instead."
-            )
-        return total
-
-    @property
-    def width(self) -> float:
-        return (self.quantiles[-1] - self.quantiles[0]) or 1.0
-
-    def _inner(self, cuts: list[float]) -> list[float]:
-        """Quantiles and cuts within the support, and on the way to far cuts steps that grow."""
-        first, last = self.quantiles[0], self.quantiles[-1]
-        far = max([first - x for x in cuts] + [x - last for x in cuts], default=0.0)
-        steps = [self.width * 4.0**j for j in range(math.ceil(math.log(max(far / self.width, 1.0), 4.0)))]
-        ladder = [first - step for step in steps] + [last + step for step in steps]
-        return sorted({x for x in (*self.quantiles, *cuts, *ladder) if self.start < x < self.stop})
-
-
-def _biases(p: Any) -> _Biases:
-    """What ``p`` stands for."""
+def _expectation(p: Any) -> tuple[_Mean, bool]:
+    """E[f(b)] under what ``p`` stands for, and whether E[ReLU(b)^2] is finite."""
     if isinstance(p, stats.rv_continuous | stats.rv_discrete):
         raise InvalidParameterError(f"p is the family {p.name!r} without parameters. {_EXAMPLE}")
     if not hasattr(p, "dist"):
-        return _listed(p)
+        return _mean_over_values(p), True
     if not isinstance(p.dist, stats.rv_continuous | stats.rv_discrete):
         raise InvalidParameterError(f"p must be a distribution of one number, got {type(p).__name__}. {_EXAMPLE}")
     ends = np.asarray(p.support(), dtype=np.float64)
@@ -332,10 +251,12 @@ def _biases(p: Any) -> _Biases:
         raise InvalidParameterError(f"p, {p.dist.name}, has parameters outside their domain. {_EXAMPLE}")
     with np.errstate(all="ignore"):
         integrable = stop < math.inf or math.isfinite(float(p.var()))
-        return _summed(p, start, stop, integrable) if discrete else _curve(p, start, stop, integrable)
+        mean = _mean_over_points(p, start, stop, integrable) if discrete else _mean_over_density(p, start, stop)
+    return mean, integrable
 
 
-def _listed(p: ArrayLike) -> _Points:
+def _mean_over_values(p: ArrayLike) -> _Mean:
+    """Biases that are given, each as likely as the others."""
     try:
         values = np.asarray(p, dtype=np.float64).ravel()
     except (TypeError, ValueError):
@@ -345,10 +266,11 @@ def _listed(p: ArrayLike) -> _Points:
     if not values.size or not np.isfinite(values).all():
         what = "empty" if not values.size else f"not finite at position {int(np.argmin(np.isfinite(values)))}"
         raise InvalidParameterError(f"p, an array of biases, is {what}. {_EXAMPLE}")
-    return _Points(values, np.full(values.size, 1.0 / values.size))
+    weights = np.full(values.size, 1.0 / values.size)
+    return lambda f, cuts, small=_SMALL: float(weights @ f(values))  # noqa: ARG005
 
 
-def _summed(p: Any, start: float, stop: float, integrable: bool) -> _Points:
+def _mean_over_points(p: Any, start: float, stop: float, integrable: bool) -> _Mean:
     """A discrete law: its points, up to tails that do not matter."""
     if hasattr(p.dist, "xk"):  # given by a table
         values = np.asarray(p.dist.xk, dtype=np.float64).ravel()
@@ -368,22 +290,65 @@ def _summed(p: Any, start: float, stop: float, integrable: bool) -> _Points:
         raise InvalidParameterError(
             f"p, {p.dist.name}, spreads over too many points to be summed. Give an array of biases drawn from it."
         )
-    return _Points(values, weights / weights.sum(), integrable)
+    weights = weights / weights.sum()
+    return lambda f, cuts, small=_SMALL: float(weights @ f(values))  # noqa: ARG005
 
 
-def _curve(p: Any, start: float, stop: float, integrable: bool) -> _Curve:
-    quantiles = {float(x) for level in _LEVELS for x in (p.ppf(level), p.isf(level))}
+def _mean_over_density(p: Any, start: float, stop: float) -> _Mean:
+    """A density, integrated between quantiles and cuts; beyond the outermost in log-distances, for poles and tails."""
+    levels = {float(x) for level in _LEVELS for x in (p.ppf(level), p.isf(level))}
     bins = np.asarray(getattr(p.dist, "_hbins", ()), dtype=np.float64)  # a histogram jumps at its bins' ends
     if bins.size:
-        quantiles |= {float(x) for x in start + (bins - bins[0]) * ((stop - start) / (bins[-1] - bins[0]))}
-    kept = sorted(x for x in quantiles if start < x < stop and math.isfinite(x))
-    if not kept:
+        levels |= {float(x) for x in start + (bins - bins[0]) * ((stop - start) / (bins[-1] - bins[0]))}
+    quantiles = sorted(x for x in levels if start < x < stop and math.isfinite(x))
+    if not quantiles:
         raise InvalidParameterError(f"p, {p.dist.name}, has no quantiles that can be computed. {_EXAMPLE}")
-    curve = _Curve(p, start, stop, tuple(kept), integrable)
-    mass = curve.mean(np.ones_like, ())
+    first, last = quantiles[0], quantiles[-1]
+    width = (last - first) or 1.0
+
+    def mean(f: _Function, cuts: Iterable[float], small: float = _SMALL) -> float:
+        # Between quantiles and cuts within the support, and on the way to far cuts in steps that grow.
+        near = [x for x in cuts if abs(x - first) < 1e12 * width]
+        far = max([first - x for x in near] + [x - last for x in near], default=0.0)
+        steps = [width * 4.0**j for j in range(math.ceil(math.log(max(far / width, 1.0), 4.0)))]
+        ladder = [first - step for step in steps] + [last + step for step in steps]
+        inner = sorted({x for x in (*quantiles, *near, *ladder) if start < x < stop})
+
+        def value(x: float) -> float:
+            return float(f(np.float64(x)))  # type: ignore[arg-type]
+
+        def weighted(x: float, dx: float = 1.0, less: float = 0.0) -> float:
+            density = float(p.pdf(x)) * dx if dx > 0.0 else 0.0
+            return (value(x) - less) * density if 0.0 < density < math.inf else 0.0
+
+        def beyond(edge: float, end: float) -> Callable[[float], float]:
+            if math.isinf(end):
+                length = math.copysign(width, end - edge)
+                return lambda y: weighted(edge + length * math.expm1(min(y, 600.0)), width * math.exp(min(y, 600.0)))
+            less, length = value(end), edge - end
+            return lambda y: weighted(end + length * math.exp(-y), abs(length) * math.exp(-y), less)
+
+        # a pole at an end may hold more probability than double precision resolves: f(end) P + E[f - f(end)]
+        atoms = [value(start) * float(p.cdf(inner[0]))] if start > -math.inf else []
+        atoms += [value(stop) * float(p.sf(inner[-1]))] if stop < math.inf else []
+        pieces: list[tuple[Callable[[float], float], float, float]]
+        pieces = [(weighted, left, right) for left, right in pairwise(inner)]
+        pieces += [(beyond(inner[0], start), 0.0, math.inf), (beyond(inner[-1], stop), 0.0, math.inf)]
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")  # the errors are added up below
+            parts = [integrate.quad(*piece, epsabs=small, epsrel=1e-9, limit=200)[:2] for piece in pieces]
+        total, error = math.fsum([*atoms, *(part[0] for part in parts)]), math.fsum(part[1] for part in parts)
+        if not error <= max(_ACCURACY * abs(total), 1e3 * small):
+            raise InvalidParameterError(
+                f"An expectation over the bias could not be computed: quadrature over the density of {p.dist.name}"
+                " does not converge. Give an array of biases drawn from it instead."
+            )
+        return total
+
+    mass = mean(np.ones_like, ())
     if abs(mass - 1.0) > _ACCURACY:
         raise InvalidParameterError(
             f"The density of p, {p.dist.name}, integrates to {mass:g} instead of 1. Check its parameters, or give an"
             " array of biases drawn from it."
         )
-    return curve
+    return mean

@@ -1,36 +1,60 @@
 """How many rows the default learner needs for a model: not a worst case, but the law of its errors.
 
-For large n the learned parameters move by the average of the rows' influences
-(:mod:`unrelu.papers.guarantees.influence`). With H the influences on all biases, or on all covariances, relative to
-|W|_F or |W|_F^2,
+For large n the learned parameters move by the average of the rows' influences. With H the influences on all biases, or
+on all covariances, relative to |W|_F or |W|_F^2,
 
     n error^2  ->  |Z|^2,   Z ~ N(0, C),   C = E[H H'],
 
-whose quantiles :class:`unrelu.guarantees.error_law.SquaredError` gives: rows = quantile / error^2.
+whose quantiles :class:`SquaredError` gives: rows = quantile / error^2.
+
+The learner's influences are linear in the twelve statistics m of a pair, centred (:mod:`unrelu.kernels.pair_model`).
+With H_i, a row's influence on (b_i, s_i) in units of s_i, and w, G_i as in :mod:`unrelu.kernels.pair_solver`,
+
+    on b_i:   s_i H_i[0]' m_i             on s_i:   s_i H_i[1]' m_i             on r_ij:  (w - H_i'G_i'w - H_j'G_j'w)' m
+    on S_ii:  2 s_i (on s_i)              on S_ij:  s_i s_j (on r_ij) + r_ij ( s_j (on s_i) + s_i (on s_j) ),
+
+the last by S_ij = s_i s_j r_ij. The statistics' covariance V being known, so is the variance of every influence.
+
+A pair that is hardly ever above its floors together says little of r_ij, and the learner's prior, worth a row, decides.
+Influences would give it an error without bound; :meth:`Pairs.at` asks the learner's solver what it makes of n rows.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
-from scipy.special import ndtr
+from scipy.special import chdtri, ndtr, ndtri
 
+from unrelu.contracts import BoolArray, FloatArray
 from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidParameterError
-from unrelu.papers.guarantees.checks import between_0_and_1, number, samples, whole
-from unrelu.papers.guarantees.error_law import SquaredError
-from unrelu.papers.guarantees.influence import Columns, DrawnRows, Pairs
+from unrelu.kernels import pair_model, pair_solver
+from unrelu.marginals.censored_likelihood import row_influence
+from unrelu.papers.guarantees.arguments import between_0_and_1, number, samples, whole
 from unrelu.parameters import RandomState, generator
 from unrelu.validation import column_label
 
 _DRAWS = 1000  # rows drawn: their 1000 x 1000 products take 8 MB, and the answer is sure to about one per cent
 _SIMILAR = 0.5  # numbers of rows, in logarithms
 _MOST_ROWS = 1e15  # more than anyone has
-_TINY = 1e-12  # instead of 0, the quantile of a probability near 0
+_LEAST_SPREAD = 1e-12  # instead of 0, the quantile of a probability near 0
 _RAREST = 1e-12  # a column less often above its floor needs more
+_LEVELS = 10_000
+_TINY = 1e-300  # instead of 0, where a parameter has no error
+_PAIRS_AT_ONCE = 256  # with 1000 rows, 2 MB an array
+_PERFECT = 1.0 - 1e-9  # the learner sees that such a pair lies on a line: its correlation has no error
+_LEAST_INFORMATION = 1e-14  # of a row on r: beyond it rounding decides, and rows that nobody has
+_UNSURE = 0.05  # standard error of a correlation from which the prior may be felt
+
+Influences: TypeAlias = tuple[FloatArray, FloatArray]
+"""Of n rows on some parameters, n x q, and their q exact variances."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +117,7 @@ def rows_needed(
     for_bias = None if bias_error is None else plan.rows_for_bias(bias_error, probability)
     for_weights = None if weight_error is None else plan.rows_for_weights(weight_error, probability)
     rows = max(for_bias or 0, for_weights or 0, 2)  # fewer the learner refuses
-    fewest = _fewest_positives(model.latent, rows)
+    fewest = plan.fewest_positives(rows)
     bias, weights = plan.mean_errors(rows)
     return RowsNeeded(rows, for_bias, for_weights, probability, bias, weights, fewest, rows * plan.rarest_pair)
 
@@ -109,7 +133,7 @@ def expected_errors(model: RectifiedGaussian, n: int, *, random_state: RandomSta
     """
     n = whole("n", n)
     plan = _Plan(model.latent, random_state)
-    _fewest_positives(model.latent, n)
+    plan.fewest_positives(n)
     bias, weights = plan.mean_errors(n)
     return {"bias": bias, "weights": weights}
 
@@ -121,7 +145,12 @@ class _Plan:
         varying = np.flatnonzero(model.row_norms > 0.0)  # a constant column is learned without error
         if varying.size == 0:
             raise InvalidParameterError("The model is constant (W = 0): errors relative to |W| are undefined.")
-        _require_visible(model)
+        self._rarest, self._share = _rarest(model)
+        if self._share < _RAREST:
+            raise InvalidParameterError(
+                f"{self._rarest} is practically never above its floor (probability {self._share:.1e}): no number of"
+                " rows that could be had tells its bias and norm. Leave it out with model.marginal."
+            )
         model = model.marginal(varying.tolist())
         columns = Columns.of(model)
         self._pairs = Pairs.of(columns)
@@ -140,12 +169,23 @@ class _Plan:
         n = self._rows_for_mean_square(error**2, spread=1.0)
         for _ in range(2):
             law = self._weights(n)
-            n = self._rows_for_mean_square(error**2, spread=max(float(law.quantile(probability)) / law.trace, _TINY))
+            spread = max(float(law.quantile(probability)) / law.trace, _LEAST_SPREAD)
+            n = self._rows_for_mean_square(error**2, spread)
         return samples(n)
 
     def mean_errors(self, n: int) -> tuple[float, float]:
         """Of bias and weights."""
         return self._bias.mean_root(n), self._weights(n).mean_root(n, self._moments(n)[1])
+
+    def fewest_positives(self, rows: int) -> float:
+        """Expected rows above the floor of the rarest column; an error if it would probably not be seen at all."""
+        if rows * self._share < 1.0:
+            raise InvalidParameterError(
+                f"{self._rarest} is above its floor in one row of {1.0 / self._share:,.0f}, so that in {rows:,} rows it"
+                " would probably never be, and the learner would refuse it. Plan for more rows (a smaller error), or"
+                " leave the column out with model.marginal."
+            )
+        return rows * self._share
 
     def _rows_for_mean_square(self, error2: float, spread: float) -> float:
         """n with error2 = spread trace(n) / n + fixed(n), which falls with n."""
@@ -166,47 +206,259 @@ class _Plan:
 
     def _moments(self, n: float) -> tuple[float, float]:
         """tr C and the fixed part, of the weights."""
-        pairs = self._pairs.at(n)
-        return self._variances + 2.0 * float(np.sum(pairs.variance)), 2.0 * pairs.fixed
+        _, variance, fixed = self._pairs.at(n)
+        return self._variances + 2.0 * float(np.sum(variance)), 2.0 * fixed
 
     def _weights(self, n: float) -> SquaredError:
         """The law of |Z|^2. Its shape is costly and hardly depends on n: that found for a similar n will do."""
         if self._last is None or abs(math.log(n / self._last[0])) > _SIMILAR:
-            influences = self._drawn.on_covariance(self._pairs, self._pairs.at(n))
+            influences = self._drawn.on_covariance(self._pairs, n)
             self._last = n, SquaredError.of_influences(influences, self._drawn.weight)
         return self._last[1].with_trace(self._moments(n)[0])
 
 
-def _require_visible(model: RectifiedGaussian) -> None:
-    rarest, share = _rarest(model)
-    if share < _RAREST:
-        raise InvalidParameterError(
-            f"{_label(model, rarest)} is practically never above its floor (probability {share:.1e}): no number of rows"
-            " that could be had tells its bias and norm. Leave it out with model.marginal."
-        )
-
-
-def _fewest_positives(model: RectifiedGaussian, rows: int) -> float:
-    """Expected rows above the floor of the rarest column; an error if it would probably not be seen at all."""
-    rarest, share = _rarest(model)
-    if rows * share < 1.0:
-        raise InvalidParameterError(
-            f"{_label(model, rarest)} is above its floor in one row of {1.0 / share:,.0f}, so that in {rows:,} rows it"
-            " would probably never be, and the learner would refuse it. Plan for more rows (a smaller error), or leave"
-            " the column out with model.marginal."
-        )
-    return rows * share
-
-
-def _rarest(model: RectifiedGaussian) -> tuple[int, float]:
-    """The column least often above its floor, and its probability to be."""
+def _rarest(model: RectifiedGaussian) -> tuple[str, float]:
+    """The column least often above its floor, in words, and its probability to be."""
     s = model.row_norms
     above = model.bias - model.floor
     share = np.where(s > 0.0, ndtr(above / np.where(s > 0.0, s, 1.0)), above > 0.0)
     rarest = int(np.argmin(share))
-    return rarest, float(share[rarest])
+    label = column_label(rarest, model.feature_names)
+    return label[0].upper() + label[1:], float(share[rarest])
 
 
-def _label(model: RectifiedGaussian, column: int) -> str:
-    label = column_label(column, model.feature_names)
-    return label[0].upper() + label[1:]
+# --- the law of a squared error -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SquaredError:
+    """The law of n error^2 = |Z|^2, Z ~ N(0, C): ``trace``, ``square`` and ``cube`` are tr C, tr C^2 and tr C^3.
+
+    The cumulants are tr C, 2 tr C^2 and 8 tr C^3. A chi-square of f degrees, shifted and scaled, has the same three
+    (Pearson's approximation, in Imhof 1961):
+
+        tr C + (tr C^3 / tr C^2) (chi^2_f - f),    f = (tr C^2)^3 / (tr C^3)^2,
+
+    exact where C's nonzero eigenvalues are equal, else right to 3 % from the .7-quantile on (6 % at the median).
+
+    >>> law = SquaredError(1.0, 1.0, 1.0)  # one eigenvalue, 1
+    >>> round(float(law.quantile(0.95)), 3), round(law.mean_root(), 3)
+    (3.841, 0.798)
+    """
+
+    trace: float
+    square: float
+    cube: float
+
+    @classmethod
+    def of_influences(cls, batches: Iterable[Influences], weight: FloatArray) -> SquaredError:
+        """From the influences of independent rows with importance weights, and each influence's exact variance.
+
+        With G_kl = H_k'H_l of rows k, l, E[G_kl^2] = tr C^2 and E[G_kl G_lm G_mk] = tr C^3 for distinct k, l, m:
+        averages whatever the number of parameters. The draws are used for correlations only, every influence scaled to
+        its exact variance; and what C's diagonal contributes is exact, sum C_aa^2 and sum C_aa^3. So rare and large
+        influences count even where the draws have missed them.
+        """
+        n = len(weight)
+        pairs, triples = n * (n - 1), n * (n - 1) * (n - 2)
+        gram = np.zeros((n, n))
+        trace = exact2 = exact3 = drawn2 = drawn3 = 0.0
+        for influences, variances in batches:
+            h = influences * np.sqrt(variances / np.maximum(weight @ influences**2 / n, _TINY))
+            gram += h @ h.T
+            trace += float(np.sum(variances))
+            exact2 += float(np.sum(variances**2))
+            exact3 += float(np.sum(variances**3))
+            h2 = h**2 * weight[:, None]
+            p1, p2, p3 = h2.sum(axis=0), (h2**2).sum(axis=0), (h2**3).sum(axis=0)
+            drawn2 += float(np.sum(p1**2 - p2)) / pairs  # sums over distinct rows, from power sums
+            drawn3 += float(np.sum(p1**3 - 3.0 * p1 * p2 + 2.0 * p3)) / triples
+        gram *= np.sqrt(np.outer(weight, weight))
+        np.fill_diagonal(gram, 0.0)
+        square = exact2 + max(float(np.sum(gram**2)) / pairs - drawn2, 0.0)
+        cube = exact3 + float(np.sum((gram @ gram) * gram)) / triples - drawn3
+        # Any C keeps to these bounds (Cauchy-Schwarz); averages over draws may miss them by a little.
+        square = min(square, trace**2)
+        return cls(trace, square, min(max(cube, square**2 / trace), square**1.5))
+
+    def with_trace(self, trace: float) -> SquaredError:
+        """The law of the same shape with another mean."""
+        k = trace / self.trace
+        return SquaredError(trace, k**2 * self.square, k**3 * self.cube)
+
+    def quantile(self, probability: ArrayLike) -> FloatArray:
+        degrees = self.square**3 / self.cube**2
+        unit = self.cube / self.square
+        chi2 = chdtri(degrees, 1.0 - np.asarray(probability, dtype=np.float64))
+        return np.asarray(np.maximum(self.trace + unit * (chi2 - degrees), 0.0))  # below 0 by rounding only
+
+    def mean_root(self, n: float = 1.0, fixed: float = 0.0) -> float:
+        """E[error] at n rows, error^2 = |Z|^2 / n + fixed: the average of the quantiles' roots."""
+        levels = (np.arange(_LEVELS) + 0.5) / _LEVELS
+        return float(np.mean(np.sqrt(self.quantile(levels) / n + fixed)))
+
+
+# --- how one row moves every learned parameter, relative to |W|_F as the errors are -------------
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The columns of a model, all varying: a_i, the probability to be above the floor, s_i / |W|_F, r and so on.
+
+    ``moments`` is d x 5, E[v^p 1{above}]; ``influence`` is d x 2 x 3, H_i.
+    """
+
+    a: FloatArray
+    share: FloatArray
+    scale: FloatArray
+    correlation: FloatArray
+    moments: FloatArray
+    influence: FloatArray
+
+    @classmethod
+    def of(cls, model: RectifiedGaussian) -> Columns:
+        s = model.row_norms
+        a = np.minimum((model.bias - model.floor) / s, pair_model.LARGEST_A)
+        influence = row_influence(a, at_bound=np.zeros(len(a), dtype=np.bool_))
+        return cls(a, ndtr(a), s / np.linalg.norm(s), model.correlation, pair_model.moments_of_columns(a), influence)
+
+    def for_kernels(self, n: float) -> pair_solver.Columns:
+        return pair_solver.Columns(self.a, self.moments, self.influence, np.full(len(self.a), n))
+
+    @property
+    def on_bias(self) -> FloatArray:
+        """d x 3: effect of the statistics (p, v, v^2) on b_i."""
+        return np.asarray(self.scale[:, None] * self.influence[:, 0])
+
+    @property
+    def on_variance(self) -> FloatArray:
+        """d x 3: effect on S_ii = s_i^2."""
+        return np.asarray(2.0 * self.scale[:, None] ** 2 * self.influence[:, 1])
+
+    def variance_of(self, effect: FloatArray) -> FloatArray:
+        """Variance of effect' m_i: products of statistics are moments again."""
+        second = np.stack([self.moments[:, p : p + 3] for p in range(3)], axis=1)
+        mean = self.moments[:, :3]
+        covariance = second - mean[:, :, None] * mean[:, None, :]
+        return np.asarray(np.einsum("ik,ikl,il->i", effect, covariance, effect))
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """All pairs i < j: effects (pairs x 12) on s_i s_j r_ij through the correlation, and through the norms.
+
+    ``mean`` are the statistics' expectations, ``second`` (pairs x 3) the variances and covariance of the two parts:
+    of the correlation's (infinite where the pair is blind, never above both floors), of both, of the norms'.
+    """
+
+    columns: Columns
+    i: NDArray[np.intp]
+    j: NDArray[np.intp]
+    on_correlation: FloatArray
+    on_norms: FloatArray
+    mean: FloatArray
+    second: FloatArray
+
+    @classmethod
+    def of(cls, columns: Columns) -> Pairs:
+        first, second = np.triu_indices(len(columns.a), 1)
+        shape = (len(first), pair_model.N_STATISTICS)
+        on_correlation, on_norms, means = np.zeros(shape), np.zeros(shape), np.empty(shape)
+        seconds = np.empty((len(first), 3))
+        c, one_row = columns, columns.for_kernels(1.0)
+        work, unused = pair_solver.workspace(), np.zeros(pair_model.N_STATISTICS)
+        for k, (i, j) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
+            r, size = float(c.correlation[i, j]), c.scale[i] * c.scale[j]
+            inner = min(max(r, -_PERFECT), _PERFECT)  # the moments have no limit at 1 that could be computed
+            _, information = pair_solver.evaluate(c.a[i], c.a[j], inner, c.moments[i], c.moments[j], unused, work)
+            means[k] = work.mean
+            blind = information < _LEAST_INFORMATION
+            if inner == r and not blind:
+                pair_solver.sampling_variance(i, j, 1.0, information, one_row, work)  # leaves its linear form
+                on_correlation[k] = size * (work.weights + work.through1 + work.through2)
+            through, norms = on_correlation[k], on_norms[k]
+            norms[:3], norms[3:6] = size * r * c.influence[i, 1], size * r * c.influence[j, 1]
+            seconds[k, 0] = np.inf if inner == r and blind else pair_solver.quadratic(work.v, through, through)
+            seconds[k, 1] = pair_solver.quadratic(work.v, through, norms)
+            seconds[k, 2] = pair_solver.quadratic(work.v, norms, norms)
+        return cls(columns, first, second, on_correlation, on_norms, means, seconds)
+
+    def at(self, n: float) -> tuple[FloatArray, FloatArray, float]:
+        """What n rows make of every pair: the share of r's influence that is felt, and the variance of that on S_ij.
+
+        Where r is unsure, its influence is scaled to the standard error that the learner's solver states for expected
+        statistics, and its estimate from them, where the prior has drawn it, is a fixed error: their squares' sum,
+        which does not scatter, comes last.
+        """
+        n, (correlation, both, norms) = float(n), self.second.T
+        size = self.columns.scale[self.i] * self.columns.scale[self.j]  # s_i s_j / |W|_F^2
+        unsure = np.flatnonzero(correlation > n * (_UNSURE * size) ** 2)
+        i, j, size = self.i[unsure], self.j[unsure], size[unsure]
+        rows, estimate, stderr = np.full(len(unsure), n), np.empty(len(unsure)), np.empty(len(unsure))
+        columns = self.columns.for_kernels(n)
+        pair_solver.solve_pairs((i, j), self.mean[unsure], rows, rows, columns, estimate, stderr)
+        blind = np.isinf(correlation[unsure])
+        error2 = (size * stderr) ** 2
+        share = np.ones(len(correlation))  # of the influence on r, in standard deviations
+        share[unsure] = np.where(blind, 0.0, np.minimum(np.sqrt(n * error2 / correlation[unsure]), 1.0))
+        variance = share**2 * np.where(np.isinf(correlation), 0.0, correlation) + 2.0 * share * both + norms
+        drawn = size * (estimate - self.columns.correlation[i, j])
+        fixed = float(np.sum(drawn**2) + np.sum(error2[blind]))
+        return share, np.maximum(variance, 0.0), fixed
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnRows:
+    """Rows of the model with weights, in the statistics' terms: ``powers`` is 3 x n x d, (p, v p, v^2 p).
+
+    A column that is rarely above its floor has rare, large influences, which plain draws would miss. Half of the rows
+    are therefore drawn given that some column, each as often as the others, is above its floor. Their density is
+    1/2 + 1/2 mean_i( 1{above_i} / P(above_i) ) times the model's; averages weighted by its inverse, at most 2, are the
+    model's.
+    """
+
+    columns: Columns
+    powers: FloatArray
+    weight: FloatArray
+
+    @classmethod
+    def draw(cls, model: RectifiedGaussian, columns: Columns, n: int, rng: np.random.Generator) -> DrawnRows:
+        d = len(columns.a)
+        u = rng.standard_normal((n, d)) @ (model.weights() / model.row_norms[:, None]).T
+        lifted = np.flatnonzero(rng.random(n) < 0.5)
+        column = rng.integers(d, size=len(lifted))
+        # P(u > -a) = Phi(a), and -u given u > -a is Phi^-1 of a uniform share of Phi(a).
+        lift = -ndtri(columns.share[column] * rng.random(len(lifted))) - u[lifted, column]
+        u[lifted] += lift[:, None] * columns.correlation[column]  # the others, given this one
+        above: BoolArray = u > -columns.a
+        weight = 1.0 / (0.5 + 0.5 * np.mean(above / columns.share, axis=1))
+        v = np.where(above, u - np.maximum(-columns.a, 0.0), 0.0)
+        return cls(columns, np.stack([above.astype(np.float64), v, v * v]), weight)
+
+    def on_bias(self) -> Iterator[Influences]:
+        """On the biases."""
+        yield self._own(self.columns.on_bias)
+
+    def on_covariance(self, pairs: Pairs, n: float) -> Iterator[Influences]:
+        """On the covariances that n rows give, some at a time; those of pairs times sqrt(2), for S_ij and S_ji."""
+        yield self._own(self.columns.on_variance)
+        share, variance, _ = pairs.at(n)
+        centred, marginal = self._centred, pair_model.N_MARGINAL
+        for start in range(0, len(pairs.i), _PAIRS_AT_ONCE):
+            batch = slice(start, start + _PAIRS_AT_ONCE)
+            i, j, mean = pairs.i[batch], pairs.j[batch], pairs.mean[batch]
+            effect = share[batch, None] * pairs.on_correlation[batch] + pairs.on_norms[batch]
+            total = np.einsum("knp,pk->np", centred[:, :, i], effect[:, :3])
+            total += np.einsum("knp,pk->np", centred[:, :, j], effect[:, 3:marginal])
+            x, y = self.powers[:, :, i], self.powers[:, :, j]
+            for k, (p, q) in enumerate(zip(pair_model.JOINT_P, pair_model.JOINT_Q, strict=True), start=marginal):
+                total += effect[:, k] * (x[p] * y[q] - mean[:, k])
+            yield np.sqrt(2.0) * total, 2.0 * variance[batch]
+
+    def _own(self, effect: FloatArray) -> Influences:
+        return np.einsum("knd,dk->nd", self._centred, effect), self.columns.variance_of(effect)
+
+    @cached_property
+    def _centred(self) -> FloatArray:
+        # Centred before they are multiplied: far above the floor, p = 1 has effects as large as (b - floor)^2 / s^2.
+        return np.asarray(self.powers - self.columns.moments[:, :3].T[:, None, :])

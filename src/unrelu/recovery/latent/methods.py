@@ -1,23 +1,216 @@
-"""The two methods side by side: robust, and program (47) of Mazumdar and Rawat (2018) as written."""
+"""The latent vector of one output: priors, the robust method, and program (47) of Mazumdar and Rawat (2018) as written.
+
+Robust recovery of c from v = ReLU(A c + b) + e + w, e sparse, w small (section 4): the noise's scale first. Where the
+layer is off, v is noise, so negative entries are noise or outliers; a half-normal part and an even one are told apart
+by EM. Without negative entries (noise before the rectifier, a model that fits only roughly) a ladder of scales is
+searched, and the likelihood of the residuals chooses. Then a search for the lowest optimum of Tukey's loss of
+v - ReLU(A c + b) (:mod:`unrelu.kernels.latent_search`), at a scale somewhat below: a narrow loss tells two candidate
+vectors apart, a wide one averages them. Then the scale again from all residuals, descent at it, and least squares on
+the entries that are on and agree: as accurate as if somebody had pointed out the outliers.
+
+Program (47) treats the nonlinear layer as a linear one, outliers as a sparse vector:
+
+    minimize over c, e   1/(2d) |v - A c - e|^2 + lambda |e|_1                                                   (47)
+
+e is soft(v - A c, d lambda), so that c minimizes Huber's loss of v - A c with threshold d lambda. That is convex and
+piecewise quadratic: Newton's method on the entries within the threshold ends after finitely many steps. For A with
+standard normal entries and |c| = 1 the minimizer is near mu c (Plan and Vershynin 2016; Theorem 4), with
+
+    mu = E[ReLU(g + b) g] = E[Phi(b)]                                       (Stein's identity; Phi(b/|c|) in general)
+
+averaged over the layer's own biases. The theorem asks for lambda >= 2 |z + w|_inf / d, z = ReLU(A c + b) - mu A c: the
+rule takes the level that max_i |ReLU(g_i + b_i) - mu g_i| stays below with probability .95, and adds the noise's bound.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
 from numbers import Real
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
+from scipy.special import ndtr
 
-from unrelu.contracts import FloatArray
+from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.recovery.latent.contracts import LatentMethod, LatentResult, Layer
-from unrelu.recovery.latent.lasso import mean_slope, penalty_rule, solve_lasso
-from unrelu.recovery.latent.priors import NoPrior, Prior, prior_name, prior_named
-from unrelu.recovery.latent.robust import recover_robustly
+from unrelu.kernels.latent_search import descend, half_normal_scale, penalized_minimum, residual_sizes, search
 from unrelu.validation import check_choice, check_positive
 
+_NARROW = 0.65
+_ROUNDS, _AGREED = 40, 6
+_AGREES = 3.5  # standard deviations: rejecting from 3 on would cost 1.5 % of accuracy, this costs .3 %
+_POLISH = 50
+_LADDER = (1e-3, 4e-3, 0.016, 0.064, 0.256)  # of the median entry
+_MOST, _SOME = 0.5, 0.2  # share of the entries that agree which chance cannot explain; where they agree exactly
+_EXACT = 0.02  # of the scale that was searched at: less is exact
+_LEAST = 1e-9  # of the largest entry: below it noise is as good as none
+_UNSURE = 3.0  # difference of log-likelihoods below which two optima cannot be told apart
+_QUARTILE = 0.3186393639643752  # of a half-normal law
+
 _OFF = 1e-6  # share of outputs that are on
-_NAMES = ("robust", "lasso")
+_NEWTON_ROUNDS, _SHRINKS = 200, 40
+_CONFIDENCE = 0.95
+_FALL = 0.3
+_FARTHEST = 1e6  # of an outlier, in thresholds or median entries
+
+
+@dataclass(frozen=True)
+class LatentResult:
+    """What was recovered from one v.
+
+    ``latent`` is c; ``clean`` is ReLU(A c + b), the signal without noise and outliers; ``outliers`` is e, 0 at inliers
+    and NaN where v is missing; ``inliers`` marks entries that agree with c; ``noise_scale`` is the standard deviation
+    of w; ``covariance`` that of c's error. ``unambiguous`` is False where another vector, ``rival``, explains v as
+    well.
+
+    >>> import unrelu
+    >>> A = np.random.default_rng(0).standard_normal((30, 2))
+    >>> v = np.maximum(A @ [1.0, -2.0], 0.0)
+    >>> v[3] = 50.0
+    >>> result = unrelu.recover_latent(A, np.zeros(30), v)
+    >>> result.latent.round(6), np.flatnonzero(~result.inliers), result.unambiguous
+    (array([ 1., -2.]), array([3]), True)
+    """
+
+    latent: FloatArray
+    clean: FloatArray
+    outliers: FloatArray
+    inliers: BoolArray
+    noise_scale: float
+    covariance: FloatArray
+    unambiguous: bool
+    rival: FloatArray | None
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer x = ReLU(A c + b): ``weights`` A (d x k) and ``bias`` b (d)."""
+
+    weights: FloatArray
+    bias: FloatArray
+
+    def output(self, latent: FloatArray) -> FloatArray:
+        """ReLU(A c + b) of one latent vector, or of rows of them."""
+        clean: FloatArray = np.maximum(latent @ self.weights.T + self.bias, 0.0)
+        return clean
+
+
+class LatentMethod(Protocol):
+    """A way to recover c from v."""
+
+    def check(self, layer: Layer) -> None:
+        """Refuse layers that it cannot invert."""
+        ...
+
+    def least_entries(self, layer: Layer) -> int:
+        """How many entries above the floor a v must have."""
+        ...
+
+    def recover(self, layer: Layer, v: FloatArray, seed: int) -> LatentResult: ...
+
+
+# --- what is known of c beforehand ----------------------------------------------------------------
+
+
+class Prior(Protocol):
+    """``penalty`` is (ridge, sparsity, 1 if nonnegative) of :mod:`unrelu.kernels.latent_search`."""
+
+    @property
+    def penalty(self) -> FloatArray: ...
+
+    @property
+    def proper(self) -> bool:
+        """Whether it determines c even where v does not."""
+        ...
+
+
+@dataclass(frozen=True)
+class NoPrior:
+    """Nothing is known of c: the default.
+
+    >>> import unrelu
+    >>> unrelu.recovery.RobustLatent(NoPrior()) == unrelu.recovery.RobustLatent()
+    True
+    """
+
+    proper: ClassVar[bool] = False
+
+    @property
+    def penalty(self) -> FloatArray:
+        return np.zeros(3)
+
+
+@dataclass(frozen=True)
+class _ScaledPrior:
+    scale: float = 1.0
+    proper: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_positive("scale", self.scale)
+
+
+class GaussianPrior(_ScaledPrior):
+    """c ~ N(0, scale^2 I): with scale 1 the z of the layers that RectifiedGaussianLearner learns.
+
+    >>> GaussianPrior(2.0).penalty
+    array([0.25, 0.  , 0.  ])
+    """
+
+    @property
+    def penalty(self) -> FloatArray:
+        return np.array([self.scale**-2, 0.0, 0.0])
+
+
+class SparsePrior(_ScaledPrior):
+    """Few entries of c differ from 0: a Laplace law of that scale, whose mode is penalized by |c|_1 / scale.
+
+    >>> SparsePrior(0.5).penalty
+    array([0., 2., 0.])
+    """
+
+    @property
+    def penalty(self) -> FloatArray:
+        return np.array([0.0, 1.0 / self.scale, 0.0])
+
+
+@dataclass(frozen=True)
+class NonnegativePrior:
+    """c >= 0, as for the output of another rectified layer.
+
+    >>> NonnegativePrior().penalty
+    array([0., 0., 1.])
+    """
+
+    proper: ClassVar[bool] = False
+
+    @property
+    def penalty(self) -> FloatArray:
+        return np.array([0.0, 0.0, 1.0])
+
+
+_PRIORS: dict[str, type[GaussianPrior] | type[SparsePrior] | type[NonnegativePrior]] = {
+    "gaussian": GaussianPrior,
+    "sparse": SparsePrior,
+    "nonnegative": NonnegativePrior,
+}
+
+
+def prior_named(prior: str | Prior | None) -> Prior:
+    """The prior of that name, none for None, or the object itself."""
+    if prior is None:
+        return NoPrior()
+    if isinstance(prior, str):
+        check_choice("prior", prior, list(_PRIORS))
+        return _PRIORS[prior]()
+    if isinstance(prior, type) or not hasattr(prior, "penalty"):
+        raise InvalidParameterError(
+            f"prior must be None, a name or an object of unrelu.recovery, got {prior!r}. Names: {', '.join(_PRIORS)}."
+        )
+    return prior
+
+
+# --- robust ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -64,19 +257,125 @@ class RobustLatent:
         return 1 if self.prior.proper else layer.weights.shape[1]
 
     def recover(self, layer: Layer, v: FloatArray, seed: int) -> LatentResult:
-        found = recover_robustly(layer.weights, layer.bias, v, self.prior, self.noise_scale, seed)
-        clean = layer.output(found.latent)
-        outliers = np.where(np.isnan(v), np.nan, np.where(found.inliers, 0.0, v - clean))
-        return LatentResult(
-            found.latent,
-            clean,
-            outliers,
-            found.inliers,
-            found.noise_scale,
-            found.covariance,
-            found.rival is None,
-            found.rival,
-        )
+        seen = ~np.isnan(v)
+        A, b, known = np.ascontiguousarray(layer.weights[seen]), layer.bias[seen], v[seen]
+        penalty = self.prior.penalty
+        if self.noise_scale is None:
+            scale, best, other = _found_with_scale(A, b, known, penalty, seed)
+        else:
+            scale = max(self.noise_scale, _LEAST * _typical(known))
+            best, _, other, _, _ = search(A, b, known, _NARROW * scale, penalty, _ROUNDS, _AGREED, seed)
+        candidates = []
+        for start in (best, other):
+            c = start.copy()
+            candidates.append((descend(A, b, known, c, scale, penalty, _POLISH), c))
+        (objective, c), (rival_objective, other) = sorted(candidates, key=lambda candidate: candidate[0])
+        c, agree, scale, covariance = self._least_squares(A, b, known, c, scale)
+        inliers = np.zeros(len(v), dtype=bool)
+        inliers[seen] = agree
+        clean = layer.output(c)
+        outliers = np.where(np.isnan(v), np.nan, np.where(inliers, 0.0, v - clean))
+        rival = None
+        if rival_objective - objective < _UNSURE:  # and it differs by more than the errors of c
+            gap = other - c
+            rival = other if gap @ np.linalg.pinv(covariance, hermitian=True) @ gap > 9.0 * len(c) else None
+        return LatentResult(c, clean, outliers, inliers, scale, covariance, rival is None, rival)
+
+    def _least_squares(
+        self, A: FloatArray, b: FloatArray, v: FloatArray, c: FloatArray, scale: float
+    ) -> tuple[FloatArray, BoolArray, float, FloatArray]:
+        """The last word: least squares on entries that are on and agree, while these change.
+
+        (c, which agree, scale, covariance)
+        """
+        prior, k = self.prior, A.shape[1]
+        ridge = prior.penalty[0] * np.eye(k)
+        agree = used = np.zeros(len(v), dtype=bool)
+        for _ in range(10):
+            t = A @ c + b
+            agree = np.abs(v - np.maximum(t, 0.0)) <= _AGREES * scale
+            before, used = used, agree & (t > 0.0)
+            if (used == before).all() or (used.sum() < k and not prior.proper):
+                break
+            c = _penalized(A[used] / scale, (v - b)[used] / scale, A[used].T @ A[used] / scale**2 + ridge, prior, c)
+        if self.noise_scale is None and used.sum() > k:
+            clean = np.maximum(A @ c + b, 0.0)
+            noisy = agree & ((v != 0.0) | (clean > 0.0))  # elsewhere noise was cut off
+            squares = ((v - clean)[noisy] ** 2).sum()
+            scale = max(float(np.sqrt(squares / max(noisy.sum() - k, 1))), _LEAST * _typical(v))
+        if not prior.proper:
+            # Entries determine c if they are clearly on, or many that may be: a small entry agrees with being off as
+            # well, and c can always be made to switch a few of them on.
+            rows, clear = A[used], v[used] > _AGREES * scale
+            lacking = k - (int(np.linalg.matrix_rank(rows[clear])) if clear.any() else 0)
+            few = np.count_nonzero(~clear) <= 2 * lacking
+            if lacking != 0 and (few or int(np.linalg.matrix_rank(rows)) < k):
+                raise InvalidDataError(
+                    f"The {used.sum()} entries of an output that are on and agree do not determine {k} latent numbers."
+                    " Give a prior, such as prior='gaussian', or leave the output out."
+                )
+        covariance = np.linalg.pinv(A[used].T @ A[used] / scale**2 + ridge, hermitian=True)
+        return c, agree, scale, np.asarray(covariance)
+
+
+def _found_with_scale(
+    A: FloatArray, b: FloatArray, v: FloatArray, penalty: FloatArray, seed: int
+) -> tuple[float, FloatArray, FloatArray]:
+    """(scale, c, next best c): the search, where the noise's scale is to be found too."""
+    d, k = A.shape
+    typical, largest = _typical(v), float(np.abs(v).max(initial=0.0))
+    # From the negative entries, unless there are hardly any, or they are outliers: noise leaves nothing at 0 exactly,
+    # so where many entries are, what is negative is not noise.
+    negative, levels = -v[v < 0.0], [rung * typical for rung in _LADDER]
+    told = len(negative) >= 4 and 2 * np.count_nonzero(v == 0.0) < len(negative)
+    if told:
+        start = float(np.quantile(negative, 0.25)) / _QUARTILE
+        levels = [half_normal_scale(negative, start, _LEAST * typical, largest)]
+    chosen, highest = (math.nan, np.zeros(k), np.zeros(k)), -math.inf
+    for level in levels:
+        best, _, other, _, _ = search(A, b, v, _NARROW * level, penalty, _ROUNDS, _AGREED, seed)
+        sizes = residual_sizes(A, b, v, best)
+        if not told:  # where v is 0 and c agrees, noise was cut off
+            sizes = sizes[(v != 0.0) | (sizes > 0.0)]
+        scale = half_normal_scale(sizes, level, _LEAST * typical, largest)
+        value = _log_likelihood(np.sort(sizes)[k:], max(scale, 1e-6 * typical), largest)
+        if value > highest:
+            chosen, highest = (scale * math.sqrt(d / max(d - k, 1.0)), best, other), value
+        agree = np.count_nonzero(sizes <= _AGREES * level) - k
+        if agree > (_SOME if scale < _EXACT * level else _MOST) * (len(sizes) - k):
+            break
+    return chosen
+
+
+def _log_likelihood(sizes: FloatArray, scale: float, top: float) -> float:
+    """Of residual sizes under half-normal noise of this scale, or else even up to ``top``, in the best shares."""
+    noise = math.sqrt(2.0 / math.pi) / scale * np.exp(-0.5 * np.minimum(sizes / scale, 38.0) ** 2)
+    share = 0.5
+    for _ in range(30):
+        density = share * noise + (1.0 - share) / top
+        share = min(max(float((share * noise / density).mean()), 0.02), 0.98) if len(sizes) else 0.5
+    return float(np.log(share * noise + (1.0 - share) / top).sum())
+
+
+def _typical(v: FloatArray) -> float:
+    """The median size of entries that are not 0."""
+    sizes = np.abs(v[v != 0.0])
+    return float(np.median(sizes)) if len(sizes) else 1.0
+
+
+def _penalized(A: FloatArray, target: FloatArray, gram: FloatArray, prior: Prior, c: FloatArray) -> FloatArray:
+    """The minimum of |A x - target|^2/2 and the prior's penalty, from c."""
+    ridge, sparsity, nonnegative = prior.penalty
+    if sparsity == 0.0 and not nonnegative:
+        root = np.sqrt(ridge) * np.eye(A.shape[1])
+        padded = np.concatenate([target, np.zeros(A.shape[1])])
+        return np.asarray(np.linalg.lstsq(np.concatenate([A, root]), padded)[0], dtype=np.float64)
+    solution = c.copy()
+    penalized_minimum(np.tril(gram), A.T @ target, float(sparsity), bool(nonnegative), solution)
+    return solution
+
+
+# --- program (47) ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -123,17 +422,121 @@ class LatentLasso:
         if slope < _OFF:
             raise InvalidDataError("The layer is off nearly everywhere: its outputs say nothing of c to a linear fit.")
         penalty = self.penalty or penalty_rule(bias, self.norm, self.noise_bound)
-        solved = solve_lasso(weights, v[seen], penalty, self.intercept)
-        latent = solved.c / slope
+        c, e, intercept = solve_lasso(weights, v[seen], penalty, self.intercept)
+        latent = c / slope
         outliers = np.full(len(v), np.nan)
-        outliers[seen] = solved.e
-        inliers = seen & (outliers == 0.0)
-        clean = layer.output(latent)
-        left = (v[seen] - weights @ solved.c - solved.intercept)[solved.e == 0.0]
+        outliers[seen] = e
+        left = (v[seen] - weights @ c - intercept)[e == 0.0]
         scale = float(np.sqrt((left**2).mean())) if len(left) else math.nan
-        gram = weights[solved.e == 0.0].T @ weights[solved.e == 0.0]
-        covariance = (scale / slope) ** 2 * np.linalg.pinv(gram, hermitian=True)
-        return LatentResult(latent, clean, outliers, inliers, scale, np.asarray(covariance), True, None)
+        gram = weights[e == 0.0].T @ weights[e == 0.0]
+        covariance = np.asarray((scale / slope) ** 2 * np.linalg.pinv(gram, hermitian=True))
+        inliers = seen & (outliers == 0.0)
+        return LatentResult(latent, layer.output(latent), outliers, inliers, scale, covariance, True, None)
+
+
+def mean_slope(b: FloatArray, norm: float) -> float:
+    """mu: the mean of Phi(b_i / |c|).
+
+    >>> mean_slope(np.array([0.0, 0.0]), 1.0)
+    0.5
+    """
+    return float(ndtr(b / norm).mean())
+
+
+def penalty_rule(b: FloatArray, norm: float, noise: float) -> float:
+    """lambda = 2 (q + noise) / d, with P(max_i |ReLU(|c| g_i + b_i) - mu |c| g_i| <= q) = .95.
+
+    With x = |c| g, that is (1 - mu) x + b where x > -b and -mu x elsewhere.
+    """
+    mu = mean_slope(b, norm)
+    slope = max(1.0 - mu, 1e-12)
+
+    def between(low: FloatArray, high: FloatArray) -> FloatArray:
+        return np.maximum(ndtr(high / norm) - ndtr(low / norm), 0.0)
+
+    low, high = 0.0, float(np.abs(b).max(initial=0.0)) + 10.0 * norm
+    for _ in range(60):
+        q = 0.5 * (low + high)
+        # On the side where the layer is on: -q <= (1 - mu) x + b <= q. Where it is off: -q <= -mu x <= q.
+        on = between(np.maximum(-b, (-q - b) / slope), (q - b) / slope)
+        reach = q / max(mu, 1e-12)
+        off = between(np.full(len(b), -reach), np.minimum(-b, reach))
+        if float(np.log(np.maximum(on + off, 1e-300)).sum()) < math.log(_CONFIDENCE):
+            low = q
+        else:
+            high = q
+    return 2.0 * (high + noise) / len(b)
+
+
+class LassoSolution(NamedTuple):
+    """(47)'s minimizers, before c is divided by mu."""
+
+    c: FloatArray
+    e: FloatArray
+    intercept: float
+
+
+def solve_lasso(A: FloatArray, v: FloatArray, penalty: float, intercept: bool) -> LassoSolution:
+    """(47) to rounding.
+
+    By Newton's method on Huber's loss, for thresholds that fall towards d lambda. A small threshold leaves Newton's
+    method few entries to see; from the solution for a larger one it starts next to its own.
+    """
+    d, k = A.shape
+    design = np.column_stack([A, np.ones(d)]) if intercept else A
+    threshold = d * penalty
+    # Beyond the threshold an entry only says on which side it is; if it is huge, the loss shows no other any more.
+    farthest = _FARTHEST * max(threshold, float(np.median(np.abs(v))))
+    near = np.clip(v, -farthest, farthest)
+    solution = np.asarray(np.linalg.lstsq(design, near)[0], dtype=np.float64)
+    level = float(np.abs(near - design @ solution).max(initial=0.0))
+    while level > threshold:
+        solution = _huber_minimum(design, near, solution, level)
+        level *= _FALL
+    solution = _huber_minimum(design, near, solution, threshold)
+    residual = v - design @ solution
+    e = np.sign(residual) * np.maximum(np.abs(residual) - threshold, 0.0)
+    return LassoSolution(solution[:k], e, float(solution[k]) if intercept else 0.0)
+
+
+def _huber_minimum(design: FloatArray, v: FloatArray, solution: FloatArray, threshold: float) -> FloatArray:
+    """The minimizer of Huber's loss, from a point near it.
+
+    Where Newton's step, from the few entries within the threshold, does not lower the loss, a step of reweighted least
+    squares from all entries does; of the steps 1, 1/2, 1/4, ... the longest that does not raise the loss.
+    """
+
+    def loss(at: FloatArray) -> float:
+        size = np.abs(v - design @ at)
+        inside = np.minimum(size, threshold)  # outliers may be too large to square
+        return float((inside * (size - 0.5 * inside)).sum())
+
+    value = loss(solution)
+    damping = 1e-13 * max(float((design**2).sum()), 1e-300) / design.shape[1] * np.eye(design.shape[1])
+    for _ in range(_NEWTON_ROUNDS):
+        residual = v - design @ solution
+        gradient = design.T @ np.clip(residual, -threshold, threshold)
+        newton = (np.abs(residual) <= threshold).astype(np.float64)
+        moved, tried = solution, value
+        for weights in (newton, threshold / np.maximum(np.abs(residual), threshold)):
+            step = np.linalg.solve(design.T @ (weights[:, None] * design) + damping, gradient)
+            for _ in range(_SHRINKS):
+                moved = solution + step
+                tried = loss(moved)
+                if tried <= value:
+                    break
+                step = 0.5 * step
+            if tried < value:
+                break
+        if not tried < value or np.abs(moved - solution).max() <= 1e-15 * max(float(np.abs(solution).max()), 1e-300):
+            break
+        solution, value = moved, tried
+    return solution
+
+
+# --- by name --------------------------------------------------------------------------------------
+
+_NAMES = ("robust", "lasso")
 
 
 def latent_method(method: str | LatentMethod, prior: str | Prior | None = None) -> LatentMethod:
@@ -155,12 +558,14 @@ def latent_method(method: str | LatentMethod, prior: str | Prior | None = None) 
     return LatentLasso()
 
 
-def method_name(method: LatentMethod) -> str:
-    """What reports call a method: its name, or its class's."""
-    names = {RobustLatent: "robust", LatentLasso: "lasso"}
-    return names.get(type(method), type(method).__name__.lower())
+def names_of(method: LatentMethod) -> tuple[str, str]:
+    """What reports call a method and its prior: their names, or their classes'; "none" for no prior.
 
-
-def prior_of(method: LatentMethod) -> str:
-    """The name of a method's prior."""
-    return prior_name(getattr(method, "prior", None))
+    >>> names_of(RobustLatent(GaussianPrior(2.0))), names_of(LatentLasso())
+    (('robust', 'gaussian'), ('lasso', 'none'))
+    """
+    prior = getattr(method, "prior", None)
+    names: dict[type, str] = {kind: name for name, kind in _PRIORS.items()}
+    names |= {NoPrior: "none", type(None): "none", RobustLatent: "robust", LatentLasso: "lasso"}
+    own, known = (names.get(type(each), type(each).__name__.lower()) for each in (method, prior))
+    return own, known

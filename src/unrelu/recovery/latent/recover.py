@@ -1,23 +1,121 @@
-"""The conductor: latent vectors of all rows of a table, on all cores, and what is to be said of rows that have none."""
+"""Latent vectors of all rows of a table, on all cores, and what is to be said of rows that have none."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unrelu.contracts import FloatArray, Step, Watch, unwatched
+from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
 from unrelu.engines.local import available_cores, map_in_threads, one_blas_thread
 from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, InvalidParameterError
-from unrelu.recovery.latent.contracts import LatentMethod, LatentReport, LatentResult, LatentRows, Layer
-from unrelu.recovery.latent.methods import method_name, prior_of
+from unrelu.notebook import Shown
+from unrelu.recovery.latent.methods import LatentMethod, LatentResult, Layer, names_of
 from unrelu.validation import row_label, row_labels, warn
 
 _STAGE = "Recovering rows"
 _RANGE = 1e60  # of values whose quotients' squares are safe
 _OUT_OF_RANGE = "holds values so large or so small that squares leave double precision: rescale"
 _ROWS_AT_A_TIME = 16  # for each core: between two steps that a watch hears of
+
+
+@dataclass(frozen=True)
+class LatentReport(Shown):
+    """How it went, in plain numbers. Shares, and the median ``noise_scale``, are of the rows that were recovered.
+
+    ``ambiguous_rows`` have another latent vector that explains them as well; ``bad_rows`` are pairs of a row that
+    could not be recovered and the reason.
+    """
+
+    method: str
+    prior: str
+    n_rows: int
+    n_features: int
+    n_components: int
+    share_outliers: float
+    share_missing: float
+    noise_scale: float | None
+    ambiguous_rows: tuple[int, ...]
+    bad_rows: tuple[tuple[int, str], ...]
+
+    @property
+    def converged(self) -> bool:
+        """Whether every row has one latent vector, and no other."""
+        return not (self.ambiguous_rows or self.bad_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class LatentRows(Shown):
+    """What was recovered from a table, row by row: the arrays of :class:`LatentResult`, stacked.
+
+    A row that could not be recovered is NaN everywhere, and among the ``faults``, pairs of its number and the reason.
+    ``rivals`` is NaN where there is none. ``method`` and ``prior`` are the names of those used.
+    """
+
+    latent: FloatArray
+    clean: FloatArray
+    outliers: FloatArray
+    inliers: BoolArray
+    noise_scale: FloatArray
+    covariance: FloatArray
+    rivals: FloatArray
+    faults: tuple[tuple[int, str], ...] = ()
+    method: str = ""
+    prior: str = ""
+
+    @property
+    def done(self) -> BoolArray:
+        """The rows that were recovered."""
+        done: BoolArray = ~np.isnan(self.latent[:, 0])
+        return done
+
+    @property
+    def ambiguous(self) -> BoolArray:
+        """The rows that another latent vector explains as well."""
+        ambiguous: BoolArray = ~np.isnan(self.rivals[:, 0])
+        return ambiguous
+
+    @property
+    def flagged(self) -> BoolArray:
+        """The entries that do not agree with their row's latent vector."""
+        flagged: BoolArray = ~(self.inliers | np.isnan(self.outliers))
+        return flagged
+
+    @property
+    def report(self) -> LatentReport:
+        """How it went."""
+        done = self.done
+        observed = ~np.isnan(self.outliers[done])
+        return LatentReport(
+            method=self.method,
+            prior=self.prior,
+            n_rows=len(done),
+            n_features=self.clean.shape[1],
+            n_components=self.latent.shape[1],
+            share_outliers=float(self.flagged[done].sum() / max(observed.sum(), 1)),
+            share_missing=float(1.0 - observed.mean()) if observed.size else 0.0,
+            noise_scale=float(np.median(self.noise_scale[done])) if done.any() else None,
+            ambiguous_rows=tuple(np.flatnonzero(self.ambiguous).tolist()),
+            bad_rows=self.faults,
+        )
+
+    def results(self) -> list[LatentResult | None]:
+        """One result for each row; None where there is none."""
+        found: list[LatentResult | None] = [None] * len(self.latent)
+        for row in np.flatnonzero(self.done).tolist():
+            sure = not self.ambiguous[row]
+            found[row] = LatentResult(
+                self.latent[row],
+                self.clean[row],
+                self.outliers[row],
+                self.inliers[row],
+                float(self.noise_scale[row]),
+                self.covariance[row],
+                sure,
+                None if sure else self.rivals[row],
+            )
+        return found
 
 
 def recover_rows(
@@ -42,8 +140,12 @@ def recover_rows(
     """
     if layer.weights.any() and not _in_range(max(np.abs(layer.weights).max(), np.abs(layer.bias).max())):
         raise InvalidParameterError(f"The layer {_OUT_OF_RANGE} layer and outputs.")
-    n, found = len(rows), LatentRows.empty(len(rows), layer)
-    faults = dict(_faults(layer, rows, method))
+    n, (d, k) = len(rows), layer.weights.shape
+    latent, clean, outliers, noise, covariance, rivals = (
+        np.full((n, *shape), np.nan) for shape in [(k,), (d,), (d,), (), (k, k), (k,)]
+    )
+    inliers = np.zeros((n, d), dtype=bool)
+    faults = _faults(rows, k, method.least_entries(layer))
     _refuse(faults, n, n, skip_bad_rows)
 
     def at(row: int) -> LatentResult | str:
@@ -62,45 +164,30 @@ def recover_rows(
         for row, result in zip(good, results, strict=True):
             if isinstance(result, str):
                 faults[row] = result
-            else:
-                found.keep(row, result)
+                continue
+            latent[row], clean[row], outliers[row] = result.latent, result.clean, result.outliers
+            inliers[row], noise[row], covariance[row] = result.inliers, result.noise_scale, result.covariance
+            if result.rival is not None:
+                rivals[row] = result.rival
         _refuse(faults, last, n, skip_bad_rows)
         watch(Step(_STAGE, last, n))
-    return replace(found, faults=tuple(sorted(faults.items())))
+    whole = LatentRows(latent, clean, outliers, inliers, noise, covariance, rivals, tuple(sorted(faults.items())))
+    name, prior = names_of(method)
+    return replace(whole, method=name, prior=prior)
 
 
-def report_on(rows: LatentRows, method: LatentMethod) -> LatentReport:
-    """How it went."""
-    done = rows.done
-    observed = ~np.isnan(rows.outliers[done])
-    scale = rows.noise_scale[done]
-    return LatentReport(
-        method=method_name(method),
-        prior=prior_of(method),
-        n_rows=len(done),
-        n_features=rows.clean.shape[1],
-        n_components=rows.latent.shape[1],
-        share_outliers=float(rows.flagged[done].sum() / max(observed.sum(), 1)),
-        share_missing=float(1.0 - observed.mean()) if observed.size else 0.0,
-        noise_scale=float(np.median(scale)) if len(scale) else None,
-        ambiguous_rows=tuple(np.flatnonzero(rows.ambiguous).tolist()),
-        bad_rows=rows.faults,
-    )
-
-
-def warn_of(report: LatentReport) -> None:
+def warn_of(found: LatentRows) -> None:
     """Warn of rows that two latent vectors explain."""
-    if report.ambiguous_rows:
-        rows = "v" if report.n_rows == 1 else row_labels(report.ambiguous_rows)
+    if found.ambiguous.any():
+        rows = "v" if len(found.latent) == 1 else row_labels(np.flatnonzero(found.ambiguous).tolist())
         warn(
             f"Two latent vectors explain {rows} about equally well: the result has both, as latent and rival.",
             AmbiguousOptimumWarning,
         )
 
 
-def _faults(layer: Layer, rows: FloatArray, method: LatentMethod) -> Mapping[int, str]:
+def _faults(rows: FloatArray, k: int, needed: int) -> dict[int, str]:
     """Why rows cannot be recovered, as far as that can be seen from their values."""
-    k, needed = layer.weights.shape[1], method.least_entries(layer)
     faults: dict[int, str] = {}
     for row, v in enumerate(rows):
         above = int(np.count_nonzero(v > 0.0))

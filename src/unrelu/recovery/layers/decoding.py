@@ -1,23 +1,45 @@
-"""From facets to an output layer: x = A h + a, read backwards as h = Q x + o.
+"""The space of x = A h (+ a), and from facets of the rows in it to an output layer, read backwards as h = Q x + o.
+
+Rows far from a p-dimensional space that the others lie in are outliers. Where plain principal components leave some,
+the space of least trimmed squares is searched for: from a few random rows to the rows nearest to their space, and so
+on (the concentration steps of Rousseeuw and Van Driessen). Then rows that noise explains are taken back in.
 
 With y = B'(x - m) the coordinates of x in its subspace and r = N y + o the heights above the p facets:
 
     x = m + B y = m - B N^-1 o + B N^-1 r;     A is B N^-1 with columns scaled to length 1
+
+Separable non-negative factorization by successive projection, as Wu et al. 2019 suggests for two layers, is the other
+way: if for every hidden unit some row has that unit on and all others off, these rows are the columns of A, up to
+scale, and the extreme ones among rows scaled to sum 1. Successive projection (Araujo et al. 2001; Gillis and Vavasis
+2014) takes the longest row, projects it out of all rows, and so on. With p units such rows have a probability of about
+2^-p: this is for few units.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
+from unrelu.engines.local import one_blas_thread
 from unrelu.notebook import Shown
 from unrelu.recovery.layers.facets import MISFIT, Cloud, FoundFacets, find_facets
 from unrelu.recovery.layers.inputs import InnerLayer
-from unrelu.recovery.layers.subspace import Subspace
+
+ROUNDING = 1e-9  # of the rows' root mean square
+
+_ROUNDS = 30
+_STARTS = 30
+_KEPT = 0.75  # share of the rows that the trimmed search tries to fit
+_SEARCHED = 2000  # rows it looks at
+_ABOVE_NOISE = 3.0  # times the noise's singular values: a direction that rows vary in
+_DIRECTIONS = 50  # rows outside whose directions are tried
+_REACH = 2.0  # root mean squares of noise that a row may have across such a direction
+_RARE = 1e-5  # chance that a genuine row is taken for an outlier, before it is divided by their number
 
 _OFF = 4.0  # standard deviations of noise below which a hidden unit is taken to be off
 _SOME = 0.1  # share of them that makes a layer thin
@@ -25,6 +47,137 @@ _LOOKED_AT = 51  # rows whose neighbours are looked at
 _BELOW = 6.0  # standard deviations of noise below 0 from where on a row is an outlier
 _THIN_MISFIT = 1.0  # a doubtful unit's distance where coincidences are to be feared
 _TINY = 10.0  # rows of so many standard deviations in length have every unit off
+
+
+# --- the space of the rows ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Subspace:
+    """``basis`` (d x p) has orthonormal columns; ``noise`` is the standard deviation of noise in every coordinate."""
+
+    center: FloatArray
+    basis: FloatArray
+    noise: float
+    genuine: BoolArray  # rows that lie in it
+
+    def coordinates(self, X: FloatArray) -> FloatArray:
+        """Of rows, n x p."""
+        inside: FloatArray = (X - self.center) @ self.basis
+        return inside
+
+
+def find_subspace(
+    X: FloatArray, p: int, centered: bool, rng: np.random.Generator, rounding: float = ROUNDING
+) -> Subspace:
+    """The p-dimensional space (affine where ``centered``) that most rows lie in.
+
+    Noise below ``rounding``, relative to the rows' size, is not told from none.
+    """
+    n, d = X.shape
+    size = float(np.sqrt(np.median((X**2).sum(axis=1)) / d)) or float(np.sqrt((X**2).mean()))
+    least = rounding * size
+    genuine = np.ones(n, dtype=bool)
+    center, basis = _principal(X, p, centered)
+    if p == d:
+        return Subspace(center, basis, least, genuine)
+    if not _inside(X, center, basis, least).all():
+        with one_blas_thread():
+            center, basis = _trimmed(X, p, centered, least, rng)
+    for _ in range(_ROUNDS):
+        before, genuine = genuine, _inside(X, center, basis, least)
+        center, basis = _principal(X[genuine], p, centered)
+        if (genuine == before).all():
+            break
+    left = _distances(X[genuine], center, basis)
+    noise = float(np.sqrt((left**2).sum() / max((len(left) - p) * (d - p), 1)))
+    return Subspace(center, basis, max(noise, least), genuine)
+
+
+def rank_of(X: FloatArray) -> int:
+    """The number of dimensions, about the rows' mean, before the largest fall of the variance from one to the next."""
+    values = np.linalg.svd(X - X.mean(axis=0), compute_uv=False) ** 2
+    values = np.maximum(values, 1e-24 * values[0])
+    return 1 + int(np.argmax(values[:-1] / values[1:])) if len(values) > 1 else 1
+
+
+def _principal(X: FloatArray, p: int, centered: bool) -> tuple[FloatArray, FloatArray]:
+    """(center, orthonormal basis) of principal components."""
+    center = X.mean(axis=0) if centered else np.zeros(X.shape[1])
+    return center, np.linalg.svd(X - center, full_matrices=False)[2][:p].T
+
+
+def _distances(X: FloatArray, center: FloatArray, basis: FloatArray) -> FloatArray:
+    moved = X - center
+    distances: FloatArray = np.linalg.norm(moved - (moved @ basis) @ basis.T, axis=1)
+    return distances
+
+
+def _inside(X: FloatArray, center: FloatArray, basis: FloatArray, least: float) -> BoolArray:
+    """Rows as near to a space as noise explains, whose scale is that of the nearer half."""
+    free = X.shape[1] - basis.shape[1]
+    distance = _distances(X, center, basis)
+    scale = max(float(np.sqrt(np.median(distance**2) / chi2.ppf(0.5, free))), least)
+    inside: BoolArray = distance <= scale * float(np.sqrt(chi2.isf(_RARE / len(X), free)))
+    return inside
+
+
+def _trimmed(
+    X: FloatArray, p: int, centered: bool, least: float, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """The space of least trimmed squares: from few random rows, then again and again from the rows nearest to it.
+
+    Rows that nearly all have a unit off leave its direction open: of what is found, the space with the most rows in it
+    counts, completed by the directions in which most of the rows outside lie.
+    """
+    X = np.unique(X, axis=0)  # copies of one outlier are no direction that many rows share
+    if len(X) > _SEARCHED:
+        X = X[rng.choice(len(X), _SEARCHED, replace=False)]
+    kept = int(_KEPT * len(X))
+    best, most = _principal(X, p, centered), -1
+    if kept <= p:  # too few to leave any out
+        return best
+    for _ in range(_STARTS):
+        rows = rng.choice(len(X), min(p + 2, len(X)), replace=False)
+        value = np.inf
+        for _ in range(_ROUNDS):
+            distance = _distances(X, *_principal(X[rows], p, centered))
+            rows = np.argpartition(distance, kept - 1)[:kept]
+            before, value = value, float((distance[rows] ** 2).sum())
+            if value > 0.999 * before:
+                break
+        space = _completed(X, X[rows], p, centered, least, rng)
+        inside = int(np.count_nonzero(_inside(X, *space, least)))
+        if inside > most:
+            best, most = space, inside
+    return best
+
+
+def _completed(
+    X: FloatArray, core: FloatArray, p: int, centered: bool, least: float, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """The p-dimensional space of core rows; directions that these leave to noise are taken from the rows outside."""
+    center = core.mean(axis=0) if centered else np.zeros(X.shape[1])
+    _, values, directions = np.linalg.svd(core - center, full_matrices=False)
+    noise = max(float(np.sqrt((values[p:] ** 2).mean())), least * np.sqrt(len(core)))
+    reach = _REACH * noise / np.sqrt(len(core)) * np.sqrt(X.shape[1])
+    basis = directions[: int(np.count_nonzero(values[:p] > _ABOVE_NOISE * noise))].T
+    while basis.shape[1] < p:
+        outside = np.flatnonzero(~_inside(X, center, basis, least))
+        if len(outside) == 0:
+            return center, directions[:p].T
+        left = ((X - center) - ((X - center) @ basis) @ basis.T)[outside]
+        units = left / np.linalg.norm(left, axis=1, keepdims=True)
+        tried = units[rng.choice(len(units), min(_DIRECTIONS, len(units)), replace=False)]
+        across = np.sqrt(np.maximum((left**2).sum(axis=1) - (tried @ left.T) ** 2, 0.0))
+        together = left[across[(across < reach).sum(axis=1).argmax()] < reach]
+        new = np.linalg.svd(together, full_matrices=False)[2][:1].T
+        basis = np.column_stack([basis, new - basis @ (basis.T @ new)])
+        basis[:, -1] /= np.linalg.norm(basis[:, -1])
+    return center, basis
+
+
+# --- the layer ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -47,9 +200,14 @@ class OutputLayer:
         threshold: FloatArray = _OFF * self.noise
         return threshold
 
+    def heights(self, X: FloatArray) -> FloatArray:
+        """Of rows above the facets; those of genuine rows are units and noise."""
+        heights: FloatArray = X @ self.encoder.T + self.offset
+        return heights
+
     def hidden(self, X: FloatArray) -> FloatArray:
         """Hidden units of rows, 0 where a unit is off."""
-        heights = X @ self.encoder.T + self.offset
+        heights = self.heights(X)
         units: FloatArray = np.where(heights > self.threshold, heights, 0.0)
         return units
 
@@ -128,9 +286,10 @@ def decode_by_facets(
 ) -> DecodedLayer:
     """The layer whose facets rows of X show; incomplete where fewer than p are found."""
     cloud, used = cloud_of(X, space, lifted, gaussian)
-    found = _facets(cloud, rng, watch)
+    n, p = cloud.points.shape
+    found = FoundFacets((), np.ones(n, dtype=bool), 0) if n < p else find_facets(cloud, p, rng, watch)
     layer = _layer_of(found, space)
-    thin = _is_thin(cloud.points, X[used] @ layer.encoder.T + layer.offset > layer.threshold, space.noise)
+    thin = _is_thin(cloud.points, layer.heights(X[used]) > layer.threshold, space.noise)
     return assembled(X, space, found, "facets", _THIN_MISFIT if thin else MISFIT, thin)[0]
 
 
@@ -139,8 +298,10 @@ def cloud_of(X: FloatArray, space: Subspace, lifted: bool, gaussian: bool) -> tu
     points = space.coordinates(X)
     all_off = (not lifted) & (np.linalg.norm(points, axis=1) <= _TINY * space.noise)
     used = space.genuine & ~all_off
-    if points.shape[1] > 1:
-        used &= _distinct(points, space.noise)
+    if points.shape[1] > 1:  # one of each group of equal rows: copies lie on any facet through one and prove nothing
+        distinct = np.zeros(len(points), dtype=bool)
+        distinct[np.unique(np.round(points / (_TINY * space.noise)), axis=0, return_index=True)[1]] = True
+        used &= distinct
     off = int(np.count_nonzero(space.genuine & all_off))
     return Cloud(points[used], space.noise, lifted, gaussian, off), used
 
@@ -149,62 +310,42 @@ def assembled(
     X: FloatArray, space: Subspace, found: FoundFacets, method: str, misfit: float, thin: bool
 ) -> tuple[DecodedLayer, NDArray[np.int64]]:
     """The layer of facets, units by falling variance, and their order; a larger ``misfit`` makes a unit doubtful."""
-    layer, order = _in_order(_layer_of(found, space), X[space.genuine])
-    heights = X @ layer.encoder.T + layer.offset
-    genuine = space.genuine & ~(heights < -_BELOW * layer.noise).any(axis=1)
-    doubtful = tuple(i for i, unit in enumerate(order) if found.candidates[unit].misfit > misfit)
-    report = replace(_report(X, layer, genuine, space, doubtful, thin, found.starts), method=method)
-    return DecodedLayer(layer, report, genuine), order
-
-
-def _facets(cloud: Cloud, rng: np.random.Generator, watch: Watch) -> FoundFacets:
-    n, p = cloud.points.shape
-    if n < p:
-        return FoundFacets((), np.ones(n, dtype=bool), 0)
-    return find_facets(cloud, p, rng, watch)
-
-
-def _in_order(layer: OutputLayer, rows: FloatArray) -> tuple[OutputLayer, NDArray[np.int64]]:
-    """Units by falling variance, and their order."""
-    order = np.argsort(-layer.hidden(rows).var(axis=0), kind="stable")
-    complete = len(order) == layer.weights.shape[1]
-    weights = layer.weights[:, order] if complete else layer.weights
-    moved = OutputLayer(weights, layer.bias, layer.encoder[order], layer.offset[order], layer.noise[order])
-    return moved, order
-
-
-def _report(
-    X: FloatArray,
-    layer: OutputLayer,
-    genuine: BoolArray,
-    space: Subspace,
-    doubtful: tuple[int, ...],
-    thin: bool,
-    starts: int,
-) -> LayerReport:
-    hidden, p = layer.hidden(X[genuine]), space.basis.shape[1]
-    return LayerReport(
-        method="facets",
+    layer, p = _layer_of(found, space), space.basis.shape[1]
+    order = np.argsort(-layer.hidden(X[space.genuine]).var(axis=0), kind="stable")
+    weights = layer.weights[:, order] if len(order) == p else layer.weights
+    layer = OutputLayer(weights, layer.bias, layer.encoder[order], layer.offset[order], layer.noise[order])
+    genuine = space.genuine & ~(layer.heights(X) < -_BELOW * layer.noise).any(axis=1)
+    hidden = layer.hidden(X[genuine])
+    report = LayerReport(
+        method=method,
         n_rows=len(X),
         n_features=X.shape[1],
         n_hidden=p,
         units_found=hidden.shape[1],
         rows_off=tuple(int(count) for count in (hidden == 0.0).sum(axis=0)),
         noise=float(space.noise),
-        residual=residual_of(X[genuine], layer, hidden) if hidden.shape[1] == p else math.nan,
+        residual=_residual_of(X[genuine], layer, hidden) if hidden.shape[1] == p else math.nan,
         n_outlier_rows=int(np.count_nonzero(~genuine)),
-        doubtful_units=doubtful,
+        doubtful_units=tuple(i for i, unit in enumerate(order) if found.candidates[unit].misfit > misfit),
         thin=thin,
-        starts=starts,
+        starts=found.starts,
     )
+    return DecodedLayer(layer, report, genuine), order
 
 
-def _distinct(points: FloatArray, noise: float) -> BoolArray:
-    """One of each group of equal rows: copies lie on any facet through one of them and prove nothing."""
-    first = np.unique(np.round(points / (_TINY * noise)), axis=0, return_index=True)[1]
-    distinct = np.zeros(len(points), dtype=bool)
-    distinct[first] = True
-    return distinct
+def _layer_of(found: FoundFacets, space: Subspace) -> OutputLayer:
+    d, p = space.basis.shape
+    m = len(found.facets)
+    normals = np.stack([facet.normal for facet in found.facets]) if m else np.zeros((0, p))
+    offsets = np.array([facet.offset for facet in found.facets])
+    encoder = normals @ space.basis.T
+    offset = offsets - encoder @ space.center
+    if m < p:
+        return OutputLayer(np.full((d, p), np.nan), np.full(d, np.nan), encoder, offset, np.full(m, space.noise))
+    raw = space.basis @ np.linalg.inv(normals)
+    lengths = np.linalg.norm(raw, axis=0)
+    bias = space.center - raw @ offsets
+    return OutputLayer(raw / lengths, bias, encoder * lengths[:, None], offset * lengths, space.noise * lengths)
 
 
 def _is_thin(points: FloatArray, on: BoolArray, noise: float) -> bool:
@@ -223,22 +364,44 @@ def _is_thin(points: FloatArray, on: BoolArray, noise: float) -> bool:
     return bool(np.mean(fewer) > _SOME) if fewer else False
 
 
-def _layer_of(found: FoundFacets, space: Subspace) -> OutputLayer:
-    d, p = space.basis.shape
-    m = len(found.facets)
-    normals = np.stack([facet.normal for facet in found.facets]) if m else np.zeros((0, p))
-    offsets = np.array([facet.offset for facet in found.facets])
-    encoder = normals @ space.basis.T
-    offset = offsets - encoder @ space.center
-    if m < p:
-        return OutputLayer(np.full((d, p), np.nan), np.full(d, np.nan), encoder, offset, np.full(m, space.noise))
-    raw = space.basis @ np.linalg.inv(normals)
-    lengths = np.linalg.norm(raw, axis=0)
-    bias = space.center - raw @ offsets
-    return OutputLayer(raw / lengths, bias, encoder * lengths[:, None], offset * lengths, space.noise * lengths)
-
-
-def residual_of(X: FloatArray, layer: OutputLayer, hidden: FloatArray) -> float:
+def _residual_of(X: FloatArray, layer: OutputLayer, hidden: FloatArray) -> float:
     """Root mean square of what a layer leaves of rows, relative to theirs."""
     size = float(np.sqrt((X**2).mean())) if X.size else 0.0
     return float(np.sqrt(((X - layer.output(hidden)) ** 2).mean())) / size if size > 0.0 else 0.0
+
+
+# --- by separable factorization -------------------------------------------------------------------
+
+
+def decode_separably(X: FloatArray, space: Subspace) -> DecodedLayer:
+    """The layer whose columns are the rows with one unit on; h = A^+ x."""
+    p = space.basis.shape[1]
+    weights = X[pure_rows(X, p)].T
+    weights = weights / np.linalg.norm(weights, axis=0)
+    encoder = np.linalg.pinv(weights)
+    noise = space.noise * np.linalg.norm(encoder, axis=1)
+    layer = OutputLayer(weights, np.zeros(X.shape[1]), encoder, np.zeros(p), noise)
+    hidden = layer.hidden(X)
+    off = tuple(int(count) for count in (hidden == 0.0).sum(axis=0))
+    residual = _residual_of(X, layer, hidden)
+    report = LayerReport("separable", len(X), X.shape[1], p, p, off, float(space.noise), residual, 0, (), False, 0)
+    return DecodedLayer(layer, report, np.ones(len(X), dtype=bool))
+
+
+def pure_rows(X: FloatArray, p: int) -> list[int]:
+    """Indices of p rows that successive projection takes for pure.
+
+    >>> pure_rows(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 2.0]]), 2)
+    [0, 2]
+    """
+    sums = X.sum(axis=1)
+    rows = np.flatnonzero(sums > 1e-9 * sums.max(initial=0.0))
+    left = X[rows] / sums[rows, None]
+    chosen: list[int] = []
+    for _ in range(p):
+        lengths = (left**2).sum(axis=1)
+        longest = int(lengths.argmax())
+        chosen.append(int(rows[longest]))
+        direction = left[longest] / np.sqrt(max(float(lengths[longest]), 1e-300))
+        left = left - np.outer(left @ direction, direction)
+    return chosen

@@ -7,24 +7,48 @@ row whose neighbours may be on it, minimize
 
 by reweighting (p equations a round) while d falls to the noise. A linear program with the same constraint, min sum_i
 q'y_i over q'y >= 0, finds the facet that row j is most extreme in; the logarithm counts zeros instead of summing
-distances, and also finds facets that no row is extreme in, in a sixth of the time (docs/decisions/017).
+distances, and also finds facets that no row is extreme in, in a sixth of the time (docs/research/017).
 
 Rows y_j are chosen where the units found so far are low, so that new facets are found rather than the same ones. What
 counts as a facet: many more points on it than p, more than the density just above explains, hardly any below.
+
+What is found is fitted by likelihood. With r = u'y + o, |u| = 1, and noise of standard deviation s in every coordinate
+of y, r is s g (g standard normal) where the unit is off, and spread evenly, at this scale, above 0 where it is on:
+
+    density of r/s at t:  share phi(t) + slope Phi(t) + lost
+
+phi and Phi are the normal density and distribution function; ``lost`` stands for rows that belong nowhere. Its maximum
+over u and o is found by Newton's steps on the sphere |u| = 1. Noise in y turns least squares into total least squares;
+the sphere is what does that. Points just above the facet, which a plain fit would take for points on it, are in the
+second term.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
 from unrelu.engines.local import map_in_threads, one_blas_thread
-from unrelu.recovery.layers.clock import TimeIsUp
-from unrelu.recovery.layers.facet_fit import Facet, Support, misfit, most_likely, nearest_facet, pencil, support
+
+TIME_WAS_UP, INTERRUPTED = "The time was up", "The search was interrupted"  # how a search ended early
+MISFIT = 1.3  # Kolmogorov distance, times the root of the rows, from where on a unit is doubtful
+
+_REACH = 12.0  # standard deviations from the facet that the fit looks at
+_CLEAR = 4.0  # standard deviations above it from where on a point is on no account on it
+_NEWTON_ROUNDS, _REFITS = 15, 3
+_LOST = 1e-4
+_FIT_FROM = 20  # heights above 0 that it takes to judge a unit's law
+_BAND = 2.5  # standard deviations from a facet within which a point is taken to be on it
+_LONE, _WARY = (0.34, 3), (0.2, 10)  # share of a direction's variance that one point may make up; points left out
+_ROUNDING = 1e-13  # of the largest of some eigenvalues
+_ROOT = 2.5066282746310002  # sqrt(2 pi)
 
 _TARGETS = 30  # rows that a start chooses from
 _TOGETHER = 8  # starts between two looks at what was found
@@ -42,10 +66,255 @@ _CLEAN = 5  # times as many points on a facet as below it
 _LOW = 6.0  # standard deviations below a facet from where on a row is an outlier
 _NEAR_IT, _FAR_FROM_IT = 4.0, 12.0  # standard deviations: on a facet, and clearly not
 _FEW, _SHARE = 3.0, 0.02  # rows in which one unit is off and another on: a number, and a share of the latter's
-MISFIT = 1.3  # Kolmogorov distance, times the root of the rows, from where on a unit is doubtful
 _PATIENCE = 0.67  # share of the starts before doubtful facets may end the search
 _EVER_ON = 5  # rows clearly above a facet: less than that is no unit
 _SPIKE = 2.0  # points on a facet against those within one standard deviation just above it
+
+
+# --- time for a search ----------------------------------------------------------------------------
+
+
+class TimeIsUp(Exception):
+    """The seconds of a :class:`Clock` are over."""
+
+
+def as_stage(stage: str, watch: Watch) -> Watch:
+    """Tells ``watch`` of other work's steps as steps of ``stage``; its states mean nothing outside."""
+    if watch is unwatched:
+        return unwatched
+    return lambda step: watch(replace(step, stage=stage, state=None))
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Tells ``watch`` of every step, and raises :class:`TimeIsUp` at the first one after ``seconds``."""
+
+    seconds: float | None = None
+    watch: Watch = unwatched
+    started: float = field(default_factory=time.monotonic)
+
+    def __call__(self, step: Step) -> None:
+        self.watch(step)
+        if self.is_up:
+            raise TimeIsUp(step.stage)
+
+    def staged(self, stage: str) -> Clock:
+        """The same clock for the steps of ``stage``."""
+        return replace(self, watch=as_stage(stage, self.watch))
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the seconds are over."""
+        return self.seconds is not None and time.monotonic() - self.started > self.seconds
+
+    def run(self, search: Callable[[], None]) -> str | None:
+        """Search until the end, until time is up or until an interrupt, which keep what was found; these are said.
+
+        >>> Clock(0.0).run(lambda: Clock(0.0)(Step("Looking")))
+        'The time was up'
+        """
+        try:
+            search()
+        except TimeIsUp:
+            return TIME_WAS_UP
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        return None
+
+
+# --- one facet ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Facet:
+    """u'y + o >= 0 with |u| = 1; ``noise`` is the standard deviation of u'y + o on the facet."""
+
+    normal: FloatArray
+    offset: float
+    noise: float
+
+    def height(self, points: FloatArray) -> FloatArray:
+        """u'y + o of every point."""
+        heights: FloatArray = points @ self.normal + self.offset
+        return heights
+
+
+class Support(NamedTuple):
+    """What points say of a facet: how many lie on it, how dense they are just above (per s), how many lie below, and
+    how many clearly above."""
+
+    on: float
+    density: float
+    below: int
+    above: int
+
+
+def support(facet: Facet, points: FloatArray) -> Support:
+    """Counts of points on, just above and below."""
+    t = facet.height(points) / facet.noise
+    density = np.count_nonzero((t > _CLEAR) & (t < _REACH)) / (_REACH - _CLEAR)
+    on = (np.count_nonzero(np.abs(t) < 2.0) - 2.0 * density) / 0.9545
+    return Support(on, density, int(np.count_nonzero(t < -_CLEAR)), int(np.count_nonzero(t > _REACH)))
+
+
+def through(points: FloatArray, lifted: bool) -> tuple[FloatArray, float]:
+    """(u, o) of the hyperplane nearest to points, in total least squares; through the origin unless lifted."""
+    center = points.mean(axis=0) if lifted else np.zeros(points.shape[1])
+    moved = points - center
+    normal = np.linalg.eigh(moved.T @ moved)[1][:, 0]
+    return normal, -float(center @ normal)
+
+
+def nearest_facet(start: Facet, points: FloatArray, lifted: bool) -> Facet | None:
+    """The hyperplane through the points around one, in narrowing bands; None where too few are left."""
+    facet, inside = start, np.zeros(len(points), dtype=bool)
+    for width in (6.0, 4.0, 3.0, _BAND, _BAND, _BAND, _BAND, _BAND):
+        before, inside = inside, np.abs(facet.height(points)) < width * facet.noise
+        if np.count_nonzero(inside) < points.shape[1]:
+            return None
+        if (inside == before).all():
+            break
+        normal, offset = through(points[inside], lifted)
+        if normal @ facet.normal < 0.0:
+            normal, offset = -normal, -offset
+        facet = Facet(normal, offset, facet.noise)
+    return facet
+
+
+def most_likely(facet: Facet, points: FloatArray, lifted: bool) -> Facet:
+    """The facet of highest likelihood near one."""
+    for _ in range(_REFITS):
+        near = points[np.abs(facet.height(points)) < _REACH * facet.noise]
+        seen = support(facet, near)
+        density = max(seen.density, 0.5)
+        total = max(seen.on, 1.0) + density * _REACH
+        before, facet = facet, _ascend(facet, near, max(seen.on, 1.0) / total, density / total, lifted)
+        if np.abs(facet.normal - before.normal).max() < 1e-10:
+            break
+    return facet
+
+
+def _ascend(facet: Facet, points: FloatArray, share: float, slope: float, lifted: bool) -> Facet:
+    """Newton's steps for u and o, shares fixed; curvatures are those of EM, which point upwards always."""
+    s = facet.noise
+    normal, offset = facet.normal, facet.offset
+    value = _log_likelihood((points @ normal + offset) / s, share, slope)
+    for _ in range(_NEWTON_ROUNDS):
+        gradient, curvature = _derivatives((points @ normal + offset) / s, share, slope)
+        tangent = _complement(normal)
+        design = points @ tangent
+        if lifted:
+            design = np.column_stack([design, np.ones(len(points))])
+        slope_at = design.T @ gradient / s
+        # Along the sphere the normal turns away from its own direction too, by u'(gradient).
+        bend = np.full(design.shape[1], float((points @ normal) @ gradient) / s)
+        bend[tangent.shape[1] :] = 0.0
+        matrix = (design * curvature[:, None]).T @ design / s**2
+        turned = matrix + np.diag(bend)
+        if not np.linalg.eigvalsh(turned)[0] > 1e-12 * np.trace(matrix):
+            turned = matrix + 1e-12 * np.trace(matrix) * np.eye(len(matrix))
+        step = np.linalg.lstsq(turned, slope_at)[0]  # directions without points on the facet stay as they are
+        moved, shifted, tried = normal, offset, value
+        for _ in range(12):
+            moved = normal + tangent @ step[: tangent.shape[1]]
+            moved, shifted = moved / np.linalg.norm(moved), offset + (step[-1] if lifted else 0.0)
+            tried = _log_likelihood((points @ moved + shifted) / s, share, slope)
+            if tried >= value:
+                break
+            step = 0.5 * step
+        if not tried > value + 1e-10 * abs(value):
+            break
+        normal, offset, value = moved, float(shifted), tried
+    return Facet(normal, offset, s)
+
+
+def _log_likelihood(t: FloatArray, share: float, slope: float) -> float:
+    return float(np.log(share * np.exp(-0.5 * t * t) / _ROOT + slope * ndtr(t) + _LOST).sum())
+
+
+def _derivatives(t: FloatArray, share: float, slope: float) -> tuple[FloatArray, FloatArray]:
+    """Of the log density: its derivative, and EM's curvature (an upper bound of minus the second one)."""
+    bell = np.exp(-0.5 * t * t) / _ROOT
+    on, above = share * bell, slope * ndtr(t)
+    density = on + above + _LOST
+    ratio = np.exp(-0.5 * t * t - log_ndtr(t)) / _ROOT  # phi/Phi
+    return (slope * bell - on * t) / density, (on + above * ratio * (t + ratio)) / density
+
+
+def _complement(normal: FloatArray) -> FloatArray:
+    """Orthonormal columns orthogonal to a unit vector (the other columns of a Householder reflection)."""
+    pivot = int(np.abs(normal).argmax())
+    v = normal.copy()
+    v[pivot] += np.sign(normal[pivot])
+    reflection = np.eye(len(normal)) - 2.0 / (v @ v) * np.outer(v, v)
+    others: FloatArray = np.delete(reflection, pivot, axis=1)
+    return others
+
+
+def pencil(facet: Facet, points: FloatArray, lifted: bool, wary: bool = False) -> tuple[Facet, Facet] | None:
+    """The two facets whose intersection the points on ``facet`` lie in; None where they span a facet of their own.
+
+    u'y >= 0 holds for the sum of two facets as well, with equality where both units are off. There, the points vary in
+    no more than p - 2 directions; in the plane of the two others all points form a wedge, whose sides are the facets.
+    A plane can always be tilted until it meets a point or two more, so no direction may rest on so few of them, or on a
+    few more where one is ``wary`` of outliers.
+    """
+    if points.shape[1] < 2:
+        return None
+    s = facet.noise
+    on = points[np.abs(facet.height(points)) < _BAND * s]
+    lone, most = _WARY if wary else _LONE
+    for left_out in range(most + 1):
+        center = on.mean(axis=0) if lifted and len(on) else np.zeros(points.shape[1])
+        moved = on - center
+        values, vectors = np.linalg.eigh(moved.T @ moved / max(len(on), 1))  # variances ascending, directions
+        shares = (moved @ vectors[:, 1]) ** 2
+        if left_out == most or not shares.max(initial=0.0) > lone * shares.sum():
+            break
+        on = np.delete(on, shares.argmax(), axis=0)
+    if values[1] > max(s**2 * (1.2 + 4.0 * np.sqrt(2.0 / max(len(on), 1))), _ROUNDING * values[-1]):
+        return None
+    plane = vectors[:, :2]
+    flat = (points - center) @ plane
+    flat = flat[np.linalg.norm(flat, axis=1) > _REACH * s]
+    if len(flat) < 2:
+        return None
+    ahead = np.arctan2(*flat.sum(axis=0)[::-1])
+    angles = (np.arctan2(flat[:, 1], flat[:, 0]) - ahead + np.pi) % (2.0 * np.pi) - np.pi
+    low, high = ahead + angles.min(), ahead + angles.max()
+    sides = np.array([-np.sin(low), np.cos(low)]), np.array([np.sin(high), -np.cos(high)])
+    one, other = (
+        Facet(normal, -float(center @ normal) if lifted else 0.0, s) for normal in (plane @ side for side in sides)
+    )
+    return one, other
+
+
+def misfit(heights: FloatArray, threshold: float = 0.0, off: int = 0) -> float:
+    """How little heights above a facet look like a unit max(0, b + s g), g standard normal: Kolmogorov's distance.
+
+    Times the root of their number; b and s are fitted to the quantiles above ``threshold``. ``off`` counts further
+    heights of 0. Units stay below 1, sums of units soon do not.
+
+    >>> g = np.random.default_rng(0).standard_normal(1000)
+    >>> misfit(np.maximum(g, 0.0)) < 1.0 < misfit(np.maximum(g, 0.0) ** 2)
+    True
+    """
+    n = len(heights) + off
+    ordered = np.sort(heights)
+    above = ordered > max(threshold, 1e-6 * float(ordered[-1]))
+    if np.count_nonzero(above) < _FIT_FROM:
+        return 0.0
+    shares = (off + np.flatnonzero(above) + 0.5) / n
+    h = ordered[above]
+    scale, bias = np.polyfit(ndtri(shares), h, 1)
+    if not scale > 0.0:
+        return float(np.sqrt(n))
+    apart = np.abs(ndtr((h - bias) / scale) - shares).max()
+    atom = abs(float(ndtr((threshold - bias) / scale)) - (n - len(h)) / n)
+    return float(np.sqrt(n) * max(apart, atom))
+
+
+# --- all of them ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -70,6 +339,13 @@ class Candidate:
     facet: Facet
     support: Support
     misfit: float
+
+    @classmethod
+    def of(cls, facet: Facet, cloud: Cloud) -> Candidate:
+        unlike = 0.0
+        if cloud.gaussian:
+            unlike = misfit(facet.height(cloud.points), _NEAR_IT * facet.noise, cloud.off)
+        return cls(facet, support(facet, cloud.points), unlike)
 
     @property
     def doubtful(self) -> bool:
@@ -98,20 +374,25 @@ def find_facets(cloud: Cloud, count: int, rng: np.random.Generator, watch: Watch
     one is found, these rows are left out and the search begins again. Doubtful facets do not end the search before most
     of its starts are used.
     """
-    genuine = np.ones(len(cloud.points), dtype=bool)
+
+    def tell() -> None:
+        number = min(len(found), count)
+        watch(Step("Finding units", number, count, f"{number} of {count} units found"))
+
+    genuine, starts = np.ones(len(cloud.points), dtype=bool), 0
     if cloud.points.shape[1] == 1:
-        ends = [end for end in [_end_of_line(cloud)] if end.support.on + cloud.off >= _FEW]
-        watch(_step(len(ends), count))
-        return FoundFacets(tuple(ends), genuine & ~_outside(ends, cloud.points, genuine), 0)
-    found: list[Candidate] = []
-    starts, since, limit = 0, 0, _STARTS * max(count, 10)
-    search = _Search.of(cloud, count, rng)
+        found = [end for end in [_end_of_line(cloud)] if end.support.on + cloud.off >= _FEW]
+        tell()
+        return FoundFacets(tuple(found), genuine & ~_outside(found, cloud.points, genuine), 0)
+    found = []
+    since, limit = 0, _STARTS * max(count, 10)
+    search = _Search(cloud, count, rng)
     with one_blas_thread():
         while since < limit:
             # Outliers would lie below most facets: where some were found without, there are none to allow for.
             level = 0.0 if genuine.all() and 4 * len(found) >= count else _LEVELS[len(_LEVELS) * since // limit]
             known = [candidate.facet for candidate in found]
-            tasks = [search.start(starts + i, known, level, rng) for i in range(_TOGETHER)]
+            tasks = [search.start(starts + i, known, level) for i in range(_TOGETHER)]
             starts, since = starts + _TOGETHER, since + _TOGETHER
             for candidates in map_in_threads(search.facets, tasks):
                 for candidate in candidates:
@@ -120,10 +401,10 @@ def find_facets(cloud: Cloud, count: int, rng: np.random.Generator, watch: Watch
             below = _outside(found, cloud.points, genuine)
             if level > 0.0 and below.any():
                 genuine = genuine & ~below
-                search = _Search.of(replace(cloud, points=cloud.points[genuine]), count, rng)
+                search = _Search(replace(cloud, points=cloud.points[genuine]), count, rng)
                 found, since = [], 0
             try:
-                watch(_step(len(found), count))
+                tell()
             except TimeIsUp:
                 break
             if len(found) >= count and (since >= _PATIENCE * limit or not any(each.doubtful for each in found)):
@@ -142,96 +423,64 @@ def _end_of_line(cloud: Cloud) -> Candidate:
         most = int(together.argmax())
         place = float(ordered[most : most + together[most]].mean())
     sign = 1.0 if (line - place).sum() > 0.0 else -1.0
-    facet = Facet(np.array([sign]), -sign * place, cloud.noise)
-    seen = support(facet, cloud.points)
-    unlike = misfit(facet.height(cloud.points), _NEAR_IT * cloud.noise, cloud.off) if cloud.gaussian else 0.0
-    return Candidate(facet, seen, unlike)
+    return Candidate.of(Facet(np.array([sign]), -sign * place, cloud.noise), cloud)
 
 
-@dataclass(frozen=True)
-class _Start:
-    """Row that is off the facet, first weights of all rows, how much worse it is to lie below than above, and the share
-    of rows that may lie below for nothing."""
-
-    reference: FloatArray
-    weights: FloatArray
-    steep: float
-    spared: float
+_Start: TypeAlias = tuple[FloatArray, FloatArray, float, float]
+"""Row that is off the facet, first weights of all rows, how much worse it is to lie below than above, and the share of
+rows that may lie below for nothing."""
 
 
-@dataclass(frozen=True)
 class _Search:
-    """Rows to search in, and the ``scale`` that gives each of them one length where the cloud is made round.
+    """Rows to search in, and the scale that gives each of them one length where the cloud is made round."""
 
-    A facet needs ``least`` points on it.
-    """
-
-    cloud: Cloud
-    rows: FloatArray  # lifted ones have the constant as their last column
-    points: FloatArray
-    scale: FloatArray
-    least: int
-
-    @classmethod
-    def of(cls, cloud: Cloud, count: int, rng: np.random.Generator) -> _Search:
-        points, p = cloud.points, cloud.points.shape[1]
-        most = max(_SEARCHED, _SEARCHED_PER_UNIT * count)
+    def __init__(self, cloud: Cloud, count: int, rng: np.random.Generator) -> None:
+        points, most = cloud.points, max(_SEARCHED, _SEARCHED_PER_UNIT * count)
         if len(points) > most:
             points = points[rng.choice(len(points), most, replace=False)]
         size = math.sqrt(float((points**2).mean()))
         rows = np.column_stack([points, np.full(len(points), size)]) if cloud.lifted else points
         root = np.linalg.cholesky(rows.T @ rows / len(rows) + 1e-14 * size**2 * np.eye(rows.shape[1]))
         lengths = np.linalg.norm(np.linalg.solve(root, rows.T), axis=0)
-        return cls(cloud, rows, points, 1.0 / np.maximum(lengths, 1e-3), 3 * p)
+        self.cloud, self._rng, self._points, self._rows = cloud, rng, points, rows
+        self._scale = 1.0 / np.maximum(lengths, 1e-3)
 
-    def start(self, number: int, found: list[Facet], spared: float, rng: np.random.Generator) -> _Start:
+    def start(self, number: int, found: list[Facet], spared: float) -> _Start:
         """The next start: three of four aim at rows where what was found is low."""
-        rows = rng.choice(len(self.rows), _TARGETS)
-        chosen = rows[self._fresh(found, rows).argmax()] if found and number % 4 else rows[0]
-        second = rng.integers(len(self.rows))
-        alike = (self.rows @ self.rows[second]) * self.scale
+        rows = self._rng.choice(len(self._rows), _TARGETS)
+        chosen = rows[0]
+        if found and number % 4:  # much of what the facets found do not explain, against the highest unit found
+            heights = np.stack([np.maximum(facet.height(self._points), 0.0) for facet in found], axis=1)
+            known = np.column_stack([heights, np.ones(len(heights))]) if self.cloud.lifted else heights
+            left = self._points - known @ np.linalg.lstsq(known, self._points)[0]
+            amount = np.linalg.norm(left, axis=1)
+            high = (heights / heights.mean(axis=0)).max(axis=1)
+            chosen = rows[(amount / (amount.mean() + 1e-300) / (0.1 + high))[rows].argmax()]
+        second = self._rng.integers(len(self._rows))
+        alike = (self._rows @ self._rows[second]) * self._scale
         near = alike >= np.quantile(alike, 1.0 - _NEAR[number // 2 % 2])
-        reference = self.rows[chosen] * self.scale[chosen]
-        return _Start(reference, np.where(near, 1.0, _FAR), _STEEP[number % 2], spared)
-
-    def _fresh(self, found: list[Facet], rows: NDArray[np.int64]) -> FloatArray:
-        """How much rows have of what the facets found do not explain, against the highest of the units found."""
-        heights = np.stack([np.maximum(facet.height(self.points), 0.0) for facet in found], axis=1)
-        known = np.column_stack([heights, np.ones(len(heights))]) if self.cloud.lifted else heights
-        left = self.points - known @ np.linalg.lstsq(known, self.points)[0]
-        amount = np.linalg.norm(left, axis=1)
-        high = (heights / heights.mean(axis=0)).max(axis=1)
-        fresh: FloatArray = (amount / (amount.mean() + 1e-300) / (0.1 + high))[rows]
-        return fresh
+        reference = self._rows[chosen] * self._scale[chosen]
+        return reference, np.where(near, 1.0, _FAR), _STEEP[number % 2], spared
 
     def facets(self, start: _Start) -> list[Candidate]:
         """The facets that a start leads to: none, one, or two whose intersection it found."""
-        cloud = self.cloud
-        facet = nearest_facet(self._as_facet(self._descend(start)), self.points, cloud.lifted)
-        if facet is None or not self._many(support(facet, self.points), slack=2.0):
+        cloud, wary = self.cloud, start[-1] > 0.0
+        facet = nearest_facet(self._descend(*start), self._points, cloud.lifted)
+        if facet is None or not self._many(support(facet, self._points), slack=2.0):
             return []
-        wary = start.spared > 0.0
         sides = pencil(facet, cloud.points, cloud.lifted, wary)
         found = []
         for side in (facet,) if sides is None else sides:
             near = nearest_facet(side, cloud.points, cloud.lifted)
             if near is None or pencil(near, cloud.points, cloud.lifted, wary) is not None:
                 continue
-            best = most_likely(near, cloud.points, cloud.lifted)
-            seen = support(best, cloud.points)
-            if self._many(seen):
-                found.append(Candidate(best, seen, self._misfit(best)))
+            candidate = Candidate.of(most_likely(near, cloud.points, cloud.lifted), cloud)
+            if self._many(candidate.support):
+                found.append(candidate)
         return found
 
-    def _misfit(self, facet: Facet) -> float:
-        cloud = self.cloud
-        if not cloud.gaussian:
-            return 0.0
-        return misfit(facet.height(cloud.points), _NEAR_IT * facet.noise, cloud.off)
-
-    def _descend(self, start: _Start) -> FloatArray:
-        rows, scale, weights, reference = self.rows, self.scale, start.weights, start.reference
-        coordinates = self.points.shape[1]
+    def _descend(self, reference: FloatArray, weights: FloatArray, steep: float, spared: float) -> Facet:
+        rows, scale, p = self._rows, self._scale, self._points.shape[1]
         squares = scale**2
         width = math.nan
         q = reference
@@ -245,29 +494,19 @@ class _Search:
             height = (rows @ q) * scale
             size = np.abs(height)
             width = float(np.median(size)) if math.isnan(width) else max(_NARROWING * width, 1e-9)
-            widths: FloatArray = np.maximum(
-                width, 2.0 * self.cloud.noise * float(np.linalg.norm(q[:coordinates])) * scale
-            )
-            weights = np.asarray(np.where(height < -widths, start.steep, 1.0) / (size**2 + widths**2), np.float64)
-            if start.spared > 0.0:
-                weights[height < min(float(np.quantile(height, start.spared)), 0.0)] = 0.0
-        return q
-
-    def _as_facet(self, q: FloatArray) -> Facet:
-        p = self.points.shape[1]
+            widths: FloatArray = np.maximum(width, 2.0 * self.cloud.noise * float(np.linalg.norm(q[:p])) * scale)
+            weights = np.asarray(np.where(height < -widths, steep, 1.0) / (size**2 + widths**2), np.float64)
+            if spared > 0.0:
+                weights[height < min(float(np.quantile(height, spared)), 0.0)] = 0.0
         length = float(np.linalg.norm(q[:p]))
-        offset = float(q[p]) * self.rows[0, p] if self.cloud.lifted else 0.0
+        offset = float(q[p]) * rows[0, p] if self.cloud.lifted else 0.0
         return Facet(q[:p] / length, offset / length, self.cloud.noise)
 
     def _many(self, seen: Support, slack: float = 1.0) -> bool:
         """Whether more points lie there than on a plane through some p of them, or than the density above explains."""
-        enough = slack * seen.on >= self.least and slack * seen.on > _SPIKE * seen.density
+        least = 3 * self.cloud.points.shape[1]
+        enough = slack * seen.on >= least and slack * seen.on > _SPIKE * seen.density
         return enough and seen.above >= _EVER_ON
-
-
-def _step(found: int, count: int) -> Step:
-    found = min(found, count)
-    return Step("Finding units", found, count, f"{found} of {count} units found")
 
 
 def _admit(candidate: Candidate, found: list[Candidate], cloud: Cloud, allowed: float) -> None:

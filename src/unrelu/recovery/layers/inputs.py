@@ -8,7 +8,9 @@ dependent. :class:`InnerLayer` is such a layer with inputs of mean 0 and covaria
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +22,10 @@ from unrelu.engines.local import map_in_threads, one_blas_thread
 from unrelu.errors import DependentDrawsWarning, InvalidDataError, InvalidParameterError
 from unrelu.parameters import RandomState, generator, integer
 from unrelu.recovery.matrix.cells import DenseCells
-from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, recover_matrix
-from unrelu.recovery.matrix.starts import singular_start
+from unrelu.recovery.matrix.factors import singular_start
+from unrelu.recovery.matrix.matrix import MatrixRequest, recover_matrix
 
+U = TypeVar("U")
 _ROWS, _ROWS_PER_INPUT = 300, 60  # rows that the recovery uses
 _LEAST_PER_INPUT = 8  # rows that it needs
 _SPARE = 2  # units on beyond the inputs that such a row has; with one only, false inputs have been found
@@ -91,8 +94,10 @@ def fit_inputs(heights: FloatArray, noise: FloatArray, q: int, rng: np.random.Ge
     scale = np.sqrt((heights[:, units] ** 2).mean(axis=0))
     table = np.ascontiguousarray(heights[np.ix_(rows, units)] / scale)
     relative = float(np.sqrt(((noise[units] / scale) ** 2).mean() / (table**2).mean()))
-    fit = _recovered(table, q)
-    if fit is None:
+    cells = DenseCells(table)
+    try:
+        fit = recover_matrix(cells, MatrixRequest(q, max_iterations=60), start=singular_start(cells, q, True))
+    except InvalidDataError:
         return None
     weights, bias = np.full((len(units), q), np.nan), np.full(len(units), np.nan)
     known = fit.factors.bias
@@ -101,21 +106,12 @@ def fit_inputs(heights: FloatArray, noise: FloatArray, q: int, rng: np.random.Ge
     return InputFit(weights, bias, units, fit.report.residual, max(_EXACT, _NOISY * relative))
 
 
-def _recovered(table: FloatArray, q: int) -> MatrixFit | None:
-    cells = DenseCells(table)
-    request = MatrixRequest(q, tolerance=1e-12, max_iterations=60)
-    try:
-        return recover_matrix(cells, request, start=singular_start(cells, q, True))
-    except InvalidDataError:
-        return None
-
-
 def without_worst(fit: InputFit, heights: FloatArray) -> int:
     """The unit of a fit whose heights it explains least in most rows: squares spread what is wrong over all units."""
-    z, amplified = inputs_of(heights[:, fit.units], fit.weights[fit.units], fit.bias[fit.units])
-    known = np.isfinite(amplified)
-    fitted = np.maximum(z[known] @ fit.weights[fit.units].T + fit.bias[fit.units], 0.0)
-    seen = heights[np.ix_(known, fit.units)]
+    layer, seen = InnerLayer(fit.weights[fit.units], fit.bias[fit.units]), heights[:, fit.units]
+    z = layer.inputs(seen)
+    known = np.isfinite(z[:, 0])
+    fitted, seen = layer.units(z[known]), seen[known]
     left = np.median(np.abs(seen - fitted), axis=0) / np.sqrt(np.maximum((seen**2).mean(axis=0), 1e-300))
     return int(np.flatnonzero(fit.units)[left.argmax()])
 
@@ -149,10 +145,13 @@ def inputs_of(heights: FloatArray, weights: FloatArray, bias: FloatArray) -> tup
         amplified[known] = np.sqrt(least / values[known, 0])
         return z / scale, amplified
 
-    parts = [slice(start, start + _TILE) for start in range(0, max(len(heights), 1), _TILE)]
+    z, amplified = zip(*_in_tiles(at, max(len(heights), 1)), strict=True)
+    return np.concatenate(z), np.concatenate(amplified)
+
+
+def _in_tiles(work: Callable[[slice], U], n: int) -> list[U]:
     with one_blas_thread():
-        results = map_in_threads(at, parts)
-    return np.concatenate([z for z, _ in results]), np.concatenate([amplified for _, amplified in results])
+        return map_in_threads(work, [slice(start, start + _TILE) for start in range(0, n, _TILE)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,21 +228,18 @@ def standard_layer(layer: InnerLayer, hidden: FloatArray, seed: int, inputs: Flo
             layer = refitted(layer, hidden)
         inputs = layer.inputs(hidden)
     unknown = np.isnan(inputs[:, 0])
-    moved = layer.moved(*_moments(inputs[~unknown]))
-    if not unknown.any():
-        return moved
-    for number in range(_DRAWS):
+    moved = _standardized(layer, inputs[~unknown])
+    for number in range(_DRAWS if unknown.any() else 0):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DependentDrawsWarning)  # those of one row, of which one is drawn
-            full = moved.law.sample_latent(hidden[unknown], 1, seed + number)[0]
+            full = moved.law.sample_latent(hidden[unknown], 1, seed + number, below="latent")[0]
         filled = np.concatenate([inputs[~unknown], np.linalg.lstsq(layer.weights, (full - layer.bias).T)[0].T])
-        moved = layer.moved(*_moments(filled))
+        moved = _standardized(layer, filled)
     return moved
 
 
-def _moments(inputs: FloatArray) -> tuple[FloatArray, FloatArray]:
-    covariance = np.atleast_2d(np.cov(inputs.T, bias=True))
-    return inputs.mean(axis=0), covariance
+def _standardized(layer: InnerLayer, inputs: FloatArray) -> InnerLayer:
+    return layer.moved(inputs.mean(axis=0), np.atleast_2d(np.cov(inputs.T, bias=True)))
 
 
 def refitted(layer: InnerLayer, hidden: FloatArray) -> InnerLayer:
@@ -301,9 +297,7 @@ def polished_inputs(z: FloatArray, rows: FloatArray, A: FloatArray, b: FloatArra
             here, left = np.where(better[:, None], moved, here), np.where(better[:, None], tried, left)
         return here
 
-    parts = [slice(start, start + _TILE) for start in range(0, len(z), _TILE)]
-    with one_blas_thread():
-        return np.concatenate(map_in_threads(at, parts)) if parts else z
+    return np.concatenate(_in_tiles(at, len(z))) if len(z) else z
 
 
 def inputs_near(
@@ -351,13 +345,13 @@ def tells(g: FloatArray, on: BoolArray, A: FloatArray, inner: InnerLayer) -> tup
 
     A row needs more units on than g has on for that. Fewer than q of these tell g, but not z.
     """
+
+    def ranks(matrices: FloatArray) -> NDArray[np.int64]:
+        values = np.linalg.svd(matrices, compute_uv=False)
+        counts: NDArray[np.int64] = (values > np.maximum(values[:, :1], 1e-300) / _WORST).sum(axis=1)
+        return counts
+
     slope = (g > 0.0)[:, :, None] * inner.weights
-    rank = _ranks(on[:, :, None] * (A @ slope))
-    told: BoolArray = (rank == _ranks(slope)) & (np.count_nonzero(on, axis=1) > rank)
+    rank = ranks(on[:, :, None] * (A @ slope))
+    told: BoolArray = (rank == ranks(slope)) & (np.count_nonzero(on, axis=1) > rank)
     return told, told & (rank == inner.n_inputs)
-
-
-def _ranks(matrices: FloatArray) -> NDArray[np.int64]:
-    values = np.linalg.svd(matrices, compute_uv=False)
-    ranks: NDArray[np.int64] = (values > np.maximum(values[:, :1], 1e-300) / _WORST).sum(axis=1)
-    return ranks

@@ -1,4 +1,4 @@
-"""What peeling gives: layers from the outermost inwards, and the law of the innermost units."""
+"""What peeling gives: layers from the outermost inwards, the law of the innermost units, and both read backwards."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unrelu import storage
-from unrelu.contracts import BoolArray, FloatArray
+from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
 from unrelu.distribution import RectifiedGaussian
-from unrelu.errors import InvalidDataError
+from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, WeakRowsWarning
 from unrelu.notebook import Shown
 from unrelu.parameters import RandomState
+from unrelu.recovery.latent.methods import Layer, NonnegativePrior, RobustLatent
+from unrelu.recovery.latent.recover import recover_rows
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_behind, inputs_near, inputs_of
-from unrelu.recovery.matrix.contracts import MatrixReport
+from unrelu.recovery.matrix.matrix import MatrixReport
+from unrelu.validation import row_label, row_labels, warn
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath
 
+_UNSURE = 4.0  # standard errors below which a unit is taken to be off
 _OFF, _ROUNDING = 6.0, 1e-8  # standard deviations of noise below which a unit is off, and noise at least
 _POOL = 5000  # inputs drawn, from which those of rows of deeper networks are looked for
 
@@ -72,19 +76,43 @@ class PeeledLayer:
         if (self.matrix_report.n_features, self.report.n_hidden) != self.weights.shape:
             raise InvalidDataError("a layer's report is of another layer")
 
+    def _known(self, heights: FloatArray, level: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Rows, weights and bias of the outputs that are identified, as heights above a level."""
+        known = self.column_identifiable
+        rows, weights = np.ascontiguousarray(heights[:, known]), np.ascontiguousarray(self.weights[known])
+        return rows, weights, (self.bias - level)[known]
+
     def inputs_behind(self, heights: FloatArray, inner: InnerLayer) -> FloatArray:
         """Inputs of rows, as heights above the floor, of a network whose other layer is ``inner``."""
-        known = self.column_identifiable
-        weights, bias = np.ascontiguousarray(self.weights[known]), (self.bias - self.floor)[known]
-        return inputs_behind(np.ascontiguousarray(heights[:, known]), weights, bias, inner, self.report.noise)
+        return inputs_behind(*self._known(heights, self.floor), inner, self.report.noise)
 
     def units_behind(self, heights: FloatArray) -> FloatArray:
         """Hidden units of rows, as heights above the floor, 0 where off and NaN where a row does not determine them."""
-        known = self.column_identifiable
-        rows, weights = np.ascontiguousarray(heights[:, known]), np.ascontiguousarray(self.weights[known])
-        units, amplified = inputs_of(rows, weights, (self.bias - self.floor)[known])
+        units, amplified = inputs_of(*self._known(heights, self.floor))
         off = _OFF * max(self.report.noise, _ROUNDING * float(np.sqrt((units**2).mean())))
         return np.where(np.isfinite(amplified)[:, None], np.where(units > off, units, 0.0), np.nan)
+
+    def units_of(self, outputs: Outputs, seed: int = 0, watch: Watch = unwatched) -> FloatArray:
+        """h >= 0 of each row of x = max(A h + b, floor), from the outputs that are identified.
+
+        Up to nearly half of a row's outputs may be outliers. A row whose outputs do not determine its units gets NaN.
+        """
+        rows, *layer = self._known(outputs.heights, outputs.level)
+        method = RobustLatent(NonnegativePrior())
+        found = recover_rows(Layer(*layer), rows, method, seed, watch, skip_bad_rows=True)
+        if found.faults:
+            row, why = found.faults[0]
+            warn(
+                f"{len(found.faults):,} of {len(rows):,} rows do not determine their hidden units, which are NaN there."
+                f" {row_label(row).capitalize()} {why}",
+                WeakRowsWarning,
+            )
+        if found.ambiguous.any():
+            ambiguous = row_labels(np.flatnonzero(found.ambiguous).tolist())
+            warn(f"Other hidden units explain {ambiguous} about equally well.", AmbiguousOptimumWarning)
+        errors = np.sqrt(np.diagonal(found.covariance, axis1=1, axis2=2))
+        units: FloatArray = np.where(found.latent <= _UNSURE * errors, 0.0, found.latent)
+        return units
 
     def output(self, hidden: FloatArray) -> FloatArray:
         """max(A h + b, floor) of rows of hidden units."""

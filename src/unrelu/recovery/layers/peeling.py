@@ -1,4 +1,4 @@
-"""Peeling on one screen: a network x = ReLU(A_L ... ReLU(A_1 c + b_1) ... + b_L), from rows of x, layer by layer.
+"""Peeling: a network x = ReLU(A_L ... ReLU(A_1 c + b_1) ... + b_L), from rows of x, layer by layer.
 
 Mazumdar and Rawat 2019 propose this peeling decoder and leave it as future work. A layer x = ReLU(A h + b) comes off in
 two steps: matrix recovery undoes the rectifier, T = A h + b (Mazumdar and Rawat 2018, section 3), and the facets
@@ -11,97 +11,105 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
-from unrelu.errors import CannotPeelError, DoubtfulUnitsWarning, InvalidDataError
+from unrelu.errors import (
+    CannotPeelError,
+    DoubtfulInputsWarning,
+    DoubtfulUnitsWarning,
+    InvalidDataError,
+    WeakColumnsWarning,
+)
 from unrelu.methods import Method
-from unrelu.recovery.layers.clock import TIME_WAS_UP, Clock, TimeIsUp
-from unrelu.recovery.layers.decoding import DecodedLayer, FoundLayer, decode_by_facets
+from unrelu.recovery.layers.decoding import DecodedLayer, FoundLayer, LayerReport, Subspace
+from unrelu.recovery.layers.facets import Clock, TimeIsUp
+from unrelu.recovery.layers.inputs import InnerLayer, inputs_near, standard_layer
 from unrelu.recovery.layers.peeled import Outputs, Peeled, PeeledLayer
 from unrelu.recovery.layers.rectifier import INEXACT, ROUNDED, Unrectified, check_dimensions, undo_rectifier
-from unrelu.recovery.layers.subspace import Subspace
-from unrelu.recovery.layers.units import ROWS_PER_UNIT, check_range, hidden_law, warn_of
-from unrelu.recovery.matrix.contracts import MatrixReport
-from unrelu.validation import warn
+from unrelu.recovery.layers.two_layers import (
+    ROWS_PER_UNIT,
+    check_explained,
+    check_range,
+    ended_early,
+    find_units,
+    hidden_law,
+    warn_of,
+    warn_of_inputs,
+    why_missing,
+)
+from unrelu.recovery.matrix.matrix import MatrixReport
+from unrelu.validation import listed, warn
 
 _ON = 2  # times the unknowns of an output: rows in which it must be on
 _WORST = 1e4  # condition of an output's equations
 _FEW = 25  # rows a unit that undo its rectifier first
 _SECONDS = 60.0  # for networks of three layers, unless said otherwise
 _DEEP_RESIDUAL = 1e-9  # from where on faces are not told from rows near them
+_AGAIN = 8
+_VAGUE = 0.1  # standard error of an output's weights, relative, that is too large
+_FLAT = 1e-6  # of root mean squares
+_MORE = 8.0  # times the noise that a network may leave
+_MANY = 0.05  # share of the rows without units from where on the law of the inputs is a guess
 
 
-@dataclass(frozen=True)
-class PeelRequest:
-    """What is asked of outputs: a width for each layer, outermost first ("auto": to be found), and how.
-
-    ``n_inputs`` is the number of inputs of the innermost layer ("auto": to be found), or None where there are as many
-    as units or the inputs do not matter. ``hidden_method`` learns the law of the innermost units in that case.
-    """
-
-    widths: Sequence[int | str]
-    n_inputs: int | str | None = None
-    max_seconds: float | None = None
-    hidden_method: str | Method = "one_pass"
-
-    @property
-    def deepens(self) -> bool:
-        """Whether a layer of more units than the one below it is asked for, with the inputs of that one."""
-        widths = self.widths
-        if self.n_inputs is None or len(widths) != 2:
-            return False
-        return all(not isinstance(width, str) for width in widths) and widths[1] < widths[0]  # type: ignore[operator]
-
-    @property
-    def seconds(self) -> float | None:
-        """The time there is; networks of three layers have some in any case."""
-        return _SECONDS if self.max_seconds is None and self.deepens else self.max_seconds
-
-
-def peel_layers(outputs: Outputs, request: PeelRequest, seed: int = 0, watch: Watch = unwatched) -> Peeled:
+def peel_layers(
+    outputs: Outputs,
+    widths: Sequence[int | str],
+    n_inputs: int | str | None = None,
+    max_seconds: float | None = None,
+    hidden_method: str | Method = "one_pass",
+    seed: int = 0,
+    watch: Watch = unwatched,
+) -> Peeled:
     """Peel layers off finite outputs, then learn what is inside.
+
+    ``widths`` has one number for each layer, outermost first ("auto": to be found). ``n_inputs`` is the number of
+    inputs of the innermost layer ("auto": to be found), or None where there are as many as units or the inputs do not
+    matter. ``hidden_method`` learns the law of the innermost units in that case.
 
     >>> rng = np.random.default_rng(0)
     >>> h, A = np.maximum(rng.standard_normal((500, 2)), 0.0), rng.standard_normal((12, 2))
-    >>> peeled = peel_layers(Outputs.of(np.maximum(h @ A.T + 0.3, 0.0)), PeelRequest([2]))
+    >>> peeled = peel_layers(Outputs.of(np.maximum(h @ A.T + 0.3, 0.0)), [2])
     >>> bool(np.abs(peeled.layers[0].bias - 0.3).max() < 1e-6)
     True
     """
-    rng, clock = np.random.default_rng(seed), Clock(request.seconds, watch)
+    # Three layers: one of more units than the one below it, with the inputs of that one.
+    numbers = [width for width in widths if not isinstance(width, str)]
+    deep = n_inputs is not None and len(widths) == len(numbers) == 2 and numbers[1] < numbers[0]
+    rng = np.random.default_rng(seed)
+    clock = Clock(_SECONDS if max_seconds is None and deep else max_seconds, watch)
     peeled = Peeled((), outputs.heights, np.zeros(len(outputs.heights), dtype=bool), None, outputs.feature_names)
     threshold, first = np.zeros(outputs.heights.shape[1]), outputs.heights
-    widths = request.widths
     for depth, width in enumerate(widths, start=1):
-        innermost = depth == len(widths)
-        undone = _unrectified(
-            peeled, width, request.deepens, seed, clock.staged(f"Layer {depth}: undoing the rectifier")
-        )
-        told = clock.staged(f"Layer {depth}: finding units")
-        if request.deepens:
-            found = _deepened(undone, peeled, outputs.rounding, request, rng, told)
+        where, innermost = f"Layer {depth}: ", depth == len(widths)
+        undone = _unrectified(peeled, width, deep, seed, clock.staged(f"{where}undoing the rectifier"))
+        space = _space(undone, peeled, outputs.rounding, where)
+        told = clock.staged(f"{where}finding units")
+        if deep:
+            found = _deepened(undone, space, peeled, numbers[1], n_inputs or "auto", rng, told)
         else:
-            inputs = request.n_inputs if innermost else None
-            found = _decoded(undone, peeled, outputs.rounding, inputs, innermost, rng, told)
-        _judge(found, undone.report, request.n_inputs, peeled)
+            clear, amplified = _clear_rows(undone)
+            inputs = n_inputs if innermost else None
+            found = find_units(undone.T, space, True, inputs, innermost, rng, told, clear, amplified)
+        ended = None if deep else found.ended
+        report = replace(found.decoded.report, n_features=len(undone.outputs), ended=ended)
+        found = replace(found, decoded=replace(found.decoded, report=report))
+        _judge(found, undone.report, n_inputs, peeled)
         peeled, lengths = _with_layer(peeled, undone, outputs, found.decoded)
         if found.ended is not None:
             return peeled
-        _warn(found, undone.report, f"Layer {depth}: ", innermost or request.deepens)
+        _warn(found, undone.report, where, innermost or deep)
         threshold, outputs = found.decoded.layer.threshold * lengths, Outputs.of(peeled.hidden)
         if found.inner is not None and found.below is not None and found.below_report is not None:
-            from unrelu.recovery.layers.ending import with_both_layers
-
-            return with_both_layers(peeled, found.inner.scaled(lengths), found.below, found.below_report, seed)
+            return _with_both_layers(peeled, found.inner.scaled(lengths), found.below, found.below_report, seed)
         if found.inner is not None:
-            from unrelu.recovery.layers.ending import with_inputs
-
             rows = first[~peeled.outlier_rows] if depth == 1 else peeled.hidden
             return with_inputs(peeled, found.inner.scaled(lengths), rows, seed)
     try:
-        law = hidden_law(peeled.hidden, threshold, request.hidden_method, seed, clock)
+        law = hidden_law(peeled.hidden, threshold, hidden_method, seed, clock)
     except (InvalidDataError, TimeIsUp) as error:
         why = "the time was up" if isinstance(error, TimeIsUp) else error
         raise CannotPeelError(f"The law of the innermost units cannot be learned: {why}", peeled) from error
@@ -110,16 +118,16 @@ def peel_layers(outputs: Outputs, request: PeelRequest, seed: int = 0, watch: Wa
 
 def _unrectified(so_far: Peeled, width: int | str, few: bool, seed: int, clock: Clock) -> Unrectified:
     """The next layer's outputs without their rectifier, from ``few`` rows first or not, or the reason why not."""
-    depth, X = len(so_far.layers) + 1, so_far.hidden
+    where, X = f"Layer {len(so_far.layers) + 1}: ", so_far.hidden
     if not isinstance(width, str) and width >= X.shape[1]:
         raise CannotPeelError(
-            f"Layer {depth}: {width} hidden units behind {X.shape[1]} outputs. Undoing the rectifier needs more outputs"
+            f"{where}{width} hidden units behind {X.shape[1]} outputs. Undoing the rectifier needs more outputs"
             " than hidden units.",
             so_far,
         )
     if not isinstance(width, str) and len(X) < ROWS_PER_UNIT * width:
         raise CannotPeelError(
-            f"Layer {depth}: {len(X):,} rows are too few for {width} hidden units; {ROWS_PER_UNIT * width} are needed,"
+            f"{where}{len(X):,} rows are too few for {width} hidden units; {ROWS_PER_UNIT * width} are needed,"
             " and hundreds are better. Lower the width, or add rows.",
             so_far,
         )
@@ -127,77 +135,11 @@ def _unrectified(so_far: Peeled, width: int | str, few: bool, seed: int, clock: 
         check_range(X)
         return undo_rectifier(X, width, seed, clock, _FEW) if few else undo_rectifier(X, width, seed, clock)
     except InvalidDataError as error:
-        raise CannotPeelError(f"Layer {depth}: {error}", so_far) from error
+        raise CannotPeelError(f"{where}{error}", so_far) from error
     except TimeIsUp as error:
         raise CannotPeelError(
-            f"Layer {depth}: the time was up before the rectifier was undone. Raise max_seconds, or use fewer rows.",
-            so_far,
+            f"{where}the time was up before the rectifier was undone. Raise max_seconds, or use fewer rows.", so_far
         ) from error
-
-
-def _decoded(
-    undone: Unrectified,
-    so_far: Peeled,
-    rounding: float,
-    n_inputs: int | str | None,
-    innermost: bool,
-    rng: np.random.Generator,
-    clock: Clock,
-) -> FoundLayer:
-    """The units behind T, with their inputs where these are fewer and asked for."""
-    p = undone.report.n_components
-    space = _space(undone, so_far, rounding, f"Layer {len(so_far.layers) + 1}: ")
-    few = n_inputs is not None and (isinstance(n_inputs, str) or n_inputs < p)
-    if not few:
-        decoded = decode_by_facets(undone.T, space, True, innermost, rng, clock)
-        found = FoundLayer(decoded, ended=None if decoded.report.converged or not clock.is_up else TIME_WAS_UP)
-    if few or (n_inputs is None and innermost and not clock.is_up and found.decoded.report.needs_inputs):
-        from unrelu.recovery.layers.widening import decode_widening
-
-        space = replace(space, noise=space.noise * _usual_noise(undone))
-        widened = decode_widening(undone.T, space, True, n_inputs or "auto", rng, clock, _clear_rows(undone))
-        found = widened if few or widened.inner is not None else found
-    report = replace(found.decoded.report, n_features=len(undone.outputs), ended=found.ended)
-    return replace(found, decoded=replace(found.decoded, report=report))
-
-
-def _deepened(
-    undone: Unrectified,
-    so_far: Peeled,
-    rounding: float,
-    request: PeelRequest,
-    rng: np.random.Generator,
-    clock: Clock,
-) -> FoundLayer:
-    """The units behind T, and the two layers behind them."""
-    from unrelu.recovery.layers.deepening import decode_deepening
-
-    space = _space(undone, so_far, rounding, "Layer 1: ")
-    if undone.report.residual > _DEEP_RESIDUAL:
-        raise CannotPeelError(
-            f"Layer 1: the rectifier could be undone only up to a relative residual of {undone.report.residual:.1g}."
-            " Networks of three layers are found from exact outputs alone: those in double precision, without noise.",
-            so_far,
-            undone.report,
-        )
-    inner_width, n_inputs = int(request.widths[1]), request.n_inputs
-    assert n_inputs is not None
-    found = decode_deepening(undone.T, space, inner_width, n_inputs, rng, clock)
-    report = replace(found.decoded.report, n_features=len(undone.outputs))
-    return replace(found, decoded=replace(found.decoded, report=report))
-
-
-def _clear_rows(undone: Unrectified) -> BoolArray:
-    """Rows of T to search in: those that noise disturbs least, if there is noise."""
-    if undone.report.residual <= ROUNDED:
-        return undone.determined
-    clear: BoolArray = undone.determined & (undone.amplified <= np.median(undone.amplified[undone.determined]))
-    return clear
-
-
-def _usual_noise(undone: Unrectified) -> float:
-    """The noise of the rows to search in, against that of one output; 1 where there is none."""
-    return 1.0 if undone.report.residual <= ROUNDED else float(np.median(undone.amplified[_clear_rows(undone)]))
 
 
 def _space(undone: Unrectified, so_far: Peeled, rounding: float, where: str) -> Subspace:
@@ -220,6 +162,36 @@ def _space(undone: Unrectified, so_far: Peeled, rounding: float, where: str) -> 
     size = float(np.sqrt((rows**2).mean()))
     noise = report.residual * size / math.sqrt(max(1.0 - report.share_floored, 0.05))
     return Subspace(center, basis, max(noise, rounding * size), undone.determined)
+
+
+def _clear_rows(undone: Unrectified) -> tuple[BoolArray, float]:
+    """Rows of T to search in, those that noise disturbs least if there is noise, and theirs against one output's."""
+    if undone.report.residual <= ROUNDED:
+        return undone.determined, 1.0
+    clear: BoolArray = undone.determined & (undone.amplified <= np.median(undone.amplified[undone.determined]))
+    return clear, float(np.median(undone.amplified[clear]))
+
+
+def _deepened(
+    undone: Unrectified,
+    space: Subspace,
+    so_far: Peeled,
+    inner_width: int,
+    n_inputs: int | str,
+    rng: np.random.Generator,
+    clock: Clock,
+) -> FoundLayer:
+    """The units behind T, and the two layers behind them: experimental."""
+    from unrelu.recovery.layers.deepening import decode_deepening
+
+    if undone.report.residual > _DEEP_RESIDUAL:
+        raise CannotPeelError(
+            f"Layer 1: the rectifier could be undone only up to a relative residual of {undone.report.residual:.1g}."
+            " Networks of three layers are found from exact outputs alone: those in double precision, without noise.",
+            so_far,
+            undone.report,
+        )
+    return decode_deepening(undone.T, space, inner_width, n_inputs, rng, clock)
 
 
 def _with_layer(
@@ -266,8 +238,6 @@ def _judge(found: FoundLayer, matrix: MatrixReport, n_inputs: int | str | None, 
     """Refuse a layer with units missing, and say why; warn of it where the search was ended."""
     report, where = found.decoded.report, f"Layer {len(so_far.layers) + 1}: "
     if found.ended is not None:
-        from unrelu.recovery.layers.ending import ended_early
-
         ended_early(found, so_far, where)
         return
     if report.converged:
@@ -284,20 +254,12 @@ def _judge(found: FoundLayer, matrix: MatrixReport, n_inputs: int | str | None, 
             " there are more units than that, or there is no such network."
         )
     elif report.method != "facets" and n_inputs is not None:
-        from unrelu.recovery.layers.ending import why_missing
-
         why = why_missing(found, n_inputs)
     raise CannotPeelError(where + why, so_far, report)
 
 
 def _warn(found: FoundLayer, matrix: MatrixReport, where: str, innermost: bool) -> None:
-    report = found.decoded.report
-    if found.inner is None:
-        warn_of(report, where)
-    else:
-        from unrelu.recovery.layers.ending import warn_of_widened
-
-        warn_of_widened(report, where)
+    warn_of(found, where)
     if not innermost:
         # The units of the next layer are this one's inputs, and undoing its rectifier takes more outputs than units.
         warn(
@@ -312,3 +274,113 @@ def _warn(found: FoundLayer, matrix: MatrixReport, where: str, innermost: bool) 
             " rarely on or off far less.",
             DoubtfulUnitsWarning,
         )
+
+
+# --- down to the inputs ---------------------------------------------------------------------------
+
+
+def with_inputs(peeled: Peeled, inner: InnerLayer, heights: FloatArray, seed: int) -> Peeled:
+    """The network down to its inputs, scaled so that they have mean 0 and covariance I; warns where that is a guess.
+
+    With noise the inputs come from the rows (``heights`` above the floor) themselves, and units from the inputs.
+    """
+    found = None
+    if peeled.layers[-1].matrix_report.residual > ROUNDED:
+        peeled, inner, found = _settled(peeled, inner, heights)
+    else:
+        check_explained(inner, peeled.hidden, peeled)
+    layer = standard_layer(inner, peeled.hidden, seed, found)
+    inputs = layer.inputs(peeled.hidden)
+    warn_of_inputs(layer, inputs, peeled.hidden)
+    return replace(peeled, inner=layer, inputs=inputs, hidden_distribution=layer.law)
+
+
+def _settled(peeled: Peeled, inner: InnerLayer, heights: FloatArray) -> tuple[Peeled, InnerLayer, FloatArray]:
+    """With noise: inputs from the rows, units from the inputs, and outputs' weights from the units, again and again.
+
+    Units that come from the inputs have hardly any noise left, those that weights were found with have. Outputs whose
+    standard errors are not small against their weights become NaN at the end, and a network that leaves more of its
+    rows than noise does is refused.
+    """
+    outer, hidden = peeled.layers[-1], peeled.hidden
+    for _ in range(_AGAIN):
+        found = outer.inputs_behind(heights, inner)
+        known = np.isfinite(found[:, 0])
+        hidden = np.where(known[:, None], inner.units(np.nan_to_num(found)), hidden)
+        rows, bias, errors = _outputs_of(hidden[known], heights[known])
+        better = outer.column_identifiable & (errors < _VAGUE)
+        weights = np.where(better[:, None], rows, outer.weights)
+        lengths = np.linalg.norm(weights[outer.column_identifiable], axis=0)
+        outer = replace(outer, weights=weights / lengths, bias=np.where(better, bias + outer.floor, outer.bias))
+        hidden, inner = hidden * lengths, inner.scaled(lengths)
+    vague = np.flatnonzero(outer.column_identifiable & ~better)
+    if len(vague):
+        warn(
+            f"Outputs {listed(map(str, vague))} are on in too few rows for their noise to tell their weights: NaN.",
+            WeakColumnsWarning,
+        )
+        weights, bias = outer.weights.copy(), outer.bias.copy()
+        weights[vague] = bias[vague] = np.nan
+        lengths = np.linalg.norm(weights[better], axis=0)
+        outer = replace(outer, weights=weights / lengths, bias=bias, column_identifiable=better)
+        hidden, inner = hidden * lengths, inner.scaled(lengths)
+    peeled = replace(peeled, layers=(*peeled.layers[:-1], outer), hidden=hidden)
+    told, noise = outer.column_identifiable, outer.matrix_report.residual
+    seen, rebuilt = heights[known][:, told], (outer.output(inner.units(found[known])) - outer.floor)[:, told]
+    size = float(np.linalg.norm(seen))
+    left = float(np.linalg.norm(seen - rebuilt)) / size if size > 0.0 else 1.0
+    if not left <= _MORE * noise:
+        raise CannotPeelError(
+            f"The {inner.weights.shape[0]} units and {inner.n_inputs} inputs found leave a relative error of"
+            f" {left:.1g}, where {noise:.1g} is noise: they are not the network's. The noise is too large, or rows are"
+            " too few.",
+            peeled,
+            outer.report,
+        )
+    return peeled, inner, found
+
+
+def _outputs_of(hidden: FloatArray, heights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Weights and bias of outputs by least squares over the rows in which they are on, and errors relative to them."""
+    lifted = np.column_stack([hidden, np.ones(len(hidden))])
+    rows, errors = np.zeros((heights.shape[1], lifted.shape[1])), np.full(heights.shape[1], np.inf)
+    for output, seen in enumerate(heights.T):
+        on = seen > 0.0
+        row, _, rank, _ = np.linalg.lstsq(lifted[on], seen[on])
+        if rank == len(row) < np.count_nonzero(on):
+            left, inverse = seen[on] - lifted[on] @ row, np.linalg.inv(lifted[on].T @ lifted[on])
+            spread = float(left @ left) / (len(left) - rank) * np.trace(inverse[:-1, :-1])
+            rows[output], errors[output] = row, np.sqrt(spread) / np.linalg.norm(row[:-1])
+    return rows[:, :-1], rows[:, -1], errors
+
+
+def _with_both_layers(peeled: Peeled, outer: InnerLayer, below: InnerLayer, report: LayerReport, seed: int) -> Peeled:
+    """The network x <- h <- g <- z: ``outer`` is h = ReLU(A g + b) of the hidden units so far, ``below`` g's layer."""
+    lengths, h = np.linalg.norm(outer.weights, axis=0), peeled.hidden
+    A, b, below = outer.weights / lengths, outer.bias, below.scaled(lengths)
+    g = inputs_near(h, A, b, below)[1]
+    below = standard_layer(below, g[np.isfinite(g[:, 0])], seed)
+    z, g = inputs_near(h, A, b, below)
+    sure = np.isfinite(g[:, 0])
+    lifted = np.column_stack([g[sure], np.ones(np.count_nonzero(sure))])
+    ranks = [np.linalg.matrix_rank(lifted[on], tol=_FLAT * np.sqrt(len(lifted))) for on in (h[sure] > 0.0).T]
+    told = np.array(ranks) == lifted.shape[1]
+    left = float(np.linalg.norm(np.maximum(lifted[:, :-1] @ A.T + b, 0.0) - h[sure]) / np.linalg.norm(h[sure]))
+    off = tuple(int(count) for count in (g[sure] == 0.0).sum(axis=0))
+    n, (p, k), lost, weak = len(h), A.shape, int(np.count_nonzero(~sure)), tuple(np.flatnonzero(~told).tolist())
+    placed = replace(report, n_rows=n, n_features=p, rows_off=off, residual=left, n_outlier_rows=0)
+    matrix = MatrixReport("chart", "free", n, p, k, 0, left, True, float((h == 0.0).mean()), 0.0, weak, lost, None)
+    layers = (*peeled.layers, PeeledLayer(A, b, np.zeros(p), told, placed, matrix))
+    if lost > _MANY * n:
+        warn(
+            f"{lost:,} of {n:,} rows have too few hidden units on to tell the units behind them, which are NaN there;"
+            " the law of the inputs was learned without these rows, and samples differ from the table by that.",
+            DoubtfulInputsWarning,
+        )
+    if weak:
+        warn(
+            f"Layer 2: hidden units {listed(map(str, weak))} of layer 1 are on in too few kinds of rows to tell their"
+            " weights. Theirs are right in every row of the table, but may not be elsewhere (column_identifiable).",
+            DoubtfulUnitsWarning,
+        )
+    return replace(peeled, layers=layers, hidden=g, inner=below, inputs=z, hidden_distribution=below.law)

@@ -1,4 +1,6 @@
-"""Some units of a layer with fewer inputs than units: planes that many rows lie on and no row lies below.
+"""Units of a layer with fewer inputs than units: some as planes of the rows, all others once the inputs are known.
+
+Planes are what many rows lie on and no row lies below.
 
 H are rows in whitened coordinates, with a constant where planes may miss the origin. A unit is a direction w with
 H w >= 0 and many zeros. From a start, minimize
@@ -12,23 +14,31 @@ random row and less elsewhere attracts to units that are off around it, be they 
 themselves most rows lie in pieces of few dimensions, and the longest direction is the same again and again: half of the
 starts then have the constraint v'w = 1 instead, v a random mixture of the columns of (I - P_K) S.
 
-What is found is fitted to the rows on it (:mod:`unrelu.recovery.layers.facet_fit`) and counts if it holds many rows, no
+What is found is fitted to the rows on it (:mod:`unrelu.recovery.layers.facets`) and counts if it holds many rows, no
 row lies below, the rows on it span it, and none of them does so alone: a plane can always be tilted until it meets
 another row. Where inputs are few, a mixture of units can pass all of this, being 0 in several whole regions; only the
 inputs tell (:mod:`unrelu.recovery.layers.widening`).
+
+With the inputs z known, units are directions a with ReLU([z 1] a) in the column space of rows H.
+With P_H the projection on that space and P_K that on the units known so far and the constant, minimize
+
+    |(I - P_H) r|^2 / |(I - P_K) r|^2,    r = ReLU([z 1] a)
+
+by Levenberg and Marquardt's steps. Units are isolated exact zeros. Known ones are 0/0 and attract nothing, so that
+nearly every start leads to another unit. A solution counts if it holds in all rows, and rows are on both sides.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
+from scipy.optimize import linprog
 
 from unrelu.contracts import FloatArray
 from unrelu.engines.local import map_in_threads, one_blas_thread
-from unrelu.recovery.layers.facet_fit import Facet, most_likely, nearest_facet, support
-from unrelu.recovery.layers.facets import Candidate, Cloud
+from unrelu.recovery.layers.facets import Candidate, Cloud, Facet, most_likely, nearest_facet, support
 
 _SEARCHED = 40  # rows a unit that a search uses
 _LEVERAGE = 4  # of these, rows a dimension that reach farthest
@@ -40,6 +50,14 @@ _STRAY, _CHANCE = 2, 1e-3  # rows that may lie below: a number, and a share
 _CLEAR = 4.0  # standard deviations of noise
 _FLAT = 1e-7  # of the largest singular value of the rows on a plane
 _ALONE = 1.0 - 1e-6  # leverage of a row without which the others do not span the plane
+
+_KINK_ROWS = 16  # a unknown that a search uses
+_ROUNDS, _TRIES = 60, 8
+_DAMPING = 1e-2
+_DONE = 1e-20
+_NEW, _LINEAR = 1e-6, 1e-8  # shares of a line that known units do not make up, and that is rounding
+_ABOVE = 0.1  # standard deviations that a unit that is never off is above 0
+_STUCK, _FAR_OFF = 1e-6, 1e-6  # gain of a round that is none, for ratios that are far from 0
 
 
 @dataclass(frozen=True)
@@ -57,12 +75,8 @@ class Whitened:
         moved = points - mean
         _, values, directions = np.linalg.svd(moved, full_matrices=False)
         root = directions.T / (values / np.sqrt(len(points)))
-        white = cls(np.zeros((0, 0)), mean, root, lifted)
-        return cls(white.of_points(points), mean, root, lifted)
-
-    def of_points(self, points: FloatArray) -> FloatArray:
-        rows = (points - self.mean) @ self.root
-        return np.column_stack([rows, np.ones(len(rows))]) if self.lifted else rows
+        rows = moved @ root
+        return cls(np.column_stack([rows, np.ones(len(rows))]) if lifted else rows, mean, root, lifted)
 
     def slope(self, w: FloatArray) -> float:
         """By how much h'w grows with a step of length 1 among the points."""
@@ -100,14 +114,18 @@ class PlaneSearch:
 
     def planes(self, known: list[Candidate], starts: int) -> list[Candidate]:
         """New planes, from so many starts; they may be the same one."""
-        left = self._left(known)
+        left = self._rows  # (I - P_K) S
+        if known:
+            heights = np.stack([np.maximum(entry.facet.height(self._points), 0.0) for entry in known], axis=1)
+            basis = np.linalg.qr(heights / np.sqrt((heights**2).mean(axis=0)))[0]
+            left = left - basis @ (basis.T @ left)
         norm = left.T @ left / len(left)
         lines = self._rng.standard_normal((starts // 2 if self._mixed else 0, len(left))) @ left
         begun = [(self._weights(), aim) for aim in [*lines, *[norm] * (starts - len(lines))]]
         with one_blas_thread():
-            found = map_in_threads(lambda start: self._plane(*start), begun)
-        self.leaning = [candidate for candidate in found if candidate is not None and candidate.doubtful]
-        return [candidate for candidate in found if candidate is not None and not candidate.doubtful]
+            found = [each for each in map_in_threads(lambda start: self._plane(*start), begun) if each is not None]
+        self.leaning = [candidate for candidate in found if candidate.doubtful]
+        return [candidate for candidate in found if not candidate.doubtful]
 
     def _weights(self) -> FloatArray:
         """First weights of the rows: random ones, and less for rows far from a random one."""
@@ -120,15 +138,6 @@ class PlaneSearch:
             weights *= np.where(alike >= np.quantile(alike, 1.0 - share), 1.0, _FAR)
         return weights
 
-    def _left(self, known: list[Candidate]) -> FloatArray:
-        """(I - P_K) S."""
-        left = self._rows
-        if known:
-            heights = np.stack([np.maximum(entry.facet.height(self._points), 0.0) for entry in known], axis=1)
-            basis = np.linalg.qr(heights / np.sqrt((heights**2).mean(axis=0)))[0]
-            left = left - basis @ (basis.T @ left)
-        return left
-
     def _plane(self, weights: FloatArray, aim: FloatArray) -> Candidate | None:
         w = self._descend(weights, aim)
         if w is None:
@@ -140,7 +149,11 @@ class PlaneSearch:
         best = most_likely(facet, cloud.points, cloud.lifted)
         if not self._holds(best):
             return None
-        return Candidate(best, support(best, cloud.points), np.inf if self._leans(best) else 0.0)
+        # A plane leans on a row without which the others on it do not span it.
+        rows = self._white.rows[np.abs(best.height(cloud.points)) < _CLEAR * best.noise]
+        left = np.linalg.svd(rows, full_matrices=False)[0][:, : rows.shape[1] - 1]
+        leans = bool(((left**2).sum(axis=1) >= _ALONE).any())
+        return Candidate(best, support(best, cloud.points), np.inf if leans else 0.0)
 
     def _descend(self, weights: FloatArray, aim: FloatArray) -> FloatArray | None:
         rows, width = self._rows, _WIDTH
@@ -166,18 +179,11 @@ class PlaneSearch:
         points, s = self._cloud.points, facet.noise
         heights = facet.height(points)
         on = np.abs(heights) < _CLEAR * s
-        if np.count_nonzero(on) < _SHARE * len(points) or (heights < -_CLEAR * s).sum() > max(
-            _STRAY, _CHANCE * len(points)
-        ):
+        below = (heights < -_CLEAR * s).sum()
+        if np.count_nonzero(on) < _SHARE * len(points) or below > max(_STRAY, _CHANCE * len(points)):
             return False
         values = np.linalg.svd(self._white.rows[on], compute_uv=False)
         return bool(values[-2] > _FLAT * values[0])
-
-    def _leans(self, facet: Facet) -> bool:
-        """Whether a plane leans on a row without which the others on it do not span it."""
-        rows = self._white.rows[np.abs(facet.height(self._cloud.points)) < _CLEAR * facet.noise]
-        left = np.linalg.svd(rows, full_matrices=False)[0][:, : rows.shape[1] - 1]
-        return bool(((left**2).sum(axis=1) >= _ALONE).any())
 
 
 def _longest(aim: FloatArray, gram: FloatArray) -> FloatArray | None:
@@ -191,3 +197,144 @@ def _longest(aim: FloatArray, gram: FloatArray) -> FloatArray | None:
     except np.linalg.LinAlgError:
         return None
     return w
+
+
+# --- units whose inputs are known ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Kinked:
+    """A unit h = ReLU(Z a), the direction w of the rows with H w = h, and what is left of it over all rows.
+
+    ``size`` is the root mean square of Z a where the unit is on, or where it is off if that is smaller: a function that
+    is linear but for a few rows is not a unit, however small |H w - h| is against |h|.
+    """
+
+    direction: FloatArray
+    functional: FloatArray
+    residual: float  # root mean square of H w - h
+    size: float
+    on: int
+    off: int
+
+
+class KinkSearch:
+    """Looks for units among rows Z = [z 1] and H."""
+
+    def __init__(self, inputs: FloatArray, rows: FloatArray, rng: np.random.Generator) -> None:
+        self._mean = inputs.mean(axis=0)
+        _, values, turn = np.linalg.svd(inputs - self._mean, full_matrices=False)
+        self._root = turn.T / (values / np.sqrt(len(inputs)))
+        self._Z = np.column_stack([(inputs - self._mean) @ self._root, np.ones(len(inputs))])
+        self._H, self._rng = rows, rng
+        self._basis, self._triangle = np.linalg.qr(rows)
+        most = _KINK_ROWS * (rows.shape[1] + self._Z.shape[1])
+        self._part = rng.choice(len(rows), most, replace=False) if len(rows) > most else np.arange(len(rows))
+        self._part_basis = np.linalg.qr(rows[self._part])[0]
+
+    def unit(self, known: FloatArray) -> Kinked:
+        """What a random start leads to; ``known`` has a column for each unit that is known."""
+        known = np.column_stack([np.ones(len(known)), known])
+        part, slope = self._part, self._rng.standard_normal(self._Z.shape[1] - 1)
+        a = np.append(slope, -float(self._Z[self._rng.choice(part), :-1] @ slope))  # through a random row
+        a, _ = descend(self._Z[part], self._part_basis, np.linalg.qr(known[part])[0], a / np.linalg.norm(a), _ROUNDS)
+        if len(part) < len(self._Z):
+            a, _ = descend(self._Z, self._basis, np.linalg.qr(known)[0], a, _TRIES)
+        return self._judged(a)
+
+    def of_heights(self, heights: FloatArray, functional: FloatArray | None = None) -> Kinked:
+        """The unit whose heights these are, if they are a unit's; ``functional`` is w of a plane that shows them.
+
+        Rows in which it is on may leave its direction open. One that is off in all others is as good as any then. A
+        plane's unit may be off in none of these rows.
+        """
+        on = heights > 0.0
+        a, _, rank, _ = np.linalg.lstsq(self._Z[on], heights[on], rcond=_FLAT)
+        if rank < len(a):  # the t for which others are as far below 0 as may be, none above it by much
+            free = np.linalg.svd(self._Z[on])[2][rank:].T
+            lines, k = self._Z[~on] @ free, len(a) - rank
+            limits = [(None, None)] * k + [(None, 0.1 * float(np.linalg.norm(a)))]
+            bounds = np.column_stack([lines, np.ones(len(lines))])
+            best = linprog(np.append(np.zeros(k), -1.0), bounds, -(self._Z[~on] @ a), bounds=limits)
+            a = a + free @ (np.zeros(k) if best.x is None else best.x[:k])
+        judged = self._judged(a)
+        if functional is None or not on.all():
+            return judged
+        residual, size = (float(np.sqrt((part**2).mean())) for part in (self._Z @ a - heights, heights))
+        return replace(judged, functional=functional, residual=residual, size=size)
+
+    def _judged(self, a: FloatArray) -> Kinked:
+        line = self._Z @ a
+        heights = np.maximum(line, 0.0)
+        on = int(np.count_nonzero(heights))
+        functional = self._solve(heights)
+        residual = float(np.sqrt(((self._H @ functional - heights) ** 2).mean()))
+        size = float(np.sqrt(min((heights**2).mean(), (np.minimum(line, 0.0) ** 2).mean())))
+        return Kinked(self._in_inputs(a), functional, residual, size, on, len(heights) - on)
+
+    def linear(self, known: FloatArray, bound: float, rows: FloatArray) -> list[Kinked]:
+        """Units that are never off: linear functions of the inputs in the column space that no known units make up.
+
+        Their bias cannot be told from that of the outputs, nor can several be told apart: any that are positive in all
+        ``rows`` do, those without inputs too.
+        """
+        Z = self._Z[:, :-1]
+        old = np.linalg.qr(np.column_stack([np.ones(len(known)), known]))[0]
+        new = Z - old @ (old.T @ Z)
+        values, turn = np.linalg.eigh(new.T @ new / len(Z))
+        turn = turn[:, values > _NEW]
+        left = Z @ turn
+        left = left - self._basis @ (self._basis.T @ left)
+        values, inner = np.linalg.eigh(left.T @ left / len(Z))
+        found = []
+        for v in (turn @ inner[:, values < max(bound, _LINEAR) ** 2]).T:
+            line = Z @ v
+            a = np.append(v, _ABOVE * float(line.std()) - float((rows @ self._solve(line)).min()))
+            heights = self._Z @ a
+            functional = self._solve(heights)
+            residual = float(np.sqrt(((self._H @ functional - heights) ** 2).mean()))
+            found.append(Kinked(self._in_inputs(a), functional, residual, float(line.std()), len(Z), 0))
+        return found
+
+    def _solve(self, heights: FloatArray) -> FloatArray:
+        return np.asarray(scipy.linalg.solve_triangular(self._triangle, self._basis.T @ heights), dtype=np.float64)
+
+    def _in_inputs(self, a: FloatArray) -> FloatArray:
+        """(A_j, b_j) of the inputs as they were given."""
+        weights = self._root @ a[:-1]
+        return np.append(weights, a[-1] - float(self._mean @ weights))
+
+
+def descend(
+    Z: FloatArray, basis: FloatArray, known: FloatArray, a: FloatArray, rounds: int
+) -> tuple[FloatArray, float]:
+    """Levenberg and Marquardt's steps for a on the unit sphere; (a, the ratio)."""
+
+    def ratio(a: FloatArray) -> float:
+        r = np.maximum(Z @ a, 0.0)
+        size = float(r @ r)
+        left, new = r - basis @ (basis.T @ r), r - known @ (known.T @ r)
+        return float(left @ left) / (float(new @ new) + 1e-14 * size) if size > 0.0 else 1.0
+
+    value, damping = ratio(a), _DAMPING
+    for _ in range(rounds):
+        on = Z * (Z @ a > 0.0)[:, None]
+        squares = on.T @ on
+        inside, old = basis.T @ on, known.T @ on
+        curvature = squares - inside.T @ inside
+        slope = curvature @ a - value * (squares @ a - old.T @ (old @ a))
+        size = float(np.trace(curvature)) / len(a) + 1e-300
+        for _ in range(_TRIES):
+            damped = curvature + (damping + 1e-14) * size * np.eye(len(a))
+            moved = a - np.linalg.lstsq(damped, slope)[0]
+            moved = moved / np.linalg.norm(moved)
+            tried = ratio(moved)
+            if tried < value:
+                break
+            damping *= 4.0
+        else:
+            break
+        before, a, value, damping = value, moved, tried, max(0.2 * damping, 1e-12)
+        if value < _DONE or (value > (1.0 - _STUCK) * before and value > _FAR_OFF):
+            break
+    return a, value

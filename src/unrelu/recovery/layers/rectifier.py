@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
 from unrelu.engines.local import map_in_threads, one_blas_thread
@@ -21,10 +20,8 @@ from unrelu.errors import InvalidDataError
 from unrelu.kernels.floor_cells import packed_products, unpacked
 from unrelu.recovery.layers.inputs import inputs_of
 from unrelu.recovery.matrix.cells import DenseCells, tiles
-from unrelu.recovery.matrix.contracts import MatrixReport
-from unrelu.recovery.matrix.factors import Factors
-from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, recover_matrix
-from unrelu.recovery.matrix.starts import singular_start
+from unrelu.recovery.matrix.factors import Factors, singular_start
+from unrelu.recovery.matrix.matrix import MatrixFit, MatrixReport, MatrixRequest, recover_matrix
 
 INEXACT = 1e-6  # relative residual from where on there is noise, or worse
 ROUNDED = 1e-9  # from where on it is more than rounding of double precision
@@ -77,13 +74,15 @@ def undo_rectifier(
     (True, True)
     """
     rng = np.random.default_rng(seed)
-    if isinstance(width, str):
-        return _from_all(X, MatrixRequest(width, tolerance=_TOLERANCE, max_iterations=_ITERATIONS), seed, watch)
     request = MatrixRequest(width, tolerance=_TOLERANCE, max_iterations=_ITERATIONS)
-    for some in sorted({rows_per_unit * (width + 1), _ROWS_PER_UNIT * (width + 1)}):
+    for per_unit in [] if isinstance(width, str) else sorted({rows_per_unit, _ROWS_PER_UNIT}):
+        width = int(width)
+        some = per_unit * (width + 1)
         if len(X) <= 2 * some or X.size * width**2 < _SMALL:
             break
-        rows = _usual(X, some, rng)
+        lengths = np.linalg.norm(X, axis=1)  # outliers are among the longest
+        usual = np.flatnonzero(lengths <= np.quantile(lengths, _LONG))
+        rows = np.sort(rng.choice(usual, some, replace=False))
         outputs: BoolArray = np.count_nonzero(X[rows] > 0.0, axis=0) >= _ON_PER_UNKNOWN * (width + 1)
         if outputs.sum() < _MORE_OUTPUTS * width:
             continue
@@ -95,7 +94,10 @@ def undo_rectifier(
         continued = _continued(X, outputs, first, request, watch)
         if continued is not None:
             return continued
-    return _from_all(X, request, seed, watch)
+    fit = recover_matrix(DenseCells(X), request, seed, watch=watch)
+    known = fit.conditions.column_identifiable & _often_on(X, fit)
+    T, determined = fit.hidden()[:, known], fit.conditions.row_identifiable
+    return Unrectified(T, known, determined, _amplified(X[:, known], fit.factors.loadings[known]), fit.report)
 
 
 def check_dimensions(T: FloatArray, width: int) -> None:
@@ -124,13 +126,6 @@ def _check_some(first: MatrixFit, width: int, X: FloatArray, outputs: BoolArray,
             check_dimensions(T, width)
 
 
-def _from_all(X: FloatArray, request: MatrixRequest, seed: int, watch: Watch) -> Unrectified:
-    fit = recover_matrix(DenseCells(X), request, seed, watch=watch)
-    known = fit.conditions.column_identifiable & _often_on(X, fit)
-    T, determined = fit.hidden()[:, known], fit.conditions.row_identifiable
-    return Unrectified(T, known, determined, _amplified(X[:, known], fit.factors.loadings[known]), fit.report)
-
-
 def _amplified(table: FloatArray, loadings: FloatArray) -> FloatArray:
     """sqrt(tr((A'A) (A_on'A_on)^-1) / p) of every row, A_on the loadings of its outputs that are on."""
     if len(loadings) < loadings.shape[1]:
@@ -154,13 +149,6 @@ def _often_on(X: FloatArray, fit: MatrixFit) -> BoolArray:
         return np.ones(X.shape[1], dtype=bool)
     often: BoolArray = np.count_nonzero(X > 0.0, axis=0) >= _ON_PER_UNIT * (fit.report.n_components + 1)
     return often
-
-
-def _usual(X: FloatArray, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Some rows that are not among the longest ones, where outliers are."""
-    lengths = np.linalg.norm(X, axis=1)
-    usual = np.flatnonzero(lengths <= np.quantile(lengths, _LONG))
-    return np.sort(rng.choice(usual, count, replace=False))
 
 
 def _continued(
@@ -207,7 +195,9 @@ def _concentrated(table: FloatArray, request: MatrixRequest, seed: int, watch: W
             return fit
         if fit.report.residual < _SLOW:
             break
-        start = _start_of(table, fit)
+        loadings, bias = fit.factors.loadings, fit.factors.bias
+        assert bias is not None
+        start = Factors(inputs_of(table, loadings, bias)[0], loadings, bias)
         left = _row_residuals(table, start)
         most = left <= np.quantile(left, _KEPT)
         if not _apart(left, table).any() or (most == kept).all():
@@ -223,13 +213,6 @@ def _concentrated(table: FloatArray, request: MatrixRequest, seed: int, watch: W
     if fit.report.residual > _BAD:
         return recover_matrix(DenseCells(table), request, seed, watch=watch)
     return recover_matrix(DenseCells(np.ascontiguousarray(table[kept])), request, seed, fit.factors, watch)
-
-
-def _start_of(table: FloatArray, fit: MatrixFit) -> Factors:
-    """Factors of a fit of some rows, with all rows."""
-    loadings, bias = fit.factors.loadings, fit.factors.bias
-    assert bias is not None
-    return Factors(inputs_of(table, loadings, bias)[0], loadings, bias)
 
 
 def _row_residuals(table: FloatArray, factors: Factors) -> FloatArray:

@@ -2,7 +2,7 @@
 
 1. Some units, as planes that rows lie on and none lies below (:mod:`unrelu.recovery.layers.planes`).
 2. Their inputs: they are a table of rank q behind a rectifier (:mod:`unrelu.recovery.layers.inputs`).
-3. All other units in q + 1 dimensions (:mod:`unrelu.recovery.layers.kinks`); every unit, also those of step 1, must be
+3. All other units in q + 1 dimensions (the same module); every unit, also those of step 1, must be
    a rectified affine function of the inputs in all rows. That is the certificate: mixtures of units are not.
 4. The inputs of all rows from all units.
 
@@ -12,16 +12,14 @@ Steps 1 to 3 are taken again with more planes until every unit is found or start
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
 from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
 from unrelu.engines.local import one_blas_thread
-from unrelu.recovery.layers.clock import Clock
-from unrelu.recovery.layers.decoding import FoundLayer, assembled, cloud_of
-from unrelu.recovery.layers.facet_fit import Facet, misfit, support
-from unrelu.recovery.layers.facets import MISFIT, Candidate, Cloud, FoundFacets
+from unrelu.recovery.layers.decoding import FoundLayer, Subspace, assembled, cloud_of
+from unrelu.recovery.layers.facets import MISFIT, Candidate, Clock, Cloud, Facet, FoundFacets, misfit, support
 from unrelu.recovery.layers.inputs import (
     UNEXPLAINED,
     InnerLayer,
@@ -32,9 +30,7 @@ from unrelu.recovery.layers.inputs import (
     refitted,
     without_worst,
 )
-from unrelu.recovery.layers.kinks import Kinked, KinkSearch
-from unrelu.recovery.layers.planes import PlaneSearch, Whitened
-from unrelu.recovery.layers.subspace import Subspace
+from unrelu.recovery.layers.planes import Kinked, KinkSearch, PlaneSearch, Whitened
 
 _TOGETHER = 12  # starts between two looks at what was found
 _STARTS = 20  # a unit, before the search for planes gives up
@@ -91,26 +87,26 @@ def decode_widening(
     return FoundLayer(decoded, inner, choice, None if search.complete else ended, search.verdict)
 
 
-@dataclass
 class Search:
     """What is known so far of a cloud's units; :meth:`run` goes on until all are known, and may be ended any time."""
 
-    cloud: Cloud
-    n_inputs: int | str
-    rng: np.random.Generator
-    watch: Watch = unwatched
-    planes: list[Candidate] = field(default_factory=list)
-    units: list[Candidate] = field(default_factory=list)
-    weights: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
-    bias: FloatArray = field(default_factory=lambda: np.zeros(0))
-    choice: dict[int, float] = field(default_factory=dict)
-    starts: int = 0
-    verdict: str | None = None  # on a number of inputs that is wrong
-    failures: int = 0  # looks behind planes that found no inputs although there were rows enough
-
-    def __post_init__(self) -> None:
-        self._white = Whitened.of(self.cloud.points, self.cloud.lifted)
-        self._width: int = self.cloud.points.shape[1]
+    def __init__(
+        self,
+        cloud: Cloud,
+        n_inputs: int | str,
+        rng: np.random.Generator,
+        watch: Watch = unwatched,
+        planes: Sequence[Candidate] = (),
+    ) -> None:
+        self.cloud, self.n_inputs, self.rng, self.watch, self.planes = cloud, n_inputs, rng, watch, [*planes]
+        self.units: list[Candidate] = []
+        self.weights, self.bias = np.zeros((0, 0)), np.zeros(0)
+        self.choice: dict[int, float] = {}
+        self.starts = 0
+        self.verdict: str | None = None  # on a number of inputs that is wrong
+        self.failures = 0  # looks behind planes that found no inputs although there were rows enough
+        self._white = Whitened.of(cloud.points, cloud.lifted)
+        self._width: int = cloud.points.shape[1]
 
     @property
     def complete(self) -> bool:
@@ -125,32 +121,24 @@ class Search:
                 break
             before = len(self.planes)
             for candidate in search.planes(self.planes, _TOGETHER):
-                self._admit(candidate)
+                height = self._heights([candidate])[:, 0]
+                if not (self.planes and _is_one_of(height, self._heights(self.planes), candidate.facet.noise)):
+                    self.planes.append(candidate)
             self.starts += _TOGETHER
             self.watch(Step("Finding planes", len(self.planes), self._width, f"{len(self.planes)} planes found"))
             idle = 0 if len(self.planes) > before else idle + 1
             if not idle:
                 with one_blas_thread():
                     self._look_behind()
-        if not self.units and not isinstance(self.n_inputs, str) and self.n_inputs not in self.choice:
+        asked = self.n_inputs
+        if not self.units and not isinstance(asked, str) and asked not in self.choice:
+            # No rows have enough units on for the inputs asked for: do fewer inputs explain the units?
             with one_blas_thread():
-                self._look_for_fewer(self.n_inputs)
-
-    def _look_for_fewer(self, asked: int) -> None:
-        """Where no rows have enough units on for the inputs asked for: whether fewer inputs explain the units."""
-        heights = self._heights(self.planes)
-        heights = heights[:, self._trusted(heights)]
-        fewer = self._fewest(heights, range(1, asked))
-        if fewer is not None:
-            self.verdict = _too_large(asked, fewer, heights.shape[1])
-
-    # --- planes -----------------------------------------------------------------------------------
-
-    def _admit(self, candidate: Candidate) -> None:
-        height = self._heights([candidate])
-        others = self._heights(self.planes)
-        if not (others.shape[1] and _is_one_of(height[:, 0], others, candidate.facet.noise)):
-            self.planes.append(candidate)
+                heights = self._heights(self.planes)
+                heights = heights[:, self._trusted(heights)]
+                fewer = self._fewest(heights, range(1, asked))
+            if fewer is not None:
+                self.verdict = _too_large(asked, fewer, heights.shape[1])
 
     def _heights(self, found: list[Candidate]) -> FloatArray:
         """Units of rows, 0 where they are off."""
@@ -167,7 +155,10 @@ class Search:
         if fit is None:
             return
         units = np.flatnonzero(trusted)[fit.units]
-        weights, bias = self._settled(heights[:, units], fit)
+        layer = InnerLayer(fit.weights[fit.units], fit.bias[fit.units])
+        for _ in range(0 if fit.exact else _SETTLING):  # with noise from all rows
+            layer = refitted(layer, heights[:, units])
+        weights, bias = layer.weights, layer.bias
         found: list[tuple[Candidate, Kinked]] = []
         planes = self.planes
         for _ in range(3):
@@ -185,13 +176,6 @@ class Search:
                     self._polish()
                 break
             planes, heights, units = self.units, self._heights(self.units), np.arange(len(found))
-
-    def _settled(self, heights: FloatArray, fit: InputFit) -> tuple[FloatArray, FloatArray]:
-        """A and b of the units that a fit explains; with noise from all rows."""
-        layer = InnerLayer(fit.weights[fit.units], fit.bias[fit.units])
-        for _ in range(0 if fit.exact else _SETTLING):
-            layer = refitted(layer, heights)
-        return layer.weights, layer.bias
 
     def _sure(self, amplified: FloatArray, exact: bool) -> BoolArray:
         """Rows whose inputs are known; with noise those that know them best: half, and as many as tell units."""
@@ -301,7 +285,12 @@ class Search:
             found, known = self._with(search.unit(known), found, known, sure, z.shape[1] + 1 + _BOTH_SIDES)
             since = 0 if len(found) > before else since + 1
             self.watch(Step("Finding units", len(found), self._width, f"{len(found)} of {self._width} units found"))
-        return found + self._never_off(search, known)
+        missing = self._width - known.shape[1]
+        if missing:  # units that are never off, if there are just as many as are missing: they are doubtful
+            bound = _NOISY * self.cloud.noise / float(np.sqrt((self.cloud.points**2).mean()))
+            lines = search.linear(known, bound, self._white.rows)
+            found += [(self._candidate(line, np.inf), line) for line in lines] if len(lines) == missing else []
+        return found
 
     def _explained(self, found: list[tuple[Candidate, Kinked]], exact: bool) -> list[tuple[Candidate, Kinked]]:
         """Units without those that are no function of the others' inputs in all rows, though in the few known so far.
@@ -321,24 +310,15 @@ class Search:
             found = [found[unit] for unit in others[int(np.argmin(left))]]
         return []
 
-    def _never_off(self, search: KinkSearch, known: FloatArray) -> list[tuple[Candidate, Kinked]]:
-        """Units that are never off, if there are just as many as are missing: they are doubtful."""
-        missing = self._width - known.shape[1]
-        if not missing:
-            return []
-        bound = _NOISY * self.cloud.noise / float(np.sqrt((self.cloud.points**2).mean()))
-        lines = search.linear(known, bound, self._white.rows)
-        return [(self._candidate(line, np.inf), line) for line in lines] if len(lines) == missing else []
-
     def _with(
         self, unit: Kinked, found: list[tuple[Candidate, Kinked]], known: FloatArray, sure: BoolArray, off: int
     ) -> tuple[list[tuple[Candidate, Kinked]], FloatArray]:
         """What was found with one unit more, if it is one and new; rows must be on, and ``off`` of them off."""
-        if (
-            unit.on < len(unit.direction) + _BOTH_SIDES
-            or unit.off < off
-            or unit.residual > self._allowed(unit) * unit.size
-        ):
+        # What may be left of it, relative to its size: rounding, or its noise.
+        noise = self.cloud.noise * self._white.slope(unit.functional)
+        allowed = max(_EXACT, _NOISY * noise / max(unit.size, 1e-300))
+        sides = unit.on >= len(unit.direction) + _BOTH_SIDES and unit.off >= off
+        if not sides or unit.residual > allowed * unit.size:
             return found, known
         candidate = self._candidate(unit, 0.0)
         if self._below(candidate) > max(_STRAY, _CHANCE * len(self.cloud.points)):
@@ -352,11 +332,6 @@ class Search:
         """Rows that lie below a unit by more than noise explains."""
         facet = candidate.facet
         return int(np.count_nonzero(facet.height(self.cloud.points) < -_OFF * facet.noise))
-
-    def _allowed(self, unit: Kinked) -> float:
-        """What may be left of a unit, relative to its size: rounding, or its noise."""
-        noise = self.cloud.noise * self._white.slope(unit.functional)
-        return max(_EXACT, _NOISY * noise / max(unit.size, 1e-300))
 
     def _candidate(self, unit: Kinked, misfit: float) -> Candidate:
         facet = self._white.facet(unit.functional, self.cloud.noise)

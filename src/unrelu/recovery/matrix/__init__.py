@@ -1,6 +1,6 @@
 """Recovery of T = C A' + 1 b' from X = ReLU(T): rows are samples, X is n x d, C n x k, A d x k.
 
-Where to start reading: ``matrix.py`` is the conductor, ``rank.py`` chooses the number of components, ``fitting.py``
-fits them, ``newton.py`` is the descent, ``factors.py`` the gauges, ``identifiability.py`` what positive cells
-determine. Methods: ``descent.py`` (default), ``tobit.py`` (noise). ``state.py`` keeps what a stopped run has reached.
+Where to start reading: ``matrix.py`` has the order of the steps, the number of components and what the core leaves out;
+``descent.py`` the methods, by least squares (default) and with noise; ``newton.py`` their steps; ``factors.py`` starts
+and gauges; ``identifiability.py`` what positive cells determine; ``state.py`` what a stopped run has reached.
 """

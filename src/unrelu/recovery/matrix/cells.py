@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -11,59 +13,49 @@ from unrelu.contracts import BoolArray, FloatArray
 from unrelu.engines.local import map_in_threads
 from unrelu.errors import InvalidDataError
 from unrelu.kernels.row_block import LARGEST
+from unrelu.statistics.subsample import row_keys
 
+U = TypeVar("U")
 _LEAST_CELLS, _MOST_CELLS = 1 << 14, 1 << 18  # per tile: worth a call, and small enough for a core's cache
 _FEWEST_TILES = 4
 
 
-class Cells(Protocol):
+@dataclass(frozen=True)
+class Cells(ABC):
     """Values above the floor as their height over it, 0 at the floor, NaN where nothing was observed."""
-
-    @property
-    def shape(self) -> tuple[int, int]: ...
-
-    def rows(self, start: int, stop: int) -> FloatArray:
-        """Rows ``start`` to ``stop`` as a dense array, which the caller does not write to."""
-        ...
-
-    def part(self, rows: BoolArray, columns: BoolArray) -> Cells:
-        """The table of the rows and columns marked True."""
-        ...
-
-    def scaled(self, factor: float) -> Cells:
-        """The table with every value multiplied by ``factor``."""
-        ...
-
-
-@dataclass(frozen=True)
-class DenseCells:
-    """An array in memory."""
-
-    values: FloatArray
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.values.shape[0], self.values.shape[1]
-
-    def rows(self, start: int, stop: int) -> FloatArray:
-        return self.values[start:stop]
-
-    def part(self, rows: BoolArray, columns: BoolArray) -> DenseCells:
-        return DenseCells(self.values[np.ix_(rows, columns)])
-
-    def scaled(self, factor: float) -> DenseCells:
-        return DenseCells(self.values * factor)
-
-
-@dataclass(frozen=True)
-class SparseCells:
-    """A scipy matrix in CSR form: what is not stored is at the floor."""
 
     values: Any
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.values.shape[0], self.values.shape[1]
+
+    @abstractmethod
+    def rows(self, start: int, stop: int) -> FloatArray:
+        """Rows ``start`` to ``stop`` as a dense array, which the caller does not write to."""
+
+    @abstractmethod
+    def part(self, rows: BoolArray, columns: BoolArray) -> Cells:
+        """The table of the rows and columns marked True."""
+
+    def scaled(self, factor: float) -> Self:
+        """The table with every value multiplied by ``factor``."""
+        return replace(self, values=self.values * factor)
+
+
+class DenseCells(Cells):
+    """An array in memory."""
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        dense: FloatArray = self.values[start:stop]
+        return dense
+
+    def part(self, rows: BoolArray, columns: BoolArray) -> DenseCells:
+        return DenseCells(self.values[np.ix_(rows, columns)])
+
+
+class SparseCells(Cells):
+    """A scipy matrix in CSR form: what is not stored is at the floor."""
 
     def rows(self, start: int, stop: int) -> FloatArray:
         dense: FloatArray = self.values[start:stop].toarray()
@@ -72,8 +64,29 @@ class SparseCells:
     def part(self, rows: BoolArray, columns: BoolArray) -> SparseCells:
         return SparseCells(self.values[np.flatnonzero(rows)][:, np.flatnonzero(columns)])
 
-    def scaled(self, factor: float) -> SparseCells:
-        return SparseCells(self.values * factor)
+
+@dataclass(frozen=True)
+class HeldOut(Cells):
+    """Another table with a share of its observed cells hidden, chosen by a hash of their positions and the seed."""
+
+    share: float
+    seed: int
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        return np.where(self.hidden(start, stop), np.nan, self.values.rows(start, stop))
+
+    def hidden(self, start: int, stop: int) -> BoolArray:
+        """Which cells of rows ``start`` to ``stop`` are hidden."""
+        width = self.shape[1]
+        keys = row_keys(self.seed, np.arange(start * width, stop * width)).reshape(stop - start, width)
+        chosen: BoolArray = keys < np.uint64(self.share * float(2**63)) * np.uint64(2)
+        return chosen
+
+    def part(self, rows: BoolArray, columns: BoolArray) -> DenseCells:
+        return DenseCells(self.rows(0, self.shape[0])[np.ix_(rows, columns)])
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, values=self.values.scaled(factor))
 
 
 def tiles(shape: tuple[int, int]) -> list[slice]:
@@ -90,13 +103,21 @@ def tiles(shape: tuple[int, int]) -> list[slice]:
     return [slice(start, min(start + height, n_rows)) for start in range(0, n_rows, height)]
 
 
+def tile_by_tile(cells: Cells, work: Callable[[FloatArray, slice], U]) -> list[U]:
+    """What ``work`` makes of each tile, its values and its rows, on all cores and in order."""
+    return map_in_threads(lambda rows: work(cells.rows(rows.start, rows.stop), rows), tiles(cells.shape))
+
+
 def observed(cells: Cells) -> float:
     """Number of cells that are not missing."""
+    return sum(tile_by_tile(cells, lambda values, _: float(np.count_nonzero(~np.isnan(values)))))
 
-    def count(rows: slice) -> float:
-        return float(np.count_nonzero(~np.isnan(cells.rows(rows.start, rows.stop))))
 
-    return sum(map_in_threads(count, tiles(cells.shape)))
+def column_norms(cells: Cells) -> FloatArray:
+    """|X_j| of every column."""
+    squares = tile_by_tile(cells, lambda values, _: np.nansum(values * values, axis=0))
+    norms: FloatArray = np.sqrt(np.add.reduce(squares))
+    return norms
 
 
 def check_stored(table: Any, tolerance: float) -> None:

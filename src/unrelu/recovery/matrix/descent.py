@@ -1,21 +1,32 @@
-"""From a start to the end: alternating steps while they are fast, joint ones after, until nothing is left to gain."""
+"""Methods of matrix recovery: what they are given and give back, and descent from a start to the end.
+
+Alternating steps while they are fast, joint ones after, until nothing is left to gain. With noise inside the rectifier,
+X = ReLU(T + sigma E), a zero says only that T plus noise was not positive, so T may well be above 0 there; least
+squares, which forbids that, is biased. Each zero then contributes -log Phi(-T/sigma) (Tobit). Expectation-maximization
+would fill the zeros with truncated-normal means, fit rank k, and update sigma from their variances; Newton steps climb
+the same likelihood faster, and sigma is updated as EM does. The ridge of :class:`Prior` keeps rows and columns that are
+almost always at the floor from running off to minus infinity.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
-from unrelu.contracts import FloatArray, Step
-from unrelu.engines.local import map_in_threads, one_blas_thread
-from unrelu.recovery.matrix.cells import Cells, tiles
-from unrelu.recovery.matrix.contracts import RECOVERING, Iterate, Recovered, Task
-from unrelu.recovery.matrix.factors import Factors
-from unrelu.recovery.matrix.losses import LeastSquares, Loss
-from unrelu.recovery.matrix.newton import Descent, State
-from unrelu.recovery.matrix.starts import singular_start
+from unrelu.contracts import Step, Watch, unwatched
+from unrelu.engines.local import one_blas_thread
+from unrelu.errors import InvalidParameterError
+from unrelu.recovery.matrix.cells import Cells, column_norms, observed
+from unrelu.recovery.matrix.factors import Factors, singular_start
+from unrelu.recovery.matrix.newton import Descent, LeastSquares, Loss, State, Tobit
+from unrelu.validation import check_choice
+
+RECOVERING = "Recovering"  # a stage of the work
 
 _SLOW = 0.3  # alternation that leaves more than this share of the residual a round has become slow
 _FIRST_ROUNDS = 4
@@ -28,6 +39,80 @@ _CLEARLY = 0.98  # of the first one's residual
 _PRIOR_SHARE = 0.5  # the table's singular values are about half of those of T
 _REBALANCE = 10  # rounds of alternation after which the factors' scales may have drifted apart
 _CG_ACCURACY, _CG_ROUNDS = 3e-2, 40
+_QUIET_ROUNDS = 10  # with noise: least squares need not converge to be a start
+_ALTERNATING = 3  # iterations before the first joint step
+_SETTLED = 1e-6  # relative change of sigma, and share of the objective gained, that end the iterations
+_LEAST_NOISE = 1e-6  # of the root mean square of X: below it the noise is as good as none
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """Factors on their way, after how many iterations and with which relative residual."""
+
+    iterations: int
+    residual: float
+    factors: Factors
+
+    def step(self) -> Step:
+        """What whoever watches hears of it."""
+        words = f"iteration {self.iterations:,}, residual {self.residual:.1e}"
+        return Step(RECOVERING, self.iterations, words=words, state=self)
+
+
+@dataclass(frozen=True)
+class Task:
+    """The table and what is asked of it.
+
+    ``free_bias`` is False for the model without a bias. ``tolerance`` is on the relative residual |R|/|X|, R the
+    difference between X and T where X > 0 and T's height above the floor elsewhere; iterations also end when they no
+    longer lower it. ``start``, where given, are factors to go on from.
+    """
+
+    cells: Cells
+    n_components: int
+    free_bias: bool = True
+    tolerance: float = 1e-12
+    max_iterations: int = 500
+    start: Factors | None = None
+    watch: Watch = unwatched
+    unit: float = 1.0  # of the cells: a method whose parameters have the data's units multiplies by it first
+    enough: float = 1e-7  # share of the objective below which an iteration has gained nothing
+    fewer: Factors | None = None  # factors of the same table with one component less, where they are known
+
+    def watched_through(self, change: Callable[[Factors], Factors]) -> Watch:
+        """A watch for a part of the work, whose factors ``change`` turns into those of this task."""
+        if self.watch is unwatched:
+            return unwatched
+
+        def watch(step: Step) -> None:
+            iterate: Iterate | None = step.state
+            state = None if iterate is None else replace(iterate, factors=change(iterate.factors))
+            self.watch(replace(step, state=state))
+
+        return watch
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """Factors in any gauge; ``noise`` is the standard deviation inside the rectifier, where the method has one.
+
+    ``ridge`` is that of the penalty ridge/2 (|C|^2 + |A|^2), for C'C = A'A, under which they are best.
+    ``fixed_bias`` says that the method chose the split between C A' and b itself, so that no gauge may change it.
+    """
+
+    factors: Factors
+    iterations: int
+    residual: float
+    converged: bool
+    noise: float | None = None
+    ridge: float = 0.0
+    fixed_bias: bool = False
+
+
+class MatrixMethod(Protocol):
+    """A way to recover factors of T from X = ReLU(T)."""
+
+    def recover(self, task: Task) -> Recovered: ...
 
 
 @dataclass(frozen=True)
@@ -51,6 +136,74 @@ class CensoredALS:
         return descend(task, LeastSquares(np.zeros(task.cells.shape[1])))
 
 
+@dataclass(frozen=True)
+class TobitEM:
+    """Maximum likelihood for X = ReLU(C A' + 1 b' + sigma E), E normal, sigma learned too; gives standard errors.
+
+    >>> import numpy as np
+    >>> import unrelu
+    >>> rng = np.random.default_rng(0)
+    >>> T = rng.standard_normal((500, 2)) @ rng.standard_normal((2, 40))
+    >>> X = np.maximum(T + 0.5 * rng.standard_normal(T.shape), 0.0)
+    >>> recovery = unrelu.ReLUMatrixRecovery(2, method=unrelu.recovery.TobitEM()).fit(X)
+    >>> bool(abs(recovery.noise_ - 0.5) < 0.02)
+    True
+    """
+
+    def recover(self, task: Task) -> Recovered:
+        plain, prior = LeastSquares(np.zeros(task.cells.shape[1])), Prior(task)
+        quiet = replace(task, max_iterations=min(_QUIET_ROUNDS, task.max_iterations), watch=unwatched)
+        factors = (task.start if task.start is not None else descend(quiet, plain).factors).balanced()
+        with one_blas_thread():
+            scale, seen = float(np.linalg.norm(column_norms(task.cells))) or 1.0, observed(task.cells)
+            least = _LEAST_NOISE * scale / math.sqrt(seen)
+            sums = Descent(task.cells, plain).start(factors).sums
+            noise, done, residual = max(math.sqrt(sums.squares / sums.weight), least), False, math.inf
+            for iteration in range(1, task.max_iterations + 1):
+                descent = Descent(task.cells, Tobit(noise), prior.ridge(noise))
+                walk = Walk(descent, factors.balanced(), warm=iteration > _ALTERNATING)
+                gain = walk.step()
+                factors, sums = walk.state.factors, walk.state.sums
+                residual = math.sqrt(sums.squares) / scale
+                task.watch(Iterate(iteration, residual, factors).step())
+                # EM's update, with the noise that the free parameters have fitted put back: of the rows' sum_i
+                # tr((G_i + ridge)^-1 G_i), which the ridge and rows with few cells keep below n k; of the columns' all
+                # but those of the gauge.
+                fitted = float(descent.fitted_by_rows(factors) + _free_of_columns(factors))
+                before, noise = noise, max(math.sqrt((sums.squares + fitted * noise * noise) / seen), least)
+                settled = max(_SETTLED, task.enough)
+                if (abs(noise / before - 1.0) <= settled and gain <= settled) or residual <= task.tolerance:
+                    done = True
+                    break
+        return Recovered(factors, iteration, residual, done, noise=noise, ridge=descent.ridge)
+
+
+_METHODS: dict[str, type[CensoredALS] | type[TobitEM]] = {"censored_als": CensoredALS, "tobit_em": TobitEM}
+
+
+def matrix_method(method: str | MatrixMethod) -> MatrixMethod:
+    """The method of that name with its default parameters, or the object itself."""
+    if not isinstance(method, str):
+        if not callable(getattr(method, "recover", None)):
+            raise InvalidParameterError(
+                f"method must be a name or an object of unrelu.recovery, got {method!r}. Names: {', '.join(_METHODS)}."
+            )
+        return method
+    check_choice("method", method, [*_METHODS, "likelihood"])
+    if method == "likelihood":
+        raise InvalidParameterError(
+            "method='likelihood' needs the bias's density: give"
+            " unrelu.papers.Likelihood(scipy.stats.norm(0, 1)), or whatever distribution the biases have."
+        )
+    return _METHODS[method]()
+
+
+def method_name(method: MatrixMethod) -> str:
+    """What reports call a method: its name, or its class's."""
+    names: dict[type, str] = {kind: name for name, kind in _METHODS.items()}
+    return names.get(type(method), type(method).__name__.lower())
+
+
 def descend(task: Task, loss: Loss) -> Recovered:
     """Lower F from ``task.start``, or from the table's singular vectors, until it is done.
 
@@ -61,7 +214,10 @@ def descend(task: Task, loss: Loss) -> Recovered:
         found = _descent(task, loss, Prior(task))
         if task.start is not None or found.residual <= task.tolerance or task.n_components == 1:
             return found
-        watch = task.told("a second start")
+
+        def watch(step: Step) -> None:  # work on the side is no state to go on from
+            task.watch(Step(step.stage, words=f"a second start, {step.words}"))
+
         other = replace(task, start=built_up(replace(task, watch=watch), loss), watch=watch)
         trial = replace(other, max_iterations=min(_TRIAL, task.max_iterations), enough=_TRIAL_ENOUGH * task.enough)
         short = _descent(trial, loss, Prior(other))
@@ -76,28 +232,24 @@ def built_up(task: Task, loss: Loss) -> Factors:
 
     Where ``task.fewer`` is known, one more is all that is to be found.
     """
-    if task.fewer is not None:
-        return _with_one_more(task, loss, task.fewer)
     descent = Descent(task.cells, loss)
+
+    def with_one_more(factors: Factors) -> Factors:
+        factors = factors.balanced()
+        left, right = descent.leading_residual(factors)
+        latent, loadings = np.column_stack([factors.latent, left]), np.column_stack([factors.loadings, right])
+        return replace(factors, latent=latent, loadings=loadings)
+
+    if task.fewer is not None:
+        return with_one_more(task.fewer)
     factors = singular_start(task.cells, 1, task.free_bias)
     for rank in range(1, task.n_components):
         walk = Walk(descent, factors.balanced())
         for _ in range(_STAGE):
             walk.step()
             task.watch(Step(RECOVERING, words=f"{rank} of {task.n_components} components"))
-        factors = _with_one_more(task, loss, walk.state.factors)
+        factors = with_one_more(walk.state.factors)
     return factors
-
-
-def _with_one_more(task: Task, loss: Loss, factors: Factors) -> Factors:
-    """The leading singular pair of what is left joins the factors."""
-    factors = factors.balanced()
-    left, right = Descent(task.cells, loss).leading_residual(factors)
-    return replace(
-        factors,
-        latent=np.column_stack([factors.latent, left]),
-        loadings=np.column_stack([factors.loadings, right]),
-    )
 
 
 def _descent(task: Task, loss: Loss, prior: Prior) -> Recovered:
@@ -115,7 +267,9 @@ def _descent(task: Task, loss: Loss, prior: Prior) -> Recovered:
         gain = walk.step()
         residual = math.sqrt(max(walk.state.sums.squares, 0.0)) / scale
         task.watch(Iterate(iteration, residual, walk.state.factors).step())
-        exact = residual <= task.tolerance and worst_column(walk.state, sizes) <= _COLUMN_TOLERANCE * task.tolerance
+        # A column of large values must not hide what is left in the others.
+        by_column = np.sqrt(2.0 * walk.state.sums.loss / np.where(sizes > 0.0, sizes, 1.0) ** 2)
+        exact = residual <= task.tolerance and by_column.max() <= _COLUMN_TOLERANCE * task.tolerance
         if exact or (gain <= task.enough and (settled or residual <= task.tolerance)):
             done = True
             break
@@ -157,25 +311,12 @@ def noise_left(state: State) -> float:
 
 def free_parameters(factors: Factors) -> int:
     """Entries of C, A and b less those that the gauge takes up."""
-    (n, k), d, extra = factors.latent.shape, len(factors.loadings), int(factors.bias is not None)
-    return int(n * k + (d - k) * (k + extra))
+    return factors.latent.size + _free_of_columns(factors)
 
 
-def column_norms(cells: Cells) -> FloatArray:
-    """|X_j| of every column."""
-
-    def squares(rows: slice) -> FloatArray:
-        values = cells.rows(rows.start, rows.stop)
-        total: FloatArray = np.nansum(values * values, axis=0)
-        return total
-
-    norms: FloatArray = np.sqrt(np.add.reduce(map_in_threads(squares, tiles(cells.shape))))
-    return norms
-
-
-def worst_column(state: State, sizes: FloatArray) -> float:
-    """Largest relative residual of a column: a column of large values must not hide what is left in the others."""
-    return float(np.sqrt(2.0 * state.sums.loss / np.where(sizes > 0.0, sizes, 1.0) ** 2).max())
+def _free_of_columns(factors: Factors) -> int:
+    (d, k), extra = factors.loadings.shape, int(factors.bias is not None)
+    return int((d - k) * (k + extra))
 
 
 class Walk:

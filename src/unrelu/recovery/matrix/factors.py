@@ -1,4 +1,4 @@
-"""T = C A' + 1 b': the factors, and the conventions that split one T into them."""
+"""T = C A' + 1 b': the factors, where they begin, and the conventions that split one T into them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import FloatArray
 from unrelu.kernels.floor_cells import packed_products
+from unrelu.recovery.matrix.cells import Cells, tile_by_tile
 
 GAUGES = ("centered", "orthogonal", "bayes", "zero")
+
+_OVERSAMPLING, _PASSES = 8, 4  # of subspace iteration
 
 
 @dataclass(frozen=True)
@@ -56,14 +59,21 @@ class Factors:
         return low_rank if self.bias is None else low_rank + self.bias
 
     def balanced(self) -> Factors:
-        """The same T with C centred (where there is a bias) and C'C = A'A, diagonal and descending."""
+        """The same T with C centred (where there is a bias) and C'C = A'A, diagonal and descending.
+
+        By the singular values of C A' from two thin QRs; each column of A has its largest entry positive.
+        """
         latent, bias = self.latent, self.bias
         if bias is not None:
             mean = latent.mean(axis=0)
             latent, bias = latent - mean, bias + self.loadings @ mean
-        left, right, singular = _singular_factors(latent, self.loadings)
+        q_latent, r_latent = np.linalg.qr(latent)
+        q_loadings, r_loadings = np.linalg.qr(self.loadings)
+        u, singular, vt = np.linalg.svd(r_latent @ r_loadings.T)
+        left, right = q_latent @ u, q_loadings @ vt.T
+        sign = np.where(np.take_along_axis(right, np.abs(right).argmax(axis=0)[None], axis=0)[0] < 0.0, -1.0, 1.0)
         root = np.sqrt(singular)
-        return Factors(left * root, right * root, bias)
+        return Factors(left * sign * root, right * sign * root, bias)
 
     def standard(self) -> Factors:
         """The same T with C centred (where there is a bias), C'C/n = I, and A'A diagonal and descending."""
@@ -94,9 +104,10 @@ def in_gauge(factors: Factors, gauge: str) -> Factors:
     if standard.bias is None or gauge == "centered":
         return standard
     loadings, bias = standard.loadings, standard.bias
-    if gauge == "kept" and factors.bias is not None:
-        return replace(standard.shifted(_coefficients(loadings, factors.bias - bias)), bias=factors.bias)
-    towards = _coefficients(loadings, bias)
+    own = factors.bias if gauge == "kept" else None
+    towards = np.asarray(np.linalg.lstsq(loadings, bias if own is None else own - bias)[0], dtype=np.float64)
+    if own is not None:
+        return replace(standard.shifted(towards), bias=own)
     if gauge == "orthogonal":
         return standard.shifted(-towards)
     n, (d, k) = len(standard.latent), loadings.shape
@@ -104,16 +115,40 @@ def in_gauge(factors: Factors, gauge: str) -> Factors:
     return standard.shifted(-np.linalg.solve(n * spread * np.eye(k) + loadings.T @ loadings, loadings.T @ bias))
 
 
-def _coefficients(loadings: FloatArray, target: FloatArray) -> FloatArray:
-    """Of the combination of A's columns nearest to the target."""
-    return np.asarray(np.linalg.lstsq(loadings, target)[0], dtype=np.float64)
+def singular_start(cells: Cells, n_components: int, free_bias: bool) -> Factors:
+    """Rank-k SVD of X - 1 mean' by subspace iteration; a missing cell counts as its column's mean.
 
+    >>> from unrelu.recovery.matrix.cells import DenseCells
+    >>> X = np.outer([1.0, 2.0, 3.0], [1.0, 0.0])
+    >>> singular_start(DenseCells(X), 1, free_bias=False).matrix().round(6) + 0.0
+    array([[1., 0.],
+           [2., 0.],
+           [3., 0.]])
+    """
 
-def _singular_factors(latent: FloatArray, loadings: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """U, V and the singular values of C A', from two thin QRs; each column of V has its largest entry positive."""
-    q_latent, r_latent = np.linalg.qr(latent)
-    q_loadings, r_loadings = np.linalg.qr(loadings)
-    u, singular, vt = np.linalg.svd(r_latent @ r_loadings.T)
-    left, right = q_latent @ u, q_loadings @ vt.T
-    sign = np.where(np.take_along_axis(right, np.abs(right).argmax(axis=0)[None], axis=0)[0] < 0.0, -1.0, 1.0)
-    return left * sign, right * sign, singular
+    def sums(values: FloatArray, _: slice) -> FloatArray:
+        seen = ~np.isnan(values)
+        return np.stack([np.where(seen, values, 0.0).sum(axis=0), seen.sum(axis=0)])
+
+    total, count = np.add.reduce(tile_by_tile(cells, sums))
+    fill = total / np.maximum(count, 1.0)
+    mean = fill if free_bias else np.zeros(cells.shape[1])
+
+    def centred(values: FloatArray) -> FloatArray:
+        missing = np.isnan(values)
+        return (np.where(missing, fill, values) if missing.any() else values) - mean
+
+    def image(values: FloatArray, _: slice) -> FloatArray:
+        moved = centred(values)
+        power: FloatArray = moved.T @ (moved @ basis)
+        return power
+
+    width = min(n_components + _OVERSAMPLING, cells.shape[1])
+    basis = np.linalg.qr(np.random.default_rng(0).standard_normal((cells.shape[1], width)))[0]
+    for _ in range(_PASSES):
+        basis = np.linalg.qr(np.add.reduce(tile_by_tile(cells, image)))[0]
+    # Rayleigh-Ritz: the best rank-k part of X within the subspace.
+    power = np.add.reduce(tile_by_tile(cells, image))
+    loadings = basis @ np.linalg.eigh(basis.T @ power)[1][:, ::-1][:, :n_components]
+    latent = np.concatenate(tile_by_tile(cells, lambda values, _: centred(values) @ loadings))
+    return Factors(latent, loadings, mean if free_bias else None)

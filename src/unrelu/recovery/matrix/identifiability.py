@@ -1,4 +1,4 @@
-"""What the positive cells determine: a column's (a_j, b_j) given C, a row's c_i given A.
+"""What the positive cells determine: a column's (a_j, b_j) given C, a row's c_i given A; and with which errors.
 
 X tells T exactly only where it is positive. So column j is determined if [C 1], restricted to the rows where X_ij > 0,
 has full and well-conditioned rank, which takes at least k + 1 such rows; row i likewise with A and k columns. Rows and
@@ -13,15 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from unrelu.contracts import BoolArray, FloatArray
-from unrelu.engines.local import map_in_threads
 from unrelu.errors import InvalidDataError
 from unrelu.kernels.floor_cells import packed_products, unpacked
-from unrelu.recovery.matrix.cells import Cells, tiles
+from unrelu.recovery.matrix.cells import Cells, tile_by_tile
 from unrelu.recovery.matrix.factors import Factors
+from unrelu.recovery.matrix.newton import Tobit
 
 WORST_CONDITION = 1e4  # beyond it a column amplifies errors so much that its values are a guess
 
 _NOTHING = 1e-11  # of the largest component's size: below it a component is rounding
+_SINGULAR = 1e-12  # of the largest eigenvalue of an information matrix
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,15 @@ class Conditions:
         return self.rows <= WORST_CONDITION
 
 
+@dataclass(frozen=True)
+class StandardErrors:
+    """Of C (n x k), A (d x k) and b; infinite where the cells carry no information."""
+
+    latent: FloatArray
+    loadings: FloatArray
+    bias: FloatArray | None
+
+
 def find_core(cells: Cells, n_components: int, free_bias: bool) -> Core:
     """Peel off rows with at most k and columns with at most k + 1 positive cells among the others, until none is left.
 
@@ -68,24 +78,42 @@ def find_core(cells: Cells, n_components: int, free_bias: bool) -> Core:
     """
     n, d = cells.shape
     rows, columns = np.ones(n, dtype=bool), np.ones(d, dtype=bool)
-    first: tuple[FloatArray, FloatArray] | None = None
+    first = row_count, column_count = _positives(cells, rows, columns)
     while True:
-        row_count, column_count = _positives(cells, rows, columns)
-        first = first or (row_count, column_count)
         kept_rows = rows & (row_count > n_components)
         kept_columns = columns & (column_count > n_components + int(free_bias))
         if (kept_rows == rows).all() and (kept_columns == columns).all():
             break
         rows, columns = kept_rows, kept_columns
-    rows, columns = _linked(cells, rows, columns)
-    if min(rows.sum(), columns.sum()) <= n_components:
+        row_count, column_count = _positives(cells, rows, columns)
+    linked = np.zeros(d, dtype=bool)
+    linked[int(np.argmax(np.where(columns, column_count, -1.0)))] = True
+    linked &= columns
+    while True:  # further rows and columns that positive cells link to the fullest one
+        linked_rows = rows & (_positives(cells, rows, linked)[0] > 0.0)
+        further = columns & (_positives(cells, linked_rows, columns)[1] > 0.0)
+        if (further == linked).all():
+            break
+        linked = further
+    if min(linked_rows.sum(), linked.sum()) <= n_components:
         raise InvalidDataError(
             f"Too few values above the floor for n_components={n_components}: after leaving out rows with at most"
-            f" {n_components} of them and columns with at most {n_components + int(free_bias)}, {rows.sum():,} rows and"
-            f" {columns.sum():,} columns are left, and more than {n_components} of each are needed. Lower n_components"
-            " or add rows."
+            f" {n_components} of them and columns with at most {n_components + int(free_bias)},"
+            f" {linked_rows.sum():,} rows and {linked.sum():,} columns are left, and more than {n_components} of each"
+            " are needed. Lower n_components or add rows."
         )
-    return Core(rows, columns, *first)
+    return Core(linked_rows, linked, *first)
+
+
+def _positives(cells: Cells, rows: BoolArray, columns: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Positive cells per row among the marked columns, and per column among the marked rows."""
+
+    def at(values: FloatArray, part: slice) -> tuple[FloatArray, FloatArray]:
+        positive = (values > 0.0).astype(np.float64)
+        return positive @ columns.astype(np.float64), rows[part].astype(np.float64) @ positive
+
+    by_row, by_column = zip(*tile_by_tile(cells, at), strict=True)
+    return np.concatenate(by_row), np.add.reduce(by_column)
 
 
 def conditions(cells: Cells, factors: Factors, core: Core | None = None) -> Conditions:
@@ -99,20 +127,16 @@ def conditions(cells: Cells, factors: Factors, core: Core | None = None) -> Cond
     if core is not None:
         loadings = np.where(core.columns[:, None], loadings, 0.0)
     products, width = packed_products(loadings), int(used.sum())
-    parts = tiles(cells.shape)
-
-    def positive(rows: slice) -> FloatArray:
-        return (cells.rows(rows.start, rows.stop) > 0.0).astype(np.float64)
-
-    rows = np.concatenate(map_in_threads(lambda part: _condition(positive(part) @ products, width), parts))
+    by_tile = tile_by_tile(cells, lambda values, _: _condition((values > 0.0).astype(np.float64) @ products, width))
+    rows = np.concatenate(by_tile)
     known = (rows <= WORST_CONDITION).astype(np.float64)
 
-    def column_gram(part: slice) -> FloatArray:
+    def column_gram(values: FloatArray, part: slice) -> FloatArray:
         extended = factors.extend(latent[part]) * known[part, None]
-        gram: FloatArray = positive(part).T @ packed_products(extended)
+        gram: FloatArray = (values > 0.0).astype(np.float64).T @ packed_products(extended)
         return gram
 
-    gram = np.add.reduce(map_in_threads(column_gram, parts))
+    gram = np.add.reduce(tile_by_tile(cells, column_gram))
     return Conditions(_condition(gram, width + int(factors.bias is not None)), rows)
 
 
@@ -140,26 +164,62 @@ def _condition(packed: FloatArray, width: int) -> FloatArray:
     return ratio
 
 
-def _linked(cells: Cells, rows: BoolArray, columns: BoolArray) -> tuple[BoolArray, BoolArray]:
-    """The marked rows and columns that positive cells link to the column with most of them."""
-    counts = np.where(columns, _positives(cells, rows, columns)[1], -1.0)
-    reached = np.zeros(len(columns), dtype=bool)
-    reached[int(np.argmax(counts))] = True
-    reached &= columns
-    while True:
-        reached_rows = rows & (_positives(cells, rows, reached)[0] > 0.0)
-        further = columns & (_positives(cells, reached_rows, columns)[1] > 0.0)
-        if (further == reached).all():
-            return reached_rows, reached
-        reached = further
+def standard_errors(cells: Cells, factors: Factors, noise: float) -> StandardErrors:
+    """At factors that maximize the likelihood under normal noise inside the rectifier, from its curvature.
+
+    A column's information is sum_i w_ij c_i c_i' / sigma^2, if C were known, with w_ij the weight of the cell: 1 where
+    X > 0, lambda (lambda - t/sigma) at the floor. As row i's own equations, with G_i = sum_j w_ij a_j a_j', have used a
+    share w_ij a_j' G_i^-1 a_j of that cell, so much of it is lost: w_ij (1 - w_ij a_j' G_i^-1 a_j) remains. Rows
+    likewise. The errors are those of a_j and b_j relative to the latent axes as the other columns fix them: a common
+    rotation is no error.
+    """
+    k, extended = factors.rank, factors.extended
+    width = extended.shape[1]
+    loading_products = packed_products(factors.loadings)
+
+    def weights(values: FloatArray, rows: slice) -> tuple[FloatArray, FloatArray]:
+        own = factors.extend(factors.latent[rows])
+        fitted = own @ extended.T
+        weight = np.empty(fitted.shape)
+        Tobit(noise).cells(values, fitted, weight, np.zeros(len(values)), np.zeros(values.shape[1]))
+        return weight, packed_products(own)
+
+    def column_gram(values: FloatArray, rows: slice) -> FloatArray:
+        weight, products = weights(values, rows)
+        gram: FloatArray = weight.T @ products
+        return gram
+
+    column_inverse = _quadratic_inverse(np.add.reduce(tile_by_tile(cells, column_gram)), width)
+
+    def remaining(values: FloatArray, rows: slice) -> tuple[FloatArray, FloatArray]:
+        weight, products = weights(values, rows)
+        used_by_rows = weight * (_quadratic_inverse(weight @ loading_products, k) @ loading_products.T)
+        used_by_columns = weight * (products @ column_inverse.T)
+        column_part: FloatArray = (weight * np.clip(1.0 - used_by_rows, 0.0, 1.0)).T @ products
+        row_part: FloatArray = (weight * np.clip(1.0 - used_by_columns, 0.0, 1.0)) @ loading_products
+        return column_part, _deviations(row_part, k, noise)
+
+    column_parts, latent = zip(*tile_by_tile(cells, remaining), strict=True)
+    columns = _deviations(np.add.reduce(column_parts), width, noise)
+    return StandardErrors(np.concatenate(latent), columns[:, :k], None if factors.bias is None else columns[:, k])
 
 
-def _positives(cells: Cells, rows: BoolArray, columns: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Positive cells per row among the marked columns, and per column among the marked rows."""
+def _quadratic_inverse(packed: FloatArray, width: int) -> FloatArray:
+    """Packed inverses, off-diagonal entries twice, so that a product with v v' packed is the quadratic form in v.
 
-    def at(part: slice) -> tuple[FloatArray, FloatArray]:
-        positive = (cells.rows(part.start, part.stop) > 0.0).astype(np.float64)
-        return positive @ columns.astype(np.float64), rows[part].astype(np.float64) @ positive
+    Of a singular matrix, the inverse on what it resolves.
+    """
+    inverse = np.linalg.pinv(unpacked(packed, width), rcond=_SINGULAR, hermitian=True)
+    first, second = np.triu_indices(width)
+    doubled: FloatArray = inverse[:, first, second] * np.where(first == second, 1.0, 2.0)
+    return doubled
 
-    results = map_in_threads(at, tiles(cells.shape))
-    return np.concatenate([result[0] for result in results]), np.add.reduce([result[1] for result in results])
+
+def _deviations(packed: FloatArray, width: int, noise: float) -> FloatArray:
+    """Square roots of the diagonals of sigma^2 times the inverses; inf where a matrix is singular."""
+    eigenvalues, vectors = np.linalg.eigh(unpacked(packed, width))
+    resolved = eigenvalues[:, :1] > _SINGULAR * eigenvalues[:, -1:]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        variance = noise * noise * ((vectors**2) / eigenvalues[:, None, :]).sum(axis=2)
+    deviation: FloatArray = np.sqrt(np.where(resolved, variance, np.inf))
+    return deviation

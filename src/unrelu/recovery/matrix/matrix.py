@@ -1,22 +1,29 @@
-"""The conductor of matrix recovery, on one screen: how many components, their factors, what is identified, a report.
+"""Matrix recovery in the order of its steps: how many components, their factors, what is identified, a report.
 
 It takes heights above the floor (:mod:`unrelu.recovery.matrix.cells`) and gives a record. :func:`warn_of` says what a
 user should know of it.
+
+A fit is made on the core of the table and completed: rows and columns outside it follow, one side given the other. Both
+are convex. Where the fit had noise, its penalty ridge/2 (|C|^2 + |A|^2), for C'C = A'A, holds there as well: with C of
+unit variance, component m of a row pays ridge |A_m|/sqrt(n), that of a column ridge sqrt(n)/|A_m|. Without noise a
+faint penalty settles what the cells leave open, and is then taken off: what they do determine they determine exactly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from unrelu.contracts import FloatArray, Watch, unwatched
-from unrelu.engines.local import map_in_threads
+from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
+from unrelu.engines.local import one_blas_thread
 from unrelu.errors import (
     InvalidDataError,
     InvalidParameterError,
@@ -24,18 +31,60 @@ from unrelu.errors import (
     WeakColumnsWarning,
     WeakRowsWarning,
 )
-from unrelu.recovery.matrix.cells import Cells, observed, tiles
-from unrelu.recovery.matrix.contracts import ComponentChoice, MatrixMethod, MatrixReport, Task
-from unrelu.recovery.matrix.descent import CensoredALS
-from unrelu.recovery.matrix.factors import GAUGES, Factors
-from unrelu.recovery.matrix.filling import Filling
-from unrelu.recovery.matrix.fitting import TaskFit, fit_task, usual_unit
-from unrelu.recovery.matrix.identifiability import Conditions, effective_components
-from unrelu.recovery.matrix.methods import method_name
+from unrelu.notebook import Shown
+from unrelu.recovery.matrix.cells import Cells, DenseCells, HeldOut, observed, tile_by_tile
+from unrelu.recovery.matrix.descent import CensoredALS, MatrixMethod, Recovered, Task, method_name
+from unrelu.recovery.matrix.factors import GAUGES, Factors, in_gauge
+from unrelu.recovery.matrix.identifiability import (
+    Conditions,
+    Core,
+    StandardErrors,
+    conditions,
+    effective_components,
+    find_core,
+    standard_errors,
+)
+from unrelu.recovery.matrix.newton import Descent, LeastSquares, Loss, Tobit
 from unrelu.validation import check_choice, check_count, check_positive, label_columns, warn
 
-if TYPE_CHECKING:
-    from unrelu.recovery.matrix.uncertainty import StandardErrors
+CHOOSING = "Choosing the number of components"  # a stage of the work
+
+_SMALL = 200_000  # cells: threads cost more than they give to products of such tables
+_USUAL = 1e6  # largest values between this and its inverse need no change of units
+_FAINT = 1e-10  # of the curvature
+_SHARE = 0.1  # of the cells, held out for the choice of a number
+_PATIENCE = 3  # numbers beyond the best one that must be worse before the search ends
+_EXACT = 1e-12  # of the squares of the cells: such an error is rounding
+_MOST_ITERATIONS = 60  # a number is judged long before the last digits
+_ENOUGH = 3e-5  # share of the objective: an iteration that gains less moves no held-out error that matters
+_TOLD = 4  # errors that one line tells of
+
+
+@dataclass(frozen=True)
+class MatrixReport(Shown):
+    """How the recovery went, in plain numbers.
+
+    ``residual`` is relative (see :class:`unrelu.recovery.matrix.descent.Task`). ``weak_columns`` are not determined by
+    their values above the floor, ``weak_rows`` counts the rows of that kind. ``component_errors`` are pairs of a number
+    of components tried and its relative error on held-out cells, for n_components="auto". ``resumed`` is (iterations,
+    residual) of the state that was gone on from; ``iterations`` counts those as well.
+    """
+
+    method: str
+    gauge: str
+    n_rows: int
+    n_features: int
+    n_components: int
+    iterations: int
+    residual: float
+    converged: bool
+    share_floored: float
+    share_missing: float
+    weak_columns: tuple[int, ...]
+    weak_rows: int
+    noise: float | None
+    component_errors: tuple[tuple[int, float], ...] = ()
+    resumed: tuple[int, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +104,59 @@ class MatrixRequest:
         k = self.n_components
         if not (isinstance(k, str) and k == "auto") and (isinstance(k, bool) or not isinstance(k, Integral)):
             raise InvalidParameterError(f"n_components must be a whole number or 'auto', got {k!r}.")
+
+
+@dataclass(frozen=True)
+class Filling:
+    """One side given the other: latent vectors of rows under known columns, columns under known latent vectors.
+
+    The noise of a fit (None: least squares), and what a row's and a column's components cost, in standard form.
+    """
+
+    noise: float | None
+    row_ridge: FloatArray
+    column_ridge: FloatArray
+    exact: bool
+    unit: float = 1.0  # of the table, in which the fit was made
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.unit < np.inf and (self.noise is None or 0.0 < self.noise < np.inf)):
+            raise InvalidDataError("the unit or the noise of a fit is out of range")
+
+    @classmethod
+    def after(cls, standard: Factors, noise: float | None, ridge: float) -> Filling:
+        """As the fit of these factors, in standard form, was penalized."""
+        n = len(standard.latent)
+        size = np.sqrt((standard.loadings**2).sum(axis=0))
+        curvature = float((size**2).mean()) or 1.0
+        size[size == 0.0] = np.sqrt(curvature)
+        per_row = np.maximum(ridge * size / np.sqrt(n), _FAINT * curvature)
+        per_column = np.maximum(ridge * np.sqrt(n) / size, _FAINT * n)
+        if standard.bias is not None:
+            per_column = np.append(per_column, per_column.mean())
+        return cls(noise, per_row, per_column, exact=ridge == 0.0)
+
+    def latent_of(self, cells: Cells, factors: Factors) -> FloatArray:
+        """c_i for every row of a table, given A and b."""
+        start = replace(factors, latent=np.zeros((cells.shape[0], factors.rank)))
+        if self.unit != 1.0:
+            cells, start = cells.scaled(1.0 / self.unit), start.scaled(1.0 / self.unit)
+        return self._settled(cells, start, self.row_ridge)
+
+    def columns_of(self, cells: Cells, factors: Factors) -> FloatArray:
+        """[a_j b_j] for every column of a table, given C: they are the rows of the transposed table."""
+        n, d = cells.shape
+        transposed = DenseCells(np.ascontiguousarray(cells.rows(0, n).T))
+        extended = factors.extend(factors.latent)
+        return self._settled(transposed, Factors(np.zeros((d, extended.shape[1])), extended, None), self.column_ridge)
+
+    def _settled(self, cells: Cells, start: Factors, ridge: FloatArray) -> FloatArray:
+        loss: Loss = LeastSquares(np.zeros(cells.shape[1])) if self.noise is None else Tobit(self.noise)
+        with one_blas_thread():
+            settled = Descent(cells, loss, row_ridge=ridge).settle_rows(start)
+            if self.exact:
+                settled = Descent(cells, loss).settle_rows(settled)
+            return settled.latent
 
 
 @dataclass(frozen=True)
@@ -109,47 +211,35 @@ def recover_matrix(
     >>> bool(np.abs(fit.hidden() - T).max() < 1e-8), fit.report.converged
     (True, True)
     """
-    free_bias = request.gauge != "zero"
+    (n, d), free_bias = cells.shape, request.gauge != "zero"
     task = Task(cells, 1, free_bias, float(request.tolerance), int(request.max_iterations), None, watch)
-    choice = _choice(task, request, seed)
-    fits = start is not None and _shapes(start) == (*cells.shape, choice.n_components, free_bias)
-    first = (start, None) if fits else (None, choice.fewer)
-    task = replace(task, n_components=choice.n_components, start=first[0], fewer=first[1])
-    fitted = fit_task(task, request.method, request.gauge)
-    report = _report(cells, fitted, request, choice)
-    return MatrixFit(fitted.factors, fitted.conditions, report, fitted.latent_mean, fitted.filling, fitted.errors)
-
-
-def _choice(task: Task, request: MatrixRequest, seed: int) -> ComponentChoice:
+    errors: tuple[tuple[int, float], ...] = ()
+    fewer: Factors | None = None
     if request.n_components == "auto":
-        from unrelu.recovery.matrix.rank import choose_components
-
-        unit = usual_unit(task.cells)  # errors are squared
-        scaled = task if unit == 1.0 else replace(task, cells=task.cells.scaled(1.0 / unit), unit=unit)
-        return choose_components(scaled, lambda trial: fit_task(trial, request.method, request.gauge).factors, seed)
-    k, (n, d) = int(request.n_components), task.cells.shape
-    if k < 1:
-        raise InvalidParameterError(f"n_components must be at least 1, got {k}.")
-    if k >= min(n, d):
-        raise InvalidParameterError(
-            f"n_components={k} is not below both n_samples = {n} and n_features = {d}: any table has such a"
-            " factorization. Lower n_components."
-        )
-    return ComponentChoice(k)
-
-
-def _shapes(factors: Factors) -> tuple[int, int, int, bool]:
-    return len(factors.latent), len(factors.loadings), factors.rank, factors.bias is not None
-
-
-def _report(cells: Cells, fitted: TaskFit, request: MatrixRequest, choice: ComponentChoice) -> MatrixReport:
-    (n, d), seen, recovered = cells.shape, observed(cells), fitted.recovered
-    return MatrixReport(
+        unit = usual_unit(cells)  # errors are squared
+        scaled = task if unit == 1.0 else replace(task, cells=cells.scaled(1.0 / unit), unit=unit)
+        fit = lambda trial: fit_task(trial, request.method, request.gauge).factors  # noqa: E731
+        k, errors, fewer = choose_components(scaled, fit, seed)
+    else:
+        k = int(request.n_components)
+        if k < 1:
+            raise InvalidParameterError(f"n_components must be at least 1, got {k}.")
+        if k >= min(n, d):
+            raise InvalidParameterError(
+                f"n_components={k} is not below both n_samples = {n} and n_features = {d}: any table has such a"
+                " factorization. Lower n_components."
+            )
+    if start is not None:
+        shapes = start.latent.shape, start.loadings.shape, start.bias is not None
+        start, fewer = (start, None) if shapes == ((n, k), (d, k), free_bias) else (None, fewer)
+    fitted = fit_task(replace(task, n_components=k, start=start, fewer=fewer), request.method, request.gauge)
+    seen, recovered = observed(cells), fitted.recovered
+    report = MatrixReport(
         method=method_name(request.method),
         gauge=request.gauge,
         n_rows=n,
         n_features=d,
-        n_components=choice.n_components,
+        n_components=k,
         iterations=recovered.iterations,
         residual=recovered.residual,
         converged=recovered.converged,
@@ -158,8 +248,9 @@ def _report(cells: Cells, fitted: TaskFit, request: MatrixRequest, choice: Compo
         weak_columns=tuple(np.flatnonzero(~fitted.conditions.column_identifiable).tolist()),
         weak_rows=int(np.count_nonzero(~fitted.conditions.row_identifiable)),
         noise=recovered.noise,
-        component_errors=choice.errors,
+        component_errors=errors,
     )
+    return MatrixFit(fitted.factors, fitted.conditions, report, fitted.latent_mean, fitted.filling, fitted.errors)
 
 
 def warn_of(fit: MatrixFit, names: Sequence[str] | None) -> None:
@@ -197,10 +288,189 @@ def lifted_cells(cells: Cells, factors: Factors) -> NDArray[np.int64]:
     """Cells at the floor that the factors put above it, as row x columns + column, rising."""
     d = cells.shape[1]
 
-    def found(rows: slice) -> NDArray[np.int64]:
-        fitted = replace(factors, latent=factors.latent[rows]).matrix()
-        above = (cells.rows(rows.start, rows.stop) <= 0.0) & (fitted > 0.0)
+    def found(values: FloatArray, rows: slice) -> NDArray[np.int64]:
+        above = (values <= 0.0) & (replace(factors, latent=factors.latent[rows]).matrix() > 0.0)
         return np.asarray(np.flatnonzero(above) + rows.start * d, dtype=np.int64)
 
-    lifted: NDArray[np.int64] = np.concatenate(map_in_threads(found, tiles(cells.shape)))
+    lifted: NDArray[np.int64] = np.concatenate(tile_by_tile(cells, found))
     return lifted
+
+
+# --- factors, their number given ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TaskFit:
+    """Factors of the whole table in their gauge, and how they came about."""
+
+    factors: Factors
+    latent_mean: FloatArray  # of the core's rows
+    core: Core
+    conditions: Conditions
+    recovered: Recovered
+    filling: Filling
+    errors: StandardErrors | None
+
+
+def fit_task(task: Task, method: MatrixMethod, gauge: str) -> TaskFit:
+    """Fit the core, fill in the other rows and columns, choose the gauge, and say what is identified.
+
+    All in units in which the largest value is neither huge nor tiny: squares are summed, some in single precision.
+    """
+    unit = usual_unit(task.cells)
+    if unit == 1.0:
+        return _fitted(task, method, gauge)
+    watch = task.watched_through(lambda factors: factors.scaled(unit))
+    start, fewer = (None if given is None else given.scaled(1.0 / unit) for given in (task.start, task.fewer))
+    scaled = replace(task, cells=task.cells.scaled(1.0 / unit), start=start, fewer=fewer, watch=watch, unit=unit)
+    fit = _fitted(scaled, method, gauge)
+    noise, errors = fit.recovered.noise, fit.errors
+    if noise is not None:
+        noise *= unit
+    if errors is not None:
+        bias = None if errors.bias is None else errors.bias * unit
+        errors = replace(errors, loadings=errors.loadings * unit, bias=bias)
+    return replace(
+        fit,
+        factors=fit.factors.scaled(unit),
+        recovered=replace(fit.recovered, factors=fit.recovered.factors.scaled(unit), noise=noise),
+        filling=replace(fit.filling, unit=unit),
+        errors=errors,
+    )
+
+
+def usual_unit(cells: Cells) -> float:
+    """A power of two near the largest value, or 1 where that is of a usual size."""
+    size = max(tile_by_tile(cells, lambda values, _: float(np.nanmax(values, initial=0.0))))
+    return 1.0 if size == 0.0 or 1.0 / _USUAL < size < _USUAL else 2.0 ** round(math.log2(size))
+
+
+def _fitted(task: Task, method: MatrixMethod, gauge: str) -> TaskFit:
+    """The factors of the core, then the whole table from them."""
+    cells = task.cells
+    with one_blas_thread():
+        core = find_core(cells, task.n_components, task.free_bias)
+    if not core.is_everything:
+        # Given factors are cut to the core, and whoever watches sees those of the whole table, 0 outside the core.
+        start, fewer = (None if given is None else _cut(given, core) for given in (task.start, task.fewer))
+        watch = task.watched_through(lambda factors: _placed(factors, core))
+        task = replace(task, cells=cells.part(core.rows, core.columns), start=start, fewer=fewer, watch=watch)
+    with one_blas_thread() if math.prod(task.cells.shape) < _SMALL else nullcontext():
+        recovered = method.recover(task)
+    with one_blas_thread():
+        standard = recovered.factors.standard()
+        filling = Filling.after(standard, recovered.noise, recovered.ridge)
+        whole = _placed(standard, core)
+        if not core.rows.all():
+            whole.latent[~core.rows] = filling.latent_of(cells.part(~core.rows, core.columns), standard)
+        found = conditions(cells, whole, core)
+        guessed = ~(core.columns & found.column_identifiable)
+        if guessed.any():  # set anew from the latent vectors that are known, or from all if none is
+            rows = found.row_identifiable
+            rows = rows if rows.any() else np.ones(len(rows), dtype=bool)
+            extended = whole.extended.copy()
+            known = replace(whole, latent=whole.latent[rows])
+            extended[guessed] = filling.columns_of(cells.part(rows, guessed), known)
+            whole = whole.with_extended(extended)
+        placed = in_gauge(recovered.factors, "kept" if recovered.fixed_bias else gauge)
+        mean: FloatArray = (placed.latent - standard.latent)[0]  # of the core's rows
+        whole = whole.shifted(-mean)
+        errors = None if recovered.noise is None else standard_errors(cells, whole, recovered.noise)
+    return TaskFit(whole, mean, core, found, recovered, filling, errors)
+
+
+def _cut(factors: Factors, core: Core) -> Factors:
+    bias = None if factors.bias is None else factors.bias[core.columns]
+    return Factors(factors.latent[core.rows], factors.loadings[core.columns], bias)
+
+
+def _placed(factors: Factors, core: Core) -> Factors:
+    def spread(values: FloatArray, where: BoolArray) -> FloatArray:
+        full = np.zeros((len(where), *values.shape[1:]))
+        full[where] = values
+        return full
+
+    bias = None if factors.bias is None else spread(factors.bias, core.columns)
+    return Factors(spread(factors.latent, core.rows), spread(factors.loadings, core.columns), bias)
+
+
+# --- the number of components ---------------------------------------------------------------------
+
+
+class ComponentChoice(NamedTuple):
+    """The number chosen, and per number tried the relative error |X - ReLU(T)|/|X| over the held-out cells.
+
+    ``fewer``: the factors of one component less that were found on the way.
+    """
+
+    n_components: int
+    errors: tuple[tuple[int, float], ...]
+    fewer: Factors | None
+
+
+def choose_components(task: Task, fit: Callable[[Task], Factors], seed: int) -> ComponentChoice:
+    """The smallest number of components whose error on cells it has not seen is as good as the best one's.
+
+    Fit 1, 2, ... components to 90 % of the cells; each row's squared errors on the rest say which numbers differ. The
+    best number has the lowest error; the smallest whose rows are worse by at most one standard error of that difference
+    is chosen, so that noise does not buy components. ``task.watch`` hears of every number tried.
+    """
+    n, d = task.cells.shape
+    if min(n, d) < 2:
+        raise InvalidParameterError(
+            f"No n_components is below both n_samples = {n} and n_features = {d}: at least two rows and two columns are"
+            " needed."
+        )
+    table = HeldOut(task.cells, _SHARE, seed)
+    shown: Cells = DenseCells(table.rows(0, n)) if isinstance(task.cells, DenseCells) else table
+
+    def row_losses(factors: Factors | None) -> FloatArray:
+        """Per row, the squared errors of ReLU(T) over its held-out cells; of 0 without factors."""
+
+        def at(values: FloatArray, rows: slice) -> FloatArray:
+            if factors is not None:
+                fitted = factors.extend(factors.latent[rows]) @ factors.extended.T
+                values = values - np.maximum(fitted, 0.0)
+            squares: FloatArray = np.nansum(np.where(table.hidden(rows.start, rows.stop), values, 0.0) ** 2, axis=1)
+            return squares
+
+        return np.concatenate(tile_by_tile(task.cells, at))
+
+    def told(step: Step) -> None:  # iterations on the way to a choice are no state to go on from
+        task.watch(Step(CHOOSING, number, words=f"{number} components, {step.words}"))
+
+    trial = replace(task, cells=shown, max_iterations=_MOST_ITERATIONS, start=None, enough=_ENOUGH, watch=told)
+    losses: list[FloatArray] = []
+    errors: list[tuple[int, float]] = []
+    tried: list[Factors] = []
+    norm = float(row_losses(None).sum()) or 1.0
+    for number in range(1, max(1, min(n, d) // 2) + 1):
+        try:
+            factors = fit(replace(trial, n_components=number))
+        except InvalidDataError:
+            break
+        trial = replace(trial, fewer=factors)  # where the next number begins
+        tried.append(factors)
+        losses.append(row_losses(factors))
+        errors.append((number, float(np.sqrt(losses[-1].sum() / norm))))
+        words = ", ".join(f"{number}: {error:.2g}" for number, error in errors[-_TOLD:])
+        task.watch(Step(CHOOSING, number, words=f"held-out error by number {words}", state=errors[-1]))
+        best = int(np.argmin([loss.sum() for loss in losses]))
+        if losses[-1].sum() <= _EXACT * norm or number - (best + 1) >= _PATIENCE:
+            break
+    if not losses:
+        raise InvalidDataError("No component can be fitted: too few values above the floor.")
+    chosen = _smallest_as_good(losses, norm)
+    fewer = tried[chosen - 2].scaled(task.unit) if chosen > 1 else None
+    return ComponentChoice(chosen, tuple(errors), fewer)
+
+
+def _smallest_as_good(losses: list[FloatArray], norm: float) -> int:
+    totals = np.array([loss.sum() for loss in losses])
+    best = int(np.argmin(totals))
+    for index, loss in enumerate(losses):
+        difference = loss - losses[best]
+        error = float(difference.std(ddof=1)) * np.sqrt(len(difference)) if len(difference) > 1 else 0.0
+        if difference.sum() <= max(error, _EXACT * norm):
+            return index + 1
+    return best + 1

@@ -9,19 +9,25 @@ where it does not; it is taken once alternation slows down, and kept while it lo
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass, replace
-from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from unrelu.contracts import FloatArray
 from unrelu.engines.local import map_in_threads
-from unrelu.kernels.floor_cells import careful_rows, factor_grams, packed_products, solve_grams, unpacked, weigh
+from unrelu.kernels.floor_cells import (
+    careful_rows,
+    factor_grams,
+    floor_cells,
+    packed_products,
+    solve_grams,
+    tobit_cells,
+    unpacked,
+    weigh,
+)
 from unrelu.recovery.matrix.cells import Cells, tiles
 from unrelu.recovery.matrix.factors import Factors
-from unrelu.recovery.matrix.losses import Loss
 
 _HALVINGS = 8
 _STILL = 1e-13  # relative movement of rows that have arrived
@@ -34,7 +40,46 @@ _HARD = 1e-3  # relative pivot below which a row's Gram is formed anew in double
 
 
 @dataclass(frozen=True)
-class ColumnSums:
+class LeastSquares:
+    """F(T) = 1/2 sum_{X>0} (X - T)^2 + 1/2 sum_{X=0} max(0, T - cap)^2: no noise inside the rectifier.
+
+    ``caps``, one per column and 0 but where a margin is asked for, is what T may reach where X = 0. :meth:`cells` turns
+    fitted values into residuals and weights in place (kernels/floor_cells.py), and returns the expected sum of squared
+    noise; :meth:`of_rows` gives (caps, sigma) for steps row by row.
+    """
+
+    caps: FloatArray
+
+    def cells(
+        self, values: FloatArray, fitted: FloatArray, weight: Any, row_loss: FloatArray, column_loss: FloatArray
+    ) -> float:
+        before = float(row_loss.sum())
+        floor_cells(values, fitted, self.caps, weight, row_loss, column_loss)
+        return 2.0 * (float(row_loss.sum()) - before)
+
+    def of_rows(self, n_columns: int) -> tuple[FloatArray, float]:  # noqa: ARG002 - the noisy loss needs it
+        return self.caps, 0.0
+
+
+@dataclass(frozen=True)
+class Tobit:
+    """sigma^2 times the negative log-likelihood of X = ReLU(T + sigma noise), but for the logarithm of sigma."""
+
+    sigma: float
+
+    def cells(
+        self, values: FloatArray, fitted: FloatArray, weight: Any, row_loss: FloatArray, column_loss: FloatArray
+    ) -> float:
+        return float(tobit_cells(values, fitted, self.sigma, weight, row_loss, column_loss))
+
+    def of_rows(self, n_columns: int) -> tuple[FloatArray, float]:
+        return np.zeros(n_columns), self.sigma
+
+
+Loss = LeastSquares | Tobit
+
+
+class ColumnSums(NamedTuple):
     """What the columns' equations need, summed over rows: losses, gradients, packed Grams; and the noise's squares."""
 
     loss: FloatArray
@@ -43,35 +88,8 @@ class ColumnSums:
     squares: float
     weight: float
 
-    def __add__(self, other: ColumnSums) -> ColumnSums:
-        return ColumnSums(
-            self.loss + other.loss,
-            self.gradient + other.gradient,
-            self.gram + other.gram,
-            self.squares + other.squares,
-            self.weight + other.weight,
-        )
 
-
-@dataclass(frozen=True)
-class _Tile:
-    """A tile after its rows took their step."""
-
-    latent: FloatArray
-    loss_before: FloatArray
-    sums: ColumnSums
-
-
-@dataclass(frozen=True)
-class _Jump:
-    """Where a joint step leads the rows, and the objective each of them had before it."""
-
-    to: FloatArray
-    objective: FloatArray
-
-
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """Factors, the columns' sums there, and F with its penalty."""
 
     factors: Factors
@@ -79,8 +97,7 @@ class State:
     objective: float
 
 
-@dataclass(frozen=True)
-class _Point:
+class _Point(NamedTuple):
     """All that a joint step needs at one set of factors."""
 
     factors: Factors
@@ -104,80 +121,72 @@ class Descent:
 
     def alternate(self, state: State) -> State:
         """The columns' step from the sums at ``state``, then every row's; columns that lose by it step back."""
-        k = state.factors.rank
-        extended = state.factors.extended
+        factors, extended = state.factors, state.factors.extended
         step = self._column_step(state)
         share = np.ones(len(extended))
         for _ in range(_HALVINGS):
-            moved = state.factors.with_extended(_in_range(extended + share[:, None] * step))
-            results = map_in_threads(lambda rows, f=moved: self._row_step(f, rows), self._tiles())  # type: ignore[misc]
-            penalty = 0.5 * self.ridge * ((moved.loadings**2).sum(axis=1) - (extended[:, :k] ** 2).sum(axis=1))
-            rise = sum(result.loss_before for result in results) + penalty - state.sums.loss
+            moved = factors.with_extended(_in_range(extended + share[:, None] * step))
+            after, loss_before = self._moved_rows(moved)
+            penalty = (moved.loadings**2).sum(axis=1) - (extended[:, : factors.rank] ** 2).sum(axis=1)
+            rise = loss_before + 0.5 * self.ridge * penalty - state.sums.loss
             if rise.sum() <= _ROUNDING * state.objective:
-                break
+                return after
             share = np.where(rise > 0.0, 0.5 * share, share)
-        else:
-            moved = state.factors
-            results = map_in_threads(lambda rows: self._row_step(state.factors, rows), self._tiles())
-        latent = np.concatenate([result.latent for result in results])
-        return self._state(replace(moved, latent=latent), _total([result.sums for result in results]))
+        return self._moved_rows(factors)[0]
 
     def start(self, factors: Factors) -> State:
         """The sums at given factors."""
-
-        def at(rows: slice) -> ColumnSums:
-            return _TileFit(self, factors, self.cells.rows(rows.start, rows.stop), factors.latent[rows]).column_sums()
-
-        return self._state(factors, _total(map_in_threads(at, self._tiles())))
+        return self._state(factors, self._by_tile(lambda rows: self._at(factors, rows).column_sums()))
 
     def settle_rows(self, factors: Factors, rounds: int = 100) -> Factors:
         """Rows alone, until they stand still: the latent vectors of a table whose columns are known."""
         for _ in range(rounds):
-            results = map_in_threads(lambda rows, f=factors: self._row_step(f, rows), self._tiles())  # type: ignore[misc]
-            latent = np.concatenate([result.latent for result in results])
-            moved = float(np.abs(latent - factors.latent).max(initial=0.0))
-            factors = replace(factors, latent=latent)
-            if moved <= _STILL * float(np.abs(latent).max(initial=0.0)):
+            after = self._moved_rows(factors)[0].factors
+            moved = float(np.abs(after.latent - factors.latent).max(initial=0.0))
+            factors = after
+            if moved <= _STILL * float(np.abs(factors.latent).max(initial=0.0)):
                 break
         return factors
 
     def leading_residual(self, factors: Factors, rounds: int = 8) -> tuple[FloatArray, FloatArray]:
         """u and v with u v' the best rank-1 fit of the residuals, by power iteration from the largest column's."""
-        parts = self._tiles()
-
-        def residual(rows: slice) -> FloatArray:
-            return _TileFit(self, factors, self.cells.rows(rows.start, rows.stop), factors.latent[rows]).residual
-
-        pieces = map_in_threads(residual, parts)
+        pieces = self._by_tile(lambda rows: self._at(factors, rows).residual)
         right = np.sqrt(np.add.reduce([(piece**2).sum(axis=0) for piece in pieces]))
         left = np.zeros(len(factors.latent))
         for _ in range(rounds):
             right = right / max(float(np.linalg.norm(right)), 1e-300)
             left = np.concatenate([piece @ right for piece in pieces])
-            right = np.add.reduce([left[part] @ piece for part, piece in zip(parts, pieces, strict=True)])
+            right = np.add.reduce([left[part] @ piece for part, piece in zip(self._tiles(), pieces, strict=True)])
             size = float(left @ left)
             right = right / size if size > 0.0 else right
         return left, right
 
     def fitted_by_rows(self, factors: Factors) -> float:
         """sum_i tr((G_i + ridge)^-1 G_i): the numbers that the rows' cells determine of their n k."""
-        k = factors.rank
 
         def at(rows: slice) -> float:
-            tile = _TileFit(self, factors, self.cells.rows(rows.start, rows.stop), factors.latent[rows])
-            gram = unpacked(tile.weight.astype(np.float64) @ factors.loading_products, k)
-            eigenvalues = np.maximum(np.linalg.eigvalsh(gram), 0.0)
+            weight = self._at(factors, rows).weight.astype(np.float64)
+            eigenvalues = np.linalg.eigvalsh(unpacked(weight @ factors.loading_products, factors.rank))
+            eigenvalues = np.maximum(eigenvalues, 0.0)
             return float((eigenvalues / np.maximum(eigenvalues + self.ridge, 1e-300)).sum())
 
-        return sum(map_in_threads(at, self._tiles()))
+        return float(sum(self._by_tile(at)))
 
-    def _state(self, factors: Factors, sums: ColumnSums) -> State:
-        return State(factors, sums, float(sums.loss.sum()) + self._penalty(factors))
+    def _tiles(self) -> list[slice]:
+        return tiles(self.cells.shape)
 
-    def _penalty(self, factors: Factors) -> float:
-        if self.ridge == 0.0:
-            return 0.0
-        return 0.5 * self.ridge * float((factors.latent**2).sum() + (factors.loadings**2).sum())
+    def _by_tile(self, work: Any) -> list[Any]:
+        return map_in_threads(work, self._tiles())
+
+    def _at(self, factors: Factors, rows: slice) -> _TileFit:
+        return _TileFit(self, factors, self.cells.rows(rows.start, rows.stop), factors.latent[rows])
+
+    def _state(self, factors: Factors, parts: list[ColumnSums]) -> State:
+        sums = ColumnSums(*(sum(each) for each in zip(*parts, strict=True)))
+        penalty = 0.0
+        if self.ridge != 0.0:
+            penalty = 0.5 * self.ridge * float((factors.latent**2).sum() + (factors.loadings**2).sum())
+        return State(factors, sums, float(sums.loss.sum()) + penalty)
 
     def _column_step(self, state: State) -> FloatArray:
         step = state.sums.gradient.copy()
@@ -196,15 +205,31 @@ class Descent:
         map_in_threads(at, [slice(start, start + 64) for start in range(0, len(factor), 64)])
         return factor
 
-    def _row_step(self, factors: Factors, rows: slice, jump: _Jump | None = None) -> _Tile:
-        """A Newton step for every row of a tile; after a ``jump``, only where that has not done all rows much good."""
+    def _moved_rows(
+        self, factors: Factors, jump: tuple[FloatArray, FloatArray] | None = None
+    ) -> tuple[State, FloatArray]:
+        """The state after a step of every row, and the columns' losses before it."""
+        results = self._by_tile(lambda rows: self._row_step(factors, rows, jump))
+        latent = np.concatenate([latent for latent, _, _ in results])
+        after = self._state(replace(factors, latent=latent), [sums for _, _, sums in results])
+        return after, sum(loss for _, loss, _ in results)
+
+    def _row_step(
+        self, factors: Factors, rows: slice, jump: tuple[FloatArray, FloatArray] | None = None
+    ) -> tuple[FloatArray, FloatArray, ColumnSums]:
+        """A Newton step for every row of a tile: (latent vectors, columns' losses before it, sums after it).
+
+        After a ``jump``, where a joint step leads all rows and the objective that they had, rows step only where it has
+        not done all of them much good.
+        """
         values = self.cells.rows(rows.start, rows.stop)
-        tile = _TileFit(self, factors, values, factors.latent[rows] if jump is None else jump.to[rows])
+        tile = _TileFit(self, factors, values, factors.latent[rows] if jump is None else jump[0][rows])
         loss_before = tile.column_loss
         if jump is not None:
-            if (tile.row_objective <= _MUCH_BETTER * jump.objective[rows]).all():
-                return _Tile(tile.latent, loss_before, tile.column_sums())
-            worse = np.flatnonzero(tile.row_objective > jump.objective[rows])
+            objective = jump[1][rows]
+            if (tile.row_objective <= _MUCH_BETTER * objective).all():
+                return tile.latent, loss_before, tile.column_sums()
+            worse = np.flatnonzero(tile.row_objective > objective)
             latent = tile.latent.copy()
             stayed = _TileFit(self, factors, values[worse], factors.latent[rows][worse])
             better = stayed.row_objective < tile.row_objective[worse]
@@ -214,20 +239,15 @@ class Descent:
         solve_grams(tile.row_factor(), step)
         moved = _TileFit(self, factors, values, _in_range(tile.latent + step))
         rose = np.flatnonzero(moved.row_objective > tile.row_objective * (1.0 + _ROUNDING))
-        if len(rose):
-            latent = moved.latent.copy()
-            latent[rose] = self._careful(factors, values[rose], tile.latent[rose])
+        if len(rose):  # as a full step carried cells across the floor: several careful ones
+            latent, reached = moved.latent.copy(), np.ascontiguousarray(tile.latent[rose])
+            offset = np.zeros(len(factors.loadings)) if factors.bias is None else np.ascontiguousarray(factors.bias)
+            how = (tile.row_ridge, *self.loss.of_rows(len(offset)))
+            loadings = np.ascontiguousarray(factors.loadings)
+            careful_rows(values[rose], reached, offset, loadings, how, _DOUBLE_DAMPING, _LITTLE)
+            latent[rose] = _in_range(reached)
             moved = _TileFit(self, factors, values, latent)
-        return _Tile(moved.latent, loss_before, moved.column_sums())
-
-    def _careful(self, factors: Factors, values: FloatArray, latent: FloatArray) -> FloatArray:
-        """Several careful steps for rows that a full one made worse, as it carried cells across the floor."""
-        ridge = np.full(factors.rank, self.ridge) if self.row_ridge is None else self.row_ridge
-        offset = np.zeros(len(factors.loadings)) if factors.bias is None else factors.bias
-        how = (ridge, *self.loss.of_rows(len(offset)))
-        reached, loadings = latent.copy(), np.ascontiguousarray(factors.loadings)
-        careful_rows(values, reached, np.ascontiguousarray(offset), loadings, how, _DOUBLE_DAMPING, _LITTLE)
-        return _in_range(reached)
+        return moved.latent, loss_before, moved.column_sums()
 
     # --- joint steps ------------------------------------------------------------------------------
 
@@ -235,29 +255,22 @@ class Descent:
         """One Gauss-Newton step in all factors; (the state it led to, whether the objective fell)."""
         point = self._evaluate(state)
         rows, columns = self._direction(point, accuracy, rounds)
-        for halving in range(3):
-            share = 0.5**halving
+        for share in (1.0, 0.5, 0.25):
             moved = state.factors.with_extended(_in_range(state.factors.extended + share * columns))
-            jump = _Jump(_in_range(state.factors.latent + share * rows), point.row_objective)
-            results = map_in_threads(lambda part, f=moved, j=jump: self._row_step(f, part, j), self._tiles())  # type: ignore[misc]
-            latent = np.concatenate([result.latent for result in results])
-            tried = self._state(replace(moved, latent=latent), _total([result.sums for result in results]))
+            tried, _ = self._moved_rows(moved, (_in_range(state.factors.latent + share * rows), point.row_objective))
             if tried.objective < state.objective:
                 return tried, True
         return state, False
 
     def _evaluate(self, state: State) -> _Point:
-        factors = state.factors
-
         def at(rows: slice) -> tuple[FloatArray, FloatArray, FloatArray, Any]:
-            tile = _TileFit(self, factors, self.cells.rows(rows.start, rows.stop), factors.latent[rows])
-            gradient = tile.row_gradient()
+            tile = self._at(state.factors, rows)
             kept = np.round(tile.weight * 255.0).astype(np.uint8)
-            return tile.row_objective, gradient, tile.row_factor(), kept
+            return tile.row_objective, tile.row_gradient(), tile.row_factor(), kept
 
-        results = map_in_threads(at, self._tiles())
-        objective, gradient, factor = (np.concatenate([result[i] for result in results]) for i in (0, 1, 2))
-        return _Point(factors, state.sums, objective, gradient, factor, [result[3] for result in results])
+        objective, gradient, factor, weights = zip(*self._by_tile(at), strict=True)
+        rows = np.concatenate(objective), np.concatenate(gradient), np.concatenate(factor)
+        return _Point(state.factors, state.sums, *rows, list(weights))
 
     def _direction(self, point: _Point, accuracy: float, rounds: int) -> tuple[FloatArray, FloatArray]:
         """Preconditioned conjugate gradients on the Gauss-Newton system in (rows of C, columns' [A b])."""
@@ -310,60 +323,47 @@ class Descent:
         results = map_in_threads(at, list(zip(parts, point.weights, strict=True)))
         rows = np.concatenate([result[0] for result in results]).astype(np.float64)
         rows = rows / 255.0 + self.ridge * direction[0]
-        columns = reduce(operator.add, [result[1].astype(np.float64) for result in results]) / 255.0
+        columns = np.add.reduce([result[1].astype(np.float64) for result in results]) / 255.0
         columns[:, : factors.rank] += self.ridge * direction[1][:, : factors.rank]
         return [rows, columns]
-
-    def _tiles(self) -> list[slice]:
-        return tiles(self.cells.shape)
 
 
 class _TileFit:
     """Residuals, weights and losses of some rows at given factors."""
 
     def __init__(self, descent: Descent, factors: Factors, values: FloatArray, latent: FloatArray) -> None:
-        self._descent, self._factors, self._values = descent, factors, values
-        self.latent = latent
+        self._factors, self.latent = factors, latent
         self._extended = factors.extend(latent)
         self.residual = self._extended @ factors.extended.T
         self.weight = np.empty(self.residual.shape, np.float32)
-        self.row_loss, self.column_loss = np.zeros(len(values)), np.zeros(values.shape[1])
-        self._squares = descent.loss.cells(values, self.residual, self.weight, self.row_loss, self.column_loss)
-        row_ridge = np.full(factors.rank, descent.ridge) if descent.row_ridge is None else descent.row_ridge
-        self._row_ridge: FloatArray = row_ridge
-        self.row_objective = self.row_loss + 0.5 * (latent**2 @ row_ridge)
+        row_loss, self.column_loss = np.zeros(len(values)), np.zeros(values.shape[1])
+        self._squares = descent.loss.cells(values, self.residual, self.weight, row_loss, self.column_loss)
+        own = descent.row_ridge
+        self.row_ridge: FloatArray = np.full(factors.rank, descent.ridge) if own is None else own
+        self.row_objective = row_loss + 0.5 * (latent**2 @ self.row_ridge)
 
     def row_gradient(self) -> FloatArray:
         """Minus the gradient of the objective in each row's latent vector."""
-        gradient: FloatArray = self.residual @ self._factors.loadings - self._row_ridge * self.latent
+        gradient: FloatArray = self.residual @ self._factors.loadings - self.row_ridge * self.latent
         return gradient
 
     def row_factor(self) -> FloatArray:
         """Factored Grams of the rows: single precision, but double where a row is nearly singular."""
         gram = self.weight @ self._factors.single_loading_products
         factor, pivot = np.empty(gram.shape), np.empty(len(gram))
-        factor_grams(gram, self._row_ridge, _SINGLE_DAMPING, factor, pivot)
+        factor_grams(gram, self.row_ridge, _SINGLE_DAMPING, factor, pivot)
         hard = np.flatnonzero(pivot < _HARD)
         if len(hard):
             exact = np.empty((len(hard), gram.shape[1]))
             doubles = self.weight[hard].astype(np.float64) @ self._factors.loading_products
-            factor_grams(doubles, self._row_ridge, _DOUBLE_DAMPING, exact, pivot)
+            factor_grams(doubles, self.row_ridge, _DOUBLE_DAMPING, exact, pivot)
             factor[hard] = exact
         return factor
 
     def column_sums(self) -> ColumnSums:
-        gram = self.weight.T @ packed_products(self._extended.astype(np.float32))
-        return ColumnSums(
-            self.column_loss,
-            self.residual.T @ self._extended,
-            gram.astype(np.float64),
-            self._squares,
-            float(self.weight.sum(dtype=np.float64)),
-        )
-
-
-def _total(parts: list[ColumnSums]) -> ColumnSums:
-    return reduce(operator.add, parts)
+        gram = (self.weight.T @ packed_products(self._extended.astype(np.float32))).astype(np.float64)
+        weight = float(self.weight.sum(dtype=np.float64))
+        return ColumnSums(self.column_loss, self.residual.T @ self._extended, gram, self._squares, weight)
 
 
 def _in_range(factors: FloatArray) -> FloatArray:

@@ -5,22 +5,20 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
 from unrelu import storage
-from unrelu.contracts import Step, Watch, unwatched
-from unrelu.engines.local import map_in_threads
+from unrelu.contracts import FloatArray, Step, Watch, unwatched
 from unrelu.errors import InvalidDataError, InvalidParameterError, OutputError, UnreluWarning
-from unrelu.recovery.matrix.cells import Cells, tiles
-from unrelu.recovery.matrix.contracts import CHOOSING, Iterate
+from unrelu.recovery.matrix.cells import Cells, tile_by_tile
+from unrelu.recovery.matrix.descent import Iterate, method_name
 from unrelu.recovery.matrix.factors import Factors
-from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, recover_matrix
-from unrelu.recovery.matrix.methods import method_name
+from unrelu.recovery.matrix.matrix import CHOOSING, MatrixFit, MatrixRequest, recover_matrix
 from unrelu.storage import FilePath
 from unrelu.validation import warn
 
@@ -50,7 +48,15 @@ def recover_kept(
     except KeyboardInterrupt as stop:
         stop.add_note(keeper.how_to_go_on())
         raise
-    return fit if before is None else before.followed_by(fit)
+    if before is None:
+        return fit
+    report = replace(
+        fit.report,
+        iterations=before.iterations + fit.report.iterations,
+        component_errors=before.component_errors,
+        resumed=(before.iterations, before.residual),
+    )
+    return replace(fit, report=report)
 
 
 def fingerprint(cells: Cells, **request: Any) -> dict[str, Any]:
@@ -62,19 +68,14 @@ def fingerprint(cells: Cells, **request: Any) -> dict[str, Any]:
     ... )
     True
     """
-    return {"shape": list(cells.shape), "cells": _digest(cells), **request}
 
+    def digest(values: FloatArray, _: slice) -> bytes:  # every zero and every missing cell is the same
+        doubles = values.astype("<f8") + 0.0
+        doubles[np.isnan(doubles)] = np.nan
+        return hashlib.blake2b(doubles.tobytes(), digest_size=16).digest()
 
-def _digest(cells: Cells) -> str:
-    """A hash of the cells as 64-bit floats; every zero and every missing cell is the same."""
-
-    def of_tile(rows: slice) -> bytes:
-        values = cells.rows(rows.start, rows.stop).astype("<f8") + 0.0
-        values[np.isnan(values)] = np.nan
-        return hashlib.blake2b(values.tobytes(), digest_size=16).digest()
-
-    whole = hashlib.blake2b(b"".join(map_in_threads(of_tile, tiles(cells.shape))), digest_size=16)
-    return whole.hexdigest()
+    whole = hashlib.blake2b(b"".join(tile_by_tile(cells, digest)), digest_size=16).hexdigest()
+    return {"shape": list(cells.shape), "cells": whole, **request}
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,10 @@ class MatrixState:
 
     def __post_init__(self) -> None:
         """Refuse factors of another table, as a damaged file may hold them."""
-        if not _is_whole(self.factors, self.facts["shape"], self.facts["gauge"] != "zero"):
+        factors, (n, d) = self.factors, self.facts["shape"]
+        arrays = [array for array in (factors.latent, factors.loadings, factors.bias) if array is not None]
+        expected = [(n, factors.rank), (d, factors.rank), *([(d,)] if self.facts["gauge"] != "zero" else [])]
+        if [array.shape for array in arrays] != expected or any(array.dtype != np.float64 for array in arrays):
             raise InvalidDataError("its factors do not fit its table")
         if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in self.component_errors):
             raise InvalidDataError("its component_errors are no pairs")
@@ -107,16 +111,6 @@ class MatrixState:
         """Read what :meth:`save` wrote."""
         return storage.read(path, cls)
 
-    def followed_by(self, fit: MatrixFit) -> MatrixFit:
-        """What a run that went on from here gave, with what was done before in its report."""
-        report = replace(
-            fit.report,
-            iterations=self.iterations + fit.report.iterations,
-            component_errors=self.component_errors,
-            resumed=(self.iterations, self.residual),
-        )
-        return replace(fit, report=report)
-
     def check_belongs(self, facts: Mapping[str, Any], path: FilePath) -> None:
         """Raise InvalidParameterError unless this is a state of the table and the request of ``facts``."""
         differing = _differences(self.facts, facts)
@@ -125,13 +119,6 @@ class MatrixState:
                 f"{os.fspath(path)} is the state of another run: {'; '.join(differing)}. Give the table and the options"
                 " of that run again, or name another file."
             )
-
-
-def _is_whole(factors: Factors, shape: Sequence[int], free_bias: bool) -> bool:
-    (n, d), k = shape, factors.rank
-    arrays = [factors.latent, factors.loadings, *([] if factors.bias is None else [factors.bias])]
-    expected = [(n, k), (d, k), *([(d,)] if free_bias else [])]
-    return [array.shape for array in arrays] == expected and all(array.dtype == np.float64 for array in arrays)
 
 
 def _differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
@@ -147,12 +134,10 @@ def _differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str
         found.append(f"a table of {n:,} x {d:,}, not {rows:,} x {columns:,}")
     elif theirs.get("cells") != ours.get("cells") and same_floor:
         found.append("a table with other values")
-    names = [name for name in {**ours, **theirs} if name not in ("shape", "cells")]
-    for name in names:
+    for name in [name for name in {**ours, **theirs} if name not in ("shape", "cells")]:
         old, new = _in_words(theirs.get(name)), _in_words(ours.get(name))
         if _plain(theirs.get(name)) != _plain(ours.get(name)):
-            words = f"{old}, not {new}" if old != new else "another one for some columns"
-            found.append(f"{name} {words}")
+            found.append(f"{name} {old}, not {new}" if old != new else f"{name} another one for some columns")
     return found
 
 
@@ -205,21 +190,16 @@ class Keeper:
             self._errors = (*self._errors, step.state)
         elif isinstance(step.state, Iterate):
             iterate = replace(step.state, iterations=self._before + step.state.iterations)
-            self._keep(iterate)
+            own = deepcopy(iterate.factors)  # methods may use their arrays again
+            self.latest = MatrixState(own, iterate.iterations, iterate.residual, self._facts, self._errors)
+            if time.monotonic() >= self._due:
+                try:
+                    self._write()
+                except OutputError as error:  # a full disk must not end what may have run for hours
+                    warn(f"{error} The run goes on.", UnreluWarning)
+                    self._due = time.monotonic() + self._every
             step = iterate.step()
         self._watch(step)
-
-    def _keep(self, iterate: Iterate) -> None:
-        factors = iterate.factors
-        bias = None if factors.bias is None else factors.bias.copy()
-        own = Factors(factors.latent.copy(), factors.loadings.copy(), bias)  # methods may use their arrays again
-        self.latest = MatrixState(own, iterate.iterations, iterate.residual, self._facts, self._errors)
-        if time.monotonic() >= self._due:
-            try:
-                self._write()
-            except OutputError as error:  # a full disk must not end what may have run for hours
-                warn(f"{error} The run goes on.", UnreluWarning)
-                self._due = time.monotonic() + self._every
 
     def how_to_go_on(self) -> str:
         """One line for whoever has stopped the run."""
@@ -239,7 +219,5 @@ class Keeper:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._write()

@@ -1,0 +1,527 @@
+"""The papers' learners: Wu et al. 2019 and Bulusu et al. 2022, whose Algorithm 1 is the same.
+
+Both learn norm and bias of every coordinate by itself, from the values above the floor alone, and then the angle of
+every pair by a count (:func:`exceedance_angles`). They differ in the first step:
+
+    TruncatedSGD       Wu et al. 2019, Algorithms 2 and 3: stochastic gradients of the truncated likelihood
+    MedianBias         Wu et al. 2019, footnote 4: the samples' median
+    FilteredGradient   Bulusu et al. 2022, Algorithm 2: gradient descent on filtered batch means
+
+Users reach them as methods like any other (:mod:`unrelu.methods`, "sgd", "median" and "filtered_gradient").
+:func:`undo_activation` is a step before learning, for activations that have an inverse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logit
+
+from unrelu.contracts import (
+    Assembly,
+    Assumptions,
+    BoolArray,
+    Census,
+    Evidence,
+    FloatArray,
+    LearningReport,
+    PairCorrelations,
+    RowParameters,
+    Step,
+    Watch,
+    unwatched,
+)
+from unrelu.covariance import assemble
+from unrelu.distribution import RectifiedGaussian
+from unrelu.eigenvalues import smallest_eigenvalue
+from unrelu.engines.local import map_in_threads
+from unrelu.errors import InvalidDataError, InvalidParameterError, NotSemidefiniteError, PartialRecoveryWarning
+from unrelu.learning import Learned, Stages
+from unrelu.marginals.columns import refuse_tiny, warn_of_constants
+from unrelu.methods import LEARNING
+from unrelu.papers.batches import ORDERS, Names, batch_means, filter_named, require_positives, warn_of_order
+from unrelu.papers.kernels import closed_descent, sampled_descent
+from unrelu.papers.questions import (
+    BINS,
+    BatchSumsQuestion,
+    ColumnTally,
+    ColumnTallyQuestion,
+    Counts,
+    ExceedancesQuestion,
+    HistogramQuestion,
+)
+from unrelu.validation import (
+    check_choice,
+    check_count,
+    check_positive,
+    column_label,
+    label_columns,
+    listed,
+    warn,
+)
+
+_CLEARLY = 4.0  # standard errors by which the share above the floor must miss one half
+_MEDIAN_PASSES = 3  # each narrows the bracket by the number of bins
+
+Inverse = Callable[[FloatArray], FloatArray]
+
+
+class _OfPapers:
+    """What the learners share: they read the rows more than once, and assume normal columns."""
+
+    of_papers: ClassVar[bool] = True
+
+    def question(self, assumptions: Assumptions) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class TruncatedSGD(_OfPapers):
+    """Wu et al. 2019, Algorithms 1 to 3: truncated fits by projected SGD, angles by counts.
+
+    ``radius`` r and ``step`` lambda are the paper's; ``batches`` is B of Algorithm 2; ``minibatch`` is the number of
+    values a step, 10 in the authors' code; ``draws`` is the number of z drawn for each, 1 in equation (6), where more
+    only reduce the noise. Needs non-negative biases; ``allow_partial`` learns the pairs it can. The pairs are made one
+    semidefinite matrix, which the paper does not do: ``project=False`` is Algorithm 1 to the letter, and raises
+    NotSemidefiniteError, which holds the matrix, where no model has it.
+
+    >>> import unrelu
+    >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(20_000, random_state=1)
+    >>> learner = unrelu.RectifiedGaussianLearner(method=unrelu.methods.TruncatedSGD(batches=3)).fit(X)
+    >>> learner.report_.method
+    'sgd'
+    """
+
+    radius: float = 3.0
+    step: float = 0.1
+    batches: int = 1
+    minibatch: int = 10
+    draws: int = 3
+    allow_partial: bool = False
+    project: bool = True
+
+    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
+        check_positive("radius", self.radius, least=1.0)
+        check_positive("step", self.step)
+        check_count("batches", self.batches)
+        check_count("minibatch", self.minibatch)
+        check_count("draws", self.draws)
+
+        def fit(tally: ColumnTally) -> tuple[FloatArray, FloatArray]:
+            """Values are shifted and rescaled by their own mean and deviation (7), fitted, and transformed back.
+
+            In v = (1/sigma^2, mu/sigma^2), by projected stochastic gradients (6) on the domain D_r (8).
+            """
+            fitted = tally.variance > 0.0
+            require_positives(tally, fitted, evidence.feature_names, self.batches)
+            mean, deviation = tally.mean, np.sqrt(np.where(fitted, tally.variance, 1.0))
+            floor = np.array(assumptions.censoring)
+            minibatches = np.maximum(tally.above // self.minibatch, self.batches)
+            sums = evidence.collect(BatchSumsQuestion(floor, mean, deviation, tally, minibatches)).values
+            low = (floor - mean) / deviation
+
+            def norm_bias(j: int) -> FloatArray:
+                return self.most_central_run(sums[j, : minibatches[j]], low[j], [seed, j])
+
+            v = np.array(map_in_threads(norm_bias, range(len(mean)))).reshape(-1, 2)
+            bias = np.where(fitted, mean + deviation * v[:, 1] / v[:, 0], mean)
+            return bias, np.where(fitted, deviation / np.sqrt(v[:, 0]), 0.0)
+
+        return _algorithm_1("sgd", evidence, assumptions, fit, self.allow_partial, self.project, watch)
+
+    def most_central_run(self, sums: FloatArray, low: float, seeds: list[int]) -> FloatArray:
+        """Algorithm 2, steps 2 to 5: one run a batch, and the run with the least sum of distances to all."""
+        runs = np.empty((self.batches, 2))
+        for run, part in enumerate(np.array_split(sums, self.batches)):
+            rng = np.random.default_rng([*seeds, run])
+            sampled_descent(np.ascontiguousarray(part), low, self.step, self.radius, self.draws, rng, runs[run])
+        distances = np.linalg.norm(runs[:, None, :] - runs[None, :, :], axis=2).sum(axis=1)
+        return np.asarray(runs[np.argmin(distances)])
+
+
+@dataclass(frozen=True)
+class FilteredGradient(_OfPapers):
+    """Bulusu et al. 2022, Algorithms 1 and 2: gradient descent on filtered batch means, angles by counts.
+
+    ``filter`` is "median", "trimmed_mean" (which cuts the share ``trim`` at each end) or None; ``steps`` is T (None:
+    the paper's positives/100). Values are not rescaled, so norms must lie between 1/sqrt(radius) and sqrt(radius), as
+    in the paper's experiments. ``allow_partial`` and ``project`` as in :class:`TruncatedSGD`.
+
+    What the paper leaves open: ``batches``, their number n_b, or ``batch_size``, the values in one (None: ten); their
+    ``order``, "scattered" (neighbouring rows in different batches) or "consecutive" (neighbours together, for outliers
+    that sit together); ``every_step`` makes batches and filters them at every step, as its section 3 says, instead of
+    once, as its Algorithm 2 says.
+
+    ``stochastic``: every step draws ``drawn`` batches of one value; None is one of them, as the paper says, or ten
+    where a filter needs several.
+
+    >>> import unrelu
+    >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(20_000, random_state=1)
+    >>> method = unrelu.methods.FilteredGradient(filter="trimmed_mean", trim=0.2)
+    >>> unrelu.RectifiedGaussianLearner(method=method).fit(X).report_.method
+    'filtered_gradient'
+    """
+
+    filter: str | None = "median"
+    stochastic: bool = False
+    trim: float = 0.1
+    batches: int | None = None
+    steps: int | None = None
+    radius: float = 3.0
+    step: float = 0.1
+    allow_partial: bool = False
+    order: str = "scattered"
+    batch_size: int | None = None
+    drawn: int | None = None
+    every_step: bool = False
+    project: bool = True
+
+    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
+        self._check()
+
+        def fit(tally: ColumnTally) -> tuple[FloatArray, FloatArray]:
+            """(4) to (10): a filter over the batches stands for the expectation under the genuine rows (8).
+
+            The other half of the gradient is known in closed form (5), (6). ``step`` 0.1 is gamma_t = 1/(0.1 t).
+            """
+            fitted, floor, names = tally.variance > 0.0, np.array(assumptions.censoring), evidence.feature_names
+            steps = np.maximum(tally.above // 100, 1) if self.steps is None else np.full_like(tally.above, self.steps)
+            batches = self._numbers(tally, names)
+
+            def ask(seed: int, *chosen: Counts) -> FloatArray:
+                scattered, ones = self.order == "scattered", np.ones_like(floor)
+                question = BatchSumsQuestion(floor, floor, ones, tally, batches, scattered, seed, *chosen)
+                return np.asarray(evidence.collect(question, remember=False).values)
+
+            if self.stochastic:
+                gradients = self._drawn(ask, batches, fitted, steps, seed)
+            else:
+                gradients = self._filtered(ask, batches, fitted, steps, seed, names)
+
+            def descend(j: int) -> FloatArray:
+                v = np.array([1.0, 0.0])
+                if fitted[j]:
+                    closed_descent(gradients[j], int(steps[j]), self.step, self.radius, v)
+                return v
+
+            v = np.array(map_in_threads(descend, range(len(fitted)))).reshape(-1, 2)
+            bias = np.where(fitted, floor + v[:, 1] / v[:, 0], tally.mean)
+            return bias, np.where(fitted, 1.0 / np.sqrt(v[:, 0]), 0.0)
+
+        return _algorithm_1("filtered_gradient", evidence, assumptions, fit, self.allow_partial, self.project, watch)
+
+    def _check(self) -> None:
+        if self.drawn is not None and not self.stochastic:
+            raise InvalidParameterError(f"drawn={self.drawn!r} has no effect without stochastic=True: leave it out.")
+        filter_named(self.filter, self.trim)
+        check_choice("order", self.order, ORDERS)
+        for name, value in (("batches", self.batches), ("batch_size", self.batch_size)):
+            if value is not None:
+                check_count(name, value)
+        if self.batches is not None and self.batch_size is not None:
+            raise InvalidParameterError(
+                f"batches={self.batches} and batch_size={self.batch_size} both say how large a batch is: give one of"
+                " them."
+            )
+        check_positive("radius", self.radius, least=1.0)
+        check_positive("step", self.step)
+        if self.steps is not None:
+            check_count("steps", self.steps)
+        if self.drawn is not None:
+            check_count("drawn", self.drawn)
+            if self.drawn == 1 and self.filter is not None:
+                raise InvalidParameterError(
+                    "drawn=1 leaves a filter nothing to choose from: take filter=None, which is the same, or draw more."
+                )
+        if self.stochastic and self.every_step:
+            raise InvalidParameterError(
+                "every_step=True has no effect with stochastic=True, which draws its batches at every step: leave"
+                " one of them out."
+            )
+
+    def _numbers(self, tally: ColumnTally, names: Names) -> Counts:
+        """The number of batches of every column, none of them empty."""
+        fitted = tally.variance > 0.0
+        if self.batches is not None:
+            require_positives(tally, fitted, names, self.batches)
+            return np.full_like(tally.above, self.batches)
+        if self.batch_size is not None:
+            require_positives(tally, fitted, names, batch_size=self.batch_size)
+        size = self.batch_size or (1 if self.stochastic else 10)
+        return np.maximum(tally.above // size, 1)
+
+    def _filtered(
+        self, ask: Callable[..., FloatArray], batches: Counts, fitted: BoolArray, steps: Counts, seed: int, names: Names
+    ) -> list[FloatArray]:
+        """The data's half of the gradient of every column: one row for all steps, or one a step.
+
+        The split of step t is drawn anew where batches are scattered.
+        """
+        choose = filter_named(self.filter, self.trim)
+        rounds = []
+        for t in range(int(steps.max()) if self.every_step else 1):
+            sums = ask(seed + t)
+            if t == 0 and self.order == "consecutive":
+                warn_of_order(sums, batches, fitted, names)
+            means = [choose(batch_means(sums[j, :b])) if fitted[j] else np.zeros(2) for j, b in enumerate(batches)]
+            rounds.append(np.array(means))
+        return list(np.stack(rounds, axis=1))
+
+    def _drawn(
+        self, ask: Callable[..., FloatArray], batches: Counts, fitted: BoolArray, steps: Counts, seed: int
+    ) -> list[FloatArray]:
+        """The same from batches drawn for every step, with replacement, of which no others are summed.
+
+        The stochastic version takes one value a step, as the paper says twice. A filter needs several to choose from,
+        and the paper does not say how many: ten.
+        """
+        choose, number = filter_named(self.filter, self.trim), self.drawn or (1 if self.filter is None else 10)
+        streams = (np.random.default_rng([seed, j]) for j in range(len(batches)))
+        drawn = [rng.integers(0, b, (t, number)) for rng, b, t in zip(streams, batches, steps, strict=True)]
+        kept = [np.unique(of_column) for of_column in drawn]
+        chosen = np.full((len(kept), max(map(len, kept))), np.iinfo(np.int64).max)
+        for row, of_column in zip(chosen, kept, strict=True):
+            row[: len(of_column)] = of_column
+        gradients = []
+        for sums, ranks, places, seen in zip(ask(seed, chosen), kept, drawn, fitted, strict=True):
+            means = batch_means(sums[: len(ranks)])[np.searchsorted(ranks, places)] if seen else None
+            gradients.append(np.zeros((1, 2)) if means is None else choose(means))
+        return gradients
+
+
+@dataclass(frozen=True)
+class MedianBias(_OfPapers):
+    """Wu et al. 2019, footnote 4: the bias is the samples' median; norms from the spread above it, angles by counts.
+
+    >>> import unrelu
+    >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(20_000, random_state=1)
+    >>> unrelu.RectifiedGaussianLearner(method="median").fit(X).report_.method
+    'median'
+    """
+
+    allow_partial: bool = False
+
+    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
+        def fit(tally: ColumnTally) -> tuple[FloatArray, FloatArray]:
+            """For b >= floor the floor cuts off at most half of y, so the median of x is that of y, which is b.
+
+            Given b, half of the rows lie above it and E[(x - b)^2 1{x > b}] = s^2/2. The median lies within one
+            standard deviation of the mean; histograms narrow that bracket down.
+            """
+            floor = np.array(assumptions.censoring)
+            share = tally.above / tally.observed
+            step = np.where(tally.above > 0, tally.mean - floor, 0.0)
+            mean = floor + share * step
+            deviation = np.sqrt(share * tally.variance + share * (1.0 - share) * step**2)
+            low, high = mean - deviation, mean + deviation
+            for _ in range(_MEDIAN_PASSES):
+                counts = evidence.collect(HistogramQuestion(low, high)).values
+                reached = np.cumsum(counts, axis=1) >= 0.5 * tally.observed[:, None]
+                place = np.clip(np.argmax(reached, axis=1) - 1, 0, BINS - 1)
+                width = (high - low) / BINS
+                low, high = low + place * width, low + (place + 1) * width
+            bias = np.maximum(0.5 * (low + high), assumptions.floor)
+            upper = evidence.collect(ColumnTallyQuestion(tuple(bias.tolist()), assumptions.lowest))
+            square = upper.variance + np.where(upper.above > 0, upper.mean - bias, 0.0) ** 2
+            return bias, np.sqrt(2.0 * square * upper.above / tally.observed)
+
+        return _algorithm_1("median", evidence, assumptions, fit, self.allow_partial, True, watch)
+
+
+# --- Algorithm 1 --------------------------------------------------------------------------------
+
+
+def _algorithm_1(
+    name: str,
+    evidence: Evidence,
+    assumptions: Assumptions,
+    fit: Callable[[ColumnTally], tuple[FloatArray, FloatArray]],
+    allow_partial: bool,
+    project: bool,
+    watch: Watch,
+) -> Learned:
+    """Algorithm 1 of Wu et al. 2019 and Bulusu et al. 2022; ``fit`` gives biases, raised to the floor, and norms.
+
+    With ``project`` the pairs become the nearest semidefinite matrix. Without, to the letter: S_ij = s_i s_j
+    cos(theta_ij), whether or not that is a covariance.
+    """
+    if (none := np.isneginf(assumptions.floor)).any():
+        raise InvalidParameterError(
+            f"No floor for {label_columns(none, evidence.feature_names)}, and method={name!r} needs one in every"
+            " column: use method='one_pass' or 'robust'."
+        )
+    watch(Step(LEARNING))
+    if not project and assumptions.n_components is not None:
+        raise InvalidParameterError(
+            "n_components asks for a matrix of lower rank, and project=False for the pairs as they are: leave one out."
+        )
+    tally = checked_tally(evidence, assumptions)
+    bias, scale = fit(tally)
+    rows = without_errors(np.maximum(bias, assumptions.floor), scale, np.array(assumptions.censoring))
+    pairs = exceedance_angles(evidence, assumptions, rows, allow_partial, project)
+    if project:
+        covariance, assembly = assemble(rows.scale, pairs, assumptions.n_components)
+    else:
+        correlation = np.nan_to_num(pairs.correlation)
+        covariance = correlation * np.outer(rows.scale, rows.scale)
+        assembly = Assembly(smallest_eigenvalue(correlation))
+    try:
+        model = RectifiedGaussian(rows.bias, covariance, assumptions.floor, evidence.feature_names)
+    except InvalidParameterError:
+        if project:
+            raise
+        raise NotSemidefiniteError(
+            "Algorithm 1 as written gives no covariance here: its correlations have an eigenvalue of"
+            f" {assembly.smallest_eigenvalue:.3g}. The error's bias and covariance hold them as they are; without"
+            " project=False the nearest covariance is taken.",
+            rows.bias,
+            covariance,
+        ) from None
+    together = evidence.collect(_question_above(rows)).values[0]
+    census = Census(tally.n_rows, tally.observed, tally.above, together == 0.0)
+    report = LearningReport.of(name, tally.n_rows, float(tally.n_rows), census, assembly, **assumptions.limits)
+    return Learned.of(Stages(model, rows, pairs, assembly), report, assumptions.n_components, float(tally.n_rows))
+
+
+def checked_tally(evidence: Evidence, assumptions: Assumptions) -> ColumnTally:
+    """The tally of a table whose every column can be learned from, or a clear error."""
+    tally, names = evidence.collect(ColumnTallyQuestion.under(assumptions)), evidence.feature_names
+    tally.screening.check(assumptions, names)
+    if (unseen := tally.observed == 0).any():
+        raise InvalidDataError(
+            f"No value at all in {label_columns(unseen, names)}: every row is missing (NaN). Drop it."
+        )
+    if (once := tally.observed < 2).any():
+        raise InvalidDataError(f"Only 1 sample (row) with a value in {label_columns(once, names)}: two are needed.")
+    refuse_tiny(tally.above > 0, tally.mean - np.array(assumptions.censoring), tally.variance, names)
+    constant = tally.variance == 0.0
+    if (equal := (tally.above > 0) & constant & (tally.above < tally.observed)).any():
+        raise InvalidDataError(
+            f"All values above the floor are equal in {label_columns(equal, names)}: a truncated fit needs spread. Use"
+            " 'one_pass'."
+        )
+    warn_of_constants(constant, names)
+    return tally
+
+
+def without_errors(bias: FloatArray, scale: FloatArray, floor: FloatArray) -> RowParameters:
+    """Row parameters of a method that gives no standard errors."""
+    d = len(bias)
+    return RowParameters(bias, scale, floor, np.full((d, 2, 2), np.nan), np.zeros((d, 2, 3)))
+
+
+def _question_above(rows: RowParameters) -> ExceedancesQuestion:
+    return ExceedancesQuestion(tuple(np.maximum(rows.bias, rows.floor).tolist()))
+
+
+def exceedance_angles(
+    evidence: Evidence,
+    assumptions: Assumptions,
+    rows: RowParameters,
+    allow_partial: bool = False,
+    project: bool = True,
+) -> PairCorrelations:
+    """The angle rule of Wu et al. 2019, (14), and Bulusu et al. 2022, (11): how often two columns exceed both biases.
+
+    For b >= floor, x_i > b_i exactly when W(i,:) z > 0, so that (Wu et al. 2019, Fact 1 and Lemma 2)
+
+        P[x_i > b_i and x_j > b_j] = (pi - theta_ij)/(2 pi),   theta_ij = pi - 2 pi count/n,   r_ij = cos(theta_ij).
+
+    A negative bias breaks the first step: the rule then counts values that the floor has hidden. Columns whose bias is
+    clearly negative are refused; with ``allow_partial`` their correlations are NaN instead. Standard errors are those
+    of the count; the error of the bias is not in them. A count of more than half the rows is more than any angle gives:
+    it counts as an angle of 0, or with ``project`` False, as the papers have it, as a negative one, whose cosine falls
+    again.
+    """
+    tally, names = evidence.collect(ColumnTallyQuestion.under(assumptions)), evidence.feature_names
+    observed = np.maximum(tally.observed, 1)
+    above = tally.above / observed
+    negative = np.asarray((tally.above > 0) & (above - 0.5 < -0.5 * _CLEARLY / np.sqrt(observed)))
+    if negative.any():
+        where = listed(f"{column_label(int(j), names)} ({100 * above[j]:.0f} %)" for j in np.flatnonzero(negative))
+        what = f"Above the floor in less than half of the rows: {where}. Its bias is clearly negative"
+        if not allow_partial:
+            raise InvalidDataError(
+                f"{what}, and the papers' angle rule needs non-negative biases. Use method='one_pass',"
+                " which handles any sign, or allow_partial=True for the other pairs."
+            )
+        warn(f"{what}: its correlations are not recovered (NaN, taken as 0 in the model).", PartialRecoveryWarning)
+    both, together = evidence.collect(_question_above(rows)).values
+    seen = np.maximum(together, 1.0)
+    share = both / seen
+    theta = np.pi - 2.0 * np.pi * share
+    # dr/dshare = 2 pi sin(theta); a pair never or always counted keeps the error of half a row.
+    safe = np.clip(share, 0.5 / seen, 1.0 - 0.5 / seen)
+    stderr = 2.0 * np.pi * np.maximum(np.abs(np.sin(theta)), 1e-3) * np.sqrt(safe * (1.0 - safe) / seen)
+    angle = np.clip(theta, 0.0, np.pi) if project else theta
+    correlation = np.where(together > 0, np.cos(angle), 0.0)
+    stderr = np.where(together > 0, np.minimum(stderr, 1.0), 1.0)
+    unknown = rows.scale == 0.0
+    correlation[unknown] = correlation[:, unknown] = 0.0
+    stderr[unknown | negative] = stderr[:, unknown | negative] = np.nan
+    correlation[negative] = correlation[:, negative] = np.nan
+    np.fill_diagonal(correlation, 1.0)
+    np.fill_diagonal(stderr, 0.0)
+    return PairCorrelations(correlation, stderr)
+
+
+# --- activations that have an inverse -----------------------------------------------------------
+
+
+def undo_activation(X: ArrayLike, activation: str | Inverse = "leaky_relu", slope: float = 0.01) -> FloatArray:
+    """Wu et al. 2019, footnote 2: y of x = f(y), y = W z + b ~ N(b, W W'), for an activation f that has an inverse.
+
+    ``activation``: "leaky_relu" (x = ``slope`` y below 0), "elu" (x = e^y - 1 below 0), "softplus", "sigmoid", "tanh",
+    or a function that is the inverse itself. Missing cells (NaN) stay missing. A value that f does not take, or takes
+    only at infinity, such as a sigmoid that was rounded to 1, is refused. Learn what comes out without a floor:
+
+    >>> import unrelu
+    >>> y = np.random.default_rng(0).multivariate_normal([0.5, -1.0], [[1.0, 0.5], [0.5, 1.0]], 5000)
+    >>> X = np.where(y > 0.0, y, 0.01 * y)  # a leaky ReLU
+    >>> learner = unrelu.RectifiedGaussianLearner(floor=None).fit(undo_activation(X))
+    >>> bool(np.allclose(learner.bias_, y.mean(axis=0), atol=1e-6))
+    True
+    """
+    try:
+        x = np.array(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidDataError(f"X must be a table of real numbers: {error}.") from error
+    if x.ndim != 2:
+        raise InvalidDataError(f"X must be a table, rows x columns, got shape {x.shape}.")
+    if activation == "relu":
+        raise InvalidParameterError(
+            "The ReLU has no inverse: give X itself to RectifiedGaussianLearner, which is made for it."
+        )
+    if isinstance(activation, str):
+        check_positive("slope", slope)
+        inverses: dict[str, Inverse] = {
+            "leaky_relu": lambda x: np.where(x > 0.0, x, x / slope),
+            "elu": lambda x: np.where(x > 0.0, x, np.log1p(np.minimum(x, 0.0))),
+            "softplus": lambda x: x + np.log(-np.expm1(-x)),  # log(e^x - 1), without overflow
+            "sigmoid": logit,
+            "tanh": np.arctanh,
+        }
+        check_choice("activation", activation, list(inverses))
+        inverse = inverses[activation]
+    elif callable(activation):
+        inverse = activation
+    else:
+        raise InvalidParameterError(f"activation must be a name or the inverse function, got {activation!r}.")
+    with np.errstate(all="ignore"):
+        y = np.asarray(inverse(x), dtype=np.float64)
+    if y.shape != x.shape:
+        raise InvalidParameterError(
+            f"The inverse gives shape {y.shape} for a table of shape {x.shape}: it must be kept."
+        )
+    lost = ~np.isfinite(y) & ~np.isnan(x)
+    if lost.any():
+        i, j = np.argwhere(lost)[0]
+        raise InvalidDataError(
+            f"{x[i, j]!r} in row {i} of {column_label(int(j), None)} is no value of the activation ({int(lost.sum())}"
+            " such cells): check its name, and that values were not rounded or cut off."
+        )
+    return y

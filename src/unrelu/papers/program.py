@@ -1,0 +1,528 @@
+"""Program (34) of Mazumdar and Rawat 2018, section 3.1: the likeliest matrix M of X = ReLU(M + 1 b') given p.
+
+With a rank, T = M + 1 b' is determined by X, and the likelihood chooses the gauge (:func:`likeliest_gauge`). With a
+nuclear norm, Davenport's constraint (21), it is a convex program (:func:`solve_nuclear`). As printed, its columns have
+nothing in common (:func:`unrelu.papers.likelihood.literal_program`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, NoReturn
+
+import numpy as np
+from scipy.optimize import linprog, minimize
+from sklearn.exceptions import ConvergenceWarning
+
+from unrelu.contracts import BoolArray, FloatArray, Watch
+from unrelu.engines.local import map_in_threads, one_blas_thread
+from unrelu.errors import InvalidParameterError, PartialRecoveryWarning
+from unrelu.papers.likelihood import (
+    BiasDensity,
+    FeasibleSet,
+    FrozenDistribution,
+    Split,
+    leading_factors,
+    literal_program,
+    relative_residual,
+)
+from unrelu.recovery.matrix.cells import Cells, tiles
+from unrelu.recovery.matrix.descent import Iterate, Recovered, Task, descend
+from unrelu.recovery.matrix.factors import Factors
+from unrelu.recovery.matrix.newton import LeastSquares
+from unrelu.validation import check_choice, check_positive, label_columns, warn
+
+_CONSTRAINTS = ("rank", "nuclear", "none")
+_MARGIN_TOLERANCE = 1e-6  # share of a column's largest value by which T may miss its margin
+
+_RANK_TOLERANCE = 1e-10
+_SLACK_TOLERANCE = 1e-9  # of the spread of p: constraints missed by less are rounding of T
+_INSIDE = 1e-9  # of the spread: how far from the ends of the support biases keep
+_ITERATIONS = 300
+
+_ADMM_TOLERANCE = 1e-5  # on |M - Z|/|M|, Z in the ball: a first-order method gains little beyond
+_RELAXATION = 1.6
+_PULL = 0.1  # |S - Z| beside |M| that rho aims at
+_LEAST_PULL = 0.1  # multipliers smaller than this share of that are as good as none
+_ADAPT = (5, 10, 20, 40, 80)  # rounds after which rho is set anew
+_MEMORY, _REGULARISATION = 20, 1e-12
+_SQUARE_ROOT = 1e-5  # share of the largest singular value above which those of a Gram have digits enough
+_ROOT_ROUNDS, _ROOT_TOLERANCE = 100, 1e-10  # the density's slope has this many digits
+
+_Slope = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """Program (34) of Mazumdar and Rawat 2018: the likeliest M given the biases' density p, a frozen scipy one.
+
+    ``gamma`` bounds |M|_inf (None: no bound) and ``nu`` is the margin between a column's positive cells and its zeros.
+
+    - ``constraint="rank"``, rank(M) <= k as in (20), which the paper's model has and its program leaves out. T =
+      M + 1 b' is then determined by X, whatever p is: it is recovered first, by least squares with the margin as a cap
+      on zero cells, and the likelihood only chooses how T is split, M -> M - 1 (A v)', b -> b + A v: the *gauge*. Under
+      a normal density with mean 0 that is the b orthogonal to A. For A, C, b ~ N(0, 1) the relative error of M is about
+      1/sqrt(d); centring C, which uses the n rows and not p, has 1/sqrt(n). Columns with no more than k positive
+      cells have no say in the gauge.
+    - ``constraint="nuclear"``, |M|_* <= ``nuclear_norm``, the convex relaxation (21): by ADMM. The factors are the top
+      k singular vectors of M.
+    - ``constraint="none"``, the program as printed. Columns decouple: every b_j is the mode of p wherever gamma lets
+      it, and zero cells are not determined (:func:`unrelu.papers.likelihood.literal_program`). The factors are
+      again the top k singular vectors.
+
+    Rows without noise are assumed: (29) takes X_ij - M_ij to be the same to the last digit.
+
+    >>> from scipy.stats import norm
+    >>> from unrelu.recovery.matrix.cells import DenseCells
+    >>> rng = np.random.default_rng(0)
+    >>> C, A, b = rng.standard_normal((300, 3)), rng.standard_normal((40, 3)), 0.5 * rng.standard_normal(40)
+    >>> T = C @ A.T + b
+    >>> recovered = Likelihood(norm(0, 0.5)).recover(Task(DenseCells(np.maximum(T, 0.0)), n_components=3))
+    >>> bool(np.abs(recovered.factors.matrix() - T).max() < 1e-6)
+    True
+    >>> bool(np.abs(recovered.factors.loadings.T @ recovered.factors.bias).max() < 1e-4)
+    True
+    """
+
+    bias_density: FrozenDistribution
+    gamma: float | None = None
+    nu: float = 0.0
+    constraint: str = "rank"
+    nuclear_norm: float | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("constraint", self.constraint, _CONSTRAINTS)
+        BiasDensity.checked(self.bias_density)
+        if self.gamma is not None:
+            check_positive("gamma", self.gamma)
+        if not (isinstance(self.nu, Real) and 0.0 <= self.nu < np.inf):
+            raise InvalidParameterError(f"nu must be a finite number of at least 0, got {self.nu!r}.")
+        if self.constraint == "nuclear":
+            if self.nuclear_norm is None:
+                raise InvalidParameterError(
+                    "constraint='nuclear' needs nuclear_norm, the bound on the sum of M's singular values; where the"
+                    " entries of M are about 1 it is at most about sqrt(k n d)."
+                )
+            check_positive("nuclear_norm", self.nuclear_norm)
+        elif self.nuclear_norm is not None:
+            raise InvalidParameterError(
+                f"nuclear_norm={self.nuclear_norm!r} has no effect with constraint={self.constraint!r}: leave it out,"
+                " or ask for constraint='nuclear'."
+            )
+
+    def recover(self, task: Task) -> Recovered:
+        if not task.free_bias:
+            raise InvalidParameterError(
+                "Likelihood maximises the density of the biases and cannot fit a model without them: ask for a bias, or"
+                " take another method."
+            )
+        if task.unit != 1.0:  # the density, gamma, nu and the nuclear norm are in the data's units
+            unit = task.unit
+            watch = task.watched_through(lambda factors: factors.scaled(1.0 / unit))
+            start = None if task.start is None else task.start.scaled(unit)
+            found = self.recover(replace(task, cells=task.cells.scaled(unit), start=start, watch=watch, unit=1.0))
+            return replace(found, factors=found.factors.scaled(1.0 / unit), ridge=found.ridge / unit)
+        density = BiasDensity.checked(self.bias_density)
+        gamma = np.inf if self.gamma is None else float(self.gamma)
+        feasible = FeasibleSet.of(task.cells, gamma, float(self.nu))
+        feasible.check(density)
+        if self.constraint == "rank":
+            return _rank_program(task, feasible, density)
+        values = task.cells.rows(0, task.cells.shape[0])
+        if self.constraint == "none":
+            split = literal_program(values, feasible, density)
+            factors = leading_factors(*np.linalg.svd(split.matrix, full_matrices=False), task.n_components, split.bias)
+            residual = relative_residual(values, factors)
+            task.watch(Iterate(1, residual, factors).step())
+            return Recovered(factors, 1, residual, converged=True, fixed_bias=True)
+        with one_blas_thread():  # many decompositions of matrices too small for several
+            return _nuclear_program(task, values, feasible, density, float(self.nuclear_norm or 0.0))
+
+
+# --- a rank: T by least squares, then the gauge -------------------------------------------------
+
+
+def _rank_program(task: Task, feasible: FeasibleSet, density: BiasDensity) -> Recovered:
+    """T by least squares, then the gauge."""
+    seen, never = feasible.seen, feasible.never
+    if never.any() and density.lowest >= 0.0:
+        raise InvalidParameterError(
+            f"bias_density allows positive biases only, and {label_columns(never, None)} never rises above its"
+            " floor. Drop such columns or give a density with a wider support."
+        )
+    caps = np.where(seen & (feasible.zeros > 0), np.minimum(0.0, feasible.caps), 0.0)
+    recovered = descend(task, LeastSquares(caps))
+    if feasible.nu > 0.0:
+        _warn_of_margins(task.cells, recovered, caps, feasible)
+    # In a gauge with v inside the hull of C's rows no a_j keeps a column lower than a_j = 0 does: max_i M_ij = 0.
+    loadings = np.where(seen[:, None], recovered.factors.loadings, 0.0)
+    factors = likeliest_gauge(
+        replace(recovered.factors, loadings=loadings), density, feasible.gamma, feasible.positives > task.n_components
+    )
+    likeliest = density.argmax(np.full(len(seen), -np.inf), np.where(never, 0.0, np.inf))
+    bias = np.where(seen, np.asarray(factors.bias), likeliest)  # of columns never positive, or never observed
+    return replace(recovered, factors=replace(factors, bias=bias), fixed_bias=True)
+
+
+def _warn_of_margins(cells: Cells, recovered: Recovered, caps: FloatArray, feasible: FeasibleSet) -> None:
+    """Name the columns whose zero cells T does not keep nu below the positive ones."""
+    factors = recovered.factors
+
+    def missed(rows: slice) -> FloatArray:
+        part = Factors(factors.latent[rows], factors.loadings, factors.bias).matrix()
+        most: FloatArray = np.where(cells.rows(rows.start, rows.stop) <= 0.0, part - caps, -np.inf).max(axis=0)
+        return most
+
+    miss = np.max(map_in_threads(missed, tiles(cells.shape)), axis=0)
+    late: BoolArray = miss > _MARGIN_TOLERANCE * np.maximum(feasible.largest, 0.0)
+    if late.any():
+        warn(
+            f"No matrix of rank {factors.rank} with the margin nu={feasible.nu:g} was found:"
+            f" {label_columns(late, None)} miss it by up to {float(miss.max()):.3g}, and the fit ends with a relative"
+            f" residual of {recovered.residual:.3g}. Lower nu; at 0 there is no margin.",
+            PartialRecoveryWarning,
+        )
+
+
+def likeliest_gauge(factors: Factors, density: BiasDensity, gamma: float, counted: BoolArray) -> Factors:
+    """The factors of the same T whose bias is likeliest; only ``counted`` columns have a say.
+
+    T = C A' + 1 b' is given, and C -> C - 1 v', b -> b + A v leaves it as it is. The likelihood (33) of b + A v is
+    maximised over v in R^k,
+
+        maximise sum_j log p(b_j + a_j'v)    subject to    max_i M_ij - gamma <= a_j'v <= min_i M_ij + gamma,
+
+    and b_j + a_j'v in the support of p. It is concave where p is log-concave, and then v is its only maximiser. In
+    coordinates u with A v = Q u, Q'Q = I, the problem is well conditioned whatever the factors' scales.
+
+    >>> from scipy.stats import norm
+    >>> rng = np.random.default_rng(0)
+    >>> C, A, b = rng.standard_normal((50, 2)), rng.standard_normal((40, 2)), rng.standard_normal(40)
+    >>> every = np.ones(40, dtype=bool)
+    >>> moved = Factors(C + 3.0, A, b - A @ [3.0, 3.0])
+    >>> chosen = likeliest_gauge(moved, BiasDensity.checked(norm(0, 1)), np.inf, every)
+    >>> bool(np.abs(A.T @ chosen.bias).max() < 1e-6)  # under a normal density, b is orthogonal to A
+    True
+    """
+    left, singular, right = np.linalg.svd(factors.loadings[counted], full_matrices=False)
+    kept = singular > _RANK_TOLERANCE * singular.max(initial=0.0)
+    basis, to_shift = left[:, kept], (right[kept] / singular[kept, None]).T
+    mean = factors.latent.mean(axis=0)
+    if not kept.any():
+        return factors.shifted(mean)
+    bottom, top = (ends[counted] for ends in _ends(factors))
+    b = np.asarray(factors.bias)[counted]
+    inset = _INSIDE * density.spread
+    box = top - gamma, bottom + gamma
+    support = density.lowest + inset - b, density.highest - inset - b
+    low, high = np.maximum(support[0], box[0]), np.minimum(support[1], box[1])
+    centre, slack = _centre(basis, low, high, density.spread)
+    if slack < -_SLACK_TOLERANCE * density.spread:
+        _refuse(density, basis, box, support, gamma)
+    sure = np.zeros(len(b), dtype=bool)
+
+    def negative(u: FloatArray) -> tuple[float, FloatArray]:
+        """Minus the mean log-likelihood per column, and its gradient."""
+        bias = b + basis @ u
+        rise = density.derivatives(bias, sure)[0]
+        return -float(density.term(bias, sure).sum()) / len(b), -(rise @ basis) / len(b)
+
+    def pulled(u: FloatArray) -> FloatArray:
+        """The point of the way from the feasible centre to u where the first bound is met, or u."""
+        start, step = basis @ centre, basis @ (u - centre)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            room = np.where(step > 0.0, (high - start) / step, np.where(step < 0.0, (low - start) / step, 1.0))
+        share = float(np.clip(np.nan_to_num(room, nan=1.0), 0.0, 1.0).min(initial=1.0))
+        return centre + share * (u - centre)
+
+    rows, limits = _rows_of(basis, low, high)
+    constraints: Any = {"type": "ineq", "fun": lambda u: limits - rows @ u, "jac": lambda _: -rows} if len(rows) else ()
+    options: Any = {"maxiter": _ITERATIONS, "ftol": 1e-15}
+
+    def ascend(u: FloatArray) -> FloatArray:
+        """A local maximiser of the likelihood, by sequential least squares."""
+        with np.errstate(all="ignore"):
+            result = minimize(negative, u, jac=True, method="SLSQP", constraints=constraints, options=options)
+        return np.asarray(result.x, dtype=np.float64)
+
+    starts = [centre, basis.T @ (factors.loadings[counted] @ mean), -(basis.T @ b)]
+    ends = [pulled(ascend(pulled(u))) for u in starts]
+    best = min([*ends, *(pulled(u) for u in starts)], key=lambda u: negative(u)[0])
+    unmoved = mean - right[kept].T @ (right[kept] @ mean)  # the centred gauge's shift that moves no counted bias
+    return factors.shifted(to_shift @ best + unmoved)
+
+
+def _ends(factors: Factors) -> tuple[FloatArray, FloatArray]:
+    """Smallest and largest entry of each column of M = C A'."""
+
+    def part(rows: slice) -> tuple[FloatArray, FloatArray]:
+        matrix = factors.latent[rows] @ factors.loadings.T
+        return matrix.min(axis=0), matrix.max(axis=0)
+
+    parts = map_in_threads(part, tiles((len(factors.latent), len(factors.loadings))))
+    return np.min([low for low, _ in parts], axis=0), np.max([high for _, high in parts], axis=0)
+
+
+def _rows_of(basis: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The finite ones of low <= Q u <= high, as rows @ u <= limits."""
+    floor, roof = np.isfinite(low), np.isfinite(high)
+    return np.concatenate([-basis[floor], basis[roof]]), np.concatenate([-low[floor], high[roof]])
+
+
+def _centre(basis: FloatArray, low: FloatArray, high: FloatArray, spread: float) -> tuple[FloatArray, float]:
+    """The u whose smallest slack is largest, and that slack: negative where no u is feasible."""
+    k = basis.shape[1]
+    rows, limits = _rows_of(basis, low, high)
+    if not len(rows):
+        return np.zeros(k), np.inf
+    result = linprog(
+        np.append(np.zeros(k), -1.0),
+        A_ub=np.column_stack([rows, np.ones(len(rows))]),
+        b_ub=limits,
+        bounds=[(None, None)] * k + [(None, spread)],
+        method="highs",
+    )
+    best = np.asarray(result.x, dtype=np.float64)
+    return best[:k], float(best[k])
+
+
+def _refuse(
+    density: BiasDensity,
+    basis: FloatArray,
+    box: tuple[FloatArray, FloatArray],
+    support: tuple[FloatArray, FloatArray],
+    gamma: float,
+) -> NoReturn:
+    """Say which constraint cannot be met: gamma, the support of p, or both at once."""
+    tolerance = _SLACK_TOLERANCE * density.spread
+    ends = f"[{density.lowest:g}, {density.highest:g}]"
+    room, miss = _centre(basis, *box, density.spread)[1], -_centre(basis, *support, density.spread)[1]
+    if room < -tolerance:
+        raise InvalidParameterError(
+            f"gamma={gamma:g} is too small: every way to split the recovered T into M + 1 b' has an |M|_inf of at"
+            f" least {gamma - room:.6g}. Raise gamma to that, or leave it out."
+        )
+    if miss > tolerance:
+        raise InvalidParameterError(
+            f"bias_density allows biases in {ends} only, and no way to split the recovered T into M + 1 b' puts all"
+            f" {len(basis)} of them there: the best one misses by {miss:.6g}. Give a density with a wider support."
+        )
+    raise InvalidParameterError(
+        f"gamma={gamma:g} and bias_density's support {ends} cannot both hold: no way to split the recovered T into"
+        " M + 1 b' meets the two. Raise gamma or give a density with a wider support."
+    )
+
+
+# --- a nuclear norm: ADMM ------------------------------------------------------------------------
+
+
+def _nuclear_program(
+    task: Task, values: FloatArray, feasible: FeasibleSet, density: BiasDensity, nuclear_norm: float
+) -> Recovered:
+    """ADMM from given factors, or from the literal solution, which is the answer where the ball is wide enough."""
+    never = feasible.never
+    if task.start is not None:
+        bias = np.zeros(task.cells.shape[1]) if task.start.bias is None else task.start.bias
+        start = Split(task.start.latent @ task.start.loadings.T, bias)
+    elif np.isinf(feasible.gamma):  # the literal program would send columns that are never positive to -infinity
+        unseen = replace(feasible, zeros=np.where(never, 0.0, feasible.zeros))
+        start = literal_program(np.where(never, np.nan, values), unseen, density)
+    else:
+        start = literal_program(values, feasible, density)
+    tolerance, k = max(task.tolerance, _ADMM_TOLERANCE), task.n_components
+    split, iterations, converged = solve_nuclear(
+        values, feasible, density, nuclear_norm, start, k, tolerance, task.max_iterations, task.watch
+    )
+    if not converged:
+        norm = float(np.linalg.norm(split.matrix, "nuc"))
+        warn(
+            f"ADMM had not settled after max_iterations={iterations}: its matrix in (29) has nuclear norm {norm:.6g},"
+            f" nuclear_norm={nuclear_norm:g} was asked for. Raise max_iterations; if the two stay apart, no"
+            " matrix meets both: raise nuclear_norm.",
+            ConvergenceWarning,
+        )
+    bias = density.argmax(np.where(never, -np.inf, split.bias), split.bias)
+    factors = leading_factors(*np.linalg.svd(split.matrix, full_matrices=False), k, bias)
+    return Recovered(factors, iterations, relative_residual(values, factors), converged, fixed_bias=True)
+
+
+def solve_nuclear(
+    values: FloatArray,
+    feasible: FeasibleSet,
+    density: BiasDensity,
+    nuclear_norm: float,
+    start: Split,
+    rank: int,
+    tolerance: float,
+    max_iterations: int,
+    watch: Watch,
+) -> tuple[Split, int, bool]:
+    """Program (34) with |M|_* <= ``nuclear_norm``, (21), by Douglas-Rachford splitting (ADMM).
+
+        minimise f(M) + g(Z)  subject to  M = Z
+
+    with f minus the likelihood (33) on the set (29), and g the indicator of the nuclear-norm ball. Both are convex
+    where p is log-concave. One round takes a state S to S + alpha (M - Z), with penalty rho and over-relaxation alpha:
+
+        Z = the point of the ball next to S                      singular values projected on the simplex
+        M = argmin f(M) + rho/2 |M - (2 Z - S)|^2                a one-dimensional problem per column, in b_j
+
+    which is ADMM with scaled multipliers S - Z. Where M = Z, rho (S - Z) is a normal of the ball and minus a
+    subgradient of f: M is the solution. Anderson mixing of the last states shortens the way; rho keeps |S - Z| at a
+    tenth of |M|, where the rounds were found to be fewest. Returned are M of (29), next to the ball by ``tolerance``
+    where the flag, last, says converged, and the number of rounds.
+    """
+    nearest = likelihood_side(values, feasible, density)
+    rho = 1.0 / (len(values) * density.spread**2)
+    split, state, done = start, start.matrix, False
+    mixing = _Mixing()
+    for iteration in range(1, max_iterations + 1):
+        left, singular, right = project_on_ball(state, nuclear_norm)
+        z = (left * singular) @ right
+        split = nearest(2.0 * z - state, rho, split.bias)
+        factors = leading_factors(left, singular, right, rank, split.bias)
+        watch(Iterate(iteration, relative_residual(values, factors), factors).step())
+        step = split.matrix - z
+        gap, size, pull = (float(np.linalg.norm(each)) for each in (step, split.matrix, state - z))
+        if gap <= tolerance * min(size, max(pull / _PULL, _LEAST_PULL * size)):
+            done = True
+            break
+        if iteration in _ADAPT:
+            factor = min(max(pull / (_PULL * size), 0.1), 10.0) if size > 0.0 else 1.0
+            rho, state, mixing = rho * factor, z + (state - z) / factor + _RELAXATION * step, _Mixing()
+        else:
+            state = mixing.next(state, _RELAXATION * step)
+    return split, iteration, done
+
+
+class _Mixing:
+    """Anderson's mixing of the last states of a fixed-point iteration, kept while the steps it leads to get shorter.
+
+    Of all combinations of the last states with weights that sum to 1 it takes the one whose steps combine to the
+    shortest. A mixed state with a longer step than before is given up for the plain one: a plain round never
+    lengthens the step, since the iteration is an averaged contraction.
+    """
+
+    def __init__(self) -> None:
+        self._states: list[FloatArray] = []
+        self._steps: list[FloatArray] = []
+        self._plain: FloatArray | None = None
+        self._norm = np.inf
+
+    def next(self, state: FloatArray, step: FloatArray) -> FloatArray:
+        """The state of the next round, given this one's and the step that it asks for."""
+        norm = float(np.linalg.norm(step))
+        if self._plain is not None and norm > self._norm:
+            state, self._plain = self._plain, None
+            self._states, self._steps = [], []
+            return state
+        self._states = [*self._states[-_MEMORY:], state.ravel()]
+        self._steps = [*self._steps[-_MEMORY:], step.ravel()]
+        plain: FloatArray = state + step
+        if len(self._states) == 1:
+            return plain
+        self._plain, self._norm = plain, norm
+        moves, changes = np.diff(self._states, axis=0), np.diff(self._steps, axis=0)
+        gram = changes @ changes.T
+        gram += _REGULARISATION * np.trace(gram) * np.eye(len(gram))
+        weights = np.linalg.lstsq(gram, changes @ step.ravel(), rcond=None)[0]
+        return plain - (weights @ (moves + changes)).reshape(state.shape)
+
+
+def likelihood_side(
+    values: FloatArray, feasible: FeasibleSet, density: BiasDensity
+) -> Callable[[FloatArray, float, FloatArray], Split]:
+    """(V, rho, start of b) -> argmin over M of f(M) + rho/2 |M - V|^2, and its b.
+
+    Given b_j the cells of column j are X_ij - b_j (positive), V_ij clipped to [-gamma, cap_j - b_j] (at the floor)
+    or to [-gamma, gamma] (missing), so that b_j is the root of an increasing function,
+
+        -d term(b)/db + rho (sum_P (b + V_ij - X_ij) + sum_Z max(0, V_ij + b - cap_j)).
+    """
+    (low, high), never, gamma, caps = feasible.bounds, feasible.never, feasible.gamma, feasible.caps
+    low = np.maximum(low, density.lowest)
+    high = np.where(never, high, np.minimum(high, density.highest))
+    positive, at_floor = values > 0.0, values <= 0.0
+    seen, count = np.where(positive, values, 0.0), positive.sum(axis=0)
+
+    def nearest(v: FloatArray, rho: float, bias: FloatArray) -> Split:
+        gap = np.where(positive, v - seen, 0.0).sum(axis=0)
+        height = np.where(at_floor, v - caps, -np.inf)
+
+        def slope(b: FloatArray) -> tuple[FloatArray, FloatArray]:
+            above = height + b
+            reached = above > 0.0
+            pull = gap + count * b + np.where(reached, above, 0.0).sum(axis=0)
+            rise, bend = density.derivatives(b, never)
+            return rho * pull - rise, rho * (count + reached.sum(axis=0)) + bend
+
+        b = increasing_root(slope, np.clip(bias, low, high), low, high, density.spread)
+        below = np.clip(v, -gamma, np.where(at_floor, caps - b, gamma))
+        return Split(np.where(positive, seen - b, below), b)
+
+    return nearest
+
+
+def increasing_root(
+    function: _Slope, start: FloatArray, low: FloatArray, high: FloatArray, spread: float
+) -> FloatArray:
+    """Where increasing functions cross 0 between ``low`` and ``high``, or the end next to it: one root per column.
+
+    ``function`` gives values and slopes at one point per column. Newton steps of bounded growth; once the root lies
+    between two points, steps that leave the interval or shrink too slowly are replaced by its middle.
+
+    >>> low, high = np.full(3, -5.0), np.full(3, 4.0)
+    >>> increasing_root(lambda x: (x**3 - [8.0, -1.0, 99.0], 3.0 * x**2), np.ones(3), low, high, 1.0)
+    array([ 2., -1.,  4.])
+    """
+    x, left, right = start, low, high
+    below, above = np.zeros(len(x), dtype=bool), np.zeros(len(x), dtype=bool)
+    last = spread + np.abs(x)
+    for _ in range(_ROOT_ROUNDS):
+        value, slope = function(x)
+        below, above = below | (value < 0.0), above | (value > 0.0)
+        left, right = np.where(value < 0.0, x, left), np.where(value > 0.0, x, right)
+        step = np.clip(-value / np.maximum(slope, np.finfo(float).tiny), -4.0 * last, 4.0 * last)
+        slow = (x + step <= left) | (x + step >= right) | (np.abs(step) > 0.5 * last)
+        step = np.where(below & above & slow & (value != 0.0), 0.5 * (left + right) - x, step)
+        moved = np.clip(x + step, left, right)
+        x, last = moved, np.abs(moved - x)
+        if (last <= _ROOT_TOLERANCE * (spread + np.abs(x))).all():
+            break
+    return x
+
+
+def project_on_ball(matrix: FloatArray, radius: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The matrix of nuclear norm ``radius`` or less next to a matrix, as U, its positive singular values, V'.
+
+    They come from the eigenvectors of the smaller Gram, several times faster than a full decomposition, unless
+    singular values that small matter that squaring would lose their digits.
+
+    >>> u, singular, vt = project_on_ball(np.diag([3.0, 1.0, 0.1]), 3.0)
+    >>> singular
+    array([2.5, 0.5])
+    """
+    if matrix.shape[0] < matrix.shape[1]:
+        u, singular, vt = project_on_ball(matrix.T, radius)
+        return vt.T, singular, u.T
+    eigenvalues, vectors = np.linalg.eigh(matrix.T @ matrix)
+    singular, v = np.sqrt(np.maximum(eigenvalues[::-1], 0.0)), vectors[:, ::-1]
+    cut = _cut(singular, radius)
+    if cut > _SQUARE_ROOT * singular[0]:
+        kept = singular > cut
+        v = v[:, kept]
+        return matrix @ (v / singular[kept]), singular[kept] - cut, v.T
+    u, singular, vt = np.linalg.svd(matrix, full_matrices=False)
+    cut = _cut(singular, radius)
+    kept = singular > cut
+    return u[:, kept], singular[kept] - cut, vt[kept]
+
+
+def _cut(singular: FloatArray, radius: float) -> float:
+    """What to take off descending singular values, down to 0 at the least, for a sum of ``radius``; 0 inside."""
+    if singular.sum() <= radius:
+        return 0.0
+    excess = (np.cumsum(singular) - radius) / np.arange(1, len(singular) + 1)
+    return float(excess[np.flatnonzero(singular > excess)[-1]])

@@ -1,0 +1,90 @@
+"""Shapes that robust methods learn of the rows and cells that they keep."""
+
+import numpy as np
+import pytest
+from scipy.special import gammaincinv, ndtr
+
+from unrelu import FloorOutlierDetector, RectifiedGaussianLearner
+from unrelu.errors import ManyBadCellsWarning
+from unrelu.estimators.reshaping import ShapedBy
+from unrelu.shapes import Free, Log, Normal, Power
+
+PAIRS = np.triu_indices(4, 1)
+LAWS = {
+    "log": np.exp,
+    "log, narrow": lambda z: np.exp(0.5 * z),
+    "normal": lambda z: 5.0 + z,
+    "gamma": lambda z: gammaincinv(2.0, ndtr(z)),
+}
+
+
+def latent(n, seed=0):
+    """Four columns, all correlations .5."""
+    rng = np.random.default_rng([seed, n, 0])
+    return rng, np.sqrt(0.5) * (rng.standard_normal((n, 4)) + rng.standard_normal((n, 1)))
+
+
+def positive(laws, n, share, alternate=False):
+    """(rows, number of outliers): columns of these laws, and a share of the rows six standard deviations off, in every
+    column or in every other."""
+    rng, z = latent(n)
+    x = np.column_stack([LAWS[law](column) for law, column in zip(laws, z.T, strict=True)])
+    k = int(share * n)
+    far = x.mean(axis=0) + x.std(axis=0) * (6.0 + (0.5 if alternate else 1.0) * rng.standard_normal((k, 4)))
+    x[:k] = np.where(np.arange(4) % 2 == 1, far, x[:k]) if alternate else far
+    return x, k
+
+
+@pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
+@pytest.mark.parametrize(
+    ("estimator", "laws", "n", "share", "alternate"),
+    [
+        (RectifiedGaussianLearner, tuple(LAWS), 600, 0.25, False),
+        (RectifiedGaussianLearner, ("gamma",) * 4, 400, 0.1, True),
+        pytest.param(FloorOutlierDetector, tuple(LAWS), 600, 0.25, False, marks=pytest.mark.slow),
+        pytest.param(RectifiedGaussianLearner, ("gamma",) * 4, 1000, 0.1, False, marks=pytest.mark.slow),
+        pytest.param(RectifiedGaussianLearner, ("normal",) * 4, 1000, 0.1, False, marks=pytest.mark.slow),
+        # other starts are tried on a part of the rows
+        pytest.param(RectifiedGaussianLearner, tuple(LAWS), 3000, 0.1, False, marks=pytest.mark.slow),
+    ],
+)
+def test_bent_exponents_do_not_make_outliers_of_tails(estimator, laws, n, share, alternate):
+    x, k = positive(laws, n, share, alternate)
+    found = estimator("robust").fit(x)
+    left_out = found.row_weights_ < 0.5
+    assert left_out[:k].mean() > 0.95
+    assert left_out[k:].mean() < 0.01
+    error = (1.0 - 0.5**2) / np.sqrt(n - k)
+    assert np.abs(found.distribution_.correlation[PAIRS] - 0.5).max() < 4.0 * error
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_clean_positive_columns_keep_their_rows(law):
+    x, _ = positive((law,) * 4, 800, 0.0)
+    found = RectifiedGaussianLearner("robust", floor=None).fit(x)
+    assert np.mean(found.row_weights_ < 0.5) < 0.01
+    assert np.abs(found.correlation_[PAIRS] - 0.5).max() < 4.0 * 0.75 / np.sqrt(800)
+
+
+@pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
+@pytest.mark.parametrize("law", ["rectified", "log, narrow"])
+def test_a_column_that_is_half_bad_is_named_and_keeps_its_shape(law):
+    _, z = latent(1000)
+    x = np.maximum(z + 1.0, 0.0) if law == "rectified" else LAWS[law](z)
+    x[:450, 1] += 8.0 * x[:, 1].std()
+    learner = RectifiedGaussianLearner("robust_cells")
+    with pytest.warns(ManyBadCellsWarning, match="in column 1"):
+        learner.fit(x)
+    assert all(shape.kind != "free" for shape in learner.shapes_ or ())
+    assert np.abs(learner.correlation_[0, 2:] - 0.5).max() < 4.0 * 0.75 / np.sqrt(1000) / 0.8  # with some at the floor
+
+
+def test_columns_keep_shapes_and_floors_of_before():
+    free = Free(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+    before = ShapedBy(None, {"floor": {"0": 1.0}, "ceiling": {"2": 9.0}})
+    found = ShapedBy((free, Power(0.5), Log()), {"floor": {"1": -np.inf}, "ceiling": {"2": 9.0}})
+    kept = found.keeping(before, (0, 1))
+    assert kept.shapes == (Normal(), Normal(), Log())
+    assert kept.limits == {"floor": {"0": 1.0}, "ceiling": {"2": 9.0}}
+    assert found.keeping(before, ()) is found
+    assert found.keeping(before, (0, 1, 2)).shapes is None
