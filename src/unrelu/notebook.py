@@ -1,10 +1,10 @@
-"""What notebooks show of results: one compact table. Everything from a user's table is escaped."""
+"""Results as notebooks show them, one compact table, escaped, and as JSON holds them: plain values."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from html import escape
 from typing import Any
 
@@ -66,6 +66,21 @@ def model_html(names: Sequence[str] | None, numbers: Mapping[str, Any]) -> str:
     return _table(f"RectifiedGaussian of {d:,} column{'s' * (d != 1)}", lines)
 
 
+def learned_html(estimator: Any) -> str:
+    """What a fitted estimator has learned, as tables.
+
+    >>> import unrelu
+    >>> learner = unrelu.RectifiedGaussianLearner().fit([[0.0, 1.0], [2.0, 0.5], [1.0, 3.0], [0.5, 0.0]])
+    >>> "one_pass" in learned_html(learner)
+    True
+    """
+    report, model = getattr(estimator, "report_", None), getattr(estimator, "distribution_", None)
+    told = facts_html("report_", plain_fields(report)) if is_dataclass(report) else ""
+    if model is None:
+        return told
+    return told + model_html(model.feature_names, {"floor": model.floor, "bias": model.bias, "norm": model.row_norms})
+
+
 def _table(title: str, lines: Iterable[str]) -> str:
     return f'<table><caption style="text-align:left"><b>{_text(title)}</b></caption>{"".join(lines)}</table>'
 
@@ -86,3 +101,22 @@ def few(names: tuple[str, ...]) -> str:
     "'a', 'b'"
     """
     return ", ".join(map(repr, names[:4])) + (f", ... ({len(names)} in all)" if len(names) > 4 else "")
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold: lists for arrays and tuples, null for numbers that are not finite.
+
+    >>> plain({"a": (1, float("nan"))})
+    {'a': [1, None]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, str | int) or value is None:
+        return value
+    if hasattr(value, "tolist"):  # NumPy's arrays and numbers, without importing it
+        return plain(value.tolist())
+    return str(value)

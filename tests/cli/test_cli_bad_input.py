@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unrelu.cli.outputs import check_outputs
+from unrelu.cli.frame import check_outputs
 
 HEAD = "As,Pb\n"
 

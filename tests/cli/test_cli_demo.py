@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import unrelu
-from unrelu.cli import digits
+from unrelu.report import demo as digits
 
 
 def test_demo_end_to_end(run, folder):

@@ -414,7 +414,7 @@ def test_the_state_stays_until_all_is_written(run, refused, folder, rectified, m
     def full(*_: object) -> None:
         raise unrelu.errors.OutputError("No space left while writing T.csv.")
 
-    monkeypatch.setattr("unrelu.samples.tables.write_table", full)
+    monkeypatch.setattr("unrelu.report.tables.write_table", full)
     options = ["factor", rectified, "--components", 2, "--state", "s.npz", "--hidden", "T.csv", "-o", "first.npz"]
     assert "No space left" in refused(run(*options))
     assert MatrixState.load("s.npz").residual < 1e-11
@@ -520,7 +520,7 @@ def test_progress_is_drawn_on_a_terminal_only(run, on_terminal, rectified):
 
 
 def test_the_meter_tells_iterations_and_ranks(rectified, run, monkeypatch):
-    from unrelu.cli.progress import Meter
+    from unrelu.cli.frame import Meter
 
     told = []
     monkeypatch.setattr(Meter, "__call__", lambda _, step: told.append(step.words))

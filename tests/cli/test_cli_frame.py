@@ -11,8 +11,8 @@ import typer
 
 from unrelu.cli.app import app
 from unrelu.cli.frame import Job, Output, rows_output
-from unrelu.cli.outputs import write_rows
 from unrelu.errors import InvalidParameterError, OutputError
+from unrelu.report.tables import write_rows
 
 COMMANDS = typer.main.get_command(app).commands
 ORDER = [

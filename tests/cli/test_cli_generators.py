@@ -14,7 +14,7 @@ import pytest
 
 import unrelu
 from tests.references.commands import invoke, rows_in
-from unrelu.cli.progress import Meter
+from unrelu.cli.frame import Meter
 from unrelu.samples import open_samples, write_table
 
 N, D, P, Q = 1500, 24, 6, 2
@@ -203,7 +203,7 @@ def test_an_interrupt_before_anything_was_found_leaves_nothing(run, folder, line
 @pytest.mark.slow
 def test_a_signal_in_the_search(linear):
     script = (
-        "import time, unrelu.cli.progress as progress\n"
+        "import time, unrelu.cli.frame as progress\n"
         "def tell(_, step):\n"
         "    if step.stage == 'Finding planes':\n"
         "        print('searching', flush=True)\n"

@@ -289,3 +289,54 @@ def test_a_column_that_would_be_there_twice_is_refused(run, refused, folder, hol
     pd.DataFrame(holes, columns=["As", "draw", "As_q05"]).to_csv(folder / "bad.csv", index=False)
     assert "two columns 'draw'" in refused(run("impute", "bad.csv", "--draws", 2))
     assert "two columns 'As_q05'" in refused(run("impute", "bad.csv", "--quantile", ".05"))
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Rows whose posterior was asked for, and passes over the table, as they come."""
+    from unrelu.posterior.hidden import HiddenCells
+    from unrelu.samples.files import FileSamples
+
+    found = {"rows": 0, "passes": 0}
+    marginals, blocks = HiddenCells.marginals, FileSamples.blocks
+
+    def posterior(self, values, beyond):
+        found["rows"] += len(values)
+        return marginals(self, values, beyond)
+
+    def read(self):
+        found["passes"] += 1
+        return blocks(self)
+
+    monkeypatch.setattr(HiddenCells, "marginals", posterior)
+    monkeypatch.setattr(FileSamples, "blocks", read)
+    return found
+
+
+OUTPUTS = ("--std", "std.csv", "--mask", "mask.csv", "--picture", "filled.png")
+
+
+@pytest.mark.parametrize("how", [["--quantile", ".05,.95"], ["--median"], ["--draws", "3"]], ids=lambda each: each[0])
+def test_all_outputs_come_from_one_pass_and_one_posterior_of_a_row(run, table, rows, model, counted, how):
+    assert run("impute", table, "--model", model, *how, *OUTPUTS, "-o", "completed.csv").exit_code == 0
+    assert counted == {"rows": len(rows), "passes": 1}
+
+
+@pytest.mark.parametrize("in_memory", [1, 2**26])
+def test_outputs_are_the_same_alone_and_together(run, folder, table, model, monkeypatch, in_memory):
+    monkeypatch.setattr("unrelu.report.imputation._IN_MEMORY", in_memory)  # the others lie on disk
+    shared = ("impute", table, "--model", model, "--quantile", ".1")
+    assert run(*shared, *OUTPUTS, "-o", "completed.csv").exit_code == 0
+    together = {name: (folder / name).read_bytes() for name in ("completed.csv", *OUTPUTS[1::2])}
+    for option, name in zip(OUTPUTS[0::2], OUTPUTS[1::2], strict=True):
+        assert run(*shared, option, name, "-o", "completed.csv").exit_code == 0
+        assert (folder / name).read_bytes() == together[name]
+        assert (folder / "completed.csv").read_bytes() == together["completed.csv"]
+
+
+def test_a_small_table_keeps_its_blocks_in_order(run, folder, table, model, monkeypatch):
+    assert run("impute", table, "--model", model, *OUTPUTS, "-o", "completed.csv").exit_code == 0
+    whole = {name: (folder / name).read_bytes() for name in ("completed.csv", *OUTPUTS[1::2])}
+    monkeypatch.setattr("unrelu.samples.files.rows_per_block", lambda *_: 700)
+    assert run("impute", table, "--model", model, *OUTPUTS, "-o", "completed.csv").exit_code == 0
+    assert {name: (folder / name).read_bytes() for name in whole} == whole

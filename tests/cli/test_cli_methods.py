@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unrelu.cli.methods import METHODS, methods_in_words
+from unrelu.cli.options import METHODS, methods_in_words
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators import TwoLayerReLULearner
 from unrelu.methods import method_named

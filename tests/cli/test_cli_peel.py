@@ -343,7 +343,7 @@ def test_damaged_files_of_layers_are_refused(run, refused, rectified):
 
 
 def test_the_meter_tells_layers_and_units(run, rectified, linear, monkeypatch):
-    from unrelu.cli.progress import Meter
+    from unrelu.cli.frame import Meter
 
     told = []
     monkeypatch.setattr(Meter, "__call__", lambda _, step: told.append(f"{step.stage}, {step.words}"))
@@ -354,7 +354,7 @@ def test_the_meter_tells_layers_and_units(run, rectified, linear, monkeypatch):
 
 
 def test_an_interruption_leaves_nothing(run, folder, rectified, monkeypatch):
-    from unrelu.cli.progress import Meter
+    from unrelu.cli.frame import Meter
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
@@ -371,7 +371,7 @@ def test_a_signal_in_the_search_leaves_nothing(folder):
         "L.npy", RNG.standard_normal((1500, 10)) @ RNG.standard_normal((10, 15))
     )  # no unit is ever off: the search takes long
     script = (
-        "import unrelu.cli.progress as progress, sys\n"
+        "import unrelu.cli.frame as progress, sys\n"
         "progress.Meter.__call__ = lambda *_: print('searching', flush=True)\n"
         "from unrelu.cli import main; main()\n"
     )

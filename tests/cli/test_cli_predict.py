@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import unrelu
-from unrelu.report.prediction_summary import Nearness
+from unrelu.report.prediction import Nearness
 from unrelu.samples import write_table
 
 NAMES = ["As", "Pb", "Fe"]

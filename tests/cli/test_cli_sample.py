@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import unrelu
-from unrelu.cli.simulate import contaminated
+from unrelu.cli.sample import contaminated
 from unrelu.samples import open_samples
 
 

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from unrelu.cli.wording import OPTIONS, one_line
+from unrelu.cli.outcome import OPTIONS, one_line
 
 
 @pytest.mark.parametrize(

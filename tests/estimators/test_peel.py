@@ -361,6 +361,5 @@ print(*(name for name, module in sys.modules.items() if name.startswith("unrelu.
         "unrelu.estimators.peeling",
         "unrelu.estimators.placing",
         "unrelu.estimators.reading",
-        "unrelu.estimators.showing",
     }
     assert len(loaded) <= 64, sorted(loaded)

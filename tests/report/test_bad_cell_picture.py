@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from unrelu.report.bad_cell_picture import bad_cell_picture, worst_rows
+from unrelu.report.cells import bad_cell_picture, worst_rows
 from unrelu.report.pictures import rendered
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import unrelu
-from unrelu.report.check_picture import check_picture
+from unrelu.report.check import check_picture
 from unrelu.report.pictures import rendered
 
 

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.colors import to_rgba
 
 import unrelu
-from unrelu.report.factor_picture import FactorResult, component_order, factor_picture
+from unrelu.report.factor import FactorResult, component_order, factor_picture
 from unrelu.report.pictures import HIDDEN, NAIVE, rendered
 from unrelu.samples import ArraySamples
 

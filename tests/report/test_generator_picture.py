@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from unrelu.report.generator_picture import TrueWeights
-from unrelu.report.peel_picture import peel_picture
-from unrelu.report.peel_summary import InnerSummary, LayerSummary, Network
+from unrelu.report.layers import InnerSummary, LayerSummary, Network, TrueWeights, peel_picture
 from unrelu.report.pictures import LEARNED, SEEN, rendered
 
 D, P, Q, N = 9, 5, 3, 60

@@ -7,7 +7,7 @@ import pytest
 
 import unrelu
 from unrelu.posterior.cells import Cells
-from unrelu.report.imputation_picture import bin_edges, filled_columns, imputation_picture
+from unrelu.report.imputation import bin_edges, filled_columns, imputation_picture
 from unrelu.report.pictures import rendered
 from unrelu.shapes import Log
 

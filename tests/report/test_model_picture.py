@@ -11,9 +11,8 @@ from matplotlib.text import Text
 from scipy.stats import norm
 
 from unrelu.distribution import RectifiedGaussian
-from unrelu.report.model_picture import column_order, model_picture
+from unrelu.report.model_picture import ColumnQuantiles, column_order, model_picture
 from unrelu.report.pictures import NAIVE, rendered
-from unrelu.report.quantiles import ColumnQuantiles
 from unrelu.shapes import Log, Power
 from unrelu.synthetic import random_model
 

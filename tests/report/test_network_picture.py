@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unrelu.networks.contracts import Edge, NetworkPath
-from unrelu.report.network_picture import network_picture, path_picture
+from unrelu.report.network import network_picture, path_picture
 from unrelu.report.pictures import LEARNED, NAIVE, rendered
 
 NAN = float("nan")

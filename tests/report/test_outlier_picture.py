@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from unrelu.report.outlier_picture import OutlierResult, outlier_picture, score_edges, shown_columns
+from unrelu.report.outliers import OutlierResult, outlier_picture, score_edges, shown_columns
 from unrelu.report.pictures import rendered
 
 

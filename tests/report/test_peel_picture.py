@@ -10,8 +10,15 @@ from matplotlib.colors import to_hex
 from scipy.stats import norm
 
 import unrelu
-from unrelu.report.peel_picture import peel_picture
-from unrelu.report.peel_summary import InnerSummary, LayerSummary, Network, inner_tables, layer_table, unit_table
+from unrelu.report.layers import (
+    InnerSummary,
+    LayerSummary,
+    Network,
+    inner_tables,
+    layer_table,
+    peel_picture,
+    unit_table,
+)
 from unrelu.report.pictures import LEARNED, NAIVE, rendered
 
 D, P, Q, N = 6, 4, 2, 500

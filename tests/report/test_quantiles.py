@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from unrelu import RectifiedGaussianLearner
-from unrelu.report.quantiles import worst_columns
+from unrelu.report.model_picture import worst_columns
 from unrelu.samples import ArraySamples, joined
 
 

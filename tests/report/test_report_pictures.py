@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from unrelu.errors import MissingDependencyError, OutputError
-from unrelu.report.comparison import Moments
-from unrelu.report.layer_picture import LayerResult, layer_picture
+from unrelu.report.demo import LayerResult, Moments, layer_picture
 from unrelu.report.pictures import check_picture, rendered, write_picture
 
 

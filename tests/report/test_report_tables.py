@@ -9,9 +9,15 @@ import pytest
 from rich.console import Console
 
 from unrelu.distribution import RectifiedGaussian
-from unrelu.report.comparison import MomentErrors, Moments, mean_absolute_skewness, moment_errors
-from unrelu.report.summaries import ColumnSummary, column_summaries, strongest_correlations, variance_shares
-from unrelu.report.tables import column_table, comparison_table, with_error
+from unrelu.report.demo import MomentErrors, Moments, comparison_table, mean_absolute_skewness, moment_errors
+from unrelu.report.model import (
+    ColumnSummary,
+    column_summaries,
+    column_table,
+    strongest_correlations,
+    variance_shares,
+)
+from unrelu.report.tables import with_error
 from unrelu.synthetic import random_model
 
 

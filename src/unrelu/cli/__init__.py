@@ -1,18 +1,12 @@
-"""The command line: one small file per command, no mathematics.
+"""The command line: what commands ask for, read, write and tell; no mathematics, and no picture.
 
-    app.py            the commands, listed
-    frame.py          what every command shares: outputs declared, checked and written, progress, the answer
-    outcome.py        how every command ends: exit codes, one-line errors, warnings, --json
-    wording.py        what the library says of its parameters, said of options
-    options.py        shared options, and texts of the command line turned into columns and floors
-    inputs.py         models from files, and their columns found in a table
-    outputs.py        outputs checked before the long work
-    progress.py       the watch that shows progress on a terminal, and is silent in a pipe
-    completing.py     what `impute` writes, block by block
-    cleaning.py       what `clean` writes, block by block
-    recover_layer.py  the layer that `recover` is given
-    fit.py  merge.py  check.py  info.py  sample.py  score.py  clean.py  impute.py  predict.py  factor.py  recover.py
-    peel.py  simulate.py  demo.py  reproduce.py
+    app.py      the commands, listed
+    frame.py    what every command shares: outputs declared, checked and written, progress, the answer
+    outcome.py  how every command ends: exit codes, one-line errors, warnings, --json, in words of options
+    options.py  shared options, and texts of the command line turned into columns and floors
+    inputs.py   models and layers from files, and their columns found in a table
+    fit.py (fit, merge)  check.py (check, report, info)  impute.py (impute, predict)  score.py (score, clean)
+    sample.py (sample, simulate)  factor.py  network.py  recover.py  peel.py  demo.py  reproduce.py
 
 Only typer and rich are imported at the start; everything heavier waits for the command that needs it, so that
 ``unrelu --help`` answers at once.

@@ -13,24 +13,18 @@ from typing import Annotated, Any
 import typer
 
 from unrelu._version import __version__
-from unrelu.cli.check import check
-from unrelu.cli.clean import clean
+from unrelu.cli.check import check, info, report
 from unrelu.cli.demo import demo
 from unrelu.cli.factor import factor
-from unrelu.cli.fit import fit
-from unrelu.cli.impute import impute
-from unrelu.cli.info import info
-from unrelu.cli.merge import merge
-from unrelu.cli.methods import methods_in_words
+from unrelu.cli.fit import fit, merge
+from unrelu.cli.impute import impute, predict
 from unrelu.cli.network import network
+from unrelu.cli.options import methods_in_words
 from unrelu.cli.peel import peel
-from unrelu.cli.predict import predict
 from unrelu.cli.recover import recover
-from unrelu.cli.report import report
 from unrelu.cli.reproduce import reproduce
-from unrelu.cli.sample import sample
-from unrelu.cli.score import score
-from unrelu.cli.simulate import simulate
+from unrelu.cli.sample import sample, simulate
+from unrelu.cli.score import clean, score
 
 app = typer.Typer(
     name="unrelu",

@@ -6,15 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from unrelu.cli import options
 from unrelu.cli.frame import Job, Output
 from unrelu.cli.outcome import Answer, command
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from unrelu.contracts import FloatArray
     from unrelu.estimators import ReLUMatrixRecovery
 
@@ -34,40 +30,25 @@ if TYPE_CHECKING:
 )
 def factor(
     paths: options.Tables,
-    components: Annotated[
-        str,
-        typer.Option("--components", metavar="auto|INTEGER", help="How many; auto chooses by held-out cells."),
-    ] = "auto",
-    method: Annotated[str, typer.Option("--method", help="How to recover: see below.")] = "censored_als",
+    components: Annotated[str, "How many; auto chooses by held-out cells.", {"metavar": "auto|INTEGER"}] = "auto",
+    method: Annotated[str, "How to recover: see below."] = "censored_als",
     gauge: Annotated[
         str,
-        typer.Option(
-            "--gauge",
-            help="How T is split into C A' and b, which it does not tell: centered (b is T's mean), orthogonal (to A),"
-            " bayes (between both), or zero (no b).",
-        ),
+        "How T is split into C A' and b, which it does not tell: centered (b is T's mean), orthogonal (to A),"
+        " bayes (between both), or zero (no b).",
     ] = "centered",
-    tol: Annotated[float, typer.Option("--tol", help="Relative residual at which a fit counts as exact.")] = 1e-12,
-    max_iter: Annotated[int, typer.Option("--max-iter", min=1, help="Most iterations of this run.")] = 500,
-    floor: options.FloorOption = ["0.0"],  # noqa: B006 - typer copies it
-    shape: options.NormalShapeOption = None,
-    floor_tolerance: options.ToleranceOption = 0.0,
+    tol: Annotated[float, "Relative residual at which a fit counts as exact."] = 1e-12,
+    max_iter: Annotated[int, "Most iterations of this run.", {"min": 1}] = 500,
+    floor: options.Floor = ["0.0"],  # noqa: B006 - typer copies it
+    shape: options.NormalShape = None,
+    floor_tolerance: options.Tolerance = 0.0,
     reading: options.TableOptions = options.EVERYTHING,
-    output: Annotated[Path, options.output_option("The factors file to write.")] = Path("factors.npz"),
-    hidden: Annotated[
-        Path | None,
-        typer.Option("--hidden", help="Also write T, below the floor as well: a table, its kind by extension."),
-    ] = None,
-    latent: Annotated[
-        Path | None, typer.Option("--latent", help="Also write the rows' latent vectors: a table, as --hidden.")
-    ] = None,
-    state: Annotated[
-        Path | None,
-        typer.Option("--state", help="Keep the state in this file while working, and go on from it if it exists."),
-    ] = None,
-    picture: Annotated[Path | None, options.picture_option("the table, T and components")] = None,
-    seed: Annotated[int, options.seed_option("Chooses the held-out cells of --components auto.")] = 0,
-    as_json: options.JsonOption = False,  # noqa: ARG001 - read where the command ends
+    output: Annotated[Path, options.output("The factors file to write.")] = Path("factors.npz"),
+    hidden: Annotated[Path | None, "Also write T, below the floor as well: a table, its kind by extension."] = None,
+    latent: Annotated[Path | None, "Also write the rows' latent vectors: a table, as --hidden."] = None,
+    state: Annotated[Path | None, "Keep the state in this file while working, and go on from it if it exists."] = None,
+    picture: Annotated[Path | None, options.picture("the table, T and components")] = None,
+    seed: Annotated[int, "Chooses the held-out cells of --components auto.", {"min": 0}] = 0,
 ) -> Answer | None:
     """Recover the low-rank matrix T = C A' + 1 b' behind a table x = max(T, floor), below the floor as well.
 
@@ -83,10 +64,9 @@ def factor(
     )
     count = options.number_or_auto("--components", components)
     from unrelu.cli.inputs import ids_of, opened
-    from unrelu.cli.outputs import write_rows
     from unrelu.estimators import ReLUMatrixRecovery
-    from unrelu.report.factor_picture import FactorResult, factor_picture
-    from unrelu.report.factor_summary import component_names
+    from unrelu.report.factor import FactorResult, component_names, factor_facts, factor_picture, factor_tables
+    from unrelu.report.tables import write_rows
 
     recovery = ReLUMatrixRecovery(
         count, method, gauge, floor_tolerance=floor_tolerance, tol=tol, max_iter=max_iter, random_state=seed
@@ -101,7 +81,20 @@ def factor(
         latent=lambda path: write_rows(path, recovery.latent_, component_names(recovery.n_components_), ids_of(table)),
         picture=lambda: factor_picture(FactorResult.of(recovery, table)),
     )
-    return _answer(job, recovery, state)
+    report = recovery.report_
+    told = [f"Recovered the matrix behind {report.n_rows:,} x {report.n_features:,} values in {job.seconds:.2f} s."]
+    facts = {"state": None if report.converged else state, "resumed": None, **factor_facts(recovery)}
+    if report.resumed is not None:
+        iterations, residual = report.resumed
+        facts["resumed"] = {"iteration": iterations, "residual": residual}
+        told.append(f"Resumed at iteration {iterations:,}, residual {residual:.3g}.")
+    last = []
+    if state is not None and report.converged:
+        state.unlink(missing_ok=True)  # by now all is written, and there is nothing to go on with
+        last = [f"State {state} removed: done."]
+    elif state is not None:
+        last = [f"State kept in {state}: run the same command again to go on."]
+    return job.answer(facts, [*told, *factor_tables(recovery)], last)
 
 
 def _hidden_blocks(recovery: ReLUMatrixRecovery) -> Iterator[FloatArray]:
@@ -115,32 +108,3 @@ def _hidden_blocks(recovery: ReLUMatrixRecovery) -> Iterator[FloatArray]:
     size = rows_per_block(n, recovery.n_features_in_)
     for first in range(0, n, size):
         yield recovery.hidden_rows(first, first + size)
-
-
-def _answer(job: Job, recovery: ReLUMatrixRecovery, state: Path | None) -> Answer | None:
-    from unrelu.report.factor_summary import factor_facts, factor_tables
-
-    report = recovery.report_
-    resumed, told = None, []
-    if report.resumed is not None:
-        iterations, residual = report.resumed
-        resumed = {"iteration": iterations, "residual": residual}
-        told = [f"Resumed at iteration {iterations:,}, residual {residual:.3g}."]
-    shown: list[str | Table] = [
-        f"Recovered the matrix behind {report.n_rows:,} x {report.n_features:,} values in {job.seconds:.2f} s.",
-        *told,
-        *factor_tables(recovery),
-    ]
-    kept = None if report.converged else state
-    facts = {"state": kept, "resumed": resumed, **factor_facts(recovery)}
-    return job.answer(facts, shown, _about_state(state, kept is not None))
-
-
-def _about_state(state: Path | None, kept: bool) -> list[str]:
-    """Remove the state where there is nothing to go on with: by now all is written."""
-    if state is None:
-        return []
-    if kept:
-        return [f"State kept in {state}: run the same command again to go on."]
-    state.unlink(missing_ok=True)
-    return [f"State {state} removed: done."]

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unrelu.cli.outcome import Answer, standard_output
-from unrelu.cli.outputs import check_outputs
-from unrelu.errors import InvalidParameterError, MissingDependencyError
+from unrelu.cli.outcome import Answer, one_line, standard_output
+from unrelu.errors import DoubtfulTableWarning, InvalidParameterError, MissingDependencyError, OutputError
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
     from rich.table import Table
 
-    from unrelu.cli.progress import Meter
-    from unrelu.contracts import Samples
+    from unrelu.contracts import Samples, Step
 
 STDOUT = Path("-")
 
@@ -109,16 +111,17 @@ class Job:
         self._table = table
         return table
 
-    @property
-    def _notes(self) -> list[str]:
-        return list(getattr(self._table, "notes", ()))
-
     @contextmanager
     def watch(self) -> Iterator[Meter]:
         """Around long work: a watch that shows its steps."""
-        from unrelu.cli.progress import meter
-
         with meter(hidden=self.to_stdout) as shown:
+            yield shown
+
+    @contextmanager
+    def fitting(self) -> Iterator[Meter]:
+        """Around a fit: the same, and its doubts are no warnings, as the answer has them in one table."""
+        with self.watch() as shown, warnings.catch_warnings():
+            warnings.simplefilter("ignore", DoubtfulTableWarning)
             yield shown
 
     def write(self, **contents: Callable[..., Any]) -> None:
@@ -159,19 +162,119 @@ class Job:
             self._left_out.append(f"The picture was left out. {missing}")
             return None
 
-    def answer(self, facts: Mapping[str, Any], shown: Sequence[str | Table], last: Sequence[str] = ()) -> Answer | None:
-        """The answer: what was found, and which files were written; nothing if rows went to standard output."""
+    def answer(
+        self, facts: Mapping[str, Any], shown: Sequence[str | Table], last: Sequence[str] = (), fitted: Any = None
+    ) -> Answer | None:
+        """The answer: what was found, and which files were written; nothing if rows went to standard output.
+
+        ``fitted`` is an estimator: its report, if it has one, is told as well, the doubts after the first line.
+        """
         if self.to_stdout:
             return None
         from unrelu.validation import listed
 
-        told = [f"{each.called} written to {each.path}" for each in self._outputs.values() if each.called]
         every = {**self.files, "seconds": round(self.seconds, 3), **facts}
         if skipped := getattr(self._table, "skipped_files", {}):
             every["skipped_files"] = skipped
-        if not self._notes:
-            return Answer(every, [*shown, *told, *self._left_out, *last])
-        read = f"Text in cells: {listed(self._notes, most=8)}."
-        return Answer(
-            {**every, "text_cells": self._notes}, [*shown[:1], read, *shown[1:], *told, *self._left_out, *last]
-        )
+        told: list[str | Table] = list(shown[:1])
+        if notes := list(getattr(self._table, "notes", ())):
+            every["text_cells"] = notes
+            told.append(f"Text in cells: {listed(notes, most=8)}.")
+        if fitted is not None:
+            from unrelu.report.model import labels
+            from unrelu.report.tables import doubts_shown
+
+            report = getattr(fitted, "report_", None)
+            every["report"] = None if report is None else asdict(report)
+            told += doubts_shown(report, labels(fitted.distribution_), one_line)
+        written = [f"{each.called} written to {each.path}" for each in self._outputs.values() if each.called]
+        return Answer(every, [*told, *shown[1:], *written, *self._left_out, *last])
+
+
+# --- files, checked before the long work and written after it --------------------------------------
+
+
+class _Tried(Exception):
+    """Ends a trial write before anything appears."""
+
+
+def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path] = ()) -> None:
+    """Raise OutputError unless every output (None: not wanted) can be written and is no input."""
+    from unrelu.storage import atomic_write  # brings NumPy, for which --help does not wait
+
+    chosen = [output for output in outputs if output is not None]
+    places = [os.path.abspath(output) for output in chosen]
+    for output, place in zip(chosen, places, strict=True):
+        if places.count(place) > 1:
+            raise OutputError(f"The same file {output} is named for two outputs: choose different names.")
+    inputs = list(inputs)
+    for output in chosen:
+        if str(output) == "-":
+            raise OutputError("Only rows can go to standard output: give a file name.")
+        if output.is_dir():
+            raise OutputError(f"Cannot write {output}: it is a folder. Give a file name.")
+        for source in inputs:
+            if os.path.exists(source) and os.path.exists(output) and os.path.samefile(source, output):
+                raise OutputError(f"{output} is also an input: choose another name for the output.")
+        if output.is_file() or not output.exists():  # a pipe or device would notice the trial
+            with suppress(_Tried), atomic_write(output):
+                raise _Tried
+
+
+@contextmanager
+def output_folder(folder: Path) -> Iterator[None]:
+    """A folder to write into, created if missing, and removed again if the work fails with it still empty."""
+    created = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise OutputError(f"Cannot write into {folder}: it is a file, not a folder.") from error
+    except OSError as error:
+        raise OutputError(f"Cannot create the folder {folder}: {error.strerror or error}.") from error
+    try:
+        yield
+    except BaseException:
+        if created:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+# --- progress -------------------------------------------------------------------------------------
+
+
+class Meter:
+    """A watch that shows every step on one line of the terminal: the stage, how far it is, and words on it."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task = progress.add_task("Starting (the first run also compiles)", total=None, words="")
+        self._stage = ""
+
+    def __call__(self, step: Step) -> None:
+        if step.stage != self._stage:
+            self._stage = step.stage
+            self._progress.reset(self._task, description=step.stage, words="")
+        # A stage without a known end has a bar that only moves.
+        self._progress.update(self._task, completed=step.done, total=step.total, words=step.words)
+
+
+@contextmanager
+def meter(*, hidden: bool = False) -> Iterator[Meter]:
+    """A meter that is drawn only on a terminal, and cleared at the end."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    drawn = not hidden and sys.stderr.isatty()
+    progress = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[words]}"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=not drawn,
+    )
+    with progress if drawn else nullcontext():  # older versions of rich end a disabled one with an empty line
+        yield Meter(progress)

@@ -1,27 +1,31 @@
-"""What commands are given: tables, models, and the columns of a model found in a table."""
+"""What commands are given: tables, models, known layers, and the columns of a file found in a table."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unrelu import samples, storage
-from unrelu.cli.options import Fitting, TableOptions
-from unrelu.cli.wording import ROW_LABEL
+from unrelu.cli.options import FitOptions, TableOptions, limits
+from unrelu.cli.outcome import ROW_LABEL
 from unrelu.contracts import BoolArray, FloatArray, Samples, Watch
 from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InputFileError, InvalidParameterError, ModelFileError, WeakColumnsWarning
+from unrelu.limits import floor_per_column
 from unrelu.samples import SparseSamples
 from unrelu.samples.files import FileSamples, column_names
 from unrelu.validation import label_columns, listed, suggestion, warn
 
 if TYPE_CHECKING:
     from unrelu.estimators import FloorImputer
+
+_ARRAYS = ("weights", "bias", "floor", "feature_names")
+_EXPECTED = "Give what unrelu fit or unrelu factor wrote, or an npz file with arrays weights (d x k) and bias (d)."
 
 
 def law_in(path: Path) -> RectifiedGaussian:
@@ -89,19 +93,28 @@ def ids_of(table: Samples) -> dict[str, list[str]]:
     return table.ids() if isinstance(table, FileSamples) else {}
 
 
-def asked(
-    paths: list[str], model: Path | None, reading: TableOptions, fitting: Fitting, watch: Watch
-) -> tuple[FloorImputer, Samples]:
-    """What answers questions about a table, and the table: a fit to it, or a model from a file."""
+def model_and_table(
+    paths: list[str], model: Path | None, reading: TableOptions, fitting: FitOptions
+) -> tuple[RectifiedGaussian | None, Samples]:
+    """The law in a file, of those of its columns that are wanted, None where the table is to be fitted; the table."""
     if model is None:
-        from unrelu.estimators import FloorImputer
-
-        table = opened(paths, reading, fitting.floor)
-        return FloorImputer(**fitting.parameters()).watched_by(watch).fit(table), table
+        return None, opened(paths, reading, fitting.floor)
     fitting.refuse_with(model)
     law = law_in(model)
     table, at = matched_table(model, law.feature_names, law.n_features, paths, reading)
-    return knowing(law.marginal(at), table, fitting.floor_tolerance).watched_by(watch), table
+    return law.marginal(at), table
+
+
+def asked(
+    paths: list[str], model: Path | None, reading: TableOptions, fitting: FitOptions, seed: int, watch: Watch
+) -> tuple[FloorImputer, Samples]:
+    """What answers questions about a table, and the table: a fit to it, or a model from a file."""
+    from unrelu.estimators import FloorImputer
+
+    law, table = model_and_table(paths, model, reading, fitting)
+    if law is None:
+        return FloorImputer(**fitting.parameters(seed)).watched_by(watch).fit(table), table
+    return knowing(law, table, fitting.floor_tolerance).watched_by(watch), table
 
 
 def knowing(law: RectifiedGaussian, table: Samples, floor_tolerance: float = 0.0) -> FloorImputer:
@@ -123,7 +136,7 @@ def matched_table(
     file: Path, names: Sequence[str] | None, n_columns: int, paths: list[str], reading: TableOptions
 ) -> tuple[Samples, list[int]]:
     """The table, and which of a file's columns are in it: by name where both have names, by position elsewhere."""
-    if names is not None and _has_names(paths, reading):
+    if names is not None and names_in(paths, reading) is not None:
         wanted = _wanted(file, names, reading.columns, reading.drop)
         try:
             table = samples.open_samples(paths, **reading.chosen(columns=wanted))
@@ -156,17 +169,108 @@ def _wanted(file: Path, names: Sequence[str], keep: list[str], drop: list[str]) 
     return wanted
 
 
-def _has_names(paths: list[str], reading: TableOptions) -> bool:
-    """Whether the tables' columns have names; True also where that cannot be asked twice, as of standard input."""
-    try:
-        return "-" in paths or column_names(paths, reading.header) is not None
-    except InputFileError:
-        return True  # it cannot be read: whoever reads it will say why
-
-
 def names_in(paths: list[str], reading: TableOptions) -> tuple[str, ...] | None:
-    """What the tables' columns are called; None where they have no names, or cannot be asked twice."""
+    """What the tables' columns are called; None where they have no names.
+
+    Nothing where that cannot be asked twice, as of standard input, or not at all: reading will say why.
+    """
     try:
-        return None if "-" in paths else column_names(paths, reading.header)
+        return () if "-" in paths else column_names(paths, reading.header)
     except InputFileError:
-        return None
+        return ()
+
+
+# --- the layer of `recover` -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class KnownLayer:
+    """A, b and the floor (0 where the file does not tell it), and the columns' names where they have any.
+
+    ``fitted``: it was learned by unrelu, so that its latent numbers are standard normal.
+    """
+
+    path: Path
+    weights: FloatArray
+    bias: FloatArray
+    floor: FloatArray
+    names: tuple[str, ...] | None
+    fitted: bool
+    own_floor: bool = True
+
+    def part(self, at: list[int]) -> KnownLayer:
+        """The columns at these positions."""
+        names = None if self.names is None else tuple(self.names[j] for j in at)
+        return replace(self, weights=self.weights[at], bias=self.bias[at], floor=self.floor[at], names=names)
+
+    def with_floor(self, texts: list[str] | None) -> KnownLayer:
+        """With the floors of --floor, if there are any."""
+        if not texts:
+            return self
+        return replace(self, floor=floor_per_column(limits("--floor", texts), len(self.bias), self.names))
+
+
+def loaded_layer(path: Path, n_components: int | None, floor: list[str] | None) -> KnownLayer:
+    """The layer in a file, whatever wrote it."""
+    from unrelu.estimators import ReLULatentRecovery, ReLUMatrixRecovery
+
+    content = None if storage.stated_format(path) is None else storage.load(path)
+    layer = _of_arrays(path) if content is None else _of_model(path, content, n_components)
+    if n_components is not None and (content is None or isinstance(content, ReLUMatrixRecovery | ReLULatentRecovery)):
+        raise InvalidParameterError(
+            f"--components is for a model that unrelu fit wrote, and {path} is none: leave it out."
+        )
+    if layer.own_floor and floor is not None:
+        raise InvalidParameterError(f"{path} has its own floor: leave --floor out.")
+    return layer
+
+
+def _of_model(path: Path, content: Any, n_components: int | None) -> KnownLayer:
+    from unrelu.estimators import ReLULatentRecovery
+    from unrelu.recovery.matrix.state import MatrixState
+
+    if isinstance(content, MatrixState):
+        raise ModelFileError(f"{path} is the state of a run of unrelu factor: let it end, and give its factors.")
+    law = getattr(content, "distribution_", content)
+    width = getattr(law, "n_features", None)
+    if n_components is not None and width is not None and n_components > width:
+        raise InvalidParameterError(f"--components must be at most {width}, the columns of {path}; got {n_components}.")
+    names = getattr(content, "feature_names_in_", getattr(law, "feature_names", None))
+    own = isinstance(content, ReLULatentRecovery)
+    shaped = law.shapes if isinstance(law, RectifiedGaussian) else getattr(content, "shapes_", None)
+    if shaped is not None:
+        raise ModelFileError(f"The columns of {path} have shapes, and a layer has none: fit a model without --shape.")
+    try:
+        recovery = content if own else ReLULatentRecovery.from_model(content, n_components=n_components)
+    except InvalidParameterError as error:
+        raise ModelFileError(f"{path} holds a {type(content).__name__}, which is no layer. {_EXPECTED}") from error
+    learned = getattr(recovery, "weights_", None) is not None
+    layer = (recovery.weights_, recovery.bias_) if learned else (recovery.weights, recovery.bias)
+    weights, bias = map(np.asarray, layer)
+    floor = floor_per_column(recovery.floor, len(bias))
+    return KnownLayer(path, weights, bias, floor, None if names is None else tuple(map(str, names)), fitted=not own)
+
+
+def _of_arrays(path: Path) -> KnownLayer:
+    """An npz file of somebody's own."""
+    from unrelu.estimators import ReLULatentRecovery
+    from unrelu.recovery import GaussianPrior, RobustLatent
+
+    try:
+        arrays = storage.foreign_arrays(path, _ARRAYS, "file of weights")
+    except ModelFileError as error:
+        raise ModelFileError(f"{error} {_EXPECTED}") from error
+    for name in [name for name in _ARRAYS[:2] if name not in arrays]:
+        raise ModelFileError(f"{path} holds no array {name!r}. {_EXPECTED}")
+    for name in [name for name in arrays if name != "feature_names" and arrays[name].dtype.kind not in "fiub"]:
+        raise ModelFileError(f"{path}: {name} holds values of type {arrays[name].dtype}, not numbers.")
+    weights, bias = arrays["weights"].astype(float), arrays["bias"].astype(float)
+    try:
+        ReLULatentRecovery(weights, bias, RobustLatent(GaussianPrior())).fit()  # shapes, and only finite numbers
+        floor = floor_per_column(arrays.get("floor", 0.0), len(bias))
+    except InvalidParameterError as error:
+        raise ModelFileError(f"{path}: {error}") from error
+    names = tuple(arrays["feature_names"].ravel().tolist()) if "feature_names" in arrays else None
+    if names is not None and (len({*names}) != len(bias) or not all(isinstance(name, str) for name in names)):
+        raise ModelFileError(f"{path}: feature_names is not one text for each row of weights, all of them different.")
+    return KnownLayer(path, weights, bias, floor, names, fitted=False, own_floor="floor" in arrays)

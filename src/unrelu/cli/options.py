@@ -6,15 +6,26 @@ import csv
 import inspect
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from unrelu.errors import InvalidParameterError
 
 OTHERS = "*"  # columns that are not named
+_LISTS = ("columns", "drop", "id")  # options that are lists of columns
+
+
+def option(help_text: str, *names: str, **more: Any) -> Any:
+    """An option; without names it has that of its parameter.
+
+    A parameter may be annotated with the help text alone, or with it and a dictionary of ``more``.
+    """
+    return typer.Option(*names, help=help_text, **more)
 
 
 def tables(what: str = "Tables", more: str = "") -> Any:
@@ -25,233 +36,204 @@ def tables(what: str = "Tables", more: str = "") -> Any:
     )
 
 
-def output_option(help_text: str) -> Any:
+def output(help_text: str) -> Any:
     """The main file, or the folder, that a command writes."""
-    return typer.Option("--output", "-o", help=help_text)
+    return option(help_text, "--output", "-o")
 
 
-def seed_option(what: str, most: int | None = None) -> Any:
-    """The seed of what a command draws."""
-    return typer.Option("--seed", min=0, max=most, help=what)
+def picture(what: str) -> Any:
+    """A picture of what a command finds."""
+    return option(f"Also draw {what}: a png, svg or pdf file.")
 
 
-def floor_option(help_text: str = "The floor: a number") -> Any:
+def floor(help_text: str = "The floor: a number") -> Any:
     """One floor, or floors of single columns."""
-    return typer.Option(
-        "--floor",
-        metavar="FLOOR",
-        help=f"{help_text}, min for each column's smallest value where it repeats, none, or floors of single columns"
+    return option(
+        f"{help_text}, min for each column's smallest value where it repeats, none, or floors of single columns"
         " such as As=0.5,Pb=none.",
+        metavar="FLOOR",
     )
 
 
-def ceiling_option() -> Any:
-    """One upper limit, or those of single columns."""
-    return typer.Option(
-        "--ceiling",
-        metavar="CEILING",
-        help="Upper limits, the mirror image of floors: a number, max, or As=90,Pb=max. A column has one of both.",
-    )
-
-
-def shape_option(usual: str = "auto") -> Any:
+def _shape(usual: str = "auto") -> Any:
     """One shape, or those of single columns."""
-    return typer.Option(
-        "--shape",
-        metavar="SHAPE",
-        help="What columns are like: auto (log for positive columns, normal for others, power or free where a column"
+    return option(
+        "What columns are like: auto (log for positive columns, normal for others, power or free where a column"
         " clearly rejects that), normal, log, power, free (any increasing curve), or for single columns As=log,*=auto"
         f" ({usual} by default). Floors stay in the table's units.",
+        metavar="SHAPE",
     )
-
-
-def picture_option(what: str) -> Any:
-    """A picture of what a command finds."""
-    return typer.Option("--picture", help=f"Also draw {what}: a png, svg or pdf file.")
 
 
 Tables = Annotated[list[str], tables()]
-RowsOption = Annotated[str, output_option("The table to write, its kind by extension; - is csv on stdout.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.", show_default=False)]
-SeedOption = Annotated[int | None, seed_option("Whole number that makes the random draws repeatable.")]
-FloorOption = Annotated[list[str], floor_option()]
-CeilingOption = Annotated[list[str] | None, ceiling_option()]
-ShapeOption = Annotated[list[str] | None, shape_option()]
-NormalShapeOption = Annotated[list[str] | None, shape_option("normal")]
-ComponentsOption = Annotated[
+Rows = Annotated[str, output("The table to write, its kind by extension; - is csv on stdout.")]
+Json = Annotated[bool, option("Print one JSON object instead of text.", "--json", show_default=False)]
+Seed = Annotated[int | None, "Whole number that makes the random draws repeatable.", {"min": 0}]
+Floor = Annotated[list[str], floor()]
+OtherFloor = Annotated[list[str] | None, floor("The floor: a number (0 by default)")]
+Ceiling = Annotated[
+    list[str] | None,
+    "Upper limits, the mirror image of floors: a number, max, or As=90,Pb=max. A column has one of both.",
+    {"metavar": "CEILING"},
+]
+Shape = Annotated[list[str] | None, _shape()]
+NormalShape = Annotated[list[str] | None, _shape("normal")]
+Components = Annotated[
     str | None,
-    typer.Option(
-        "--components",
-        metavar="INTEGER|auto",
-        help="Number of latent inputs: the rank of the covariance (without noise); auto with --method full_likelihood.",
-    ),
+    "Number of latent inputs: the rank of the covariance (without noise); auto with --method full_likelihood.",
+    {"metavar": "INTEGER|auto"},
 ]
-MethodOption = Annotated[str | None, typer.Option("--method", help="How to learn, as in unrelu fit.")]
-OtherFloorOption = Annotated[list[str] | None, floor_option("The floor: a number (0 by default)")]
-ModelOption = Annotated[
-    Path | None,
-    typer.Option("--model", help="Ask this file, a model or a saved learner; by default the table is learned."),
-]
-ToleranceOption = Annotated[
-    float, typer.Option("--floor-tolerance", min=0.0, help="Values this close to the floor count as floored.")
-]
+Model = Annotated[Path | None, "Ask this file, a model or a saved learner; by default the table is learned."]
+Tolerance = Annotated[float, "Values this close to the floor count as floored.", {"min": 0.0}]
+
+
+# A command that has a parameter of one of the two types below has their options, each once.
 
 
 @dataclass(frozen=True)
 class TableOptions:
-    """How tables are read. A command that has a parameter ``reading`` has all of these options, each once."""
+    """How tables are read."""
 
-    columns: list[str] = field(default_factory=list)
-    drop: list[str] = field(default_factory=list)
-    id: list[str] = field(default_factory=list)
-    header: bool | None = None
-    decimal: str | None = None
-    limits: str | None = None
-    nondetect: str | None = None
-    sheet: str | None = None
-    where: str | None = None
-    skip_bad_files: bool | None = None
-    scheduler: str | None = None
+    columns: Annotated[
+        list[str], "Columns to use, as a,b,c; all (or the model's) by default.", {"metavar": "NAMES"}
+    ] = field(default_factory=list)
+    drop: Annotated[list[str], "Columns to leave out, as a,b,c.", {"metavar": "NAMES"}] = field(default_factory=list)
+    id: Annotated[
+        list[str], "Columns to keep as text (names, dates): they go into every table.", {"metavar": "NAMES"}
+    ] = field(default_factory=list)
+    header: Annotated[
+        bool | None, option("Whether the first line names the columns; told from the file.", "--header/--no-header")
+    ] = None
+    decimal: Annotated[str | None, "The decimal mark of text; told from the file.", {"metavar": ".|,"}] = None
+    limits: Annotated[
+        str | None,
+        "Cells such as <0.25 or >100: one: a column's one limit is its floor (or ceiling); cell: each keeps"
+        " its own, as they do by default where a column has several; highest: the column is cut at its highest;"
+        " missing: such cells are missing.",
+        {"metavar": "one|highest|missing|cell"},
+    ] = None
+    nondetect: Annotated[
+        str | None,
+        "Cells such as ND, n.d., BDL or <LOD: missing, or at the column's floor (its limit, that of --floor,"
+        " or its smallest number).",
+        {"metavar": "missing|floor"},
+    ] = None
+    sheet: Annotated[str | None, "The sheet of an Excel file; the first by default."] = None
+    where: Annotated[
+        str | None,
+        "Only rows that meet comparisons such as \"site == 'A' and (dose > 3 or year in [2023, 2024])\".",
+        {"metavar": "CONDITION"},
+    ] = None
+    skip_bad_files: Annotated[
+        bool | None,
+        "Leave out files that cannot be read, each wholly, and name them; all are read once more for that.",
+        {"show_default": False},
+    ] = None
+    scheduler: Annotated[
+        str | None,
+        "A Dask scheduler, such as tcp://10.0.0.1:8786, whose workers read the tables.",
+        {"metavar": "ADDRESS"},
+    ] = None
 
     @property
     def table_kind(self) -> str:
         """The kind of a table that is written: one with ids holds text as well."""
         return "columns" if self.id else "table"
 
+    def without(self, label: str | None) -> TableOptions:
+        """The same without a column of labels: it may be text, which no table of features holds.
+
+        One that is asked for as a feature stays, and is refused.
+        """
+        return self if label is None or label in self.columns else replace(self, drop=[*self.drop, label])
+
     def chosen(self, floor: Sequence[str] | None = None, columns: list[str] | None = None) -> dict[str, Any]:
         """The parameters of open_samples; columns may be chosen by what is in a model."""
-        keep = {"columns": columns} if columns is not None else {"columns": self.columns, "drop": self.drop}
-        return {
-            **keep,
-            "id": self.id,
-            "header": self.header,
-            "decimal": self.decimal,
-            "limits": self.limits,
-            "nondetect": _nondetect(self.nondetect, floor),
-            "sheet": self.sheet,
-            "where": self.where,
-            "skip_bad_files": bool(self.skip_bad_files),
-            "scheduler": self.scheduler,
-        }
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        if columns is not None:
+            given |= {"columns": columns, "drop": []}
+        own = {"nondetect": _nondetect(self.nondetect, floor), "skip_bad_files": bool(self.skip_bad_files)}
+        return {**given, **own}
 
 
 @dataclass(frozen=True)
-class Fitting:
+class FitOptions:
     """The options of a fit, None where they are not given, of a command that takes a model from a file instead."""
 
-    method: str | None
-    components: str | None
-    floor: list[str] | None
-    ceiling: list[str] | None
-    shape: list[str] | None
-    floor_tolerance: float
-    seed: int
+    components: Components = None
+    method: Annotated[str | None, "How to learn, as in unrelu fit."] = None
+    floor: OtherFloor = None
+    ceiling: Ceiling = None
+    shape: Shape = None
+    floor_tolerance: Tolerance = 0.0
 
     def refuse_with(self, model: Path) -> None:
         """Raise if one of them is given although there is a model."""
-        given: dict[str, Any] = {"--method": self.method, "--components": self.components}
-        given |= {"--floor": self.floor, "--ceiling": self.ceiling, "--shape": self.shape}
-        for option in [name for name, value in given.items() if value is not None]:
-            raise InvalidParameterError(f"{option} belongs to a fit, and {model} has its own: leave one of them out.")
+        for name in ("method", "components", "floor", "ceiling", "shape"):
+            if getattr(self, name) is not None:
+                raise InvalidParameterError(
+                    f"--{name} belongs to a fit, and {model} has its own: leave one of them out."
+                )
 
-    def parameters(self) -> dict[str, Any]:
-        """Those of a learner."""
+    def parameters(self, seed: int, method: str = "auto") -> dict[str, Any]:
+        """Those of a learner; ``method`` is that of a command that asks for none."""
         return {
-            "method": self.method or "auto",
+            "method": self.method or method,
             "floor": limits("--floor", self.floor or ["0.0"]),
             "ceiling": limits("--ceiling", self.ceiling or ()),
             "shape": shapes(self.shape),
             "n_components": components_of(self.components),
             "floor_tolerance": self.floor_tolerance,
-            "random_state": self.seed,
+            "random_state": seed,
         }
 
 
-EVERYTHING = TableOptions()
-_READING: dict[str, Any] = {
-    "columns": Annotated[
-        list[str] | None,
-        typer.Option("--columns", metavar="NAMES", help="Columns to use, as a,b,c; all (or the model's) by default."),
-    ],
-    "drop": Annotated[
-        list[str] | None, typer.Option("--drop", metavar="NAMES", help="Columns to leave out, as a,b,c.")
-    ],
-    "id": Annotated[
-        list[str] | None,
-        typer.Option("--id", metavar="NAMES", help="Columns to keep as text (names, dates): they go into every table."),
-    ],
-    "header": Annotated[
-        bool | None,
-        typer.Option("--header/--no-header", help="Whether the first line names the columns; told from the file."),
-    ],
-    "decimal": Annotated[
-        str | None, typer.Option("--decimal", metavar=".|,", help="The decimal mark of text; told from the file.")
-    ],
-    "limits": Annotated[
-        str | None,
-        typer.Option(
-            "--limits",
-            metavar="one|highest|missing|cell",
-            help="Cells such as <0.25 or >100: one: a column's one limit is its floor (or ceiling); cell: each keeps"
-            " its own, as they do by default where a column has several; highest: the column is cut at its highest;"
-            " missing: such cells are missing.",
-        ),
-    ],
-    "nondetect": Annotated[
-        str | None,
-        typer.Option(
-            "--nondetect",
-            metavar="missing|floor",
-            help="Cells such as ND, n.d., BDL or <LOD: missing, or at the column's floor (its limit, that of --floor,"
-            " or its smallest number).",
-        ),
-    ],
-    "sheet": Annotated[str | None, typer.Option("--sheet", help="The sheet of an Excel file; the first by default.")],
-    "where": Annotated[
-        str | None,
-        typer.Option(
-            "--where",
-            metavar="CONDITION",
-            help="Only rows that meet comparisons such as \"site == 'A' and (dose > 3 or year in [2023, 2024])\".",
-        ),
-    ],
-    "skip_bad_files": Annotated[
-        bool | None,
-        typer.Option(
-            "--skip-bad-files",
-            help="Leave out files that cannot be read, each wholly, and name them; all are read once more for that.",
-            show_default=False,
-        ),
-    ],
-    "scheduler": Annotated[
-        str | None,
-        typer.Option(
-            "--scheduler",
-            metavar="ADDRESS",
-            help="A Dask scheduler, such as tcp://10.0.0.1:8786, whose workers read the tables.",
-        ),
-    ],
-}
+_LIMITS = ("floor", "ceiling", "shape", "floor_tolerance")
+FittingWithoutComponents = Annotated[FitOptions, ("method", *_LIMITS)]
+FittingByOneMethod = Annotated[FitOptions, _LIMITS]
+EVERYTHING, USUAL = TableOptions(), FitOptions()
+
+
+def _group(annotation: Any) -> dict[str, Any]:
+    """The options that a parameter stands for, and their annotations; none where it is one option."""
+    kind = getattr(annotation, "__origin__", annotation)
+    if kind not in (TableOptions, FitOptions):
+        return {}
+    every = get_type_hints(kind, include_extras=True)
+    return {name: every[name] for name in getattr(annotation, "__metadata__", [every])[0]}
 
 
 def spelled_out(signature: inspect.Signature) -> inspect.Signature:
-    """The signature of a command, with the options that its parameter ``reading`` stands for."""
+    """The signature of a command as typer reads it: every option with its name, shared ones and --json included."""
     parameters = []
     for each in signature.parameters.values():
-        if each.name != "reading":
-            parameters.append(each)
-            continue
-        for name, option in _READING.items():
-            parameters.append(each.replace(name=name, annotation=option, default=None))
+        for name, annotation in _group(each.annotation).items():
+            default = None if name in _LISTS else getattr(each.default, name)
+            parameters.append(each.replace(name=name, annotation=_named(name, annotation), default=default))
+        if not _group(each.annotation):
+            parameters.append(each.replace(annotation=_named(each.name, each.annotation)))
+    if "as_json" not in signature.parameters:
+        last = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, annotation=Json, default=False)
+        parameters.append(last)
     return signature.replace(parameters=parameters)
 
 
-def gathered(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a command that has a parameter ``reading``."""
-    given = {name: arguments[name] for name in _READING}
-    lists = {name: listed_items(given[name]) for name in ("columns", "drop", "id")}
-    others = {name: value for name, value in arguments.items() if name not in _READING}
-    return {**others, "reading": TableOptions(**{**given, **lists})}
+def _named(name: str, annotation: Any) -> Any:
+    """The option of a parameter, by its name where it has no other."""
+    kind, (given, *more) = annotation.__origin__, annotation.__metadata__
+    made = option(given, **(more[0] if more else {})) if isinstance(given, str) else copy(given)
+    if isinstance(made, OptionInfo) and made.default is ...:  # typer keeps the first name there
+        made.default = f"--{name.replace('_', '-')}"
+    return Annotated[kind, made]
+
+
+def gathered(signature: inspect.Signature, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a command, those that a parameter stands for as one."""
+    found: dict[str, Any] = {}
+    for each in signature.parameters.values():
+        own = {name: listed_items(given[name]) if name in _LISTS else given[name] for name in _group(each.annotation)}
+        found[each.name] = replace(each.default, **own) if own else given[each.name]
+    return found
 
 
 def _nondetect(text: str | None, floor: Sequence[str] | None) -> Any:
@@ -363,3 +345,43 @@ def number_or_auto(option: str, text: str) -> int | str:
     if not (text.isascii() and text.isdecimal() and int(text) >= 1):
         raise InvalidParameterError(f"{option} must be a whole number of at least 1, or auto; got {text!r}.")
     return int(text)
+
+
+# What each --method is, one line each: the last part of a command's help, which waits for no library.
+METHODS = {
+    "fit": {
+        "auto": "default; full_likelihood where quick or limits vary, else one_pass.",
+        "one_pass": "for large tables: censored likelihoods and weighted moments.",
+        "robust": "the same while up to nearly half of the rows are outliers.",
+        "robust_cells": "the same while single cells are bad, and rows beside them.",
+        "full_likelihood": "all cells of a row together; factors plus noise; slower.",
+        "sgd": "Wu et al. 2019: stochastic gradients; latent means above the floor.",
+        "filtered_gradient": "Bulusu et al. 2022: filtered batches; the same.",
+        "median": "Wu et al. 2019, footnote 4: medians as means; the same.",
+    },
+    "factor": {
+        "censored_als": "default; least squares, exact where there is no noise.",
+        "tobit_em": "normal noise inside the rectifier: its size, standard errors.",
+    },
+    "recover": {
+        "robust": "default; up to nearly half of a row's values may be outliers.",
+        "lasso": "program (47) of Mazumdar and Rawat 2018, as written.",
+    },
+    "peel": {
+        "facets": "default; weights of any sign, by facets of the rows; finds --inputs.",
+        "separable": "weights >= 0 and few units, by extreme rows; with --linear.",
+    },
+}
+
+
+def methods_in_words(command: str) -> str | None:
+    """The methods of a command, a paragraph each; None where it has none.
+
+    >>> print(methods_in_words("factor").split(";")[0])
+    Methods:
+    <BLANKLINE>
+    censored_als: default
+    """
+    if command not in METHODS:
+        return None
+    return "\n\n".join(["Methods:", *(f"{name}: {words}" for name, words in METHODS[command].items())])

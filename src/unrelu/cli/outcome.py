@@ -1,32 +1,33 @@
-"""How every command ends: an answer as text or JSON, warnings, or one clear line and an exit code."""
+"""How every command ends: an answer as text or JSON, warnings, or one clear line and an exit code, in its own words."""
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import json
 import logging
-import math
 import os
+import re
+import shlex
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, cast
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from unrelu.cli import options
-from unrelu.cli.wording import ROW_LABEL, one_line
 from unrelu.errors import OutputError, UnreluError, UnreluWarning
+from unrelu.notebook import plain
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-P = ParamSpec("P")
 Words = Callable[[str], str]
 
 BAD_INPUT, INTERNAL, INTERRUPTED, BROKEN_PIPE = 2, 1, 130, 141
@@ -41,24 +42,25 @@ class Answer:
     code: int = 0
 
 
-def command(says: Mapping[str, str] | None = None) -> Callable[[Callable[P, Answer | None]], Callable[P, None]]:
+def command(says: Mapping[str, str] | None = None) -> Callable[[Callable[..., Answer | None]], Callable[..., None]]:
     """Make a body a command: it may return an answer or raise; exit code and output follow from that.
 
-    ``says`` are the command's own words for what the library says, besides the options of :mod:`unrelu.cli.wording`.
+    ``says`` are the command's own words for what the library says, besides the options of :data:`OPTIONS`.
     """
-    words = partial(one_line, says=says)
 
-    def decorated(body: Callable[P, Answer | None]) -> Callable[P, None]:
+    def decorated(body: Callable[..., Answer | None]) -> Callable[..., None]:
+        signature = inspect.signature(body, eval_str=True)
+
         @functools.wraps(body)
-        def run(*args: P.args, **kwargs: P.kwargs) -> None:
-            given: dict[str, Any] = options.gathered(kwargs) if reads_tables else kwargs
-            code = _conduct(lambda: cast(Any, body)(*args, **given), bool(kwargs.get("as_json", False)), words)
+        def run(**arguments: Any) -> None:
+            def work() -> Answer | None:
+                return body(**options.gathered(signature, arguments))
+
+            code = _conduct(work, arguments["as_json"], lambda text: one_line(text, says))
             if code:
                 raise typer.Exit(code)
 
-        signature = inspect.signature(body, eval_str=True)
-        reads_tables = "reading" in signature.parameters
-        cast(Any, run).__signature__ = options.spelled_out(signature)
+        run.__signature__ = options.spelled_out(signature)  # type: ignore[attr-defined]
         return run
 
     return decorated
@@ -136,17 +138,13 @@ def _present(answer: Answer, notes: list[str], as_json: bool) -> None:
     with standard_output():
         if as_json:
             typer.echo(json.dumps(plain({**answer.facts, "warnings": notes}), allow_nan=False, indent=2))
-        else:
-            _print(answer.shown)
+            return
+        from rich.console import Console
 
-
-def _print(shown: Sequence[str | Table]) -> None:
-    from rich.console import Console
-
-    # Names of columns and files are data, not markup.
-    console = Console(highlight=False, markup=False, emoji=False)
-    for item in shown:
-        console.print(item, soft_wrap=isinstance(item, str))
+        # Names of columns and files are data, not markup.
+        console = Console(highlight=False, markup=False, emoji=False)
+        for item in answer.shown:
+            console.print(item, soft_wrap=isinstance(item, str))
 
 
 @contextmanager
@@ -170,20 +168,88 @@ def _abandon_standard_output() -> None:
         os.close(descriptor)
 
 
-def plain(value: Any) -> Any:
-    """What JSON can hold: lists for arrays and tuples, null for numbers that are not finite.
+# --- what the library says of its parameters, said of options -------------------------------------
 
-    >>> plain({"a": (1, float("nan"))})
-    {'a': [1, None]}
+_SAME = """below ceiling checkpoint columns decimal drop false_alarm_rate fill floor floor_tolerance gauge groups header
+    hidden_method id intercept limits max_iter max_seconds method noise_scale nondetect nonnegative_bias output_bias
+    parameters penalty prior record round_counts scheduler selection shape sheet skip_bad_files skip_bad_rows stderr
+    tol where widths"""
+OPTIONS = {
+    **{name: f"--{name.replace('_', '-')}" for name in _SAME.split()},
+    "n_components": "--components",
+    "n_draws": "--draws",
+    "n_hidden": "--widths",
+    "n_inputs": "--inputs",
+    "n_simulations": "--simulations",
+    "random_state": "--seed",
+}
+
+_TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
+_VALUE = rf"{_TEXT}|True|False|{_NUMBER}|\[(?:{_TEXT}|{_NUMBER}|,\s*)+\]"
+
+
+def one_line(message: str, says: Mapping[str, str] | None = None) -> str:
+    """A message for one line of the terminal, naming options where the library names parameters.
+
+    ``says`` are a command's own words for phrases of the library, and its own options for parameters.
+
+    >>> one_line("If the floor is lower,\\npass it as floor= (say floor=-1).")
+    'If the floor is lower, pass it as --floor (say --floor=-1).'
+    >>> print(one_line("Leave it out with drop='Fe, total', or use method='facets'."))
+    Leave it out with --drop '"Fe, total"', or use --method facets.
+    >>> print(one_line("Leave them out with drop=['site', 'Fe, total']."))
+    Leave them out with --drop 'site,"Fe, total"'.
+    >>> one_line("Add rows, or wait.", {"or wait": "or give --model"}), one_line("k is 3", {"k": "--components"})
+    ('Add rows, or give --model.', '--components is 3')
     """
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    if isinstance(value, str | int) or value is None:
-        return value
-    if hasattr(value, "tolist"):  # NumPy's arrays and numbers, without importing it
-        return plain(value.tolist())
-    return str(value)
+    text = " ".join(message.splitlines()).replace("must be None or between", "must be between")
+    own = dict(says or {})
+    for phrase in [phrase for phrase in own if not phrase.isidentifier()]:
+        text = text.replace(phrase, own.pop(phrase))
+    options = {**OPTIONS, **own}
+    return _ROWS.sub(_counted_from_one, _pattern(options).sub(lambda match: _option(options, match), text))
+
+
+ROW_LABEL: ContextVar[Callable[[int], str] | None] = ContextVar("ROW_LABEL", default=None)
+"""What the table that a command reads calls a row that is counted from 0."""
+_ROWS = re.compile(r"([Rr])ows? (\d[\d,]*(?:, \d[\d,]*)*)( and \d+ more)? \(the first is 0\)")
+
+
+def _counted_from_one(match: re.Match[str]) -> str:
+    """Rows on the command line are counted from 1; a single one also has its line in the file."""
+    rows = [int(row.replace(",", "")) for row in match[2].split(", ")]
+    label = ROW_LABEL.get()
+    if len(rows) > 1 or match[3]:
+        return f"{match[1]}ows {', '.join(f'{row + 1:,}' for row in rows)}{match[3] or ''}"
+    return match[1] + (f"row {rows[0] + 1:,}" if label is None else label(rows[0]))[1:]
+
+
+def _pattern(options: Mapping[str, str]) -> re.Pattern[str]:
+    """Parameters before an equals sign; elsewhere a word is one if it cannot be English, or where a message starts."""
+    every = "|".join(options)
+    certain = "|".join(name for name in options if "_" in name)
+    return re.compile(
+        rf"(?<![\w.'\"-])(?:(?P<name>{every})=(?:(?P<value>{_VALUE})|(?=[\s.,;:)]|$))"
+        rf"|(?P<certain>{certain})\b(?![('\"=])"
+        rf"|(?:(?<=^)|(?<=: ))(?P<first>{every})(?=:| of column\b| (?:must|is)\b))"
+    )
+
+
+def _option(options: Mapping[str, str], match: re.Match[str]) -> str:
+    option = options[match["name"] or match["certain"] or match["first"]]
+    value = match["value"]
+    if value is None or value == "True":
+        return option
+    if value == "False":
+        return option.replace("--", "--no-")
+    if value[0] in "'\"[":
+        read = ast.literal_eval(value)
+        return f"{option} " + shlex.quote(",".join(map(_item, read if isinstance(read, list) else [read])))
+    return option + ("=" if value.startswith("-") else " ") + value
+
+
+def _item(value: object) -> str:
+    """An item of a list in which commas separate columns."""
+    text = str(value)
+    return '"' + text.replace('"', '""') + '"' if "," in text or text.startswith('"') else text

@@ -6,11 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from unrelu.cli import options
 from unrelu.cli.frame import Job, Output
-from unrelu.cli.methods import METHODS
 from unrelu.cli.outcome import BAD_INPUT, INTERRUPTED, Answer, command
 from unrelu.errors import CannotPeelError, InvalidParameterError
 
@@ -18,7 +15,7 @@ if TYPE_CHECKING:
     from unrelu.contracts import FloatArray, Samples, Watch
     from unrelu.estimators import TwoLayerReLULearner
     from unrelu.recovery.layers.peeled import Peeled
-    from unrelu.report.peel_summary import Network
+    from unrelu.report.layers import Network
 
 _MOST_DRAWN = 1000  # rows that are drawn beside the table's
 
@@ -40,55 +37,28 @@ def peel(
     paths: Annotated[list[str], options.tables("Tables of outputs")],
     widths: Annotated[
         str,
-        typer.Option(
-            "--widths",
-            metavar="WIDTHS",
-            help="Hidden units of every layer to peel off, outermost first, as 30,8; auto for a number not known.",
-        ),
+        "Hidden units of every layer to peel off, outermost first, as 30,8; auto for a number not known.",
+        {"metavar": "WIDTHS"},
     ] = "auto",
     inputs: Annotated[
         str | None,
-        typer.Option(
-            "--inputs",
-            metavar="INTEGER|auto",
-            help="Inputs z of the innermost layer, where it has fewer of them than units, as generators have: the"
-            " network is recovered down to them.",
-        ),
+        "Inputs z of the innermost layer, where it has fewer of them than units, as generators have: the"
+        " network is recovered down to them.",
+        {"metavar": "INTEGER|auto"},
     ] = None,
-    max_seconds: Annotated[
-        float | None,
-        typer.Option("--max-seconds", help="Time for the search; what was found until then is written."),
-    ] = None,
-    linear: Annotated[
-        bool, typer.Option("--linear", help="The outputs are x = A h, not rectified: negative values are allowed.")
-    ] = False,
-    output_bias: Annotated[
-        bool, typer.Option("--output-bias", help="The outputs are x = A h + a (with --linear).")
-    ] = False,
-    method: Annotated[
-        str | None,
-        typer.Option("--method", help="How to find the weights: see below."),
-    ] = None,
-    hidden_method: Annotated[
-        str, typer.Option("--hidden-method", help="How the innermost units' law is learned: a --method of unrelu fit.")
-    ] = "one_pass",
-    floor: Annotated[
-        list[str] | None, options.floor_option("The floor of the outputs: a number (0 by default)")
-    ] = None,
-    floor_tolerance: options.ToleranceOption = 0.0,
+    max_seconds: Annotated[float | None, "Time for the search; what was found until then is written."] = None,
+    linear: Annotated[bool, "The outputs are x = A h, not rectified: negative values are allowed."] = False,
+    output_bias: Annotated[bool, "The outputs are x = A h + a (with --linear)."] = False,
+    method: Annotated[str | None, "How to find the weights: see below."] = None,
+    hidden_method: Annotated[str, "How the innermost units' law is learned: a --method of unrelu fit."] = "one_pass",
+    floor: Annotated[list[str] | None, options.floor("The floor of the outputs: a number (0 by default)")] = None,
+    floor_tolerance: options.Tolerance = 0.0,
     reading: options.TableOptions = options.EVERYTHING,
-    output: Annotated[Path, options.output_option("The file of layers to write.")] = Path("layers.npz"),
-    hidden: Annotated[
-        Path | None,
-        typer.Option("--hidden", help="Also write the innermost units: a table, empty in rows not explained."),
-    ] = None,
-    latent: Annotated[
-        Path | None,
-        typer.Option("--latent", help="Also write the inputs (with --inputs): a table, empty in rows without."),
-    ] = None,
-    picture: Annotated[Path | None, options.picture_option("weights, units and inputs")] = None,
-    seed: Annotated[int, options.seed_option("Seeds the search.")] = 0,
-    as_json: options.JsonOption = False,  # noqa: ARG001 - read where the command ends
+    output: Annotated[Path, options.output("The file of layers to write.")] = Path("layers.npz"),
+    hidden: Annotated[Path | None, "Also write the innermost units: a table, empty in rows not explained."] = None,
+    latent: Annotated[Path | None, "Also write the inputs (with --inputs): a table, empty in rows without."] = None,
+    picture: Annotated[Path | None, options.picture("weights, units and inputs")] = None,
+    seed: Annotated[int, "Seeds the search.", {"min": 0}] = 0,
 ) -> Answer | None:
     """Learn the layers of a network x = ReLU(A h + b), h = ReLU(...), from a table of its outputs x alone.
 
@@ -103,31 +73,65 @@ def peel(
         Output("picture", picture, "Picture", "picture"),
         tables=paths,
     )
-    asked = _Search(
-        _widths(widths), None if inputs is None else options.number_or_auto("--inputs", inputs), max_seconds
-    )
-    asked.check(latent)
-    plan = _Plan(asked, linear, output_bias, method, hidden_method, floor, floor_tolerance, seed)
-    plan.check()
+    q = None if inputs is None else options.number_or_auto("--inputs", inputs)
+    layers = _widths(widths)
+    if latent is not None and q is None:
+        raise InvalidParameterError("--latent writes the inputs: say how many there are, with --inputs.")
+    if latent is not None and isinstance(q, int) and isinstance(layers[-1], int) and q >= layers[-1]:
+        raise InvalidParameterError(
+            f"--latent: {q} inputs behind {layers[-1]} units are not looked for; --inputs must be below --widths."
+        )
+    given = {"--output-bias": output_bias, "--method": method is not None, "--inputs": q is not None}
+    given |= {"--floor": floor is not None, "--floor-tolerance": floor_tolerance > 0.0}
+    _refuse_together({name for name, there in given.items() if there}, linear, len(layers), method)
     from unrelu.cli.inputs import ids_of, opened
-    from unrelu.cli.outputs import write_rows
-    from unrelu.report.peel_picture import peel_picture
-    from unrelu.report.peel_summary import input_names, unit_names
+    from unrelu.estimators.peeling import checked_seconds
+    from unrelu.methods import method_named
+    from unrelu.report.layers import input_names, peel_picture, unit_names
+    from unrelu.report.tables import write_rows
 
+    checked_seconds(max_seconds)
+    method_named(hidden_method)
+    own = {"n_inputs": q, "max_seconds": max_seconds, "hidden_method": hidden_method, "random_state": seed}
     table = job.reads(opened(paths, reading, floor))
     with job.watch() as watch:
-        found = plan.of_linear(table, watch) if linear else plan.of_rectified(table, watch)
-    z, known = found.inputs, found.network.inner is not None
+        if linear:
+            found = _linear(table, (layers[0], method or "facets"), {**own, "output_bias": output_bias}, watch)
+        else:
+            of_floor = {"floor": options.limits("--floor", floor or ["0.0"]), "floor_tolerance": floor_tolerance}
+            found = _rectified(table, layers, {**own, **of_floor}, watch)
+    units, z, known = found.units, found.inputs, found.network.inner is not None
     lacking = not known and job.leave_out("latent", "The inputs were not found: no table of them is written.")
     job.write(
-        layers_file=found.save,
-        hidden=lambda path: write_rows(path, found.units, unit_names(found.units.shape[1]), ids_of(table)),
+        layers_file=found.content.save,
+        hidden=lambda path: write_rows(path, units, unit_names(units.shape[1]), ids_of(table)),
         latent=lambda path: write_rows(path, z, input_names(z.shape[1]), ids_of(table)),
-        picture=lambda: peel_picture(found.network, found.units, found.beside(table, seed) if known else None),
+        picture=lambda: peel_picture(found.network, units, found.beside(table, seed) if known else None),
     )
-    if found.failure is not None:
-        raise _with_what_was_written(found, found.failure, job) from found.failure
+    if (failure := found.failure) is not None:
+        count = len(found.network.layers)
+        above = "The layer above it was" if count == 1 else f"The {count} layers above it were"
+        where = f"{above} written to {', '.join(map(str, job.written))}."
+        raise CannotPeelError(f"{failure} {where}", failure.peeled, failure.report) from failure
     return _answer(job, found.network, lacking)
+
+
+def _refuse_together(given: set[str], linear: bool, depth: int, method: str | None) -> None:
+    """Raise where options do not go together."""
+    from unrelu.validation import check_choice
+
+    check_choice("method", method or "facets", list(options.METHODS["peel"]))
+    for name in ("--output-bias", "--method"):
+        if name in given and not linear:
+            raise InvalidParameterError(f"{name} is for outputs that are not rectified: add --linear.")
+    for name in ("--floor", "--floor-tolerance"):
+        if name in given and linear:
+            raise InvalidParameterError(f"{name} is for outputs that are rectified: leave it out, or --linear.")
+    if linear and depth > 1:
+        raise InvalidParameterError(f"--linear learns one layer, and --widths names {depth}: give one number, or auto.")
+    for name in ("--output-bias", "--inputs"):
+        if name in given and method == "separable":
+            raise InvalidParameterError(f"--method separable finds no {name}: leave one of them out.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,119 +148,54 @@ class _Found:
     inputs: FloatArray
     failure: CannotPeelError | None = None
 
-    def save(self, path: Path) -> None:
-        self.content.save(path)
-
     def beside(self, table: Samples, seed: int) -> tuple[FloatArray, FloatArray]:
         """Some rows of the table that the network explains, and as many of the network."""
         import numpy as np
 
-        from unrelu.report.table_image import cells_of, evenly
+        from unrelu.report.pictures import cells_of, evenly
 
         used = np.flatnonzero(np.isfinite(self.units).all(axis=1))
         rows = cells_of(table, used[evenly(len(used), _MOST_DRAWN)], np.arange(table.n_features))
         return rows, self.content.sample(len(rows), seed)
 
 
-@dataclass(frozen=True)
-class _Search:
-    """What is searched for, and for how long."""
+def _linear(table: Samples, asked: tuple[int | str, str], own: dict[str, Any], watch: Watch) -> _Found:
+    """The layer x = A h + a."""
+    import numpy as np
 
-    widths: list[int | str]
-    inputs: int | str | None
-    max_seconds: float | None
+    from unrelu.estimators import TwoLayerReLULearner
+    from unrelu.report.layers import Network
 
-    def check(self, latent: Path | None) -> None:
-        from unrelu.estimators.peeling import checked_seconds
-
-        checked_seconds(self.max_seconds)
-        width, q = self.widths[-1], self.inputs
-        if latent is not None and q is None:
-            raise InvalidParameterError("--latent writes the inputs: say how many there are, with --inputs.")
-        if latent is not None and isinstance(q, int) and isinstance(width, int) and q >= width:
-            raise InvalidParameterError(
-                f"--latent: {q} inputs behind {width} units are not looked for; --inputs must be below --widths."
-            )
+    learner = TwoLayerReLULearner(*asked, **own).watched_by(watch).fit(table)
+    network, units = Network.of_learner(learner), learner.hidden_units(table)
+    z = units[:, :0] if network.inner is None else learner.transform(table)
+    for found in (units, z):
+        found[learner.outlier_rows_] = np.nan
+    return _Found(learner, network.with_inputs(z), units, z)
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """What is asked for."""
+def _rectified(table: Samples, widths: list[int | str], own: dict[str, Any], watch: Watch) -> _Found:
+    """The layers; those above one that cannot be peeled off, if there are any."""
+    import numpy as np
 
-    search: _Search
-    linear: bool
-    output_bias: bool
-    method: str | None
-    hidden_method: str
-    floor: list[str] | None
-    floor_tolerance: float
-    seed: int
+    import unrelu
+    from unrelu.report.layers import Network
 
-    def check(self) -> None:
-        from unrelu.methods import method_named
-        from unrelu.validation import check_choice
+    failure = None
+    try:
+        peeled = unrelu.peel(table, widths, watch=watch, **own)
+    except CannotPeelError as error:
+        if not (isinstance(error.peeled, unrelu.Peeled) and error.peeled.layers):
+            raise
+        peeled, failure = error.peeled, error
 
-        method_named(self.hidden_method)
-        check_choice("method", self.method or "facets", list(METHODS["peel"]))
-        for name, given in (("--output-bias", self.output_bias), ("--method", self.method is not None)):
-            if given and not self.linear:
-                raise InvalidParameterError(f"{name} is for outputs that are not rectified: add --linear.")
-        for name, of_floor in (("--floor", self.floor is not None), ("--floor-tolerance", self.floor_tolerance > 0.0)):
-            if of_floor and self.linear:
-                raise InvalidParameterError(f"{name} is for outputs that are rectified: leave it out, or --linear.")
-        if self.linear and len(self.search.widths) > 1:
-            raise InvalidParameterError(
-                f"--linear learns one layer, and --widths names {len(self.search.widths)}: give one number, or auto."
-            )
-        for name, asked in (("--output-bias", self.output_bias), ("--inputs", self.search.inputs is not None)):
-            if asked and self.method == "separable":
-                raise InvalidParameterError(f"--method separable finds no {name}: leave one of them out.")
+    def of_all(rows: FloatArray) -> FloatArray:
+        every = np.full((len(peeled.outlier_rows), rows.shape[1]), np.nan)
+        every[~peeled.outlier_rows] = rows
+        return every
 
-    @property
-    def _own(self) -> dict[str, Any]:
-        search = {"n_inputs": self.search.inputs, "max_seconds": self.search.max_seconds}
-        return {**search, "hidden_method": self.hidden_method, "random_state": self.seed}
-
-    def of_linear(self, table: Samples, watch: Watch) -> _Found:
-        """The layer x = A h + a."""
-        import numpy as np
-
-        from unrelu.estimators import TwoLayerReLULearner
-        from unrelu.report.peel_summary import Network
-
-        width = self.search.widths[0]
-        learner = TwoLayerReLULearner(width, self.method or "facets", output_bias=self.output_bias, **self._own)
-        learner.watched_by(watch).fit(table)
-        network, units = Network.of_learner(learner), learner.hidden_units(table)
-        z = units[:, :0] if network.inner is None else learner.transform(table)
-        for found in (units, z):
-            found[learner.outlier_rows_] = np.nan
-        return _Found(learner, network.with_inputs(z), units, z)
-
-    def of_rectified(self, table: Samples, watch: Watch) -> _Found:
-        """The layers; those above one that cannot be peeled off, if there are any."""
-        import numpy as np
-
-        import unrelu
-        from unrelu.report.peel_summary import Network
-
-        own = {**self._own, "floor_tolerance": self.floor_tolerance, "watch": watch}
-        floor = options.limits("--floor", self.floor or ["0.0"])
-        failure = None
-        try:
-            peeled = unrelu.peel(table, self.search.widths, floor=floor, **own)
-        except CannotPeelError as error:
-            if not (isinstance(error.peeled, unrelu.Peeled) and error.peeled.layers):
-                raise
-            peeled, failure = error.peeled, error
-
-        def of_all(rows: FloatArray) -> FloatArray:
-            every = np.full((len(peeled.outlier_rows), rows.shape[1]), np.nan)
-            every[~peeled.outlier_rows] = rows
-            return every
-
-        z = of_all(peeled.hidden[:, :0] if peeled.inputs is None else peeled.inputs)
-        return _Found(peeled, Network.of_peeled(peeled).with_inputs(z), of_all(peeled.hidden), z, failure)
+    z = of_all(peeled.hidden[:, :0] if peeled.inputs is None else peeled.inputs)
+    return _Found(peeled, Network.of_peeled(peeled).with_inputs(z), of_all(peeled.hidden), z, failure)
 
 
 def _widths(text: str) -> list[int | str]:
@@ -269,18 +208,10 @@ def _widths(text: str) -> list[int | str]:
         ) from None
 
 
-def _with_what_was_written(found: _Found, failure: CannotPeelError, job: Job) -> CannotPeelError:
-    """The failure, and where the layers above it are."""
-    count = len(found.network.layers)
-    above = "The layer above it was" if count == 1 else f"The {count} layers above it were"
-    written = ", ".join(map(str, job.written))
-    return CannotPeelError(f"{failure} {above} written to {written}.", failure.peeled, failure.report)
-
-
 def _answer(job: Job, network: Network, lacking: bool) -> Answer | None:
     """The answer; ``lacking`` if something that was asked for is not there."""
     from unrelu.recovery.layers.facets import INTERRUPTED as STOPPED
-    from unrelu.report.peel_summary import network_facts, network_tables
+    from unrelu.report.layers import network_facts, network_tables
     from unrelu.validation import counted
 
     first, last = network.layers[0], network.layers[-1]

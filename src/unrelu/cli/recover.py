@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,17 +11,11 @@ import typer
 
 from unrelu.cli import options
 from unrelu.cli.frame import Job, Output
-from unrelu.cli.methods import METHODS
 from unrelu.cli.outcome import Answer, command
 from unrelu.errors import InputFileError, InvalidParameterError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from unrelu.cli.recover_layer import KnownLayer
-    from unrelu.estimators import ReLULatentRecovery
     from unrelu.recovery.latent.methods import LatentMethod
-    from unrelu.recovery.latent.recover import LatentRows
 
 _PRIORS = ("none", "gaussian", "sparse", "nonnegative")
 
@@ -40,55 +34,37 @@ def recover(
         list[str], options.tables("Tables of corrupted outputs", more=" Empty cells and NaN are missing values.")
     ],
     components: Annotated[
-        int | None,
-        typer.Option("--components", min=1, help="Latent numbers per row, for a model of unrelu fit; all by default."),
+        int | None, "Latent numbers per row, for a model of unrelu fit; all by default.", {"min": 1}
     ] = None,
-    method: Annotated[str, typer.Option("--method", help="How to recover: see below.")] = "robust",
+    method: Annotated[str, "How to recover: see below."] = "robust",
     prior: Annotated[
         str | None,
-        typer.Option(
-            "--prior",
-            help=f"What is known of c: {', '.join(_PRIORS)} (robust). By default gaussian for a model, none for an npz"
-            " file of arrays.",
-        ),
+        f"What is known of c: {', '.join(_PRIORS)} (robust). By default gaussian for a model, none for an npz"
+        " file of arrays.",
     ] = None,
-    noise_scale: Annotated[
-        float | None, typer.Option("--noise-scale", help="Standard deviation of the noise, where it is known (robust).")
-    ] = None,
-    penalty: Annotated[
-        float | None, typer.Option("--penalty", help="lambda of program (47); the theorem's rule by default (lasso).")
-    ] = None,
-    intercept: Annotated[
-        bool, typer.Option("--intercept", help="Take the mean of the nonlinear part out of the outliers (lasso).")
-    ] = False,
-    skip_bad_rows: Annotated[
-        bool, typer.Option("--skip-bad-rows", help="Leave rows empty that cannot be recovered, instead of stopping.")
-    ] = False,
+    noise_scale: Annotated[float | None, "Standard deviation of the noise, where it is known (robust)."] = None,
+    penalty: Annotated[float | None, "lambda of program (47); the theorem's rule by default (lasso)."] = None,
+    intercept: Annotated[bool, "Take the mean of the nonlinear part out of the outliers (lasso)."] = False,
+    skip_bad_rows: Annotated[bool, "Leave rows empty that cannot be recovered, instead of stopping."] = False,
     floor: Annotated[
-        list[str] | None, options.floor_option("The floor, where WEIGHTS does not tell: a number (0 by default)")
+        list[str] | None, options.floor("The floor, where WEIGHTS does not tell: a number (0 by default)")
     ] = None,
-    floor_tolerance: options.ToleranceOption = 0.0,
+    floor_tolerance: options.Tolerance = 0.0,
     reading: options.TableOptions = options.EVERYTHING,
-    output: Annotated[Path, options.output_option("The clean table to write, its kind by extension.")] = Path(
-        "clean.csv"
-    ),
-    latent: Annotated[
-        Path | None, typer.Option("--latent", help="Also write the latent vectors: a table, as --output.")
-    ] = None,
-    outliers: Annotated[
-        Path | None,
-        typer.Option("--outliers", help="Also write by how much values are off: a table, 0 where they are not."),
-    ] = None,
-    picture: Annotated[Path | None, options.picture_option("the table beside the clean one")] = None,
-    seed: Annotated[int, options.seed_option("Seeds the search.")] = 0,
-    as_json: options.JsonOption = False,  # noqa: ARG001 - read where the command ends
+    output: Annotated[Path, options.output("The clean table to write, its kind by extension.")] = Path("clean.csv"),
+    latent: Annotated[Path | None, "Also write the latent vectors: a table, as --output."] = None,
+    outliers: Annotated[Path | None, "Also write by how much values are off: a table, 0 where they are not."] = None,
+    picture: Annotated[Path | None, options.picture("the table beside the clean one")] = None,
+    seed: Annotated[int, "Seeds the search.", {"min": 0}] = 0,
 ) -> Answer | None:
     """Recover the latent vectors c behind corrupted outputs v = max(floor, A c + b) + outliers + noise of a layer.
 
     The layer A, b is known, or was learned by unrelu fit or unrelu factor. Writes the outputs as they were before
     corruption, max(floor, A c + b): outliers corrected, missing cells filled in.
     """
-    _refuse_as_table(weights, paths)
+    for path in [path for path in paths if os.path.exists(path) and weights.exists()]:
+        if os.path.samefile(path, weights):
+            raise InputFileError(f"{path} is given both as WEIGHTS and as a table: give the layer first, then tables.")
     job = Job(
         Output("clean", output, "Clean table", reading.table_kind),
         Output("latent", latent, "Latent vectors", reading.table_kind),
@@ -97,20 +73,24 @@ def recover(
         tables=paths,
         files=[weights],
     )
-    method_options = _Options(method, prior, noise_scale, penalty, intercept)
-    method_options.check()
-    from unrelu.cli.inputs import ids_of, matched_table
-    from unrelu.cli.outputs import write_rows
-    from unrelu.cli.recover_layer import loaded_layer
-    from unrelu.report.factor_summary import component_names
-    from unrelu.report.recover_picture import RecoverResult, recover_picture
+    methods = _methods(method, prior, noise_scale, penalty, intercept)
+    from unrelu.cli.inputs import ids_of, loaded_layer, matched_table
+    from unrelu.estimators import ReLULatentRecovery
+    from unrelu.report.factor import component_names
+    from unrelu.report.recovery import RecoverResult, recover_picture, recovery_facts, recovery_shown
+    from unrelu.report.tables import write_rows
 
     layer = loaded_layer(weights, components, floor)
     table, at = matched_table(weights, layer.names, len(layer.bias), paths, reading)
     job.reads(table)
     names = layer.part(at).names or table.feature_names
     layer = replace(layer.part(at), names=names).with_floor(floor)
-    recovery = _recovery(layer, method_options, floor_tolerance, seed)
+    known = layer.weights, layer.bias, methods[layer.fitted]
+    try:
+        recovery = ReLULatentRecovery(*known, floor=layer.floor, floor_tolerance=floor_tolerance, random_state=seed)
+        recovery.fit()
+    except InvalidParameterError as error:
+        raise InvalidParameterError(f"{weights}: {error}") from error
     with job.watch() as watch:
         rows = recovery.watched_by(watch).recover_rows(table, skip_bad_rows=skip_bad_rows)
     job.write(
@@ -119,69 +99,29 @@ def recover(
         outliers=lambda path: write_rows(path, rows.outliers, names, ids_of(table)),
         picture=lambda: recover_picture(RecoverResult.of(rows, layer.floor, table, names)),
     )
-    return _answer(job, rows, layer)
+    facts = {"weights": weights, **recovery_facts(rows, names)}
+    return job.answer(facts, recovery_shown(rows, names, f"{weights} in {job.seconds:.2f} s"))
 
 
-def _refuse_as_table(weights: Path, paths: list[str]) -> None:
-    for path in [path for path in paths if os.path.exists(path) and weights.exists()]:
-        if os.path.samefile(path, weights):
-            raise InputFileError(f"{path} is given both as WEIGHTS and as a table: give the layer first, then tables.")
+def _methods(
+    name: str, prior: str | None, noise_scale: float | None, penalty: float | None, intercept: bool
+) -> dict[bool, LatentMethod]:
+    """The method, checked; for a fitted layer (True) latent numbers are Gaussian where nothing else is said."""
+    from unrelu.recovery import LatentLasso, RobustLatent
+    from unrelu.recovery.latent.methods import prior_named
+    from unrelu.validation import check_choice
 
-
-@dataclass(frozen=True)
-class _Options:
-    """How to recover, as asked for."""
-
-    method: str
-    prior: str | None
-    noise_scale: float | None
-    penalty: float | None
-    intercept: bool
-
-    def check(self) -> None:
-        from unrelu.validation import check_choice
-
-        check_choice("method", self.method, list(METHODS["recover"]))
-        check_choice("prior", self.prior or "none", _PRIORS)
-        robust = {"--prior": self.prior not in (None, "none"), "--noise-scale": self.noise_scale is not None}
-        lasso = {"--penalty": self.penalty is not None, "--intercept": self.intercept}
-        foreign, other = (robust, "robust") if self.method == "lasso" else (lasso, "lasso")
-        for name in [name for name, given in foreign.items() if given]:
-            raise InvalidParameterError(f"{name} belongs to --method {other}: leave it out, or choose that method.")
-        self.chosen(fitted=False)
-
-    def chosen(self, *, fitted: bool) -> LatentMethod:
-        """The method; for a layer that was ``fitted`` latent numbers are Gaussian where nothing else is said."""
-        from unrelu.recovery import LatentLasso, RobustLatent
-        from unrelu.recovery.latent.methods import prior_named
-
-        if self.method == "lasso":
-            return LatentLasso(self.penalty, self.intercept)
-        prior = self.prior or ("gaussian" if fitted else "none")
-        return RobustLatent(prior_named(None if prior == "none" else prior), self.noise_scale)
-
-
-def _recovery(layer: KnownLayer, asked: _Options, tolerance: float, seed: int) -> ReLULatentRecovery:
-    from unrelu.estimators import ReLULatentRecovery
-
-    method = asked.chosen(fitted=layer.fitted)
-    known = layer.weights, layer.bias, method
-    try:
-        return ReLULatentRecovery(*known, floor=layer.floor, floor_tolerance=tolerance, random_state=seed).fit()
-    except InvalidParameterError as error:
-        raise InvalidParameterError(f"{layer.path}: {error}") from error
-
-
-def _answer(job: Job, rows: LatentRows, layer: KnownLayer) -> Answer | None:
-    from unrelu.report.recover_summary import outlier_table, recovery_facts, recovery_json, strangest_columns
-    from unrelu.report.tables import fact_table
-    from unrelu.validation import counted
-
-    columns = strangest_columns(rows, layer.names)
-    done = int(rows.done.sum())
-    shown: list[str | Table] = [
-        f"Recovered {counted(done, 'row')} through {layer.path} in {job.seconds:.2f} s.",
-        fact_table(recovery_facts(rows)),
-        *([outlier_table(columns)] if columns else []),
-    ]
-    return job.answer({"weights": layer.path, **recovery_json(rows, columns)}, shown)
+    check_choice("method", name, list(options.METHODS["recover"]))
+    check_choice("prior", prior or "none", _PRIORS)
+    robust = {"--prior": prior not in (None, "none"), "--noise-scale": noise_scale is not None}
+    lasso = {"--penalty": penalty is not None, "--intercept": intercept}
+    foreign, other = (robust, "robust") if name == "lasso" else (lasso, "lasso")
+    for option in [option for option, given in foreign.items() if given]:
+        raise InvalidParameterError(f"{option} belongs to --method {other}: leave it out, or choose that method.")
+    if name == "lasso":
+        return dict.fromkeys((False, True), LatentLasso(penalty, intercept))
+    words = {fitted: prior or ("gaussian" if fitted else "none") for fitted in (False, True)}
+    return {
+        fitted: RobustLatent(prior_named(None if word == "none" else word), noise_scale)
+        for fitted, word in words.items()
+    }

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrelu.cli.frame import Job, Output
-from unrelu.cli.options import JsonOption, output_option, seed_option
+from unrelu.cli import options
+from unrelu.cli.frame import Job, Output, output_folder
 from unrelu.cli.outcome import Answer, command
-from unrelu.cli.outputs import output_folder
 from unrelu.errors import UnreluWarning
 
 if TYPE_CHECKING:
@@ -27,12 +27,9 @@ NAMES = "wu2019-figure1, outliers-figure1, outliers-figure2, outliers-table1"
 @command()
 def reproduce(
     name: Annotated[str, typer.Argument(help=f"Which: {NAMES}.", metavar="NAME")],
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer runs and points: under two minutes instead of under thirty.")
-    ] = False,
-    output: Annotated[Path, output_option("The folder to write to, created if missing.")] = Path("unrelu-reproduce"),
-    seed: Annotated[int, seed_option("Seed of all random draws.", 2**63 - 1)] = 0,
-    as_json: JsonOption = False,  # noqa: ARG001 - read where the command ends
+    quick: Annotated[bool, "Fewer runs and points: under two minutes instead of under thirty."] = False,
+    output: Annotated[Path, options.output("The folder to write to, created if missing.")] = Path("unrelu-reproduce"),
+    seed: Annotated[int, "Seed of all random draws.", {"min": 0, "max": 2**63 - 1}] = 0,
 ) -> Answer | None:
     """Run an experiment of the papers again and check what they say of it.
 
@@ -43,7 +40,7 @@ def reproduce(
     from unrelu.papers.experiments import experiment_named
     from unrelu.papers.experiments.design import Study
     from unrelu.papers.experiments.runner import Journal
-    from unrelu.report.reproduction_picture import reproduction_picture
+    from unrelu.report.reproduction import reproduction_picture
     from unrelu.validation import warn
 
     study = Study(experiment_named(name), quick, seed)
@@ -71,15 +68,10 @@ def _run(study: Study, journal: Journal, job: Job, folder: Path) -> Reproduction
     except KeyboardInterrupt as stop:
         kept = f"{len(journal)} of {sum(1 for _ in study.trials())} trials are finished"
         where = f" and kept in {journal.csv_path}" if len(journal) else ""
-        stop.add_note(f"{kept}{where}. To go on: {_command(study, folder)}")
+        given = ["--quick"] * study.quick + (["--seed", str(study.seed)] if study.seed else [])
+        again = shlex.join(["unrelu", "reproduce", study.experiment.name, *given, "--output", str(folder)])
+        stop.add_note(f"{kept}{where}. To go on: {again}")
         raise
-
-
-def _command(study: Study, folder: Path) -> str:
-    from shlex import quote
-
-    options = ["--quick"] * study.quick + [f"--seed {study.seed}"] * bool(study.seed)
-    return " ".join(["unrelu reproduce", study.experiment.name, *options, "--output", quote(str(folder))])
 
 
 def _answer(job: Job, done: Reproduction, journal: Journal) -> Answer | None:
@@ -92,7 +84,15 @@ def _answer(job: Job, done: Reproduction, journal: Journal) -> Answer | None:
         "runs": study.plan.runs,
         "trials": len(journal),
         "trials_found": journal.found,
-        "readings": [_reading(judgement) for judgement in judgements],
+        "readings": [
+            {
+                "name": judgement.reading.name,
+                "says": judgement.reading.says,
+                "claims_held": judgement.held,
+                "claims": [_claim(verdict) for verdict in judgement.verdicts],
+            }
+            for judgement in judgements
+        ],
     }
     resumed = f", {journal.found} more were finished before" if journal.found else ""
     shown: list[str | Table] = [
@@ -104,31 +104,26 @@ def _answer(job: Job, done: Reproduction, journal: Journal) -> Answer | None:
     return job.answer(facts, shown)
 
 
-def _reading(judgement: Judgement) -> dict[str, Any]:
-    reading = judgement.reading
-    claims = [_fact(verdict) for verdict in judgement.verdicts]
-    return {"name": reading.name, "says": reading.says, "claims_held": judgement.held, "claims": claims}
-
-
-def _fact(verdict: Verdict) -> dict[str, Any]:
+def _claim(verdict: Verdict) -> dict[str, Any]:
     claim = verdict.claim
-    numbers = [{"held": part.held, "numbers": part.text} for part in verdict.parts]
-    why = None if verdict.held else claim.otherwise or None
-    fact = {"claim": claim.says, "where": claim.where, "held": verdict.held, "why": why}
-    return {**fact, "rule": claim.check.rule, "parts": numbers}
+    return {
+        "claim": claim.says,
+        "where": claim.where,
+        "held": verdict.held,
+        "why": None if verdict.held else claim.otherwise or None,
+        "rule": claim.check.rule,
+        "parts": [{"held": part.held, "numbers": part.text} for part in verdict.parts],
+    }
 
 
 def _checklist_table(judgements: tuple[Judgement, ...]) -> Table:
     """A row a claim, a column a reading."""
     from rich.text import Text
 
-    from unrelu.report.tables import new_table
+    from unrelu.report.tables import rows
 
-    table = new_table()
-    table.add_column("the paper's claim, in our words", overflow="fold")
-    for judgement in judgements:
-        table.add_column(judgement.reading.name)
-    for verdicts in zip(*(judgement.verdicts for judgement in judgements), strict=True):
-        words = [Text(v.word, style="green" if v.held else "bold red") for v in verdicts]
-        table.add_row(Text(verdicts[0].claim.says), *words)
-    return table
+    lines = [
+        (verdicts[0].claim.says, *(Text(v.word, style="green" if v.held else "bold red") for v in verdicts))
+        for verdicts in zip(*(judgement.verdicts for judgement in judgements), strict=True)
+    ]
+    return rows(("the paper's claim, in our words", *(judgement.reading.name for judgement in judgements)), lines)

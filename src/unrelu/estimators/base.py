@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from unrelu import storage
@@ -35,8 +37,8 @@ from unrelu.estimators.reading import (
     weighted,
     weights_beside,
 )
-from unrelu.estimators.showing import ShownEstimator
 from unrelu.limits import Limits, is_by_cell, lifts, limits_of, refuse_none
+from unrelu.notebook import learned_html
 from unrelu.parameters import generator
 from unrelu.samples import ArraySamples
 from unrelu.samples.blocks import as_floats
@@ -51,7 +53,7 @@ Table: TypeAlias = ArrayLike | Samples
 """An array, a data frame, or rows that are read block by block, such as those of files."""
 
 
-class FloorEstimator(OnDevice, ShownEstimator):
+class FloorEstimator(OnDevice, BaseEstimator):
     """Base of all estimators of data with a floor. Subclasses name their parameters in ``__init__``.
 
     A table is an array, a data frame, or :class:`unrelu.contracts.Samples`, such as files that are read block by block.
@@ -70,6 +72,15 @@ class FloorEstimator(OnDevice, ShownEstimator):
     _found_limits: dict[str, dict[str, float]]  # floors and ceilings that the table itself has told, by column
     _stated_limits: CellLimits | None = None  # that cells of the table stated themselves
     _shapes: Shapes | None = None  # of the columns, where one is not normal
+
+    def _html_repr(self) -> str:
+        """For notebooks: scikit-learn's diagram, and below it, once it is fitted, what was learned."""
+        diagram: str = super()._html_repr()
+        try:
+            check_is_fitted(self)
+        except NotFittedError:
+            return diagram
+        return diagram + learned_html(self)
 
     def watched_by(self, watch: Watch) -> Self:
         """Have ``watch`` called with every :class:`unrelu.contracts.Step` of long work; what it raises ends the work.

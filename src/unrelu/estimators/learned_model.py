@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from unrelu.checks.result import FitCheck
     from unrelu.storage import FilePath
 
-_PAGES = "unrelu.report.page.writing"
+_PAGES = "unrelu.report.page.making"
 
 
 class LearnedModel(FloorEstimator):

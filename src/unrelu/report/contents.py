@@ -13,18 +13,23 @@ from rich.table import Table
 
 from unrelu.contracts import Doubt, FloatArray
 from unrelu.distribution import RectifiedGaussian
-from unrelu.report.likelihood import kept_likelihood, likelihood_words, reported_likelihood
-from unrelu.report.summaries import (
+from unrelu.report.model import (
     ColumnSummary,
     CorrelationSummary,
     column_summaries,
+    column_table,
+    correlation_table,
     fit_details,
+    kept_likelihood,
     labels,
+    likelihood_words,
+    reported_likelihood,
     shape_facts,
+    shape_tables,
     strongest_correlations,
     variance_shares,
 )
-from unrelu.report.tables import column_table, correlation_table, doubt_table, fact_table, shape_tables
+from unrelu.report.tables import doubt_table, fact_table
 from unrelu.validation import counted
 
 if TYPE_CHECKING:
@@ -36,7 +41,7 @@ if TYPE_CHECKING:
     )
     from unrelu.recovery.layers.peeled import Peeled
     from unrelu.recovery.matrix.state import MatrixState
-    from unrelu.report.peel_summary import Network
+    from unrelu.report.layers import Network
 
 Facts = dict[str, Any]
 Header = Mapping[str, Any]
@@ -57,9 +62,21 @@ def contents(content: Any, header: Header, path: Path) -> Contents:
 def _of_model(model: RectifiedGaussian, header: Header, path: Path) -> Contents:
     details = header.get("details")
     details = details if isinstance(details, dict) else {}
-    columns = column_summaries(model, **_known_per_column(details, model.n_features))
-    strongest = [replace(pair, stderr=_known_stderr(details, pair)) for pair in strongest_correlations(model)]
-    shares = variance_shares(model)
+    # Details are the writer's own: of lists with one number per column, and of errors, whatever is there is taken.
+    lists = details.get("columns")
+    lists = lists if isinstance(lists, dict) else {}
+    known = {"shares": "share_floored", "bias_stderr": "bias_stderr", "norm_stderr": "norm_stderr"}
+    found = {name: lists.get(key) for name, key in known.items()}
+    per_column = {name: v for name, v in found.items() if isinstance(v, list) and len(v) == model.n_features}
+    pairs = details.get("strongest_correlations")
+    errors = {
+        (pair.get("first"), pair.get("second")): pair.get("stderr")
+        for pair in (pairs if isinstance(pairs, list) else ())
+        if isinstance(pair, dict)
+    }
+    columns = column_summaries(model, **per_column)
+    strongest = [replace(each, stderr=errors.get((each.first, each.second))) for each in strongest_correlations(model)]
+    shares, likelihood = variance_shares(model), kept_likelihood(details)
     facts = {
         "model": path,
         **_stated(header),
@@ -68,14 +85,15 @@ def _of_model(model: RectifiedGaussian, header: Header, path: Path) -> Contents:
         "columns": [asdict(column) for column in columns],
         "strongest_correlations": [asdict(pair) for pair in strongest],
         **shape_facts(model),
-        "likelihood": kept_likelihood(details),
+        "likelihood": likelihood,
         "details": details,
     }
-    described = {**_written(header), **_described(model, shares), **_likelihood(details), **_flat(details)}
-    tables = _model_tables(model, described, columns, strongest)
+    described = {**_written(header), **_described(model, shares)}
+    if likelihood is not None:
+        described["log-likelihood"] = likelihood_words(likelihood)
+    first, *others = _model_tables(model, {**described, **_flat(details)}, columns, strongest)
     doubts = _doubts(details.get("report"))
-    told = [doubt_table(doubts, labels(model), str)] if doubts else []
-    return facts, [*tables[:1], *told, *tables[1:]]
+    return facts, [first, *([doubt_table(doubts, labels(model), str)] if doubts else []), *others]
 
 
 def _of_learner(learner: RectifiedGaussianLearner, header: Header, path: Path) -> Contents:
@@ -94,9 +112,7 @@ def _of_mixture(mixture: RectifiedGaussianMixture, header: Header, path: Path) -
     for number, (law, share) in enumerate(zip(mixture.distributions_, mixture.weights_.tolist(), strict=True), start=1):
         columns = column_summaries(law)
         told.append({"share": share, "columns": [asdict(column) for column in columns], **shape_facts(law)})
-        table = column_table(columns)
-        table.title, table.title_justify = f"group {number}: {share:.1%} of the rows", "left"
-        shown += [table, *shape_tables(law)]
+        shown += [column_table(columns, f"group {number}: {share:.1%} of the rows"), *shape_tables(law)]
     return {**facts, "groups": told}, [*tables, *shown]
 
 
@@ -111,65 +127,32 @@ def _model_tables(
 
 
 def _described(model: RectifiedGaussian, shares: list[float]) -> dict[str, str]:
-    named = "" if model.feature_names is not None else " (without names)"
+    """Columns, limits, shapes where one is not normal, and the spread of the numbers."""
+    limits = {}
+    for name, levels in (("floor", model.floor), ("ceiling", model.ceiling)):
+        known = levels[np.isfinite(levels)]
+        if len(known):
+            others = f"; none in {counted(len(levels) - len(known), 'column')}" if len(known) < len(levels) else ""
+            limits[name] = f"{_range(known)}{others}"
+    shapes = {}
+    if model.shapes is not None:
+        counts = Counter(shape.kind for shape in model.shapes).most_common()
+        shapes["shapes"] = ", ".join(f"{kind} ({counted(number, 'column')})" for kind, number in counts)
     return {
-        "columns": f"{model.n_features:,}{named}",
-        **_limits(model),
-        **_shapes(model),
+        "columns": f"{model.n_features:,}{'' if model.feature_names is not None else ' (without names)'}",
+        **(limits or {"floor": "none"}),
+        **shapes,
         "latent mean (bias)": _range(model.bias),
         "latent sd (norm)": _range(model.row_norms),
         "variance in the first components": ", ".join(f"{share:.1%}" for share in shares) + " (columns standardized)",
     }
 
 
-def _limits(model: RectifiedGaussian) -> dict[str, str]:
-    """Floors and ceilings, where there are any."""
-    found = {}
-    for name, levels in (("floor", model.floor), ("ceiling", model.ceiling)):
-        known = levels[np.isfinite(levels)]
-        if len(known):
-            others = f"; none in {counted(len(levels) - len(known), 'column')}" if len(known) < len(levels) else ""
-            found[name] = f"{_range(known)}{others}"
-    return found or {"floor": "none"}
-
-
-def _shapes(model: RectifiedGaussian) -> dict[str, str]:
-    """How many columns have which shape, where one is not normal."""
-    if model.shapes is None:
-        return {}
-    counts = Counter(shape.kind for shape in model.shapes)
-    told = ", ".join(f"{kind} ({counted(number, 'column')})" for kind, number in counts.most_common())
-    return {"shapes": told}
-
-
-def _likelihood(details: Mapping[str, Any]) -> dict[str, str]:
-    kept = kept_likelihood(details)
-    return {} if kept is None else {"log-likelihood": likelihood_words(kept)}
-
-
-def _known_per_column(details: Mapping[str, Any], n_features: int) -> dict[str, list[float]]:
-    """Lists of one number per column, as far as the file holds them: details are the writer's own."""
-    lists = details.get("columns")
-    if not isinstance(lists, dict):
-        return {}
-    known = {"shares": "share_floored", "bias_stderr": "bias_stderr", "norm_stderr": "norm_stderr"}
-    found = {name: lists.get(key) for name, key in known.items()}
-    return {name: v for name, v in found.items() if isinstance(v, list) and len(v) == n_features}
-
-
-def _known_stderr(details: Mapping[str, Any], pair: CorrelationSummary) -> float | None:
-    listed = details.get("strongest_correlations")
-    for known in listed if isinstance(listed, list) else ():
-        if isinstance(known, dict) and (known.get("first"), known.get("second")) == (pair.first, pair.second):
-            return known.get("stderr")
-    return None
-
-
 # --- matrices and layers --------------------------------------------------------------------------
 
 
 def _of_factors(recovery: ReLUMatrixRecovery, header: Header, path: Path) -> Contents:
-    from unrelu.report.factor_summary import factor_facts, factor_tables
+    from unrelu.report.factor import factor_facts, factor_tables
 
     own = {"floor": recovery.floor_.tolist(), "floor_tolerance": recovery.floor_tolerance}
     facts = {"factors": path, **_stated(header), **own, **factor_facts(recovery)}
@@ -199,7 +182,7 @@ def _of_state(state: MatrixState, header: Header, path: Path) -> Contents:
 
 
 def _of_peeled(peeled: Peeled, header: Header, path: Path) -> Contents:
-    from unrelu.report.peel_summary import Network
+    from unrelu.report.layers import Network
 
     report = peeled.report
     used = f"{report.n_rows - report.n_outlier_rows:,} of {report.n_rows:,}"
@@ -208,7 +191,7 @@ def _of_peeled(peeled: Peeled, header: Header, path: Path) -> Contents:
 
 
 def _of_two_layers(learner: TwoLayerReLULearner, header: Header, path: Path) -> Contents:
-    from unrelu.report.peel_summary import Network
+    from unrelu.report.layers import Network
 
     model = "x = A h + a" if learner.output_bias else "x = A h"
     outputs = f"{model}, not rectified" if learner.floor is None else "x = max(A h + a, floor)"
@@ -216,7 +199,7 @@ def _of_two_layers(learner: TwoLayerReLULearner, header: Header, path: Path) -> 
 
 
 def _of_network(network: Network, header: Header, path: Path, described: dict[str, str]) -> Contents:
-    from unrelu.report.peel_summary import network_facts, network_tables
+    from unrelu.report.layers import network_facts, network_tables
 
     facts = {"layers_file": path, **_stated(header), **network_facts(network)}
     return facts, [fact_table({**_written(header), **described}), *network_tables(network)]

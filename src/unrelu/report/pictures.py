@@ -1,4 +1,4 @@
-"""What all pictures share: a style, and drawing without pyplot's global state.
+"""What all pictures share: a style, drawing without pyplot's global state, and images of tables and weights.
 
 Figures are made and rendered by themselves (the Agg, SVG and PDF canvases need no display) and are written
 like every other output: whole, or not at all.
@@ -10,11 +10,12 @@ import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from unrelu.contracts import FloatArray
+from unrelu.contracts import FloatArray, Samples
 from unrelu.errors import MissingDependencyError, OutputError
 from unrelu.samples.table_file import unknown_kind
 from unrelu.storage import atomic_write
@@ -22,11 +23,20 @@ from unrelu.storage import atomic_write
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 KINDS = (".png", ".svg", ".pdf")
 
 # Okabe and Ito's colours, told apart by all eyes; the learned model is always blue.
 LEARNED, NAIVE, SEEN, HIDDEN, INK = "#0072B2", "#D55E00", "#9BD0F0", "#D0D0D0", "#333333"
+BOTH_SIGNS = "RdBu_r"  # red above 0, blue below
+
+MOST_CELLS = 240  # rows and columns of an image; more would not be told apart
+MOST_NAMES = 30
+_LONGEST_NAME = 14
+_BRIGHTEST = 99.0  # percentile of the weights' sizes from which on colours are full
+
+Numbers: TypeAlias = NDArray[np.intp]
 
 
 def check_picture(path: str | os.PathLike[str]) -> None:
@@ -53,7 +63,8 @@ def rendered(figure: Figure, kind: str = ".png") -> bytes:
     buffer = io.BytesIO()
     # A fixed salt and no date: the same results give the same bytes.
     with matplotlib.rc_context({"svg.hashsalt": "unrelu"}):
-        figure.savefig(buffer, format=kind.lstrip(".").lower(), dpi=150, metadata=_without_date(kind))
+        undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(kind.lower())
+        figure.savefig(buffer, format=kind.lstrip(".").lower(), dpi=150, metadata=undated)
     return buffer.getvalue()
 
 
@@ -93,5 +104,48 @@ def short_name(name: str, longest: int = 16) -> str:
     return cut.replace("$", r"\$")  # a dollar sign would start a formula
 
 
-def _without_date(kind: str) -> dict[str, Any] | None:
-    return {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(kind.lower())
+# --- tables and weights as images -----------------------------------------------------------------
+
+
+def evenly(count: int, most: int) -> Numbers:
+    """At most so many of the numbers from 0 to count - 1, evenly spread.
+
+    >>> evenly(9, 3), evenly(2, 3)
+    (array([0, 4, 8]), array([0, 1]))
+    """
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.intp))
+
+
+def cells_of(samples: Samples, rows: Numbers, columns: Numbers) -> FloatArray:
+    """Some rows and columns of a table, in the order asked for; the table is read block by block.
+
+    >>> from unrelu.samples import ArraySamples
+    >>> cells_of(ArraySamples(np.arange(6.0).reshape(3, 2)), np.array([2, 0]), np.array([1]))
+    array([[5.],
+           [1.]])
+    """
+    cells = np.empty((len(rows), len(columns)))
+    for block in samples.blocks():
+        here = (rows >= block.first_row) & (rows < block.first_row + len(block.values))
+        cells[here] = block.values[rows[here] - block.first_row][:, columns]
+    return cells
+
+
+def weight_image(axes: Axes, weights: FloatArray) -> AxesImage:
+    """Weights (outputs x units), a row for every unit: white is 0, grey not known."""
+    import matplotlib
+
+    known = np.abs(weights[~np.isnan(weights)])
+    limit = (float(np.percentile(known, _BRIGHTEST)) if len(known) else 0.0) or 1.0
+    colours: Any = matplotlib.colormaps[BOTH_SIGNS].with_extremes(bad=HIDDEN)
+    return axes.imshow(weights.T, cmap=colours, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+
+
+def name_columns(axes: Axes, names: tuple[str, ...]) -> None:
+    """The columns' names below the axes, unless there are too many."""
+    if len(names) > MOST_NAMES:
+        return
+    short = [short_name(name, _LONGEST_NAME) for name in names]
+    flat = len(short) * max(map(len, short)) <= 45
+    axes.set_xticks(range(len(short)), short, rotation=0 if flat else 90, fontsize=8)
+    axes.tick_params(axis="x", length=0)

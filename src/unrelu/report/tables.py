@@ -1,21 +1,58 @@
-"""Summaries as tables for the terminal. Names of columns are data: they are never read as markup."""
+"""What is found as tables, for the terminal and for files. Names of columns are data: they are never read as markup."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from unrelu.contracts import Doubt, LearningReport
-from unrelu.distribution import RectifiedGaussian
-from unrelu.report.comparison import MomentErrors
-from unrelu.report.summaries import ColumnSummary, CorrelationSummary, labels, shape_words
+from unrelu.contracts import Doubt, FloatArray, LearningReport
+from unrelu.errors import OutputError
+from unrelu.samples.columns import names_or_numbers
+from unrelu.samples.tables import write_columns, write_table
 from unrelu.validation import counted, listed
 
-_MOST_COLUMNS = 20
+
+def rows(
+    heads: Sequence[str], lines: Iterable[Sequence[str | Text]], most: int | None = None, title: str = ""
+) -> Table:
+    """Lines below heads; beyond ``most`` it is only said how many more there are.
+
+    A head of ">share" is of numbers, which do not break, at the right; "<unit" of words that do not break, at the left;
+    any other of text, which may break and is shown as it is.
+
+    >>> [column.justify for column in rows(("column", ">share"), [("As", "5 %")]).columns]
+    ['left', 'right']
+    """
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title or None, title_justify="left")
+    for head in heads:
+        if head[:1] in ("<", ">"):
+            table.add_column(head[1:], justify="right" if head[0] == ">" else "left", no_wrap=True)
+        else:
+            table.add_column(head, overflow="fold")
+    every = list(lines)
+    for line in every[:most]:
+        breaks = [head[:1] not in ("<", ">") for head in heads]
+        table.add_row(*(Text(c) if text and isinstance(c, str) else c for c, text in zip(line, breaks, strict=True)))
+    if most is not None and len(every) > most:
+        table.add_row(Text(f"... and {len(every) - most:,} more"))
+    return table
+
+
+def fact_table(facts: Mapping[str, str]) -> Table:
+    """Names and values, line by line."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        table.add_row(Text(name), Text(value))
+    return table
 
 
 def with_error(value: float, stderr: float | None) -> str:
@@ -35,66 +72,16 @@ def with_error(value: float, stderr: float | None) -> str:
     return f"{value:.{decimals}f} ± {stderr:.{decimals}f}"
 
 
-def column_table(columns: Sequence[ColumnSummary], most: int = _MOST_COLUMNS) -> Table:
-    """Bias and norm of the first columns, and how many more there are: the mean and the sd of y, before the floor."""
-    known = any(column.share_floored is not None for column in columns)
-    table = new_table("column", numbers=(*["floored"] * known, "latent mean (bias)", "latent sd (norm)"))
-    floors_differ = len({column.limit for column in columns}) > 1
-    if floors_differ:
-        table.add_column("floor", justify="right")
-    for column in columns[:most]:
-        share = "" if column.share_floored is None else f"{column.share_floored:.1%}"
-        shares = [share] if known else []
-        bias, norm = (
-            with_error(column.bias, column.bias_stderr),
-            with_error(column.norm, column.norm_stderr),
-        )
-        floor = [column.limit] if floors_differ else []
-        table.add_row(Text(column.name), *shares, bias, norm, *floor)
-    if len(columns) > most:
-        table.add_row(Text(f"... and {len(columns) - most:,} more"))
-    return table
-
-
-def shape_tables(model: RectifiedGaussian, most: int = _MOST_COLUMNS) -> list[Table]:
-    """Where columns have shapes, what the model says in the units of the user's table: one table for each law."""
-    if model.shapes is None:
-        return []
-    told, tables = ("mean", "lower_quartile", "median", "upper_quartile"), []
-    columns = list(zip(labels(model), model.shapes, model.column_summary(), strict=True))
-    for law in dict.fromkeys(column["law"] for *_, column in columns):
-        table = new_table("column", numbers=("shape", "floored", "mean", "25 %", "median", "75 %"))
-        table.title, table.title_justify = f"in the units of the table, {law}:", "left"
-        found = [each for each in columns if each[2]["law"] == law]
-        for name, shape, column in found[:most]:
-            error = getattr(shape, "exponent_stderr", math.nan)
-            words = shape_words(shape) + (f" ± {error:.1g}" if math.isfinite(error) else "")
-            numbers = (f"{column[key]:.4g}" for key in told)
-            table.add_row(Text(name), words, f"{column['share_floored']:.1%}", *numbers)
-        if len(found) > most:
-            table.add_row(Text(f"... and {len(found) - most:,} more"))
-        tables.append(table)
-    return tables
-
-
-def correlation_table(pairs: Sequence[CorrelationSummary]) -> Table:
-    """Pairs of columns with their correlations."""
-    table = new_table("strongest correlations", numbers=("",))
-    for pair in pairs:
-        table.add_row(Text(f"{pair.first} – {pair.second}"), with_error(pair.correlation, pair.stderr))
-    return table
-
-
 def doubt_table(doubts: Sequence[Doubt], names: Sequence[str], words: Callable[[str], str], most: int = 8) -> Table:
     """What the table shows and the model does not expect, kind by kind; ``words`` turns parameters into options."""
-    table = new_table("doubt", "columns", "what was seen, and what to do")
+    lines = []
     for doubt in doubts:
         shown = [names[j] for j in doubt.columns]
         if doubt.values:
             shown = [f"{name} ({value:.4g})" for name, value in zip(shown, doubt.values, strict=True)]
         text = words(f"{doubt.words[0].upper()}{doubt.words[1:]} {doubt.remedy}")
-        table.add_row(Text(doubt.kind), Text(listed(shown, most)), Text(text))
-    return table
+        lines.append((doubt.kind, listed(shown, most), text))
+    return rows(("doubt", "columns", "what was seen, and what to do"), lines)
 
 
 def doubt_line(doubts: Sequence[Doubt]) -> str:
@@ -122,30 +109,45 @@ def doubts_shown(report: LearningReport | None, names: Sequence[str], words: Cal
     return [doubt_line(doubts), doubt_table(doubts, names, words)] if doubts else []
 
 
-def comparison_table(errors: Mapping[str, MomentErrors], seconds: Mapping[str, float]) -> Table:
-    """Errors of several estimates of the same moments, side by side."""
-    table = new_table("error (RMS) of", numbers=("mean", "std", "correlation", "time"))
-    for name, error in errors.items():
-        time = f"{1e3 * seconds[name]:.1f} ms" if name in seconds else ""
-        table.add_row(Text(name), f"{error.mean:.3f}", f"{error.std:.3f}", f"{error.correlation:.3f}", time)
-    return table
+# --- in files -------------------------------------------------------------------------------------
 
 
-def fact_table(facts: Mapping[str, str]) -> Table:
-    """Names and values, line by line."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in facts.items():
-        table.add_row(Text(name), Text(value))
-    return table
+def check_names(names: Sequence[str]) -> None:
+    """Raise OutputError if a table to be written would have two columns of one name."""
+    for name in [name for name in names if names.count(name) > 1]:
+        raise OutputError(f"The table to be written would have two columns {name!r}: rename that of the input.")
 
 
-def new_table(*texts: str, numbers: Sequence[str] = ()) -> Table:
-    """A table in our style: columns of text, which may break, then columns of numbers, which do not."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in texts:
-        table.add_column(name, overflow="fold")
-    for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
+def level_name(level: float) -> str:
+    """What a column of quantiles is called.
+
+    >>> level_name(0.05), level_name(0.5), level_name(0.975)
+    ('q05', 'q50', 'q97.5')
+    """
+    percent = f"{100.0 * level:g}"
+    return f"q{percent.zfill(2)}" if "." not in percent else f"q{percent}"
+
+
+def write_rows(
+    path: Path,
+    values: FloatArray | Iterable[FloatArray],
+    names: Sequence[str] | None,
+    ids: Mapping[str, Sequence[str]],
+) -> None:
+    """Write a table, its rows or blocks of them, with the columns that are kept as text before its own."""
+    if not ids:
+        write_table(path, values, names)
+        return
+
+    def parts() -> Iterator[dict[str, Any]]:
+        import pyarrow as pa
+
+        first = 0
+        for block in [values] if isinstance(values, np.ndarray) else values:
+            texts = {name: list(cells[first : first + len(block)]) for name, cells in ids.items()}
+            labels = names_or_numbers(names, block.shape[1])
+            numbers = {label: pa.array(block[:, j], from_pandas=True) for j, label in enumerate(labels)}
+            yield {**texts, **numbers}
+            first += len(block)
+
+    write_columns(path, parts())

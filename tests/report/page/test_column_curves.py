@@ -10,8 +10,7 @@ import pytest
 from scipy.special import ndtr
 
 import unrelu
-from unrelu.report.page.column_curves import ColumnFacts, picture, scale_points
-from unrelu.report.page.looking import Looked
+from unrelu.report.page.columns import ColumnFacts, Looked, picture, scale_points
 from unrelu.shapes import Log
 
 MODEL = unrelu.RectifiedGaussian([0.5, -1.0], [[1.0, 0.3], [0.3, 4.0]], feature_names=["As", "Pb"])

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import unrelu
-from unrelu.report.page.looking import Looked
-from unrelu.report.page.pair_matrix import PairMatrix, clustered, pairwise_correlation, scatter_facts
+from unrelu.report.model_picture import column_order as clustered
+from unrelu.report.page.columns import Looked
+from unrelu.report.page.pairs import PairMatrix, pairwise_correlation, scatter_facts
 
 
 def test_pairs_are_correlated_over_the_rows_that_have_both():

@@ -13,7 +13,7 @@ import pytest
 
 import unrelu
 from unrelu.errors import MissingDependencyError, OutputError
-from unrelu.report.page import writing
+from unrelu.report.page import making, writing
 
 HOSTILE = [
     "<script>window.hacked = 1</script>",
@@ -164,7 +164,7 @@ def test_a_page_is_written_whole_or_not_at_all(rows, tmp_path, monkeypatch):
     learner = unrelu.RectifiedGaussianLearner().fit(rows)
     target = tmp_path / "page.html"
     target.write_text("old")
-    monkeypatch.setattr(writing, "rendered", lambda made: 1 / 0)
+    monkeypatch.setattr(making, "rendered", lambda made: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         learner.report(target, rows, n_simulations=0)
     assert target.read_text() == "old"

@@ -1,4 +1,4 @@
-"""All facts of a page, part by part: every long step is told to a watch."""
+"""A page, part by part: all its facts, every long step told to a watch, and the file of them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from unrelu.estimators import FloorImputer, RectifiedGaussianLearner, check_mode
 from unrelu.estimators.reading import limited
 from unrelu.limits import is_by_cell
 from unrelu.posterior.cells import Cells
-from unrelu.report.page import filling, oddities, trust
-from unrelu.report.page.column_curves import ColumnFacts, picture
-from unrelu.report.page.components import component_facts
-from unrelu.report.page.looking import Looked
-from unrelu.report.page.pair_matrix import PairMatrix, scatter_facts
+from unrelu.report.page import rows
+from unrelu.report.page.columns import ColumnFacts, Looked, picture
+from unrelu.report.page.pairs import PairMatrix, component_facts, scatter_facts
+from unrelu.report.page.writing import check_report, rendered
 from unrelu.samples import ArraySamples
+from unrelu.storage import FilePath, atomic_write
 from unrelu.validation import counted
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "plotly")
@@ -97,9 +97,25 @@ class Asked:
         return check_model(self.model, self.table, n_simulations=number, **options)
 
 
+def write_report(path: FilePath, asked: Asked, order: Order) -> dict[str, Any]:
+    """Make a page and write it, whole or not at all; its facts."""
+    check_report()
+    made = page_facts(asked, order)
+    page = rendered(made)
+    with atomic_write(path) as stream:
+        stream.write(page)
+    facts: dict[str, Any] = made["facts"]
+    return facts
+
+
+def report_of(learner: Any, path: FilePath, X: Any, wanted: dict[str, Any]) -> None:
+    """The page of a fitted learner, for its method ``report``; ``wanted`` are parts of an order."""
+    write_report(path, Asked.of(learner, X), Order(**wanted))
+
+
 def page_facts(asked: Asked, order: Order) -> dict[str, Any]:
     """Everything that the page says, in plain numbers and words."""
-    begin, number = time.perf_counter(), trust.simulations(asked.model.n_features, order.n_simulations)
+    begin, number = time.perf_counter(), rows.simulations(asked.model.n_features, order.n_simulations)
     model, looked, told = asked.model, None, order.watch
     if asked.table is not None:
         told(Step("Looking at the rows"))
@@ -116,7 +132,7 @@ def page_facts(asked: Asked, order: Order) -> dict[str, Any]:
         "scatter": None if pairs is None or looked is None else scatter_facts(model, looked),
         "components": None if pairs is None else component_facts(pairs.latent, pairs.naive),
         **_of_rows(asked, looked, order, number),
-        "doubts": trust.doubt_facts(asked.report, columns.names, order.words),
+        "doubts": rows.doubt_facts(asked.report, columns.names, order.words),
         "made": _made(asked, order),
     }
     facts["made"]["seconds"] = round(time.perf_counter() - begin, 2)
@@ -130,17 +146,17 @@ def _of_rows(asked: Asked, looked: Looked | None, order: Order, number: int) -> 
     d, left_out = asked.model.n_features, []
     check = odd = filled = None
     if number:
-        check = trust.check_told(lambda: asked.check(number, order), order.words)
+        check = rows.check_told(lambda: asked.check(number, order), order.words)
     else:
         left_out.append("the check of the fit (unrelu check)")
-    if d <= oddities.MOST_COLUMNS and not asked.has_cell_limits:
+    if d <= rows.MOST_COLUMNS and not asked.has_cell_limits:
         how = (asked.floor_tolerance, order.seed)
-        odd = oddities.odd_facts(asked.model, asked.table, asked.blocks(), order.ids, how, order.watch)
+        odd = rows.odd_facts(asked.model, asked.table, asked.blocks(), order.ids, how, order.watch)
     else:
         left_out.append("strange rows (unrelu score)")
-    if d <= filling.MOST_COLUMNS:
+    if d <= rows.MOST_COLUMNS:
         order.watch(Step("Filling in cells"))
-        filled = filling.filling_facts(asked.model, looked)
+        filled = rows.filling_facts(asked.model, looked)
     else:
         left_out.append("what is under the floor, cell by cell (unrelu impute)")
     return {"check": check, "odd": odd, "filling": filled, "left_out": left_out}

@@ -2,15 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from unrelu.contracts import FloatArray
+from unrelu.contracts import FloatArray, Samples
 from unrelu.distribution import RectifiedGaussian
+from unrelu.estimators import FloorImputer
 from unrelu.posterior.cells import Cells
-from unrelu.posterior.prediction import Prediction
+from unrelu.posterior.prediction import Prediction, predicted
+from unrelu.report.tables import level_name
 from unrelu.validation import counted
+
+
+def predicted_lines(
+    imputer: FloorImputer,
+    table: Samples,
+    law: RectifiedGaussian,
+    nearness: Nearness,
+    ids: Mapping[str, Sequence[str]],
+    *,
+    uncut: bool,
+) -> Iterator[dict[str, Any]]:
+    """One line per row, block by block, of what the table shows, or of the ``uncut`` value."""
+    j, levels, first = nearness.column, nearness.levels, 0
+    own_limits, lacks = bool(getattr(table, "limits_by_cell", ())), law.n_features > imputer.n_features_in_
+    for given in imputer.cells(table):
+        cells = given.widened(j) if lacks else given
+        rest = cells.without(j)
+        found = predicted(law, rest, j, levels)
+        nearness.add(rest if own_limits else cells, found)  # what a cell's own limit would show is not predicted
+        if uncut:
+            found = predicted(law, rest, j, levels, hidden=True)
+        rows = slice(first, first + len(found.mean))
+        first = rows.stop
+        yield {
+            "row": np.arange(rows.start, rows.stop) + 1,
+            **{name: list(texts[rows]) for name, texts in ids.items()},
+            "mean": found.mean,
+            "std": found.std,
+            **{level_name(level): found.quantiles[:, k] for k, level in enumerate(found.levels)},
+            "probability_floored": found.probability_floored,
+        }
 
 
 class Nearness:
@@ -18,14 +52,14 @@ class Nearness:
 
     def __init__(self, law: RectifiedGaussian, j: int, levels: tuple[float, ...]) -> None:
         self.rows = self.values = 0
-        self._j, self._levels = j, (levels[0], levels[-1])
+        self.column, self.levels = j, levels
         self._limits = float(law.floor[j]), float(law.ceiling[j])
         self._origin = 0.0  # about which squares are summed: near the mean, for their digits
         self._sums = np.zeros(7)
 
     def add(self, cells: Cells, found: Prediction) -> None:
         """Some rows; a cell at its limit shows that limit."""
-        x, at_limit = cells.given[:, self._j], cells.beyond[:, self._j] != 0
+        x, at_limit = cells.given[:, self.column], cells.beyond[:, self.column] != 0
         known = ~np.isnan(x)
         self.rows += len(x)
         if not known.any():
@@ -44,9 +78,13 @@ class Nearness:
         )
         self._sums += [float(np.sum(part[known])) for part in parts]
 
+    @property
+    def _ends(self) -> tuple[float, float]:
+        return self.levels[0], self.levels[-1]
+
     def _expected(self, found: Prediction) -> FloatArray:
         """The model's own probability of the closed interval: where an end is a limit, all that is cut off is in it."""
-        (low, high), (first, last) = self._levels, (found.quantiles[:, 0], found.quantiles[:, -1])
+        low, high, first, last = *self._ends, found.quantiles[:, 0], found.quantiles[:, -1]
         at_floor, at_ceiling = first <= self._limits[0], last >= self._limits[1]
         one = np.where(at_floor, high, np.where(at_ceiling, 1.0 - low, high - low))
         whole = (last <= self._limits[0]) | (first >= self._limits[1])
@@ -71,7 +109,7 @@ class Nearness:
 
     def shown(self) -> list[str]:
         """For the terminal."""
-        facts, (low, high) = self.facts(), self._levels
+        facts, (low, high) = self.facts(), self._ends
         if not self.values:
             return []
         explained = facts["share_explained"]

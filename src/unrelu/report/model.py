@@ -1,23 +1,28 @@
-"""A learned model in plain numbers, the same for tables, JSON and model files."""
+"""A learned model in plain numbers and tables, the same for the terminal, JSON and model files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from rich.table import Table
 from scipy.linalg import eigvalsh
 from scipy.sparse.linalg import eigsh
 
 from unrelu.contracts import FloatArray
 from unrelu.distribution import RectifiedGaussian
+from unrelu.report.tables import rows, with_error
 from unrelu.samples.columns import names_or_numbers
 from unrelu.shapes import Power, Shape
 
 if TYPE_CHECKING:
     from unrelu.estimators import RectifiedGaussianLearner
+    from unrelu.estimators.learned_model import LearnedModel
 
+_MOST_COLUMNS = 20  # in a table
 _POWER = ("exponent", "exponent_stderr", "origin", "unit")
 _DENSE = 500  # beyond so many columns a few eigenvalues come sooner by Lanczos' method
 
@@ -115,21 +120,20 @@ def strongest_correlations(
     >>> [(pair.first, pair.second, pair.correlation) for pair in strongest_correlations(model, most=2)]
     [('x1', 'x2', -0.5), ('x0', 'x1', 0.2)]
     """
-    names = labels(model)
-    first, second = np.triu_indices(model.n_features, 1)
-    r = model.correlation[first, second]
-    size = np.abs(r)
-    chosen = np.argpartition(-size, most)[:most] if len(size) > most else np.arange(len(size))
-    chosen = chosen[np.lexsort((chosen, -size[chosen]))]
+    names, r = labels(model), model.correlation
     return [
-        CorrelationSummary(
-            names[first[k]],
-            names[second[k]],
-            float(r[k]),
-            None if stderr is None else float(stderr[first[k], second[k]]),
-        )
-        for k in chosen
+        CorrelationSummary(names[i], names[j], float(r[i, j]), None if stderr is None else float(stderr[i, j]))
+        for i, j in strongest_pairs(r, most)
     ]
+
+
+def strongest_pairs(r: FloatArray, most: int) -> list[tuple[int, int]]:
+    """The columns of the largest correlations in size, strongest first."""
+    first, second = np.triu_indices(len(r), 1)
+    size = np.abs(r[first, second])
+    few = np.argpartition(-size, most)[:most] if len(size) > most else np.arange(len(size))
+    few = few[np.lexsort((few, -size[few]))]
+    return list(zip(first[few].tolist(), second[few].tolist(), strict=True))
 
 
 def variance_shares(model: RectifiedGaussian, most: int = 5) -> list[float]:
@@ -166,3 +170,92 @@ def fit_details(learner: RectifiedGaussianLearner) -> dict[str, Any]:
         },
         "strongest_correlations": [asdict(pair) for pair in strongest],
     }
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def column_table(columns: Sequence[ColumnSummary], title: str = "") -> Table:
+    """Bias and norm of the first columns, and how many more there are: the mean and the sd of y, before the floor."""
+    known = any(column.share_floored is not None for column in columns)
+    floors_differ = len({column.limit for column in columns}) > 1
+    lines = []
+    for column in columns:
+        share = "" if column.share_floored is None else f"{column.share_floored:.1%}"
+        bias, norm = with_error(column.bias, column.bias_stderr), with_error(column.norm, column.norm_stderr)
+        lines.append((column.name, *[share] * known, bias, norm, *[column.limit] * floors_differ))
+    heads = ("column", *[">floored"] * known, ">latent mean (bias)", ">latent sd (norm)", *[">floor"] * floors_differ)
+    return rows(heads, lines, _MOST_COLUMNS, title)
+
+
+def shape_tables(model: RectifiedGaussian) -> list[Table]:
+    """Where columns have shapes, what the model says in the units of the user's table: one table for each law."""
+    if model.shapes is None:
+        return []
+    told, tables = ("mean", "lower_quartile", "median", "upper_quartile"), []
+    columns = list(zip(labels(model), model.shapes, model.column_summary(), strict=True))
+    for law in dict.fromkeys(column["law"] for *_, column in columns):
+        lines = []
+        for name, shape, column in [each for each in columns if each[2]["law"] == law]:
+            error = getattr(shape, "exponent_stderr", math.nan)
+            words = shape_words(shape) + (f" ± {error:.1g}" if math.isfinite(error) else "")
+            lines.append((name, words, f"{column['share_floored']:.1%}", *(f"{column[key]:.4g}" for key in told)))
+        heads = ("column", ">shape", ">floored", ">mean", ">25 %", ">median", ">75 %")
+        tables.append(rows(heads, lines, _MOST_COLUMNS, f"in the units of the table, {law}:"))
+    return tables
+
+
+def correlation_table(pairs: Sequence[CorrelationSummary]) -> Table:
+    """Pairs of columns with their correlations."""
+    lines = [(f"{pair.first} – {pair.second}", with_error(pair.correlation, pair.stderr)) for pair in pairs]
+    return rows(("strongest correlations", ">"), lines)
+
+
+# --- how probable a model makes rows, so that models compare --------------------------------------
+
+
+def likelihood_facts(log_likelihood: float, n_parameters: int, n_rows: float) -> dict[str, Any]:
+    """AIC and BIC as scikit-learn has them: lower is better.
+
+    >>> likelihood_facts(-10.0, 2, 100)["aic"]
+    24.0
+    """
+    return {
+        "log_likelihood": log_likelihood,
+        "n_parameters": n_parameters,
+        "rows": n_rows,
+        "aic": -2.0 * log_likelihood + 2.0 * n_parameters,
+        "bic": float(-2.0 * log_likelihood + n_parameters * np.log(n_rows)),
+    }
+
+
+def density_facts(densities: FloatArray, n_parameters: int) -> dict[str, Any]:
+    """The same from log densities of rows."""
+    return likelihood_facts(float(densities.sum()), n_parameters, len(densities))
+
+
+def reported_likelihood(learner: LearnedModel) -> dict[str, Any] | None:
+    """What a fit by likelihood has told already; None of other fits."""
+    found = getattr(learner.report_, "log_likelihood", None)
+    return None if found is None else likelihood_facts(found, learner.n_parameters_, learner.report_.n_rows)
+
+
+def kept_likelihood(details: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a model file holds of it; None where it is not one of ours."""
+    found = details.get("likelihood")
+    known = isinstance(found, dict) and all(
+        isinstance(found.get(name), int | float) for name in ("log_likelihood", "n_parameters", "rows", "aic", "bic")
+    )
+    return found if known else None
+
+
+def likelihood_words(facts: Mapping[str, Any]) -> str:
+    """In a line.
+
+    >>> likelihood_words(likelihood_facts(-1234.56, 9, 1000))
+    '-1,234.6 of 1,000 rows with 9 parameters: AIC 2,487.1, BIC 2,531.3'
+    """
+    return (
+        f"{facts['log_likelihood']:,.1f} of {facts['rows']:,.0f} rows with {facts['n_parameters']:,} parameters:"
+        f" AIC {facts['aic']:,.1f}, BIC {facts['bic']:,.1f}"
+    )

@@ -1,28 +1,144 @@
-"""The picture of a recovered matrix: the table as seen, T as recovered, its components, and how the rank was chosen."""
+"""A recovered matrix in plain numbers, tables and a picture: its components, the numbers tried, how it went."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from rich.table import Table
 
 from unrelu.contracts import BoolArray, FloatArray, Samples
 from unrelu.estimators.matrix import ReLUMatrixRecovery
 from unrelu.recovery.matrix.matrix import MatrixReport
-from unrelu.report.factor_summary import column_labels, component_names, variance_shares
-from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, tidy
-from unrelu.report.table_image import MOST_CELLS, MOST_NAMES, Numbers, cells_of, evenly, name_columns
+from unrelu.report.model import shape_words
+from unrelu.report.pictures import (
+    BOTH_SIGNS,
+    HIDDEN,
+    INK,
+    LEARNED,
+    MOST_CELLS,
+    MOST_NAMES,
+    NAIVE,
+    Numbers,
+    cells_of,
+    evenly,
+    name_columns,
+    new_figure,
+    tidy,
+)
+from unrelu.report.tables import fact_table, rows
+from unrelu.samples.columns import names_or_numbers
 from unrelu.shapes import latent_limits, to_latent
+from unrelu.validation import counted, listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
+_MOST_COMPONENTS = 20
+# T = C A' + 1 b' tells C, A and b only up to a shift of C that b takes back: the gauge says which of them is meant.
+_GAUGES = {
+    "centered": "latent vectors have mean 0, the bias is T's column mean",
+    "orthogonal": "the bias is orthogonal to the components",
+    "bayes": "between centered and orthogonal",
+    "zero": "there is no bias",
+}
+_WEAK = "too seldom above the floor to be determined: filled in, a guess"
 _MOST_BARS, _MOST_BAR_PANELS = 60, 5
 _BRIGHTEST = 98.0  # percentile of the heights from which on colours are full
-_COLOURS = "RdBu_r"
 _COMPONENTS = "Components: loadings of the columns, and share of the variance"
+
+
+def column_labels(recovery: ReLUMatrixRecovery) -> tuple[str, ...]:
+    """The columns' names; x0, x1, ... where they have none, as in tables written."""
+    return names_or_numbers(getattr(recovery, "feature_names_in_", None), recovery.n_features_in_)
+
+
+def component_names(count: int) -> tuple[str, ...]:
+    """What tables call the components.
+
+    >>> component_names(2)
+    ('c0', 'c1')
+    """
+    return tuple(f"c{index}" for index in range(count))
+
+
+def variance_shares(recovery: ReLUMatrixRecovery) -> FloatArray:
+    """Per component, the share of the variance of T's columns: as A'A is diagonal, they add up to 1."""
+    variance = recovery.latent_.var(axis=0) * (recovery.components_**2).sum(axis=1)
+    total = float(variance.sum())
+    shares: FloatArray = variance / total if total > 0.0 else np.zeros(len(variance))
+    return shares
+
+
+def _components(recovery: ReLUMatrixRecovery, most: int = 3) -> list[dict[str, Any]]:
+    """One for each component, the strongest first: its own share of the variance of T, the columns it moves most."""
+    names, shares = column_labels(recovery), variance_shares(recovery)
+    found = []
+    for name, share, row in zip(component_names(len(shares)), shares, recovery.components_, strict=True):
+        strongest = np.argsort(-np.abs(row), kind="stable")[:most].tolist()
+        loadings = [{"column": names[j], "loading": float(row[j])} for j in strongest]
+        found.append({"name": name, "share": float(share), "strongest": loadings})
+    return found
+
+
+def _described(report: MatrixReport, names: Sequence[str]) -> dict[str, str]:
+    """How the recovery went, name by name."""
+    chosen = f", chosen of {len(report.component_errors)} by held-out cells" if report.component_errors else ""
+    missing = f"; {report.share_missing:.1%} of the cells missing" if report.share_missing else ""
+    ended = "" if report.converged else ", not converged"
+    weak = [names[j] for j in report.weak_columns]
+    return {
+        "table": f"{report.n_rows:,} x {report.n_features:,}",
+        "components": f"{report.n_components:,}{chosen}",
+        "method": report.method,
+        "gauge": f"{report.gauge} ({_GAUGES[report.gauge]})" if report.gauge in _GAUGES else report.gauge,
+        "iterations": f"{report.iterations:,}",
+        "relative residual": f"{report.residual:.3g}{ended}",
+        "at the floor": f"{report.share_floored:.1%} of the values{missing}",
+        **({} if report.noise is None else {"noise": f"{report.noise:.4g} (standard deviation inside the rectifier)"}),
+        **({"weak columns": f"{listed(weak, most=8)} ({_WEAK})"} if weak else {}),
+        **({"weak rows": f"{report.weak_rows:,} ({_WEAK})"} if report.weak_rows else {}),
+    }
+
+
+def factor_facts(recovery: ReLUMatrixRecovery) -> dict[str, Any]:
+    """All of it, for JSON."""
+    report, names = recovery.report_, column_labels(recovery)
+    return {
+        "report": asdict(report),
+        "weak_columns": [names[j] for j in report.weak_columns],
+        "components": _components(recovery),
+        **({} if recovery.shapes_ is None else {"shapes": [shape_words(shape) for shape in recovery.shapes_]}),
+    }
+
+
+def factor_tables(recovery: ReLUMatrixRecovery, more: Mapping[str, str] | None = None) -> list[Table]:
+    """All of it, for the terminal; ``more`` are facts to begin with."""
+    report, names = recovery.report_, column_labels(recovery)
+    facts = {**(more or {}), **_described(report, names)}
+    if recovery.shapes_ is not None:
+        told = zip(names, map(shape_words, recovery.shapes_), strict=True)
+        shapes = listed([f"{name} {words}" for name, words in told], most=8)
+        facts["shapes"] = f"{shapes} (components and bias are of latent values)"
+    tables = [fact_table(facts)]
+    if report.component_errors:
+        tried = [
+            (f"{count}", f"{error:.3g}", "chosen" if count == report.n_components else "")
+            for count, error in report.component_errors
+        ]
+        tables.append(rows((">components", ">error on held-out cells", ""), tried))
+    lines = []
+    for component in _components(recovery):
+        strongest = ", ".join(f"{item['column']} {item['loading']:+.3g}" for item in component["strongest"])
+        lines.append((component["name"], f"{component['share']:.1%}", strongest))
+    heads = ("<component", ">variance", "strongest columns, and their loadings")
+    return [*tables, rows(heads, lines, _MOST_COMPONENTS)]
+
+
+# --- the picture ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +219,6 @@ def factor_picture(result: FactorResult) -> Figure:
     return figure
 
 
-# --- the table and T ------------------------------------------------------------------------------
-
-
 def _draw_tables(figure: SubFigure, result: FactorResult) -> None:
     import matplotlib
     from matplotlib.cm import ScalarMappable
@@ -115,7 +228,7 @@ def _draw_tables(figure: SubFigure, result: FactorResult) -> None:
     spread[spread == 0.0] = 1.0
     heights = result.hidden / spread
     limit = float(np.percentile(np.abs(heights), _BRIGHTEST)) or 1.0
-    norm, colours = Normalize(-limit, limit), matplotlib.colormaps[_COLOURS]
+    norm, colours = Normalize(-limit, limit), matplotlib.colormaps[BOTH_SIGNS]
     seen = colours(norm(result.table / spread))
     seen[result.floored] = matplotlib.colors.to_rgba(HIDDEN)
     seen[np.isnan(result.table)] = 1.0
@@ -124,7 +237,11 @@ def _draw_tables(figure: SubFigure, result: FactorResult) -> None:
     _draw_image(left, seen, result, f"Seen: the table (grey: at the floor{missing})")
     _draw_image(right, colours(norm(heights)), result, "Recovered: T (blue: what the floor hid)")
     left.set_ylabel("rows, by component c0")
-    _mark_weak(right, result)
+    weak = np.flatnonzero(np.isin(result.order, result.report.weak_columns))
+    if len(weak):  # arrows over the columns that the table does not determine, and what they mean
+        right.plot(weak, np.zeros(len(weak)), "v", color=NAIVE, markersize=7, clip_on=False, zorder=3)
+        words = counted(len(weak), "column")
+        right.set_xlabel(f"▼ {words} that the table does not determine: filled in", color=NAIVE)
     bar = figure.colorbar(ScalarMappable(norm, colours), ax=[left, right], shrink=0.85, extend="both", pad=0.02)
     bar.set_label("height over the floor,\nin units of the column's root mean square", fontsize=9)
 
@@ -139,18 +256,6 @@ def _draw_image(axes: Axes, image: Any, result: FactorResult, title: str) -> Non
     axes.set_yticks([])
     axes.spines[:].set_visible(False)
     name_columns(axes, tuple(result.names[j] for j in result.order.tolist()))
-
-
-def _mark_weak(axes: Axes, result: FactorResult) -> None:
-    """Arrows over the columns that the table does not determine, and what they mean."""
-    at = np.flatnonzero(np.isin(result.order, result.report.weak_columns))
-    if len(at):
-        axes.plot(at, np.zeros(len(at)), "v", color=NAIVE, markersize=7, clip_on=False, zorder=3)
-        words = "1 column" if len(at) == 1 else f"{len(at):,} columns"
-        axes.set_xlabel(f"▼ {words} that the table does not determine: filled in", color=NAIVE)
-
-
-# --- components and ranks -------------------------------------------------------------------------
 
 
 def _bar_panels(result: FactorResult) -> int:
@@ -187,7 +292,7 @@ def _draw_component_image(figure: SubFigure, result: FactorResult) -> None:
     axes = figure.subplots()
     limit = float(np.percentile(np.abs(result.components), 99.5)) or 1.0
     image = axes.imshow(
-        result.components, cmap=_COLOURS, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest"
+        result.components, cmap=BOTH_SIGNS, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest"
     )
     labels = _component_labels(result)
     step = max(1, -(-len(labels) // 12))

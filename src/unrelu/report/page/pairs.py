@@ -6,24 +6,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.cluster.hierarchy import leaves_list, linkage
-from scipy.spatial.distance import squareform
 
 from unrelu.contracts import FloatArray
 from unrelu.distribution import RectifiedGaussian
+from unrelu.eigenvalues import largest_eigenpairs
 from unrelu.posterior.cells import Cells
-from unrelu.report.page.column_curves import scale_points
-from unrelu.report.page.looking import Looked
-from unrelu.report.page.packing import packed_correlations, rounded
-from unrelu.report.summaries import labels
+from unrelu.report.model import labels, strongest_pairs
+from unrelu.report.model_picture import column_order
+from unrelu.report.page.columns import Looked, scale_points
+from unrelu.report.page.writing import packed_correlations, rounded
+from unrelu.report.pictures import Numbers
 
 MOST_LINES, _GROUPS = 500, 200  # of the heat map: with more columns it has 200, and a cell stands for several pairs
 _ORDERED = 300  # columns up to which leaves are turned so that neighbours are alike
 _SCATTER_CELLS, _FEWEST_POINTS, _MOST_POINTS = 60_000, 40, 600
 _STRONGEST = 12
-
-Order = NDArray[np.intp]
+_SHARES, _COMPONENTS, _LOADINGS = 15, 4, 8  # of components: shares, those told, columns of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +32,13 @@ class PairMatrix:
     latent: FloatArray
     naive: FloatArray | None
     stderr: FloatArray | None
-    order: Order
+    order: Numbers
 
     @classmethod
     def of(cls, model: RectifiedGaussian, looked: Looked | None, stderr: FloatArray | None) -> PairMatrix:
         """From the model, and, where there are rows, from them."""
         naive = None if looked is None else pairwise_correlation(looked.cells.given)
-        return cls(labels(model), model.correlation, naive, stderr, clustered(model.correlation))
+        return cls(labels(model), model.correlation, naive, stderr, column_order(model.correlation, _ORDERED))
 
     def facts(self) -> dict[str, Any]:
         """For the heat map: upper triangles of lines x lines, row by row, the diagonal left out where it says nothing.
@@ -58,7 +56,7 @@ class PairMatrix:
         grouped = {} if lines == len(self.names) else {"first": first.tolist(), "second": second.tolist()}
         return {"lines": lines, "order": self.order.tolist(), **packed, **grouped, "strongest": self.strongest()}
 
-    def shown_pairs(self) -> tuple[Order, Order, int]:
+    def shown_pairs(self) -> tuple[Numbers, Numbers, int]:
         """(first columns, second columns, lines): one pair for every cell above the heat map's diagonal, or on it."""
         d = len(self.names)
         if d <= MOST_LINES:
@@ -73,11 +71,7 @@ class PairMatrix:
 
     def strongest(self, most: int = _STRONGEST) -> list[dict[str, Any]]:
         """The pairs with the largest latent correlations in size, by column numbers."""
-        first, second = np.triu_indices(len(self.names), 1)
-        size = np.abs(self.latent[first, second])
-        few = np.argpartition(-size, most)[:most] if len(size) > most else np.arange(len(size))
-        few = few[np.lexsort((few, -size[few]))]
-        return [{"first": int(first[k]), "second": int(second[k]), **self.pair(first[k], second[k])} for k in few]
+        return [{"first": i, "second": j, **self.pair(i, j)} for i, j in strongest_pairs(self.latent, most)]
 
     def pair(self, i: int, j: int) -> dict[str, float | None]:
         """What is known of one pair."""
@@ -85,27 +79,13 @@ class PairMatrix:
         return {name: None if values is None else rounded([values[i, j]])[0] for name, values in known.items()}
 
 
-def _strongest(latent: FloatArray, rows: Order, columns: Order) -> tuple[int, int]:
+def _strongest(latent: FloatArray, rows: Numbers, columns: Numbers) -> tuple[int, int]:
     """The pair of the largest size between two groups of columns."""
     size = np.abs(latent[np.ix_(rows, columns)])
     if rows is columns or rows[0] == columns[0]:
         size = np.where(np.eye(len(rows), dtype=bool), -1.0, size)
     at = int(np.argmax(size))
     return int(rows[at // len(columns)]), int(columns[at % len(columns)])
-
-
-def clustered(correlation: FloatArray) -> Order:
-    """Columns in the order of the leaves of an average-linkage tree of the distances 1 - |r|.
-
-    >>> clustered(np.array([[1.0, 0.0, 0.9], [0.0, 1.0, 0.1], [0.9, 0.1, 1.0]])).tolist()
-    [1, 2, 0]
-    """
-    d = len(correlation)
-    if d < 3:
-        return np.arange(d)
-    apart = 1.0 - np.abs(correlation)
-    condensed = squareform(np.maximum(0.5 * (apart + apart.T), 0.0), checks=False)
-    return np.asarray(leaves_list(linkage(condensed, "average", optimal_ordering=d <= _ORDERED)), dtype=np.intp)
 
 
 def pairwise_correlation(x: FloatArray) -> FloatArray:
@@ -157,3 +137,44 @@ def scatter_facts(model: RectifiedGaussian, looked: Looked) -> dict[str, Any]:
 def _letters(cells: Cells, j: int) -> Any:
     mark = cells.beyond[:, j]
     return np.where(np.isnan(cells.given[:, j]), "m", np.where(mark < 0, "f", np.where(mark > 0, "c", "s")))
+
+
+# --- directions that the columns share ------------------------------------------------------------
+
+
+def component_facts(latent: FloatArray, naive: FloatArray | None) -> dict[str, Any]:
+    """Shares of the variance (columns standardized), naive ones beside them, and the first components' loadings.
+
+    A loading is the correlation of a column with the component. Components are told as long as their share is above
+    that of a single column.
+
+    >>> facts = component_facts(np.array([[1.0, 0.5], [0.5, 1.0]]), None)
+    >>> facts["shares"], [loading["loading"] for loading in facts["components"][0]["loadings"]]
+    ([0.75, 0.25], [0.866, 0.866])
+    """
+    d = len(latent)
+    values, vectors = _leading(latent, min(_SHARES, d))
+    own = None if naive is None or np.isnan(naive).any() else _leading(naive, min(_SHARES, d))[0]
+    told = max(1, min(_COMPONENTS, int(np.count_nonzero(values > 1.0))))
+    return {
+        "shares": rounded(values / d),
+        "naive_shares": None if own is None else rounded(own / d),
+        "components": [
+            {"share": float(values[k] / d), "loadings": _loadings(vectors[:, k] * np.sqrt(values[k]))}
+            for k in range(told)
+        ],
+    }
+
+
+def _leading(matrix: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
+    """The k largest eigenvalues, falling, at least 0, and their vectors."""
+    values, vectors = largest_eigenpairs(matrix, k)
+    order = np.argsort(-values, kind="stable")
+    return np.maximum(values[order], 0.0), vectors[:, order]
+
+
+def _loadings(loadings: FloatArray) -> list[dict[str, Any]]:
+    """The largest of them, the largest of all positive."""
+    loadings = loadings * (1.0 if loadings[np.argmax(np.abs(loadings))] >= 0.0 else -1.0)
+    few = np.argsort(-np.abs(loadings), kind="stable")[:_LOADINGS]
+    return [{"column": int(j), "loading": round(float(loadings[j]), 3)} for j in few]

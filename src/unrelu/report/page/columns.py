@@ -2,22 +2,85 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from unrelu.contracts import FloatArray
 from unrelu.distribution import RectifiedGaussian
-from unrelu.report.page.looking import Looked, known_values
-from unrelu.report.page.packing import rounded
-from unrelu.report.summaries import labels, shape_words
+from unrelu.posterior.cells import Cells, SampledCells
+from unrelu.report.model import labels, shape_words
+from unrelu.report.page.writing import rounded
 
+_MOST_ROWS, _MOST_CELLS, _FEWEST_ROWS = 20_000, 10_000_000, 2_000  # of the sample
 _WIDTH, _HEIGHT = 160.0, 44.0  # of a picture
 _BARS, _FAR = 28, 3.3  # bars of a histogram; how far a curve goes, in standard deviations
 _MANY, _POINTS, _FEW_POINTS = 300, 56, 28  # from so many columns on curves have fewer points: pages must stay small
 _SCALE_POINTS, _SCALE_END = 65, 4.0  # of a column's curve f, for axes in the user's units
+
+
+# --- one pass over the rows -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Looked:
+    """A sample of the rows with their numbers in the table (from 0), and counts over all rows, per column."""
+
+    sample: SampledCells
+    floored: NDArray[np.int64]
+    at_ceiling: NDArray[np.int64]
+    missing: NDArray[np.int64]
+
+    @classmethod
+    def at(cls, blocks: Iterable[Cells], n_features: int, seed: int) -> Looked:
+        """All rows, block by block."""
+        counts = np.zeros((3, n_features), dtype=np.int64)
+
+        def counted(block: Cells) -> Cells:
+            missing = np.isnan(block.given)
+            for count, which in zip(counts, (block.beyond < 0, block.beyond > 0, missing), strict=True):
+                count += np.count_nonzero(which, axis=0)
+            return block
+
+        most = int(np.clip(_MOST_CELLS // n_features, _FEWEST_ROWS, _MOST_ROWS))
+        sample = SampledCells.of(map(counted, blocks), most, seed)
+        return cls(sample, *counts)
+
+    @property
+    def n_rows(self) -> int:
+        return self.sample.n_rows
+
+    @property
+    def cells(self) -> Cells:
+        return self.sample.cells
+
+    @property
+    def known(self) -> NDArray[np.int64]:
+        """Rows that say something of a column."""
+        return np.asarray(self.n_rows - self.missing)
+
+    def facts(self) -> dict[str, Any]:
+        """Counts over the whole table."""
+        cells = self.n_rows * len(self.missing)
+        hidden = {"floored": self.floored, "at_ceiling": self.at_ceiling, "missing": self.missing}
+        return {
+            "n_rows": self.n_rows,
+            "n_columns": len(self.missing),
+            **{f"share_{name}": float(count.sum()) / cells for name, count in hidden.items()},
+            "n_looked_at": len(self.cells.given),
+        }
+
+    def first(self, rows: int) -> Cells:
+        """So many rows of the sample: they are in the order of the table, so they are taken evenly."""
+        n = len(self.cells.given)
+        return self.cells if n <= rows else self.cells.of_rows(np.linspace(0, n - 1, rows).round().astype(np.intp))
+
+
+# --- columns --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +116,7 @@ class ColumnFacts:
         naive = np.full((2, d), np.nan)
         floored = missing = unknown
         if looked is not None:
-            naive = np.array([_naive(known_values(looked.cells, j)[0]) for j in range(d)]).T
+            naive = np.array([_naive(column[~np.isnan(column)]) for column in looked.cells.given.T]).T
             with np.errstate(invalid="ignore", divide="ignore"):
                 floored = (looked.floored + looked.at_ceiling) / looked.known
             missing = looked.missing / looked.n_rows

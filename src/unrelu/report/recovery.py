@@ -1,29 +1,89 @@
-"""The picture of recovered rows: the table as given and clean, outliers by column, and how large residuals are."""
+"""Rows recovered through a known layer, in plain numbers, tables and a picture: outliers, noise, what is not told."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
+from rich.table import Table
 
 from unrelu.contracts import BoolArray, FloatArray, Samples
 from unrelu.limits import floor_per_column
 from unrelu.recovery.latent.recover import LatentRows
-from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, new_figure, tidy
-from unrelu.report.recover_summary import column_shares
-from unrelu.report.table_image import MOST_CELLS, MOST_NAMES, cells_of, evenly, name_columns
+from unrelu.report import pictures
+from unrelu.report.pictures import HIDDEN, INK, LEARNED, MOST_CELLS, MOST_NAMES, NAIVE, SEEN, name_columns, tidy
+from unrelu.report.tables import fact_table
+from unrelu.report.tables import rows as rows_shown
 from unrelu.samples.columns import names_or_numbers
+from unrelu.validation import counted, listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
+_MOST_COLUMNS = 10  # with most outliers
 _BRIGHTEST = 98.0  # percentile of the clean heights from which on colours are full
 _COLOURS = "Blues"
 _WIDEST, _BINS = 10.0, 40  # noise scales that the histogram shows; what is beyond stands in its outer bins
+
+
+def column_shares(rows: LatentRows) -> FloatArray:
+    """Per column, the share of its values that are outliers; 0 where it has no value."""
+    seen = (~np.isnan(rows.outliers)).sum(axis=0)
+    shares: FloatArray = rows.flagged.sum(axis=0) / np.maximum(seen, 1)
+    return shares
+
+
+def _strangest_columns(rows: LatentRows, names: Sequence[str] | None) -> list[dict[str, Any]]:
+    """The columns with most outliers, if they have any, and the share of each."""
+    shares = column_shares(rows)
+    labels = names_or_numbers(names, len(shares))
+    order = np.argsort(-shares, kind="stable")[:_MOST_COLUMNS].tolist()
+    return [{"column": labels[j], "share": float(shares[j])} for j in order if shares[j] > 0.0]
+
+
+def recovery_facts(rows: LatentRows, names: Sequence[str] | None) -> dict[str, Any]:
+    """All of it, for JSON; of the rows, counted from 1, only those that are ambiguous, or could not be recovered."""
+    report = rows.report
+    ambiguous, bad = [row + 1 for row in report.ambiguous_rows], [(row + 1, why) for row, why in report.bad_rows]
+    return {
+        "report": {**asdict(report), "ambiguous_rows": ambiguous, "bad_rows": bad},
+        "columns": _strangest_columns(rows, names),
+        "ambiguous": [{"row": i + 1, "latent": rows.latent[i], "rival": rows.rivals[i]} for i in report.ambiguous_rows],
+        "bad_rows": [{"row": row, "reason": why} for row, why in bad],
+    }
+
+
+def recovery_shown(rows: LatentRows, names: Sequence[str] | None, by: str) -> list[str | Table]:
+    """All of it, for the terminal; ``by``: through what, and how long it took."""
+    report = rows.report
+    n_missing = int(np.isnan(rows.outliers[rows.done]).sum())
+    missing = f"; {counted(n_missing, 'missing cell')} filled in" if n_missing else ""
+    prior = "" if report.method == "lasso" else f", prior {report.prior}"
+    scale = "not known" if report.noise_scale is None else f"{report.noise_scale:.4g} (median over the rows)"
+    facts = {
+        "table": f"{report.n_rows:,} x {report.n_features:,}",
+        "latent numbers": f"{report.n_components:,} per row",
+        "method": f"{report.method}{prior}",
+        "outliers": f"{report.share_outliers:.1%} of the values{missing}",
+        "noise scale": scale,
+        **({"ambiguous rows": _rows_in_words(report.ambiguous_rows)} if report.ambiguous_rows else {}),
+        **({"skipped rows": _rows_in_words([row for row, _ in report.bad_rows])} if report.bad_rows else {}),
+    }
+    first = f"Recovered {counted(int(rows.done.sum()), 'row')} through {by}."
+    lines = [(each["column"], f"{each['share']:.1%}") for each in _strangest_columns(rows, names)]
+    most = [rows_shown(("columns with most outliers", ">outliers"), lines)] if lines else []
+    return [first, fact_table(facts), *most]
+
+
+def _rows_in_words(rows: Sequence[int]) -> str:
+    return f"{len(rows):,}: row{'s' if len(rows) > 1 else ''} {listed((str(row + 1) for row in rows), most=8)}"
+
+
+# --- the picture ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +112,12 @@ class RecoverResult:
         """From what was recovered over a floor, and the table itself."""
         (n, d), report = rows.clean.shape, rows.report
         floor = floor_per_column(floor, d)
-        given = cells_of(table, np.arange(n), np.arange(d))
+        given = pictures.cells_of(table, np.arange(n), np.arange(d))
         differences = given - rows.clean
         with np.errstate(divide="ignore", invalid="ignore"):
             sizes = differences / rows.noise_scale[:, None]
         told = ~np.isnan(sizes) & ((rows.clean > floor) | (differences != 0.0))
-        shown = np.ix_(evenly(n, most), evenly(d, most))
+        shown = np.ix_(pictures.evenly(n, most), pictures.evenly(d, most))
         return cls(
             (given - floor)[shown],
             (rows.clean - floor)[shown],
@@ -73,7 +133,7 @@ class RecoverResult:
 
 def recover_picture(result: RecoverResult) -> Figure:
     """The table beside the clean one, and below them the outliers by column and the sizes of the residuals."""
-    figure = new_figure((11.5, 8.2))
+    figure = pictures.new_figure((11.5, 8.2))
     skipped = f" ({result.n_bad:,} skipped)" if result.n_bad else ""
     size = f"{result.n_rows:,} rows{skipped} of {len(result.names):,} values"
     figure.suptitle(f"{size}, {result.share_outliers:.1%} of them outliers", fontsize=14, color=INK)
@@ -83,9 +143,6 @@ def recover_picture(result: RecoverResult) -> Figure:
     _draw_shares(left, result)
     _draw_sizes(right, result)
     return figure
-
-
-# --- the table, given and clean -------------------------------------------------------------------
 
 
 def _draw_tables(figure: SubFigure, result: RecoverResult) -> None:
@@ -132,9 +189,6 @@ def _draw_image(axes: Axes, image: Any, result: RecoverResult, title: str) -> No
     tidy(axes, title, "" if d <= MOST_NAMES else "column", "")
     axes.spines[:].set_visible(False)
     name_columns(axes, result.names)
-
-
-# --- outliers and residuals -----------------------------------------------------------------------
 
 
 def _draw_shares(axes: Axes, result: RecoverResult) -> None:

@@ -1,23 +1,30 @@
-"""Pictures of a network: the graph itself, and the path of graphs that it was chosen from."""
+"""A network in plain numbers, tables and pictures: the graph itself, and the path of graphs it was chosen from."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from rich.table import Table
 
 from unrelu.contracts import FloatArray
-from unrelu.networks.contracts import Edge, NetworkPath
+from unrelu.networks.contracts import EDGE_COLUMNS, Edge, NetworkPath
 from unrelu.networks.exporting import networkx_graph, networkx_module
 from unrelu.networks.stability import STABLE
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, short_name, tidy
-from unrelu.validation import counted
+from unrelu.report.tables import rows
+from unrelu.samples.columns import names_or_numbers
+from unrelu.validation import counted, listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from unrelu.estimators import RectifiedGaussianNetwork
+
+_MOST = 15  # edges in a table for people
 _COMMUNITIES = ("#A6CEE3", "#B2DF8A", "#FDBF6F", "#CAB2D6", "#FB9A99", "#FFFF99", "#80CDC1", "#E5C494", "#D9D9D9")
 _FEWEST_TOGETHER = 3  # columns of a community with a colour
 _MOST_NAMES, _MOST_HUBS = 70, 40  # columns that are all named; of more, those with most edges
@@ -26,6 +33,80 @@ _FAINT, _FAINT_WIDTH = 0.3, 0.5  # lines of unstable edges
 _ROOM = 1.25  # between parts, in units of a typical distance of neighbours
 
 Places = dict[Any, FloatArray]
+
+
+def labelled_edges(network: RectifiedGaussianNetwork) -> tuple[tuple[Edge, ...], tuple[str, ...]]:
+    """(edges, columns) by name; x0, x1, ... where columns have none."""
+    names = names_or_numbers(network.distribution_.feature_names, network.n_features_in_)
+    return network.network_.edges(names), names
+
+
+def network_facts(network: RectifiedGaussianNetwork) -> dict[str, Any]:
+    """All of it, for JSON."""
+    edges, names = labelled_edges(network)
+    found, path = network.network_, network.path_
+    degree = found.adjacency.sum(axis=1)
+    return {
+        "selection": network.selection,
+        "rule": found.rule,
+        "n_edges": len(edges),
+        "n_stable": _n_stable(edges),
+        "n_left_out": found.n_left_out,
+        "agreement": found.agreement,
+        "n_rows": network.report_.n_rows,
+        "effective_rows": found.effective_rows,
+        "penalty": None if path is None else path.penalty,
+        "stderr_degrees": found.degrees if np.isfinite(found.degrees) else None,
+        "n_subsets": found.n_subsets,
+        "edges": [dict(zip(EDGE_COLUMNS, edge, strict=True)) for edge in edges],
+        "columns": [{"name": name, "degree": int(degree[j])} for j, name in enumerate(names)],
+        "path": None if path is None else {k: v for k, v in asdict(path).items() if v is not None},
+    }
+
+
+def network_shown(network: RectifiedGaussianNetwork, seconds: float) -> list[str | Table]:
+    """All of it, for the terminal."""
+    edges, names = labelled_edges(network)
+    report, found, path = network.report_, network.network_, network.path_
+    alone = [name for name, row in zip(names, found.adjacency, strict=True) if not row.any()]
+    penalty = "no penalty" if path is None else f"penalty {path.penalty:.3g}"
+    penalty += " to start with" if found.rule == "likely" else ""
+    shown: list[str | Table] = [
+        f"{counted(len(edges), 'edge')} between {counted(len(names), 'column')}, from {report.n_rows:,} rows in"
+        f" {seconds:.2f} s ({report.share_floored:.1%} of the values at the floor: as much is known as from"
+        f" {found.effective_rows:,.0f} rows without; {penalty}).",
+    ]
+    if found.n_subsets and edges:
+        shown.append(
+            f"{_n_stable(edges):,} of them are stable: at least half of {found.n_subsets} halves of the rows have them"
+            f" by the same rule ({found.rule}). Two halves without a common row share {found.agreement:.0%} of theirs."
+        )
+    if alone:
+        shown.append(f"Without an edge: {listed(alone, 12)}.")
+    if edges:
+        shown.append(_edge_table(edges))
+    return shown
+
+
+def _n_stable(edges: tuple[Edge, ...]) -> int | None:
+    """None where halves of the rows were not asked."""
+    if edges and np.isnan(edges[0].stability):
+        return None
+    return sum(edge.stability >= STABLE for edge in edges)
+
+
+def _edge_table(edges: tuple[Edge, ...]) -> Table:
+    title = "strongest edges" if len(edges) > _MOST else "edges"
+    last = (">stability", ">q-value")[: 1 if np.isnan(edges[0].q_value) else 2]
+    lines = []
+    for edge in edges[:_MOST]:
+        told = ("" if np.isnan(number) else f"{number:.2g}" for number in (edge.stability, edge.q_value)[: len(last)])
+        numbers = (f"{edge.partial_correlation:+.3f}", f"{edge.stderr:.3f}", *told)
+        lines.append((str(edge.first), str(edge.second), *numbers))
+    return rows((title, "", ">partial correlation", ">error", *last), lines)
+
+
+# --- the graph ------------------------------------------------------------------------------------
 
 
 def network_picture(edges: Sequence[Edge], nodes: Sequence[str | int]) -> Figure:
@@ -50,7 +131,6 @@ def network_picture(edges: Sequence[Edge], nodes: Sequence[str | int]) -> Figure
         _draw_edges(axes, edges, places)
         _draw_nodes(axes, graph, places)
         axes.margins(0.06)
-        _draw_legend(axes, edges)
     title = f"{counted(len(edges), 'edge')} between {counted(len(nodes), 'column')}"
     axes.set_title(title, loc="left", fontsize=13, color=INK)
     below = []
@@ -125,26 +205,32 @@ def _laid_out(networkx: Any, part: Any) -> Places:
 
 
 def _draw_edges(axes: Axes, edges: Sequence[Edge], places: Places) -> None:
+    """Lines, the weakest first, and what the width of the strongest stands for."""
     from matplotlib.collections import LineCollection
+    from matplotlib.lines import Line2D
 
     weakest_first = sorted(edges, key=lambda edge: (not edge.stability < STABLE, abs(edge.partial_correlation)))
     strength = np.array([abs(edge.partial_correlation) for edge in weakest_first])
     faint = np.array([edge.stability < STABLE for edge in weakest_first])
+    # Thinner where many stable ones are drawn.
+    width = 7.0 * min(1.0, 12.0 / np.sqrt(max(int(np.count_nonzero(~faint)), 1)))
     axes.add_collection(
         LineCollection(
             [(places[edge.first], places[edge.second]) for edge in weakest_first],
             colors=[LEARNED if edge.partial_correlation > 0.0 else NAIVE for edge in weakest_first],
-            linewidths=np.where(faint, _FAINT_WIDTH, _width(strength, edges)),
+            linewidths=np.where(faint, _FAINT_WIDTH, 0.5 + width * strength),
             alpha=np.where(faint, _FAINT, 0.8),
             zorder=1,
         )
     )
-
-
-def _width(strength: Any, edges: Sequence[Edge]) -> Any:
-    """Of lines in points: thinner where many stable ones are drawn."""
-    drawn = sum(not edge.stability < STABLE for edge in edges)
-    return 0.5 + 7.0 * min(1.0, 12.0 / np.sqrt(max(drawn, 1))) * strength
+    lines = [
+        Line2D([], [], color=colour, linewidth=0.5 + width * strength.max(), label=f"{sign} {strength.max():.2f}")
+        for colour, sign in ((LEARNED, "+"), (NAIVE, "−"))
+    ]
+    axes.legend(
+        handles=lines, title="partial correlation", frameon=False, fontsize=9, title_fontsize=9, loc="lower right",
+        bbox_to_anchor=(1.0, 1.0), ncols=2, borderaxespad=0.0,
+    )  # fmt: skip
 
 
 def _draw_nodes(axes: Axes, graph: Any, places: Places) -> None:
@@ -177,20 +263,6 @@ def _colours(graph: Any) -> dict[Any, str]:
     for k, community in enumerate(found):
         colours |= dict.fromkeys(community, _COMMUNITIES[k % len(_COMMUNITIES)])
     return colours
-
-
-def _draw_legend(axes: Axes, edges: Sequence[Edge]) -> None:
-    from matplotlib.lines import Line2D
-
-    strongest = max(abs(edge.partial_correlation) for edge in edges)
-    lines = [
-        Line2D([], [], color=colour, linewidth=_width(strongest, edges), label=f"{sign} {strongest:.2f}")
-        for colour, sign in ((LEARNED, "+"), (NAIVE, "−"))
-    ]
-    axes.legend(
-        handles=lines, title="partial correlation", frameon=False, fontsize=9, title_fontsize=9, loc="lower right",
-        bbox_to_anchor=(1.0, 1.0), ncols=2, borderaxespad=0.0,
-    )  # fmt: skip
 
 
 def path_picture(path: NetworkPath) -> Figure:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unrelu.papers.experiments.design import Axis, Curve, Measure, Panel, Results, Series, Study, TableLayout
+from unrelu.papers.experiments.design import Curve, Measure, Panel, Results, Study, TableLayout
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, tidy
 
 if TYPE_CHECKING:
@@ -89,31 +89,25 @@ def _panel_picture(study: Study, results: Results, groups: tuple[tuple[Measure, 
 
 
 def _draw_panel(axes: Axes, results: Results, panel: Panel, drawn: list[Stroke]) -> None:
+    """Curves with error bars, a sign of infinity where a mean is beyond all numbers; ticks at the points themselves."""
     axes.set_yscale("log", nonpositive="clip")
     axes.grid(axis="y", color="#E6E6E6", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.margins(y=0.12)  # room for signs of infinity
     for order, stroke in enumerate(drawn):
-        _draw_series(axes, results.series(panel.axis, stroke.curve, stroke.measure), stroke, order)
-    _set_ticks(axes, panel.axis, results.series(panel.axis, drawn[0].curve, drawn[0].measure))
-
-
-def _draw_series(axes: Axes, series: Series, stroke: Stroke, order: int) -> None:
-    finite = np.isfinite(series.mean)
-    mean, std = np.where(finite, series.mean, np.nan), np.where(finite, series.std, np.nan)
-    _, caps, bars = axes.errorbar(series.x, mean, std, zorder=3 + order, **stroke.style)
-    for artist in (*caps, *bars):  # a bar down to 0 or below has no end here: the layout must not look for it
-        artist.set_in_layout(False)
-    beyond = series.x[~finite]
-    signs: dict[str, Any] = {"linestyle": "", "marker": r"$\infty$", "markersize": 10, "color": stroke.colour}
-    axes.plot(beyond, np.full(len(beyond), 0.96), transform=axes.get_xaxis_transform(), **signs)
-
-
-def _set_ticks(axes: Axes, axis: Axis, series: Series) -> None:
-    """Ticks at the points themselves."""
-    if axis.logarithmic:
+        series = results.series(panel.axis, stroke.curve, stroke.measure)
+        finite = np.isfinite(series.mean)
+        mean, std = np.where(finite, series.mean, np.nan), np.where(finite, series.std, np.nan)
+        _, caps, bars = axes.errorbar(series.x, mean, std, zorder=3 + order, **stroke.style)
+        for artist in (*caps, *bars):  # a bar down to 0 or below has no end here: the layout must not look for it
+            artist.set_in_layout(False)
+        beyond = series.x[~finite]
+        signs: dict[str, Any] = {"linestyle": "", "marker": r"$\infty$", "markersize": 10, "color": stroke.colour}
+        axes.plot(beyond, np.full(len(beyond), 0.96), transform=axes.get_xaxis_transform(), **signs)
+    if panel.axis.logarithmic:
         axes.set_xscale("log")
-    axes.set_xticks(series.x, [_short(x) for x in series.x])
+    points = results.series(panel.axis, drawn[0].curve, drawn[0].measure).x
+    axes.set_xticks(points, [_short(x) for x in points])
     axes.set_xticks([], minor=True)
     axes.tick_params(axis="x", labelbottom=True)
 

@@ -1,0 +1,371 @@
+"""A table with its hidden cells filled in: its rows, what became of every column's mean, and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.table import Table
+from scipy.special import ndtr
+
+from unrelu.contracts import BoolArray, FloatArray, Samples
+from unrelu.distribution import RectifiedGaussian
+from unrelu.estimators import FloorImputer
+from unrelu.posterior.cells import Cells, SampledCells
+from unrelu.posterior.draws import drawn, drawn_parts
+from unrelu.posterior.gross import naming_gross
+from unrelu.posterior.imputation import imputed
+from unrelu.report.model import labels
+from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, Numbers, new_figure, short_name, tidy
+from unrelu.report.tables import check_names, level_name, rows, write_rows
+from unrelu.samples.tables import write_columns
+from unrelu.shapes import Normal
+from unrelu.validation import counted, listed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_IN_MEMORY = 2**26  # bytes of an output that is kept until the one before it is written; more lie on disk
+_PICTURED, _MOST_PICTURED = 5000, 6  # rows, columns
+_BINS = 50
+_WIDE = 30.0  # largest over smallest value from which an axis is logarithmic
+_MOST_COLUMNS = 20
+_MOST_NAMED = 6
+_SHOWN = (
+    "Missing cells of {}: filled as the table would show them, not beyond its limits (--below latent: before these)."
+)
+_MEANS = (
+    "Filled by {}: near the truth cell by cell, but such a table has too little spread and too strong correlations. For"
+    " statistics of the completed table use --draws."
+)
+
+
+class Completion:
+    """A table and what fills it in: medians or means, further quantiles (``levels``), or so many draws.
+
+    All outputs come from one pass over the table: the first to be asked for makes it, and what :meth:`keep` names is
+    kept for the others.
+    """
+
+    def __init__(
+        self,
+        imputer: FloorImputer,
+        table: Samples,
+        ids: Mapping[str, Sequence[str]],
+        median: bool = False,
+        levels: tuple[float, ...] = (),
+        draws: int | None = None,
+        parameters: str | None = None,
+        seed: int = 0,
+    ) -> None:
+        self._imputer, self._table, self._ids = imputer, table, ids
+        self._median, self._levels, self._filling = median, levels, imputer.filling
+        self._model, self._draws, self._seed = imputer.distribution_, draws, seed
+        self._models: RectifiedGaussian | list[RectifiedGaussian] = self._model
+        if draws:
+            self._models = imputer.drawn_models(draws, seed, parameters)
+        self._names = labels(self._model)
+        of_all = "latent" if imputer.below == "auto" and imputer.fill != "missing" else imputer.below
+        law = self._model.column_summary(below=of_all)
+        self.tally = Tally(self._names, [column["mean"] for column in law], self._filling.as_seen(self._model))
+        self._kept: dict[str, _Blocks] = {}
+        check_names([*(["draw"] if self._draws else []), *self._ids, *self._names, *self._further()])
+
+    @property
+    def told(self) -> str:
+        """What the cells are filled by, where there is something to be said of it."""
+        return "" if self._draws else "medians" if self._median else "means"
+
+    def facts(self) -> dict[str, Any]:
+        """For JSON."""
+        drawn_from = {"parameters": "drawn" if isinstance(self._models, list) else "fitted"} if self._draws else {}
+        return {"filled_by": self.told or "draws", **drawn_from, **self.tally.facts()}
+
+    def keep(self, **wanted: bool) -> None:
+        """Say which outputs will be asked for besides the completed rows: std, mask, and rows, for the picture."""
+        self._kept = {name: _Blocks() for name, asked in wanted.items() if asked}
+
+    def _further(self) -> list[str]:
+        """Names of the columns of quantiles."""
+        return [f"{name}_{level_name(level)}" for level in self._levels for name in self._names]
+
+    def _pass(self) -> Iterator[tuple[Cells, FloatArray]]:
+        """Cells, and the same rows completed, block by block; what others will ask for is kept on the way."""
+        blocks = naming_gross(self._model, self._imputer.cells(self._table))
+        for cells, completed, std in self._drawn(blocks) if self._draws else self._filled(blocks):
+            filled = self._filling.filled(cells)
+            self.tally.add(cells, completed[..., : len(self._names)], filled)
+            made: dict[str, Any] = {"rows": completed, "std": std, "mask": filled.astype(np.float32)}
+            for name, kept in self._kept.items():
+                kept.add(made[name])
+            yield cells, completed
+
+    def _filled(self, blocks: Iterator[Cells]) -> Iterator[tuple[Cells, FloatArray, FloatArray]]:
+        """Rows with their quantiles beside them, and the standard deviations of cells: one posterior tells all."""
+        middle = (0.5,) if self._median else ()
+        for cells in blocks:
+            mean, std, *others = imputed(self._model, cells, (*middle, *self._levels), self._filling)
+            yield cells, np.hstack(others if self._median else [mean, *others]), std
+
+    def _drawn(self, blocks: Iterator[Cells]) -> Iterator[tuple[Cells, FloatArray, FloatArray]]:
+        """Draws x rows x columns, a few rows at a time: memory is set by the draws, not by the table."""
+        for cells, part in drawn_parts(self._models, blocks, self._draws or 1, self._seed, self._filling):
+            std = imputed(self._model, cells, (), self._filling)[1] if "std" in self._kept else np.empty(0)
+            yield cells, part, std
+
+    def picture(self) -> Figure:
+        """Of some of the rows, chosen by chance. To be asked for before the rows: it makes the pass."""
+        sample = SampledCells.of((cells for cells, _ in self._pass()), _PICTURED, self._seed)
+        cells, d = sample.cells, len(self._names)
+        if self._draws:
+            completed = drawn(self._model, cells, 1, self._seed, self._filling)[0]
+        else:
+            completed = np.vstack([*self._kept["rows"].chosen(sample.rows)])[:, :d]
+        columns = filled_columns(self._model, cells, completed, self._filling.filled(cells))
+        return imputation_picture(columns, len(completed), self.told or "draws")
+
+    def write(self, path: Path) -> None:
+        """The completed table, or tables."""
+        made = self._kept["rows"].blocks() if "rows" in self._kept else (rows for _, rows in self._pass())
+        if self._draws:
+            write_columns(path, self._stacked(made, self._draws))
+        else:
+            write_rows(path, made, [*self._names, *self._further()], self._ids)
+
+    def _stacked(self, made: Iterator[FloatArray], number: int) -> Iterator[dict[str, Any]]:
+        """The draws of a few rows below each other, and so on."""
+        first = 0
+        for part in made:
+            rows = part.shape[1]
+            ids = {name: list(texts[first : first + rows]) * number for name, texts in self._ids.items()}
+            values = part.reshape(number * rows, -1)
+            counts = {"draw": np.repeat(np.arange(1, number + 1, dtype=np.int32), rows)}
+            yield {**counts, **ids, **{name: values[:, j] for j, name in enumerate(self._names)}}
+            first += rows
+
+    def write_std(self, path: Path) -> None:
+        write_rows(path, self._kept["std"].blocks(), self._names, self._ids)
+
+    def write_mask(self, path: Path) -> None:
+        write_rows(path, self._kept["mask"].blocks(), self._names, self._ids)
+
+
+class _Blocks:
+    """Blocks of rows that are kept until a file of them is written: in memory while they are few, else on disk."""
+
+    def __init__(self) -> None:
+        self._file = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - open as long as this is there
+        self._number = 0
+
+    def add(self, block: FloatArray) -> None:
+        np.save(self._file, block)
+        self._number += 1
+
+    def blocks(self) -> Iterator[FloatArray]:
+        """All of them, in their order."""
+        self._file.seek(0)
+        for _ in range(self._number):
+            yield np.load(self._file)
+
+    def chosen(self, rows: Numbers) -> Iterator[FloatArray]:
+        """The rows of these numbers, which rise, block by block."""
+        first = 0
+        for block in self.blocks():
+            yield block[rows[(rows >= first) & (rows < first + len(block))] - first]
+            first += len(block)
+
+
+class Tally:
+    """Counts and sums of columns, added up while the rows are filled in.
+
+    ``as_seen``: the columns whose missing cells are filled in as the table would show them.
+    """
+
+    def __init__(self, names: Sequence[str], model_means: Sequence[float], as_seen: BoolArray) -> None:
+        self.names, self._model_means, self._as_seen = tuple(names), list(model_means), as_seen
+        self.rows = self.rows_missing = 0
+        self._counts = np.zeros((5, len(names)), dtype=np.int64)  # seen, at a floor, at a ceiling, missing, filled
+        self._left = np.zeros(3, dtype=np.int64)  # as they are: at a floor, at a ceiling, missing
+        self._sums = np.zeros((3, len(names)))  # of what is seen, of the limits, of the completed rows
+
+    def add(self, cells: Cells, completed: FloatArray, filled: BoolArray) -> None:
+        """Some rows, and the same filled in, rows x d, or draws x rows x d; and which of the cells were."""
+        missing, seen = np.isnan(cells.given), ~cells.hidden
+        self.rows += len(seen)
+        self.rows_missing += int(np.count_nonzero(missing.all(axis=1)))
+        kinds = (cells.beyond < 0, cells.beyond > 0, missing)
+        for count, which in zip(self._counts, (seen, *kinds, filled), strict=True):
+            count += np.count_nonzero(which, axis=0)
+        self._left += [np.count_nonzero(kind & ~filled) for kind in kinds]
+        mean = np.nan_to_num(completed.mean(axis=0) if completed.ndim == 3 else completed)
+        limits = np.where(seen | missing, 0.0, cells.given)
+        for total, values in zip(self._sums, (np.where(seen, cells.given, 0.0), limits, mean), strict=True):
+            total += values.sum(axis=0)
+
+    def facts(self) -> dict[str, Any]:
+        """All of it, for JSON. ``mean_at_limits`` has the limit in place of what it hides, missing cells left out;
+        ``mean_of_model`` is that of any row, of the law whose values are filled in, in cells at a limit if these are.
+        ``missing_as_seen``: missing cells get what the table would show, no value before the floor."""
+        seen, floored, ceiled, missing, filled = self._counts
+        hidden, empty = self.rows - seen, missing if self._left[2] else 0
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = {
+                "mean_seen": self._sums[0] / seen,
+                "mean_at_limits": (self._sums[0] + self._sums[1]) / (self.rows - missing),
+                "mean_completed": self._sums[2] / (self.rows - empty),
+            }
+        parts = {"floored": floored, "at_ceiling": ceiled, "missing": missing, "share_hidden": hidden / self.rows}
+        columns = {name: values.tolist() for name, values in {**parts, **means}.items()}
+        columns["mean_of_model"] = self._model_means
+        columns["missing_as_seen"] = self._as_seen.tolist()
+        return {
+            "rows": self.rows,
+            "n_features": len(self.names),
+            "cells_floored": int(floored.sum()),
+            "cells_at_ceiling": int(ceiled.sum()),
+            "cells_missing": int(missing.sum()),
+            "cells_filled": int(filled.sum()),
+            "rows_all_missing": self.rows_missing,
+            "columns": [
+                {"name": name, **{key: values[j] for key, values in columns.items()}}
+                for j, name in enumerate(self.names)
+            ],
+        }
+
+    def shown(self, by: str, filling: str) -> list[str | Table]:
+        """All of it, for the terminal; ``filling``: "means", "medians" or empty for draws, ``by``: who and how long."""
+        facts = self.facts()
+        kinds = [facts["cells_floored"], facts["cells_at_ceiling"], facts["cells_missing"]]
+        floored, ceiled, missing = (np.array(kinds) - self._left).tolist()
+        ceilings = f", {ceiled:,} at their ceiling" if facts["cells_at_ceiling"] else ""
+        words = zip(self._left.tolist(), ("at their floor", "at their ceiling", "missing"), strict=True)
+        left = " and ".join(f"{number:,} {kind}" for number, kind in words if number)
+        left = f" Left as they are: {left}." if left else ""
+        cells, filled = self.rows * len(self.names), facts["cells_filled"]
+        shown: list[str | Table] = [
+            f"Filled in {filled:,} of {counted(cells, 'cell')} ({filled / cells:.1%}) in"
+            f" {counted(self.rows, 'row')} of {counted(len(self.names), 'column')} by {by}:"
+            f" {floored:,} at their floor{ceilings}, {missing:,} missing.{left}"
+        ]
+        if self.rows_missing and not self._left[2]:
+            prior = "nothing in it, filled by what the model says of any row"
+            shown.append(f"{counted(self.rows_missing, 'row')} with {prior}.")
+        as_seen = [c["name"] for c in facts["columns"] if c["missing_as_seen"] and c["missing"] and not self._left[2]]
+        if as_seen:
+            shown.append(_SHOWN.format(listed(as_seen, most=_MOST_NAMED)))
+        if filling and filled:
+            shown.append(_MEANS.format(filling))
+        lines = []
+        for column in facts["columns"]:
+            means = (column[name] for name in ("mean_seen", "mean_at_limits", "mean_completed", "mean_of_model"))
+            texts = ("" if np.isnan(mean) else f"{mean:.4g}" for mean in means)
+            lines.append((column["name"], f"{column['share_hidden']:.1%}", *texts))
+        heads = ("mean of", ">hidden", ">seen cells", ">limits for hidden", ">completed", ">the model")
+        return [*shown, rows(heads, lines, _MOST_COLUMNS)]
+
+
+# --- the picture ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class FilledColumn:
+    """One column of some rows: its values, which of them were filled in, its limits, and its uncut law.
+
+    ``below``: the share of the rows that the law has below a value.
+    """
+
+    name: str
+    values: FloatArray
+    filled: BoolArray
+    limits: FloatArray
+    below: Callable[[FloatArray], FloatArray]
+
+
+def filled_columns(
+    model: RectifiedGaussian, cells: Cells, completed: FloatArray, filled: BoolArray | None = None
+) -> list[FilledColumn]:
+    """The columns with cells that were ``filled`` in, the hidden ones by default, those with most of them first."""
+    hidden = cells.hidden if filled is None else filled
+    shapes = model.shapes or (Normal(),) * model.n_features
+    order = np.argsort(-hidden.sum(axis=0), kind="stable")[:_MOST_PICTURED]
+    names, found = labels(model), []
+    for j in [j for j in order.tolist() if hidden[:, j].any()]:
+        limits = np.unique(cells.given[cells.beyond[:, j] != 0, j])
+        known = ~np.isnan(completed[:, j])  # what is missing may stay so
+        law = _law(model, j, shapes[j].to_latent)
+        found.append(FilledColumn(names[j], completed[known, j], hidden[known, j], limits, law))
+    return found
+
+
+def _law(
+    model: RectifiedGaussian, j: int, to_latent: Callable[[FloatArray], FloatArray]
+) -> Callable[[FloatArray], FloatArray]:
+    def below(x: FloatArray) -> FloatArray:
+        return np.asarray(ndtr((to_latent(x) - model.bias[j]) / max(model.row_norms[j], 1e-300)))
+
+    return below
+
+
+def imputation_picture(columns: list[FilledColumn], n_rows: int, filling: str) -> Figure:
+    """A histogram for each column: seen values, filled-in ones on top, the limit, and what the model says."""
+    wide = 2 if len(columns) == 4 else min(max(len(columns), 1), 3)
+    high = max(-(-len(columns) // wide), 1)
+    figure = new_figure((4.6 * wide, 3.5 * high + 0.8))
+    title = "Columns with most hidden cells" if columns else "No cell is hidden: nothing was filled in"
+    figure.suptitle(f"{title}, filled by {filling} ({n_rows:,} rows)" if columns else title, fontsize=13, color=INK)
+    axes = list(figure.subplots(high, wide, squeeze=False).ravel())
+    for spare in axes[len(columns) :]:
+        spare.set_axis_off()
+    for each, column in zip(axes, columns, strict=False):
+        _draw(each, column, legend=column is columns[0])
+    return figure
+
+
+def bin_edges(values: FloatArray, limits: FloatArray) -> FloatArray:
+    """Edges of bins over all values, one of them at a lone limit; of equal ratios where positive values span so much.
+
+    >>> bin_edges(np.array([0.01, 100.0]), np.array([1.0]))[[0, 25, 50]].round(3)
+    array([1.e-02, 1.e+00, 1.e+02])
+    """
+    ratios = _spans_much(values)
+    low, high, *others = (
+        np.log([values.min(), values.max(), *limits]) if ratios else [values.min(), values.max(), *limits]
+    )
+    width = (high - low) / _BINS if high > low else 1.0
+    start = others[0] if len(others) == 1 and low < others[0] < high else low
+    below, above = int(np.ceil((start - low) / width - 1e-9)), int(np.ceil((high - start) / width - 1e-9))
+    edges = start + width * np.arange(-below, max(above, 1) + 1)
+    return np.asarray(np.exp(edges) if ratios else edges)
+
+
+def _spans_much(values: FloatArray) -> bool:
+    return bool(values.min() > 0.0 and values.max() > _WIDE * values.min())
+
+
+def _draw(axes: Axes, column: FilledColumn, legend: bool) -> None:
+    edges = bin_edges(column.values, column.limits)
+    seen, filled = (np.histogram(column.values[which], edges)[0] for which in (~column.filled, column.filled))
+    axes.stairs(seen + filled, edges, baseline=seen, fill=True, color=NAIVE, alpha=0.75, label="filled in")
+    axes.stairs(seen, edges, fill=True, color=SEEN, label="seen")
+    expected = len(column.values) * np.diff(column.below(edges))
+    axes.stairs(expected, edges, color=LEARNED, linewidth=1.5, label="the model, not cut off")
+    for limit in column.limits[:1] if len(column.limits) > 3 else column.limits:
+        axes.axvline(limit, color=INK, linestyle="--", linewidth=1.2)
+    if len(column.limits):
+        axes.plot([], [], color=INK, linestyle="--", linewidth=1.2, label="limit")
+    if _spans_much(column.values):
+        axes.set_xscale("log")
+    # Means of cells that nothing tells apart lie in one place: they must not flatten everything else.
+    top = 1.15 * max(float(seen.max()), float(expected.max()), 1.0)
+    tallest = float((seen + filled).max())
+    if tallest > 2.0 * top:
+        axes.annotate(f"up to {tallest:,.0f}", (0.02, 0.94), xycoords="axes fraction", color=INK, fontsize=8)
+    axes.set_ylim(0.0, min(1.1 * tallest, 2.0 * top) if tallest > top else top)
+    tidy(axes, f"{short_name(column.name, 24)}: {column.filled.mean():.0%} hidden", "", "rows")
+    if legend:
+        axes.legend(framealpha=0.9, edgecolor=HIDDEN, fontsize=8, loc="upper right")
