@@ -16,7 +16,8 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from scipy.special import boxcox, ndtr, ndtri
+from scipy.optimize import minimize
+from scipy.special import boxcox, log_ndtr, ndtr, ndtri
 
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError
@@ -43,8 +44,9 @@ _EXTREME = 0.06  # share of the rows at an open end without which a column must 
 _SUPPORTED, _STILL_FAR = 2.7, 0.9  # twice the log-likelihood and sqrt(n) times the distance that say so: one in ten
 EXTREME_WITH_OUTLIERS = 0.12  # the same for exponents, before outliers are known
 _LARGE = 0.12  # distance of distributions, as a share of what is seen, from which a floor of 0 is taken for physical
-_STEEP = 0.85  # spread over mean of the values above 0, from which on these are no upper part of a normal law
-_MORE_SPREAD = 1.33  # times that of a normal law of which as much is hidden
+_STEEP = 0.9  # spread over mean of the values above 0, from which on these are no upper part of a normal law
+_GAP, _LIKELIER = 8.0, 2.0  # values expected beside 0, and log density of all values above it, that say so as well
+_FARTHEST_MEAN = 20.0  # standard deviations below 0: what is above it is exponential
 _LEAST_UNIT, _MOST_UNIT = 1e-9, 1e100  # spreads, beside the mean and in all, that latent values can have
 _KNOTS = 512
 _MOST_ROUNDS, _SETTLED = 400, 1e-9  # of the empirical law of cells with limits of their own
@@ -350,7 +352,8 @@ def _fitted(request: str, column: Column, power: Power | None, standard: bool) -
 
 def _tested_kinds(columns: Sequence[Column]) -> list[str]:
     """What a column does not clearly reject: log for a positive column, or a power where one is much likelier; normal
-    for others; free where another power is much likelier still, or the law is far from the empirical one.
+    for others; free where another power is much likelier still, or the law is far from the empirical one, or has many
+    values between a floor of 0 and the smallest one seen.
 
     A power is near the logarithm where the choice between them is; the step to free is longer, and only taken where
     half of the rows would take it as well. No step is taken that the column without its farthest cells does not
@@ -363,6 +366,9 @@ def _tested_kinds(columns: Sequence[Column]) -> list[str]:
     simple = Profile(columns)(np.where(positive, 0.0, 1.0))
     far = np.array([simple.distance(k) for k in range(len(columns))])
     kinds = np.where(positive, "log", "normal").astype(object)
+    for k, column in enumerate(columns):
+        if not positive[k] and _has_gap(column, simple, k):  # zeros that mean "less than the smallest value"
+            kinds[k] = "free"
     asked = np.flatnonzero((simple.promised() > _WORTH_ASKING) | (far > _FARTHEST)).tolist()
     if not asked:
         return list(kinds)
@@ -427,20 +433,41 @@ def _own_fit(column: Column, lowest: float) -> tuple[float, float]:
 
 
 def _has_true_zeros(column: Column) -> bool:
-    """Whether zeros are those of rain, spend, counts or concentrations: a normal law is surely off, and what is above 0
-    is more spread about its mean than the upper part of a normal law of which so much is hidden, or is far off it and
-    nearly as spread as an exponential law, which nothing below 0 explains, or whole numbers."""
-    distance = Profile([column])(np.ones(1)).distance(0)
+    """Whether zeros are those of rain, spend, counts or concentrations, with nothing below.
+
+    Nobody is between them and the smallest value, where a normal law has many; or that law is surely off, and a
+    lognormal one is likelier of the values above 0 than the upper part of a normal one; or it is far off, and they are
+    nearly as spread as an exponential law, or whole numbers."""
+    fit = Profile([column])(np.ones(1))
+    if _has_gap(column, fit, 0):
+        return True
+    distance = fit.distance(0)
     if distance < _FARTHEST:
         return False
-    mean = float(column.w @ column.x / column.w.sum())
-    spread = np.sqrt(float(column.w @ (column.x - mean) ** 2 / column.w.sum())) / mean
-    cut = float(np.clip(1.0 - column.w.sum() / column.total, 1e-6, 1.0 - 1e-6))
-    at = float(ndtri(cut))
-    hazard = np.exp(-0.5 * at * at) / np.sqrt(2.0 * np.pi) / (1.0 - cut)
-    expected = np.sqrt(max(1.0 + at * hazard - hazard * hazard, 0.0)) / (hazard - at)
+    x, share = column.x, column.w / column.w.sum()
+    mean = float(share @ x)
+    spread = np.sqrt(float(share @ (x - mean) ** 2))
     far = distance > _LARGE * column.rows_above / np.sqrt(column.rows)
-    return bool(spread > _MORE_SPREAD * expected or (far and (spread > _STEEP or column.seen.step >= 1.0)))
+    if far and (spread > _STEEP * mean or column.seen.step >= 1.0):
+        return True
+    logs = np.log(x)
+    lognormal = -0.5 * np.log(max(float(share @ logs**2) - float(share @ logs) ** 2, 1e-300)) - 0.5 - share @ logs
+
+    def level(parameters: FloatArray) -> float:
+        """Minus the mean log density of a normal law cut off at 0, of b / s and log s."""
+        t, s = float(np.clip(parameters[0], -_FARTHEST_MEAN, _FARTHEST_MEAN)), np.exp(parameters[1])
+        return float(parameters[1] + 0.5 * ((spread / s) ** 2 + (mean / s - t) ** 2) + log_ndtr(t))
+
+    cut = minimize(level, [mean / spread, np.log(spread)], method="Nelder-Mead")
+    return bool(column.rows_above * (lognormal + cut.fun) > _LIKELIER)
+
+
+def _has_gap(column: Column, fits: NormalFits, k: int) -> bool:
+    """Whether nobody is between a floor of 0 and the smallest value, where a normal law (fit k) has many (Poisson)."""
+    if column.floor != 0.0 or not column.distinct or column.x[0] <= 1.5 * column.seen.step:
+        return False
+    between = np.diff(ndtr((np.array([0.0, column.x[0]]) - fits.bias[k]) / fits.scale[k]))
+    return bool(column.rows * between[0] > _GAP)
 
 
 # --- powers ---------------------------------------------------------------------------------------
