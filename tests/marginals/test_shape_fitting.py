@@ -12,14 +12,8 @@ from scipy.special import log_ndtr, ndtri
 from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError
 from unrelu.limits import limits_of
-from unrelu.marginals.shape_fitting import (
-    Column,
-    censored_fits,
-    empirical_law,
-    fit_powers,
-    fit_shapes,
-    unreached_floors,
-)
+from unrelu.marginals.observed_column import Column, empirical_law
+from unrelu.marginals.shape_fitting import censored_fits, fit_powers, fit_shapes, unreached_floors
 from unrelu.shapes import Free, Log, Normal, Power, Seen
 from unrelu.statistics.margins import MarginsQuestion
 
