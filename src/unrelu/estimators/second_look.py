@@ -114,12 +114,26 @@ class SecondLook:
             return None
 
     def _gain(self, robust: RectifiedGaussianLearner) -> float:
-        """The log density of all rows that is gained; columns that only outliers make free have a price."""
-        gains = robust.densities_with_outliers(self.X) - self.learner.score_samples(self.X)
-        given = self.sample_weight
-        weights = np.ones(len(gains)) if given is None else np.asarray(given, dtype=np.float64)
+        """The log density of all rows that is gained over the same columns with everything counted.
+
+        Columns that only outliers make free follow them wherever they are. A fit that has them must be less likely all
+        the same, but for the price of a free column.
+        """
+        densities, plain = robust.densities_with_outliers(self.X), self.learner
         free = [sum(shape.kind == "free" for shape in each.shapes_ or ()) for each in (self.learner, robust)]
-        return float(weights @ gains) * len(gains) / float(weights.sum()) + _FREE * (free[0] - free[1])
+        if free[0] > free[1]:
+            if self._total(densities - plain.score_samples(self.X)) < -_FREE * (free[0] - free[1]):
+                return -np.inf
+            alike = self._fitted(method=self.report.method, shape=list(robust.shapes_ or ()) or "normal")
+            plain = self.learner if alike is None else alike
+        return self._total(densities - plain.score_samples(self.X))
+
+    def _total(self, of_rows: FloatArray) -> float:
+        """Of all rows, weighted as they are."""
+        if self.sample_weight is None:
+            return float(of_rows.sum())
+        weights = np.asarray(self.sample_weight, dtype=np.float64)
+        return float(weights @ of_rows) * len(of_rows) / float(weights.sum())
 
     def _at_limits(self) -> BoolArray:
         """Which cells are cut off."""
