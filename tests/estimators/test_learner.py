@@ -196,8 +196,8 @@ def test_merge_refuses_what_does_not_fit_together(table, parts, message):
 
 def test_integer_weights_are_repeated_rows(table):
     weights = np.random.default_rng(0).integers(0, 4, len(table))
-    weighted = RectifiedGaussianLearner().fit(table, sample_weight=weights)
-    repeated = RectifiedGaussianLearner().fit(np.repeat(table, weights, axis=0))
+    weighted = RectifiedGaussianLearner(shape="normal").fit(table, sample_weight=weights)
+    repeated = RectifiedGaussianLearner(shape="normal").fit(np.repeat(table, weights, axis=0))
     np.testing.assert_allclose(weighted.bias_, repeated.bias_, rtol=1e-9)
     np.testing.assert_allclose(weighted.covariance_, repeated.covariance_, rtol=1e-8, atol=1e-10)
 
