@@ -494,6 +494,13 @@ def test_bad_cells_and_outlier_rows_are_left_out_and_told(kind, share):
     assert np.abs(counted.correlation_ - table.correlation).max() > 0.2
 
 
+def test_the_first_line_says_that_cells_were_left_out(run):
+    write_table("bad.csv", drawn(NAMED["bad cells"], 200, 0.5, 0).x, ["As", "Pb", "Cd", "Zn"])
+    result = run("fit", "bad.csv", "-o", "model.npz")
+    assert "belong together: others were left out" in result.stdout.splitlines()[0]
+    assert "by robust_cells, as 23 single cells do not belong" in " ".join(result.stdout.split())
+
+
 def test_far_cells_are_left_out_where_nothing_else_is_doubtful():
     """Of 60 rows, 80 % hidden, twelve values a column are seen: no test has the power to doubt them."""
     learner, said = told(unrelu.RectifiedGaussianLearner(), drawn(NAMED["bad cells"], 60, 0.8, 100).x)

@@ -89,7 +89,12 @@ def doubt_line(doubts: Sequence[Doubt]) -> str:
 
     >>> doubt_line([Doubt("skewed", (0, 3), "", ""), Doubt("few rows", (), "", "")])
     'Doubtful, so that the answer may be wrong: skewed (2 columns), few rows.'
+    >>> doubt_line([Doubt("left out", (0, 3), "", "")])
+    'The answer is that of the rows and cells that belong together: others were left out (2 columns).'
     """
+    if [each.kind for each in doubts] == ["left out"]:
+        where = counted(len(doubts[0].columns), "column")
+        return f"The answer is that of the rows and cells that belong together: others were left out ({where})."
     told = [f"{each.kind} ({counted(len(each.columns), 'column')})" if each.columns else each.kind for each in doubts]
     return f"Doubtful, so that the answer may be wrong: {', '.join(told)}."
 
