@@ -114,7 +114,8 @@ class OnePass:
 @dataclass(frozen=True)
 class Auto:
     """The default: the full likelihood where it takes some seconds at most, or where limits differ by cell; one pass
-    elsewhere, of rows that are learned in parts, and where nothing is hidden, as both are then the same.
+    elsewhere, of rows that are learned in parts, and where nothing is hidden, as both are then the same. The learner
+    looks twice at doubtful tables (:meth:`looks_twice`) where shapes are left open as well, and may leave out cells.
 
     >>> import unrelu
     >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)

@@ -42,8 +42,9 @@ class RectifiedGaussianLearner(LearnedModel):
     ----------
     method : str or object from :mod:`unrelu.methods`, default="auto"
         How to learn: "auto" is "full_likelihood" where that takes some seconds at most, or where limits differ from
-        cell to cell, else "one_pass" (``report_.method`` says which, ``report_.chosen_because`` why); "robust" where
-        rows may be outliers, "robust_cells" where single cells may be bad; and the papers' own.
+        cell to cell, else "one_pass" (``report_.method`` says which, ``report_.chosen_because`` why), and with
+        shape="auto" it is "robust_cells" where rows or cells clearly do not belong, which is told; "robust" where rows
+        may be outliers, "robust_cells" where single cells may be bad; and the papers' own.
     floor : float, one per column, dict or Series by name, None or "min", or one per cell, default=0.0
         Values at the floor are cut off there; values below it are an error. NaN means not observed. None (or -inf) is
         for a column without a floor; "min" is the column's smallest value where it repeats. In a dict "*" is for the
