@@ -45,6 +45,7 @@ EXTREME_WITH_OUTLIERS = 0.12  # the same for exponents, before outliers are know
 _LARGE = 0.12  # distance of distributions, as a share of what is seen, from which a floor of 0 is taken for physical
 _STEEP = 0.9  # spread over mean of the values above 0, from which on these are no upper part of a normal law
 _GAP, _LIKELIER = 8.0, 2.0  # values expected beside 0, and log density of all values above it, that say so as well
+_FEW_ZEROS = 0.15  # of the rows
 _FARTHEST_MEAN = 20.0  # standard deviations below 0: what is above it is exponential
 _LEAST_UNIT, _MOST_UNIT = 1e-9, 1e100  # spreads, beside the mean and in all, that latent values can have
 _KNOTS = 512
@@ -225,20 +226,22 @@ def _own_fit(column: Column, lowest: float) -> tuple[float, float]:
 def _has_true_zeros(column: Column) -> bool:
     """Whether zeros are those of rain, spend, counts or concentrations, with nothing below.
 
-    Nobody is between them and the smallest value, where a normal law has many; or that law is surely off, and a
-    lognormal one is likelier of the values above 0 than the upper part of a normal one; or it is far off, and they are
-    nearly as spread as an exponential law, or whole numbers."""
+    Nobody is between them and the smallest value, where a normal law has many; or that law is surely off, and values
+    are whole numbers, or few are zeros, or a lognormal law is likelier of the values above 0 than the upper part of a
+    normal one; or it is far off, and they are nearly as spread as an exponential law."""
     fit = Profile([column])(np.ones(1))
     if _has_gap(column, fit, 0):
         return True
     distance = fit.distance(0)
     if distance < _FARTHEST:
         return False
+    if column.seen.step >= 1.0 or column.rows_above > (1.0 - _FEW_ZEROS) * column.rows:
+        return True
     x, share = column.x, column.w / column.w.sum()
     mean = float(share @ x)
     spread = np.sqrt(float(share @ (x - mean) ** 2))
     far = distance > _LARGE * column.rows_above / np.sqrt(column.rows)
-    if far and (spread > _STEEP * mean or column.seen.step >= 1.0):
+    if far and spread > _STEEP * mean:
         return True
     logs = np.log(x)
     lognormal = -0.5 * np.log(max(float(share @ logs**2) - float(share @ logs) ** 2, 1e-300)) - 0.5 - share @ logs
