@@ -221,12 +221,12 @@ def test_unknown_names_are_met_with_the_nearest():
 
 
 def test_the_papers_methods_are_found_by_name():
-    assert methods.TruncatedSGD is unrelu.papers.TruncatedSGD
+    assert methods.TruncatedSGD is unrelu.papers.learners.TruncatedSGD
     assert set(methods.__all__) <= set(dir(methods))
     assert [methods.method_named(name) for name in ("sgd", "filtered_gradient", "median")] == [
-        unrelu.papers.TruncatedSGD(),
-        unrelu.papers.FilteredGradient(),
-        unrelu.papers.MedianBias(),
+        unrelu.papers.learners.TruncatedSGD(),
+        unrelu.papers.learners.FilteredGradient(),
+        unrelu.papers.learners.MedianBias(),
     ]
     assert [name for name in NAMES if methods.is_of_papers(name)] == ["filtered_gradient", "median", "sgd"]
     with pytest.raises(AttributeError, match=r"'unrelu.methods' has no attribute 'Nothing'"):

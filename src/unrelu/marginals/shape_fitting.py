@@ -45,6 +45,7 @@ EXTREME_WITH_OUTLIERS = 0.12  # the same for exponents, before outliers are know
 _LARGE = 0.12  # distance of distributions, as a share of what is seen, from which a floor of 0 is taken for physical
 _STEEP = 0.9  # spread over mean of the values above 0, from which on these are no upper part of a normal law
 _GAP, _LIKELIER = 8.0, 2.0  # values expected beside 0, and log density of all values above it, that say so as well
+_WIDE = 0.05  # spreads that such a gap is wide, at least
 _FEW_ZEROS = 0.15  # of the rows
 _FARTHEST_MEAN = 20.0  # standard deviations below 0: what is above it is exponential
 _LEAST_UNIT, _MOST_UNIT = 1e-9, 1e100  # spreads, beside the mean and in all, that latent values can have
@@ -258,6 +259,8 @@ def _has_true_zeros(column: Column) -> bool:
 def _has_gap(column: Column, fits: NormalFits, k: int) -> bool:
     """Whether nobody is between a floor of 0 and the smallest value, where a normal law (fit k) has many (Poisson)."""
     if column.floor != 0.0 or not column.distinct or column.x[0] <= 1.5 * column.seen.step:
+        return False
+    if column.x[0] < _WIDE * fits.scale[k]:
         return False
     between = np.diff(ndtr((np.array([0.0, column.x[0]]) - fits.bias[k]) / fits.scale[k]))
     return bool(column.rows * between[0] > _GAP)

@@ -11,15 +11,12 @@ Nothing below the command line and the report imports this package; :mod:`unrelu
 docs/papers.md lists which equation of which paper is where.
 """
 
-from unrelu.papers.learners import FilteredGradient, MedianBias, TruncatedSGD, undo_activation
+from unrelu.papers.learners import undo_activation
 from unrelu.papers.likelihood import normalized_log_likelihood
 from unrelu.papers.program import Likelihood
 
 __all__ = [
-    "FilteredGradient",
     "Likelihood",
-    "MedianBias",
-    "TruncatedSGD",
     "normalized_log_likelihood",
     "undo_activation",
 ]
