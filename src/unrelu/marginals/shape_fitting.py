@@ -234,7 +234,7 @@ def _has_true_zeros(column: Column) -> bool:
     if _has_gap(column, fit, 0):
         return True
     distance = fit.distance(0)
-    if distance < _FARTHEST:
+    if distance < _FARTHEST * np.sqrt(column.rows_above / column.rows):  # it is shorter where less is seen
         return False
     if column.seen.step >= 1.0 or column.rows_above > (1.0 - _FEW_ZEROS) * column.rows:
         return True
@@ -244,15 +244,16 @@ def _has_true_zeros(column: Column) -> bool:
     far = distance > _LARGE * column.rows_above / np.sqrt(column.rows)
     if far and spread > _STEEP * mean:
         return True
-    logs = np.log(x)
+    logs = np.log(x / spread)  # in units of the spread, so that no unit of the table has a say
     lognormal = -0.5 * np.log(max(float(share @ logs**2) - float(share @ logs) ** 2, 1e-300)) - 0.5 - share @ logs
 
     def level(parameters: FloatArray) -> float:
         """Minus the mean log density of a normal law cut off at 0, of b / s and log s."""
         t, s = float(np.clip(parameters[0], -_FARTHEST_MEAN, _FARTHEST_MEAN)), np.exp(parameters[1])
-        return float(parameters[1] + 0.5 * ((spread / s) ** 2 + (mean / s - t) ** 2) + log_ndtr(t))
+        return float(parameters[1] + 0.5 * (s**-2.0 + (mean / spread / s - t) ** 2) + log_ndtr(t))
 
-    cut = minimize(level, [mean / spread, np.log(spread)], method="Nelder-Mead")
+    first = [[mean / spread, 0.0], [mean / spread - 1.0, 0.0], [mean / spread, 0.3]]
+    cut = minimize(level, first[0], method="Nelder-Mead", options={"initial_simplex": first})
     return bool(column.rows_above * (lognormal + cut.fun) > _LIKELIER)
 
 
