@@ -66,7 +66,7 @@ test-browser: setup
 # torch is no small thing to install, and only layers of its networks need it.
 test-torch: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/python -m pytest tests/samples/test_layer_rows.py
+	$(BIN)/python -m pytest tests/tables/test_layer_rows.py
 
 test-minimum:
 	"$(PYTHON)" -m venv .venv-minimum

@@ -23,11 +23,11 @@ import unrelu
 from benchmarks.studies import command, show, told
 from benchmarks.table import Claim
 from unrelu.contracts import Assumptions
-from unrelu.engines.device import DeviceEngine, place_of
 from unrelu.errors import UnreluError
-from unrelu.learning import fit_record
-from unrelu.samples.device_arrays import DeviceSamples
-from unrelu.statistics.pair_moments import PairMomentsQuestion
+from unrelu.fit.one_pass import fit_record
+from unrelu.passes.device import DeviceEngine, place_of
+from unrelu.passes.pair_moments import PairMomentsQuestion
+from unrelu.tables.device_arrays import DeviceSamples
 
 LONG, WIDE = (1_000_000, 1_000), (200_000, 5_000)
 MOST_SECONDS_OF_PASS, MOST_SECONDS_OF_FIT = {LONG: 0.2, WIDE: 0.8}, {LONG: 1.5, WIDE: 15.0}

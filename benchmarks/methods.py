@@ -17,11 +17,11 @@ import numpy as np
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, methods, metrics, synthetic
 from unrelu.contracts import Assumptions, Block, Question, R, Samples
-from unrelu.engines.local import LocalEngine
 from unrelu.errors import UnreluError
-from unrelu.evidence import SampleEvidence
 from unrelu.papers.questions import ExceedancesQuestion
-from unrelu.samples import ArraySamples
+from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.local import LocalEngine
+from unrelu.tables import ArraySamples
 
 AUTHORS = {  # d, n, condition number: bias and weight error of the authors' code, means of few runs
     (5, 200_000, 1.0): (0.0205, 0.0356),

@@ -87,10 +87,10 @@ import json, os, time
 import numpy as np
 os.sched_setaffinity(0, {0})
 from unrelu.contracts import Assumptions, Block
-from unrelu.correlations.weighted_moments import WeightedMoments
-from unrelu.evidence import RecordedEvidence
-from unrelu.marginals.censored_likelihood import CensoredLikelihood
-from unrelu.statistics.pair_moments import PairMomentsQuestion
+from unrelu.fit.correlations.weighted_moments import WeightedMoments
+from unrelu.passes.evidence import RecordedEvidence
+from unrelu.fit.marginals.censored_likelihood import CensoredLikelihood
+from unrelu.passes.pair_moments import PairMomentsQuestion
 rng = np.random.default_rng(0)
 d = 2000
 z = rng.standard_normal((3000, 30))

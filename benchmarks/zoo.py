@@ -23,11 +23,11 @@ from sklearn.covariance import MinCovDet
 
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, methods, metrics, synthetic
 from unrelu.contracts import Assumptions
-from unrelu.engines.local import LocalEngine
 from unrelu.errors import UnreluError
-from unrelu.evidence import SampleEvidence
-from unrelu.robust.detection import OutlierScores
-from unrelu.samples import ArraySamples
+from unrelu.fit.robust_rows.detection import OutlierScores
+from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.local import LocalEngine
+from unrelu.tables import ArraySamples
 
 N = 20_000
 DIMENSIONS = (5, 20)

@@ -18,7 +18,7 @@ import networkx
 import numpy as np
 
 import unrelu
-from unrelu.networks.learning import known_of_rows, learn_network
+from unrelu.graph.learning import known_of_rows, learn_network
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE
 
 SPECIES, COMMUNITIES, ROWS = 30, 3, 500

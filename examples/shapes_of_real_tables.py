@@ -51,12 +51,12 @@ class Table:
 
     @classmethod
     def read(cls, path: Path) -> Table:
-        samples = unrelu.samples.open_samples([path], id=LABELS[path.name])
+        samples = unrelu.tables.open_samples([path], id=LABELS[path.name])
         values = np.concatenate([block.values for block in samples.blocks()])
         return cls(values, np.nanmin(np.where(values > 0.0, values, np.nan), axis=0), samples.feature_names)
 
-    def rows(self, chosen: np.ndarray) -> unrelu.samples.ArraySamples:
-        return unrelu.samples.ArraySamples(self.values[chosen], feature_names=self.names)
+    def rows(self, chosen: np.ndarray) -> unrelu.tables.ArraySamples:
+        return unrelu.tables.ArraySamples(self.values[chosen], feature_names=self.names)
 
     def fitted(self, chosen: np.ndarray, shape: str) -> unrelu.RectifiedGaussianLearner:
         with warnings.catch_warnings():

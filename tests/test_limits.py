@@ -11,8 +11,8 @@ import pytest
 import unrelu
 from unrelu.errors import InvalidDataError, InvalidParameterError, RoundedLimitWarning
 from unrelu.limits import floor_per_column, limits_of
+from unrelu.passes.extremes import cell_floors_of_data, floors_of_data
 from unrelu.shapes import Log
-from unrelu.statistics.extremes import cell_floors_of_data, floors_of_data
 
 NAMES = ("As", "Pb", "Zn")
 NONE = -np.inf
@@ -371,7 +371,7 @@ def stated(tmp_path):
 
 
 def test_limits_of_cells_are_the_columns_own(stated):
-    learned = learner().fit(unrelu.samples.open_samples(stated))
+    learned = learner().fit(unrelu.tables.open_samples(stated))
     np.testing.assert_array_equal(learned.floor_, [0.25, NONE])
     np.testing.assert_array_equal(learned.ceiling_, [np.inf, 1.0])
     assert within_errors(learned.bias_, 0.5, learned.bias_stderr_)
@@ -382,7 +382,7 @@ def test_limits_of_cells_are_the_columns_own(stated):
 
 
 def test_a_higher_floor_takes_such_cells_along(stated):
-    table = unrelu.samples.open_samples(stated, columns="As")
+    table = unrelu.tables.open_samples(stated, columns="As")
     numbers = pd.read_csv(stated, dtype=str)["As"].replace("<0.25", "0.25").astype(float).to_numpy()[:, None]
     below = (numbers > 0.25) & (numbers < 0.5)
     with pytest.raises(InvalidDataError, match="Values below the floor"):
@@ -396,9 +396,9 @@ def test_a_higher_floor_takes_such_cells_along(stated):
 @pytest.mark.parametrize("floor", [{"As": 0.1}, {"As": None}, 0.1])
 def test_a_lower_floor_contradicts_such_cells(stated, floor):
     with pytest.raises(InvalidParameterError, match=r"column 0 \('As'\) has .*cells such as '<0.25', which say less"):
-        learner(floor=floor).fit(unrelu.samples.open_samples(stated, columns="As"))
+        learner(floor=floor).fit(unrelu.tables.open_samples(stated, columns="As"))
 
 
 def test_upper_limits_of_cells_are_refused_where_there_are_none(stated):
     with pytest.raises(InvalidDataError, match=r"'>1' in column 1 \('Zn'\): ReLUMatrixRecovery has no upper limits"):
-        unrelu.ReLUMatrixRecovery(1).fit(unrelu.samples.open_samples(stated))
+        unrelu.ReLUMatrixRecovery(1).fit(unrelu.tables.open_samples(stated))

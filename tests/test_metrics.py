@@ -13,9 +13,9 @@ from scipy.linalg import subspace_angles
 
 import unrelu.metrics
 from unrelu import guarantees
-from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidParameterError
 from unrelu.metrics import basis_distance, parameter_errors, subspace_distance
+from unrelu.model import RectifiedGaussian
 
 
 def _random_pair(d: int, seed: int) -> tuple[RectifiedGaussian, RectifiedGaussian]:

@@ -11,8 +11,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import unrelu
-from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidParameterError, ModelFileError
+from unrelu.model import RectifiedGaussian
 from unrelu.model_files import read_header
 from unrelu.shapes import Free, Log, Normal, Power, Seen
 

@@ -21,7 +21,7 @@ from benchmarks.defaults.kinds import NAMED, drawn
 from benchmarks.defaults.rubin import covers
 from tests.references.commands import invoke
 from unrelu.errors import GuessedHeaderWarning, UnreluWarning
-from unrelu.samples import open_samples, write_table
+from unrelu.tables import open_samples, write_table
 
 SAMPLES = Path(__file__).parent.parent / "examples" / "samples.csv"
 

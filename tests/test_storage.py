@@ -25,8 +25,8 @@ from numpy.testing import assert_array_equal
 
 import unrelu.storage
 from unrelu import __version__
-from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidParameterError, ModelFileError, OutputError
+from unrelu.model import RectifiedGaussian
 from unrelu.model_files import read_header
 from unrelu.storage import atomic_write
 
@@ -179,7 +179,7 @@ def test_a_model_that_does_not_fit_leaves_the_old_model(tmp_path: Path) -> None:
     code = """
 import resource, signal, sys
 import numpy as np
-from unrelu.distribution import RectifiedGaussian
+from unrelu.model import RectifiedGaussian
 from unrelu.errors import OutputError
 model = RectifiedGaussian(np.zeros(100), np.eye(100))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

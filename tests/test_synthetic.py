@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import unrelu.synthetic
-from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.model import RectifiedGaussian
 from unrelu.synthetic import contaminate, random_model
 
 

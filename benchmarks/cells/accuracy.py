@@ -19,8 +19,8 @@ from benchmarks.rivals.deviating_cells import flagged_cells
 from benchmarks.studies import show, told
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, metrics
-from unrelu.engines.local import available_cores
 from unrelu.errors import UnreluError
+from unrelu.passes.local import available_cores
 
 SEEDS = 10
 OWN, DEVIATING, MCD = "robust_cells", "DetectDeviatingCells", "MinCovDet"

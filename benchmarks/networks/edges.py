@@ -14,7 +14,7 @@ from benchmarks.networks.recipes import default, plain_correlations
 from benchmarks.networks.tables import KINDS, Cell, f1, table
 from benchmarks.studies import show, told
 from benchmarks.table import Claim
-from unrelu.networks.learning import rows_that_would_do
+from unrelu.graph.learning import rows_that_would_do
 
 TABLES = 10
 MAIN = [Cell(kind, 20, 500, 0.4) for kind in KINDS]

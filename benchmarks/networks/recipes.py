@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 import unrelu
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import UnreluWarning
-from unrelu.networks.learning import known_of_rows, learn_network
+from unrelu.graph.learning import known_of_rows, learn_network
 
 
 def default(X: FloatArray, **learner: Any) -> BoolArray:

@@ -8,14 +8,14 @@ import numpy as np
 
 from benchmarks.table import Claim
 from unrelu.contracts import Block
-from unrelu.engines.local import one_blas_thread
-from unrelu.statistics import pair_moments
+from unrelu.passes import pair_moments
+from unrelu.passes.local import one_blas_thread
 
 REPEATS = 25
 
 
 class Nothing:
-    """In place of :class:`unrelu.statistics.column_shapes.ShapeSums`: looks at nothing."""
+    """In place of :class:`unrelu.passes.column_shapes.ShapeSums`: looks at nothing."""
 
     def __init__(self, *_: object) -> None:
         pass

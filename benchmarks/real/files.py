@@ -17,7 +17,7 @@ import pandas as pd
 import unrelu
 from benchmarks.table import Claim
 from unrelu.contracts import FloatArray
-from unrelu.distribution import RectifiedGaussian
+from unrelu.model import RectifiedGaussian
 
 FOLDER = Path(os.environ.get("UNRELU_DATA", Path(__file__).resolve().parents[2].parent / "shared" / "data"))
 FALSE_ALARMS = 0.01

@@ -11,8 +11,8 @@ from benchmarks.scale.passes import one_core
 from benchmarks.studies import show, told
 from benchmarks.table import Claim
 from unrelu.contracts import Assumptions, Block
-from unrelu.learning import learn_record
-from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
+from unrelu.fit.one_pass import learn_record
+from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
 
 _ROWS, _COLUMNS = (50_000, 200_000), (50, 200)
 

@@ -93,9 +93,9 @@ def measured(kind: str, path: Path) -> dict[str, Any]:
 
 def measure(kind: str, path: str) -> str:
     """Rows, seconds, seconds of all cores and the most memory of one pass over a file, or over its rows in memory."""
-    from unrelu.engines.local import LocalEngine
-    from unrelu.samples import ArraySamples, open_samples
-    from unrelu.statistics.pair_moments import PairMomentsQuestion
+    from unrelu.passes.local import LocalEngine
+    from unrelu.passes.pair_moments import PairMomentsQuestion
+    from unrelu.tables import ArraySamples, open_samples
 
     rows: Any = open_samples(path)
     question, first = PairMomentsQuestion((0.0,) * D, (0.0,) * D), next(iter(rows.blocks()))

@@ -15,9 +15,9 @@ from benchmarks.speed import seconds
 from benchmarks.studies import show, told
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussianLearner
-from unrelu.engines.local import LocalEngine
-from unrelu.samples import ArraySamples, SparseSamples
-from unrelu.statistics.pair_moments import PairMomentsQuestion
+from unrelu.passes.local import LocalEngine
+from unrelu.passes.pair_moments import PairMomentsQuestion
+from unrelu.tables import ArraySamples, SparseSamples
 
 N, D, DENSE_ROWS, ROUNDS = 1_000_000, 500, 50_000, 3
 _FLOORED = 1.733  # standard deviations 1.054 of y below which 95 % lie

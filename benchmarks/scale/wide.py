@@ -83,7 +83,7 @@ def table(n: int, d: int, seed: int = 0) -> Any:
 def measure(n: int, d: int, method: str) -> dict[str, Any]:
     """Seconds of one fit by stage, and the most memory that the process ever held until then."""
     from unrelu import RectifiedGaussianLearner, learning
-    from unrelu.correlations.weighted_moments import WeightedMoments
+    from unrelu.fit.correlations.weighted_moments import WeightedMoments
 
     warnings.simplefilter("ignore")
     for small in (table(400, 20), table(100, 250)):

@@ -19,8 +19,8 @@ from benchmarks.shapes.tables import drawn
 from benchmarks.studies import told
 from benchmarks.table import Claim
 from unrelu.contracts import FloatArray
-from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import AmbiguousMajorityWarning
+from unrelu.model import RectifiedGaussian
 
 D, N, SHARE, SPREAD, REPETITIONS = 8, 2000, 0.1, 0.8, 10
 UPPER = np.triu_indices(D, 1)

@@ -10,11 +10,11 @@ from benchmarks.speed import floored, seconds
 from benchmarks.studies import told
 from benchmarks.table import Claim
 from unrelu.contracts import Assumptions, Block, FloatArray
+from unrelu.fit.marginals.shape_fitting import fit_shapes
 from unrelu.limits import limits_of
-from unrelu.marginals.shape_fitting import fit_shapes
-from unrelu.samples.shaped import Shaped
-from unrelu.statistics.margins import MarginsQuestion
-from unrelu.statistics.pair_moments import PairMomentsQuestion
+from unrelu.passes.margins import MarginsQuestion
+from unrelu.passes.pair_moments import PairMomentsQuestion
+from unrelu.tables.shaped import Shaped
 
 ROUNDS, N, D = 9, 200_000, 50
 MOST = {"free": 2.5, "power": 3.0, "auto": None}

@@ -16,7 +16,7 @@ from benchmarks.shapes.correlations import noise, rmse
 from benchmarks.studies import told
 from benchmarks.table import Claim
 from unrelu.contracts import FloatArray
-from unrelu.distribution import RectifiedGaussian
+from unrelu.model import RectifiedGaussian
 
 REPETITIONS = {300: 300, 500: 300, 5000: 100}
 

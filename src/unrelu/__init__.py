@@ -11,27 +11,25 @@ from typing import TYPE_CHECKING, Any
 from unrelu.registry import offer
 
 if TYPE_CHECKING:
-    from unrelu import methods, metrics, papers, recovery, samples, shapes, synthetic
+    from unrelu import methods, metrics, papers, recovery, shapes, synthetic, tables
     from unrelu._version import __version__
-    from unrelu.distribution import RectifiedGaussian
     from unrelu.estimators import (
         FloorImputer,
         FloorOutlierDetector,
         RectifiedGaussianLearner,
         RectifiedGaussianMixture,
         RectifiedGaussianNetwork,
-        ReLULatentRecovery,
-        ReLUMatrixRecovery,
-        TwoLayerReLULearner,
         activations,
         check_model,
         merge,
-        peel,
-        recall,
-        recover_latent,
     )
+    from unrelu.model import RectifiedGaussian
     from unrelu.papers import guarantees
+    from unrelu.recovery.latent_estimator import ReLULatentRecovery, recall, recover_latent
     from unrelu.recovery.layers.peeled import Peeled
+    from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
+    from unrelu.recovery.peel import peel
+    from unrelu.recovery.two_layer_estimator import TwoLayerReLULearner
     from unrelu.storage import load
 
 __all__ = [
@@ -58,32 +56,32 @@ __all__ = [
     "recall",
     "recover_latent",
     "recovery",
-    "samples",
     "shapes",
     "synthetic",
+    "tables",
 ]
 
 _HOME = {
     "FloorImputer": "unrelu.estimators",
     "FloorOutlierDetector": "unrelu.estimators",
     "Peeled": "unrelu.recovery.layers.peeled",
-    "ReLULatentRecovery": "unrelu.estimators",
-    "ReLUMatrixRecovery": "unrelu.estimators",
-    "RectifiedGaussian": "unrelu.distribution",
+    "ReLULatentRecovery": "unrelu.recovery.latent_estimator",
+    "ReLUMatrixRecovery": "unrelu.recovery.matrix_estimator",
+    "RectifiedGaussian": "unrelu.model",
     "RectifiedGaussianLearner": "unrelu.estimators",
     "RectifiedGaussianMixture": "unrelu.estimators",
     "RectifiedGaussianNetwork": "unrelu.estimators",
-    "TwoLayerReLULearner": "unrelu.estimators",
+    "TwoLayerReLULearner": "unrelu.recovery.two_layer_estimator",
     "__version__": "unrelu._version",
     "load": "unrelu.storage",
     "activations": "unrelu.estimators",
     "check_model": "unrelu.estimators",
     "merge": "unrelu.estimators",
-    "peel": "unrelu.estimators",
-    "recall": "unrelu.estimators",
-    "recover_latent": "unrelu.estimators",
+    "peel": "unrelu.recovery.peel",
+    "recall": "unrelu.recovery.latent_estimator",
+    "recover_latent": "unrelu.recovery.latent_estimator",
 }
-_ROOMS = ("methods", "metrics", "papers", "recovery", "samples", "shapes", "synthetic")
+_ROOMS = ("methods", "metrics", "papers", "recovery", "shapes", "synthetic", "tables")
 _MODULES = {
     "guarantees": "unrelu.papers.guarantees",
     **{name: f"unrelu.{name}" for name in _ROOMS},

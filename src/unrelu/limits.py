@@ -3,7 +3,7 @@
 One number is for every column; a list goes by position; a mapping or a Series goes by name, and ``"*"`` in it is for
 all columns that it does not name (0 for floors otherwise, none for ceilings). ``None`` or an infinite number means
 that the column has no such limit; ``"min"`` (``"max"`` for ceilings) that it is the column's smallest (largest) value
-where that occurs more than once. One number per cell is for :mod:`unrelu.samples.limited`.
+where that occurs more than once. One number per cell is for :mod:`unrelu.tables.limited`.
 """
 
 from __future__ import annotations

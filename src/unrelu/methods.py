@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from unrelu import registry
+from unrelu.checks.findings import doubts_of, warn_of
 from unrelu.contracts import (
     Assumptions,
     Evidence,
@@ -20,11 +21,10 @@ from unrelu.contracts import (
     Watch,
     unwatched,
 )
-from unrelu.doubts.findings import doubts_of, warn_of
 from unrelu.errors import InvalidParameterError
-from unrelu.evidence import SampleEvidence, ask_at_once
-from unrelu.learning import Learned, census_of, learn_record
-from unrelu.statistics.pair_moments import PairMomentsQuestion
+from unrelu.fit.one_pass import Learned, census_of, learn_record
+from unrelu.passes.evidence import SampleEvidence, ask_at_once
+from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.validation import check_choice, check_count
 
 LEARNING = "Learning (the first run also compiles)"
@@ -92,14 +92,14 @@ class OnePass:
     def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
         question, look = self.question(assumptions), None
         if isinstance(evidence, SampleEvidence):
-            from unrelu.doubts.rows import LookQuestion
+            from unrelu.checks.rows import LookQuestion
 
             ask_at_once(evidence, question, LookQuestion.under(assumptions))
         record = evidence.collect(question)
         watch(Step(LEARNING))
         stages = learn_record(record, assumptions, evidence.feature_names)
         if isinstance(evidence, SampleEvidence):
-            from unrelu.doubts.rows import look_at
+            from unrelu.checks.rows import look_at
 
             look = look_at(evidence, assumptions)
         doubts = doubts_of(record, stages.rows, assumptions, stages.pairs, stages.assembly, look)
@@ -145,8 +145,8 @@ class Auto:
 
     def choose(self, samples: Samples, evidence: Evidence, assumptions: Assumptions) -> tuple[Method, str]:
         """The method for these rows, and why."""
-        from unrelu.likelihood.cells import CellTallyQuestion
-        from unrelu.statistics.screening import ScreeningQuestion
+        from unrelu.fit.likelihood.cells import CellTallyQuestion
+        from unrelu.passes.screening import ScreeningQuestion
 
         n, d = samples.n_rows, samples.n_features
         if getattr(samples, "limits_by_cell", ()):
@@ -187,7 +187,7 @@ class Robust(_SeveralPasses):
     max_groups: int = 4
 
     def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
-        from unrelu.robust.learning import learn_robustly
+        from unrelu.fit.robust_rows.learning import learn_robustly
 
         check_count("max_groups", self.max_groups)
         return learn_robustly(evidence, assumptions, self.max_groups, seed, watch)
@@ -210,7 +210,7 @@ class RobustCells(_SeveralPasses):
     """
 
     def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
-        from unrelu.bad_cells.learning import learn_cells
+        from unrelu.fit.robust_cells.learning import learn_cells
 
         return learn_cells(evidence, assumptions, seed, watch)
 
@@ -234,14 +234,14 @@ class FullLikelihood(_SeveralPasses):
     takes_cell_limits: ClassVar[bool] = True
 
     def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
-        from unrelu.likelihood.learning import learn_by_likelihood
+        from unrelu.fit.likelihood.learning import learn_by_likelihood
 
         check_count("max_rounds", self.max_rounds)
         return learn_by_likelihood(evidence, assumptions, self.max_rounds, watch)
 
     def jackknifed(self, evidence: Evidence, assumptions: Assumptions, watch: Watch = unwatched) -> Learned:
         """The same model with the standard errors of a jackknife over groups of rows, each left out in turn."""
-        from unrelu.likelihood.learning import learn_by_likelihood
+        from unrelu.fit.likelihood.learning import learn_by_likelihood
 
         check_count("max_rounds", self.max_rounds)
         return learn_by_likelihood(evidence, assumptions, self.max_rounds, watch, jackknife=True)

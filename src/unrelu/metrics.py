@@ -23,8 +23,8 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from unrelu.contracts import FloatArray
-from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidParameterError
+from unrelu.model import RectifiedGaussian
 from unrelu.validation import check_choice
 
 

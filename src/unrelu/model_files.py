@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unrelu import storage
-from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.model import RectifiedGaussian
 
 if TYPE_CHECKING:
     from unrelu.storage import ArchiveFormat, FilePath

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unrelu.contracts import BoolArray, FloatArray
-from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.model import RectifiedGaussian
 from unrelu.parameters import RandomState, generator
 
 

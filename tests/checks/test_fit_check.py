@@ -184,7 +184,7 @@ def test_what_cannot_be_checked_is_refused():
         learner.check(-x)
     with pytest.raises(InvalidDataError, match=r"No column can be checked: x0 \(0 values off its limit"):
         learner.check(np.zeros((30, 3)))
-    weighted = unrelu.samples.ArraySamples(x, weights=np.arange(1.0, 51.0))
+    weighted = unrelu.tables.ArraySamples(x, weights=np.arange(1.0, 51.0))
     with pytest.raises(InvalidParameterError, match="sample weights"):
         learner.check(weighted)
     for wrong in ({"n_simulations": 5}, {"n_simulations": 2.5}, {"level": 0.0}, {"level": 1.0}):

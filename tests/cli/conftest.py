@@ -92,7 +92,7 @@ def rows(truth: unrelu.RectifiedGaussian) -> np.ndarray:
 @pytest.fixture
 def table(folder: Path, rows: np.ndarray) -> Path:
     """The rows as a csv file."""
-    from unrelu.samples import write_table
+    from unrelu.tables import write_table
 
     path = folder / "rows.csv"
     write_table(path, rows, ["As", "Pb", "Fe"])
@@ -112,7 +112,7 @@ def skewed_rows() -> np.ndarray:
 @pytest.fixture
 def skewed(folder: Path, skewed_rows: np.ndarray) -> Path:
     """The same as a csv file."""
-    from unrelu.samples import write_table
+    from unrelu.tables import write_table
 
     write_table(folder / "skewed.csv", skewed_rows, ["As", "rain", "count"])
     return folder / "skewed.csv"

@@ -91,7 +91,7 @@ def test_wrong_usage_is_explained_by_typer(run, arguments):
     ],
 )
 def test_outputs_are_checked_before_anything_is_read(run, refused, table, monkeypatch, output, words):
-    monkeypatch.setattr("unrelu.samples.open_samples", lambda *_, **__: pytest.fail("read before checking"))
+    monkeypatch.setattr("unrelu.tables.open_samples", lambda *_, **__: pytest.fail("read before checking"))
     before = table.read_bytes()
     assert words in refused(run("fit", table, "-o", output))
     assert table.read_bytes() == before

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm
 
 import unrelu
-from unrelu.samples import write_table
+from unrelu.tables import write_table
 
 NAMES = ["As", "Pb", "Fe"]
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import unrelu
-from unrelu.samples import write_table
+from unrelu.tables import write_table
 
 NAMES = ["As", "Pb", "Fe"]
 QUICK = ("--simulations", "19")

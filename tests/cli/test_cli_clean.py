@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unrelu.samples import write_table
+from unrelu.tables import write_table
 
 NAMES = ["As", "Pb", "Fe"]
 

@@ -15,14 +15,14 @@ import pytest
 pytest.importorskip("distributed", reason='the cluster tests need Dask: pip install "unrelu[dask]"')
 
 import unrelu
-from tests.engines.cluster_by_hand import by_hand
-from unrelu.engines import dask_engine
-from unrelu.samples.tables import write_table
+from tests.passes.cluster_by_hand import by_hand
+from unrelu.passes import dask_engine
+from unrelu.tables.tables import write_table
 
 SHORT_PATIENCE = """
 import sys
 from unrelu.cli.app import app
-from unrelu.engines import dask_engine
+from unrelu.passes import dask_engine
 dask_engine._NO_WORKER_SECONDS = 3.0
 app(sys.argv[1:])
 """

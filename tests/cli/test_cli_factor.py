@@ -15,7 +15,7 @@ import scipy.sparse
 import unrelu
 from tests.references.commands import answer_of, rows_in
 from unrelu.recovery.matrix.state import Keeper, MatrixState
-from unrelu.samples import open_samples, write_table
+from unrelu.tables import open_samples, write_table
 
 N, D, K = 150, 15, 2
 NAMES = [f"s{j}" for j in range(D - 1)] + ["Fe, total"]
@@ -494,7 +494,7 @@ def test_unreadable_files_are_refused(run, refused, folder):
 
 
 def test_everything_is_checked_before_anything_is_read(run, refused, rectified, monkeypatch):
-    monkeypatch.setattr("unrelu.samples.files.FileSamples.blocks", lambda _: pytest.fail("read before checking"))
+    monkeypatch.setattr("unrelu.tables.files.FileSamples.blocks", lambda _: pytest.fail("read before checking"))
     for arguments in (
         ["-o", "nowhere/out.npz"],
         ["--hidden", "T.xlsx"],

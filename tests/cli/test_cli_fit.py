@@ -10,7 +10,7 @@ import pytest
 
 import unrelu
 from unrelu.model_files import read_header
-from unrelu.samples import write_table
+from unrelu.tables import write_table
 
 
 def test_fit_writes_the_model_the_library_learns(run, folder, table, rows):

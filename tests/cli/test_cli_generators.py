@@ -15,7 +15,7 @@ import pytest
 import unrelu
 from tests.references.commands import invoke, rows_in
 from unrelu.cli.frame import Meter
-from unrelu.samples import open_samples, write_table
+from unrelu.tables import open_samples, write_table
 
 N, D, P, Q = 1500, 24, 6, 2
 RNG = np.random.default_rng(3)
@@ -244,7 +244,7 @@ def test_a_signal_in_the_search(linear):
     ],
 )
 def test_unusable_arguments_are_refused_before_anything_is_read(run, refused, linear, monkeypatch, arguments, words):
-    monkeypatch.setattr("unrelu.samples.files.FileSamples.blocks", lambda _: pytest.fail("read before checking"))
+    monkeypatch.setattr("unrelu.tables.files.FileSamples.blocks", lambda _: pytest.fail("read before checking"))
     assert words in refused(run("peel", linear, "--linear", "--widths", 6, *arguments, "-o", "out.npz"))
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import unrelu
-from unrelu.samples import write_table
+from unrelu.tables import write_table
 
 NAMES = ["As", "Pb", "Fe"]
 FEW = 400
@@ -261,7 +261,7 @@ def test_no_draws_are_wrong_usage(run, table):
     ],
 )
 def test_outputs_are_checked_before_anything_is_read(run, refused, table, model, monkeypatch, outputs, words):
-    monkeypatch.setattr("unrelu.samples.open_samples", lambda *_, **__: pytest.fail("read before checking"))
+    monkeypatch.setattr("unrelu.tables.open_samples", lambda *_, **__: pytest.fail("read before checking"))
     before = table.read_bytes(), model.read_bytes()
     assert words in refused(run("impute", table, "--model", model, *outputs))
     assert (table.read_bytes(), model.read_bytes()) == before
@@ -295,7 +295,7 @@ def test_a_column_that_would_be_there_twice_is_refused(run, refused, folder, hol
 def counted(monkeypatch):
     """Rows whose posterior was asked for, and passes over the table, as they come."""
     from unrelu.posterior.hidden import HiddenCells
-    from unrelu.samples.files import FileSamples
+    from unrelu.tables.files import FileSamples
 
     found = {"rows": 0, "passes": 0}
     marginals, blocks = HiddenCells.marginals, FileSamples.blocks
@@ -337,6 +337,6 @@ def test_outputs_are_the_same_alone_and_together(run, folder, table, model, monk
 def test_a_small_table_keeps_its_blocks_in_order(run, folder, table, model, monkeypatch):
     assert run("impute", table, "--model", model, *OUTPUTS, "-o", "completed.csv").exit_code == 0
     whole = {name: (folder / name).read_bytes() for name in ("completed.csv", *OUTPUTS[1::2])}
-    monkeypatch.setattr("unrelu.samples.files.rows_per_block", lambda *_: 700)
+    monkeypatch.setattr("unrelu.tables.files.rows_per_block", lambda *_: 700)
     assert run("impute", table, "--model", model, *OUTPUTS, "-o", "completed.csv").exit_code == 0
     assert {name: (folder / name).read_bytes() for name in whole} == whole

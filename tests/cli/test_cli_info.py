@@ -10,7 +10,7 @@ import pytest
 
 import unrelu
 from unrelu import storage
-from unrelu.samples import write_table
+from unrelu.tables import write_table
 
 
 def test_info_of_a_fit(run, folder, table):

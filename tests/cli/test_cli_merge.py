@@ -17,7 +17,7 @@ NAMES = ["a", "b", "c"]
 def sites(folder):
     """Three tables of different rows, and one of all rows."""
     for name, rows in (("north", X[:700]), ("south", X[700:1900]), ("west", X[1900:]), ("all", X)):
-        unrelu.samples.write_table(f"{name}.csv", rows, NAMES)
+        unrelu.tables.write_table(f"{name}.csv", rows, NAMES)
     return folder
 
 
@@ -88,7 +88,7 @@ def test_small_counts_are_rounded(folder, run):
     rows = X.copy()
     rows[:, 2] = 0.0
     rows[5:25, 2] = 7.25  # 20 rows; a few of them with both others above
-    unrelu.samples.write_table("north.csv", rows, NAMES)
+    unrelu.tables.write_table("north.csv", rows, NAMES)
     recorded(run, "north", "--round-counts", "25")
     record = unrelu.load("north.record").record_
     assert (record.count[2] == 0).all()

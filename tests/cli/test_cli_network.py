@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import unrelu
-from tests.networks.tables import chain, floored
-from unrelu.samples import write_table
+from tests.graph.tables import chain, floored
+from unrelu.tables import write_table
 
 NAMES = [f"taxon {j}" for j in range(8)]
 ROWS = floored(chain(8), 600, 5)

@@ -11,7 +11,7 @@ import pytest
 
 import unrelu
 from unrelu.report.prediction import Nearness
-from unrelu.samples import write_table
+from unrelu.tables import write_table
 
 NAMES = ["As", "Pb", "Fe"]
 

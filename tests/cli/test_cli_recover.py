@@ -10,7 +10,7 @@ import scipy.sparse
 
 import unrelu
 from tests.references.commands import answer_of, rows_in
-from unrelu.samples import open_samples, write_table
+from unrelu.tables import open_samples, write_table
 
 N, D, K = 40, 20, 2
 NAMES = [f"s{j}" for j in range(D - 1)] + ["Fe, total"]

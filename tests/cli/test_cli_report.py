@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unrelu.samples import write_table
+from unrelu.tables import write_table
 
 QUICK = ("--simulations", "19")
 

@@ -10,7 +10,7 @@ import pytest
 
 import unrelu
 from unrelu.cli.sample import contaminated
-from unrelu.samples import open_samples
+from unrelu.tables import open_samples
 
 
 def _read(path) -> np.ndarray:

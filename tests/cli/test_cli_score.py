@@ -16,8 +16,8 @@ import pyarrow.parquet
 import pytest
 
 import unrelu
-from unrelu.robust.detection import OutlierScores
-from unrelu.samples import write_table
+from unrelu.fit.robust_rows.detection import OutlierScores
+from unrelu.tables import write_table
 
 NAMES = ["As", "Pb", "Fe"]
 ROWS, PLANTED = 1000, 50
@@ -263,7 +263,7 @@ def test_unusable_arguments_are_refused(run, refused, folder, table, model, argu
     ],
 )
 def test_unusable_outputs_are_refused_before_anything_is_read(run, refused, table, model, monkeypatch, output, words):
-    monkeypatch.setattr("unrelu.samples.open_samples", lambda *_, **__: pytest.fail("read before checking"))
+    monkeypatch.setattr("unrelu.tables.open_samples", lambda *_, **__: pytest.fail("read before checking"))
     before = table.read_bytes(), model.read_bytes()
     assert words in refused(run("score", table, "--model", model, "-o", output))
     assert (table.read_bytes(), model.read_bytes()) == before
@@ -336,7 +336,7 @@ def test_memory_is_set_by_the_block(folder):
     rows = law.sample(100_000, random_state=1)
     peaks = []
     for copies in (2, 15):
-        unrelu.samples.write_table("rows.parquet", (rows for _ in range(copies)))
+        unrelu.tables.write_table("rows.parquet", (rows for _ in range(copies)))
         command = [sys.executable, "-c", PEAK, "score", "rows.parquet", "--model", "model.npz", "--json"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr

@@ -194,7 +194,7 @@ def test_two_rows_with_one_limit_have_no_errors_rather_than_absurd_ones(run, fol
 def test_bad_files_are_left_out_and_named(folder, run, refused):
     for name in ("a", "b"):
         rows = unrelu.synthetic.random_model(2, random_state=0).sample(500, random_state=len(name))
-        unrelu.samples.write_table(f"{name}.csv", rows, ["x", "y"])
+        unrelu.tables.write_table(f"{name}.csv", rows, ["x", "y"])
     (folder / "c.csv").write_text("")
     assert "c.csv: the file is empty" in refused(run("fit", "*.csv"))
     result = run("fit", "*.csv", "--skip-bad-files", "--json")

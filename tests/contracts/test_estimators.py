@@ -25,8 +25,8 @@ import unrelu.estimators
 from unrelu.contracts import Assumptions
 from unrelu.errors import ModelFileError, UnreluError
 from unrelu.estimators.base import FloorEstimator
-from unrelu.samples import open_samples
 from unrelu.storage import Unsaved
+from unrelu.tables import open_samples
 
 rng = np.random.default_rng(0)
 ROWS = unrelu.synthetic.random_model(4, random_state=0).sample(200, random_state=1)

@@ -11,10 +11,10 @@ import pytest
 import unrelu
 from unrelu import RectifiedGaussianLearner, methods, synthetic
 from unrelu.contracts import Assumptions
-from unrelu.engines.local import LocalEngine
 from unrelu.errors import ConstantColumnWarning, InvalidDataError, InvalidParameterError
-from unrelu.evidence import SampleEvidence
-from unrelu.samples import ArraySamples, open_samples, write_table
+from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.local import LocalEngine
+from unrelu.tables import ArraySamples, open_samples, write_table
 
 NAMES = sorted(methods.method_names())
 

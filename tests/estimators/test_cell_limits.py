@@ -14,8 +14,8 @@ import unrelu
 from unrelu.contracts import unwatched
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.methods import OnePass
-from unrelu.samples import joined, open_samples, read_frame
 from unrelu.shapes import Log, Power
+from unrelu.tables import joined, open_samples, read_frame
 
 NAN, INF = np.nan, np.inf
 NAMES = ["As", "Pb", "Zn"]

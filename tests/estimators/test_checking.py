@@ -18,7 +18,7 @@ X = MODEL.sample(150, random_state=0)
 def test_every_kind_of_table_gives_the_same_check():
     learner = unrelu.RectifiedGaussianLearner().fit(X)
     whole = learner.check(X, n_simulations=19)
-    blocks = learner.check(unrelu.samples.ArraySamples(X, block_rows=40), n_simulations=19)
+    blocks = learner.check(unrelu.tables.ArraySamples(X, block_rows=40), n_simulations=19)
     np.testing.assert_array_equal(blocks.pair_p_value, whole.pair_p_value)
     assert blocks.p_value == whole.p_value
     assert whole.names == ("x0", "x1")
@@ -75,7 +75,7 @@ def test_a_given_model_reads_its_own_columns():
     with pytest.raises(ValueError, match="3 features"):
         unrelu.check_model(MODEL, np.ones((30, 3)))
     with pytest.raises(InvalidDataError, match="are not those"):
-        unrelu.check_model(MODEL, unrelu.samples.ArraySamples(X, feature_names=["a", "b"]))
+        unrelu.check_model(MODEL, unrelu.tables.ArraySamples(X, feature_names=["a", "b"]))
     with pytest.raises(InvalidParameterError, match="model must be a RectifiedGaussian"):
         unrelu.check_model("model.npz", X)
 

@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import unrelu
 from unrelu import FloorImputer, RectifiedGaussian, RectifiedGaussianLearner
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.samples import open_samples
+from unrelu.tables import open_samples
 
 NAN = np.nan
 TRUTH = unrelu.synthetic.random_model(4, bias="signed", random_state=0)

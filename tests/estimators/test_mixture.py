@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.references.mixture import mixture_log_density
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, RectifiedGaussianMixture, synthetic
 from unrelu.errors import ConstantColumnWarning, InvalidDataError, InvalidParameterError
-from unrelu.samples import open_samples, write_table
+from unrelu.tables import open_samples, write_table
 
 A = RectifiedGaussian([0.3, 2.5, 1.0], [[1.0, 0.5, 0.2], [0.5, 1.0, -0.3], [0.2, -0.3, 1.0]])
 B = RectifiedGaussian([4.5, -0.5, 0.2], [[1.2, -0.4, 0.0], [-0.4, 0.8, 0.3], [0.0, 0.3, 1.0]])
@@ -145,7 +145,8 @@ def test_probabilities_and_densities_are_those_of_the_model(table, fitted):
     density, posterior = mixture_log_density(x, fitted.weights_, fitted.means_, fitted.covariances_)
     proba = fitted.predict_proba(x)
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-12)
-    # Approximate probabilities of several floored cells are the only difference (tests/robust/test_clustering.py).
+    # Approximate probabilities of several floored cells are the only difference
+    # (tests/fit/robust_rows/test_clustering.py).
     np.testing.assert_allclose(proba, posterior, atol=0.05)
     exact = np.count_nonzero(x == 0.0, axis=1) < 2
     np.testing.assert_allclose(fitted.score_samples(x)[exact], density[exact], atol=1e-6)

@@ -11,7 +11,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import unrelu
-from tests.networks.tables import chain, chain_edges, floored
+from tests.graph.tables import chain, chain_edges, floored
 from unrelu import RectifiedGaussianLearner, RectifiedGaussianNetwork
 from unrelu.errors import (
     ConstantColumnWarning,
@@ -24,7 +24,7 @@ from unrelu.errors import (
     TrivialNetworkWarning,
     UnstableEdgesWarning,
 )
-from unrelu.samples import open_samples
+from unrelu.tables import open_samples
 
 X = floored(chain(6), 800, 3)
 SELECTIONS = ["auto", "likely", "ebic", "fdr", 0.15]

@@ -15,8 +15,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import unrelu
 from unrelu import FloorOutlierDetector, RectifiedGaussianLearner, RectifiedGaussianMixture, ReLUMatrixRecovery
 from unrelu.errors import InvalidDataError, InvalidParameterError, RepeatedLimitWarning, UnreluWarning
-from unrelu.samples import open_samples
 from unrelu.shapes import Free, Log, Normal, Power
+from unrelu.tables import open_samples
 
 pytestmark = pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
 

@@ -3,11 +3,11 @@ import pytest
 
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, methods
 from unrelu.contracts import Assumptions, RowParameters
-from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError, PartialRecoveryWarning
-from unrelu.evidence import SampleEvidence
 from unrelu.papers.learners import exceedance_angles
-from unrelu.samples import ArraySamples
+from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.local import LocalEngine
+from unrelu.tables import ArraySamples
 
 S = np.array([[1.0, 0.6, -0.3], [0.6, 2.0, 0.2], [-0.3, 0.2, 0.5]])
 

@@ -10,12 +10,12 @@ from scipy import stats
 
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner
 from unrelu.contracts import Assumptions
-from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError, InvalidParameterError, NotSemidefiniteError, RowOrderWarning
-from unrelu.evidence import SampleEvidence
 from unrelu.methods import FilteredGradient, TruncatedSGD
 from unrelu.papers.learners import exceedance_angles, without_errors
-from unrelu.samples import ArraySamples
+from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.local import LocalEngine
+from unrelu.tables import ArraySamples
 
 TRUTH = RectifiedGaussian([0.4, 1.0], [[1.0, 0.3], [0.3, 0.8]])
 ASSUMPTIONS = Assumptions((0.0, 0.0), nonnegative_bias=True)

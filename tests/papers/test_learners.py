@@ -6,13 +6,13 @@ from scipy import stats
 
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner
 from unrelu.contracts import Assumptions
-from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.evidence import SampleEvidence
 from unrelu.methods import FilteredGradient, MedianBias, TruncatedSGD
 from unrelu.papers.batches import filter_named
 from unrelu.papers.kernels import sampled_descent
-from unrelu.samples import ArraySamples
+from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.local import LocalEngine
+from unrelu.tables import ArraySamples
 
 ASSUMPTIONS = Assumptions((0.0, 0.0))
 TRUTH = RectifiedGaussian([0.4, 1.0], [[1.0, 0.3], [0.3, 0.8]])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidParameterError
+from unrelu.model import RectifiedGaussian
 from unrelu.shapes import Log, Normal
 
 

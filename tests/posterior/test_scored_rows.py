@@ -8,10 +8,10 @@ from tests.references.row_density import exact_log_density
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, RectifiedGaussianMixture
 from unrelu.contracts import Assumptions, Block
 from unrelu.errors import ConstantColumnWarning, InvalidDataError
+from unrelu.fit.robust_rows.components import GaussianComponent, Setting
+from unrelu.fit.robust_rows.mixture import Mixture
 from unrelu.posterior.scored_rows import ScoreQuestion, scored_rows
-from unrelu.robust.components import GaussianComponent, Setting
-from unrelu.robust.mixture import Mixture
-from unrelu.samples import ArraySamples
+from unrelu.tables import ArraySamples
 
 SCALE = np.array([1.0, 4.0, 0.5])
 FLOORS = Assumptions((0.0,) * 3)

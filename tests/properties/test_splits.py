@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 import unrelu
 from unrelu import RectifiedGaussianLearner, synthetic
 from unrelu.contracts import Assumptions
-from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError
-from unrelu.evidence import SampleEvidence
 from unrelu.methods import OnePass
-from unrelu.samples import ArraySamples, open_samples
+from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.local import LocalEngine
+from unrelu.tables import ArraySamples, open_samples
 
 TRUTH = synthetic.random_model(4, condition_number=8.0, bias="signed", random_state=3)
 N = 600

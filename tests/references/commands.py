@@ -11,7 +11,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from unrelu.cli.app import app
-from unrelu.samples import open_samples
+from unrelu.tables import open_samples
 
 built = cache(get_command)  # 17 commands with 300 options: to build them takes longer than most of them run
 

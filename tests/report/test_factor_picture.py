@@ -9,7 +9,7 @@ from matplotlib.colors import to_rgba
 import unrelu
 from unrelu.report.factor import FactorResult, component_order, factor_picture
 from unrelu.report.pictures import HIDDEN, NAIVE, rendered
-from unrelu.samples import ArraySamples
+from unrelu.tables import ArraySamples
 
 pytestmark = pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
 

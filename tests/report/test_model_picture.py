@@ -10,7 +10,7 @@ import pytest
 from matplotlib.text import Text
 from scipy.stats import norm
 
-from unrelu.distribution import RectifiedGaussian
+from unrelu.model import RectifiedGaussian
 from unrelu.report.model_picture import ColumnQuantiles, column_order, model_picture
 from unrelu.report.pictures import NAIVE, rendered
 from unrelu.shapes import Log, Power

@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from unrelu import RectifiedGaussianLearner
 from unrelu.report.model_picture import worst_columns
-from unrelu.samples import ArraySamples, joined
+from unrelu.tables import ArraySamples, joined
 
 
 def columns_of(X: np.ndarray, most: int = 5, **parameters: object) -> tuple[RectifiedGaussianLearner, list]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from unrelu.distribution import RectifiedGaussian
+from unrelu.model import RectifiedGaussian
 from unrelu.report.demo import MomentErrors, Moments, comparison_table, mean_absolute_skewness, moment_errors
 from unrelu.report.model import (
     ColumnSummary,

@@ -21,13 +21,13 @@ from unrelu.checks.calibration import family_of, overall, standardized
 from unrelu.checks.result import FitCheck
 from unrelu.checks.statistics import Standardized, column_statistics, pair_statistics, quadrants
 from unrelu.contracts import Assumptions, BoolArray, FloatArray, Samples, Step, Watch
-from unrelu.distribution import RectifiedGaussian
-from unrelu.engines import engine_for
-from unrelu.engines.local import available_cores, map_in_threads, one_blas_thread
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.samples.columns import names_or_numbers
-from unrelu.statistics.subsample import SubsampleQuestion
-from unrelu.statistics.tiles import seen_above
+from unrelu.model import RectifiedGaussian
+from unrelu.passes import engine_for
+from unrelu.passes.local import available_cores, map_in_threads, one_blas_thread
+from unrelu.passes.subsample import SubsampleQuestion
+from unrelu.passes.tiles import seen_above
+from unrelu.tables.columns import names_or_numbers
 from unrelu.validation import counted, listed
 
 MOST_ROWS = 5000

@@ -19,8 +19,8 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from unrelu.contracts import BoolArray, FloatArray
-from unrelu.distribution import RectifiedGaussian
 from unrelu.kernels.pair_model import upper_parts
+from unrelu.model import RectifiedGaussian
 
 LEVELS = np.array([[0.5], [0.8]])
 _LEAST = 1e-12  # of probabilities whose logarithms are taken

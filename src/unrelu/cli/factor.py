@@ -12,7 +12,7 @@ from unrelu.cli.outcome import Answer, command
 
 if TYPE_CHECKING:
     from unrelu.contracts import FloatArray
-    from unrelu.estimators import ReLUMatrixRecovery
+    from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
 
 
 @command(
@@ -64,7 +64,7 @@ def factor(
     )
     count = options.number_or_auto("--components", components)
     from unrelu.cli.inputs import ids_of, opened
-    from unrelu.estimators import ReLUMatrixRecovery
+    from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
     from unrelu.report.factor import FactorResult, component_names, factor_facts, factor_picture, factor_tables
     from unrelu.report.tables import write_rows
 
@@ -99,7 +99,7 @@ def factor(
 
 def _hidden_blocks(recovery: ReLUMatrixRecovery) -> Iterator[FloatArray]:
     """T in blocks of rows: that of a sparse table may not fit in memory."""
-    from unrelu.samples import rows_per_block
+    from unrelu.tables import rows_per_block
 
     if recovery.shapes_ is not None:  # its table was in memory
         yield recovery.hidden()

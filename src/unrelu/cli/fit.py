@@ -140,7 +140,7 @@ def _merged(files: list[Path]) -> RectifiedGaussianLearner:
     from unrelu import storage
     from unrelu.estimators import RectifiedGaussianLearner
     from unrelu.estimators.merging import merge as joined
-    from unrelu.statistics.grouped_moments import whole_of
+    from unrelu.passes.grouped_moments import whole_of
 
     def same_rows(one: RectifiedGaussianLearner, other: RectifiedGaussianLearner) -> bool:
         """Whether two records agree in every digit, as those of different rows never do."""
@@ -258,8 +258,8 @@ def _answer(job: Job, learner: RectifiedGaussianLearner, likelihood: dict[str, A
 
 def _kept_rows(report: LearningReport, names: Sequence[str]) -> list[str]:
     """What a robust fit did with the rows, or cells."""
-    from unrelu.bad_cells.learning import CellsReport
     from unrelu.contracts import RobustReport
+    from unrelu.fit.robust_cells.learning import CellsReport
 
     if isinstance(report, CellsReport):
         by_column = zip(report.share_bad_by_column, names, strict=True)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unrelu import samples, storage
+from unrelu import storage, tables
 from unrelu.cli.options import FitOptions, TableOptions, limits
 from unrelu.cli.outcome import ROW_LABEL
 from unrelu.contracts import BoolArray, FloatArray, Samples, Watch
-from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InputFileError, InvalidParameterError, ModelFileError, WeakColumnsWarning
 from unrelu.limits import floor_per_column
-from unrelu.samples import SparseSamples
-from unrelu.samples.files import FileSamples, column_names
+from unrelu.model import RectifiedGaussian
+from unrelu.tables import SparseSamples
+from unrelu.tables.files import FileSamples, column_names
 from unrelu.validation import label_columns, listed, suggestion, warn
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def opened(
     paths: list[str], reading: TableOptions, floor: Sequence[str] | None = None, checkpoint: Path | None = None
 ) -> Samples:
     """The table; messages about its rows will tell their lines."""
-    return _known(samples.open_samples(paths, **reading.chosen(floor), checkpoint=checkpoint))
+    return _known(tables.open_samples(paths, **reading.chosen(floor), checkpoint=checkpoint))
 
 
 def ids_of(table: Samples) -> dict[str, list[str]]:
@@ -139,11 +139,11 @@ def matched_table(
     if names is not None and names_in(paths, reading) is not None:
         wanted = _wanted(file, names, reading.columns, reading.drop)
         try:
-            table = samples.open_samples(paths, **reading.chosen(columns=wanted))
+            table = tables.open_samples(paths, **reading.chosen(columns=wanted))
             return _known(table), [names.index(name) for name in wanted]
         except InputFileError as error:
             raise InputFileError(f"{error} {file} speaks of {listed(names, most=8)}.") from error
-    table = samples.open_samples(paths, **reading.chosen())
+    table = tables.open_samples(paths, **reading.chosen())
     if table.n_features != n_columns:
         raise InvalidParameterError(
             f"{file} is of {n_columns:,} columns, the table has {table.n_features:,}: choose the same ones, in the same"
@@ -212,7 +212,8 @@ class KnownLayer:
 
 def loaded_layer(path: Path, n_components: int | None, floor: list[str] | None) -> KnownLayer:
     """The layer in a file, whatever wrote it."""
-    from unrelu.estimators import ReLULatentRecovery, ReLUMatrixRecovery
+    from unrelu.recovery.latent_estimator import ReLULatentRecovery
+    from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
 
     content = None if storage.stated_format(path) is None else storage.load(path)
     layer = _of_arrays(path) if content is None else _of_model(path, content, n_components)
@@ -226,7 +227,7 @@ def loaded_layer(path: Path, n_components: int | None, floor: list[str] | None) 
 
 
 def _of_model(path: Path, content: Any, n_components: int | None) -> KnownLayer:
-    from unrelu.estimators import ReLULatentRecovery
+    from unrelu.recovery.latent_estimator import ReLULatentRecovery
     from unrelu.recovery.matrix.state import MatrixState
 
     if isinstance(content, MatrixState):
@@ -253,8 +254,8 @@ def _of_model(path: Path, content: Any, n_components: int | None) -> KnownLayer:
 
 def _of_arrays(path: Path) -> KnownLayer:
     """An npz file of somebody's own."""
-    from unrelu.estimators import ReLULatentRecovery
     from unrelu.recovery import GaussianPrior, RobustLatent
+    from unrelu.recovery.latent_estimator import ReLULatentRecovery
 
     try:
         arrays = storage.foreign_arrays(path, _ARRAYS, "file of weights")

@@ -13,8 +13,8 @@ from unrelu.errors import CannotPeelError, InvalidParameterError
 
 if TYPE_CHECKING:
     from unrelu.contracts import FloatArray, Samples, Watch
-    from unrelu.estimators import TwoLayerReLULearner
     from unrelu.recovery.layers.peeled import Peeled
+    from unrelu.recovery.two_layer_estimator import TwoLayerReLULearner
     from unrelu.report.layers import Network
 
 _MOST_DRAWN = 1000  # rows that are drawn beside the table's
@@ -85,8 +85,8 @@ def peel(
     given |= {"--floor": floor is not None, "--floor-tolerance": floor_tolerance > 0.0}
     _refuse_together({name for name, there in given.items() if there}, linear, len(layers), method)
     from unrelu.cli.inputs import ids_of, opened
-    from unrelu.estimators.peeling import checked_seconds
     from unrelu.methods import method_named
+    from unrelu.recovery.peel import checked_seconds
     from unrelu.report.layers import input_names, peel_picture, unit_names
     from unrelu.report.tables import write_rows
 
@@ -163,7 +163,7 @@ def _linear(table: Samples, asked: tuple[int | str, str], own: dict[str, Any], w
     """The layer x = A h + a."""
     import numpy as np
 
-    from unrelu.estimators import TwoLayerReLULearner
+    from unrelu.recovery.two_layer_estimator import TwoLayerReLULearner
     from unrelu.report.layers import Network
 
     learner = TwoLayerReLULearner(*asked, **own).watched_by(watch).fit(table)

@@ -75,7 +75,7 @@ def recover(
     )
     methods = _methods(method, prior, noise_scale, penalty, intercept)
     from unrelu.cli.inputs import ids_of, loaded_layer, matched_table
-    from unrelu.estimators import ReLULatentRecovery
+    from unrelu.recovery.latent_estimator import ReLULatentRecovery
     from unrelu.report.factor import component_names
     from unrelu.report.recovery import RecoverResult, recover_picture, recovery_facts, recovery_shown
     from unrelu.report.tables import write_rows

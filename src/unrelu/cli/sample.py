@@ -50,7 +50,7 @@ def sample(
     job = Job(rows_output(output, as_json), files=[model])
     from unrelu.cli.inputs import source_in
     from unrelu.parameters import generator
-    from unrelu.samples import write_table
+    from unrelu.tables import write_table
     from unrelu.validation import counted
 
     source = source_in(model, as_seen=not beyond_range)
@@ -92,8 +92,8 @@ def simulate(
     import numpy as np
 
     from unrelu.cli.inputs import RowSource
-    from unrelu.samples import write_table
     from unrelu.synthetic import random_model
+    from unrelu.tables import write_table
     from unrelu.validation import counted
 
     # Independent streams for model, rows and outliers: more outliers do not change the other rows.
@@ -122,7 +122,7 @@ def simulate(
 def _drawn_blocks(source: RowSource, rows: int, rng: np.random.Generator, watch: Watch) -> Iterator[FloatArray]:
     """Rows in blocks; one generator runs through them, so that their size does not change the rows."""
     from unrelu.contracts import Step
-    from unrelu.samples import rows_per_block
+    from unrelu.tables import rows_per_block
 
     size = rows_per_block(None, source.n_features)
     for first in range(0, rows, size):

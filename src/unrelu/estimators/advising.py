@@ -18,10 +18,10 @@ from sklearn.base import clone
 
 from unrelu.checks.result import FitCheck, Remedy
 from unrelu.contracts import FloatArray, Step, Watch
-from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import HeavyTailsWarning, ManyBadCellsWarning, UnreluError
 from unrelu.estimators.mixture import RectifiedGaussianMixture
 from unrelu.methods import Robust, RobustCells, method_named
+from unrelu.model import RectifiedGaussian
 from unrelu.validation import counted
 
 if TYPE_CHECKING:

@@ -20,8 +20,6 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from unrelu import storage
 from unrelu.contracts import Assumptions, CellLimits, FloatArray, Samples, Watch, unwatched
-from unrelu.distribution import RectifiedGaussian
-from unrelu.engines.local import LocalEngine
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.placing import OnDevice
 from unrelu.estimators.reading import (
@@ -38,12 +36,14 @@ from unrelu.estimators.reading import (
     weights_beside,
 )
 from unrelu.limits import Limits, is_by_cell, lifts, limits_of, refuse_none
+from unrelu.model import RectifiedGaussian
 from unrelu.notebook import learned_html
 from unrelu.parameters import generator
-from unrelu.samples import ArraySamples
-from unrelu.samples.blocks import as_floats
+from unrelu.passes.blocks import as_floats
+from unrelu.passes.local import LocalEngine
+from unrelu.passes.screening import ScreeningQuestion
 from unrelu.shapes import Shapes, latent_limits, shape_requests
-from unrelu.statistics.screening import ScreeningQuestion
+from unrelu.tables import ArraySamples
 from unrelu.validation import listed
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class FloorEstimator(OnDevice, BaseEstimator):
     def _as_rows(self, X: Any, reset: bool, by_cell: bool = False) -> Any:
         """What NumPy cannot read as rows that it can; the limits that cells state are learned (``reset``)."""
         if self._takes_sparse and issparse(X):
-            from unrelu.samples.sparse import SparseSamples
+            from unrelu.tables.sparse import SparseSamples
 
             X = SparseSamples(X)
         X = check_use(readable(X), by_cell, self.floor_tolerance, InvalidDataError)
@@ -201,7 +201,7 @@ class FloorEstimator(OnDevice, BaseEstimator):
             limits = self._limits()
         if self._shapes is None:
             return values
-        from unrelu.samples.shaped import Shaped
+        from unrelu.tables.shaped import Shaped
 
         return Shaped(self._shapes, limits).latent(values)
 
@@ -297,7 +297,7 @@ class FloorEstimator(OnDevice, BaseEstimator):
         mirrored, lifted = limits.mirrored, lifts(getattr(samples, "limits", None), limits, self._names())
         plain = self._plain_assumptions(limits)
         if mirrored.any() or lifted or getattr(samples, "limits_by_cell", False):
-            from unrelu.samples.turned import TurnedSamples
+            from unrelu.tables.turned import TurnedSamples
 
             samples = TurnedSamples(samples, mirrored, lifted, np.array(plain.floor))
         if reset:
@@ -364,7 +364,7 @@ class FloorEstimator(OnDevice, BaseEstimator):
         """Rows with columns that have a ceiling upside down, as latent values by the columns' shapes."""
         if self._shapes is None:
             return turned
-        from unrelu.samples.shaped import Shaped, ShapedSamples
+        from unrelu.tables.shaped import Shaped, ShapedSamples
 
         limits = self._limits()
         shaped = Shaped(self._shapes, limits)

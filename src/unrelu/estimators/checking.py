@@ -15,12 +15,12 @@ from sklearn.base import clone
 from unrelu.checks.fit_check import Columns, Fit, Rows, Simulations, check_fit, sampled_rows
 from unrelu.checks.result import FitCheck
 from unrelu.contracts import Assumptions, Block, FloatArray, Samples, Watch, unwatched
-from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
-from unrelu.learning import learn_record
+from unrelu.fit.one_pass import learn_record
 from unrelu.methods import Auto, FullLikelihood, OnePass, Robust, RobustCells, method_named
-from unrelu.statistics.pair_moments import PairMomentsQuestion
+from unrelu.model import RectifiedGaussian
+from unrelu.passes.pair_moments import PairMomentsQuestion
 
 if TYPE_CHECKING:
     from unrelu.estimators.learner import RectifiedGaussianLearner

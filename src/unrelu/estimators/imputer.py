@@ -12,21 +12,21 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import BoolArray, FloatArray, Samples, Step
-from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import Table
 from unrelu.estimators.learner import RectifiedGaussianLearner
 from unrelu.estimators.shaping import law_and_parameters
-from unrelu.learning import Learned
+from unrelu.fit.one_pass import Learned
 from unrelu.methods import Method
+from unrelu.model import RectifiedGaussian
 from unrelu.parameters import RandomState
+from unrelu.passes.screening import ScreeningQuestion, reachable
 from unrelu.posterior.cells import Cells, marks_of
 from unrelu.posterior.drawn_models import UncertainModel
 from unrelu.posterior.draws import drawn_parts, number_of, seed_of
 from unrelu.posterior.filling import Filling
 from unrelu.posterior.gross import naming_gross
 from unrelu.posterior.imputation import imputed
-from unrelu.statistics.screening import ScreeningQuestion, reachable
 from unrelu.validation import check_choice
 
 _LEVELS: dict[str, tuple[float, ...]] = {"mean": (), "median": (0.5,)}

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import FloatArray, LearningReport, Marks
-from unrelu.distribution import RectifiedGaussian
 from unrelu.estimators.base import FloorEstimator, Table
-from unrelu.learning import Learned
+from unrelu.fit.one_pass import Learned
+from unrelu.fit.standard_errors import intervals
+from unrelu.model import RectifiedGaussian
 from unrelu.parameters import RandomState
 from unrelu.posterior.cells import marks_of
 from unrelu.posterior.hidden import HiddenCells
 from unrelu.shapes import Shapes
-from unrelu.standard_errors import intervals
 
 if TYPE_CHECKING:
     from unrelu.checks.result import FitCheck

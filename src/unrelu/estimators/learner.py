@@ -13,23 +13,23 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from unrelu.checks.findings import warn_of
 from unrelu.contracts import Assumptions, Doubt, FloatArray, Samples
-from unrelu.doubts.findings import warn_of
-from unrelu.engines import engine_for
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import Table
 from unrelu.estimators.learned_model import LearnedModel
 from unrelu.estimators.second_look import SecondLook, continued, warn_again
 from unrelu.estimators.shaping import refuse_to_learn_by_parts
-from unrelu.evidence import RecordedEvidence, SampleEvidence
-from unrelu.learning import Learned
+from unrelu.fit.one_pass import Learned
+from unrelu.fit.standard_errors import jackknifed
 from unrelu.methods import Auto, FullLikelihood, Method, OnePass, expects_outliers, is_of_papers, method_named
-from unrelu.samples.groups import GroupedSamples, LongBlocks, split_groups
-from unrelu.samples.held import held
+from unrelu.passes import engine_for
+from unrelu.passes.evidence import RecordedEvidence, SampleEvidence
+from unrelu.passes.grouped_moments import GroupedMoments, GroupedMomentsQuestion, whole_of
+from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.shapes import same_shapes, seen_by_all
-from unrelu.standard_errors import jackknifed
-from unrelu.statistics.grouped_moments import GroupedMoments, GroupedMomentsQuestion, whole_of
-from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
+from unrelu.tables.groups import GroupedSamples, LongBlocks, split_groups
+from unrelu.tables.held import held
 from unrelu.validation import check_choice, listed
 
 _STDERR_CHANGED = "stderr was changed after rows were learned: fit them again."
@@ -145,7 +145,7 @@ class RectifiedGaussianLearner(LearnedModel):
     def fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
         """Learn from the rows of X, forgetting any earlier rows.
 
-        X is an array, a data frame, or rows that are read block by block (:func:`unrelu.samples.open_samples`).
+        X is an array, a data frame, or rows that are read block by block (:func:`unrelu.tables.open_samples`).
         ``groups`` goes with stderr="jackknife": one label per row, or the name of a column of X, which is then no
         feature. Rows with one label stay together; more than 60 labels are dealt to 20 groups.
 

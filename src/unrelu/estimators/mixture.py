@@ -1,6 +1,6 @@
 """RectifiedGaussianMixture: groups of rows, each a Gaussian cut off at the floor, the way scikit-learn's mixtures work.
 
-The mathematics is in :mod:`unrelu.robust.clustering`.
+The mathematics is in :mod:`unrelu.fit.robust_rows.clustering`.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import FloatArray, MixtureReport, Samples
-from unrelu.distribution import RectifiedGaussian
-from unrelu.engines import engine_for
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
-from unrelu.evidence import SampleEvidence
+from unrelu.fit.robust_rows.clustering import fit_mixture
+from unrelu.fit.robust_rows.clusters import FittedMixture
+from unrelu.model import RectifiedGaussian
 from unrelu.parameters import RandomState, generator
+from unrelu.passes import engine_for
+from unrelu.passes.blocks import as_floats
+from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.tiles import without_absent
 from unrelu.posterior.scored_rows import scored_rows
-from unrelu.robust.clustering import fit_mixture
-from unrelu.robust.clusters import FittedMixture
-from unrelu.samples import ArraySamples
-from unrelu.samples.blocks import as_floats
-from unrelu.statistics.tiles import without_absent
+from unrelu.tables import ArraySamples
 from unrelu.validation import check_count
 
 Labels = NDArray[np.int64]
@@ -125,7 +125,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
     def fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
         """Learn the groups of the rows of X.
 
-        X is an array, a data frame, or rows that are read block by block (:func:`unrelu.samples.open_samples`).
+        X is an array, a data frame, or rows that are read block by block (:func:`unrelu.tables.open_samples`).
         """
         self._fitted = None
         for name in ("n_components", "n_init", "max_iter"):

@@ -1,6 +1,6 @@
 """RectifiedGaussianNetwork: which columns are tied directly, scikit-learn's way.
 
-The mathematics is in :mod:`unrelu.networks`.
+The mathematics is in :mod:`unrelu.graph`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from unrelu.checks.findings import warn_of
 from unrelu.contracts import Assumptions, BoolArray, FloatArray, Samples
-from unrelu.doubts.findings import warn_of
-from unrelu.engines import engine_for
 from unrelu.errors import (
     FewRowsWarning,
     InvalidParameterError,
@@ -26,12 +25,11 @@ from unrelu.errors import (
 )
 from unrelu.estimators.base import Table
 from unrelu.estimators.learner import RectifiedGaussianLearner
-from unrelu.evidence import SampleEvidence
-from unrelu.learning import Learned
-from unrelu.methods import Auto, Method, OnePass, method_named
-from unrelu.networks.contracts import Edge, Network, NetworkPath
-from unrelu.networks.exporting import networkx_graph, write_edges
-from unrelu.networks.learning import (
+from unrelu.fit.one_pass import Learned
+from unrelu.fit.standard_errors import fisher_interval
+from unrelu.graph.contracts import Edge, Network, NetworkPath
+from unrelu.graph.exporting import networkx_graph, write_edges
+from unrelu.graph.learning import (
     Known,
     check_rows,
     check_selection,
@@ -39,12 +37,14 @@ from unrelu.networks.learning import (
     learn_network,
     rows_that_would_do,
 )
-from unrelu.networks.row_groups import RowGroups
-from unrelu.networks.stability import UNSTABLE_EDGES, doubt_of_edges
-from unrelu.samples.groups import GroupedSamples, LongBlocks, split_groups
-from unrelu.standard_errors import fisher_interval
-from unrelu.statistics.grouped_moments import GroupedMoments, GroupedMomentsQuestion, whole_of
-from unrelu.statistics.pair_moments import PairMoments, PairMomentsQuestion
+from unrelu.graph.row_groups import RowGroups
+from unrelu.graph.stability import UNSTABLE_EDGES, doubt_of_edges
+from unrelu.methods import Auto, Method, OnePass, method_named
+from unrelu.passes import engine_for
+from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.grouped_moments import GroupedMoments, GroupedMomentsQuestion, whole_of
+from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
+from unrelu.tables.groups import GroupedSamples, LongBlocks, split_groups
 from unrelu.validation import warn
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
     def fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
         """Learn the network of the columns of X.
 
-        X is an array, a data frame, or rows that are read block by block (:func:`unrelu.samples.open_samples`).
+        X is an array, a data frame, or rows that are read block by block (:func:`unrelu.tables.open_samples`).
         ``groups``, one label per row or the name of a column, are rows that belong together, such as days or patients:
         subsets of the rows and the jackknife keep them so. Without, rows are dealt to 20 groups.
         """

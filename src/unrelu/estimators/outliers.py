@@ -1,6 +1,7 @@
 """FloorOutlierDetector: which rows do not belong, how surely, and which of their cells say so.
 
-The mathematics is in :mod:`unrelu.robust.detection`, the judgement of a table in :mod:`unrelu.robust.scoring`.
+The mathematics is in :mod:`unrelu.fit.robust_rows.detection`, the judgement of a table in
+:mod:`unrelu.fit.robust_rows.scoring`.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from unrelu.bad_cells.detection import bad_probability
-from unrelu.bad_cells.law import CellLaw
 from unrelu.contracts import FloatArray, LearningReport, Samples, Step
-from unrelu.distribution import RectifiedGaussian
-from unrelu.engines import engine_for
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.estimators.shaping import law_and_parameters
-from unrelu.evidence import SampleEvidence
+from unrelu.fit.robust_cells.detection import bad_probability
+from unrelu.fit.robust_cells.law import CellLaw
+from unrelu.fit.robust_rows.detection import OutlierScores
+from unrelu.fit.robust_rows.scoring import Verdict, judge_rows, score_threshold, strangeness
 from unrelu.methods import Method, expects_outliers, method_named
+from unrelu.model import RectifiedGaussian
+from unrelu.passes import engine_for
+from unrelu.passes.evidence import SampleEvidence
 from unrelu.posterior.scored_rows import scored_rows
-from unrelu.robust.detection import OutlierScores
-from unrelu.robust.scoring import Verdict, judge_rows, score_threshold, strangeness
 from unrelu.validation import check_choice
 
 
@@ -128,7 +129,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
     def fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
         """Learn the model of the genuine rows of X, and from which score on a row is one of them.
 
-        X is an array, a data frame, or rows that are read block by block (:func:`unrelu.samples.open_samples`).
+        X is an array, a data frame, or rows that are read block by block (:func:`unrelu.tables.open_samples`).
         """
         self._scores = None
         check_false_alarm_rate("false_alarm_rate", self.false_alarm_rate)

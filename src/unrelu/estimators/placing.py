@@ -8,7 +8,7 @@ from typing import Any
 import sklearn
 
 from unrelu.contracts import FloatArray
-from unrelu.engines.device import Place
+from unrelu.passes.device import Place
 
 
 class OnDevice:

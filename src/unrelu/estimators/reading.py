@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import CellLimits, FloatArray, Samples, Step, Watch
-from unrelu.engines import engine_for
-from unrelu.engines.device import Place, brought_home, place_of
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import Limits
+from unrelu.passes import engine_for
+from unrelu.passes.device import Place, brought_home, place_of
 from unrelu.validation import column_label, counted, label_columns, row_label
 
 if TYPE_CHECKING:
-    from unrelu.samples.limited import LimitedSamples
+    from unrelu.tables.limited import LimitedSamples
 
 _LARGEST_WEIGHT = 1e100
 
@@ -30,8 +30,8 @@ Found = dict[str, dict[str, float]]
 def readable(X: Any) -> Any:
     """What is no array for NumPy as rows: arrays on a device, Dask's tables, lazy frames, frames with text."""
     if hasattr(X, "__dask_graph__"):
-        from unrelu.samples.dask_rows import DaskSamples
-        from unrelu.samples.frames import refuse_times
+        from unrelu.tables.dask_rows import DaskSamples
+        from unrelu.tables.frames import refuse_times
 
         refuse_times(X)
         return DaskSamples(X)
@@ -39,10 +39,10 @@ def readable(X: Any) -> Any:
         X = brought_home(X)
         if place_of(X) is None:
             return X
-        from unrelu.samples.device_arrays import DeviceSamples
+        from unrelu.tables.device_arrays import DeviceSamples
 
         return DeviceSamples(X)
-    from unrelu.samples.frames import collected, holds_text, read_frame, refuse_times
+    from unrelu.tables.frames import collected, holds_text, read_frame, refuse_times
 
     X = collected(X)
     refuse_times(X)
@@ -53,7 +53,7 @@ def readable(X: Any) -> Any:
     except InvalidDataError as error:
         if "limits=" not in str(error) and "nondetect=" not in str(error):
             raise
-        raise InvalidDataError(f"{error} limits= and nondetect= are those of unrelu.samples.read_frame.") from error
+        raise InvalidDataError(f"{error} limits= and nondetect= are those of unrelu.tables.read_frame.") from error
 
 
 def read_all(samples: Samples, smallest: int, watch: Watch) -> NDArray[Any]:
@@ -70,8 +70,8 @@ def read_all(samples: Samples, smallest: int, watch: Watch) -> NDArray[Any]:
 
 def text_cell(X: Any) -> str | None:
     """Which columns hold text, and which other cell is not a number, if one is not."""
-    from unrelu.samples.diagnosis import Faults
-    from unrelu.samples.frames import MARKED_MISSING, fault_told, frame_fault
+    from unrelu.tables.diagnosis import Faults
+    from unrelu.tables.frames import MARKED_MISSING, fault_told, frame_fault
 
     if hasattr(X, "columns"):
         return frame_fault(X)
@@ -118,7 +118,7 @@ def weighted(samples: Any, sample_weight: Any, checked: Callable[..., FloatArray
     if not (hasattr(sample_weight, "__dask_graph__") and hasattr(samples, "parts")):
         sample_weight = checked(sample_weight, np.broadcast_to(0.0, (samples.n_rows or 0, 1)))
     else:
-        from unrelu.samples.dask_rows import weight_range
+        from unrelu.tables.dask_rows import weight_range
 
         check_weights(*weight_range(sample_weight))
     rows: Samples = samples.weighted(sample_weight)
@@ -164,7 +164,7 @@ def found_limits(
     """
     found = _stated(limits, stated)
     if limits.floor_from_data.any() or limits.ceiling_from_data.any():
-        from unrelu.statistics.extremes import ExtremesQuestion
+        from unrelu.passes.extremes import ExtremesQuestion
 
         seen = engine_for(samples, watch, "Looking for floors").collect(samples, ExtremesQuestion())
         low = np.where(seen.smallest_count > 1.0, seen.smallest, -np.inf)
@@ -197,14 +197,14 @@ def _take_data_limits(found: Found, limits: Limits, samples: Samples) -> None:
     given = [each[np.isfinite(each) & (each != 0.0)] for each in levels.values()]
     if not any(map(len, given)) or getattr(samples, "place", None) is not None:
         return
-    from unrelu.statistics.extremes import first_values, floors_of_data
+    from unrelu.passes.extremes import first_values, floors_of_data
 
     values = first_values(samples.blocks(), samples.n_features)
     for name, sign in (("floor", 1.0), ("ceiling", -1.0)):
         data = floors_of_data(values if sign > 0.0 else -values, sign * levels[name])
         level = sign * data.floor
         found[name] |= {str(j): float(level[j]) for j in np.flatnonzero(level != levels[name])}
-        from unrelu.samples.limited import warn_of_digits
+        from unrelu.tables.limited import warn_of_digits
 
         warn_of_digits(name, levels[name], level, data.typed, samples.feature_names)
 
@@ -240,8 +240,8 @@ def limited(samples: Samples, floor: Any, ceiling: Any, stored_as: Any, tell: bo
 
     Those that are the rows' own but for rounding are the rows'; ``tell``: with a warning where digits were left out.
     """
-    from unrelu.samples.limited import LimitedSamples, cell_limits, cell_limits_of_data
-    from unrelu.statistics.extremes import first_values
+    from unrelu.passes.extremes import first_values
+    from unrelu.tables.limited import LimitedSamples, cell_limits, cell_limits_of_data
 
     shape = (samples.n_rows, samples.n_features)
     low, high = (_as_stored(each, stored_as) for each in cell_limits(floor, ceiling, shape, samples.feature_names))

@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 
 from unrelu.contracts import BoolArray, FloatArray, Samples, Watch
-from unrelu.engines import engine_for
 from unrelu.errors import InvalidDataError
-from unrelu.robust.learning import RobustLearned
-from unrelu.samples import ArraySamples
-from unrelu.samples.shaped import KeptRows
+from unrelu.fit.robust_rows.learning import RobustLearned
+from unrelu.passes import engine_for
+from unrelu.passes.subsample import SubsampleQuestion
 from unrelu.shapes import Normal, Power, Shapes, same_shapes
-from unrelu.statistics.subsample import SubsampleQuestion
+from unrelu.tables import ArraySamples
+from unrelu.tables.shaped import KeptRows
 
 _KEPT = 0.5  # weight from which a row counts as genuine
 _MOVED, _MOST_SHAPINGS = 0.005, 3  # share of the rows told otherwise that calls for other shapes, and how often

@@ -22,12 +22,12 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.base import clone
 
+from unrelu.checks.rows import Look, look_at
 from unrelu.contracts import Assumptions, BoolArray, Doubt, FloatArray, LearningReport, Watch
-from unrelu.doubts.rows import Look, look_at
 from unrelu.errors import UnreluError
-from unrelu.evidence import SampleEvidence
+from unrelu.passes.blocks import rows_in, some_rows
+from unrelu.passes.evidence import SampleEvidence
 from unrelu.posterior.cells import marks_of
-from unrelu.samples.blocks import rows_in, some_rows
 from unrelu.shapes import Shapes
 from unrelu.validation import counted
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from unrelu.estimators.learner import RectifiedGaussianLearner
 
 _GAIN_IN_ALL, _GAIN_EACH = 6.0, 2.5
-_FREE = 10.8  # log density by which a column must be likelier to be free (marginals/shape_fitting.py)
+_FREE = 10.8  # log density by which a column must be likelier to be free (fit/marginals/shape_fitting.py)
 _ODD = {"skewed", "heavy tails", "groups", "bent", "zeros for another reason", "gross value", "empty gap"}
 _REMAINING = {"heavy tails", "groups", "bent"}  # that no cell explains: what is left is not the model's either
 _FREED = ("skewed", "heavy tails")

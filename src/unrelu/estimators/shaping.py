@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unrelu.contracts import Assumptions, Engine, Samples, Watch
-from unrelu.distribution import RectifiedGaussian
-from unrelu.engines import engine_for
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import Limits
+from unrelu.model import RectifiedGaussian
+from unrelu.passes import engine_for
 from unrelu.shapes import Log, Normal, Shape, Shapes, shape_requests
 
 if TYPE_CHECKING:
-    from unrelu.samples.shaped import ShapedSamples
-    from unrelu.statistics.margins import Margins
+    from unrelu.passes.margins import Margins
+    from unrelu.tables.shaped import ShapedSamples
 
 _FEWEST = 20  # cells of a first part that tell whether a column is positive
 _LARGE = 2**24  # cells of a sparse matrix, zeros included, beyond which its columns are taken for normal
@@ -62,10 +62,10 @@ def learned_shapes(
         raise InvalidParameterError(
             "floor_tolerance goes with shape='normal' alone: set values within it of the floor to the floor."
         )
-    from unrelu.marginals.columns import refuse_tiny_values
-    from unrelu.marginals.shape_fitting import EXTREME_WITH_OUTLIERS, chosen_kinds, fit_shapes, unreached_floors
-    from unrelu.samples.shaped import ShapedSamples
-    from unrelu.statistics.margins import MarginsQuestion
+    from unrelu.fit.marginals.columns import refuse_tiny_values
+    from unrelu.fit.marginals.shape_fitting import EXTREME_WITH_OUTLIERS, chosen_kinds, fit_shapes, unreached_floors
+    from unrelu.passes.margins import MarginsQuestion
+    from unrelu.tables.shaped import ShapedSamples
 
     engine = engine_for(samples, watch, "Looking at the columns' shapes")
     rows = ShapedSamples(samples, plain)
@@ -98,8 +98,8 @@ def learned_shapes(
 
 def _looked_at(rows: ShapedSamples, plain: Assumptions, engine: Engine) -> Margins:
     """The margins of a part of the rows. The first block that has bad cells ends the pass: those of all are told."""
-    from unrelu.statistics.margins import MarginsQuestion
-    from unrelu.statistics.screening import ScreeningQuestion
+    from unrelu.passes.margins import MarginsQuestion
+    from unrelu.passes.screening import ScreeningQuestion
 
     try:
         return engine.collect(rows, MarginsQuestion(in_part=True))

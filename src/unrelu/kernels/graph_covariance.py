@@ -16,7 +16,7 @@ from unrelu.contracts import BoolArray, FloatArray
 def agree_on_edges(
     correlation: FloatArray, starts: NDArray[np.int64], near: NDArray[np.int64], rounds: int, settled: float
 ) -> FloatArray:
-    """W of :mod:`unrelu.networks.refit`: rounds over the columns until no entry moves by ``settled``."""
+    """W of :mod:`unrelu.graph.refit`: rounds over the columns until no entry moves by ``settled``."""
     d = len(correlation)
     covariance = correlation.copy()
     for j in range(d):

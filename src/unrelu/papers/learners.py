@@ -35,14 +35,13 @@ from unrelu.contracts import (
     Watch,
     unwatched,
 )
-from unrelu.covariance import assemble
-from unrelu.distribution import RectifiedGaussian
-from unrelu.eigenvalues import smallest_eigenvalue
-from unrelu.engines.local import map_in_threads
 from unrelu.errors import InvalidDataError, InvalidParameterError, NotSemidefiniteError, PartialRecoveryWarning
-from unrelu.learning import Learned, Stages
-from unrelu.marginals.columns import refuse_tiny, warn_of_constants
+from unrelu.fit.covariance import assemble
+from unrelu.fit.eigenvalues import smallest_eigenvalue
+from unrelu.fit.marginals.columns import refuse_tiny, warn_of_constants
+from unrelu.fit.one_pass import Learned, Stages
 from unrelu.methods import LEARNING
+from unrelu.model import RectifiedGaussian
 from unrelu.papers.batches import ORDERS, Names, batch_means, filter_named, require_positives, warn_of_order
 from unrelu.papers.kernels import closed_descent, sampled_descent
 from unrelu.papers.questions import (
@@ -54,6 +53,7 @@ from unrelu.papers.questions import (
     ExceedancesQuestion,
     HistogramQuestion,
 )
+from unrelu.passes.local import map_in_threads
 from unrelu.validation import (
     check_choice,
     check_count,

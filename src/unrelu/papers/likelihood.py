@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unrelu.contracts import BoolArray, FloatArray
-from unrelu.engines.local import map_in_threads
 from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.passes.local import map_in_threads
 from unrelu.recovery.matrix.cells import Cells, tiles
 from unrelu.recovery.matrix.factors import Factors
 from unrelu.validation import column_label, label_columns

@@ -17,7 +17,6 @@ from scipy.optimize import linprog, minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from unrelu.contracts import BoolArray, FloatArray, Watch
-from unrelu.engines.local import map_in_threads, one_blas_thread
 from unrelu.errors import InvalidParameterError, PartialRecoveryWarning
 from unrelu.papers.likelihood import (
     BiasDensity,
@@ -28,6 +27,7 @@ from unrelu.papers.likelihood import (
     literal_program,
     relative_residual,
 )
+from unrelu.passes.local import map_in_threads, one_blas_thread
 from unrelu.recovery.matrix.cells import Cells, tiles
 from unrelu.recovery.matrix.descent import Iterate, Recovered, Task, descend
 from unrelu.recovery.matrix.factors import Factors

@@ -17,8 +17,8 @@ from unrelu.contracts import Assumptions, Block, FloatArray
 from unrelu.errors import InvalidParameterError
 from unrelu.kernels.row_block import LARGEST, add_joint_counts
 from unrelu.papers.kernels import add_batch_sums
-from unrelu.statistics.screening import Screening, survey
-from unrelu.statistics.tiles import as_stored, least_allowed, seen_above, tiles
+from unrelu.passes.screening import Screening, survey
+from unrelu.passes.tiles import as_stored, least_allowed, seen_above, tiles
 
 BINS = 1024
 _GOLDEN = 0.6180339887498949

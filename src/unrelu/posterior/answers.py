@@ -13,7 +13,7 @@ from unrelu.errors import InvalidParameterError
 from unrelu.parameters import RandomState
 
 if TYPE_CHECKING:
-    from unrelu.distribution import RectifiedGaussian
+    from unrelu.model import RectifiedGaussian
     from unrelu.posterior.cells import Cells
     from unrelu.posterior.filling import Filling
     from unrelu.posterior.prediction import Prediction
@@ -40,7 +40,7 @@ class Answers:
         """
         from unrelu.posterior.gross import SMALLEST_LOG_DENSITY, warn_of_gross
         from unrelu.posterior.hidden import HiddenCells
-        from unrelu.samples.shaped import finite_slopes
+        from unrelu.tables.shaped import finite_slopes
 
         model, cells = _read(self, X, floor, ceiling)
         hidden = HiddenCells.of(model)
@@ -219,7 +219,7 @@ def _read(asked: Answers, X: Any, floor: Any, ceiling: Any) -> tuple[RectifiedGa
 def _filling(model: RectifiedGaussian, cells: Cells, fill: str, below: str, limits: tuple[Any, Any]) -> Filling:
     """What is filled in; ``limits``: the floors and ceilings that were given for the rows, None for the model's."""
     from unrelu.posterior.filling import Filling
-    from unrelu.samples.limited import cell_limits
+    from unrelu.tables.limited import cell_limits
 
     if limits[0] is None:
         return Filling(fill, below)

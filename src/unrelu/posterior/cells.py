@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from unrelu.contracts import BoolArray, FloatArray, Marks
 from unrelu.errors import InvalidDataError
 from unrelu.limits import is_by_cell
-from unrelu.samples.limited import cell_limits, cell_limits_of_data, marks_at_limits, warn_of_digits
-from unrelu.statistics.extremes import floors_of_data
-from unrelu.statistics.subsample import row_keys, smallest
-from unrelu.statistics.tiles import seen_above
+from unrelu.passes.extremes import floors_of_data
+from unrelu.passes.subsample import row_keys, smallest
+from unrelu.passes.tiles import seen_above
+from unrelu.tables.limited import cell_limits, cell_limits_of_data, marks_at_limits, warn_of_digits
 from unrelu.validation import column_label, listed, row_label, suggestion
 
 if TYPE_CHECKING:
-    from unrelu.distribution import RectifiedGaussian
+    from unrelu.model import RectifiedGaussian
 
 Values = NDArray[np.floating[Any]]
 _ROWS = 8192  # at a time: four numbers a cell
@@ -120,7 +120,7 @@ class SampledCells:
 
     @classmethod
     def of(cls, blocks: Iterable[Cells], most: int, seed: int) -> Self:
-        """At most so many rows, those of the smallest keys, as in :mod:`unrelu.statistics.subsample`."""
+        """At most so many rows, those of the smallest keys, as in :mod:`unrelu.passes.subsample`."""
         kept, keys, rows, first = None, np.empty(0, np.uint64), np.empty(0, np.int64), 0
         for cells in blocks:
             own = np.arange(first, first + len(cells.given))
@@ -150,7 +150,7 @@ def table_of(model: RectifiedGaussian, X: Any) -> FloatArray:
         x = np.asarray(X)
         x = x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
     except (TypeError, ValueError) as error:
-        from unrelu.samples.frames import frame_fault
+        from unrelu.tables.frames import frame_fault
 
         fault = frame_fault(X) if hasattr(X, "columns") else None
         raise InvalidDataError(fault or f"The table must hold numbers: {error}.") from error

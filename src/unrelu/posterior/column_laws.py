@@ -13,7 +13,7 @@ from unrelu.posterior.marginal_values import CutNormals, finite
 from unrelu.shapes import cut_from_latent
 
 if TYPE_CHECKING:
-    from unrelu.distribution import RectifiedGaussian
+    from unrelu.model import RectifiedGaussian
 
 _POINTS = 10_000
 _QUARTILES = (0.25, 0.5, 0.75)
@@ -22,7 +22,7 @@ _QUARTILES = (0.25, 0.5, 0.75)
 def column_laws(model: RectifiedGaussian, below: str = "auto") -> list[dict[str, Any]]:
     """Mean, standard deviation and quartiles of every column, and of which law they are.
 
-    >>> from unrelu.distribution import RectifiedGaussian
+    >>> from unrelu.model import RectifiedGaussian
     >>> [found["law"] for found in column_laws(RectifiedGaussian([1.0, 1.0], np.eye(2), floor=[0.0, 0.5]))]
     ['as seen', 'before the floor']
     """

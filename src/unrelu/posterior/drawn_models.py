@@ -23,7 +23,7 @@ import numpy as np
 from unrelu.contracts import BoolArray, FloatArray
 
 if TYPE_CHECKING:
-    from unrelu.distribution import RectifiedGaussian
+    from unrelu.model import RectifiedGaussian
 
 _ROUNDS, _SETTLED = 30, 1e-3
 _MOST = 0.5  # d D / n: what is less certain than that says nothing, and exp would go astray
@@ -37,7 +37,7 @@ class UncertainModel:
     ``bias_scale_covariance`` is d x 2 x 2, of (bias, scale); ``correlation_stderr`` is d x d, NaN where nothing is
     known of a pair.
 
-    >>> from unrelu.distribution import RectifiedGaussian
+    >>> from unrelu.model import RectifiedGaussian
     >>> model = RectifiedGaussian([0.0, 1.0], [[1.0, 0.5], [0.5, 1.0]])
     >>> errors = np.array([np.diag([0.01, 0.005])] * 2), np.array([[0.0, 0.075], [0.075, 0.0]])
     >>> uncertain = UncertainModel(model, *errors, n_rows=100.0)

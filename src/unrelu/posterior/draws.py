@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unrelu.contracts import FloatArray
-from unrelu.engines.local import map_in_threads
 from unrelu.errors import DependentDrawsWarning, InvalidParameterError
 from unrelu.kernels.drawn_rows import draw_rows
 from unrelu.parameters import RandomState, generator, integer
+from unrelu.passes.local import map_in_threads
 from unrelu.posterior.cells import Cells
 from unrelu.posterior.filling import EVERYTHING, Filling
 from unrelu.posterior.hidden import HiddenCells
@@ -22,7 +22,7 @@ from unrelu.posterior.prepared import RIDGE, row_shares
 from unrelu.validation import warn
 
 if TYPE_CHECKING:
-    from unrelu.distribution import RectifiedGaussian
+    from unrelu.model import RectifiedGaussian
 
 _NUMBERS = 2**22  # at a time
 _ROUNDING = 3.0 * RIDGE  # of a singular model's variances: the ridge, and what rounding makes of it

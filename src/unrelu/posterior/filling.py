@@ -14,7 +14,7 @@ from unrelu.posterior.cells import Cells
 from unrelu.validation import check_choice
 
 if TYPE_CHECKING:
-    from unrelu.distribution import RectifiedGaussian
+    from unrelu.model import RectifiedGaussian
 
 FILL, BELOW = ("both", "hidden", "missing"), ("auto", "latent", "floor")
 
@@ -49,7 +49,7 @@ class Filling:
     def as_seen(self, model: RectifiedGaussian) -> BoolArray:
         """The columns whose missing cells are cut off as those of the table are.
 
-        >>> from unrelu.distribution import RectifiedGaussian
+        >>> from unrelu.model import RectifiedGaussian
         >>> Filling().as_seen(RectifiedGaussian(np.zeros(3), np.eye(3), floor=[0.0, 0.5, -np.inf]))
         array([ True, False, False])
         """

@@ -14,7 +14,7 @@ from unrelu.errors import ImpossibleRowsWarning
 from unrelu.validation import label_columns, row_labels, warn
 
 if TYPE_CHECKING:
-    from unrelu.distribution import RectifiedGaussian
+    from unrelu.model import RectifiedGaussian
     from unrelu.posterior.cells import Cells
     from unrelu.posterior.row_scores import Values
 

@@ -11,9 +11,9 @@ from typing import Any, Self
 import numpy as np
 
 from unrelu.contracts import FloatArray, Marks
-from unrelu.distribution import RectifiedGaussian
-from unrelu.engines.local import map_in_threads
 from unrelu.kernels.hidden_cells import hidden_rows
+from unrelu.model import RectifiedGaussian
+from unrelu.passes.local import map_in_threads
 from unrelu.posterior.prepared import IMPOSSIBLE, PreparedNormal, row_shares
 
 

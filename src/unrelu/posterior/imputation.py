@@ -15,7 +15,7 @@ from unrelu.posterior.hidden import HiddenCells
 from unrelu.posterior.marginal_values import CutNormals, Limits, finite
 
 if TYPE_CHECKING:
-    from unrelu.distribution import RectifiedGaussian
+    from unrelu.model import RectifiedGaussian
 
 
 def imputed(

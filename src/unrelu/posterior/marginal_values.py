@@ -19,7 +19,7 @@ from scipy.special import log_ndtr, ndtr, ndtri_exp
 from unrelu.contracts import FloatArray, Marks
 
 if TYPE_CHECKING:
-    from unrelu.distribution import RectifiedGaussian
+    from unrelu.model import RectifiedGaussian
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
 _REACH = 70.0

@@ -15,7 +15,7 @@ from unrelu.posterior.marginal_values import CutNormals, Limits, finite
 from unrelu.shapes import Normal
 
 if TYPE_CHECKING:
-    from unrelu.distribution import RectifiedGaussian
+    from unrelu.model import RectifiedGaussian
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import FloatArray
-from unrelu.distribution import RectifiedGaussian
-from unrelu.engines.local import map_in_threads
 from unrelu.kernels.factor_density import factor_log_densities
 from unrelu.kernels.row_density import cell_residuals, log_densities, seen_totals
+from unrelu.model import RectifiedGaussian
+from unrelu.passes.local import map_in_threads
+from unrelu.passes.tiles import seen_above
 from unrelu.posterior.prepared import IMPOSSIBLE, RIDGE, PreparedNormal, row_shares
-from unrelu.statistics.tiles import seen_above
 
 _LOG_2PI_E = float(np.log(2.0 * np.pi) + 1.0)
 

@@ -9,10 +9,10 @@ from typing import Self
 import numpy as np
 
 from unrelu.contracts import Assumptions, Block, FloatArray, Samples, Watch, unwatched
-from unrelu.engines import engine_for
+from unrelu.passes import engine_for
+from unrelu.passes.screening import Screening, ScreeningQuestion, reachable
 from unrelu.posterior.gross import GrossCells, GrossQuestion
 from unrelu.posterior.row_scores import Values
-from unrelu.statistics.screening import Screening, ScreeningQuestion, reachable
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ def scored_rows(
 
     Rows that have no chance by ``gross`` are named.
 
-    >>> from unrelu.samples import ArraySamples
+    >>> from unrelu.tables import ArraySamples
     >>> scored_rows(ArraySamples([[1.0, 2.0], [3.0, 4.0]]), lambda values: values.sum(axis=1), Assumptions((0.0, 0.0)))
     array([3., 7.])
     """

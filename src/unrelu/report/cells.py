@@ -11,11 +11,11 @@ import numpy as np
 from rich.table import Table
 from scipy.special import ndtr
 
-from unrelu.bad_cells.shares import left_columns, too_many
 from unrelu.contracts import BoolArray, FloatArray, Samples
-from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import ManyBadCellsWarning
 from unrelu.estimators import FloorImputer, FloorOutlierDetector
+from unrelu.fit.robust_cells.shares import left_columns, too_many
+from unrelu.model import RectifiedGaussian
 from unrelu.posterior.cells import Cells
 from unrelu.posterior.filling import Filling
 from unrelu.posterior.imputation import imputed
@@ -24,7 +24,7 @@ from unrelu.report.model import labels
 from unrelu.report.pictures import BOTH_SIGNS, HIDDEN, INK, MOST_CELLS, Numbers, name_columns, new_figure
 from unrelu.report.tables import check_names, write_rows
 from unrelu.report.tables import rows as rows_shown
-from unrelu.samples.tables import write_columns
+from unrelu.tables.tables import write_columns
 from unrelu.validation import counted, warn
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 from rich.table import Table
 
 from unrelu.contracts import Doubt, FloatArray
-from unrelu.distribution import RectifiedGaussian
+from unrelu.model import RectifiedGaussian
 from unrelu.report.model import (
     ColumnSummary,
     CorrelationSummary,

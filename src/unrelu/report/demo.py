@@ -12,11 +12,11 @@ import numpy as np
 from rich.table import Table
 
 from unrelu.contracts import FloatArray
-from unrelu.distribution import RectifiedGaussian
 from unrelu.estimators import RectifiedGaussianLearner
+from unrelu.model import RectifiedGaussian
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, diagonal, new_figure, tidy
 from unrelu.report.tables import rows
-from unrelu.samples import ArraySamples
+from unrelu.tables import ArraySamples
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

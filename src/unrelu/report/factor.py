@@ -10,8 +10,8 @@ import numpy as np
 from rich.table import Table
 
 from unrelu.contracts import BoolArray, FloatArray, Samples
-from unrelu.estimators.matrix import ReLUMatrixRecovery
 from unrelu.recovery.matrix.matrix import MatrixReport
+from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
 from unrelu.report.model import shape_words
 from unrelu.report.pictures import (
     BOTH_SIGNS,
@@ -29,8 +29,8 @@ from unrelu.report.pictures import (
     tidy,
 )
 from unrelu.report.tables import fact_table, rows
-from unrelu.samples.columns import names_or_numbers
 from unrelu.shapes import latent_limits, to_latent
+from unrelu.tables.columns import names_or_numbers
 from unrelu.validation import counted, listed
 
 if TYPE_CHECKING:

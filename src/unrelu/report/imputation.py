@@ -13,8 +13,8 @@ from rich.table import Table
 from scipy.special import ndtr
 
 from unrelu.contracts import BoolArray, FloatArray, Samples
-from unrelu.distribution import RectifiedGaussian
 from unrelu.estimators import FloorImputer
+from unrelu.model import RectifiedGaussian
 from unrelu.posterior.cells import Cells, SampledCells
 from unrelu.posterior.draws import drawn, drawn_parts
 from unrelu.posterior.gross import naming_gross
@@ -22,8 +22,8 @@ from unrelu.posterior.imputation import imputed
 from unrelu.report.model import labels
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, Numbers, new_figure, short_name, tidy
 from unrelu.report.tables import check_names, level_name, rows, write_rows
-from unrelu.samples.tables import write_columns
 from unrelu.shapes import Normal
+from unrelu.tables.tables import write_columns
 from unrelu.validation import counted, listed
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import norm
 
 from unrelu.contracts import FloatArray
-from unrelu.distribution import RectifiedGaussian
-from unrelu.estimators.two_layer import TwoLayerReLULearner
+from unrelu.model import RectifiedGaussian
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.layers.peeled import Peeled
+from unrelu.recovery.two_layer_estimator import TwoLayerReLULearner
 from unrelu.report.pictures import (
     INK,
     LEARNED,
@@ -30,7 +30,7 @@ from unrelu.report.pictures import (
     weight_image,
 )
 from unrelu.report.tables import fact_table, rows
-from unrelu.samples.columns import names_or_numbers
+from unrelu.tables.columns import names_or_numbers
 from unrelu.validation import listed
 
 if TYPE_CHECKING:

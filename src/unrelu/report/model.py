@@ -13,10 +13,10 @@ from scipy.linalg import eigvalsh
 from scipy.sparse.linalg import eigsh
 
 from unrelu.contracts import FloatArray
-from unrelu.distribution import RectifiedGaussian
+from unrelu.model import RectifiedGaussian
 from unrelu.report.tables import rows, with_error
-from unrelu.samples.columns import names_or_numbers
 from unrelu.shapes import Power, Shape
+from unrelu.tables.columns import names_or_numbers
 
 if TYPE_CHECKING:
     from unrelu.estimators import RectifiedGaussianLearner

@@ -13,11 +13,14 @@ from scipy.spatial.distance import squareform
 from scipy.special import ndtr, ndtri
 from scipy.stats import beta
 
+from unrelu.checks.skewness import Skewness, skewness_of
 from unrelu.contracts import Block, FloatArray, RowParameters, Samples
-from unrelu.distribution import RectifiedGaussian
-from unrelu.doubts.skewness import Skewness, skewness_of
-from unrelu.engines import engine_for
 from unrelu.estimators import RectifiedGaussianLearner
+from unrelu.model import RectifiedGaussian
+from unrelu.passes import engine_for
+from unrelu.passes.column_shapes import ShapeSums
+from unrelu.passes.subsample import SubsampleQuestion
+from unrelu.passes.tiles import seen_above
 from unrelu.report.model import labels, shape_words
 from unrelu.report.pictures import (
     BOTH_SIGNS,
@@ -31,10 +34,7 @@ from unrelu.report.pictures import (
     short_name,
     tidy,
 )
-from unrelu.samples.turned import TurnedSamples
-from unrelu.statistics.column_shapes import ShapeSums
-from unrelu.statistics.subsample import SubsampleQuestion
-from unrelu.statistics.tiles import seen_above
+from unrelu.tables.turned import TurnedSamples
 from unrelu.validation import counted
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int
     >>> rng = np.random.default_rng(0)
     >>> X = np.column_stack([rng.normal(0.0, 1.0, 500), np.exp(rng.normal(0.0, 1.0, 500)) - 1.0]).clip(0.0)
     >>> learner = unrelu.RectifiedGaussianLearner(shape="normal").fit(X)
-    >>> worst_columns(learner, unrelu.samples.ArraySamples(X), most=1)[0].name
+    >>> worst_columns(learner, unrelu.tables.ArraySamples(X), most=1)[0].name
     'x1'
     """
     model = learner.distribution_

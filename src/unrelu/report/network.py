@@ -10,12 +10,12 @@ import numpy as np
 from rich.table import Table
 
 from unrelu.contracts import FloatArray
-from unrelu.networks.contracts import EDGE_COLUMNS, Edge, NetworkPath
-from unrelu.networks.exporting import networkx_graph, networkx_module
-from unrelu.networks.stability import STABLE
+from unrelu.graph.contracts import EDGE_COLUMNS, Edge, NetworkPath
+from unrelu.graph.exporting import networkx_graph, networkx_module
+from unrelu.graph.stability import STABLE
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, short_name, tidy
 from unrelu.report.tables import rows
-from unrelu.samples.columns import names_or_numbers
+from unrelu.tables.columns import names_or_numbers
 from unrelu.validation import counted, listed
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from rich.table import Table
 
 from unrelu.contracts import FloatArray
 from unrelu.estimators import FloorOutlierDetector
+from unrelu.fit.robust_rows.scoring import Verdict
 from unrelu.report.model import labels
 from unrelu.report.pictures import BOTH_SIGNS, HIDDEN, INK, LEARNED, NAIVE, Numbers, new_figure, short_name, tidy
 from unrelu.report.tables import rows
-from unrelu.robust.scoring import Verdict
 from unrelu.validation import counted
 
 if TYPE_CHECKING:

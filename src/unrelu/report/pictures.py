@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import FloatArray, Samples
 from unrelu.errors import MissingDependencyError, OutputError
-from unrelu.samples.table_file import unknown_kind
 from unrelu.storage import atomic_write
+from unrelu.tables.table_file import unknown_kind
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -119,7 +119,7 @@ def evenly(count: int, most: int) -> Numbers:
 def cells_of(samples: Samples, rows: Numbers, columns: Numbers) -> FloatArray:
     """Some rows and columns of a table, in the order asked for; the table is read block by block.
 
-    >>> from unrelu.samples import ArraySamples
+    >>> from unrelu.tables import ArraySamples
     >>> cells_of(ArraySamples(np.arange(6.0).reshape(3, 2)), np.array([2, 0]), np.array([1]))
     array([[5.],
            [1.]])

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from unrelu.contracts import FloatArray, Samples
-from unrelu.distribution import RectifiedGaussian
 from unrelu.estimators import FloorImputer
+from unrelu.model import RectifiedGaussian
 from unrelu.posterior.cells import Cells
 from unrelu.posterior.prediction import Prediction, predicted
 from unrelu.report.tables import level_name

@@ -27,7 +27,7 @@ def _kind(module: str, called: str = "model file", **arrays: str) -> Kind:
 KINDS = {
     # models and what a user assumes
     "RectifiedGaussian": _kind(
-        "distribution", bias="d", covariance="dd", floor="d?", ceiling="~d?", scoring_covariance="~dd"
+        "model", bias="d", covariance="dd", floor="d?", ceiling="~d?", scoring_covariance="~dd"
     ),
     "Assumptions": _kind("contracts"),
     "CellLimits": _kind("contracts"),
@@ -38,25 +38,25 @@ KINDS = {
     "Seen": _kind("shapes"),
     # records of the rows
     "PairMoments": _kind(
-        "statistics.pair_moments", "record",
+        "passes.pair_moments", "record",
         floor="d?", origin="d", count="dd", cross="dd", masked_sum="dd", masked_square="dd",
     ),
     "ColumnShapes": _kind(
-        "statistics.column_shapes",
+        "passes.column_shapes",
         observed="d", origin="d", unit="d", sums="pd", ends="ed?", end_weights="ed", compared="d", different="d",
         step="d?",
     ),
-    "GroupedMoments": _kind("statistics.grouped_moments", "record"),
+    "GroupedMoments": _kind("passes.grouped_moments", "record"),
     "ObservedMoments": _kind(
-        "statistics.pair_moments", count="dd", squared_weight="dd", above="dd", total="dd", square="dd"
+        "passes.pair_moments", count="dd", squared_weight="dd", above="dd", total="dd", square="dd"
     ),
     "Screening": _kind(
-        "statistics.screening",
+        "passes.screening",
         below_count="d:int", below_first_row="d:int", below_smallest="d?", large_count="d:int", large_first_row="d:int",
     ),
-    "Checkpoint": _kind("engines.checkpoints", "checkpoint"),
+    "Checkpoint": _kind("passes.checkpoints", "checkpoint"),
     # what learning gives
-    "Learned": _kind("learning"),
+    "Learned": _kind("fit.one_pass"),
     "RowParameters": _kind(
         "contracts", bias="d", scale="d", floor="d?", bias_scale_covariance="dpp?", influence="dpq?"
     ),
@@ -70,11 +70,11 @@ KINDS = {
     # networks
     "RectifiedGaussianNetwork": _kind("estimators.network", "network's file"),
     "Network": _kind(
-        "networks.contracts",
+        "graph.contracts",
         adjacency="dd:bool", precision="dd", partial_correlation="dd", stderr="dd?", stability="dd?", q_value="dd?",
     ),
     "NetworkPath": _kind(
-        "networks.contracts", penalties="p", n_edges="p:int", instability="~p", criterion="~p?"
+        "graph.contracts", penalties="p", n_edges="p:int", instability="~p", criterion="~p?"
     ),
     # methods with parameters of their own
     "OnePass": _kind("methods"),
@@ -85,7 +85,7 @@ KINDS = {
     "FilteredGradient": _kind("papers.learners"),
     "MedianBias": _kind("papers.learners"),
     # recovery of a matrix behind a rectifier
-    "ReLUMatrixRecovery": _kind("estimators.matrix", floor_="d", _lifted="~c:int"),
+    "ReLUMatrixRecovery": _kind("recovery.matrix_estimator", floor_="d", _lifted="~c:int"),
     "MatrixFit": _kind("recovery.matrix.matrix", latent_mean="k"),
     "Factors": _kind("recovery.matrix.factors", latent="nk", loadings="dk", bias="~d"),
     "Conditions": _kind("recovery.matrix.identifiability", columns="d?", rows="n?"),
@@ -101,14 +101,14 @@ KINDS = {
     ),
     "LayerReport": _kind("recovery.layers.decoding"),
     "TwoLayers": _kind("recovery.layers.two_layers", outlier_rows="n:bool"),
-    "TwoLayerReLULearner": _kind("estimators.two_layer"),
+    "TwoLayerReLULearner": _kind("recovery.two_layer_estimator"),
     "PeeledLayer": _kind(
         "recovery.layers.peeled", weights="dp?", bias="d?", floor="d", column_identifiable="d:bool"
     ),
     "InnerLayer": _kind("recovery.layers.inputs", weights="pq", bias="p"),
     "Peeled": _kind("recovery.layers.peeled", hidden="mp", outlier_rows="n:bool", inputs="~mq?"),
     # latent vectors of corrupted outputs
-    "ReLULatentRecovery": _kind("estimators.latent", weights_="~dk", bias_="~d"),
+    "ReLULatentRecovery": _kind("recovery.latent_estimator", weights_="~dk", bias_="~d"),
     "LatentRows": _kind(
         "recovery.latent.recover",
         latent="nk?", clean="nd?", outliers="nd?", inliers="nd:bool", noise_scale="n?", covariance="nkk?", rivals="nk?",
@@ -121,31 +121,31 @@ KINDS = {
     "NonnegativePrior": _kind("recovery.latent.methods"),
     "NoPrior": _kind("recovery.latent.methods"),
     # bad cells
-    "CellsLearned": _kind("bad_cells.learning", row_weights="n", cell_weights="nd"),
-    "CellsReport": _kind("bad_cells.learning"),
-    "CellLaw": _kind("bad_cells.law", floor="d?", bad_share="b", row_mass="b"),
-    "Background": _kind("bad_cells.background"),
+    "CellsLearned": _kind("fit.robust_cells.learning", row_weights="n", cell_weights="nd"),
+    "CellsReport": _kind("fit.robust_cells.learning"),
+    "CellLaw": _kind("fit.robust_cells.law", floor="d?", bad_share="b", row_mass="b"),
+    "Background": _kind("fit.robust_cells.background"),
     "PreparedNormal": _kind("posterior.prepared", bias="d", scale="d", correlation="dd"),
     # outlier rows and groups of rows
-    "RobustLearned": _kind("robust.learning", row_weights="n", columns="c:int"),
+    "RobustLearned": _kind("fit.robust_rows.learning", row_weights="n", columns="c:int"),
     "RobustReport": _kind("contracts"),
-    "LikelihoodReport": _kind("likelihood.learning"),
+    "LikelihoodReport": _kind("fit.likelihood.learning"),
     "RowGroup": _kind("contracts"),
     "MixtureReport": _kind("contracts"),
-    "Mixture": _kind("robust.mixture", shares="k"),
-    "Setting": _kind("robust.components"),
-    "GaussianComponent": _kind("robust.components", bias="d", scale="d", correlation="dd", loadings="~dk"),
-    "ClusterComponent": _kind("robust.clusters", bias="d", scale="d", correlation="dd", loadings="~dk"),
-    "IndependentComponent": _kind("robust.components"),
-    "RepeatedRowComponent": _kind("robust.components", row="d", floor="d?"),
-    "NoiseComponent": _kind("robust.components", log_unit="d", floor="d?"),
-    "SharedColumns": _kind("robust.clusters", columns="c:int", bias="c", scale="c", floor="c?"),
-    "FittedMixture": _kind("robust.clusters", columns="c:int"),
+    "Mixture": _kind("fit.robust_rows.mixture", shares="k"),
+    "Setting": _kind("fit.robust_rows.components"),
+    "GaussianComponent": _kind("fit.robust_rows.components", bias="d", scale="d", correlation="dd", loadings="~dk"),
+    "ClusterComponent": _kind("fit.robust_rows.clusters", bias="d", scale="d", correlation="dd", loadings="~dk"),
+    "IndependentComponent": _kind("fit.robust_rows.components"),
+    "RepeatedRowComponent": _kind("fit.robust_rows.components", row="d", floor="d?"),
+    "NoiseComponent": _kind("fit.robust_rows.components", log_unit="d", floor="d?"),
+    "SharedColumns": _kind("fit.robust_rows.clusters", columns="c:int", bias="c", scale="c", floor="c?"),
+    "FittedMixture": _kind("fit.robust_rows.clusters", columns="c:int"),
     "RowScores": _kind(
         "posterior.row_scores", bias="d", scale="d", correlation="dd", floor="d?", loadings="~dk"
     ),
     "ScoreTail": _kind("posterior.calibration", scores="n"),
-    "OutlierScores": _kind("robust.detection", columns="c:int"),
+    "OutlierScores": _kind("fit.robust_rows.detection", columns="c:int"),
     "FloorOutlierDetector": _kind("estimators.outliers", "detector's file", _row_weights="~n", _cell_weights="~nd"),
     "RectifiedGaussianMixture": _kind("estimators.mixture", "mixture's file"),
 }  # fmt: skip

@@ -21,16 +21,16 @@ from typing import Any, Self
 import numpy as np
 
 from unrelu.contracts import Assumptions, BoolArray, FloatArray, Step, Watch, unwatched
-from unrelu.distribution import RectifiedGaussian
-from unrelu.engines.local import LocalEngine
 from unrelu.errors import DoubtfulTableWarning, InputFileError, NotSemidefiniteError, RowOrderWarning
-from unrelu.evidence import SampleEvidence
 from unrelu.metrics import parameter_errors
+from unrelu.model import RectifiedGaussian
 from unrelu.papers.experiments.claims import Judgement, Verdict
 from unrelu.papers.experiments.design import SECONDS, Curve, Key, Outcomes, Panel, Results, Setting, Study, Trial
-from unrelu.samples import ArraySamples
+from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.local import LocalEngine
 from unrelu.storage import atomic_write
 from unrelu.synthetic import random_model
+from unrelu.tables import ArraySamples
 
 _WARM_UP = Setting(rows=500, columns=3)
 _OUTLIER_MEAN, _OUTLIER_SD = 5.0, 1.0  # Bulusu et al. 2022, section 5

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unrelu.contracts import FloatArray
-from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import InvalidParameterError
+from unrelu.model import RectifiedGaussian
 from unrelu.papers.guarantees.arguments import between_0_and_1, number, positive, samples, whole
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
-from unrelu.engines.local import available_cores, map_in_threads, one_blas_thread
 from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, InvalidParameterError
 from unrelu.notebook import Shown
+from unrelu.passes.local import available_cores, map_in_threads, one_blas_thread
 from unrelu.recovery.latent.methods import LatentMethod, LatentResult, Layer, names_of
 from unrelu.validation import row_label, row_labels, warn
 

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from unrelu import storage
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
-from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, WeakRowsWarning
+from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Shown
 from unrelu.parameters import RandomState
 from unrelu.recovery.latent.methods import Layer, NonnegativePrior, RobustLatent

@@ -13,8 +13,6 @@ from numbers import Integral
 import numpy as np
 
 from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, Step, Watch, unwatched
-from unrelu.distribution import RectifiedGaussian
-from unrelu.engines.local import LocalEngine
 from unrelu.errors import (
     CannotPeelError,
     DoubtfulInputsWarning,
@@ -25,8 +23,10 @@ from unrelu.errors import (
     UnfinishedWarning,
     UnitsNotFoundWarning,
 )
-from unrelu.evidence import RecordedEvidence, SampleEvidence
 from unrelu.methods import Method, method_named
+from unrelu.model import RectifiedGaussian
+from unrelu.passes.evidence import RecordedEvidence, SampleEvidence
+from unrelu.passes.local import LocalEngine
 from unrelu.recovery.layers.decoding import (
     ROUNDING,
     FoundLayer,
@@ -42,7 +42,7 @@ from unrelu.recovery.layers.facets import INTERRUPTED, MISFIT, TIME_WAS_UP, Cloc
 from unrelu.recovery.layers.inputs import UNEXPLAINED, InnerLayer, standard_layer
 from unrelu.recovery.layers.peeled import Peeled
 from unrelu.recovery.layers.widening import decode_widening
-from unrelu.samples import ArraySamples
+from unrelu.tables import ArraySamples
 from unrelu.validation import listed, warn
 
 ROWS_PER_UNIT = 6  # a facet needs three times as many rows as there are units, and about half of the rows are on it

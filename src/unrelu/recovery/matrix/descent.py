@@ -19,8 +19,8 @@ from typing import Protocol
 import numpy as np
 
 from unrelu.contracts import Step, Watch, unwatched
-from unrelu.engines.local import one_blas_thread
 from unrelu.errors import InvalidParameterError
+from unrelu.passes.local import one_blas_thread
 from unrelu.recovery.matrix.cells import Cells, column_norms, observed
 from unrelu.recovery.matrix.factors import Factors, singular_start
 from unrelu.recovery.matrix.newton import Descent, LeastSquares, Loss, State, Tobit

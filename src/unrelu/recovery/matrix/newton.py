@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unrelu.contracts import FloatArray
-from unrelu.engines.local import map_in_threads
 from unrelu.kernels.floor_cells import (
     careful_rows,
     factor_grams,
@@ -26,6 +25,7 @@ from unrelu.kernels.floor_cells import (
     unpacked,
     weigh,
 )
+from unrelu.passes.local import map_in_threads
 from unrelu.recovery.matrix.cells import Cells, tiles
 from unrelu.recovery.matrix.factors import Factors
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from unrelu.contracts import FloatArray
-from unrelu.distribution import RectifiedGaussian
+from unrelu.model import RectifiedGaussian
 from unrelu.posterior.cells import Cells, SampledCells
 from unrelu.report.model import labels, shape_words
 from unrelu.report.page.writing import rounded

@@ -14,17 +14,17 @@ import numpy as np
 
 from unrelu._version import __version__
 from unrelu.contracts import FloatArray, LearningReport, Samples, Step, Watch, unwatched
-from unrelu.distribution import RectifiedGaussian
 from unrelu.estimators import FloorImputer, RectifiedGaussianLearner, check_model
 from unrelu.estimators.reading import limited
 from unrelu.limits import is_by_cell
+from unrelu.model import RectifiedGaussian
 from unrelu.posterior.cells import Cells
 from unrelu.report.page import rows
 from unrelu.report.page.columns import ColumnFacts, Looked, picture
 from unrelu.report.page.pairs import PairMatrix, component_facts, scatter_facts
 from unrelu.report.page.writing import check_report, rendered
-from unrelu.samples import ArraySamples
 from unrelu.storage import FilePath, atomic_write
+from unrelu.tables import ArraySamples
 from unrelu.validation import counted
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "plotly")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from unrelu.contracts import FloatArray
-from unrelu.distribution import RectifiedGaussian
-from unrelu.eigenvalues import largest_eigenpairs
+from unrelu.fit.eigenvalues import largest_eigenpairs
+from unrelu.model import RectifiedGaussian
 from unrelu.posterior.cells import Cells
 from unrelu.report.model import labels, strongest_pairs
 from unrelu.report.model_picture import column_order

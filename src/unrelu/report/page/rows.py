@@ -12,9 +12,9 @@ import numpy as np
 from unrelu.checks.fit_check import Simulations
 from unrelu.checks.result import FitCheck
 from unrelu.contracts import FloatArray, LearningReport, Watch
-from unrelu.distribution import RectifiedGaussian
 from unrelu.errors import SingularCovarianceWarning, UnreluError, UnreluWarning
 from unrelu.estimators import FloorOutlierDetector
+from unrelu.model import RectifiedGaussian
 from unrelu.posterior.cells import Cells
 from unrelu.posterior.imputation import imputed
 from unrelu.posterior.marginal_values import CutNormals
@@ -24,7 +24,7 @@ from unrelu.report.outliers import Judged
 from unrelu.report.page.columns import Looked
 from unrelu.report.page.writing import rounded
 from unrelu.report.pictures import Numbers
-from unrelu.samples import ArraySamples
+from unrelu.tables import ArraySamples
 from unrelu.validation import listed
 
 _WORST = 6  # columns and pairs of a check

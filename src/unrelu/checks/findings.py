@@ -1,0 +1,473 @@
+"""What is doubtful about a fit, from its record and a look at some of its rows, with what to do about it.
+
+Every rule compares what was counted with what the fitted model expects, so that a table that fits is left alone: the
+chance of a finding on such a table is about one in a hundred, whatever the number of its columns. First come limits
+that nobody named, as they bend everything else; then, the strongest first, what columns and rows show
+(:mod:`unrelu.checks.misfit`); then what the matrix lacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from unrelu.checks.skewness import Skewness, skewness_of
+from unrelu.contracts import Assembly, Assumptions, BoolArray, Doubt, FloatArray, PairCorrelations, RowParameters
+from unrelu.errors import (
+    BentColumnsWarning,
+    DependentRowsWarning,
+    DoubtfulTableWarning,
+    EmptyGapWarning,
+    FewRowsWarning,
+    GrossValueWarning,
+    GroupsOfRowsWarning,
+    HeavyTailsWarning,
+    LeftOutWarning,
+    NothingFlooredWarning,
+    RepeatedLimitWarning,
+    SingularCovarianceWarning,
+    SkewedColumnsWarning,
+    TiedValuesWarning,
+    UnstableEdgesWarning,
+    ZerosForAnotherReasonWarning,
+)
+from unrelu.passes.column_shapes import ColumnShapes
+from unrelu.passes.pair_moments import PairMoments
+from unrelu.validation import column_label, listed, warn
+
+if TYPE_CHECKING:
+    from unrelu.checks.misfit import Misfit
+    from unrelu.checks.rows import Look
+
+_ALARM = 0.002  # chance of a finding of one kind on a table that fits
+_REPEATED_SHARE, _REPEATED_COUNT = 0.005, 3.0  # of the rows, and of equal values, from which an end repeats
+_BY_ROUNDING = 5.0  # times what a step of the table's numbers would explain
+_NEXT = 3  # values beside an end that it is compared with
+_NEAR = 1e-3  # of the size of a floor, or of a scale: rounding of whoever typed the floor
+_TIED_SHARE, _COARSE = 0.5, 0.1  # values that are copies, and their step in standard deviations
+_SKEWED, _SHIFTED = 0.3, 0.05  # skewness and shift of the mean (in standard deviations) that matter
+_HARM = 0.5  # standard errors that a mean must be off
+_SYMMETRIC = 0.3  # of the z of long tails: skewness that may come from them
+_SINGULAR = 1e-6  # smallest eigenvalue of the correlations
+_MOVED = 0.25  # standard errors by which the correlations had to be moved to fit together
+_ROWS_A_COLUMN = 5.0
+_NEXT_SHARE = 0.05  # of a free column's rows that are beyond a gap, within its width
+_GROSS, _FAR_APART = 100.0, 20.0  # spreads of the others, and what they span, beyond which a value is gross
+_FEW_OTHERS, _FEW_GROSS = 8, 0.02  # other values that must be there, and the share of these that may be gross alike
+
+WARNINGS: dict[str, type[DoubtfulTableWarning]] = {
+    "repeated minimum": RepeatedLimitWarning,
+    "repeated maximum": RepeatedLimitWarning,
+    "near the floor": RepeatedLimitWarning,
+    "empty gap": EmptyGapWarning,
+    "gross value": GrossValueWarning,
+    "left out": LeftOutWarning,
+    "nothing floored": NothingFlooredWarning,
+    "skewed": SkewedColumnsWarning,
+    "ties": TiedValuesWarning,
+    "no inverse": SingularCovarianceWarning,
+    "few rows": FewRowsWarning,
+    "unstable edges": UnstableEdgesWarning,
+    "heavy tails": HeavyTailsWarning,
+    "groups": GroupsOfRowsWarning,
+    "bent": BentColumnsWarning,
+    "zeros for another reason": ZerosForAnotherReasonWarning,
+    "dependent rows": DependentRowsWarning,
+}
+
+
+@dataclass(frozen=True)
+class _Kinds:
+    """Which way columns are turned, and the kinds of their shapes."""
+
+    assumptions: Assumptions
+    d: int
+
+    @property
+    def sign(self) -> FloatArray:
+        return np.where(self.assumptions.mirrored or (False,) * self.d, -1.0, 1.0)
+
+    @property
+    def free(self) -> BoolArray:
+        return self.of("free")
+
+    def of(self, *kinds: str) -> BoolArray:
+        shapes = self.assumptions.shapes
+        return np.array([shape.kind in kinds for shape in shapes] if shapes else ["normal" in kinds] * self.d)
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """A fit, seen column by column. Numbers are those of the rows looked at, and as the learner saw them: latent, some
+    columns upside down. Who is told of them wants the values of the table."""
+
+    shapes: ColumnShapes
+    rows: RowParameters
+    assumptions: Assumptions
+
+    @property
+    def varying(self) -> BoolArray:
+        return np.asarray(self.rows.scale > 0.0)
+
+    @property
+    def mirrored(self) -> BoolArray:
+        return np.asarray(self.assumptions.mirrored or (False,) * len(self.rows.scale), dtype=np.bool_)
+
+    def probability(self, low: FloatArray, high: FloatArray) -> FloatArray:
+        """Of a value between the two, under the fitted model; 0 where they are not in order."""
+        scale = np.where(self.varying, self.rows.scale, 1.0)
+        below, above = ((level - self.rows.bias) / scale for level in (low, high))
+        # From the nearer tail, where the difference of two numbers near 1 would lose all digits.
+        upper = below > 0.0
+        difference = np.where(upper, ndtr(-below) - ndtr(-above), ndtr(above) - ndtr(below))
+        return np.asarray(self.varying * np.maximum(difference, 0.0))
+
+    @property
+    def sign(self) -> FloatArray:
+        return np.where(self.mirrored, -1.0, 1.0)
+
+    @property
+    def curved(self) -> list[int]:
+        """Columns that were learned as latent values."""
+        return [j for j, shape in enumerate(self.assumptions.shapes) if shape.kind != "normal"]
+
+    def told(self, learned: FloatArray) -> FloatArray:
+        """Learned values as the user's table has them."""
+        x = self.sign * learned
+        for j in self.curved:
+            x[j] = self.assumptions.shapes[j].from_latent(x[j])
+        return x
+
+    def learned(self, told: FloatArray) -> FloatArray:
+        """Values of the user's table as the learner saw them."""
+        y = told.copy()
+        for j in self.curved:
+            y[j] = self.assumptions.shapes[j].to_latent(y[j])
+        return self.sign * y
+
+    def at_end(self, end: int) -> FloatArray:
+        """The smallest (0) or largest (1) values as the user's table has them."""
+        return self.told(self.shapes.ends[end])
+
+    @property
+    def step(self) -> FloatArray:
+        """Between two values of the user's table; 0 where it is not known."""
+        step = np.where(np.isfinite(self.shapes.step), self.shapes.step, 0.0)
+        for j in self.curved:
+            step[j] = self.assumptions.shapes[j].seen.step
+        return step
+
+    def cell_of(self, told: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Learned values half a step below and above those of the user's table, in order."""
+        ends = [self.learned(told + half * self.step) for half in (-0.5, 0.5)]
+        return np.minimum(*ends), np.maximum(*ends)
+
+
+def doubts_of(
+    record: PairMoments | None,
+    rows: RowParameters,
+    assumptions: Assumptions,
+    pairs: PairCorrelations,
+    assembly: Assembly,
+    look: Look | None = None,
+) -> tuple[Doubt, ...]:
+    """Everything doubtful about a fit; limits of single cells leave no record, and a record that was kept no rows."""
+    kinds = _Kinds(assumptions, len(rows.scale))
+    limits: list[Doubt] = []
+    tied: list[Doubt] = []
+    skewness: Skewness | None = None
+    if record is not None and record.shapes is not None:
+        table = _Table(record.shapes, rows, assumptions)
+        repeated = _repeated_end(table, 0, look)
+        limits = [*_repeated(table, repeated, look), *_gaps(table, repeated), *_nothing_floored(table, repeated)]
+        limits += _gross(table)
+        tied, skewness = _tied(table), skewness_of(record.shapes, rows)
+    explained = _columns(len(rows.scale), [doubt for doubt in limits if doubt.kind != "nothing floored"])
+    left_out = explained | _columns(len(rows.scale), tied)
+    misfit = None
+    if look is not None:
+        from unrelu.checks.misfit import misfit_of, words_of
+
+        misfit = misfit_of(look, rows, pairs.correlation, left_out, kinds.free)
+    margins = _margins(kinds, rows, skewness, misfit, explained)
+    if look is not None and misfit is not None and margins:
+        # Columns that are not normal look like whatever else; the others must show it without them.
+        without = left_out | _columns(len(rows.scale), [doubt for _, doubt in margins])
+        others = misfit_of(look, rows, pairs.correlation, without, kinds.free)
+        misfit = replace(others, neighbours=misfit.neighbours, dependent=misfit.dependent)
+    shown = [*margins, *([] if misfit is None else words_of(misfit))]
+    shown.sort(key=lambda each: -each[0])
+    found = [*limits, *(doubt for _, doubt in shown), *tied]
+    if record is not None:
+        found += _matrix(record, int(np.count_nonzero(rows.scale > 0.0)), assumptions, pairs, assembly)
+    return tuple(found)
+
+
+def _columns(d: int, doubts: Iterable[Doubt]) -> BoolArray:
+    """The columns of some doubts."""
+    which = np.zeros(d, dtype=np.bool_)
+    which[[column for doubt in doubts for column in doubt.columns]] = True
+    return which
+
+
+def warn_of(doubts: Iterable[Doubt], names: tuple[str, ...] | None) -> None:
+    """One warning for each kind of doubt."""
+    for doubt in doubts:
+        labels = [column_label(j, names) for j in doubt.columns]
+        if doubt.values:
+            digits = ".12g" if doubt.kind == "near the floor" else ".4g"  # of a number that is to be typed in
+            labels = [f"{label}: {value:{digits}}" for label, value in zip(labels, doubt.values, strict=True)]
+        where = f" In {listed(labels, most=6)}." if labels else ""
+        warn(f"{doubt.words[0].upper()}{doubt.words[1:]}{where} {doubt.remedy}", WARNINGS[doubt.kind])
+
+
+def _doubt(kind: str, which: BoolArray, words: str, remedy: str, values: FloatArray | None = None) -> list[Doubt]:
+    columns = tuple(np.flatnonzero(which).tolist())
+    if not columns:
+        return []
+    return [Doubt(kind, columns, words, remedy, () if values is None else tuple(values[list(columns)].tolist()))]
+
+
+# --- single columns -------------------------------------------------------------------------------
+
+
+def _repeated_end(table: _Table, end: int, look: Look | None) -> BoolArray:
+    """Columns whose smallest (0) or largest (1) value above the floor occurs too often for rounding to explain.
+
+    Values of a coarse scale repeat as well, and so do their neighbours: rain of .1 and .2 mm is no limit.
+    """
+    shapes = table.shapes
+    weight = shapes.end_weights[end]
+    with np.errstate(invalid="ignore"):  # levels of columns without values
+        by_rounding = shapes.observed * table.probability(*table.cell_of(table.at_end(end)))
+    often = weight >= np.maximum(_REPEATED_COUNT, _REPEATED_SHARE * shapes.observed)
+    found = np.asarray(often & (weight > _BY_ROUNDING * by_rounding + 2.0) & table.varying)
+    if look is not None:
+        for j in np.flatnonzero(found).tolist():
+            found[j] = _stands_out(look.values[look.beyond[:, j] == 0, j], end)
+    return found
+
+
+def _stands_out(values: FloatArray, end: int) -> bool:
+    """Whether the smallest (largest) value is far more often than those next to it."""
+    _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    counts = counts[:: 1 if end == 0 else -1][: 1 + _NEXT]
+    return len(counts) < 2 or bool(counts[0] > _BY_ROUNDING * counts[1:].max())
+
+
+def _repeated(table: _Table, repeated: BoolArray, look: Look | None) -> list[Doubt]:
+    """Ends that repeat: the one at the floor may be the floor itself but for rounding."""
+    shapes, floor = table.shapes, np.array(table.assumptions.floor)
+    size = np.maximum(np.abs(np.where(np.isfinite(floor), floor, 0.0)), table.rows.scale)
+    beyond = shapes.ends[0] - floor
+    if table.curved:  # how near they are is a matter of the user's units
+        told, spread = table.told(floor), table.told(table.rows.bias + table.rows.scale) - table.told(table.rows.bias)
+        with np.errstate(invalid="ignore"):
+            beyond[table.curved] = np.abs(table.at_end(0) - told)[table.curved]
+            size[table.curved] = np.maximum(np.abs(told), np.abs(spread))[table.curved]
+    near = repeated & np.isfinite(floor) & (beyond <= _NEAR * size)
+    found = _doubt(
+        "near the floor",
+        near,
+        "many values lie within rounding of the floor, and none of them counts as floored.",
+        "Give the floor as the table has it, or floor='min' (ceiling='max'), or a floor_tolerance.",
+        table.at_end(0),
+    )
+    for end, columns in ((0, repeated & ~near), (1, _repeated_end(table, 1, look))):
+        for mirrored in (False, True):
+            low = (end == 0) != mirrored
+            kind, extreme, limit, word = (
+                ("repeated minimum", "smallest", "floor", "min")
+                if low
+                else ("repeated maximum", "largest", "ceiling", "max")
+            )
+            found += _doubt(
+                kind,
+                columns & (table.mirrored == mirrored),
+                f"the {extreme} value repeats as a {limit} does, but is not named as one.",
+                f"If it stands for all values beyond it, pass it as {limit}=, or say {limit}={word!r}.",
+                table.at_end(end),
+            )
+    return found
+
+
+def _gaps(table: _Table, repeated: BoolArray) -> list[Doubt]:
+    """Nobody between the floor and the smallest value above it, where the model expects many (Poisson)."""
+    shapes, floor = table.shapes, table.rows.floor
+    floored = shapes.observed - shapes.sums[0] > 0.5
+    expected = shapes.observed * table.probability(floor, shapes.ends[0])
+    free = _Kinds(table.assumptions, len(floor)).free
+    for j in np.flatnonzero(free & ~table.mirrored).tolist():
+        # Nobody is expected in a free column's gap; as many as in the next stretch of that width would be no wonder.
+        shape, low, x = table.assumptions.shapes[j], float(table.told(floor)[j]), float(table.at_end(0)[j])
+        if np.isfinite([low, x]).all():
+            y = (shape.to_latent([x, 2.0 * x - low]) - table.rows.bias[j]) / max(table.rows.scale[j], 1e-300)
+            share = float(np.diff(ndtr(y))[0])
+            expected[j] = shapes.observed[j] * share if share > _NEXT_SHARE else 0.0
+    gap = floored & ~repeated & (expected > -np.log(_ALARM / len(floor))) & np.isfinite(floor)
+    # A gap that is a step of the table's own numbers is no gap.
+    with np.errstate(invalid="ignore"):
+        gap &= np.abs(table.at_end(0) - table.told(floor)) > 1.5 * table.step
+    return _doubt(
+        "empty gap", gap,
+        "no value between the floor and the smallest one above it, where the model expects many: what is at the floor"
+        " may mean \"less than that value\".",
+        "If so, write that value into these cells, and pass it as floor= (ceiling=).",
+        table.at_end(0),
+    )  # fmt: skip
+
+
+def _gross(table: _Table) -> list[Doubt]:
+    """Largest values that are beyond all others by more than any law has it: by _GROSS spreads of the others, or, of
+    free columns, whose latent values are normal whatever they are, by _FAR_APART times all that the others span."""
+    shapes = table.shapes
+    weight, end = shapes.end_weights[1], (shapes.ends[1] - shapes.origin) / shapes.unit
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        others = shapes.sums[0] - weight
+        mean = (shapes.sums[1] - weight * end) / others
+        variance = (shapes.sums[2] - weight * end**2) / others - mean**2
+        # What rounding leaves of the squares of a huge value may be anything, but it is small beside them.
+        far = end - mean > _GROSS * np.sqrt(np.maximum(variance, 0.0))
+    gross = far & (others > _FEW_OTHERS) & (weight <= _FEW_GROSS * others) & table.varying
+    for j in table.curved:
+        values = getattr(table.assumptions.shapes[j], "values", None)
+        if values is not None:
+            low, before, last = values[0], values[-2], values[-1]
+            gross[j] = len(values) > _FEW_OTHERS and last - before > _FAR_APART * (before - low)
+    return _doubt(
+        "gross value", gross,
+        "the largest value is farther from all others than these are from each other, many times over: a unit or a"
+        " decimal point that was mistaken, or a code for something else.",
+        "Correct it, or mark it as missing with NaN.",
+        table.at_end(1),
+    )  # fmt: skip
+
+
+def _nothing_floored(table: _Table, repeated: BoolArray) -> list[Doubt]:
+    """No value at the floor, where the model expects many."""
+    shapes, floor = table.shapes, table.rows.floor
+    none = (shapes.observed - shapes.sums[0] < 0.5) & np.isfinite(floor) & ~repeated
+    expected = shapes.observed * table.probability(np.full_like(floor, -np.inf), floor)
+    return _doubt(
+        "nothing floored", none & (expected > -np.log(_ALARM / len(floor))),
+        "no value is at the floor, where a normal law with the column's mean and spread would have many.",
+        "If the column has no floor there, say floor=None or name its own; if it is skewed, give it shape='free'.",
+    )  # fmt: skip
+
+
+def _margins(
+    kinds: _Kinds, rows: RowParameters, record: Skewness | None, misfit: Misfit | None, explained: BoolArray
+) -> list[tuple[float, Doubt]]:
+    """(z, finding): values above the floor that are not the upper part of a normal, so far that it matters.
+
+    A floor that nobody named bends a column as well: where one was found it is the explanation, and so is what the rows
+    show more clearly. Of free shapes there is nothing to say: their latent values are normal by construction.
+    """
+    if misfit is None:
+        if record is None:
+            return []
+        sure = np.abs(record.z) > -ndtri(0.5 * _ALARM / kinds.d)
+        return _skewed(kinds, rows, record, sure & ~explained & ~kinds.free)
+    asked = misfit.by_margins(kinds.d) & ~explained & ~kinds.free
+    tails, skewed = (misfit.columns_of(kind, kinds.d) for kind in ("tails", "skewed"))
+    long = asked & (tails < 0.0) & (np.abs(skewed) < _SYMMETRIC * np.abs(tails))
+    found = []
+    if long.any():
+        from unrelu.checks.misfit import long_tails
+
+        found = [(float(np.abs(tails[long]).max()), long_tails(long))]
+    sure, test = skewed != 0.0, record
+    if test is None:
+        test = misfit.skewness(kinds.d)
+    else:
+        sure = sure | (np.abs(test.z) > -ndtri(0.5 * _ALARM / kinds.d))
+    return [*found, *_skewed(kinds, rows, test, sure & asked & ~long)]
+
+
+def _skewed(kinds: _Kinds, rows: RowParameters, test: Skewness, sure: BoolArray) -> list[tuple[float, Doubt]]:
+    """(z, finding) of the columns that surely are, and as far as it matters."""
+    z, skewness, shift = test.z, test.skewness, test.shift
+    with np.errstate(invalid="ignore"):
+        moved = np.abs(shift) * rows.scale > np.maximum(_SHIFTED * rows.scale, _HARM * rows.bias_stderr)
+    sure = sure & (moved | (np.abs(skewness) > _SKEWED))
+    sign, found = kinds.sign, []
+    for which, beyond in (
+        (kinds.of("normal"), "beyond what a normal law allows"),
+        (~kinds.of("normal", "free"), "even after their shape"),
+    ):
+        for right, side in ((True, "to the right"), (False, "to the left")):
+            at = sure & ((sign * skewness > 0.0) == right) & which
+            for off, words, values in (
+                (
+                    moved,
+                    "latent means, norms and correlations are off by more than their standard errors (values: how far"
+                    " latent means are off, roughly, in norms)",
+                    sign * shift,
+                ),
+                (~moved, "norms, quantiles and intervals are off (values: the skewness)", sign * skewness),
+            ):
+                doubts = _doubt(
+                    "skewed", at & off, f"skewed {side} {beyond}: {words}.", "Give these columns shape='free'.", values
+                )
+                found += [(float(np.abs(z[list(doubt.columns)]).max()), doubt) for doubt in doubts]
+    return found
+
+
+def _many_ties(shapes: ColumnShapes) -> BoolArray:
+    return np.asarray(shapes.different < (1.0 - _TIED_SHARE) * shapes.compared)
+
+
+def _tied(table: _Table) -> list[Doubt]:
+    """Few different values, far apart: counts, or numbers rounded coarsely."""
+    size = table.shapes.step.copy()  # of a step, where most values are
+    if table.curved:
+        low, high = table.cell_of(table.told(np.maximum(table.rows.bias, table.shapes.ends[0])))
+        size[table.curved] = (high - low)[table.curved]
+    coarse = size > _COARSE * table.rows.scale
+    return _doubt(
+        "ties", _many_ties(table.shapes) & coarse & table.varying,
+        "few different values (counts, or rounded coarsely), which the model takes for continuous ones (values: the"
+        " step between them).",
+        "Errors are then too small and densities mean little; use more digits, or a model for counts.",
+        np.where(table.step > 0.0, table.step, table.shapes.step),
+    )  # fmt: skip
+
+
+# --- the matrix -----------------------------------------------------------------------------------
+
+
+def _matrix(
+    record: PairMoments, varying: int, assumptions: Assumptions, pairs: PairCorrelations, assembly: Assembly
+) -> list[Doubt]:
+    """Correlations without an inverse, by more than their errors or exactly; too few rows for that many columns."""
+    found = []
+    noise = np.sqrt(np.nanmean(pairs.stderr[np.triu_indices(len(pairs.stderr), 1)] ** 2)) if varying > 1 else 0.0
+    lowest = assembly.smallest_eigenvalue
+    singular = abs(lowest) < _SINGULAR or (lowest < 0.0 and assembly.shift_rms > _MOVED * noise)
+    if varying > 1 and singular and assumptions.n_components is None and not pairs.perfect_pairs:
+        found.append(
+            Doubt(
+                "no inverse",
+                (),
+                "the correlations have no inverse: some combination of the columns has no spread left.",
+                "Scores and recovered values rest on shrunken correlations. Add rows, leave out columns that others"
+                " determine, or give n_components.",
+            )
+        )
+    if varying <= record.n_rows and record.effective_rows < _ROWS_A_COLUMN * varying:
+        found.append(
+            Doubt(
+                "few rows",
+                (),
+                f"only {record.effective_rows / varying:.1f} rows a column: each correlation is learned by itself, and"
+                " all of them together are less certain than each.",
+                "Add rows, or drop columns."
+                if assumptions.n_components
+                else "Add rows, drop columns, or give n_components.",
+            )
+        )
+    return found

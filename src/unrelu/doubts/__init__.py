@@ -1,1 +1,0 @@
-"""What one pass sees and the model does not expect: floors that nobody named, gaps, skewed columns, ties."""

@@ -1,0 +1,423 @@
+"""Shapes of columns from their margins: powers by the censored likelihood, free ones from normal scores.
+
+A power has the profile log-likelihood, over the n+ values above the floor and the n0 at it,
+
+    l(e) = max_{b, s} [ -n+ log s - sum (y - b)^2 / (2 s^2) + n0 log Phi((y0 - b)/s) ] + (e - 1) sum log t,
+
+whose inner maximum is that of :mod:`unrelu.fit.marginals.censored_likelihood`; the last sum is the Jacobian's. A free
+shape has the scores b + s Phi^-1(F(x)), F at the middle of its jump, and the share floored at the floor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import boxcox, log_ndtr, ndtr, ndtri
+
+from unrelu.contracts import BoolArray, FloatArray
+from unrelu.errors import InvalidDataError
+from unrelu.fit.marginals.censored_likelihood import maximize_censored
+from unrelu.fit.marginals.observed_column import Column
+from unrelu.limits import Limits
+from unrelu.passes.margins import Margins
+from unrelu.shapes import Free, Log, Normal, Power, Shape, Shapes, refuse_outside
+from unrelu.validation import column_label
+
+_FEWEST = 20  # values above the floor, for a power
+_EXPONENTS = (0.0, 2.0)  # of a power that is asked for: below 0 it has no mean
+_TRIED = (-1.0, 3.0)  # beside a shape that is in question
+_GRID, _NARROWINGS = 9, 8  # exponents tried at first, and golden sections after
+_PARABOLAS = (0.01, 0.002)  # steps beside the exponent, through which parabolas are laid at last
+_GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
+_CURVATURE_STEP = 0.05
+_REACH = (1e-100, 1e45)  # of t: cubes of these have squares
+_CLEARLY = 10.8  # twice the log-likelihood that a power gains over what fits: its chance is one in a thousand
+_WORTH_ASKING = 4.0  # the same, as parabolas beside what fits promise it, from which on powers are tried
+_BESIDE = 0.3  # exponents through whose levels such a parabola is laid
+_FARTHEST = 1.3  # sqrt(n) times the largest distance of distributions, beyond which a law does not fit
+_EXTREME = 0.06  # share of the rows at an open end without which a column must still support the choice
+_SUPPORTED, _STILL_FAR = 2.7, 0.9  # twice the log-likelihood and sqrt(n) times the distance that say so: one in ten
+EXTREME_WITH_OUTLIERS = 0.12  # the same for exponents, before outliers are known
+_LARGE = 0.12  # distance of distributions, as a share of what is seen, from which a floor of 0 is taken for physical
+_STEEP = 0.9  # spread over mean of the values above 0, from which on these are no upper part of a normal law
+_GAP, _LIKELIER = 8.0, 2.0  # values expected beside 0, and log density of all values above it, that say so as well
+_WIDE = 0.05  # spreads that such a gap is wide, at least
+_FEW_ZEROS = 0.15  # of the rows
+_FARTHEST_MEAN = 20.0  # standard deviations below 0: what is above it is exponential
+_LEAST_UNIT, _MOST_UNIT = 1e-9, 1e100  # spreads, beside the mean and in all, that latent values can have
+_KNOTS = 512
+
+
+def chosen_kinds(
+    requests: Sequence[str | Shape], margins: Margins, limits: Limits, tested: bool = True, bent: bool = False
+) -> list[str | Shape]:
+    """The requests with a word for every "auto": log for positive columns and normal for others, unless the column
+    clearly rejects it. Without being ``tested`` no column rejects anything.
+
+    ``bent``: a power, of which log is one, takes the place of log. Where outliers are looked for, even a column that is
+    not clearly bent would have its longer tail taken for them."""
+    columns, kinds = _columns(margins, limits), list(requests)
+    for j in [j for j, request in enumerate(requests) if request == "auto"]:
+        kinds[j] = "log" if columns[j].is_positive and columns[j].varies else "normal"
+    learned = [j for j, request in enumerate(requests) if request == "auto" and tested and _has_power(columns[j])]
+    for j, kind in zip(learned, _tested_kinds([columns[j] for j in learned]), strict=True):
+        kinds[j] = kind
+    if bent:
+        for j in [j for j, request in enumerate(requests) if request == "auto" and _has_power(columns[j])]:
+            kinds[j] = "power" if kinds[j] == "log" else kinds[j]
+    return kinds
+
+
+def fit_shapes(
+    requests: Sequence[str | Shape],
+    margins: Margins,
+    limits: Limits,
+    names: Sequence[str] | None,
+    extreme: float = 0.0,
+    standard: bool = False,
+) -> Shapes:
+    """The shape of every column, as asked for; an error names the column that cannot have it.
+
+    ``extreme``: the share of the rows at an open end that has no say in exponents. ``standard``: latent values of free
+    columns have mean 0 and spread 1."""
+    requests, columns = chosen_kinds(requests, margins, limits), _columns(margins, limits)
+    _refuse(requests, columns, names)
+    wanted = [j for j, request in enumerate(requests) if request == "power"]
+    bounded = [columns[j].without_extremes(extreme) if extreme else columns[j] for j in wanted]
+    powers = dict(zip(wanted, fit_powers(bounded), strict=True))
+    return tuple(
+        request if not isinstance(request, str) else _fitted(request, column, powers.get(j), standard)
+        for j, (request, column) in enumerate(zip(requests, columns, strict=True))
+    )
+
+
+def _columns(margins: Margins, limits: Limits) -> list[Column]:
+    pairs = zip(limits.floor, limits.ceiling, strict=True)
+    return [Column.of(margins, j, float(low), float(high)) for j, (low, high) in enumerate(pairs)]
+
+
+def unreached_floors(margins: Margins, limits: Limits) -> BoolArray:
+    """Columns whose values are all above 0, and their floor is not: no value ever reaches it."""
+    smallest = np.array([_lowest(margins, j) for j in range(len(margins.columns))])
+    return np.asarray((limits.floor <= 0.0) & np.isfinite(limits.floor) & (smallest > 0.0) & np.isfinite(smallest))
+
+
+def _lowest(margins: Margins, j: int) -> float:
+    return min(each[j].ends[0] for each in (margins.columns, margins.at_most, margins.at_least))
+
+
+def _refuse(requests: Sequence[str | Shape], columns: list[Column], names: Sequence[str] | None) -> None:
+    for j, (request, column) in enumerate(zip(requests, columns, strict=True)):
+        label = column_label(j, names)
+        if request == "log" or not isinstance(request, str):
+            smallest = float(column.low[column.above].min(initial=np.inf))
+            given = Log() if isinstance(request, str) else request
+            refuse_outside(given, (column.floor, column.ceiling, *column.at_most[0][:1]), smallest, label)
+        if request == "power" and not _has_power(column):
+            raise InvalidDataError(
+                f"shape='power' of {label}: {column.distinct} different values in about {column.rows_above:.0f} rows"
+                f" above the floor are too few to learn an exponent from ({_FEWEST} at least). Use shape='log',"
+                " 'normal' or 'free' for it."
+            )
+        if request == "free" and column.distinct < 2:
+            raise InvalidDataError(
+                f"shape='free' of {label}: {column.distinct} different values above its floor, two at least are needed."
+                " Use shape='normal' for it, or leave it out."
+            )
+
+
+def _has_power(column: Column) -> bool:
+    return column.distinct >= 5 and column.rows_above >= _FEWEST
+
+
+def _fitted(request: str, column: Column, power: Power | None, standard: bool) -> Shape:
+    if request == "log":
+        return Log(column.seen)
+    if request == "free":
+        return free_shape(column, standard)
+    return Normal(column.seen) if power is None else power
+
+
+def _tested_kinds(columns: Sequence[Column]) -> list[str]:
+    """What a column does not clearly reject: log for a positive column, or a power where one is much likelier; normal
+    for others; free where another power is much likelier still, or the law is far from the empirical one, or has many
+    values between a floor of 0 and the smallest one seen.
+
+    A power is near the logarithm where the choice between them is; the step to free is longer, and only taken where
+    half of the rows would take it as well. No step is taken that the column without its farthest cells does not
+    support: a unit that was mistaken, or one cell in twenty that is bad, would make every column free, which hides
+    them.
+    """
+    if not columns:
+        return []
+    positive = np.array([column.is_positive for column in columns])
+    simple = Profile(columns)(np.where(positive, 0.0, 1.0))
+    far = np.array([simple.distance(k) for k in range(len(columns))])
+    kinds = np.where(positive, "log", "normal").astype(object)
+    for k, column in enumerate(columns):
+        if not positive[k] and _has_gap(column, simple, k):  # zeros that mean "less than the smallest value"
+            kinds[k] = "free"
+    asked = np.flatnonzero((simple.promised() > _WORTH_ASKING) | (far > _FARTHEST)).tolist()
+    if not asked:
+        return list(kinds)
+    profile = Profile([columns[k] for k in asked])
+    power, other = (profile(profile.likeliest(between)) for between in (_EXPONENTS, _TRIED))
+    middle = Profile([columns[k].without_extremes(_EXTREME) for k in asked])
+    start = middle(np.where(positive[asked], 0.0, 1.0))
+    gains = [2.0 * (middle(fits.exponents).level - start.level) for fits in (power, other)]
+    for k, at in enumerate(asked):
+        level = float(simple.level[at])
+        if positive[at] and 2.0 * (power.level[k] - level) > _CLEARLY and gains[0][k] > _SUPPORTED:
+            kinds[at], level, far[at] = "power", float(power.level[k]), power.distance(k)
+        rejected = other.level[k] - level > _CLEARLY or far[at] > np.sqrt(2.0) * _FARTHEST
+        supported = gains[1][k] > _SUPPORTED or start.distance(k) > _STILL_FAR
+        if rejected and supported:
+            kinds[at] = "free"
+    return list(kinds)
+
+
+# --- free -----------------------------------------------------------------------------------------
+
+
+def free_shape(column: Column, standard: bool = False) -> Free:
+    """Normal scores at the column's values, no more than _KNOTS of them, as even as can be in the scores."""
+    total, exact = column.total, column.has_single_values
+    half = max(min(0.5 / column.rows, 0.5 * float(column.w.min() / total)), 1e-15)
+    x, u = column.high[column.above], np.clip(column.levels, half, 1.0 - half)
+    at_floor = float(column.weights[column.high < x[0]].sum()) if len(x) else 0.0
+    floor = max(column.floor, column.unreached)  # one that is given is below all values
+    if np.isfinite(floor):
+        x, u = np.append(floor, x), np.append(max(at_floor / total, 0.5 * half), u)
+    elif not exact:
+        x, u = np.append(column.low[column.above][0], x), np.append(0.5 * min(half, u[0]), u)
+    if column.is_mirrored:
+        edge = 1.0 - max(float(column.weights[column.low > x[-1]].sum()) / total, 0.5 * half)
+        x, u = np.append(x[u < edge], column.ceiling), np.append(u[u < edge], edge)  # the last run may reach up to it
+    y = ndtri(u)
+    rising = np.append(True, (np.diff(np.maximum.accumulate(y)) > 0.0) & (np.diff(x) > 0.0))
+    x, y = x[rising], y[rising]
+    if len(x) > _KNOTS:
+        even = np.searchsorted(y, np.linspace(y[0], y[-1], _KNOTS))
+        chosen = np.unique(np.concatenate([[0], even, [len(x) - 1]]))
+        x, y = x[chosen], y[chosen]
+    mean, spread = _own_fit(column, float(x[0]))
+    cut_off = column.is_cut and not (x[0] == 0.0 and _has_true_zeros(column))
+    if standard:
+        return Free(x, y, column.seen, spread * cut_off, spread * column.is_cut_above)
+    return Free(x, mean + spread * y, column.seen, float(cut_off), float(column.is_cut_above))
+
+
+def _own_fit(column: Column, lowest: float) -> tuple[float, float]:
+    """Mean and spread of the column's own censored normal fit, of its logarithms where it is positive: the units of a
+    free column's latent values, in which what is cut off goes on. (0, 1) where numbers do not bear them."""
+
+    def latent(x: FloatArray) -> FloatArray:
+        return np.asarray(np.log(np.maximum(x, 1e-300))) if lowest > 0.0 else x
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, spread, _ = (float(each[0]) for each in censored_fits([column], [latent(column.x)], [latent]))
+    usable = np.isfinite(mean) and _LEAST_UNIT * max(abs(mean), 1.0 / _MOST_UNIT) < spread < _MOST_UNIT
+    return (mean, spread) if usable else (0.0, 1.0)
+
+
+def _has_true_zeros(column: Column) -> bool:
+    """Whether zeros are those of rain, spend, counts or concentrations, with nothing below.
+
+    Nobody is between them and the smallest value, where a normal law has many; or that law is surely off, and values
+    are whole numbers, or few are zeros, or a lognormal law is likelier of the values above 0 than the upper part of a
+    normal one; or it is far off, and they are nearly as spread as an exponential law."""
+    fit = Profile([column])(np.ones(1))
+    if _has_gap(column, fit, 0):
+        return True
+    distance = fit.distance(0)
+    if distance < _FARTHEST * np.sqrt(column.rows_above / column.rows):  # it is shorter where less is seen
+        return False
+    if column.seen.step >= 1.0 or column.rows_above > (1.0 - _FEW_ZEROS) * column.rows:
+        return True
+    x, share = column.x, column.w / column.w.sum()
+    mean = float(share @ x)
+    spread = np.sqrt(float(share @ (x - mean) ** 2))
+    far = distance > _LARGE * column.rows_above / np.sqrt(column.rows)
+    if far and spread > _STEEP * mean:
+        return True
+    logs = np.log(x / spread)  # in units of the spread, so that no unit of the table has a say
+    lognormal = -0.5 * np.log(max(float(share @ logs**2) - float(share @ logs) ** 2, 1e-300)) - 0.5 - share @ logs
+
+    def level(parameters: FloatArray) -> float:
+        """Minus the mean log density of a normal law cut off at 0, of b / s and log s."""
+        t, s = float(np.clip(parameters[0], -_FARTHEST_MEAN, _FARTHEST_MEAN)), np.exp(parameters[1])
+        return float(parameters[1] + 0.5 * (s**-2.0 + (mean / spread / s - t) ** 2) + log_ndtr(t))
+
+    first = [[mean / spread, 0.0], [mean / spread - 1.0, 0.0], [mean / spread, 0.3]]
+    cut = minimize(level, first[0], method="Nelder-Mead", options={"initial_simplex": first})
+    return bool(column.rows_above * (lognormal + cut.fun) > _LIKELIER)
+
+
+def _has_gap(column: Column, fits: NormalFits, k: int) -> bool:
+    """Whether nobody is between a floor of 0 and the smallest value, where a normal law (fit k) has many (Poisson)."""
+    if column.floor != 0.0 or not column.distinct or column.x[0] <= 1.5 * column.seen.step:
+        return False
+    if column.x[0] < _WIDE * fits.scale[k]:
+        return False
+    between = np.diff(ndtr((np.array([0.0, column.x[0]]) - fits.bias[k]) / fits.scale[k]))
+    return bool(column.rows * between[0] > _GAP)
+
+
+# --- powers ---------------------------------------------------------------------------------------
+
+
+def fit_powers(columns: Sequence[Column]) -> list[Power]:
+    """The likeliest exponent of each column between 0 and 2, with its standard error."""
+    if not columns:
+        return []
+    profile = Profile(columns)
+    exponent = profile.likeliest(_EXPONENTS)
+    found = profile(exponent)
+    beside = [profile(exponent + step).level for step in (-_CURVATURE_STEP, _CURVATURE_STEP)]
+    curvature = (2.0 * found.level - beside[0] - beside[1]) / _CURVATURE_STEP**2
+    with np.errstate(divide="ignore"):
+        stderr = np.where(curvature > 0.0, 1.0 / np.sqrt(np.maximum(curvature, 1e-300)), np.inf)
+    return [replace(shape, exponent_stderr=float(error)) for shape, error in zip(found.shapes, stderr, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class NormalFits:
+    """Columns under given exponents: the log-likelihood ``level``, latent ``bias`` and ``scale``."""
+
+    profile: Profile
+    shapes: list[Power]
+    level: FloatArray
+    bias: FloatArray
+    scale: FloatArray
+
+    @property
+    def exponents(self) -> FloatArray:
+        return np.array([shape.exponent for shape in self.shapes])
+
+    def promised(self) -> FloatArray:
+        """Twice the log-likelihood that the likeliest exponents would gain, by parabolas about these."""
+        at = self.exponents
+        left, right = (self.profile(at + side * _BESIDE).level for side in (-1.0, 1.0))
+        slope, bend = 0.5 * (right - left), np.maximum(2.0 * self.level - left - right, 1e-9)
+        return np.asarray(np.maximum(slope**2 / bend, 2.0 * (np.maximum(left, right) - self.level)))
+
+    def distance(self, k: int) -> float:
+        """sqrt(n) max |F(x) - empirical F(x)| over the values above the floor."""
+        column = self.profile.columns[k]
+        x = column.x if column.has_single_values else column.high[column.above]
+        fitted = ndtr((self.shapes[k].to_latent(x) - self.bias[k]) / self.scale[k])
+        return float(np.sqrt(column.rows) * np.abs(fitted - column.levels).max())
+
+
+class Profile:
+    """The profile log-likelihood of exponents, one for each column."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self.columns = columns
+        self._places = [_place(column) for column in columns]
+        self._seen = [
+            np.log(np.clip((column.x - origin) / unit, *_REACH))
+            for column, (origin, unit) in zip(columns, self._places, strict=True)
+        ]
+        self._logs = np.array(
+            [float(c.w @ logs) * c.rows / c.total for c, logs in zip(columns, self._seen, strict=True)]
+        )
+
+    def shapes(self, exponents: FloatArray) -> list[Power]:
+        return [
+            Power(float(e), *place, seen=column.seen)
+            for e, place, column in zip(exponents, self._places, self.columns, strict=True)
+        ]
+
+    def __call__(self, exponents: FloatArray) -> NormalFits:
+        y = [
+            np.expm1(e * logs) / e if e else logs  # boxcox, whose logarithms are at hand
+            for e, logs in zip(exponents, self._seen, strict=True)
+        ]
+        turns = [partial(_boxcox, place, e) for place, e in zip(self._places, exponents, strict=True)]
+        bias, scale, level = censored_fits(self.columns, y, turns)
+        level += (exponents - 1.0) * self._logs
+        origin, unit = np.array(self._places).T
+        return NormalFits(self, self.shapes(exponents), level, origin + unit * (1.0 + bias), unit * scale)
+
+    def likeliest(self, between: tuple[float, float]) -> FloatArray:
+        """The exponents: a grid, then golden sections, all columns at a time."""
+        grid, n = np.linspace(*between, _GRID), len(self.columns)
+        best = np.argmax([self(np.full(n, e)).level for e in grid], axis=0)
+        low, high = grid[np.maximum(best - 1, 0)], grid[np.minimum(best + 1, _GRID - 1)]
+        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+        at_left, at_right = self(left).level, self(right).level
+        for _ in range(_NARROWINGS):
+            lower = at_left > at_right
+            low, high = np.where(lower, low, left), np.where(lower, right, high)
+            left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+            fresh = self(np.where(lower, left, right)).level
+            at_left, at_right = np.where(lower, fresh, at_right), np.where(lower, at_left, fresh)
+        exponent = 0.5 * (low + high)
+        for step in _PARABOLAS:
+            exponent = np.clip(self._highest(exponent, step), *between)
+        return np.asarray(exponent)
+
+    def _highest(self, at: FloatArray, step: float) -> FloatArray:
+        """Where parabolas through the levels at and beside the exponents are highest, no farther than they tell."""
+        left, here, right = (self(at + side * step).level for side in (-1.0, 0.0, 1.0))
+        bend = 2.0 * here - left - right
+        move = np.where(bend > 0.0, 0.5 * (right - left) / np.where(bend > 0.0, bend, 1.0), 0.0)
+        return np.asarray(at + step * np.clip(move, -2.0, 2.0))
+
+
+def _boxcox(place: tuple[float, float], exponent: float, x: FloatArray) -> FloatArray:
+    return np.asarray(boxcox(np.clip((x - place[0]) / place[1], *_REACH), exponent))
+
+
+def _place(column: Column) -> tuple[float, float]:
+    """(origin, unit): t = 1 at the median of what is seen, and 0 at 0 where all values are positive by nature.
+
+    Else, with a floor of 0 or values on both sides of it, t = 1 at the lowest value that there may be.
+    """
+    x, w = column.x, column.w
+    half = (0.5 - 1e-9) * w.sum()  # where half of the rows end between two values, rounding must not choose
+    middle = float(x[np.searchsorted(np.cumsum(w), half)])
+    if column.is_positive:
+        return 0.0, middle
+    lowest = min(column.lowest, *column.at_most[0], np.inf)
+    unit = max(middle - lowest, 1e-9 * max(abs(lowest), float(x[-1] - x[0])))
+    return lowest - unit, unit
+
+
+# --- censored normal fits of columns --------------------------------------------------------------
+
+
+def censored_fits(
+    columns: Sequence[Column],
+    seen: Sequence[FloatArray],
+    turns: Sequence[Callable[[FloatArray], FloatArray]],
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(bias, scale, log-likelihood) of normal fits to latent values ``seen`` and cut-off cells; ``turns``: what makes
+    a limit latent."""
+    d = len(columns)
+    weight, mean, spread = np.empty(d), np.empty(d), np.empty(d)
+    cut = []
+    for k, (column, y, turn) in enumerate(zip(columns, seen, turns, strict=True)):
+        w = column.w * (column.rows / column.total)
+        weight[k] = w.sum()
+        mean[k] = w @ y / weight[k]
+        spread[k] = np.sqrt(max(w @ (y - mean[k]) ** 2 / weight[k], 1e-300))
+        both = column.cut(turn)
+        cut.append([((z - mean[k]) / spread[k], own * (column.rows / column.total)) for z, own in both])
+    limits = [_padded([each[side] for each in cut]) for side in (0, 1)]
+    g, t, level = maximize_censored(weight, *limits[0], *limits[1])
+    return mean + spread * g / t, spread / t, level - weight * np.log(spread)
+
+
+def _padded(rows: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+    """Limits and weights of columns as two matrices; what is not there has no weight."""
+    widest = max(len(limits) for limits, _ in rows)
+    both = np.zeros((2, len(rows), widest))
+    for k, (limits, weights) in enumerate(rows):
+        both[:, k, : len(limits)] = limits, weights
+    return both[0], both[1]

@@ -1,0 +1,238 @@
+"""A given number of rectified Gaussians, fitted to all rows: the mixture that the robust method grows, without noise.
+
+    sample of the rows --> starts (growth, and seeds far apart) --> the best two settle --> EM on all rows
+
+EM finds the nearest maximum only, so it is started in several ways on a sample, a few rounds each (Biernacki, Celeux
+and Govaert 2003). Starts in which a component has no rows, or rests on the copies of one row, whose likelihood knows
+no bound but the prior's, are passed over.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from unrelu.contracts import (
+    Assumptions,
+    BoolArray,
+    Census,
+    Evidence,
+    FloatArray,
+    MixtureReport,
+    Step,
+    Watch,
+    unwatched,
+)
+from unrelu.errors import DuplicatedRowsWarning, UnreluWarning
+from unrelu.fit.marginals.censored_likelihood import CensoredLikelihood
+from unrelu.fit.robust_rows.clusters import (
+    ClusterComponent,
+    ColumnMixture,
+    FittedMixture,
+    LikelihoodQuestion,
+    SharedColumns,
+    cluster_from,
+)
+from unrelu.fit.robust_rows.components import Component, GaussianComponent, Setting
+from unrelu.fit.robust_rows.growth import SampledRows, candidates
+from unrelu.fit.robust_rows.mixture import Mixture, Settled, settle, weighted_rows
+from unrelu.fit.robust_rows.selection import ColumnEvidence, ColumnIndex, RowIndex
+from unrelu.fit.robust_rows.table import shuffled_prior, standardized, varying_columns
+from unrelu.passes.local import one_blas_thread
+from unrelu.passes.subsample import Subsample, SubsampleQuestion
+from unrelu.validation import warn
+
+STARTS = "Comparing starts (the first run also compiles)"
+
+_CELLS, _FEWEST_ROWS, _MOST_ROWS = 40_000, 2_000, 4_000  # of the sample on which starts are compared
+_ROWS_PER_COMPONENT = 500  # of the sample, whatever its cells
+_FIRST_ROUNDS, _GROWTH_ROUNDS = 10, 5  # after which most starts show what they are worth
+_FINALISTS, _SAMPLE_ROUNDS = 2, 100
+_SEEDINGS_PER_START = 3  # before a degenerate start is put up with
+_MEANS_ROUNDS = 5
+_FAR = 10.0  # spreads, beyond which a seed is no farther: lest seeds are outliers only
+_ONE_ROW = 0.9  # of a component's weight on the copies of one row: it has collapsed
+_EMPTY = 1.0  # rows
+
+
+def fit_mixture(
+    evidence: Evidence,
+    assumptions: Assumptions,
+    n_components: int,
+    n_init: int,
+    seed: int,
+    most_rounds: int = 300,
+    watch: Watch = unwatched,
+) -> FittedMixture:
+    """The mixture of ``n_components`` rectified Gaussians of highest likelihood, as far as the starts lead there.
+
+    ``n_init``: starts from random seeds, beside the one by growth. ``most_rounds``: passes of EM over all rows. Weights
+    of rows should have a mean of 1 or more, the prior being worth a row of weight 1; a row of weight 0 holds only NaN.
+    """
+    assumptions = replace(assumptions, nonnegative_bias=False, n_components=None)
+    size = int(np.clip(_CELLS // len(assumptions.floor), _FEWEST_ROWS, _MOST_ROWS))
+    question = SubsampleQuestion.under(assumptions, max(size, _ROWS_PER_COMPONENT * n_components), seed)
+    subsample = evidence.collect(question, remember=False)
+    columns = varying_columns(subsample, assumptions, n_components, evidence.feature_names)
+    shared = fit_shared(evidence, assumptions, columns)
+    rng = np.random.default_rng(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreluWarning)  # of fits on the way, not of the result
+        trial = Trial.of(subsample, columns, assumptions, rng)
+        with one_blas_thread():  # for many small products threads cost more than they give
+            start = trial.best_start(n_components, n_init, rng, watch)
+        settled = settle(ColumnEvidence(evidence, columns), start.mixture, most_rounds, watch)
+    warn_of_collapse(trial, settled.mixture)
+    fitted = ColumnMixture(settled.mixture.by_falling_share().finished(), columns, shared)
+    final = evidence.collect(LikelihoodQuestion(fitted), remember=False)
+    report = MixtureReport.of(
+        subsample.n_rows,
+        Census(subsample.n_present, subsample.observed, subsample.above),
+        shares=tuple(fitted.mixture.shares.tolist()),
+        rounds=start.rounds + settled.rounds,
+        converged=settled.rounds < most_rounds,
+        weight=final.weight,
+        log_likelihood=final.log_likelihood,
+        **assumptions.limits,
+    )
+    return FittedMixture(fitted.mixture, columns, shared, report)
+
+
+def warn_of_collapse(trial: Trial, mixture: Mixture) -> None:
+    if trial.collapsed(mixture).any():
+        what = "A component rests on one row, or on the copies of one: its norms say little."
+        warn(f"{what} Drop these rows if they are an artefact, or take fewer components.", DuplicatedRowsWarning)
+
+
+def fit_shared(evidence: Evidence, assumptions: Assumptions, columns: ColumnIndex) -> SharedColumns:
+    """The fits of the other columns by themselves: constant in the whole table (scale 0), or so rarely different that
+    the sample did not see it. All columns are looked at, so that doubts about any of them are told, once."""
+    others = np.setdiff1d(np.arange(len(assumptions.floor)), columns)
+    rows = CensoredLikelihood(assumptions).estimate(evidence)
+    return SharedColumns(others, rows.bias[others], rows.scale[others], rows.floor[others])
+
+
+# --- starts ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """The sampled rows on which starts are compared, copies joined to one row of their weight.
+
+    They are in the order of their values, so that repeated rows and weights lead to the same starts. ``seen``: which
+    rows have a value above the floor, ``z``: rows in the spreads of their columns.
+    """
+
+    rows: SampledRows
+    setting: Setting
+    seen: BoolArray
+    z: FloatArray
+
+    @classmethod
+    def of(cls, subsample: Subsample, columns: ColumnIndex, assumptions: Assumptions, rng: np.random.Generator) -> Self:
+        floors = tuple(assumptions.floor[j] for j in columns)
+        inner = replace(assumptions, floor=floors, mirrored=(), shapes=())
+        floor = np.array(inner.censoring).astype(subsample.values.dtype)
+        x = np.ascontiguousarray(np.maximum(subsample.values[:, columns], floor))
+        keys = np.where(np.isnan(x), -np.inf, x)  # NaN differs from itself
+        _, first, copy_of = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        values = x[first]
+        weights = np.asarray(np.bincount(copy_of.ravel(), weights=subsample.weights), dtype=np.float64)
+        setting = Setting(inner, shuffled_prior(values, inner, rng))
+        z = np.clip(standardized(values, setting.floor), -_FAR, _FAR)
+        rows = SampledRows.of(values, weights)
+        return cls(rows, setting, np.any(values > floor, axis=1), z)
+
+    def best_start(self, n_components: int, n_init: int, rng: np.random.Generator, watch: Watch = unwatched) -> Settled:
+        """The most likely of the starts that are sound, settled on the sample."""
+        if n_components == 1:
+            return self.settled(self.one())
+        starts = []
+        for k in range(n_init):
+            watch(Step(STARTS, k, n_init + 1, "rows far apart"))
+            starts.append(self.seeded(n_components, rng))
+        watch(Step(STARTS, n_init, n_init + 1, "one group more at a time"))
+        if (grown := self.grown(n_components)) is not None:
+            starts.append(grown)
+        starts = [start for start in starts if self.is_sound(start.mixture)] or starts
+        starts.sort(key=lambda start: -start.log_likelihood)
+        finalists = [self.settled(start.mixture, _SAMPLE_ROUNDS) for start in starts[:_FINALISTS]]
+        finalists = [start for start in finalists if self.is_sound(start.mixture)] or finalists
+        return max(finalists, key=lambda start: start.log_likelihood)
+
+    def seeded(self, n_components: int, rng: np.random.Generator) -> Settled:
+        """A start from rows far apart, each with the rows nearest to it; from other rows if that is not sound."""
+        for _ in range(_SEEDINGS_PER_START):
+            nearest = k_means(self.z, n_components, rng)
+            parts = [nearest == k for k in range(n_components)]
+            totals = np.array([self.rows.weights[part].sum() for part in parts]) + 1.0 / n_components
+            start = self.settled(Mixture(tuple(self.cluster(part) for part in parts), totals / totals.sum()))
+            if self.is_sound(start.mixture):
+                break
+        return start
+
+    def grown(self, n_components: int) -> Settled | None:
+        """A start from one Gaussian, with one more at a time where that is most likely; None if it finds no place."""
+        settled = self.settled(self.one())
+        once = replace(self.rows, weights=np.ones(len(self.z)))  # copies make no better place for a component
+        for k in range(2, n_components + 1):
+            mixture = settled.mixture
+            more = [
+                self.settled(mixture.with_component(_as_cluster(component), 1.0 / k), _GROWTH_ROUNDS)
+                for component in candidates(once, mixture, self.setting, scattered=False)
+            ]
+            more = [start for start in more if self.is_sound(start.mixture)]
+            if not more:
+                return None
+            settled = max(more, key=lambda start: start.log_likelihood)
+        return settled
+
+    def settled(self, mixture: Mixture, most_rounds: int = _FIRST_ROUNDS) -> Settled:
+        return settle(self.rows.evidence, mixture, most_rounds)
+
+    def cluster(self, part: BoolArray) -> ClusterComponent:
+        rows = weighted_rows(self.rows.values, self.rows.weights * part)
+        return cluster_from(self.setting.question(rows), self.setting)
+
+    def one(self) -> Mixture:
+        return Mixture((self.cluster(np.ones(len(self.z), dtype=bool)),), np.ones(1))
+
+    def is_sound(self, mixture: Mixture) -> bool:
+        """Every component has rows, and not only copies of one."""
+        return bool(np.all(self._held(mixture).sum(axis=0) >= _EMPTY)) and not self.collapsed(mixture).any()
+
+    def collapsed(self, mixture: Mixture) -> BoolArray:
+        """The components that rest on the copies of one row. A row with no value above the floor is no such row: its
+        probability is at most 1, and components of hardly anything else there may well be."""
+        held = self._held(mixture)
+        total, most = held.sum(axis=0), held.max(axis=0)
+        return np.asarray(self.seen[held.argmax(axis=0)] & (most > _ONE_ROW * total) & (total >= _EMPTY))
+
+    def _held(self, mixture: Mixture) -> FloatArray:
+        """n x K: the part of each row's weight that is each component's."""
+        return np.asarray(mixture.posterior(self.rows.values)[0] * self.rows.weights[:, None])
+
+
+def _as_cluster(component: Component) -> ClusterComponent:
+    assert isinstance(component, GaussianComponent)
+    return ClusterComponent(component.setting, component.bias, component.scale, component.correlation)
+
+
+def k_means(z: FloatArray, k: int, rng: np.random.Generator) -> RowIndex:
+    """The nearest of k centres for each row: rows drawn far from each other (Arthur and Vassilvitskii 2007), and a few
+    rounds of means."""
+    centres = z[rng.integers(len(z), size=1)]
+    squares = np.sum((z - centres[0]) ** 2, axis=1)
+    while len(centres) < k:
+        odds = squares if squares.sum() > 0.0 else np.ones(len(z))  # where rows run out, any will do
+        row = rng.choice(len(z), p=odds / odds.sum())
+        centres = np.vstack([centres, z[row]])
+        squares = np.minimum(squares, np.sum((z - z[row]) ** 2, axis=1))
+    for _ in range(_MEANS_ROUNDS):
+        nearest = np.argmin([np.sum((z - centre) ** 2, axis=1) for centre in centres], axis=0)
+        for j in np.unique(nearest):
+            centres[j] = z[nearest == j].mean(axis=0)
+    return np.asarray(nearest)

@@ -1,0 +1,286 @@
+"""How many components: one more as long as the BIC falls, from the best start and any other that leads elsewhere.
+
+A new component is tried in several places, a few rounds of EM each; the most promising is run until its BIC is
+settled, or until it is clear that it will not pay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from unrelu.contracts import Block, BoolArray, Evidence, FloatArray, Step, Watch, unwatched
+from unrelu.errors import AmbiguousMajorityWarning
+from unrelu.fit.robust_rows.components import (
+    Component,
+    GaussianComponent,
+    IndependentComponent,
+    NoiseComponent,
+    RepeatedRowComponent,
+    Setting,
+    column_edges,
+    free_fit,
+    gaussian_from,
+)
+from unrelu.fit.robust_rows.mixture import SETTLED, Mixture, Settled, settle, weighted_rows
+from unrelu.fit.robust_rows.starts import Start
+from unrelu.fit.robust_rows.table import standardized
+from unrelu.fit.shrinkage import enough_factors
+from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.local import LocalEngine, map_in_threads
+from unrelu.posterior.row_scores import Values
+from unrelu.tables import ArraySamples
+from unrelu.validation import warn
+
+CHOOSING = "Choosing groups of rows"
+
+_FIRST_ROUNDS = 6, 3  # up to _MANY_COLUMNS, and beyond: there a component costs so much that hopeless ones show early
+_MANY_COLUMNS = 25
+_WORST = 0.25  # the share of least likely rows on which a component is tried
+_FEWEST_OPEN = 10  # rows
+_SHARE = 0.1  # of the rows, to begin with
+_WIDER = 3.0
+_MOST_GAIN = 4.0  # log density a row, per standard deviation of the genuine rows' log density
+_FAR = 20.0  # spreads, beyond which it does not matter how far
+_CALIBRATION_ROWS = 4000
+_ROUNDS_OF_ONE = 10
+_SAME_ROWS = 0.95  # judged alike
+_MAJORITY, _CLEAR_MAJORITY = 0.45, 0.6
+_WIDE, _MOST_FACTORS = 100, 20  # columns, beyond which so few factors make densities far cheaper
+_ROUNDS_FOR_FACTORS = 3
+_NEAR = 1.0  # log-likelihood to be gained by rounds that a choice need not wait for
+
+
+@dataclass(frozen=True, eq=False)
+class SampledRows:
+    """The rows in memory on which components are tried, as values and as evidence."""
+
+    values: Values
+    weights: FloatArray
+    evidence: Evidence
+    watch: Watch = unwatched
+
+    @classmethod
+    def of(cls, values: Values, weights: FloatArray, watch: Watch = unwatched) -> Self:
+        """``watch`` hears of the rounds of EM on them."""
+        samples = ArraySamples(values, weights=weights, block_rows=max(len(values), 1))
+        return cls(values, weights, SampleEvidence(samples, LocalEngine()), watch)
+
+    def settled(self, mixture: Mixture, most_rounds: int) -> Settled:
+        return settle(self.evidence, mixture, most_rounds, self._told(mixture))
+
+    def run_on(self, settled: Settled, gain: float = SETTLED) -> Settled:
+        """EM until no more than ``gain`` is to be gained."""
+        while not settled.is_within(gain):
+            settled = settled.run_on(self.evidence, self._told(settled.mixture))
+        return settled
+
+    def _told(self, mixture: Mixture) -> Watch:
+        tried = f"{len(mixture.components)} groups"
+        return lambda step: self.watch(Step(CHOOSING, words=f"{tried}, {step.words}"))
+
+
+def choose_mixture(
+    rows: SampledRows,
+    starts: list[Start],
+    repeats: list[RepeatedRowComponent],
+    setting: Setting,
+    most: int,
+    rng: np.random.Generator,
+    watch: Watch = unwatched,
+) -> Settled:
+    """The mixture of lowest BIC, from the best start and any other that leads to other rows."""
+    normals = rng.standard_normal((_CALIBRATION_ROWS, rows.values.shape[1]))
+    noise = noise_below(starts[0].component, normals)
+    setting = with_factors(rows, _with_side_components(starts[0].component, [*repeats, noise]), setting)
+    starts = [replace(start, component=replace(start.component, setting=setting)) for start in starts]
+    found: list[Settled] = []
+    kept_by: list[BoolArray] = []
+    for k, start in enumerate(starts):
+        watch(Step(CHOOSING, k, len(starts), f"from start {k + 1}"))
+        one = rows.settled(_with_side_components(start.component, [*repeats, noise]), _ROUNDS_OF_ONE)
+        if not found:  # the level of the first goes for all, so that their likelihoods compare
+            noise = noise_below(one.mixture.main_component, normals)
+        one = rows.settled(_replace_noise(one.mixture, noise), _ROUNDS_OF_ONE)
+        kept = one.mixture.posterior(rows.values)[0][:, one.mixture.main] > 0.5
+        if any(np.mean(kept == other) > _SAME_ROWS for other in kept_by):
+            continue
+        kept_by.append(kept)
+        one, base = drop_needless_repeats(rows, one, _with_side_components(start.component, [*repeats, noise]))
+        found.append(grow(rows, rows.run_on(one), base, setting, most, True, watch))
+    return min(found, key=lambda settled: settled.bic)
+
+
+def with_factors(rows: SampledRows, mixture: Mixture, setting: Setting) -> Setting:
+    """The setting of a wide table whose genuine rows are as likely by a few factors as by all correlations.
+
+    Asked once: a component that went from one to the other would never settle.
+    """
+    if rows.values.shape[1] <= _WIDE:
+        return setting
+    mixture = rows.settled(mixture, _ROUNDS_FOR_FACTORS).mixture
+    genuine = mixture.posterior(rows.values)[0][:, mixture.main]
+    record = setting.with_prior(setting.question(weighted_rows(rows.values, rows.weights * genuine)))
+    pairs = free_fit(record, setting)[1]
+    return replace(setting, factors=enough_factors(pairs, record.effective_rows, _MOST_FACTORS))
+
+
+def noise_below(component: GaussianComponent, normals: FloatArray) -> NoiseComponent:
+    """Density of the unexplained: that of the genuine rows twice as far out as their lowest percent."""
+    scores = component.scores.score(component.simulate(normals))
+    level = 2.0 * float(np.quantile(scores, 0.01)) - float(np.median(scores))
+    return NoiseComponent(level, component.log_unit, component.setting.floor)
+
+
+def _with_side_components(component: GaussianComponent, others: list[Any]) -> Mixture:
+    shares = np.array([1.0] + [0.05] * len(others))
+    return Mixture((component, *others), shares / shares.sum())
+
+
+def _replace_noise(mixture: Mixture, noise: NoiseComponent) -> Mixture:
+    parts = tuple(noise if isinstance(component, NoiseComponent) else component for component in mixture.components)
+    return Mixture(parts, mixture.shares)
+
+
+def drop_needless_repeats(rows: SampledRows, settled: Settled, base: Mixture) -> tuple[Settled, Mixture]:
+    """Keep the repeated rows that the model does not explain: those that lower the BIC."""
+    for row in [part for part in settled.mixture.components if isinstance(part, RepeatedRowComponent)]:
+        fewer = rows.settled(settled.mixture.without(settled.mixture.components.index(row)), _ROUNDS_OF_ONE)
+        if fewer.hoped_bic <= settled.hoped_bic:
+            settled, base = fewer, base.without(base.components.index(row))
+    return settled, base
+
+
+def grow(
+    rows: SampledRows,
+    settled: Settled,
+    base: Mixture,
+    setting: Setting,
+    most: int,
+    scattered: bool,
+    watch: Watch = unwatched,
+) -> Settled:
+    """Add components to ``settled`` while that lowers the BIC, up to ``most`` Gaussian or scattered ones.
+
+    The first is tried beside ``base`` instead: a fit to all rows may already have been drawn to the outliers.
+    """
+    while sum(component.n_parameters > 0 for component in settled.mixture.components) < most:
+        grown = one_more(rows, base, setting, scattered, settled.bic)
+        if grown is None:
+            break
+        watch(Step(CHOOSING, words=f"{len(grown.mixture.components)} groups lower the BIC to {grown.bic:,.0f}"))
+        settled, base = grown, grown.mixture
+    return rows.run_on(settled)
+
+
+def one_more(rows: SampledRows, mixture: Mixture, setting: Setting, scattered: bool, to_beat: float) -> Settled | None:
+    """The best mixture with one more component, or None where none has a BIC below ``to_beat``.
+
+    A race: all candidates run on until they can no longer catch up with the best of them.
+    """
+    first_rounds = _FIRST_ROUNDS[rows.values.shape[1] > _MANY_COLUMNS]
+    racing = map_in_threads(
+        lambda component: settle(rows.evidence, mixture.with_component(component, _SHARE), first_rounds),
+        list(candidates(rows, mixture, setting, scattered)),
+    )
+    racing = [settled for settled in racing if has_genuine_majority(settled.mixture)]
+    while racing:
+        best = min(racing, key=lambda settled: settled.bic)
+        bound = min(best.bic, to_beat)
+        racing = [settled for settled in racing if settled is best or settled.hoped_bic < bound]
+        if all(settled.is_within(_NEAR) or settled.hoped_bic >= to_beat for settled in racing):
+            return best if best.bic < to_beat else None
+        rows.watch(Step(CHOOSING, words=f"{len(racing)} ways to add a group, the best with BIC {best.bic:,.0f}"))
+        racing = map_in_threads(
+            lambda settled: settled if settled.is_within(_NEAR) else settled.run_on(rows.evidence), racing
+        )
+        racing = [settled for settled in racing if has_genuine_majority(settled.mixture)]
+    return None
+
+
+def has_genuine_majority(mixture: Mixture) -> bool:
+    """Scattered rows may be fewer than the genuine ones only: histograms fit any table that is not quite normal."""
+    scattered = sum(
+        float(share)
+        for component, share in zip(mixture.components, mixture.shares, strict=True)
+        if isinstance(component, IndependentComponent)
+    )
+    return scattered < float(mixture.shares[mixture.main])
+
+
+def candidates(rows: SampledRows, mixture: Mixture, setting: Setting, scattered: bool) -> Iterator[Component]:
+    """Components that may explain what ``mixture`` does not: rows of its main component, or of none."""
+    share, density = mixture.posterior(rows.values)
+    explained = [k for k, part in enumerate(mixture.components) if part.n_parameters > 0 and k != mixture.main]
+    open_rows = share[:, explained].sum(axis=1) < 0.5
+    if open_rows.sum() < _FEWEST_OPEN:
+        return
+    worst = open_rows & (density <= np.quantile(density[open_rows], _WORST))
+    if not too_dear(mixture.main_component, rows):
+        yield _gaussian_on(rows, worst, setting)
+        yield mixture.main_component.widened(_WIDER)
+        yield mixture.main_component.loosened()
+        beyond = np.zeros(len(density), dtype=bool)
+        beyond[open_rows] = split_column(rows.values[open_rows], setting.floor)
+        yield _gaussian_on(rows, beyond, setting)
+    if scattered and not any(isinstance(component, IndependentComponent) for component in mixture.components):
+        edges = column_edges(rows.values, setting.floor)
+        flat = IndependentComponent(edges, tuple(np.zeros(len(edge) + 1) for edge in edges))
+        yield flat.refitted(flat.record(_weighted(rows, worst)))
+
+
+def too_dear(component: Component, rows: SampledRows) -> bool:
+    """Whether even half of the rows would have to gain more than overlapping groups ever do.
+
+    Rows that gain more lie far from the genuine ones, and the component of the unexplained takes care of them.
+    """
+    n, d = rows.values.shape
+    price_per_row = component.n_parameters * np.log(n) / n
+    return bool(price_per_row > _MOST_GAIN * (1.0 + np.sqrt(d)))
+
+
+def split_column(values: Values, floor: FloatArray) -> BoolArray:
+    """The rows on the rarer side of the gap in the column that falls most clearly in two parts (Otsu 1979)."""
+    z = np.clip(standardized(values, floor), -_FAR, _FAR)
+    ordered = np.sort(z, axis=0)
+    n = len(z)
+    counts = np.arange(1, n)[:, None]
+    total = np.cumsum(ordered, axis=0)
+    low, high = total[:-1] / counts, (total[-1] - total[:-1]) / (n - counts)
+    between = counts * (n - counts) / n**2 * (high - low) ** 2
+    explained = between / np.maximum(z.var(axis=0), 1e-12)
+    cut, column = np.unravel_index(int(np.argmax(explained)), explained.shape)
+    beyond = z[:, column] > ordered[cut, column]
+    return np.asarray(beyond if beyond.mean() <= 0.5 else ~beyond)
+
+
+def _gaussian_on(rows: SampledRows, chosen: BoolArray, setting: Setting) -> GaussianComponent:
+    return gaussian_from(setting.question(_weighted(rows, chosen)), setting)
+
+
+def _weighted(rows: SampledRows, chosen: BoolArray) -> Block:
+    return weighted_rows(rows.values, rows.weights * chosen)
+
+
+def warn_of_two_groups(mixture: Mixture, n_rows: int) -> None:
+    """Say so where the genuine rows are not clearly the larger group."""
+    share = float(mixture.shares[mixture.main])
+    if share >= _CLEAR_MAJORITY:
+        return
+    genuine, others = round(n_rows * share), round(n_rows * (1.0 - share))
+    if share >= _MAJORITY:
+        found = (
+            f"The rows fall in groups of about {genuine:,} and {others:,} that explain the table about equally well."
+        )
+    else:
+        found = (
+            f"No single model fits most rows: the largest part that fits one is about {genuine:,}, the rest {others:,}."
+        )
+    warn(
+        f"{found} The {genuine:,} were taken as genuine, but the table cannot say so. Look at the weights of the rows,"
+        " or split the table; where columns are skewed, give them shape='auto'.",
+        AmbiguousMajorityWarning,
+    )

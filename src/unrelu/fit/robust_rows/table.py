@@ -1,0 +1,254 @@
+"""The table before it is learned from: what must be said of it, spreads, rows that repeat, a prior worth one row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.contracts import Assumptions, Block, BoolArray, Evidence, FloatArray
+from unrelu.errors import DuplicatedRowsWarning, InvalidDataError
+from unrelu.fit.robust_rows.components import RepeatedRowComponent
+from unrelu.fit.robust_rows.selection import ColumnIndex
+from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
+from unrelu.passes.subsample import Subsample, SubsampleQuestion
+from unrelu.passes.tiles import as_stored
+from unrelu.posterior.row_scores import Values
+from unrelu.validation import row_label, warn
+
+_PRIOR_ROWS, _PRIOR_REACH = 256, 3.0
+_FARTHEST = 1e60  # spreads: rows farther out are as far, and squares of it are numbers
+_NEAR = 10.0  # spreads: rows farther out do not say whether columns repeat each other
+_OFTEN_SHARE, _OFTEN_ROWS, _MOST_REPEATED = 0.004, 5, 8
+_MANY_COPIES = 0.1
+_RARELY = 0.01  # of the rows differ
+_FEWEST_ROWS, _MOST_ROWS, _CELLS = 4_000, 20_000, 200_000  # of the sample on which components are chosen
+
+
+def sampled_table(evidence: Evidence, assumptions: Assumptions, seed: int) -> Subsample:
+    """The rows on which components are chosen, and what all rows were like."""
+    size = int(np.clip(_CELLS // len(assumptions.floor), _FEWEST_ROWS, _MOST_ROWS))
+    return evidence.collect(SubsampleQuestion.under(assumptions, size, seed))
+
+
+def check_table(subsample: Subsample, assumptions: Assumptions, names: tuple[str, ...] | None) -> ColumnIndex:
+    """The columns by which rows can be judged, after clear words about a table that cannot be learned from."""
+    subsample.screening.check(assumptions, names)
+    n, d = len(subsample.rows), len(assumptions.floor)
+    if n < 2 * d:
+        raise InvalidDataError(
+            f"Only {n:,} rows for {d:,} columns: telling outlier rows from genuine ones takes at least two rows a"
+            " column. Add rows, drop columns, or use method='one_pass'."
+        )
+    floor = np.array(assumptions.censoring).astype(subsample.values.dtype)
+    refuse_identical(at_least(subsample.values, floor), floor, subsample.rows)
+    varying = [spreads(column[~np.isnan(column)], low) for column, low in zip(subsample.values.T, floor, strict=True)]
+    if not any(varying):
+        raise InvalidDataError(
+            "No column varies: in each of them most values are the same one, above the floor. If values are cut off"
+            " there, say so with floor='min'."
+        )
+    columns = np.flatnonzero(varying)
+    return columns[~linear_image(np.ascontiguousarray(subsample.values[:, columns]), floor[columns])]
+
+
+def varying_columns(
+    subsample: Subsample, assumptions: Assumptions, n_components: int, names: tuple[str, ...] | None
+) -> ColumnIndex:
+    """The columns that vary in the sample, after clear words about a table that cannot be learned from."""
+    subsample.screening.check(assumptions, names)
+    n = len(subsample.rows)  # all rows of positive weight, where they are few
+    if n < 2 * n_components:
+        raise InvalidDataError(
+            f"Only {n:,} rows (samples) for n_components={n_components}: a component takes at least two rows. Add rows"
+            " or lower n_components."
+        )
+    floor = np.array(assumptions.censoring).astype(subsample.values.dtype)
+    x = np.maximum(subsample.values, floor)
+    columns = [j for j in range(x.shape[1]) if _varies(x[:, j], floor[j])]
+    if not columns:
+        raise InvalidDataError("All rows are identical, or nearly all: there is nothing to tell apart.")
+    return np.array(columns)
+
+
+def _varies(x: Values, floor: float) -> bool:
+    """Not if there is one value, nor if hardly any differ from one above the floor: such rows say little about the
+    others, but a component of them alone would have the highest likelihood."""
+    known = x[~np.isnan(x)]
+    if len(known) == 0 or known.min() == known.max():
+        return False
+    middle = np.median(known)
+    return bool(middle <= floor or np.mean(known != middle) > _RARELY)
+
+
+def standardized(values: Values, floor: FloatArray) -> FloatArray:
+    """Columns about their median in units of their spread; a missing cell is at the median."""
+    x = np.maximum(values.astype(np.float64), floor)
+    middle, spread = np.empty(x.shape[1]), np.empty(x.shape[1])
+    for j, column in enumerate(x.T):
+        known = column[~np.isnan(column)]
+        middle[j], spread[j] = middle_and_spread(known, floor[j])
+    with np.errstate(over="ignore"):
+        z = np.nan_to_num((x - middle) / spread, nan=0.0)
+    return np.clip(z, -_FARTHEST, _FARTHEST)
+
+
+def middle_and_spread(x: FloatArray, floor: float) -> tuple[float, float]:
+    """Median, and a standard deviation from the quantiles near it that lie above the floor.
+
+    Quantiles about the median stay among the genuine rows while these are the majority, and do not collapse where
+    about half of the column is floored, as absolute deviations from the median do. Of a column that is mostly floored
+    the lower quartile of what is seen, for outliers may be most of the rest.
+    """
+    if len(x) == 0:
+        return floor, 1.0
+    middle = float(np.median(x))
+    if middle > floor:
+        for tail, deviations in ((0.35, 0.3853), (0.2, 0.8416), (0.05, 1.6449)):  # wider where values repeat
+            low, high = np.quantile(x, [tail, 1.0 - tail])
+            spread = (high - low) / (2.0 * deviations) if low > floor else (high - middle) / deviations
+            if spread > 0.0:
+                return middle, float(spread)
+    seen = x[x > floor]
+    return middle, float((np.quantile(seen, 0.25) - floor) / 0.3186) if len(seen) else 1.0
+
+
+def linear_image(values: NDArray[Any], floor: FloatArray) -> BoolArray:
+    """True for a column that repeats an earlier one, in whatever units: it says nothing more about a row.
+
+    Two columns are judged by the rows above both floors, as :mod:`unrelu.passes.pair_moments` sums them.
+    """
+    levels = tuple(floor.astype(np.float64).tolist())
+    near = (np.abs(standardized(values, floor)) < _NEAR).all(axis=1)
+    if not near.any():
+        return np.zeros(values.shape[1], dtype=np.bool_)
+    record = PairMomentsQuestion(levels, levels)(Block(values[near]))
+    count = np.where(record.count > 2.0, record.count, np.nan)
+    mean = record.masked_sum / count
+    variance = record.masked_square / count - mean**2
+    covariance = record.cross / count - mean * mean.T
+    with np.errstate(invalid="ignore"):
+        product = np.sqrt(variance) * np.sqrt(variance.T)  # squares of covariances may leave double precision
+        same = (np.abs(covariance) >= (1.0 - 5e-11) * product) & (product > 0.0)
+    return np.asarray(np.triu(same, 1).any(axis=0))
+
+
+def spreads(column: NDArray[Any], floor: float) -> bool:
+    """Whether rows can be judged by a column: not where most of its values are one and the same above the floor."""
+    values, counts = np.unique(np.maximum(column, floor), return_counts=True)
+    if len(values) < 2:
+        return False
+    most = int(np.argmax(counts))
+    return bool(values[most] <= floor or counts[most] <= len(column) / 2)
+
+
+def refuse_identical(x: NDArray[Any], floor: FloatArray, rows: NDArray[np.int64]) -> None:
+    """Raise where more than half of the rows are one and the same. All at the floor they may be: models have those."""
+    first, _, counts = distinct_rows(x)
+    most = int(np.argmax(counts))
+    row = x[first[most]]
+    if counts[most] > len(x) / 2 and not np.isnan(row).any() and (row > floor).any():
+        raise InvalidDataError(
+            f"{counts[most] / len(x):.0%} of the rows are identical, such as {row_label(rows[first[most]])}: no method"
+            " can tell genuine rows from those. Drop the copies if they are an artefact, or use method='one_pass'."
+        )
+
+
+def at_least(values: NDArray[Any], floor: FloatArray) -> NDArray[Any]:
+    """Cells below the floor raised to it; 0.0 and -0.0 made the same."""
+    return np.asarray(np.maximum(values, floor.astype(values.dtype)) + values.dtype.type(0.0))
+
+
+def distinct_rows(x: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """(where each distinct row first is, which of them each row is, how often each is)."""
+    keys = np.ascontiguousarray(x).view(np.dtype((np.void, x.dtype.itemsize * x.shape[1]))).ravel()
+    _, first, which, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    return first, which.ravel(), counts
+
+
+def find_repeated_rows(
+    values: NDArray[Any], assumptions: Assumptions
+) -> tuple[list[RepeatedRowComponent], NDArray[Any]]:
+    """Rows repeated so often that they may be components of their own, and the rows without them."""
+    floor = as_stored(np.array(assumptions.censoring), values)
+    x = at_least(values, floor)
+    n = len(x)
+    first, which, counts = distinct_rows(x)
+    often = _often(x, first, counts)
+    resolution = column_resolution(x, floor)
+    repeats = [
+        RepeatedRowComponent(row.astype(np.float64), floor, _log_mass(row, floor, resolution))
+        for row in x[first[often]]
+    ]
+    repeated = np.isin(which, often)
+    if n - np.count_nonzero(repeated) < 2 * x.shape[1]:
+        raise InvalidDataError(
+            f"Nearly all rows are copies of {len(often)} rows: too few others are left to learn from. Drop the copies"
+            " if they are an artefact, or use method='one_pass'."
+        )
+    copies = int(np.sum(counts[(counts > 1) & (np.count_nonzero(x[first] > floor, axis=1) > 1)] - 1))
+    copies -= sum(int(counts[k]) - 1 for k in often if np.count_nonzero(x[first[k]] > floor) > 1)
+    if copies > _MANY_COPIES * n:
+        warn(
+            f"{copies / n:.0%} of the rows looked at are exact copies of another row: standard errors take them for"
+            " independent. Drop the copies, or give counts as sample_weight, if they are one observation each.",
+            DuplicatedRowsWarning,
+        )
+    return repeats, x[~repeated]
+
+
+def often_repeated(values: NDArray[Any], floor: FloatArray) -> BoolArray:
+    """Rows that are so often the same that they may be no draws of the model; those of nothing but floors are, too."""
+    x = at_least(values, as_stored(floor, values))
+    first, which, counts = distinct_rows(x)
+    return np.isin(which, _often(x, first, counts))
+
+
+def _often(x: NDArray[Any], first: NDArray[np.intp], counts: NDArray[np.intp]) -> list[int]:
+    """Of the distinct rows, those without gaps that are repeated most."""
+    least = max(_OFTEN_ROWS, _OFTEN_SHARE * len(x))
+    often = [int(k) for k in np.argsort(-counts, kind="stable") if counts[k] >= least]
+    return [k for k in often if not np.isnan(x[first[k]]).any()][:_MOST_REPEATED]
+
+
+def column_resolution(x: NDArray[Any], floor: FloatArray) -> FloatArray:
+    """The smallest step between values of each column: tiny for continuous ones, 0.01 for two decimals."""
+    steps = []
+    for j in range(x.shape[1]):
+        distinct = np.unique(x[x[:, j] > floor[j], j].astype(np.float64))
+        steps.append(float(np.diff(distinct).min()) if len(distinct) > 1 else 1.0)
+    return np.array(steps)
+
+
+def _log_mass(row: FloatArray, floor: FloatArray, resolution: FloatArray) -> float:
+    return -float(np.log(resolution[row > floor]).sum())
+
+
+def prior_record(values: NDArray[Any], assumptions: Assumptions, rng: np.random.Generator) -> PairMoments:
+    """A record worth one row: columns shuffled against each other, and cut where outliers may begin."""
+    floor = np.array(assumptions.censoring)
+    drawn = np.empty((_PRIOR_ROWS, values.shape[1]))
+    for j in range(values.shape[1]):
+        x = values[~np.isnan(values[:, j]), j].astype(np.float64)
+        middle, spread = middle_and_spread(x, floor[j])
+        drawn[:, j] = np.minimum(rng.choice(x, _PRIOR_ROWS), middle + _PRIOR_REACH * spread)
+        drawn[0, j] = max(middle, floor[j]) + spread  # seen at least once
+    record = PairMomentsQuestion.under(assumptions)(Block(drawn))
+    return record.scaled(1.0 / record.weight)
+
+
+def shuffled_prior(values: Values, assumptions: Assumptions, rng: np.random.Generator) -> PairMoments:
+    """A record worth one row: columns shuffled against each other, without their outer percents.
+
+    Of every column it holds a low and a high value, so that a component always has values above the floor, and spread.
+    """
+    drawn = np.empty((_PRIOR_ROWS, values.shape[1]))
+    for j in range(values.shape[1]):
+        x = values[~np.isnan(values[:, j]), j].astype(np.float64)
+        low, high = np.quantile(x, [0.01, 0.99])
+        if low == high:
+            low, high = x.min(), x.max()
+        drawn[:, j] = np.clip(rng.choice(x, _PRIOR_ROWS), low, high)
+        drawn[:2, j] = low, high
+    return PairMomentsQuestion.under(assumptions)(Block(drawn)).scaled(1.0 / _PRIOR_ROWS)

@@ -1,0 +1,187 @@
+"""Standard errors that survive misfit: a jackknife over groups of rows, and intervals from either kind of error.
+
+Leave out group g, which has the share 1/h_g of the weight, and learn again: theta_g. The pseudo-values
+
+    theta~_g = h_g theta - (h_g - 1) theta_g
+
+scatter about their weighted mean theta_J = sum theta~_g / h_g, and the covariance of theta is
+
+    (1/G) sum (theta~_g - theta_J)(theta~_g - theta_J)' / (h_g - 1)
+
+(the delete-a-group jackknife with unequal groups). Nothing of the model enters: it is right for columns that are not
+normal, and for rows that come in clusters where these are the groups.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from unrelu.contracts import Assumptions, FloatArray, PairCorrelations, RowParameters, Step, Watch, unwatched
+from unrelu.errors import FewGroupsWarning, InvalidDataError, InvalidParameterError, UnreluWarning
+from unrelu.fit.one_pass import Learned, Names, fit_record
+from unrelu.passes.grouped_moments import GroupedMoments
+from unrelu.passes.local import available_cores, map_in_threads
+from unrelu.passes.pair_moments import PairMoments
+from unrelu.validation import counted, label_columns, warn
+
+_FEW = 5  # groups
+LEAVING_OUT = "Leaving out groups"
+
+Fit = tuple[RowParameters, PairCorrelations]
+
+
+def jackknifed(
+    learned: Learned, record: GroupedMoments, assumptions: Assumptions, names: Names = None, watch: Watch = unwatched
+) -> Learned:
+    """The same model with the jackknife's standard errors over the groups of its record."""
+    check_groups(record)
+    return with_scatter_of(learned, record, list(_fits_without_a_group(learned, record, assumptions, names, watch)))
+
+
+def with_scatter_of(learned: Learned, record: GroupedMoments, fits: list[Fit]) -> Learned:
+    """The same model with the errors that its fits without every group of the record in turn make."""
+    weight = [_pair_weight(part) for part in record.parts]
+    rows, pairs = learned.rows, learned.pairs
+    own = np.array([each.diagonal() for each in weight])
+    both = np.stack([rows.bias, rows.scale], axis=-1)
+    moved = np.array([np.stack([fit.bias, fit.scale], axis=-1) for fit, _ in fits])
+    deviation = group_deviations(both - moved, own[:, :, None])
+    covariance = np.einsum("gdi,gdj->dij", deviation, deviation)
+    covariance[_seen(own) < 2] = np.nan
+    covariance[rows.scale == 0.0] = 0.0
+    stderr = _pair_errors(pairs, fits, np.array(weight))
+    stderr[np.isnan(pairs.stderr)] = np.nan
+    report = replace(learned.report, stderr="jackknife", stderr_degrees=len(fits) - 1)
+    return replace(
+        learned,
+        rows=replace(rows, bias_scale_covariance=covariance),
+        pairs=replace(pairs, stderr=stderr),
+        report=report,
+    )
+
+
+def check_groups(record: GroupedMoments) -> None:
+    """Raise where there is but one group, warn where there are hardly more."""
+    remedy = "give groups= with more labels, or use stderr='model'."
+    if len(record.parts) < 2:
+        label = f" ({record.labels[0]!r})" if isinstance(record.labels[0], str) else ""
+        raise InvalidDataError(f"All {record.n_rows:,} rows are in one group{label}: a jackknife needs two; {remedy}")
+    if record.effective_groups < _FEW:
+        warn(
+            f"The {len(record.parts)} groups of rows count as {record.effective_groups:.1f} of equal size: standard"
+            f" errors from so few are rough. Use confidence_intervals(), which allow for it, or {remedy}",
+            FewGroupsWarning,
+        )
+
+
+def _fits_without_a_group(
+    learned: Learned, record: GroupedMoments, assumptions: Assumptions, names: Names, watch: Watch
+) -> Iterator[Fit]:
+    """The fit without every group in turn; as many at a time as there are cores."""
+    groups = enumerate(record.left_out())
+
+    def fitted(item: tuple[int, PairMoments]) -> Fit:
+        group, others = item
+        try:
+            rows, pairs = fit_record(others, assumptions, names, learned.pairs)
+            if (constant := (rows.scale == 0.0) & (learned.rows.scale > 0.0)).any():
+                raise InvalidDataError(f"Constant: {label_columns(constant, names)}.")
+        except InvalidDataError as error:
+            raise not_without(record, group, error) from error
+        return rows, pairs
+
+    # What is doubtful in the whole was said; without a group it would be said once more for every group.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreluWarning)
+        while batch := list(islice(groups, available_cores())):
+            watch(Step(LEAVING_OUT, batch[0][0], len(record.parts)))
+            yield from map_in_threads(fitted, batch)
+
+
+def not_without(record: GroupedMoments, group: int, error: InvalidDataError) -> InvalidDataError:
+    """What to raise where the rows without a group have such an error."""
+    label, size = record.labels[group], counted(record.parts[group].n_rows, "row")
+    return InvalidDataError(
+        f"No jackknife: without group {label!r} ({size}) a column cannot be learned. {error} Otherwise give other"
+        " groups=, or use stderr='model'."
+    )
+
+
+def _pair_errors(pairs: PairCorrelations, fits: list[Fit], weight: FloatArray) -> FloatArray:
+    moved = np.array([each.correlation for _, each in fits])
+    deviation = group_deviations(pairs.correlation - moved, weight)
+    stderr = np.minimum(np.sqrt(np.einsum("gij,gij->ij", deviation, deviation)), 1.0)
+    stderr[_seen(weight) < 2] = np.nan
+    np.fill_diagonal(stderr, 0.0)
+    return np.asarray(stderr)
+
+
+def group_deviations(change: FloatArray, weight: FloatArray) -> FloatArray:
+    """(theta~_g - theta_J) / sqrt(G (h_g - 1)) from theta - theta_g; 0 for a group without values."""
+    total = weight.sum(axis=0)
+    pseudo = np.divide(total - weight, weight, out=np.zeros_like(weight), where=weight > 0.0) * change
+    centre = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0.0) * pseudo
+    odds = np.divide(weight, total - weight, out=np.zeros_like(weight), where=total > weight)
+    return np.asarray((pseudo - centre.sum(axis=0)) * np.sqrt(odds / np.maximum(_seen(weight), 1)))
+
+
+def _seen(weight: FloatArray) -> FloatArray:
+    """How many groups have values."""
+    return np.asarray(np.count_nonzero(weight, axis=0), dtype=np.float64)
+
+
+def _pair_weight(part: PairMoments) -> FloatArray:
+    shape = (part.n_features, part.n_features)
+    return np.full(shape, part.weight) if part.observed is None else part.observed.count
+
+
+def intervals(
+    bias: tuple[FloatArray, FloatArray],
+    row_norms: tuple[FloatArray, FloatArray],
+    correlation: tuple[FloatArray, FloatArray],
+    level: float,
+    degrees: int | None,
+) -> dict[str, FloatArray]:
+    """Low and high ends, along a last axis, from pairs (estimate, standard error).
+
+    Quantiles are Student's with so many degrees of freedom, the normal's where None. Norms go through their logarithm
+    and correlations through Fisher's z = atanh(r), so that none leaves its range.
+
+    >>> ends = intervals(*[(np.array([0.5]), np.array([0.1]))] * 3, level=0.95, degrees=19)
+    >>> {name: each.round(2).tolist() for name, each in ends.items()}
+    {'bias': [[0.29, 0.71]], 'row_norms': [[0.33, 0.76]], 'correlation': [[0.26, 0.68]]}
+    """
+    reach = _reach(level, degrees)
+    norms = np.where(row_norms[0] > 0.0, row_norms[0], 1.0)
+    return {
+        "bias": bias[0][..., None] + bias[1][..., None] * reach,
+        "row_norms": row_norms[0][..., None] * np.exp((row_norms[1] / norms)[..., None] * reach),
+        "correlation": fisher_interval(*correlation, level, degrees),
+    }
+
+
+def fisher_interval(r: FloatArray, stderr: FloatArray, level: float, degrees: float | None) -> FloatArray:
+    """Low and high ends, along a last axis, of (partial) correlations, through z = atanh(r).
+
+    >>> fisher_interval(np.array([0.5]), np.array([0.1]), 0.95, None).round(2)
+    array([[0.28, 0.67]])
+    """
+    inside = np.abs(r) < 1.0
+    within = np.where(inside, r, 0.0)
+    z = np.arctanh(within)[..., None] + (stderr / (1.0 - within**2))[..., None] * _reach(level, degrees)
+    return np.asarray(np.where(inside[..., None], np.tanh(z), r[..., None]))
+
+
+def _reach(level: float, degrees: float | None) -> FloatArray:
+    """(-q, q), the quantiles between which Student's distribution, or the normal, has that probability."""
+    if not 0.0 < level < 1.0:
+        raise InvalidParameterError(f"level must be between 0 and 1, got {level!r}.")
+    tail = 0.5 + 0.5 * level
+    quantile = float(ndtri(tail) if degrees is None or np.isinf(degrees) else stdtrit(degrees, tail))
+    return quantile * np.array([-1.0, 1.0])

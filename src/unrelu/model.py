@@ -1,0 +1,392 @@
+"""The model: x = max(y, floor) with y ~ N(bias, covariance), a frozen value; or min(y, ceiling), its mirror image.
+
+With a floor of zero and covariance = W W' it is D(W, b) of Wu, Dimakis and Sanghavi (2019),
+Definition 1: x = ReLU(W z + b), z ~ N(0, I). W and W Q give the same law for every rotation Q, so
+what is kept is the covariance, and :meth:`RectifiedGaussian.weights` picks one W.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike
+
+from unrelu.contracts import FloatArray
+from unrelu.errors import InvalidParameterError
+from unrelu.notebook import few, model_html
+from unrelu.parameters import (
+    RandomState,
+    distinct,
+    finite,
+    generator,
+    integer,
+    limit,
+    require_reachable,
+    require_semidefinite,
+    scaled,
+    symmetric,
+)
+from unrelu.passes.device import place_of
+from unrelu.posterior.answers import Answers
+from unrelu.shapes import Shape, Shapes, cut_from_latent, is_shape, latent_limits, to_latent
+
+if TYPE_CHECKING:
+    from unrelu.storage import FilePath
+
+Names: TypeAlias = Iterable[str] | None
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class RectifiedGaussian(Answers):
+    """The law of x = max(y, floor), y ~ N(bias, covariance): frozen, compared by value.
+
+    ``bias`` has length d and is measured from zero, not from the floor; ``covariance`` is d x d, positive semidefinite
+    up to rounding; ``floor`` is one number or one per column (kept as d numbers), -inf for a column without one;
+    ``feature_names`` is None or d distinct strings. A zero variance makes a constant coordinate, max(bias, floor). A
+    column may have a ``ceiling`` instead of a floor: x = min(y, ceiling). The arrays are copies and read-only.
+
+    ``shapes``: for columns that are not normal, x = max(f(y), floor) with one increasing f per column
+    (:mod:`unrelu.shapes`); bias and covariance are those of y, floor and ceiling those of x. None: f(y) = y.
+
+    ``scoring_covariance``: what rows are scored by, where the covariance itself is too uncertain to be inverted
+    (:mod:`unrelu.fit.shrinkage`); None where it serves for both. Learners set it.
+
+    >>> model = RectifiedGaussian([0.5, -1.0], [[4.0, 1.0], [1.0, 1.0]], feature_names=["As", "Pb"])
+    >>> model.correlation[0, 1]
+    np.float64(0.5)
+    >>> model
+    RectifiedGaussian(n_features=2, bias=[ 0.5, -1. ], row_norms=[2., 1.], floor=0, names=['As', 'Pb'])
+    """
+
+    bias: FloatArray
+    covariance: FloatArray
+    floor: FloatArray
+    feature_names: tuple[str, ...] | None
+    ceiling: FloatArray = field(default_factory=lambda: np.array(np.inf))
+    scoring_covariance: FloatArray | None = None
+    shapes: Shapes | None = None
+
+    def __init__(
+        self,
+        bias: ArrayLike,
+        covariance: ArrayLike,
+        floor: ArrayLike = 0.0,
+        feature_names: Names = None,
+        ceiling: ArrayLike = np.inf,
+        scoring_covariance: ArrayLike | None = None,
+        shapes: Iterable[Shape] | None = None,
+    ) -> None:
+        b = finite("bias", bias)
+        d = b.size
+        if b.ndim != 1 or d == 0:
+            raise InvalidParameterError(f"bias must be a vector of at least one number, got shape {b.shape}.")
+        low, high = limit("floor", floor, d, -np.inf), limit("ceiling", ceiling, d, np.inf)
+        if (crossed := np.flatnonzero(low >= high)).size:
+            raise InvalidParameterError(f"The ceiling must be above the floor, but is not at index {crossed[0]}.")
+        s, names = symmetric(finite("covariance", covariance), d), distinct(feature_names, d)
+        scoring = None if scoring_covariance is None else finite("scoring_covariance", scoring_covariance)
+        forms = None if shapes is None else tuple(shapes)
+        if forms is not None and (len(forms) != d or not all(map(is_shape, forms))):
+            raise InvalidParameterError(f"shapes must be {d} objects of unrelu.shapes, one each, got {shapes!r}.")
+        require_reachable(forms or ())
+        state = {"bias": b, "covariance": s, "floor": low, "feature_names": names, "ceiling": high, "shapes": forms}
+        self.__setstate__({**state, "scoring_covariance": None if scoring is None else symmetric(scoring, d)})
+        for given in (self.covariance, self.scoring_covariance):
+            if given is not None:
+                require_semidefinite(scaled(given))
+
+    @classmethod
+    def from_weights(
+        cls, weights: ArrayLike, bias: ArrayLike, floor: ArrayLike = 0.0, feature_names: Names = None
+    ) -> RectifiedGaussian:
+        """The law of max(W z + b, floor), z ~ N(0, I_k), for ``weights`` W of shape d x k.
+
+        >>> RectifiedGaussian.from_weights([[1.0, 0.0], [1.0, 1.0]], [0.0, 0.0]).covariance
+        array([[1., 1.],
+               [1., 2.]])
+        """
+        w = finite("weights", weights)
+        if w.ndim != 2 or 0 in w.shape:
+            raise InvalidParameterError(f"weights must be a d x k matrix, got shape {w.shape}.")
+        return cls(bias, w @ w.T, floor, feature_names)
+
+    @property
+    def n_features(self) -> int:
+        return self.bias.size
+
+    @property
+    def row_norms(self) -> FloatArray:
+        """|W(i,:)|, the standard deviation of y_i: the square root of the covariance's diagonal."""
+        return np.sqrt(np.diagonal(self.covariance))
+
+    @cached_property
+    def correlation(self) -> FloatArray:
+        """Correlations of y: unit diagonal, 0 beside it for coordinates of zero variance."""
+        return _read_only(np.clip(scaled(self.covariance), -1.0, 1.0))
+
+    @property
+    def scoring(self) -> RectifiedGaussian:
+        """The model that rows are scored by: this one, or the same with its scoring covariance."""
+        if self.scoring_covariance is None:
+            return self
+        return self.with_parts(covariance=self.scoring_covariance, scoring_covariance=None)
+
+    def with_parts(self, **changed: Any) -> RectifiedGaussian:
+        """The same model with other parts."""
+        return RectifiedGaussian(**{**self.__getstate__(), **changed})
+
+    # --- shapes -----------------------------------------------------------------------------------
+
+    @cached_property
+    def latent(self) -> RectifiedGaussian:
+        """The law of y itself, cut off where x is: the model without its shapes.
+
+        >>> from unrelu.shapes import Log
+        >>> RectifiedGaussian([0.0], [[1.0]], floor=1.0, shapes=[Log()]).latent
+        RectifiedGaussian(n_features=1, bias=[0.], row_norms=[1.], floor=0)
+        """
+        if self.shapes is None:
+            return self
+        floor, ceiling = latent_limits(self.shapes, self.floor, self.ceiling)
+        return self.with_parts(floor=floor, ceiling=ceiling, shapes=None)
+
+    def shaped(self, shapes: Iterable[Shape], floor: ArrayLike, ceiling: ArrayLike = np.inf) -> RectifiedGaussian:
+        """The law of x = f(y), cut off at limits of x, where this is the law of y.
+
+        >>> from unrelu.shapes import Log
+        >>> RectifiedGaussian([0.0], [[1.0]]).shaped([Log()], floor=1.0)
+        RectifiedGaussian(n_features=1, bias=[0.], row_norms=[1.], floor=1, shapes=['log'])
+        """
+        return self.with_parts(floor=floor, ceiling=ceiling, shapes=shapes)
+
+    def to_latent(self, X: ArrayLike) -> FloatArray:
+        """Rows of x as rows of y; a cell at its floor or below holds the latent floor.
+
+        >>> from unrelu.shapes import Log
+        >>> RectifiedGaussian([0.0], [[1.0]], floor=1.0, shapes=[Log()]).to_latent([[1.0], [10.0]]).round(3)
+        array([[0.   ],
+               [2.303]])
+        """
+        x = np.clip(np.asarray(X, dtype=np.float64), self.floor, self.ceiling)
+        return x if self.shapes is None else to_latent(self.shapes, x, self.floor, self.ceiling)
+
+    def column_summary(self, below: str = "auto") -> list[dict[str, Any]]:
+        """Per column, in the user's units: shape, share beyond its limit, and mean, sd and quartiles of one ``law``.
+
+        That is "as seen", of what :meth:`sample` draws, where the floor is 0, as of rain or spending; elsewhere, where
+        limits are those of detection, "before the floor", of the values that it cut off as well. ``below="floor"`` or
+        "latent" gives all columns the one or the other.
+
+        >>> round(RectifiedGaussian([0.0], [[1.0]]).column_summary()[0]["mean"], 4)  # 1 / sqrt(2 pi)
+        0.3989
+        >>> found = RectifiedGaussian([0.0], [[1.0]], floor=0.5).column_summary()[0]
+        >>> found["law"], found["mean"], round(found["lower_quartile"], 4)
+        ('before the floor', 0.0, -0.6745)
+        """
+        from unrelu.posterior.column_laws import column_laws
+
+        return column_laws(self, below)
+
+    def _from_latent(self, y: FloatArray, as_seen: bool) -> FloatArray:
+        """Latent rows, cut off, in the user's units."""
+        return y if self.shapes is None else cut_from_latent(self.shapes, y, self.floor, self.ceiling, as_seen)
+
+    def weights(self, k: int | None = None) -> FloatArray:
+        """A d x k matrix W with W W' = covariance, or as near as rank k allows (Frobenius norm).
+
+        W = V sqrt(L) from the k largest eigenvalues L and eigenvectors V, columns in falling order of
+        length; the largest entry of each is positive, which settles the sign. ``k=None`` means d.
+
+        >>> RectifiedGaussian([0.0, 0.0], [[1.0, -1.0], [-1.0, 1.0]]).weights(1).round(9)
+        array([[ 1.],
+               [-1.]])
+        """
+        d = self.n_features
+        k = d if k is None else integer("k", k)
+        if not 1 <= k <= d:
+            raise InvalidParameterError(f"k must be from 1 to the number of features, {d}; got {k}.")
+        values, vectors = scipy.linalg.eigh(self.covariance, subset_by_index=(d - k, d - 1))
+        w = vectors[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))
+        largest = w[np.argmax(np.abs(w), axis=0), np.arange(k)]
+        return np.where(largest < 0.0, -w, w) + 0.0  # + 0.0 turns -0.0 into 0.0
+
+    def sample(
+        self, n_samples: int = 1, random_state: RandomState = None, as_seen: bool = True, like: Any = None
+    ) -> Any:
+        """Draw rows, n_samples x d; a floored cell holds exactly its floor.
+
+        Columns whose shape was learned stay within the range that was seen and keep their step, such as whole numbers,
+        unless ``as_seen`` is False. ``like``: an array of torch or CuPy, on whose device rows are drawn.
+
+        >>> X = RectifiedGaussian([0.0, 0.0], [[1.0, -1.0], [-1.0, 1.0]]).sample(100, random_state=0)
+        >>> X.shape, bool(((X == 0).sum(axis=1) == 1).all())  # y_2 = -y_1: always one of them floored
+        ((100, 2), True)
+        """
+        n, place = integer("n_samples", n_samples), place_of(like)
+        if n < 0:
+            raise InvalidParameterError(f"n_samples, the number of rows to draw, must be 0 or more; got {n}.")
+        if place is not None and self.shapes is None:
+            root, seed = self.row_norms[:, None] * self._correlation_root, int(generator(random_state).integers(2**31))
+            return place.rows(n, seed, root, self.bias, (self.floor, self.ceiling))
+        z = generator(random_state).standard_normal((n, self.n_features))
+        y = z @ self._correlation_root.T
+        y *= self.row_norms
+        y += self.bias
+        rows = self._from_latent(np.clip(y, self.latent.floor, self.latent.ceiling, out=y), as_seen)
+        return rows if place is None else place.array(rows)
+
+    @cached_property
+    def _correlation_root(self) -> FloatArray:
+        """A square A with A A' = correlation, singular or not.
+
+        The Cholesky factor where the matrix is clearly definite, else the symmetric root. Either is
+        settled by the matrix alone, so that a seed gives the same rows up to rounding on every
+        machine; a Cholesky factor that only exists by the luck of rounding would not.
+        """
+        r = self.correlation
+        try:
+            lower = np.linalg.cholesky(r)
+            if np.diagonal(lower).min() ** 2 > 1e-10:
+                return np.asarray(lower, dtype=np.float64)
+        except np.linalg.LinAlgError:
+            pass
+        values, vectors = np.linalg.eigh(r)
+        values[values < len(r) * np.finfo(float).eps * values[-1]] = 0.0
+        return np.asarray((vectors * np.sqrt(values)) @ vectors.T, dtype=np.float64)
+
+    def marginal(self, features: int | str | Iterable[int | str]) -> RectifiedGaussian:
+        """The law of some of the columns, by index or name, in the order given.
+
+        >>> RectifiedGaussian([1.0, 2.0], [[1.0, 0.5], [0.5, 4.0]], feature_names=["As", "Pb"]).marginal("Pb")
+        RectifiedGaussian(n_features=1, bias=[2.], row_norms=[2.], floor=0, names=['Pb'])
+        """
+        chosen = [features] if isinstance(features, int | str | np.integer) else list(features)
+        at = [self.index_of(feature) for feature in chosen]
+        if not at:
+            raise InvalidParameterError("marginal needs at least one feature, got none.")
+        if len(set(at)) < len(at):
+            twice = next(feature for n, feature in enumerate(chosen) if at[n] in at[:n])
+            raise InvalidParameterError(f"marginal was asked for feature {twice!r} more than once.")
+        names = None if self.feature_names is None else [self.feature_names[i] for i in at]
+        square = np.ix_(at, at)
+        scoring = None if self.scoring_covariance is None else self.scoring_covariance[square]
+        return RectifiedGaussian(
+            self.bias[at],
+            self.covariance[square],
+            self.floor[at],
+            names,
+            self.ceiling[at],
+            scoring,
+            None if self.shapes is None else [self.shapes[i] for i in at],
+        )
+
+    def reflected(self, columns: ArrayLike) -> RectifiedGaussian:
+        """The law of x with some columns upside down, -x: floors become ceilings, and the reverse.
+
+        >>> RectifiedGaussian([2.0], [[1.0]], -np.inf, ceiling=3.0).reflected([True])
+        RectifiedGaussian(n_features=1, bias=[-2.], row_norms=[1.], floor=-3)
+        """
+        sign = np.where(np.asarray(columns, dtype=bool), -1.0, 1.0)
+        if (sign > 0.0).all():
+            return self
+        if self.shapes is not None:
+            raise InvalidParameterError("A model with shapes cannot be turned upside down: take its latent part.")
+        floor, ceiling = np.where(sign < 0.0, (-self.ceiling, -self.floor), (self.floor, self.ceiling))
+        turn, scoring = np.outer(sign, sign), self.scoring_covariance
+        return RectifiedGaussian(
+            sign * self.bias,
+            turn * self.covariance,
+            floor,
+            self.feature_names,
+            ceiling,
+            None if scoring is None else turn * scoring,
+        )
+
+    def index_of(self, feature: int | str) -> int:
+        """The position of a column, given by name or position."""
+        if isinstance(feature, str):
+            if self.feature_names is None:
+                raise InvalidParameterError(f"No feature {feature!r}: the model has no names. Give indices.")
+            if feature not in self.feature_names:
+                raise InvalidParameterError(f"No feature {feature!r}: there are {few(self.feature_names)}.")
+            return self.feature_names.index(feature)
+        index = integer("A feature", feature)
+        if not 0 <= index < self.n_features:
+            raise InvalidParameterError(f"No feature {index}: indices run from 0 to {self.n_features - 1}.")
+        return index
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RectifiedGaussian):
+            return NotImplemented
+        mine, theirs = self.__getstate__(), other.__getstate__()
+        arrays = all(np.array_equal(mine[name], theirs[name]) for name in mine if name != "shapes")
+        return arrays and self.shapes == other.shapes
+
+    def __hash__(self) -> int:
+        return hash((self.feature_names, tuple(self.bias.tolist()), tuple(self.floor.tolist())))
+
+    def _repr_html_(self) -> str:
+        return model_html(self.feature_names, {"floor": self.floor, "bias": self.bias, "norm": self.row_norms})
+
+    def __repr__(self) -> str:
+        names = "" if self.feature_names is None else f", names=[{few(self.feature_names)}]"
+        ceiling = f", ceiling={_one_or_all(self.ceiling)}" if np.isfinite(self.ceiling).any() else ""
+        if self.shapes is not None:
+            ceiling += f", shapes=[{few(tuple(shape.kind for shape in self.shapes))}]"
+        return (
+            f"RectifiedGaussian(n_features={self.n_features}, bias={_short(self.bias)}, "
+            f"row_norms={_short(self.row_norms)}, floor={_one_or_all(self.floor)}{ceiling}{names})"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = ("feature_names", "bias", "floor", "covariance", "ceiling", "scoring_covariance", "shapes")
+        return {name: self.__dict__.get(name) for name in names}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        # Pickling forgets that an array is read-only, so this is the one door for all fields.
+        self.__dict__["ceiling"] = _read_only(np.full(len(state["bias"]), np.inf))
+        for name, value in state.items():
+            self.__dict__[name] = _read_only(value) if isinstance(value, np.ndarray) else value
+
+    def save(self, path: FilePath, details: Mapping[str, Any] | None = None) -> None:
+        """Write the model to ``path``, exactly that name: a NumPy .npz without pickle.
+
+        It holds the arrays bias, covariance, floor, scoring_covariance where there is one, and ``header``, UTF-8 JSON
+        as bytes; a model with a ceiling, or with a column without a floor, the array ceiling, too (version 2 of the
+        format, which older programs refuse); one with shapes also these (version 3). ``details`` are facts about the
+        fit for the header, for :func:`unrelu.model_files.read_header` to give back.
+
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.unrelu"
+        >>> RectifiedGaussian([1.0], [[2.0]]).save(path, details={"n_rows": 500})
+        >>> RectifiedGaussian.load(path)
+        RectifiedGaussian(n_features=1, bias=[1.], row_norms=[1.4142], floor=0)
+        """
+        from unrelu.model_files import write_model
+
+        write_model(path, self, details)
+
+    @classmethod
+    def load(cls, path: FilePath) -> RectifiedGaussian:
+        """Read a model that :meth:`save` wrote; the example is there."""
+        from unrelu.model_files import read_model
+
+        return read_model(path)
+
+
+def _read_only(array: FloatArray) -> FloatArray:
+    array.setflags(write=False)
+    return array
+
+
+def _one_or_all(limits: FloatArray) -> str:
+    return f"{limits[0]:g}" if (limits == limits[0]).all() else _short(limits)
+
+
+def _short(a: FloatArray) -> str:
+    return np.array2string(a, precision=4, threshold=6, edgeitems=2, separator=", ", max_line_width=10**6)

@@ -1,0 +1,128 @@
+"""Passes over files that can be interrupted: what was counted is saved now and then, and the same pass goes on there.
+
+A checkpoint holds the record of the first rows of the table and their number, so that no block is counted twice. It is
+written between two blocks, whole or not at all, and says of which files, columns and settings it is: a pass over others
+refuses it. As blocks and the order of merging are the same, an interrupted pass ends with the very digits of another.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from unrelu import storage
+from unrelu._version import __version__
+from unrelu.contracts import Question, R, Samples, Step, Watch, unwatched
+from unrelu.errors import CheckpointWarning, InvalidParameterError, OutputError
+from unrelu.passes.local import LocalEngine
+from unrelu.passes.parts import PartRows, source_of, told_over
+from unrelu.validation import listed, warn
+
+SECONDS = 10.0  # between two saves
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """The ``record`` of the first ``n_rows`` rows (``whole``: of all) of what ``facts`` tell."""
+
+    record: Any
+    n_rows: int
+    whole: bool
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class CheckpointedEngine(LocalEngine):
+    """Saves the record at ``path`` while it passes over files, and goes on from what is there.
+
+    Only the questions of the one-pass learner are saved so; others are asked as ever. The file stays when the pass is
+    over: the same pass is then over at once.
+    """
+
+    def __init__(self, path: storage.FilePath, watch: Watch = unwatched, stage: str = "Reading rows") -> None:
+        super().__init__(watch, stage)
+        self._path, self._warned = path, False
+
+    def collect(self, samples: Samples, question: Question[R]) -> R:
+        from unrelu.passes.grouped_moments import GroupedMomentsQuestion
+        from unrelu.passes.pair_moments import PairMomentsQuestion
+
+        source: Any = source_of(samples)
+        if not (isinstance(question, PairMomentsQuestion | GroupedMomentsQuestion) and hasattr(source, "provenance")):
+            return super().collect(samples, question)
+        none_yet = PartRows.none_of(source, samples.n_rows)
+        facts = _facts(source, question, told_over(samples, none_yet))
+        before = self._before(facts)
+        if before is not None and before.whole:
+            self._watch(Step(self._stage, before.n_rows, before.n_rows))
+            return cast(R, before.record)
+        first = 0 if before is None else before.n_rows
+        left = told_over(samples, replace(none_yet, first_row=first, held=source.blocks_from(first)))
+        state = [Checkpoint(None, 0, False, facts) if before is None else before]
+        saved_at, saved = time.monotonic(), first
+
+        def counted(record: R, done: int) -> None:
+            nonlocal saved_at, saved
+            state[0] = replace(state[0], record=record, n_rows=done)
+            if time.monotonic() - saved_at >= SECONDS:
+                self._save(state[0])
+                saved_at, saved = time.monotonic(), done
+
+        try:
+            record = self._folded(left, question, None if before is None else before.record, first, counted)
+        except BaseException as stop:
+            if state[0].n_rows > saved:
+                self._save(state[0])
+            if state[0].n_rows:
+                stop.add_note(f"Row {state[0].n_rows:,} was reached: do the same again to go on from {self._path}.")
+            raise
+        self._save(replace(state[0], record=record, whole=True))
+        return record
+
+    def _before(self, facts: Mapping[str, Any]) -> Checkpoint | None:
+        if not os.path.exists(self._path):
+            return None
+        before = storage.read(self._path, Checkpoint)
+        other = _difference(before.facts, facts)
+        if other is not None:
+            raise InvalidParameterError(
+                f"Cannot go on from the checkpoint {os.fspath(self._path)}: {other}. Remove it to start again, or name"
+                " another file."
+            )
+        return before
+
+    def _save(self, checkpoint: Checkpoint) -> None:
+        try:
+            storage.write(self._path, checkpoint)
+        except OutputError as error:
+            if not self._warned:
+                warn(f"The checkpoint could not be saved, and the work goes on. {error}", CheckpointWarning)
+            self._warned = True
+
+
+def _facts(source: Any, question: Any, told: Samples) -> dict[str, Any]:
+    """What a record depends on: files as they are now, columns, and a digest of all else."""
+    import joblib
+
+    provenance: dict[str, Any] = source.provenance()
+    settings = joblib.hash((question, told, provenance.pop("settings")))
+    return {"version": __version__, **provenance, "settings": settings}
+
+
+def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """In which way a checkpoint is of something else, in words."""
+    if before["version"] != now["version"]:
+        return f"it was written by unrelu {before['version']}"
+    names, others = ([name for name, *_ in facts["files"]] for facts in (before, now))
+    if names != others:
+        return f"it is of other files ({listed(names, most=3)})"
+    for old, new in zip(before["files"], now["files"], strict=True):
+        if list(old) != list(new):
+            return f"{new[0]} has changed since"
+    if before["columns"] != now["columns"]:
+        return f"it is of other columns ({listed(map(str, before['columns']), most=8)})"
+    if before["settings"] != now["settings"]:
+        return "floors, groups or other settings of the fit, or of how the files are read, were different"
+    return None

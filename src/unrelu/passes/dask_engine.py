@@ -1,0 +1,400 @@
+"""A Dask cluster: every part of the rows is asked where it is, and the answers merge there, neighbours first.
+
+    part 1 --record--+
+    part 2 --record--+--merged--+
+                                +--> the record of all rows: it alone comes back
+    part 3 --record--+--merged--+
+    part 4 --record--+
+
+The tree depends on the parts alone, so that neither the number of workers nor their speed shows in the answer. A
+question is a node of the graph: it is sent once, and workers hand it on. The scheduler can have every node made again
+from where the rows live, so that a worker may be lost at any time. This is the one file that imports Dask.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from itertools import islice
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from unrelu._version import __version__
+from unrelu.contracts import Block, Engine, Question, R, Samples, Watch, unwatched
+from unrelu.errors import ClusterError, InvalidDataError, MissingDependencyError
+from unrelu.passes.column_passes import Pass, in_passes
+from unrelu.passes.local import LocalEngine, in_this_thread, one_blas_thread
+from unrelu.passes.parts import Part, Parted, PartRows, source_of, told_over
+from unrelu.validation import listed
+
+_CONNECT_SECONDS, _NO_WORKER_SECONDS, _ANSWER_SECONDS = 5.0, 60.0, 30.0  # the last: that a busy scheduler may take
+_LOOK_SECONDS, _ROLL_CALL_SECONDS = 0.25, 10.0  # between two looks at how far the workers are, or whether any is there
+_OWN_BYTES = 2**28  # of a worker's process without any rows
+_WIDE, _FEW, _MANY = 300, 2, 8  # columns from which on records are large, and records that merge at once
+_RETRIES = 1  # of a part that could not be read: disks of other machines do fail
+
+
+class DaskEngine:
+    """Asks the workers of a Dask cluster; ``watch`` hears of the rows read, as steps of ``stage``.
+
+    Rows of files and of Dask's own arrays and frames are read by the workers; others are read here and sent.
+
+    Parameters
+    ----------
+    client : distributed.Client, address of a scheduler, or None
+        The cluster; None for the client that is active. Raises ClusterError where there is none, or its workers lack
+        unrelu or have another version of it.
+    task_bytes : int, optional
+        Memory that a task may take; by default half of what the least worker has for each of its threads, beside
+        that of its process. Larger records of pairs of columns are made by groups of columns, one after the other.
+    """
+
+    def __init__(
+        self, client: Any = None, watch: Watch = unwatched, stage: str = "Reading rows", task_bytes: float | None = None
+    ) -> None:
+        self._client, self._watch, self._stage, self._task_bytes = connected(client), watch, stage, task_bytes
+
+    def collect(self, samples: Samples, question: Question[R]) -> R:
+        source = source_of(samples)
+        parts = source.parts(self._map) if isinstance(source, Parted) else None
+        collected: Callable[..., R] = partial(self._collected, parts)
+        return in_passes(samples, question, self._most_bytes, collected, Pass(self._watch, self._stage))
+
+    def _most_bytes(self) -> float:
+        if self._task_bytes is not None:
+            return self._task_bytes
+        _workers(self._client)
+        with _loss_told(self._client):
+            workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        limits = [(each["memory_limit"], each["nthreads"]) for each in workers if each.get("memory_limit")]
+        shares = (max(limit - _OWN_BYTES, limit / 4) / threads for limit, threads in limits)
+        return min(shares, default=np.inf) / 2.0  # the rest is for rows, and for records that wait
+
+    def _collected(self, parts: list[Part] | None, samples: Samples, question: Question[R], step: Pass) -> R:
+        """The record of all rows, in one pass."""
+        if parts is None:
+            told: Samples = PartRows.none_of(samples, samples.n_rows)
+            batches = self._sent(samples)
+        else:
+            told = told_over(samples, PartRows.none_of(source_of(samples), sum(part.n_rows for part in parts)))
+            batches = iter([parts])
+        step.tell(0, told.n_rows)
+        merged: R | None = None
+        first_row = 0
+        for batch in batches:
+            asked = _Asked(question, told, (_topic(self._client), uuid4().hex))
+            record = self._answer(asked, [part for part in batch if part.n_rows], first_row, step)
+            if record is not None:
+                merged = record if merged is None else merged.merge(record)
+            first_row += sum(part.n_rows for part in batch)
+        if merged is None:
+            raise InvalidDataError("There are no rows to learn from.")
+        return merged
+
+    def _answer(self, asked: _Asked, parts: Sequence[Part], first_row: int, step: Pass) -> Any:
+        """The record of some neighbouring parts; None where there are none."""
+        from dask import delayed
+
+        if not parts:
+            return None
+        ask, merge = delayed(_ask, pure=False), delayed(_merged, pure=False)
+        lazily_asked = delayed(asked, traverse=False, pure=False)
+        records, done = [], first_row
+        for number, part in enumerate(parts):
+            records.append(ask(lazily_asked, part.read, _Place(done, part.n_rows, number), *part.needs))
+            done += part.n_rows
+        at_once = _FEW if asked.told.n_features >= _WIDE else _MANY
+        while len(records) > 1:
+            neighbours = [records[k : k + at_once] for k in range(0, len(records), at_once)]
+            records = [merge(*some) if len(some) > 1 else some[0] for some in neighbours]
+        with _heard(self._client, asked.heard_as[1]) as finished:
+
+            def tell() -> None:
+                step.tell(first_row + sum(parts[k].n_rows for k in finished.copy()), asked.told.n_rows)
+
+            record = _computed(self._client, records[0], tell)
+        step.tell(done, asked.told.n_rows)
+        return record
+
+    def _map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        """``[function(item) for item in items]`` by the workers."""
+        from dask import delayed
+
+        call = delayed(_quietly, pure=False)
+        return list(_computed(self._client, delayed([call(function, item) for item in items]), lambda: None))
+
+    def _sent(self, samples: Samples) -> Iterator[list[Part]]:
+        """Blocks read here, as many at a time as keep the workers busy."""
+        blocks = iter(samples.blocks())
+        several = 2 * max(sum(_workers(self._client).values()), 1)
+        while batch := list(islice(blocks, several)):
+            yield [Part(partial(list, [replace(block, first_row=0)]), len(block.values)) for block in batch]
+
+
+# --- what workers do ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """A question, how the rows are told, and where to tell of a part that is finished."""
+
+    question: Question[Any]
+    told: Samples
+    heard_as: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a part's rows are in the table, and its number among the parts."""
+
+    first_row: int
+    n_rows: int
+    number: int
+
+
+def _ask(asked: _Asked, read: Callable[..., Iterable[Block]], place: _Place, *needs: Any) -> Any:
+    """The record of one part, in this thread: a worker runs as many tasks as it may use cores."""
+    from distributed import get_worker
+
+    source: Any = source_of(asked.told)
+    rows = told_over(asked.told, replace(source, first_row=place.first_row, held=read(*needs)))
+    merged, n_rows = None, 0
+    with in_this_thread(), one_blas_thread():
+        for block in rows.blocks():
+            record = asked.question(block)
+            merged = record if merged is None else merged.merge(record)
+            n_rows += len(block.values)
+    if n_rows != place.n_rows:
+        raise InvalidDataError(
+            f"A part of the table has {n_rows:,} rows, and had {place.n_rows:,} before: it changes while it is read."
+            " Write it to files, or keep it with persist(), and learn from that."
+        )
+    topic, name = asked.heard_as
+    get_worker().log_event(topic, [name, place.number])
+    return merged
+
+
+def _merged(*records: Any) -> Any:
+    with in_this_thread(), one_blas_thread():
+        return reduce(lambda one, other: one.merge(other), records)
+
+
+def _quietly(function: Callable[[Any], Any], item: Any) -> Any:
+    with in_this_thread(), one_blas_thread():
+        return function(item)
+
+
+# --- the cluster ----------------------------------------------------------------------------------
+
+
+def connected(where: Any = None) -> Any:
+    """The client of a cluster that is there and has our version: itself, that of an address, or the active one."""
+    try:
+        import distributed
+    except ImportError as error:
+        raise MissingDependencyError('A cluster needs Dask: pip install "unrelu[dask]".') from error
+    client = _client_at(where) if isinstance(where, str) else active_client() if where is None else where
+    if client is None:
+        raise ClusterError("No Dask client is active: make one, distributed.Client(ADDRESS), or name the scheduler.")
+    if not isinstance(client, distributed.Client) or client.asynchronous:
+        raise ClusterError(f"Expected a Dask client that is not asynchronous, got {type(client).__name__}.")
+    if client not in _trusted:
+        _check_workers(client)
+        _trusted[client] = client.scheduler.address
+    return client
+
+
+_trusted: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # clients, and where their schedulers are, or were
+_clients: dict[str, Any] = {}
+
+
+def _client_at(address: str) -> Any:
+    """A client of that scheduler: one for all who ask."""
+    from distributed import Client
+
+    if address not in _clients or _clients[address].status != "running":
+        client = Client.__new__(Client)
+        try:
+            _knock(address)
+            client.__init__(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+        except Exception as error:  # what is not a scheduler answers in many ways
+            client.status = "closed"  # nothing is left to be closed, which would take its time and fail
+            raise ClusterError(
+                f"No Dask scheduler answers at {address!r}. Start one with 'dask scheduler' and workers with 'dask"
+                " worker ADDRESS', and give the address that the scheduler prints, such as tcp://10.0.0.1:8786."
+            ) from error
+        _clients[address] = client
+    return _clients[address]
+
+
+def _knock(address: str) -> None:
+    """Raise where nobody is at home: Dask would try again until its time is up, or wait for ever for who is silent."""
+    place = urlsplit(address if "://" in address else f"tcp://{address}")
+    if place.scheme in ("tcp", "tls") and place.hostname and place.port:
+        with socket.create_connection((place.hostname, place.port), timeout=_CONNECT_SECONDS) as line:
+            if place.scheme == "tcp" and not line.recv(1):  # a scheduler speaks first
+                raise ConnectionError("hung up")
+
+
+def active_client() -> Any:
+    """The client that Dask computes by; None where nobody has made one."""
+    distributed: Any = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    with suppress(ValueError):
+        return distributed.default_client()
+    return None
+
+
+def active_engine(watch: Watch = unwatched, stage: str = "Reading rows") -> Engine:
+    """The workers of the active client; this process where there is none."""
+    client = active_client()
+    return LocalEngine(watch, stage) if client is None else DaskEngine(client, watch, stage)
+
+
+def _check_workers(client: Any) -> None:
+    """Raise ClusterError unless there are workers, and all processes have our version."""
+
+    def version() -> str | None:  # sent by value, as a worker may have nothing to import it from
+        try:
+            from unrelu._version import __version__ as found
+        except ImportError:
+            return None
+        return found
+
+    where = client.scheduler.address
+    with _loss_told(client):
+        try:
+            client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
+        except TimeoutError as error:
+            raise ClusterError(
+                f"The Dask scheduler at {where} has no workers. Start some with 'dask worker {where}'."
+            ) from error
+        every = client.run(version) | {"the scheduler": client.run_on_scheduler(version)}  # which unpacks questions
+    others = {process: found for process, found in every.items() if found != __version__}
+    if others:
+        shown = listed(f"{process} ({'none' if found is None else found})" for process, found in others.items())
+        raise ClusterError(
+            f"Processes of the Dask cluster at {where} lack unrelu {__version__}: {shown}. Install that version where"
+            f" they run (pip install unrelu=={__version__}) and start them again."
+        )
+
+
+def _computed(client: Any, lazy: Any, tell: Callable[[], None]) -> Any:
+    """What the workers make of a graph; ``tell`` is called while they work, and what it raises ends the work."""
+    from distributed import KilledWorker, wait
+
+    with warnings.catch_warnings(), _loss_told(client):
+        warnings.filterwarnings("ignore", "Sending large graph")
+        future = client.compute(lazy, retries=_RETRIES)
+    seen = looked = time.monotonic()
+    try:
+        while True:
+            with client.as_current(), suppress(TimeoutError):
+                wait(future, timeout=_LOOK_SECONDS)
+            if future.done():
+                return future.result()
+            tell()
+            if (now := time.monotonic()) - looked < min(_ROLL_CALL_SECONDS, _NO_WORKER_SECONDS):
+                continue
+            looked, seen = now, now if _workers(client) else seen
+            if now - seen >= _NO_WORKER_SECONDS:
+                raise ClusterError(
+                    f"The Dask scheduler{_place(client)} has lost all of its workers, and none came back. Their logs"
+                    " say why; start some with 'dask worker ADDRESS', and fit again."
+                )
+    except KilledWorker as error:
+        raise ClusterError(
+            "Workers of the Dask cluster ended several times while they read the same part of the table: they may"
+            " have too little memory for it. Give them more, or smaller chunks; their logs say why."
+        ) from error
+    except CancelledError as error:
+        raise _lost(client) from error
+    finally:
+        with suppress(Exception):  # it may be the scheduler that is gone
+            future.cancel()
+
+
+def _place(client: Any) -> str:
+    return f" at {_trusted[client]}" if client in _trusted else ""
+
+
+def _lost(client: Any) -> ClusterError:
+    return ClusterError(
+        f"The Dask scheduler{_place(client)} is gone, does not answer, or has dropped the work. Start it and its"
+        " workers again, and fit again."
+    )
+
+
+@contextmanager
+def _loss_told(client: Any) -> Iterator[None]:
+    """Say in our words what Dask raises, in many ways, where the scheduler is gone."""
+    from distributed.client import ClosedClientError
+
+    try:
+        yield
+    except ClusterError:
+        raise
+    except (OSError, RuntimeError, CancelledError, ClosedClientError) as error:
+        raise _lost(client) from error
+
+
+def _workers(client: Any) -> dict[str, int]:
+    """The threads of every worker; a scheduler that does not answer in time is as good as gone."""
+    with _loss_told(client):
+        found: dict[str, int] = client.sync(client.scheduler.ncores, callback_timeout=_ANSWER_SECONDS)
+        return found
+
+
+def _topic(client: Any) -> str:
+    return f"unrelu-{client.id}"
+
+
+@contextmanager
+def _heard(client: Any, name: str) -> Iterator[set[int]]:
+    """The numbers of the parts of one pass that are finished; one that was done twice counts once."""
+    finished: set[int] = set()
+
+    def hear(event: Any) -> None:
+        pass_name, number = event[1]
+        if pass_name == name:
+            finished.add(number)
+
+    with _loss_told(client):
+        client.subscribe_topic(_topic(client), hear)
+    try:
+        yield finished
+    finally:
+        with suppress(Exception):
+            client.unsubscribe_topic(_topic(client))
+
+
+# --- Dask's own collections -----------------------------------------------------------------------
+
+
+def computed_values(lazy: Sequence[Any]) -> list[Any]:
+    """What Dask's lazy values are, all at once, by the active client or Dask's default."""
+    import dask
+
+    client = active_client()
+    if client is None:
+        return list(dask.compute(*lazy))
+    return list(_computed(client, dask.delayed(list(lazy)), lambda: None))
+
+
+def lazily(function: Callable[..., Any], *values: Any) -> Any:
+    """``function(*values)``, where some of the values are lazy."""
+    from dask import delayed
+
+    return delayed(function, pure=True)(*values)

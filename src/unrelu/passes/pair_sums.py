@@ -1,0 +1,316 @@
+"""Running sums over tiles of rows for pairs of columns: what :mod:`unrelu.passes.pair_moments` keeps of them.
+
+Every thread sums runs of tiles of its own, with matrix products on one thread each, and the runs' sums are added in
+their order: neither other work on the machine nor the number of threads changes a digit. Where columns are so many
+that sums of its own for every thread would take much memory, threads share a tile's products by panels of columns.
+
+Tables in single precision stay so in the products, over few enough rows for their rounding to be far below what
+sampling leaves open; sums over these are in double precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.contracts import Block, FloatArray
+from unrelu.kernels.row_block import (
+    FEW_CELLS,
+    LARGEST,
+    add_sparse_rows,
+    add_stack,
+    add_upper_counts,
+    centre_block,
+    out_of_place,
+    pack_rows,
+)
+from unrelu.passes.blocks import SparseBlock
+from unrelu.passes.column_shapes import ShapeSums, window
+from unrelu.passes.local import map_in_threads
+from unrelu.passes.screening import Screening, survey
+from unrelu.passes.tiles import least_allowed, seen_above
+
+Floats = NDArray[np.floating[Any]]
+
+_WIDE, _PANEL = 512, 256  # columns from which threads share a tile; columns to a panel
+_WIDE_SPARSE = 1500  # columns from which sparse rows have one set of sums
+_SHORT_ROWS = 256  # of a sum in single precision: like terms round alike, by up to 2^-24 each
+FIRST_ROWS = 1024  # that tell what the columns are like
+_LEAST_ROWS, _TILE_ROWS, _TILE_CELLS = 512, 16_384, 2**17  # of a tile: rows at least and at most, cells beyond that
+_RUN_ROWS, _RUN_CELLS = 8192, 2**19  # the larger: adding up the sums of a run must cost little beside the run
+_LEAST_SQUARE, _LARGEST_SQUARE = 1e-24, 1e24  # mean squares of a column that single precision holds with room to spare
+
+
+def tile_height(d: int) -> int:
+    """Rows whose working copies stay in cache.
+
+    >>> tile_height(25), tile_height(2000)
+    (5120, 512)
+    """
+    return max(min(_TILE_CELLS // d, _TILE_ROWS) // _LEAST_ROWS, 1) * _LEAST_ROWS
+
+
+def runs(n: int, d: int) -> list[slice]:
+    """The rows in runs, each for one thread; one run for all of them where threads share every tile.
+
+    >>> runs(100_000, 25)[:2], len(runs(100_000, 2000))
+    ([slice(0, 15360, None), slice(15360, 30720, None)], 1)
+    """
+    height = tile_height(d)
+    length = n if d > _WIDE else max(_RUN_ROWS, _RUN_CELLS // d) // height * height
+    # A block of a file is shorter, and threads want several runs of it.
+    length = min(length, max(-(-n // (8 * height)), 1) * height) if d <= _WIDE else length
+    return [slice(start, min(start + length, n)) for start in range(0, n, length)]
+
+
+class Frame:
+    """What the tiles of a block share, from the first of them: levels, an origin near the bulk of each column."""
+
+    shapes: ShapeSums | None = None
+
+    def __init__(self, tile: Block, floor: FloatArray, lowest: FloatArray, shapes: bool) -> None:
+        kind = tile.values.dtype
+        self.floor, self.lowest = seen_above(floor, tile.values), least_allowed(lowest, tile.values)
+        # Comparing with these is comparing with those: what is stored is above both or above neither.
+        self.short_floor, self.short_lowest = rounded_down(self.floor, kind), -rounded_down(-self.lowest, kind)
+        self.most: Any = kind.type(min(LARGEST, float(np.finfo(kind).max)))
+        rows = slice(0, FIRST_ROWS)
+        values, weights = tile.values[rows], None if tile.weights is None else tile.weights[rows]
+        # Any origin near the bulk of the data does: it only has to keep the sums from cancelling.
+        self.origin = _mean_above(values, self.floor, weights).astype(kind).astype(np.float64)
+        self.short = kind == np.float32 and weights is None
+        if self.short:  # where the first rows can be summed so
+            first = PairSums(self, np.float32)
+            first.add(Block(values))
+            self.short = first.fits()
+        self.shapes = ShapeSums(Block(values), self.floor, self.origin) if shapes else None
+
+    def summed(self, tiles: Callable[[], Iterator[Block]]) -> PairSums:
+        """The sums of tiles, in single precision if it holds them."""
+        for kind in (np.float32, np.float64) if self.short else (np.float64,):
+            sums = PairSums(self, kind)
+            for tile in tiles():
+                sums.add(tile)
+            if sums.fits():
+                break
+        return sums
+
+
+class PairSums:
+    """Running sums of tiles; nothing here grows with the rows.
+
+    ``count`` N, ``cross`` C and ``powers`` (A, Q) are those of the record; ``observed`` is None while nothing is
+    missing, else O'O, its squared weights, and (T, T*T, P)'O. Of N, C and O'O only what lies on and above the
+    diagonal is kept until :meth:`finished`.
+    """
+
+    def __init__(self, frame: Frame, kind: Any) -> None:
+        d = len(frame.origin)
+        self._frame, self._kind = frame, np.dtype(kind)
+        self._origin = frame.origin.astype(kind)
+        self._scratch: tuple[Floats, NDArray[np.uint64]] | None = None
+        self._product_room: Floats | None = None
+        self.count, self.cross, self.powers = np.zeros((1, d, d)), np.zeros((1, d, d)), np.zeros((2, d, d))
+        self.weight = self.squared_weight = 0.0
+        self.observed: tuple[FloatArray, FloatArray, FloatArray] | None = None
+        clean = np.zeros(d, dtype=np.int64)
+        self.screening = Screening(clean, clean - 1, frame.lowest, clean, clean - 1)
+        self.shapes = None if frame.shapes is None else frame.shapes.again()
+
+    def add(self, tile: Block) -> None:
+        frame, weights = self._frame, tile.weights
+        if out_of_place(tile.values, frame.short_lowest, frame.most):
+            seen_first = survey(tile, frame.lowest)
+            self.screening = self.screening.merge(seen_first.screening)
+            if seen_first.any_missing and self.observed is None:
+                self.observed = self._as_if_observed()
+        stack, words = self._room(len(tile.values))
+        powers, above = stack[:2], stack[2]
+        centre_block(tile.values, frame.short_floor, self._origin, frame.most, powers, above)
+        if weights is None:
+            _add_counts(above, words, self.count)
+            self._add(powers[:1], powers[0], self.cross, symmetric=True)
+            self._add(powers, above, self.powers)
+            self.weight += len(tile.values)
+            self.squared_weight += len(tile.values)
+        else:
+            weighted = weights[:, None] * above
+            self._add(stack[2:], weighted, self.count, symmetric=True)
+            self._add(powers[:1], weights[:, None] * powers[0], self.cross, symmetric=True)
+            self._add(powers, weighted, self.powers)
+            self.weight += float(weights.sum())
+            self.squared_weight += float(weights @ weights)
+        if self.observed is not None:
+            self._add_observed(tile, stack, words)
+        if self.shapes is not None:
+            self.shapes.add(tile)
+
+    def join(self, other: Self) -> None:
+        """Add the sums of other tiles of the same frame."""
+        if self.observed is not None or other.observed is not None:
+            mine, others = self.observed or self._as_if_observed(), other.observed or other._as_if_observed()
+            self.observed = mine[0] + others[0], mine[1] + others[1], mine[2] + others[2]
+        for into, more in ((self.count, other.count), (self.cross, other.cross), (self.powers, other.powers)):
+            into += more
+        self.weight += other.weight
+        self.squared_weight += other.squared_weight
+        self.screening = self.screening.merge(other.screening)
+        if self.shapes is not None and other.shapes is not None:
+            self.shapes.join(other.shapes)
+
+    def finished(self) -> Self:
+        """With what lies below the diagonal; no tile can be added any more."""
+        for sums in (self.count, self.cross, *([] if self.observed is None else self.observed[:2])):
+            below = np.tril_indices(sums.shape[-1], -1)
+            sums[0][below] = sums[0].T[below]
+        return self
+
+    def fits(self) -> bool:
+        """Whether the precision held every column's squares: none that overflowed, none that was too small."""
+        if self._kind == np.float64:
+            return True
+        count, square = self.count[0].diagonal(), self.powers[1].diagonal()
+        return bool(np.all((count == 0.0) | (square >= _LEAST_SQUARE * count) & (square <= _LARGEST_SQUARE * count)))
+
+    def _room(self, n: int) -> tuple[Floats, NDArray[np.uint64]]:
+        """Scratch for t, t^2 and 1{above}, and for words of bits. Rows up to a whole number of sums are 0."""
+        height = n if self._kind == np.float64 or n < _SHORT_ROWS else -(-n // _SHORT_ROWS) * _SHORT_ROWS
+        if self._scratch is None or self._scratch[0].shape[1] < height:
+            d = len(self._origin)
+            self._scratch = np.empty((3, height, d), self._kind), np.empty(((height + 63) // 64, d), np.uint64)
+        stack, words = self._scratch
+        stack[:, n:height] = 0.0
+        return stack[:, :height], words[: (n + 63) // 64]
+
+    def _add(self, left: Floats, right: Floats, into: FloatArray, symmetric: bool = False) -> None:
+        """into[k] += left[k]'right, at least on and above the diagonal where the result is ``symmetric``."""
+        (n, d), k = right.shape, len(left)
+        rows = min(n, _SHORT_ROWS) if self._kind == np.float32 else n
+
+        def panel(at: slice) -> None:
+            upper = at.stop if symmetric else d
+            several = left[..., :upper].reshape(k, -1, rows, upper).swapaxes(2, 3)
+            with np.errstate(over="ignore", invalid="ignore"):  # single precision: what did not fit is summed again
+                products = np.matmul(several, right[:, at].reshape(-1, rows, at.stop - at.start), out=room)
+            add_stack(products, into[:, :upper, at])
+
+        # Memory that is asked for anew costs more than a small product.
+        room = None if d > _WIDE else self._products(k, n // rows)
+        map_in_threads(panel, _panels(d))
+
+    def _products(self, k: int, parts: int) -> Floats:
+        d, size = len(self._origin), k * parts * len(self._origin) ** 2
+        if self._product_room is None or self._product_room.size < size:
+            self._product_room = np.empty(size, self._kind)
+        return self._product_room[:size].reshape(k, parts, d, d)
+
+    def _add_observed(self, tile: Block, stack: Floats, words: NDArray[np.uint64]) -> None:
+        assert self.observed is not None
+        both, squared_weight, sums = self.observed
+        seen = np.zeros_like(stack[0])
+        seen[: len(tile.values)] = ~np.isnan(tile.values)
+        if tile.weights is None:
+            _add_counts(seen, words, both)
+            _add_counts(seen, words, squared_weight)
+            self._add(stack, seen, sums)
+            return
+        weighted = tile.weights[:, None] * seen
+        self._add(seen[None], weighted, both, symmetric=True)
+        self._add(weighted[None], weighted, squared_weight, symmetric=True)
+        self._add(stack, weighted, sums)
+
+    def _as_if_observed(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """What ``observed`` would hold if it had been kept while no value was missing."""
+        square = self.count.shape
+        columns = np.stack([s.diagonal() for s in (*self.powers, self.count[0])])
+        sums = np.broadcast_to(columns[:, :, None], (3, *square[1:])).copy()
+        return np.full(square, self.weight), np.full(square, self.squared_weight), sums
+
+
+class SparseSums(PairSums):
+    """The same sums of rows that are sparse, at a cost of the cells above their floors, squared, in every row."""
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__(frame, np.float64)
+        self._sums = np.zeros((len(frame.origin),) * 2 + (4,))
+
+    @staticmethod
+    def can_add(block: SparseBlock, floor: FloatArray, lowest: FloatArray) -> bool:
+        """Whether cells that are not stored are floored ones, and nothing is out of place or missing."""
+        stored = block.matrix.data
+        in_place = np.all((stored >= lowest[block.matrix.indices]) & (stored <= LARGEST))
+        present = block.weights is None or block.weights.all()
+        return bool(np.all(floor >= 0.0) and in_place and present)
+
+    def add(self, tile: Block) -> None:
+        assert isinstance(tile, SparseBlock)
+        rows, n = tile.matrix, tile.matrix.shape[0]
+        weights = np.ones(n) if tile.weights is None else tile.weights
+        cells = rows.indptr, rows.indices, rows.data.astype(np.float64)
+        add_sparse_rows(*cells, self._frame.floor, self._origin, weights, self._sums)
+        self.weight += float(weights.sum())
+        self.squared_weight += float(weights @ weights)
+        if self.shapes is None:
+            return
+        for start in range(0, n, FIRST_ROWS):
+            looked_at = window(tile.first_row + start, min(FIRST_ROWS, n - start))
+            at = slice(start + looked_at.start, start + looked_at.stop)
+            if looked_at.start < looked_at.stop:
+                self.shapes.add(Block(rows[at].toarray().astype(np.float64), tile.first_row + at.start, weights[at]))
+
+    def join(self, other: Self) -> None:
+        super().join(other)
+        self._sums += other._sums
+
+    def finished(self) -> Self:
+        self.count, self.cross = self._sums[..., 0].copy()[None], self._sums[..., 3].copy()[None]
+        self.powers = np.stack([self._sums[..., 1], self._sums[..., 2]])
+        return self
+
+
+def sparse_runs(block: SparseBlock) -> list[SparseBlock]:
+    """The block in parts, each for one thread; one part where sums for every thread would take much memory."""
+    n, d = block.matrix.shape
+    length = n if d > _WIDE_SPARSE else max(-(-n // 8), _RUN_ROWS)
+    parts = [slice(start, start + length) for start in range(0, n, length)]
+    return [
+        SparseBlock(
+            matrix=block.matrix[rows],
+            first_row=block.first_row + rows.start,
+            weights=None if block.weights is None else block.weights[rows],
+        )
+        for rows in parts
+    ]
+
+
+def _panels(d: int) -> list[slice]:
+    width = d if d <= _WIDE else _PANEL
+    return [slice(start, min(start + width, d)) for start in range(0, d, width)]
+
+
+def _add_counts(ones: Floats, words: NDArray[np.uint64], count: FloatArray) -> None:
+    """count += ones'ones, on and above the diagonal."""
+    if ones.size <= FEW_CELLS:
+        count[0] += ones.T @ ones
+        return
+    pack_rows(ones[: 64 * len(words)], words)
+    map_in_threads(lambda at: add_upper_counts(words, at.start, at.stop, count[0]), _panels(ones.shape[1]))
+
+
+def rounded_down(levels: FloatArray, kind: np.dtype[Any]) -> Floats:
+    """The largest numbers of this type that are not above the levels."""
+    near = levels.astype(kind)
+    return np.where(near > levels, np.nextafter(near, kind.type(-np.inf)), near)
+
+
+def _mean_above(values: Floats, floor: FloatArray, weights: FloatArray | None) -> FloatArray:
+    """The (weighted) mean of what lies above the floor, the floor where nothing does."""
+    seen = (values > floor) & (values <= np.float64(LARGEST))
+    w = seen if weights is None else seen * weights[:, None]
+    total = w.sum(axis=0, dtype=np.float64)
+    sums = np.einsum("ij,ij->j", w.astype(np.float64), np.where(seen, values, 0.0))
+    nothing = np.where(np.isfinite(floor), floor, 0.0)
+    return np.asarray(np.divide(sums, total, out=nothing, where=total > 0.0))

@@ -1,0 +1,334 @@
+"""TwoLayerReLULearner: x = A ReLU(W z + b) + a, perhaps rectified once more, from samples of x alone.
+
+The mathematics is in :mod:`unrelu.recovery.layers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from unrelu.contracts import BoolArray, FloatArray
+from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.estimators.base import Table
+from unrelu.methods import Method, method_named
+from unrelu.model import RectifiedGaussian
+from unrelu.parameters import RandomState
+from unrelu.recovery.layers.decoding import ROUNDING, LayerReport
+from unrelu.recovery.layers.inputs import InnerLayer
+from unrelu.recovery.layers.peeled import Peeled
+from unrelu.recovery.layers.peeling import peel_layers
+from unrelu.recovery.layers.two_layers import TwoLayers, learn_two_layers
+from unrelu.recovery.peel import OutputReader, checked_inputs, checked_seconds, checked_width
+from unrelu.validation import check_choice, label_columns
+
+_NAMES = ("facets", "separable")
+_SINGLE = 1e-6  # relative size of rounding in single precision
+
+
+class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutputReader):
+    """Learn x = A h + a, or x = max(A h + a, floor), with h = ReLU(W z + b), z ~ N(0, I), from rows of x.
+
+    Parameters
+    ----------
+    n_hidden : int or "auto"
+        Number p of hidden units. "auto" is the dimension of the space that the rows vary in.
+    method : {"facets", "separable"}, default="facets"
+        "facets": A of any sign, found from the facets {h_i = 0} of the cone of all rows. "separable": A >= 0, from rows
+        that show one unit alone, as Wu et al. 2019 suggests; needs such rows, so few units.
+    n_inputs : int, "auto" or None, default=None
+        Number q of inputs z, where it is below the number of units, as in generators: units and inputs are then found
+        together, exactly ("facets" only), and ``transform`` gives the inputs. None: the inputs are not looked for.
+    max_seconds : float or None, default=None
+        Time for the search. Units found until then are kept, with :class:`unrelu.errors.UnfinishedWarning`.
+    output_bias : bool, default=False
+        Whether there is an a to be found too ("facets" only). Rectified outputs always have one.
+    floor : None, float or one per column, default=None
+        None: the outputs have no floor. A number: they are cut off there, and the rectifier is undone first, as
+        :func:`unrelu.peel` does ("facets" only). Values below the floor are an error.
+    floor_tolerance : float, default=0.0
+        Noise after the floor: values within it of the floor, above or below, count as floored.
+    hidden_method : str or object from :mod:`unrelu.methods`, default="one_pass"
+        How the distribution of the hidden layer is learned.
+    random_state : int, Generator or None, default=0
+        Seeds the search for facets.
+
+    Attributes
+    ----------
+    output_weights_ : array of shape (d, p)
+        A, its columns of length 1; they come in order of their units' variance. NaN where units are missing, and for
+        outputs that the table does not determine.
+    output_bias_ : array of shape (d,)
+        a, measured from zero.
+    column_identifiable_ : array of bool
+        Outputs whose weights the table determines.
+    hidden_distribution_ : RectifiedGaussian
+        The law of h: bias b and covariance W W', in the units of A's columns.
+    input_weights_, input_bias_ : arrays of shape (p, q) and (p,)
+        W and b, for inputs of mean 0 and covariance I; only where ``n_inputs`` is asked for.
+    input_choice_ : pairs (int, float)
+        Numbers of inputs that were tried, and the relative residual that each leaves of the units known then.
+    outlier_rows_ : array of bool
+        Rows that the layer does not explain; they were left out.
+    report_ : LayerReport
+        How many units were found, the rows in which each is off, noise, residual; ``converged`` if all were found.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import unrelu
+    >>> rng = np.random.default_rng(0)
+    >>> A, W = rng.standard_normal((12, 4)), rng.standard_normal((4, 4))
+    >>> X = np.maximum(rng.standard_normal((1000, 4)) @ W.T + 0.3, 0.0) @ A.T
+    >>> learner = unrelu.TwoLayerReLULearner(4).fit(X)
+    >>> cosines = np.abs(learner.output_weights_.T @ (A / np.linalg.norm(A, axis=0)))
+    >>> bool(np.allclose(cosines.max(axis=0), 1.0))
+    True
+    >>> rectified = unrelu.TwoLayerReLULearner(4, floor=0.0).fit(np.maximum(X, 0.0))
+    >>> rectified.report_.units_found, int(rectified.column_identifiable_.sum())
+    (4, 11)
+    """
+
+    _learned: TwoLayers | Peeled | None
+
+    def __init__(
+        self,
+        n_hidden: int | str = "auto",
+        method: str = "facets",
+        *,
+        n_inputs: int | str | None = None,
+        max_seconds: float | None = None,
+        output_bias: bool = False,
+        floor: ArrayLike | None = None,
+        floor_tolerance: float = 0.0,
+        hidden_method: str | Method = "one_pass",
+        random_state: Any = 0,
+    ) -> None:
+        self.n_hidden = n_hidden
+        self.method = method
+        self.n_inputs = n_inputs
+        self.max_seconds = max_seconds
+        self.output_bias = output_bias
+        self.floor = floor
+        self.floor_tolerance = floor_tolerance
+        self.hidden_method = hidden_method
+        self.random_state = random_state
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    def fit(self, X: Table, y: Any = None) -> Self:  # noqa: ARG002
+        """Learn A, a and the distribution of the hidden layer from rows of X."""
+        self._learned = None
+        self._check_parameters()
+        self._learned = self._two_layers(X) if self.floor is None else self._peeled(X)
+        return self
+
+    def _check_parameters(self) -> None:
+        check_choice("method", self.method, _NAMES)
+        method_named(self.hidden_method)
+        if not isinstance(self.output_bias, bool | np.bool_):
+            raise InvalidParameterError(f"output_bias must be True or False, got {self.output_bias!r}.")
+        checked_inputs(self.n_inputs)
+        checked_seconds(self.max_seconds)
+        if self.method == "separable" and self.n_inputs is not None:
+            raise InvalidParameterError("method='separable' finds no inputs: use method='facets', or n_inputs=None.")
+        if self.method == "separable" and self.output_bias:
+            raise InvalidParameterError("method='separable' finds no output bias: use method='facets'.")
+        if self.method == "separable" and self.floor is not None:
+            raise InvalidParameterError("method='separable' undoes no rectifier: use method='facets', or floor=None.")
+
+    def _two_layers(self, X: Any) -> TwoLayers:
+        values = self._values(X, reset=True)
+        table = _whole(values, self._names())
+        if self.method == "separable" and (table < 0.0).any():
+            raise InvalidDataError(
+                "method='separable' needs weights and rows that are not negative, but the table has negative values."
+                " Use method='facets'."
+            )
+        return learn_two_layers(
+            table,
+            self.n_hidden,
+            self.method,
+            output_bias=bool(self.output_bias),
+            hidden_method=method_named(self.hidden_method),
+            rounding=_SINGLE if values.dtype in (np.float32, np.float16) else ROUNDING,
+            n_inputs=checked_inputs(self.n_inputs),
+            max_seconds=checked_seconds(self.max_seconds),
+            seed=self._seed(),
+            watch=self._watch,
+        )
+
+    def _peeled(self, X: Any) -> Peeled:
+        outputs = self._outputs(X, reset=True)
+        width, method = checked_width("n_hidden", self.n_hidden), method_named(self.hidden_method)
+        limits = checked_inputs(self.n_inputs), checked_seconds(self.max_seconds)
+        peeled = peel_layers(outputs, [width], *limits, method, self._seed(), self._watch)
+        # Units and inputs are as large as the table, and transform finds them again.
+        return replace(peeled, hidden=peeled.hidden[:0], inputs=None)
+
+    # --- what was learned -------------------------------------------------------------------------
+
+    def _result(self) -> TwoLayers | Peeled:
+        check_is_fitted(self)
+        assert self._learned is not None
+        return self._learned
+
+    def check_loaded(self) -> None:
+        """Raise InvalidDataError if a file's layer is not one of its columns."""
+        if len(self.output_bias_) != self.n_features_in_:
+            raise InvalidDataError(f"its layer has {len(self.output_bias_)} outputs, not {self.n_features_in_}")
+        inner = self._result().inner
+        if inner is not None and len(inner.bias) != self.n_hidden_:
+            raise InvalidDataError(f"the layer of its inputs has {len(inner.bias)} units, not {self.n_hidden_}")
+
+    def _output_layer(self) -> Any:
+        learned = self._result()
+        return learned.layers[0] if isinstance(learned, Peeled) else learned.layer
+
+    @property
+    def output_weights_(self) -> FloatArray:
+        weights: FloatArray = self._output_layer().weights
+        return weights
+
+    @property
+    def output_bias_(self) -> FloatArray:
+        bias: FloatArray = self._output_layer().bias
+        return bias
+
+    @property
+    def column_identifiable_(self) -> BoolArray:
+        return ~np.isnan(self.output_bias_)
+
+    @property
+    def hidden_distribution_(self) -> RectifiedGaussian:
+        law = self._result().hidden_distribution
+        assert law is not None, "a whole fit has one"
+        return law
+
+    @property
+    def input_weights_(self) -> FloatArray:
+        return self._inner().weights
+
+    @property
+    def input_bias_(self) -> FloatArray:
+        return self._inner().bias
+
+    @property
+    def n_inputs_(self) -> int:
+        return self._inner().n_inputs
+
+    @property
+    def input_choice_(self) -> tuple[tuple[int, float], ...]:
+        return self._inner().choice
+
+    def _inner(self) -> InnerLayer:
+        inner = self._result().inner
+        if inner is None:
+            raise AttributeError("The inputs are not known: ask for n_inputs, a number or 'auto', below the units'.")
+        return inner
+
+    @property
+    def outlier_rows_(self) -> BoolArray:
+        return self._result().outlier_rows
+
+    @property
+    def report_(self) -> LayerReport:
+        learned = self._result()
+        return learned.layers[0].report if isinstance(learned, Peeled) else learned.report
+
+    @property
+    def n_hidden_(self) -> int:
+        return self.report_.n_hidden
+
+    # --- using it ---------------------------------------------------------------------------------
+
+    def transform(self, X: Table) -> FloatArray:
+        """Inputs of rows where they are known (NaN in rows that do not determine them), else their hidden units."""
+        learned = self._result()
+        if learned.inner is None:
+            return self.hidden_units(X)
+        if not isinstance(learned, Peeled):
+            return learned.inner.inputs(self.hidden_units(X))
+        outputs = self._outputs(X, reset=False, smallest=1)
+        return learned.layers[0].inputs_behind(outputs.heights, learned.inner)
+
+    def hidden_units(self, X: Table) -> FloatArray:
+        """Hidden units of rows, 0 where a unit is off.
+
+        With a floor, each row's units are found from its outputs above it, robustly: some may be outliers. They are NaN
+        in rows that do not determine them.
+        """
+        learned = self._result()
+        if not isinstance(learned, Peeled):
+            return learned.layer.hidden(_whole(self._values(X, reset=False, smallest=1), self._names()))
+        return learned.layers[0].units_of(self._outputs(X, reset=False, smallest=1), self._seed(), self._watch)
+
+    def inverse_transform(self, H: ArrayLike) -> FloatArray:
+        """Rows of inputs, where they are known, else of hidden units; NaN for outputs that are not determined."""
+        self._complete()
+        given, inner = np.asarray(H, dtype=np.float64), self._result().inner
+        what, width = ("hidden units", self.n_hidden_) if inner is None else ("inputs", inner.n_inputs)
+        if given.ndim != 2 or given.shape[1] != width:
+            raise InvalidDataError(f"There are {width} {what}; got an array of shape {given.shape}.")
+        if not np.isfinite(given).all():
+            raise InvalidDataError(f"{what.capitalize()} must be finite, but some are NaN or infinite.")
+        rows: FloatArray = self._output_layer().output(given if inner is None else inner.units(given))
+        return rows
+
+    def relative_error(self, X: Table) -> float:
+        """|x - x rebuilt| / |x| over rows X: x rebuilt from what ``transform`` finds, where it finds something."""
+        found = self.transform(X)
+        known = np.isfinite(found).all(axis=1)
+        rebuilt, outputs = self.inverse_transform(found[known]), self.column_identifiable_
+        base = (
+            0.0 if self.floor is None else np.broadcast_to(np.asarray(self.floor, dtype=float), outputs.shape)[outputs]
+        )
+        seen = np.asarray(_whole(self._values(X, reset=False, smallest=1), self._names()))[known][:, outputs]
+        return float(np.linalg.norm(seen - rebuilt[:, outputs]) / max(float(np.linalg.norm(seen - base)), 1e-300))
+
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
+        """Rows drawn from the model."""
+        self._complete()
+        law = self._result().inner or self.hidden_distribution_
+        rows: FloatArray = self._output_layer().output(law.sample(n_samples, random_state))
+        return rows
+
+    def _complete(self) -> None:
+        report = self.report_
+        if not report.converged:
+            raise InvalidDataError(
+                f"Only {report.units_found} of {report.n_hidden} hidden units were found, so the output weights are not"
+                " determined: rows cannot be made from hidden units."
+            )
+
+    @property
+    def _n_features_out(self) -> int:
+        inner = self._result().inner
+        return self.report_.units_found if inner is None else inner.n_inputs
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return getattr(self, "_learned", None) is not None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        tags.input_tags.positive_only = self.floor is not None and tags.input_tags.positive_only
+        return tags
+
+
+def _whole(values: Any, names: Sequence[str] | None) -> FloatArray:
+    """The table as doubles, none of them missing."""
+    table = np.asarray(values, dtype=np.float64)
+    unusable = np.asarray(~np.isfinite(table).all(axis=0))
+    if unusable.any():
+        raise InvalidDataError(
+            f"X holds NaN or infinity in {label_columns(unusable, names)}: layers are found from whole rows. Leave such"
+            " rows out, or the columns."
+        )
+    return table

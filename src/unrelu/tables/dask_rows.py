@@ -1,0 +1,178 @@
+"""Rows of a Dask array or data frame: each chunk is computed when it is read, here or by the workers of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.contracts import Block, Watch, unwatched
+from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.passes.arrays import one_per_row
+from unrelu.passes.blocks import MOST_CELLS, as_floats, float_type, holds_numbers
+from unrelu.passes.parts import Ask, Part
+from unrelu.validation import listed
+
+_AT_A_TIME = 2  # chunks that are computed before the first of them is used
+_BLOCK_CELLS = MOST_CELLS // 4
+
+
+def is_dask(table: Any) -> bool:
+    """Whether something is a Dask collection, told without importing Dask."""
+    return hasattr(table, "__dask_graph__") and hasattr(table, "to_delayed")
+
+
+class DaskSamples:
+    """The rows of a Dask array or data frame of numbers.
+
+    Through a cluster where a Dask client is active, else chunk by chunk in this process. Every pass computes
+    the chunks again, unless ``table.persist()`` has kept them. Chunks without rows may be among them; where lengths are
+    not known they are counted first, which computes the table once.
+
+    >>> import dask.array as da
+    >>> rows = DaskSamples(da.arange(10, chunks=4).reshape(5, 2))
+    >>> rows.n_rows, [(block.first_row, block.values.tolist()) for block in rows.blocks()][-1]
+    (5, (4, [[8.0, 9.0]]))
+    """
+
+    def __init__(self, table: Any) -> None:
+        if not is_dask(table) or getattr(table, "ndim", None) != 2:
+            shape = getattr(table, "shape", "none")
+            raise InvalidDataError(f"Expected rows and columns (2 dimensions) of Dask, got shape {shape}.")
+        columns = getattr(table, "columns", None)
+        if columns is None:
+            self.feature_names, self._dtype = None, _array_type(table)
+            table = table.rechunk({1: -1}) if table.numblocks[1] > 1 else table
+        else:
+            self.feature_names, self._dtype = tuple(map(str, columns)), _frame_type(table)
+        self.n_features = len(table.columns) if columns is not None else int(table.shape[1])
+        self.stored_as = getattr(table, "dtype", None)
+        self._chunks = _chunks_of(table)
+        self._lengths = _lengths(table, self._chunks)
+        self._weights: list[Any] = []
+
+    @property
+    def n_rows(self) -> int:
+        return sum(self._lengths)
+
+    def engine(self, watch: Watch = unwatched, stage: str = "Reading rows") -> Any:
+        """Who reads these rows: the workers of the active client, or this process."""
+        from unrelu.passes.dask_engine import active_engine
+
+        return active_engine(watch, stage)
+
+    def weighted(self, weights: Any) -> DaskSamples:
+        """The same rows with a weight each: an array, or a Dask array or series in the same chunks."""
+        if self._weights:
+            raise InvalidParameterError("The rows have weights of their own: leave sample_weight out.")
+        other = DaskSamples.__new__(DaskSamples)
+        other.__dict__.update(self.__dict__)
+        if is_dask(weights):
+            chunks = getattr(weights, "chunks", None)
+            if chunks is not None and not np.isnan(chunks[0]).any() and sum(chunks[0]) == self.n_rows:
+                weights = weights.rechunk((self._lengths,))
+            other._weights = _chunks_of(weights)
+        else:
+            ends = list(accumulate(self._lengths))
+            other._weights = [weights[end - n : end] for end, n in zip(ends, self._lengths, strict=True)]
+        if len(other._weights) != len(self._chunks):
+            raise InvalidParameterError(
+                f"sample_weight has {len(other._weights)} chunks, the table {len(self._chunks)}: give one weight per"
+                " row, in the same chunks."
+            )
+        return other
+
+    def parts(self, ask: Ask) -> list[Part]:  # noqa: ARG002 - nothing is left to find out
+        read = partial(_blocks, names=self.feature_names, dtype=self._dtype)
+        needs = zip(self._chunks, self._weights, strict=True) if self._weights else ((each,) for each in self._chunks)
+        return [Part(read, n, tuple(each)) for n, each in zip(self._lengths, needs, strict=True)]
+
+    def blocks(self) -> Iterator[Block]:
+        from unrelu.passes.dask_engine import computed_values
+
+        parts, first = [part for part in self.parts(lambda *_: []) if part.n_rows], 0
+        for start in range(0, len(parts), _AT_A_TIME):
+            some = parts[start : start + _AT_A_TIME]
+            for part, needs in zip(some, computed_values([part.needs for part in some]), strict=True):
+                for block in part.read(*needs):
+                    yield Block(block.values, first + block.first_row, block.weights)
+                first += part.n_rows
+
+
+def weight_range(weights: Any) -> tuple[float, float, float]:
+    """(smallest, largest, smallest above 0) of lazy weights, NaN where one is missing; 0 rows have (0, 0, inf)."""
+    from unrelu.passes.dask_engine import computed_values, lazily
+
+    found = np.array(computed_values([lazily(_range, chunk) for chunk in _chunks_of(weights)]))
+    return float(found[:, 0].min()), float(found[:, 1].max()), float(found[:, 2].min())
+
+
+def _range(weights: Any) -> tuple[float, float, float]:
+    column = np.asarray(weights, dtype=np.float64)
+    above = float(np.min(column, where=column > 0.0, initial=np.inf))
+    return float(column.min(initial=0.0)), float(column.max(initial=0.0)), above
+
+
+def _chunks_of(table: Any) -> list[Any]:
+    """The chunks in order, each lazy."""
+    return list(np.asarray(table.to_delayed(), dtype=object).ravel())
+
+
+def _lengths(table: Any, chunks: Sequence[Any]) -> tuple[int, ...]:
+    known = getattr(table, "chunks", ((np.nan,),))[0]
+    if not np.isnan(known).any():
+        return tuple(map(int, known))
+    from unrelu.passes.dask_engine import computed_values, lazily
+
+    return tuple(computed_values([lazily(len, chunk) for chunk in chunks]))
+
+
+def _array_type(table: Any) -> np.dtype[Any]:
+    if not holds_numbers(table.dtype):
+        raise InvalidDataError(f"Expected numbers, got a Dask array of {table.dtype}.")
+    return float_type(table.dtype)
+
+
+def _frame_type(table: Any) -> np.dtype[Any]:
+    """The float type that holds all columns of a frame."""
+    from pandas.api.types import is_numeric_dtype
+
+    kinds = dict(zip(map(str, table.columns), table.dtypes, strict=True))
+    if len(kinds) < len(table.columns):
+        raise InvalidDataError(f"Columns of the same name: {listed(map(str, table.columns))}. Rename them.")
+    others = [
+        f"{name!r} ({kind})"
+        for name, kind in kinds.items()
+        if not is_numeric_dtype(kind) or getattr(kind, "kind", "f") == "c"
+    ]
+    if others:
+        raise InvalidDataError(
+            f"Not numbers: column {listed(others)}. Leave it out, or turn it into numbers: table.drop(columns=...),"
+            " table.astype(...). Text such as '<0.25' is read from files and from frames in memory."
+        )
+    plain = [kind if isinstance(kind, np.dtype) else np.dtype(np.float64) for kind in kinds.values()]
+    return np.result_type(*map(float_type, plain))
+
+
+def _blocks(chunk: Any, weights: Any = None, *, names: tuple[str, ...] | None, dtype: np.dtype[Any]) -> Iterator[Block]:
+    """A computed chunk in blocks."""
+    values = _values(chunk, names, dtype)
+    column = None if weights is None else one_per_row(weights, len(values))
+    size = max(_BLOCK_CELLS // values.shape[1], 1)
+    for first in range(0, len(values), size):
+        rows = slice(first, first + size)
+        yield Block(values[rows], first, None if column is None else column[rows])
+
+
+def _values(chunk: Any, names: tuple[str, ...] | None, dtype: np.dtype[Any]) -> NDArray[Any]:
+    if names is None:
+        return as_floats(np.asarray(chunk))
+    if tuple(map(str, chunk.columns)) != names:
+        found = listed(map(str, chunk.columns))
+        raise InvalidDataError(f"A partition of the frame has the columns {found}, not {listed(names)}.")
+    values: NDArray[Any] = chunk.to_numpy(dtype=dtype, na_value=np.nan)
+    return values

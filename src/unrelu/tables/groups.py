@@ -1,0 +1,218 @@
+"""Rows with the group that each belongs to: labels as people give them, beside any table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.contracts import Block, RowLabels, Samples
+from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.tables.cells import PLAIN_MISSING
+from unrelu.validation import counted, row_label, suggestion
+
+_LONG_CELLS, _LONG_ROWS = 2**22, 2**16
+_WHOLE = re.compile(r"-?\d+\.0+")
+
+
+class OfSamples:
+    """The rows of other samples, told in another way."""
+
+    _counted = False
+
+    def __init__(self, samples: Samples) -> None:
+        self._samples = samples
+
+    @property
+    def n_features(self) -> int:
+        return self._samples.n_features
+
+    @property
+    def n_rows(self) -> int | None:
+        return self._samples.n_rows
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        return self._samples.feature_names
+
+    @property
+    def limits_by_cell(self) -> tuple[int, ...]:
+        """Columns whose cells have limits of their own."""
+        columns: tuple[int, ...] = getattr(self._samples, "limits_by_cell", ())
+        return columns
+
+    @property
+    def engine(self) -> Any:
+        """Who reads the rows, if they say so."""
+        return getattr(self._samples, "engine", None)
+
+    @property
+    def source(self) -> Samples:
+        """The rows as they are where they live."""
+        return self._samples.source if isinstance(self._samples, OfSamples) else self._samples
+
+    def total_log_slope(self) -> float:
+        """That of the rows where they have shapes."""
+        slope: float = self._samples.total_log_slope()  # type: ignore[attr-defined]
+        return slope
+
+    def over(self, source: Samples) -> Self:
+        """Other rows with the same columns, or some of these, told in the same way."""
+        other = copy(self)
+        other._samples = self._samples.over(source) if isinstance(self._samples, OfSamples) else source
+        other._count(source.n_rows)
+        return other
+
+    def _count(self, n_rows: int | None) -> None:
+        """Check what stands beside the rows as soon as their number is known."""
+        if n_rows is not None:
+            self._check(n_rows)
+            self._counted = True
+
+    def _check(self, n_rows: int) -> None:
+        """Raise where what stands beside the rows is of another number of them."""
+
+
+class LongBlocks(OfSamples):
+    """The rows of ``samples`` in longer blocks: a group's share of them is still worth a matrix product.
+
+    >>> from unrelu.tables import ArraySamples
+    >>> rows = LongBlocks(ArraySamples(np.ones((5, 1)), block_rows=1))
+    >>> [len(block.values) for block in rows.blocks()]
+    [5]
+    """
+
+    def blocks(self) -> Iterator[Block]:
+        held: list[Block] = []
+        for block in self._samples.blocks():
+            if block.groups is not None:  # they come with labels: as they are
+                yield block
+                continue
+            held.append(block)
+            rows = sum(len(each.values) for each in held)
+            if rows * self.n_features >= _LONG_CELLS or rows >= _LONG_ROWS:
+                yield _joined(held)
+                held = []
+        if held:
+            yield _joined(held)
+
+
+class GroupedSamples(OfSamples):
+    """The rows of ``samples`` with one label each.
+
+    >>> from unrelu.tables import ArraySamples
+    >>> rows = GroupedSamples(ArraySamples([[1.0], [2.0], [3.0]], block_rows=2), row_labels(["b", "a", "b"]))
+    >>> [block.groups.index.tolist() for block in rows.blocks()]
+    [[1, 0], [1]]
+    """
+
+    def __init__(self, samples: Samples, labels: RowLabels) -> None:
+        super().__init__(samples)
+        self._labels = labels
+        self._count(samples.n_rows)
+
+    def blocks(self) -> Iterator[Block]:
+        last = 0
+        for block in self._samples.blocks():
+            last = block.first_row + len(block.values)
+            index = self._labels.index[block.first_row : last]
+            if len(index) < len(block.values):
+                break
+            yield replace(block, groups=RowLabels(index, self._labels.labels))
+        if not self._counted:
+            self._check(last)
+
+    def _check(self, n_rows: int) -> None:
+        if n_rows != (given := len(self._labels.index)):
+            rows = f"at least {n_rows:,} rows" if self.n_rows is None and n_rows > given else counted(n_rows, "row")
+            raise InvalidParameterError(f"groups has {counted(given, 'label')}, the table {rows}: give one per row.")
+
+
+def _joined(blocks: list[Block]) -> Block:
+    if len(blocks) == 1:
+        return blocks[0]
+    weights = [block.weights for block in blocks if block.weights is not None]
+    beyond = [block.beyond for block in blocks if block.beyond is not None]
+    return replace(
+        blocks[0],
+        values=np.concatenate([block.values for block in blocks]),
+        weights=np.concatenate(weights) if weights else None,
+        beyond=np.concatenate(beyond) if beyond else None,
+    )
+
+
+def split_groups(table: Any, groups: Any) -> tuple[Any, RowLabels]:
+    """The table without its column of labels, and the labels: ``groups`` is that column's name, or the labels.
+
+    >>> import pandas as pd
+    >>> rest, labels = split_groups(pd.DataFrame({"site": ["b", "a"], "As": [0.0, 1.0]}), "site")
+    >>> list(rest.columns), labels.labels, labels.index.tolist()
+    (['As'], ('a', 'b'), [1, 0])
+    """
+    if not isinstance(groups, str):
+        return table, row_labels(groups)
+    if hasattr(table, "split_column"):
+        rest, cells = table.split_column(groups)
+        return rest, row_labels(cells, groups)
+    columns = getattr(table, "columns", None)
+    if columns is None:
+        raise InvalidParameterError(
+            f"groups={groups!r} names a column, which only data frames and files have: give one label per row."
+        )
+    if groups not in list(columns):
+        raise InvalidParameterError(f"groups: no column {groups!r}. {suggestion(groups, map(str, columns), most=8)}")
+    return table[[name for name in columns if name != groups]], row_labels(table[groups], groups)
+
+
+def row_labels(given: Any, name: str | None = None) -> RowLabels:
+    """One label per row, as texts in order: 1, 1.0 and "1" are the same one.
+
+    >>> row_labels([2, 10, 2.0]).labels, row_labels(np.array(["Po ", "Po"])).labels
+    (('10', '2'), ('Po',))
+    """
+    labels = np.asarray(given)
+    if labels.ndim != 1:
+        raise InvalidParameterError(
+            f"groups must be one label per row or a column's name, got an array of shape {labels.shape}."
+        )
+    if labels.dtype.kind in "mM":
+        labels = np.where(np.isnat(labels), "", labels.astype(np.str_))
+    kinds, index = _factorized(labels)
+    missing = np.array([_is_missing(kind) for kind in kinds], dtype=bool)[index]
+    if missing.any():
+        where = "" if name is None else f" (column {name!r})"
+        raise InvalidDataError(
+            f"The group of {counted(int(missing.sum()), 'row')} is missing{where}, first in"
+            f" {row_label(int(missing.argmax()))}. Give these rows a label, or leave them out."
+        )
+    texts, again = np.unique(np.array([_text(kind) for kind in kinds], dtype=np.str_), return_inverse=True)
+    return RowLabels(again[index].astype(np.int32), tuple(texts.tolist()))
+
+
+def _factorized(labels: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:
+    """What occurs, and where in that list the label of every row is."""
+    if labels.dtype != object:
+        kinds, index = np.unique(labels, return_inverse=True)
+        return kinds.tolist(), index
+    places: dict[Any, int] = {}
+    index = np.fromiter((places.setdefault(label, len(places)) for label in labels), np.intp, len(labels))
+    return list(places), index
+
+
+def _is_missing(label: Any) -> bool:
+    if isinstance(label, str):
+        return label.strip() in PLAIN_MISSING
+    equal = label == label  # NaN and no time differ from themselves; pandas' NA does not say
+    return label is None or not isinstance(equal, bool | np.bool_) or not equal
+
+
+def _text(label: Any) -> str:
+    if isinstance(label, float) and label.is_integer():
+        return str(int(label))
+    text = str(label).strip()
+    return text.partition(".")[0] if _WHOLE.fullmatch(text) else text  # as some kinds of files write whole numbers

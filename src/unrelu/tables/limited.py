@@ -1,0 +1,250 @@
+"""Limits of single cells, as arrays beside a table: cells at their limit are marked, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unrelu.contracts import Block, BoolArray, CellLimits, FloatArray, Marks, Samples
+from unrelu.errors import InvalidDataError, InvalidParameterError, RoundedLimitWarning
+from unrelu.limits import is_by_cell, levels
+from unrelu.passes.extremes import cell_floors_of_data
+from unrelu.passes.tiles import least_allowed, seen_above, without_absent
+from unrelu.tables.groups import OfSamples
+from unrelu.validation import column_label, listed, row_label, suggestion, warn
+
+_NONE = {"floor": -np.inf, "ceiling": np.inf}
+
+
+class LimitedSamples(OfSamples):
+    """The rows of ``samples`` with a floor and a ceiling for every cell (n x d, infinite where it has none).
+
+    A cell at its limit is marked in ``Block.beyond`` and holds exactly the limit; so is a 0 beyond it, which says that
+    nothing was found. Any other value beyond its limit is an error. A column with one floor, or one ceiling, in all
+    rows has it as a column: such limits are in ``limits``, and the other columns that have any in ``limits_by_cell``.
+
+    >>> from unrelu.tables import ArraySamples
+    >>> floor, ceiling = cell_limits([[0.5, np.nan], [0.1, np.nan]], None, (2, 2))
+    >>> rows = LimitedSamples(ArraySamples([[0.5, 3.0], [0.4, 2.0]]), floor, ceiling)
+    >>> rows.limits_by_cell, [block.beyond.tolist() for block in rows.blocks()]
+    ((0,), [[[-1, 0], [0, 0]]])
+    """
+
+    def __init__(self, samples: Samples, floor: FloatArray, ceiling: FloatArray) -> None:
+        super().__init__(samples)
+        if getattr(samples, "limits_by_cell", ()) or getattr(samples, "limits", None) is not None:
+            raise InvalidParameterError(
+                "Cells of the table state limits themselves, such as '<0.25', and floor= or ceiling= gives one per"
+                " cell as well: leave these out, or read the stated ones as missing with limits='missing'."
+            )
+        self._floor, self._ceiling = floor, ceiling
+        self._count(samples.n_rows)
+        self._refuse_crossed()
+        one_floor, one_ceiling = (_same_in_all(levels) for levels in (floor, ceiling))
+        has_floor, has_ceiling = (np.isfinite(levels).any(axis=0) for levels in (floor, ceiling))
+        one_floor, one_ceiling = one_floor & has_floor & ~has_ceiling, one_ceiling & has_ceiling & ~has_floor
+        own = (has_floor | has_ceiling) & ~one_floor & ~one_ceiling
+        self._by_cell = tuple(np.flatnonzero(own).tolist())
+        found = [
+            tuple((int(j), float(each[0, j])) for j in np.flatnonzero(one))
+            for each, one in ((floor, one_floor), (ceiling, one_ceiling))
+        ]
+        self.limits = CellLimits(*found) if any(found) else None
+
+    @property
+    def limits_by_cell(self) -> tuple[int, ...]:
+        return self._by_cell
+
+    def weighted(self, weights: ArrayLike) -> LimitedSamples:
+        """The same rows with a weight each."""
+        if not hasattr(self._samples, "weighted"):
+            raise InvalidParameterError("sample_weight goes with a table in memory, not with rows read in blocks.")
+        return LimitedSamples(self._samples.weighted(weights), self._floor, self._ceiling)
+
+    def blocks(self) -> Iterator[Block]:
+        last = 0
+        for block in self._samples.blocks():
+            last = block.first_row + len(block.values)
+            if last > len(self._floor):
+                break
+            rows = slice(block.first_row, last)
+            values = without_absent(block.values, block.weights)
+            beyond = marks_at_limits(
+                values, self._floor[rows], self._ceiling[rows], self.feature_names, block.first_row
+            )
+            if beyond.any():
+                held = np.where(beyond < 0, self._floor[rows], self._ceiling[rows])
+                values = np.where(beyond == 0, values, held.astype(values.dtype))
+            yield replace(block, values=values, beyond=beyond)
+        if not self._counted:
+            self._check(last)
+
+    def _check(self, n_rows: int) -> None:
+        if n_rows != len(self._floor):
+            more = "at least " if self.n_rows is None and n_rows > len(self._floor) else ""
+            raise InvalidParameterError(_other_shape(f"{more}{n_rows:,}", self.n_features, self._floor.shape))
+
+    def _refuse_crossed(self) -> None:
+        crossed = np.isfinite(self._floor) & np.isfinite(self._ceiling) & (self._floor >= self._ceiling)
+        if crossed.any():
+            row, column = np.unravel_index(int(crossed.argmax()), crossed.shape)
+            raise InvalidParameterError(
+                f"{_place(int(row), int(column), self.feature_names)}: its floor {self._floor[row, column]:g} is not"
+                f" below its ceiling {self._ceiling[row, column]:g}. Correct one of them, or set it to NaN for none."
+            )
+
+
+def cell_limits(
+    floor: Any, ceiling: Any, shape: tuple[int | None, int], names: Sequence[str] | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Floors and ceilings of every cell of a table of that shape (rows may not be known), infinite where none is.
+
+    One of both must be given by cell, unless the number of rows is known; NaN means none there. Columns of a frame are
+    matched by name, its rows by position. A number for all columns is not for columns that have limits on the other
+    side, as with limits per column.
+
+    >>> cell_limits({"Pb": 0.5}, None, (2, 2), ["As", "Pb"])[0]
+    array([[0. , 0.5],
+           [0. , 0.5]])
+    """
+    given = {"floor": floor, "ceiling": ceiling}
+    cells = {what: _cells(what, each, shape, names) for what, each in given.items() if is_by_cell(each)}
+    n_rows = len(next(iter(cells.values()))) if cells else shape[0]
+    assert n_rows is not None, "limits by cell, or a number of rows"
+    for what, other in (("ceiling", "floor"), ("floor", "ceiling")):
+        if what not in cells:
+            numbers, from_data, named = levels(what, given[what], shape[1], names)
+            if from_data.any():
+                raise InvalidParameterError(f"{what} must be numbers beside limits by cell, got {given[what]!r}.")
+            if other in cells:
+                numbers[np.isfinite(cells[other]).any(axis=0) & ~named] = _NONE[what]
+            cells[what] = np.broadcast_to(numbers, (n_rows, shape[1]))
+    return cells["floor"], cells["ceiling"]
+
+
+def _cells(what: str, given: Any, shape: tuple[int | None, int], names: Sequence[str] | None) -> FloatArray:
+    """Limits by cell as they were given, infinite where there is none."""
+    if hasattr(given, "columns") and names is not None:
+        labels = [str(name) for name in given.columns]
+        for name in [name for name in names if name not in labels]:
+            raise InvalidParameterError(
+                f"{what}: no column {name!r} in the frame, but in the table: add it, with NaN where there is no limit."
+            )
+        for label in [label for label in labels if label not in names]:
+            raise InvalidParameterError(f"{what}: no column {label!r}. {suggestion(label, names, most=8)}")
+        given = given[[given.columns[labels.index(name)] for name in names]]
+    try:
+        limits = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameterError(f"{what} must hold numbers, NaN for cells without one ({error}).") from error
+    if limits.shape[1] != shape[1] or shape[0] not in (None, len(limits)):
+        rows = "?" if shape[0] is None else f"{shape[0]:,}"
+        raise InvalidParameterError(_other_shape(rows, shape[1], limits.shape, what))
+    if (limits == -_NONE[what]).any():
+        raise InvalidParameterError(f"{what} of a cell cannot be {-_NONE[what]}: give a number, or NaN for none.")
+    limits[np.isnan(limits)] = _NONE[what]
+    return limits
+
+
+def _other_shape(rows: str, n_features: int, given: tuple[int, ...], what: str = "floor or ceiling") -> str:
+    return (
+        f"{what} has shape ({given[0]:,}, {given[1]:,}), the table ({rows}, {n_features:,}): limits by cell go with the"
+        " table that they were given for. Give those of this table (set_params(floor=...)), or one per column."
+    )
+
+
+def _same_in_all(levels: FloatArray) -> BoolArray:
+    """Columns with one finite level in all rows."""
+    return np.asarray(np.isfinite(levels).all(axis=0) & (levels == levels[:1]).all(axis=0))
+
+
+def marks_at_limits(
+    values: NDArray[np.floating[Any]],
+    floor: FloatArray,
+    ceiling: FloatArray,
+    names: Sequence[str] | None = None,
+    first_row: int = 0,
+) -> Marks:
+    """-1 for cells at their floor, 1 for cells at their ceiling, 0 elsewhere; values beyond are an error.
+
+    >>> marks_at_limits(np.array([[0.5, 3.0]]), np.array([[0.5, 0.5]]), np.array([[9.0, 3.0]]))
+    array([[-1,  1]], dtype=int8)
+    """
+    below = _beyond(values, floor, ("below", "floor"), names, first_row)
+    above = _beyond(-values, -ceiling, ("above", "ceiling"), names, first_row)
+    return above.astype(np.int8) - below.astype(np.int8)
+
+
+def warn_of_digits(
+    what: str, given: FloatArray, taken: FloatArray, typed: BoolArray, names: Sequence[str] | None
+) -> None:
+    """Say which limits of the data took the place of those that were given with other digits."""
+    columns = np.flatnonzero(typed)
+    if len(columns):
+        each = [f"{column_label(int(j), names)}: {taken[j]:.12g} for {given[j]:.12g}" for j in columns]
+        extreme, word = ("smallest", "min") if what == "floor" else ("largest", "max")
+        warn(
+            f"The {extreme} value of a column, which repeats, was taken for its {what}, as it is the same but for"
+            f" rounding. In {listed(each, most=6)}. Say {what}={word!r} if that is right; if not, correct"
+            " the values there.",
+            RoundedLimitWarning,
+        )
+
+
+def cell_limits_of_data(
+    values: NDArray[np.floating[Any]],
+    floor: FloatArray,
+    ceiling: FloatArray,
+    names: Sequence[str] | None = None,
+    tell: bool = True,
+) -> tuple[FloatArray, FloatArray]:
+    """Limits by cell, in place of those that are the table's own but for rounding the table's, and say so.
+
+    ``values``: of the first rows.
+
+    >>> cell_limits_of_data(np.array([[0.5 + 1e-11], [3.0]]), np.full((2, 1), 0.5), np.full((2, 1), np.inf))[0] - 0.5
+    array([[1.00000008e-11],
+           [1.00000008e-11]])
+    """
+    low, typed_low = cell_floors_of_data(values, floor)
+    high, typed_high = cell_floors_of_data(-values, -ceiling)
+    for what, extreme, typed, sign in (("floor", "smallest", typed_low, 1.0), ("ceiling", "largest", typed_high, -1.0)):
+        each = [f"{column_label(j, names)}: {sign * taken:.12g} for {sign * given:.12g}" for j, given, taken in typed]
+        if each and tell:
+            warn(
+                f"The {extreme} value of cells with one {what}, which repeats, was taken for it, as it is the same but"
+                f" for rounding. In {listed(each, most=6)}. Give these numbers as {what}= if that is right; if not,"
+                " correct the values there.",
+                RoundedLimitWarning,
+            )
+    return low, -high
+
+
+def _beyond(
+    values: NDArray[np.floating[Any]],
+    floor: FloatArray,
+    words: tuple[str, str],
+    names: Sequence[str] | None,
+    first_row: int,
+) -> BoolArray:
+    """Cells at their floor; ``words`` tell of ceilings where values and limits are upside down."""
+    at = np.isfinite(floor) & (values <= seen_above(floor, values))
+    wrong = at & (values < least_allowed(floor, values)) & ~((values == 0.0) & (floor > 0.0))
+    if wrong.any():
+        row, column = np.unravel_index(int(wrong.argmax()), wrong.shape)
+        sign = 1.0 if words[1] == "floor" else -1.0
+        value, limit = (sign * float(each[row, column]) for each in (values, floor))
+        more = f" (and {wrong.sum() - 1:,} more such cells)" if wrong.sum() > 1 else ""
+        raise InvalidDataError(
+            f"{_place(first_row + int(row), int(column), names)}: the value {value!r} is {words[0]} its {words[1]}"
+            f" {limit!r}{more}. Correct the value or the limit, or set the limit to NaN if this cell has none."
+        )
+    return np.asarray(at)
+
+
+def _place(row: int, column: int, names: Sequence[str] | None) -> str:
+    return f"{row_label(row).capitalize()}, {column_label(column, names)}"

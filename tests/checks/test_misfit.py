@@ -1,0 +1,139 @@
+"""What rows show: each kind of table gets its own word, whatever the method, and rows of the model get none."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import unrelu
+from unrelu.checks.neighbours import is_sorted, neighbours_of
+from unrelu.checks.rows import Look
+
+R = 0.5 + 0.5 * np.eye(5)
+N = 2000
+
+
+def latent(kind, seed=0, n=N):
+    rng = np.random.default_rng(seed)
+    y = rng.multivariate_normal(np.zeros(5), R, n)
+    if kind == "t5":
+        y *= np.sqrt(5.0 / rng.chisquare(5.0, (n, 1)))
+    if kind == "quadratic":
+        y[:, 1] = 0.5 * (y[:, 0] ** 2 - 1.0) + 0.5 * y[:, 0] + 0.5 * rng.standard_normal(n)
+    if kind == "mixture":
+        y[rng.random(n) < 0.4] += [-2.5, 2.5, -2.5, 2.5, -2.5]
+    if kind == "serial":
+        for i in range(1, n):
+            y[i] = 0.6 * y[i - 1] + 0.8 * y[i]
+    return y
+
+
+def table(kind, hidden=0.5, seed=0, n=N):
+    y = latent(kind, seed, n)
+    x = np.maximum(y - np.quantile(y, hidden, axis=0), 0.0)
+    if kind == "zeros":
+        x[np.random.default_rng(seed + 100).random(x.shape) < 0.2] = 0.0
+    return x
+
+
+def doubts(x, method="one_pass", shape="normal", **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", unrelu.errors.UnreluWarning)
+        report = unrelu.RectifiedGaussianLearner(method, shape=shape, **options).fit(x).report_
+    return {doubt.kind: doubt for doubt in report.doubts}
+
+
+KINDS = {
+    "t5": "heavy tails",
+    "quadratic": "bent",
+    "mixture": "groups",
+    "zeros": "zeros for another reason",
+    "serial": "dependent rows",
+}
+
+
+@pytest.mark.parametrize("method", ["one_pass", "full_likelihood"])
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_each_kind_of_table_gets_its_word_first(kind, method):
+    found = doubts(table(kind), method)
+    assert next(iter(found)) == KINDS[kind]
+
+
+def test_rows_of_the_model_get_none():
+    """30 tables of 80 rows: each has a finding with a chance of about 2 %, so that 5 come once in 1,500 such tests."""
+    assert sum(bool(doubts(table("normal", hidden, seed, 80))) for seed in range(10) for hidden in (0.2, 0.5, 0.8)) < 5
+
+
+def test_every_one_has_its_warning():
+    for kind, name in (
+        ("t5", "HeavyTailsWarning"),
+        ("quadratic", "BentColumnsWarning"),
+        ("mixture", "GroupsOfRowsWarning"),
+        ("zeros", "ZerosForAnotherReasonWarning"),
+        ("serial", "DependentRowsWarning"),
+    ):
+        with pytest.warns(getattr(unrelu.errors, name)):
+            unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(table(kind))
+
+
+def test_what_is_told_of_zeros_and_of_curves():
+    zeros = doubts(table("zeros", 0.2))["zeros for another reason"]
+    assert zeros.columns == (0, 1, 2, 3, 4)
+    assert 0.1 < min(zeros.values) < max(zeros.values) < 0.4  # to first order
+    assert "means come out too low" in zeros.words
+    assert {0, 1} <= set(doubts(table("quadratic"))["bent"].columns)
+
+
+def test_errors_of_dependent_rows_are_too_small_by_a_factor():
+    """AR(1) of .6: neighbours are alike by .6, errors of means too small by sqrt(1.6/.4) = 2."""
+    y = latent("serial", n=4000)
+    found = neighbours_of(np.arange(4000), y)
+    assert found.correlation == pytest.approx(0.6, abs=0.05)
+    assert found.factor == pytest.approx(2.0, abs=0.3)
+    shuffled = neighbours_of(np.arange(4000), y[np.random.default_rng(0).permutation(4000)])
+    assert abs(shuffled.z) < 4.0
+    assert neighbours_of(2 * np.arange(4000), y).z == 0.0  # no neighbours among them
+
+
+def test_a_sorted_table_is_no_series():
+    x = table("normal")
+    by_first = x[np.argsort(x[:, 0])]
+    assert is_sorted(Look(np.arange(N), by_first, np.zeros(x.shape, dtype=np.int8), np.ones(N)))
+    assert doubts(by_first) == {}
+
+
+def test_heavy_tails_of_one_column_and_of_all():
+    x = latent("normal")
+    x[:, 2] = np.random.default_rng(5).standard_t(4, N)
+    found = doubts(x, floor=None)
+    assert found["heavy tails"].columns == (2,)
+    assert "shape='free'" in found["heavy tails"].remedy
+    assert doubts(x, floor=None, shape=["normal", "normal", "free", "normal", "normal"]) == {}
+    assert doubts(table("t5"), shape="free")["heavy tails"].columns == ()  # which no shapes of columns change
+
+
+def test_limits_by_cell_have_doubts():
+    rng = np.random.default_rng(2)
+    y = latent("normal")
+    limit = rng.choice([-0.5, 0.0, 0.4], y.shape)
+    assert doubts(np.maximum(y, limit), "full_likelihood", floor=limit) == {}
+    found = doubts(np.exp(np.maximum(y, limit)), "full_likelihood", floor=np.exp(limit))
+    assert "shape='free'" in next(iter(found.values())).remedy
+    assert doubts(np.maximum(latent("t5"), limit), "full_likelihood", floor=limit).keys() == {"heavy tails"}
+    x = np.maximum(y + 0.5, limit)
+    lost = rng.random(x.shape) < 0.2
+    assert "zeros for another reason" in doubts(np.where(lost, limit, x), "full_likelihood", floor=limit)
+
+
+@pytest.mark.parametrize("method", ["robust", "robust_cells"])
+def test_genuine_rows_and_cells_alone_are_asked(method):
+    x = table("normal", 0.3)
+    x[::10] += 12.0
+    assert doubts(x, method) == {}
+
+
+def test_gross_values_break_nothing():
+    x = table("normal")
+    x[3, 2] = 1e12
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        doubts(x)

@@ -1,0 +1,46 @@
+"""Rows whose cells state their own limits."""
+
+import numpy as np
+import pytest
+
+from unrelu.contracts import Block
+from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.local import LocalEngine
+
+
+class MarkedRows:
+    """Rows with a mark for every cell, in blocks of ``size``."""
+
+    feature_names = None
+
+    def __init__(self, values, beyond, size=10**9):
+        self.values, self.beyond, self.size = values, beyond, size
+        self.n_rows, self.n_features = values.shape
+
+    def blocks(self):
+        for start in range(0, self.n_rows, self.size):
+            rows = slice(start, start + self.size)
+            yield Block(self.values[rows], start, beyond=self.beyond[rows])
+
+
+@pytest.fixture(scope="session")
+def marked_evidence():
+    def evidence(values, beyond, size=10**9):
+        return SampleEvidence(MarkedRows(values, beyond, size), LocalEngine())
+
+    return evidence
+
+
+@pytest.fixture(scope="session")
+def laboratories():
+    """(values, beyond, latent rows) with one of three lower limits a cell, and an upper one in the last column."""
+
+    def drawn(model, n, seed=0):
+        rng = np.random.default_rng(seed)
+        y = rng.multivariate_normal(model.bias, model.covariance, size=n)
+        low = np.array([-0.8, -0.2, 0.4])[rng.integers(3, size=y.shape)]
+        high = np.where(np.arange(y.shape[1]) == y.shape[1] - 1, 1.0, np.inf)
+        beyond = np.where(y < low, -1, np.where(y > high, 1, 0)).astype(np.int8)
+        return np.clip(y, low, high), beyond, y
+
+    return drawn

@@ -1,0 +1,79 @@
+"""The information at a law: against differences of the log-likelihood itself, and that of complete rows."""
+
+import numpy as np
+import pytest
+
+import unrelu
+from unrelu.fit.likelihood import curvature
+from unrelu.fit.likelihood.cells import Cells
+from unrelu.fit.likelihood.climbing import Prior, climb
+from unrelu.fit.likelihood.covariance_law import CovarianceLaw
+from unrelu.fit.likelihood.factor_law import FactorLaw
+from unrelu.fit.likelihood.scores import ScoreQuestion
+from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.local import LocalEngine
+from unrelu.tables import ArraySamples
+
+D, N = 3, 400
+CELLS, PRIOR = Cells(np.arange(D), np.zeros(D), np.ones(D), np.zeros(D)), Prior(1.0, np.eye(D))
+LAWS = {
+    "covariance": CovarianceLaw(np.zeros(D), np.eye(D)),
+    "factors": FactorLaw(np.zeros(D), np.array([[0.5], [0.4], [0.6]]), np.ones(D)),
+}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return unrelu.RectifiedGaussian([0.2, -0.3, 0.5], 0.5 * np.eye(D) + 0.5).sample(N, random_state=0)
+
+
+def around(evidence, cells, law):
+    outer = evidence.collect(ScoreQuestion(cells, law, outer=True)).outer
+    return curvature.curvature(evidence, cells, law, PRIOR, (N, N), outer)
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_information_is_the_bend_of_the_likelihood(rows, name):
+    evidence = SampleEvidence(ArraySamples(rows), LocalEngine())
+    law = climb(evidence, CELLS, LAWS[name], PRIOR, (N, N)).law
+    found, p, step = around(evidence, CELLS, law), law.n_coordinates, 0.02
+
+    def level(theta):
+        moved = law.moved(theta)[0]
+        return evidence.collect(ScoreQuestion(CELLS, moved), remember=False).log_likelihood + PRIOR.level(moved)
+
+    for i, j in ((0, 0), (0, D), (D, D), (D + 1, D + 2), (p - 1, p - 1), (1, p - 1)):
+        e, f = step * np.eye(p)[[i, j]]
+        bend = -(level(e + f) - level(e - f) - level(f - e) + level(-e - f)) / (4.0 * step**2)
+        scale = np.sqrt(found.information[i, i] * found.information[j, j])
+        assert found.information[i, j] == pytest.approx(bend, abs=0.02 * scale)
+
+
+def test_the_slope_of_the_correction_is_its_derivative(rows):
+    evidence = SampleEvidence(ArraySamples(rows), LocalEngine())
+    law = climb(evidence, CELLS, LAWS["covariance"], PRIOR, (N, N)).law
+    found = around(evidence, CELLS, law).slope
+
+    def correction(theta):
+        levels = [
+            evidence.collect(ScoreQuestion(CELLS, law.moved(theta)[0], corrected=each), remember=False).log_likelihood
+            for each in (True, False)
+        ]
+        return levels[0] - levels[1]
+
+    for j, e in enumerate(0.01 * np.eye(law.n_coordinates)):
+        difference = (correction(e) - correction(-e)) / 0.02
+        assert found[j] == pytest.approx(difference, abs=0.02 * np.abs(found).max())
+
+
+def test_complete_rows_have_the_information_of_complete_rows_also_on_a_part_of_them(monkeypatch):
+    y = np.random.default_rng(0).multivariate_normal(np.zeros(D), 0.5 * np.eye(D) + 0.5, size=N)
+    evidence = SampleEvidence(ArraySamples(y), LocalEngine())
+    cells = Cells(np.arange(D), np.zeros(D), np.ones(D), np.full(D, -np.inf))
+    law = climb(evidence, cells, LAWS["covariance"], PRIOR, (N, N)).law
+    wanted = np.diag(N * law.complete_metric())
+    np.testing.assert_allclose(around(evidence, cells, law).information, wanted, atol=0.02 * N)
+    monkeypatch.setattr(curvature, "_WORK", 1.0)
+    monkeypatch.setattr(curvature, "_FEWEST_ROWS", 200)
+    half = around(evidence, cells, law).information
+    assert 0.002 * N < np.abs(half - wanted).max() < 0.4 * N  # 200 rows know second moments to a tenth
