@@ -7,7 +7,7 @@ A *question* turns a block of rows into a record; records of disjoint rows merge
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
@@ -47,38 +47,108 @@ class Block:
     beyond: Marks | None = None
 
 
-@runtime_checkable
-class Samples(Protocol):
-    """Rows that can be read again and again, block by block, in a fixed order.
+@dataclass(frozen=True)
+class CellLimits:
+    """Limits that cells of a table state themselves, "<0.25" or ">100": (position of the column, limit), one a column.
 
-    Samples with columns whose cells have limits of their own (``Block.beyond`` says which cells are at them) also have
-    ``limits_by_cell``, the positions of these columns; their columns have no floor and no ceiling.
+    Such cells hold the limit itself, and no value of the column is beyond it.
     """
 
-    @property
-    def n_features(self) -> int: ...
+    floor: tuple[tuple[int, float], ...] = ()
+    ceiling: tuple[tuple[int, float], ...] = ()
+
+
+@runtime_checkable
+class Samples(Protocol):
+    """Rows that can be read again and again, block by block, in a fixed order, and all that is asked of them.
+
+    :class:`unrelu.passes.rows.Rows` has a plain answer to everything but the first four, and derived classes say what
+    differs. Rows of your own need the first four alone: estimators wrap them (:func:`unrelu.passes.rows.as_rows`).
+    """
+
+    n_features: int
+    feature_names: tuple[str, ...] | None
 
     @property
     def n_rows(self) -> int | None:
         """Number of rows, or None where only a full read can tell."""
         ...
 
-    @property
-    def feature_names(self) -> tuple[str, ...] | None: ...
-
     def blocks(self) -> Iterator[Block]: ...
 
+    limits: CellLimits | None
+    """Limits that cells of the table state themselves, if some do."""
+    limits_by_cell: tuple[int, ...]
+    """Columns whose cells have limits of their own, marked in ``Block.beyond``; they have no floor and no ceiling."""
+    engine: Callable[..., Engine] | None
+    """``engine(watch, stage)``: who reads the rows (of the ``source``), if not this process."""
+    place: Any
+    """The device (:class:`unrelu.passes.device.Place`) that the rows are on, if on one."""
+    in_memory: bool
+    """Whether reading ahead would gain nothing."""
+    read_once: bool
+    """Whether they can be read only once."""
+    stored_as: Any
+    """The type of the numbers, or a function of levels to levels as stored there."""
+    matrix: Any
+    """A sparse matrix of the rows, if they are of one."""
+    skipped_files: Mapping[str, str]
+    """Files that were bad and are left out, and why."""
 
-@dataclass(frozen=True)
-class CellLimits:
-    """Limits that cells of a table state themselves, "<0.25" or ">100": (position of the column, limit), one a column.
+    @property
+    def notes(self) -> list[str]:
+        """What cells that are no plain numbers were read as, a line a column."""
+        ...
 
-    Such cells hold the limit itself, and no value of the column is beyond it. Samples that have some expose them as
-    ``limits``.
-    """
+    @property
+    def source(self) -> Samples:
+        """The rows as they are where they live, before anything was told in another way."""
+        ...
 
-    floor: tuple[tuple[int, float], ...] = ()
-    ceiling: tuple[tuple[int, float], ...] = ()
+    @property
+    def turned(self) -> Samples:
+        """The rows in the user's units, columns with a ceiling upside down."""
+        ...
+
+    def over(self, source: Samples) -> Samples:
+        """Other rows told as these are."""
+        ...
+
+    def blocks_from(self, row: int) -> Iterator[Block]:
+        """The blocks of the rows from this one on, counted from 0."""
+        ...
+
+    def whole(self) -> Iterator[Block]:
+        """The blocks, as large as they can be: whoever asks cuts them."""
+        ...
+
+    def parts(self, ask: Any) -> list[Any] | None:
+        """The rows as parts (:class:`unrelu.passes.rows.Part`) that another process reads; None where none can."""
+        ...
+
+    def provenance(self) -> dict[str, Any] | None:
+        """Which files these are and how they are read, where an interrupted pass could go on."""
+        ...
+
+    def ids(self) -> dict[str, list[str]]:
+        """Columns that are kept as text, by name."""
+        ...
+
+    def log_slopes(self) -> Any:
+        """One number per row: what its log density gains in the user's units; 0 for rows that are in these."""
+        ...
+
+    def total_log_slope(self) -> float:
+        """Their sum, weighted as the rows are."""
+        ...
+
+    def weighted(self, weights: Any) -> Samples:
+        """The same rows with a weight each."""
+        ...
+
+    def split_column(self, name: str | int) -> tuple[Samples, NDArray[Any]]:
+        """The rows without a column, and the cells of that column as they stand."""
+        ...
 
 
 # --- questions ----------------------------------------------------------------------------------
@@ -113,6 +183,11 @@ class Evidence(Protocol):
 
     @property
     def feature_names(self) -> tuple[str, ...] | None: ...
+
+    @property
+    def place(self) -> Any:
+        """The device that the rows are on, if on one: what is solved from them may use it."""
+        ...
 
     def collect(self, question: Question[R], remember: bool = True) -> R:
         """The record of all rows; ``remember`` keeps it for when the same question is asked again."""

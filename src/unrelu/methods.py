@@ -97,7 +97,7 @@ class OnePass:
             ask_at_once(evidence, question, LookQuestion.under(assumptions))
         record = evidence.collect(question)
         watch(Step(LEARNING))
-        stages = learn_record(record, assumptions, evidence.feature_names)
+        stages = learn_record(record, assumptions, evidence.feature_names, evidence.place)
         if isinstance(evidence, SampleEvidence):
             from unrelu.checks.rows import look_at
 
@@ -108,7 +108,7 @@ class OnePass:
         report = LearningReport.of(
             "one_pass", *rows, census_of(record), stages.assembly, doubts=doubts, **assumptions.limits
         )
-        return Learned.of(stages, report, assumptions.n_components, record.weight)
+        return Learned.of(stages, report, assumptions.n_components, record.weight, evidence.place)
 
 
 @dataclass(frozen=True)
@@ -137,8 +137,7 @@ class Auto:
     def looks_twice(self, samples: Samples, assumptions: Assumptions) -> bool:
         """Whether bad cells and outlier rows may be looked for: that takes some seconds as well."""
         n, d = samples.n_rows, samples.n_features
-        by_cell: Any = getattr(samples, "limits_by_cell", ())
-        if n is None or getattr(samples, "engine", None) is not None or by_cell:
+        if n is None or samples.source.engine is not None or samples.limits_by_cell:
             return False
         plain = not (assumptions.nonnegative_bias or assumptions.auto_components or assumptions.n_components)
         return plain and d > 1 and n * d**3 <= _QUICK and n >= _ROWS_FOR_CELLS * d
@@ -149,13 +148,13 @@ class Auto:
         from unrelu.passes.screening import ScreeningQuestion
 
         n, d = samples.n_rows, samples.n_features
-        if getattr(samples, "limits_by_cell", ()):
+        if samples.limits_by_cell:
             return FullLikelihood(), "cells have limits of their own"
         if assumptions.auto_components:
             return FullLikelihood(), "the number of factors is chosen by it"
         if assumptions.nonnegative_bias or assumptions.n_components is not None:
             return OnePass(), "nonnegative_bias and a rank of the covariance are its assumptions"
-        if getattr(samples, "engine", None) is not None or n is None:
+        if samples.source.engine is not None or n is None:
             return OnePass(), "the rows are read block by block, or elsewhere"
         if d == 1 or n * d**3 > _QUICK:
             return OnePass(), "one column" if d == 1 else "the full likelihood of a table of this size takes longer"

@@ -135,10 +135,9 @@ def test_algebra_is_that_of_the_host(monkeypatch):
     monkeypatch.setattr(device, "_WORTH_MOVING", 3)
     x = np.cov(np.random.default_rng(0).normal(size=(4, 10)))
     place = place_of(strict.asarray(x))
-    with place.at_hand():
-        np.testing.assert_allclose(all_eigenvalues(x.copy()), np.linalg.eigvalsh(x), atol=1e-12)
-        np.testing.assert_allclose(multiplier(x)(np.ones(4)), x.sum(axis=1), atol=1e-12)
-        np.testing.assert_allclose(multiplier(2.0 * x)(np.ones(4)), 2.0 * x.sum(axis=1), atol=1e-12)
+    np.testing.assert_allclose(all_eigenvalues(x.copy(), place), np.linalg.eigvalsh(x), atol=1e-12)
+    np.testing.assert_allclose(multiplier(x, place)(np.ones(4)), x.sum(axis=1), atol=1e-12)
+    np.testing.assert_allclose(multiplier(2.0 * x, place)(np.ones(4)), 2.0 * x.sum(axis=1), atol=1e-12)
 
 
 class ShortOfMemory:

@@ -9,7 +9,7 @@ import pytest
 
 import unrelu
 from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
-from unrelu.passes.parts import Part
+from unrelu.passes.rows import Part
 from unrelu.tables import open_samples, write_table
 from unrelu.tables.chosen_rows import together
 

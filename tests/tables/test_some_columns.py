@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unrelu.passes.some_columns import SomeColumns
+from unrelu.passes.rows import SomeColumns
 from unrelu.tables import ArraySamples
 from unrelu.tables.limited import LimitedSamples, cell_limits
 

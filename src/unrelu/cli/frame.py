@@ -174,10 +174,10 @@ class Job:
         from unrelu.validation import listed
 
         every = {**self.files, "seconds": round(self.seconds, 3), **facts}
-        if skipped := getattr(self._table, "skipped_files", {}):
+        if self._table is not None and (skipped := self._table.skipped_files):
             every["skipped_files"] = skipped
         told: list[str | Table] = list(shown[:1])
-        if notes := list(getattr(self._table, "notes", ())):
+        if self._table is not None and (notes := self._table.notes):
             every["text_cells"] = notes
             told.append(f"Text in cells: {listed(notes, most=8)}.")
         if fitted is not None:

@@ -90,7 +90,7 @@ def opened(
 
 def ids_of(table: Samples) -> dict[str, list[str]]:
     """The columns that are kept as text, by name."""
-    return table.ids() if isinstance(table, FileSamples) else {}
+    return table.ids()
 
 
 def model_and_table(
@@ -124,8 +124,8 @@ def knowing(law: RectifiedGaussian, table: Samples, floor_tolerance: float = 0.0
     """
     from unrelu.estimators import FloorImputer
 
-    if own := getattr(table, "limits_by_cell", ()):
-        one = getattr(table, "limits", None)
+    if own := table.limits_by_cell:
+        one = table.limits
         stated = {*own, *(column for column, _ in (() if one is None else (*one.floor, *one.ceiling)))}
         floor = [0.0 if level == 0.0 and j not in stated else -math.inf for j, level in enumerate(law.floor)]
         law = law.with_parts(floor=floor, ceiling=math.inf)

@@ -41,9 +41,9 @@ from unrelu.notebook import learned_html
 from unrelu.parameters import generator
 from unrelu.passes.blocks import as_floats
 from unrelu.passes.local import LocalEngine
+from unrelu.passes.rows import ArraySamples, Rows
 from unrelu.passes.screening import ScreeningQuestion
 from unrelu.shapes import Shapes, latent_limits, shape_requests
-from unrelu.tables import ArraySamples
 from unrelu.validation import listed
 
 if TYPE_CHECKING:
@@ -128,12 +128,13 @@ class FloorEstimator(OnDevice, BaseEstimator):
         ``by_cell``: whoever reads them heeds ``Block.beyond``, so that single cells may have limits.
         """
         X = self._as_rows(X, reset, by_cell)
-        self._found_at(getattr(X, "place", None), reset)
-        sample_weight = weights_beside(sample_weight, getattr(X, "place", None))
-        if isinstance(X, Samples):
+        place = X.place if isinstance(X, Rows) else None
+        self._found_at(place, reset)
+        sample_weight = weights_beside(sample_weight, place)
+        if isinstance(X, Rows):
             samples = X if sample_weight is None else weighted(X, sample_weight, self._weights)
             self._check_columns(samples, reset)
-            kind = getattr(X, "stored_as", None)
+            kind = X.stored_as
             return self._turned(self._limited(samples, reset, by_cell, kind), reset, kind, part)
         values = self._values(X, reset=reset, smallest=smallest)
         weights = None if sample_weight is None else self._weights(sample_weight, values)
@@ -153,7 +154,7 @@ class FloorEstimator(OnDevice, BaseEstimator):
     def _values(self, X: Any, *, reset: bool, smallest: int = 2) -> NDArray[Any]:
         """The table as an array of numbers, no copy where it is one; infinite values are judged while reading."""
         X = self._as_rows(X, reset)
-        if isinstance(X, Samples):
+        if isinstance(X, Rows):
             self._check_columns(X, reset)
             refuse_apart(X, type(self).__name__)
             return read_all(X, smallest, self._watch)
@@ -181,7 +182,7 @@ class FloorEstimator(OnDevice, BaseEstimator):
             X = SparseSamples(X)
         X = check_use(readable(X), by_cell, self.floor_tolerance, InvalidDataError)
         if reset:
-            self.__dict__["_stated_limits"] = getattr(X, "limits", None)
+            self.__dict__["_stated_limits"] = X.limits if isinstance(X, Rows) else None
         return X
 
     def _floats(self, X: Any, *, reset: bool, smallest: int = 2) -> NDArray[Any]:
@@ -294,9 +295,9 @@ class FloorEstimator(OnDevice, BaseEstimator):
             self._shapes = None
             self._find_limits(samples, stored_as, part)
         limits = self._limits()
-        mirrored, lifted = limits.mirrored, lifts(getattr(samples, "limits", None), limits, self._names())
+        mirrored, lifted = limits.mirrored, lifts(samples.limits, limits, self._names())
         plain = self._plain_assumptions(limits)
-        if mirrored.any() or lifted or getattr(samples, "limits_by_cell", False):
+        if mirrored.any() or lifted or samples.limits_by_cell:
             from unrelu.tables.turned import TurnedSamples
 
             samples = TurnedSamples(samples, mirrored, lifted, np.array(plain.floor))
@@ -356,7 +357,7 @@ class FloorEstimator(OnDevice, BaseEstimator):
             self._learn_shapes(turned, outliers="out")
             return ShapedBy(self._shapes, self._found_limits)
 
-        turned: Samples = samples if self._shapes is None else samples.turned  # type: ignore[attr-defined]
+        turned = samples.turned
         start = ShapedBy(self._shapes, self._found_limits)
         return Reshaping(learn, shapes_of, shaped, self._watch).learned(turned, start)
 
@@ -392,7 +393,7 @@ class FloorEstimator(OnDevice, BaseEstimator):
         if self._shapes is None:
             return samples, assumptions
         plain = self._plain_assumptions(self._limits())
-        return samples.turned, replace(assumptions, floor=plain.floor)  # type: ignore[attr-defined]
+        return samples.turned, replace(assumptions, floor=plain.floor)
 
     def _log_densities(
         self, X: Any, density: Callable[..., FloatArray], laws: Sequence[RectifiedGaussian] = (), by_cell: bool = False
@@ -404,9 +405,7 @@ class FloorEstimator(OnDevice, BaseEstimator):
         samples = self._rows(X, reset=False, smallest=1, by_cell=by_cell)
         gross = GrossQuestion.of(laws) if laws else None
         found = scored_rows(samples, density, self._assumptions(), self._watch, gross)
-        if self._shapes is not None:
-            found = found + samples.log_slopes()  # type: ignore[attr-defined]
-        return np.maximum(found, SMALLEST_LOG_DENSITY)
+        return np.asarray(np.maximum(found + samples.log_slopes(), SMALLEST_LOG_DENSITY))
 
     @property
     def _sign(self) -> FloatArray:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
-from unrelu.checks.fit_check import Columns, Fit, Rows, Simulations, check_fit, sampled_rows
+from unrelu.checks.fit_check import Columns, Fit, Simulations, check_fit, sampled_rows
+from unrelu.checks.fit_check import Rows as SampledRows
 from unrelu.checks.result import FitCheck
 from unrelu.contracts import Assumptions, Block, FloatArray, Samples, Watch, unwatched
 from unrelu.errors import InvalidParameterError
@@ -21,6 +22,7 @@ from unrelu.fit.one_pass import learn_record
 from unrelu.methods import Auto, FullLikelihood, OnePass, Robust, RobustCells, method_named
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.pair_moments import PairMomentsQuestion
+from unrelu.passes.rows import Rows, as_rows
 
 if TYPE_CHECKING:
     from unrelu.estimators.learner import RectifiedGaussianLearner
@@ -65,7 +67,7 @@ def check_learner(
     return replace(found, tried=tried)
 
 
-def _with_learned_shapes(learner: RectifiedGaussianLearner, rows: Rows) -> RectifiedGaussianLearner:
+def _with_learned_shapes(learner: RectifiedGaussianLearner, rows: SampledRows) -> RectifiedGaussianLearner:
     """Each column with the shape that it gets, as in a check of a learner: what is chosen is kept."""
     if learner.shape != "auto":
         return learner
@@ -77,7 +79,7 @@ def _with_learned_shapes(learner: RectifiedGaussianLearner, rows: Rows) -> Recti
     return shaped
 
 
-def _checked(fitting: RectifiedGaussianLearner, rows: Rows, simulations: Simulations, watch: Watch) -> FitCheck:
+def _checked(fitting: RectifiedGaussianLearner, rows: SampledRows, simulations: Simulations, watch: Watch) -> FitCheck:
     """The check of what a learner with limits and shapes for each column makes of the rows."""
     method = method_named(fitting.method)
     if isinstance(method, Robust | RobustCells):
@@ -93,7 +95,7 @@ def _checked(fitting: RectifiedGaussianLearner, rows: Rows, simulations: Simulat
     return check_fit(rows, _fit_by(fitting, rows, per_column), simulations, watch)
 
 
-def _fit_by(learner: RectifiedGaussianLearner, rows: Rows, per_column: list[str]) -> Fit:
+def _fit_by(learner: RectifiedGaussianLearner, rows: SampledRows, per_column: list[str]) -> Fit:
     """How the table and the simulated ones are learned; of normal columns in one pass, without what nobody asks for."""
     given = rows.assumptions
 
@@ -123,8 +125,8 @@ class _GivenModel(FloorEstimator):
         self.floor, self.ceiling, self.floor_tolerance = model.floor, model.ceiling, floor_tolerance
         self.n_features_in_, self._of_model = model.n_features, model.feature_names
 
-    def rows(self, X: Table, seed: int, watch: Watch) -> Rows:
-        if self._of_model is not None and (hasattr(X, "columns") or isinstance(X, Samples)):
+    def rows(self, X: Table, seed: int, watch: Watch) -> SampledRows:
+        if self._of_model is not None and (hasattr(X, "columns") or isinstance(as_rows(X), Rows)):
             self.feature_names_in_ = np.array(self._of_model, dtype=object)
         rows = sampled_rows(self._rows(X, reset=False), self._assumptions(), seed, watch)
         return rows if self._of_model is None else replace(rows, names=self._of_model)

@@ -70,7 +70,7 @@ def activations(
     on: Any = learned.record_.count.diagonal() > 0.0  # type: ignore[union-attr]
     if on.all():
         return learned
-    off = [name for name, alive in zip(rows.feature_names, on, strict=True) if not alive]
+    off = [name for name, alive in zip(rows.feature_names or (), on, strict=True) if not alive]
     if len(off) == len(on):
         raise InvalidDataError(f"No unit of layer {rows.layer_name!r} is ever on: there is nothing to learn.")
     warn(

@@ -211,7 +211,7 @@ class RectifiedGaussianLearner(LearnedModel):
         """The method for these rows, and why, where that was left open."""
         if not isinstance(method, Auto):
             return method, ""
-        by_likelihood = bool(getattr(samples, "limits_by_cell", ())) or assumptions.auto_components
+        by_likelihood = bool(samples.limits_by_cell) or assumptions.auto_components
         if self._wants_jackknife() and not by_likelihood:
             return OnePass(), "records of groups of rows, which a jackknife keeps, are of one pass"
         return method.choose(samples, evidence, assumptions)
@@ -236,18 +236,17 @@ class RectifiedGaussianLearner(LearnedModel):
                 ),
             )
             self._tell_likelihood(samples)
-            if isinstance(method_named(self.method), Auto) and not getattr(samples, "limits_by_cell", ()):
+            if isinstance(method_named(self.method), Auto) and not samples.limits_by_cell:
                 self._to_add_to = evidence.collect(OnePass().question(assumptions))
             return
-        with self._nearby():
-            self._learned = method.learn(evidence, assumptions, seed, self._watch)
+        self._learned = method.learn(evidence, assumptions, seed, self._watch)
         self._record = evidence.collect(question)
 
     def _tell_likelihood(self, samples: Samples) -> None:
         """A likelihood that was found of latent values is reported in the user's units."""
         report: Any = self._result().report
         if self._shapes is not None and hasattr(report, "log_likelihood"):
-            gained = samples.total_log_slope()  # type: ignore[attr-defined]
+            gained = samples.total_log_slope()
             told = replace(report, log_likelihood=report.log_likelihood + gained)
             self._learned = replace(self._result(), report=told)
 
@@ -355,8 +354,7 @@ class RectifiedGaussianLearner(LearnedModel):
         check_is_fitted(self)
         if self._learned is None:
             assert self._record is not None
-            with self._nearby():
-                self._learned = self._learn(self._record, self._assumptions())
+            self._learned = self._learn(self._record, self._assumptions())
         return self._learned
 
     def _learn(self, record: PairMoments | GroupedMoments, assumptions: Assumptions) -> Learned:
@@ -364,7 +362,7 @@ class RectifiedGaussianLearner(LearnedModel):
         question, whole = self._question(assumptions), whole_of(record)
         if tuple(whole.floor.tolist()) != question.floor:
             raise InvalidParameterError("The floor was changed after rows were learned: fit them again.")
-        evidence, method = RecordedEvidence(question, whole, self._names()), method_named(self.method)
+        evidence, method = RecordedEvidence(question, whole, self._names(), self._place), method_named(self.method)
         learned = method.learn(evidence, assumptions, self._seed(), self._watch)
         return self._with_errors(learned, record, assumptions)
 

@@ -25,9 +25,9 @@ from unrelu.parameters import RandomState, generator
 from unrelu.passes import engine_for
 from unrelu.passes.blocks import as_floats
 from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.rows import ArraySamples, Rows, as_rows
 from unrelu.passes.tiles import without_absent
 from unrelu.posterior.scored_rows import scored_rows
-from unrelu.tables import ArraySamples
 from unrelu.validation import check_count
 
 Labels = NDArray[np.int64]
@@ -156,7 +156,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
 
     def _weighted_rows(self, X: Table, sample_weight: ArrayLike | None) -> Samples:
         """The rows; those of weight 0, which may hold anything, are shown as missing."""
-        if sample_weight is None or isinstance(X, Samples) or hasattr(X, "__dask_graph__"):
+        if sample_weight is None or isinstance(as_rows(X), Rows) or hasattr(X, "__dask_graph__"):
             return self._rows(X, sample_weight, reset=True)
         values = self._values(X, reset=True)
         weights = at_least_one_on_average(self._weights(sample_weight, values))

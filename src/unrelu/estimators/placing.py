@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import sklearn
@@ -27,10 +26,6 @@ class OnDevice:
             config: dict[str, Any] = sklearn.get_config()  # type: ignore[attr-defined]
             if config["array_api_dispatch"]:
                 self._answers_on = place
-
-    def _nearby(self) -> AbstractContextManager[None]:
-        """Where the rows' device is at hand for what is solved from them."""
-        return nullcontext() if self._place is None else self._place.at_hand()
 
     def _handed_out(self, array: FloatArray) -> Any:
         return array if self._answers_on is None else self._answers_on.array(array)

@@ -16,6 +16,7 @@ from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import Limits
 from unrelu.passes import engine_for
 from unrelu.passes.device import Place, brought_home, place_of
+from unrelu.passes.rows import Rows, as_rows
 from unrelu.validation import column_label, counted, label_columns, row_label
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ Found = dict[str, dict[str, float]]
 
 def readable(X: Any) -> Any:
     """What is no array for NumPy as rows: arrays on a device, Dask's tables, lazy frames, frames with text."""
+    X = as_rows(X)
+    if isinstance(X, Rows):
+        return X
     if hasattr(X, "__dask_graph__"):
         from unrelu.tables.dask_rows import DaskSamples
         from unrelu.tables.frames import refuse_times
@@ -101,7 +105,7 @@ def _reads_as_number(text: str) -> bool:
 
 def refuse_apart(samples: Samples, who: str) -> None:
     """Raise InvalidParameterError for rows that are read by others, where all are needed in memory."""
-    if getattr(samples, "engine", None) is not None and not getattr(samples, "in_memory", False):
+    if samples.source.engine is not None and not samples.in_memory:
         raise InvalidParameterError(
             f"{who} needs all rows in memory: give it an array or a frame, as X.compute() is of Dask's, and files"
             " without scheduler= or checkpoint=."
@@ -111,18 +115,17 @@ def refuse_apart(samples: Samples, who: str) -> None:
 # --- weights --------------------------------------------------------------------------------------
 
 
-def weighted(samples: Any, sample_weight: Any, checked: Callable[..., FloatArray]) -> Samples:
+def weighted(samples: Rows, sample_weight: Any, checked: Callable[..., FloatArray]) -> Samples:
     """Rows that are read in blocks with a weight each, ``checked`` against a table of as many rows; or refused."""
-    if not hasattr(samples, "weighted"):
-        raise InvalidParameterError("sample_weight goes with a table in memory, not with rows read in blocks.")
-    if not (hasattr(sample_weight, "__dask_graph__") and hasattr(samples, "parts")):
+    if type(samples).weighted is Rows.weighted:
+        return samples.weighted(sample_weight)  # which says why not
+    if not (hasattr(sample_weight, "__dask_graph__") and type(samples).parts is not Rows.parts):
         sample_weight = checked(sample_weight, np.broadcast_to(0.0, (samples.n_rows or 0, 1)))
     else:
         from unrelu.tables.dask_rows import weight_range
 
         check_weights(*weight_range(sample_weight))
-    rows: Samples = samples.weighted(sample_weight)
-    return rows
+    return samples.weighted(sample_weight)
 
 
 def weights_beside(sample_weight: Any, place: Place | None) -> Any:
@@ -176,7 +179,7 @@ def found_limits(
         found[name] |= {str(j): float(stored[j]) for j in np.flatnonzero(stored != levels)}
     if not exact:
         _take_data_limits(found, limits, samples)
-    own: tuple[int, ...] = getattr(samples, "limits_by_cell", ())
+    own = samples.limits_by_cell
     for column in own:
         if limits.floor_given[column] or limits.ceiling[column] < np.inf:
             raise InvalidParameterError(
@@ -195,7 +198,7 @@ def _take_data_limits(found: Found, limits: Limits, samples: Samples) -> None:
     for name, each in levels.items():
         each[[int(column) for column in found[name]]] = [*found[name].values()]
     given = [each[np.isfinite(each) & (each != 0.0)] for each in levels.values()]
-    if not any(map(len, given)) or getattr(samples, "place", None) is not None:
+    if not any(map(len, given)) or samples.place is not None:
         return
     from unrelu.passes.extremes import first_values, floors_of_data
 
@@ -246,7 +249,7 @@ def limited(samples: Samples, floor: Any, ceiling: Any, stored_as: Any, tell: bo
     shape = (samples.n_rows, samples.n_features)
     low, high = (_as_stored(each, stored_as) for each in cell_limits(floor, ceiling, shape, samples.feature_names))
     rows = LimitedSamples(samples, low, high)
-    if getattr(samples, "place", None) is not None:
+    if samples.place is not None:
         return rows
     values = first_values(samples.blocks(), samples.n_features)[: len(low)]
     own = cell_limits_of_data(values, low, high, samples.feature_names, tell)
@@ -256,13 +259,12 @@ def limited(samples: Samples, floor: Any, ceiling: Any, stored_as: Any, tell: bo
 
 def check_use(table: T, by_cell: bool, floor_tolerance: float, error: type[Exception]) -> T:
     """The table; an error where single cells have limits that cannot be used, as only those ``by_cell`` can."""
-    if not getattr(table, "limits_by_cell", ()):
+    if not (isinstance(table, Rows) and table.limits_by_cell):
         return table
     if not by_cell:
-        samples: Any = table
-        own = np.isin(np.arange(samples.n_features), samples.limits_by_cell)
+        own = np.isin(np.arange(table.n_features), table.limits_by_cell)
         raise error(
-            f"Cells of {label_columns(own, samples.feature_names)} have limits of their own. Only"
+            f"Cells of {label_columns(own, table.feature_names)} have limits of their own. Only"
             " RectifiedGaussianLearner and FloorImputer with method='auto' or 'full_likelihood' can use them. Otherwise"
             " cut every column at its highest limit: limits='highest' where the table is read, or one floor per column."
         )

@@ -163,8 +163,7 @@ class Reshaping:
             return -np.inf
         samples, weights = self.shaped(turned, fit.by), _weights(turned)
         densities = learned.mixture.posterior(_values(samples))[1]
-        if fit.by.shapes is not None:
-            densities = densities + samples.log_slopes()  # type: ignore[attr-defined]
+        densities = densities + samples.log_slopes()
         of_shapes = sum(min(shape.n_parameters, _MOST_NUMBERS) for shape in fit.by.shapes or ())
         numbers = learned.mixture.n_parameters + of_shapes
         paid = 0.5 * np.log(weights.sum()) * numbers + _PRICE * float(weights @ (learned.row_weights < _KEPT))

@@ -54,7 +54,7 @@ def learned_shapes(
     if all(request == "normal" for request in requests):
         return LearnedShapes()
     left_open = all(isinstance(request, str) and request in ("normal", "auto") for request in requests)
-    if left_open and (_is_large_and_sparse(samples) or getattr(samples, "read_once", False)):
+    if left_open and (_is_large_and_sparse(samples) or samples.read_once):
         return LearnedShapes()
     if plain.floor_tolerance:
         if left_open:
@@ -111,8 +111,8 @@ def _looked_at(rows: ShapedSamples, plain: Assumptions, engine: Engine) -> Margi
 
 def _is_large_and_sparse(samples: Samples) -> bool:
     """Whether rows are those of a sparse matrix that would be no small one with its zeros."""
-    source: Any = getattr(samples, "source", samples)
-    return hasattr(source, "matrix") and (source.n_rows or 0) * source.n_features > _LARGE
+    source = samples.source
+    return source.matrix is not None and (source.n_rows or 0) * source.n_features > _LARGE
 
 
 def takes_all_rows(shape: Any) -> list[str]:

@@ -19,12 +19,13 @@ solution so found counts if V - X has no eigenvalue beyond the tolerance, so tha
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import Assembly, FloatArray, PairCorrelations
 from unrelu.fit.eigenvalues import Floats, PositivePart, is_definite, largest_eigenpairs, smallest_eigenvalue
-from unrelu.passes.device import device_at_hand
 from unrelu.passes.local import blas_threads_for
 
 _ROUNDING = 1e-10  # an eigenvalue above -this, relative to a unit diagonal, is zero
@@ -42,7 +43,9 @@ _ASTRAY = 2.0  # times the least step so far: mixing did not help
 _WEIGHT_RANGE = (1e-2, 1e2)  # around that of a typical pair
 
 
-def assemble(scale: FloatArray, pairs: PairCorrelations, rank: int | None = None) -> tuple[FloatArray, Assembly]:
+def assemble(
+    scale: FloatArray, pairs: PairCorrelations, rank: int | None = None, place: Any = None
+) -> tuple[FloatArray, Assembly]:
     """(covariance, how it was assembled). Where R is already semidefinite and no rank is asked, R is kept.
 
     >>> pairs = PairCorrelations(np.array([[1.0, 0.5], [0.5, 1.0]]), np.full((2, 2), 0.1))
@@ -61,10 +64,10 @@ def assemble(scale: FloatArray, pairs: PairCorrelations, rank: int | None = None
         return covariance, Assembly(smallest_eigenvalue=1.0)
     x, rounds, converged = r, 0, True
     with blas_threads_for(d):
-        smallest = smallest_eigenvalue(r)
+        smallest = smallest_eigenvalue(r, place)
         if smallest < -_ROUNDING or (rank is not None and rank < d):
             stderr = _part(pairs.stderr, varying)
-            x, rounds, converged = nearest_correlation(r, stderr, d if rank is None else min(rank, d))
+            x, rounds, converged = nearest_correlation(r, stderr, d if rank is None else min(rank, d), place)
     moved = x - r  # 0 on the diagonal
     shift = _largest(moved), float(np.sqrt(np.vdot(moved, moved) / max(d * (d - 1), 1)))
     np.outer(scale[varying], scale[varying], out=moved)  # a product that is exactly symmetric, as X is
@@ -73,24 +76,27 @@ def assemble(scale: FloatArray, pairs: PairCorrelations, rank: int | None = None
     return covariance, Assembly(smallest, *shift, rounds, converged)
 
 
-def nearest_correlation(r: FloatArray, stderr: FloatArray, rank: int) -> tuple[FloatArray, int, bool]:
+def nearest_correlation(
+    r: FloatArray, stderr: FloatArray, rank: int, place: Any = None
+) -> tuple[FloatArray, int, bool]:
     """(X, rounds, whether it settled): the weighted projection of the module's text."""
     weights, typical = _weights(stderr)
-    place = device_at_hand()
     if rank == len(r) and place is not None and rank >= _WORTH_A_DEVICE:
         from unrelu.fit.assembly_on_device import alternate_on  # only here, for the sake of a fast start
 
         return alternate_on(place, r, weights, _TOLERANCE * typical)
     if rank == len(r):
         return _alternate(r, weights, typical, rank)
-    x, rounds, _ = _alternate(r, weights, typical, rank)
+    x, rounds, _ = _alternate(r, weights, typical, rank, place)
     # With a rank constraint ADMM may end anywhere: descend from its result and from plain truncation, keep the better.
-    truncated = _factor(r, rank)
+    truncated = _factor(r, rank, place)
     candidates = [_descend(start, r, weights, rank) for start in (x, _unit_diagonal(truncated @ truncated.T))]
     return min(candidates, key=lambda candidate: _loss(candidate, r, weights)), rounds, True
 
 
-def _alternate(r: FloatArray, weights: FloatArray, typical: float, rank: int) -> tuple[FloatArray, int, bool]:
+def _alternate(
+    r: FloatArray, weights: FloatArray, typical: float, rank: int, place: Any = None
+) -> tuple[FloatArray, int, bool]:
     tolerance, d = _TOLERANCE * typical, len(r)
     kind = np.float32 if d > _NARROW and rank == d and tolerance > _SINGLE else np.float64
     most = int(np.clip(_WORK / d**3, _FEWEST_ROUNDS, _MOST_ROUNDS))
@@ -104,7 +110,8 @@ def _alternate(r: FloatArray, weights: FloatArray, typical: float, rank: int) ->
     converged, anew, rounds, left = False, False, 0, float(most)
     while True:
         rounds += 1
-        factor = part.factor(v, anew or rounds == _FOUND_ROUND, wide and rounds == 1) if wide else _factor(v, rank)
+        found_anew = anew or rounds == _FOUND_ROUND
+        factor = part.factor(v, found_anew, rounds == 1) if wide else _factor(v, rank, place)
         left -= _FOLLOWED if part.followed else 1.0
         before, x = x, factor @ factor.T
         step: Floats = 2.0 * x  # to become Z - X
@@ -195,11 +202,11 @@ def _loss(x: FloatArray, r: FloatArray, weights: FloatArray) -> float:
     return float(np.sum((weights * (r - x) ** 2)[~np.eye(len(r), dtype=bool)]))
 
 
-def _factor(x: Floats, rank: int) -> Floats:
+def _factor(x: Floats, rank: int, place: Any = None) -> Floats:
     """F, with F F' the part of the ``rank`` largest positive eigenvalues."""
     if rank == len(x):
         return PositivePart().factor(x)
-    values, vectors = largest_eigenpairs(np.asarray(x, dtype=np.float64), rank)
+    values, vectors = largest_eigenpairs(np.asarray(x, dtype=np.float64), rank, place=place)
     positive = values > 0.0
     return np.asarray(vectors[:, positive] * np.sqrt(values[positive]))
 

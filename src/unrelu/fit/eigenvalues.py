@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh, solve_triangular
 
 from unrelu.contracts import FloatArray
-from unrelu.passes.device import all_eigenvalues, device_at_hand, multiplier
+from unrelu.passes.device import all_eigenvalues, multiplier
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 
@@ -29,7 +29,9 @@ _LEAST_GAP = 0.05  # of eigenvalues, relative to a unit diagonal: nearer ones ar
 _TURNED_BACK = 2.0  # times the least turn since vectors were found: those kept no longer serve
 
 
-def largest_eigenpairs(x: FloatArray, k: int, scale: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+def largest_eigenpairs(
+    x: FloatArray, k: int, scale: FloatArray | None = None, place: Any = None
+) -> tuple[FloatArray, FloatArray]:
     """(values, vectors) of the ``k`` largest eigenvalues of D^-1 X D^-1, D = diag(``scale``), in rising order.
 
     >>> values, vectors = largest_eigenpairs(np.diag([1.0, 3.0, 2.0]), 2)
@@ -41,7 +43,7 @@ def largest_eigenpairs(x: FloatArray, k: int, scale: FloatArray | None = None) -
         values, vectors = eigh(x if scale is None else x / np.outer(scale, scale), subset_by_index=[d - k, d - 1])
         return values, vectors
     unit = np.ones(d) if scale is None else scale
-    times = multiplier(x)
+    times = multiplier(x, place)
     values, vectors = _lanczos(lambda v: times(v.ravel() / unit) / unit, d, k, "LA")
     order = np.argsort(values)
     return values[order], vectors[:, order]
@@ -59,7 +61,7 @@ def largest_eigenvalue(product: Any, d: int) -> float:
     return float(_lanczos(lambda v: product(v.ravel()), d, 1, "LA")[0][0])
 
 
-def smallest_eigenvalue(x: FloatArray) -> float:
+def smallest_eigenvalue(x: FloatArray, place: Any = None) -> float:
     """Of a symmetric matrix.
 
     >>> round(smallest_eigenvalue(np.array([[2.0, 1.0], [1.0, 2.0]])), 9)
@@ -68,8 +70,8 @@ def smallest_eigenvalue(x: FloatArray) -> float:
     d = len(x)
     if d <= _NARROW:
         return _smallest_by_lapack(x)
-    if device_at_hand() is not None:
-        return float(all_eigenvalues(x.copy())[0])
+    if place is not None:
+        return float(all_eigenvalues(x.copy(), place)[0])
     from scipy.sparse.linalg import ArpackNoConvergence  # only here, for the sake of a fast start
 
     try:

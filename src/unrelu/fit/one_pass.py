@@ -55,9 +55,9 @@ class Learned(Stages):
     report: LearningReport
 
     @classmethod
-    def of(cls, stages: Stages, report: LearningReport, rank: int | None, weight: float) -> Self:
+    def of(cls, stages: Stages, report: LearningReport, rank: int | None, weight: float, place: Any = None) -> Self:
         """With correlations that rows, of so much weight in all, can be scored by."""
-        model, told = with_inverse(stages, report, rank, weight)
+        model, told = with_inverse(stages, report, rank, weight, place)
         return cls(model, stages.rows, stages.pairs, stages.assembly, told)
 
 
@@ -70,32 +70,38 @@ def learn(
     """Learn a rectified Gaussian: marginals, then correlations given them, then the covariance."""
     rows = marginals.estimate(evidence)
     pairs = correlations.estimate(evidence, rows)
-    covariance, assembly = assemble(rows.scale, pairs, assumptions.n_components)
+    covariance, assembly = assemble(rows.scale, pairs, assumptions.n_components, evidence.place)
     distribution = RectifiedGaussian(rows.bias, covariance, assumptions.floor, evidence.feature_names)
     return Stages(distribution, rows, pairs, assembly)
 
 
-def learn_record(record: PairMoments, assumptions: Assumptions, names: Names = None) -> Stages:
+def learn_record(record: PairMoments, assumptions: Assumptions, names: Names = None, place: Any = None) -> Stages:
     """The one-pass fit to a record, with warnings of what is doubtful in it."""
     marginals, correlations = CensoredLikelihood(assumptions), WeightedMoments(assumptions)
-    stages = learn(_recorded(record, assumptions, names), assumptions, marginals, correlations)
+    stages = learn(_recorded(record, assumptions, names, place), assumptions, marginals, correlations)
     warn_of_doubts(record, stages.pairs, names)
     return stages
 
 
 def fit_record(
-    record: PairMoments, assumptions: Assumptions, names: Names = None, near: PairCorrelations | None = None
+    record: PairMoments,
+    assumptions: Assumptions,
+    names: Names = None,
+    near: PairCorrelations | None = None,
+    place: Any = None,
 ) -> tuple[RowParameters, PairCorrelations]:
     """The first two steps of that fit: marginals, and correlations that may not fit together.
 
     Correlations ``near`` those of the record save time where their standard errors are not wanted.
     """
-    evidence = _recorded(record, assumptions, names)
+    evidence = _recorded(record, assumptions, names, place)
     rows = CensoredLikelihood(assumptions).estimate(evidence)
     return rows, WeightedMoments(assumptions).estimate(evidence, rows, None if near is None else near.correlation)
 
 
-def with_inverse(stages: Stages, report: Report, rank: int | None, weight: float) -> tuple[RectifiedGaussian, Report]:
+def with_inverse(
+    stages: Stages, report: Report, rank: int | None, weight: float, place: Any = None
+) -> tuple[RectifiedGaussian, Report]:
     """The model with a covariance that can be inverted, where its own cannot be trusted; the report says so.
 
     Errors are taken as of ``weight`` rows, so that weights and repeated rows give the same scores.
@@ -108,7 +114,7 @@ def with_inverse(stages: Stages, report: Report, rank: int | None, weight: float
     stderr = stages.pairs.stderr[square] * np.sqrt(report.effective_rows / n)
     pairs = PairCorrelations(stages.pairs.correlation[square], stderr)
     with blas_threads_for(len(at)):
-        correlation, shrinkage = scoring_correlation(pairs, model.correlation[square], n, rank)
+        correlation, shrinkage = scoring_correlation(pairs, model.correlation[square], n, rank, place)
     told = replace(report, shrinkage=shrinkage)
     if shrinkage.amount == 0.0:
         return model, told
@@ -118,8 +124,8 @@ def with_inverse(stages: Stages, report: Report, rank: int | None, weight: float
     return RectifiedGaussian(*given, covariance), told
 
 
-def _recorded(record: PairMoments, assumptions: Assumptions, names: Names) -> RecordedEvidence:
-    return RecordedEvidence(PairMomentsQuestion.under(assumptions), record, names)
+def _recorded(record: PairMoments, assumptions: Assumptions, names: Names, place: Any = None) -> RecordedEvidence:
+    return RecordedEvidence(PairMomentsQuestion.under(assumptions), record, names, place)
 
 
 def census_of(record: PairMoments) -> Census:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, svd
@@ -47,7 +48,7 @@ _SMALLEST_ERROR = 1e-8  # of a correlation, that of a perfect one
 
 
 def scoring_correlation(
-    pairs: PairCorrelations, assembled: FloatArray, n_rows: float, rank: int | None = None
+    pairs: PairCorrelations, assembled: FloatArray, n_rows: float, rank: int | None = None, place: Any = None
 ) -> tuple[FloatArray, Shrinkage]:
     """(correlations to score rows by, what was done). ``assembled``: X; constant columns have no covariance in it.
 
@@ -63,21 +64,21 @@ def scoring_correlation(
     apart = _apart(r, variance, n_rows)
     low_rank = rank is not None and rank < d
     if d == 1 or (not low_rank and _is_certain(assembled, apart, n_rows)):
-        return assembled, Shrinkage(0.0, 0, smallest_eigenvalue(assembled))
+        return assembled, Shrinkage(0.0, 0, smallest_eigenvalue(assembled, place))
     rows = rows_by_errors(r, variance, n_rows)
     if low_rank:
         assert rank is not None
-        target = Target(factor_loadings(r, rank, _least_noise(variance, rows / (rank + 1))))
+        target = Target(factor_loadings(r, rank, _least_noise(variance, rows / (rank + 1)), place))
         amount, k, mixed = 1.0, rank, target.matrix
     else:
-        k, target = _target(assembled, rows, _least_noise(variance, rows))
-        amount = _amount(r, target, apart, n_rows, k)
+        k, target = _target(assembled, rows, _least_noise(variance, rows), place=place)
+        amount = _amount(r, target, apart, n_rows, k, place)
         mixed = target.matrix
         mixed *= amount
         mixed += (1.0 - amount) * assembled
     mixed *= 1.0 - _ROUNDING
     mixed[np.diag_indices(d)] += _ROUNDING
-    return mixed, Shrinkage(amount, k, smallest_eigenvalue(mixed))
+    return mixed, Shrinkage(amount, k, smallest_eigenvalue(mixed, place))
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +126,9 @@ class Target:
         half /= self.spread
         return self._turned(half.T)
 
-    def largest_of(self, x: FloatArray) -> float:
+    def largest_of(self, x: FloatArray, place: Any = None) -> float:
         """The largest eigenvalue of T^-1 X."""
-        times = multiplier(x)
+        times = multiplier(x, place)
         return largest_eigenvalue(
             lambda v: self._turned(times(self._turned(v) / self.spread) / self.spread), len(self.loadings)
         )
@@ -190,7 +191,7 @@ def rows_by_errors(r: FloatArray, variance: FloatArray, n: float) -> float:
     return float(np.clip(np.median(((1.0 - r[at] ** 2) ** 2)[known] / variance[at][known]), 1.0, n))
 
 
-def _amount(r: FloatArray, target: Target, apart: FloatArray, n: float, k: int) -> float:
+def _amount(r: FloatArray, target: Target, apart: FloatArray, n: float, k: int, place: Any = None) -> float:
     """The a of the module's text."""
     d = len(r)
     y = target.whitened(r)
@@ -200,21 +201,23 @@ def _amount(r: FloatArray, target: Target, apart: FloatArray, n: float, k: int) 
     followed = (d * k - k * (k - 1) / 2) / (d * (d - 1) / 2)  # parameters of T among the pairs
     free = max(1.0 - followed, _LEAST_FREE)
     if free * noise < distance and not is_definite(r):  # Y has as many negative eigenvalues as R
-        below = np.minimum(all_eigenvalues(y), 0.0)
+        below = np.minimum(all_eigenvalues(y, place), 0.0)
         noise += 2.0 * float(below @ below)
     return float(min(1.0, free * noise / max(distance, 1e-300)))
 
 
-def _target(x: FloatArray, rows: float, least: FloatArray, most: int = _MOST_FACTORS) -> tuple[int, Target]:
+def _target(
+    x: FloatArray, rows: float, least: FloatArray, most: int = _MOST_FACTORS, place: Any = None
+) -> tuple[int, Target]:
     """(k, T) with as many factors as stand out of the noise."""
     d = len(x)
     most = min(most, (d - 1) // 2)
     edge = _EDGE * (1.0 + np.sqrt(d / rows)) ** 2
     certain = max(_STRONG, _CERTAIN / np.sqrt(rows))
     k, target = 0, Target(np.zeros((d, 0)))
-    while k < most and (target.largest_of(x) > edge or _strongest_left(x, target) >= certain):
+    while k < most and (target.largest_of(x, place) > edge or _strongest_left(x, target) >= certain):
         k += 1
-        target = Target(factor_loadings(x, k, least))
+        target = Target(factor_loadings(x, k, least, place))
     return k, target
 
 
@@ -229,7 +232,7 @@ def _strongest_left(x: FloatArray, target: Target) -> float:
     return float(left.max())
 
 
-def factor_loadings(x: FloatArray, k: int, least: FloatArray) -> FloatArray:
+def factor_loadings(x: FloatArray, k: int, least: FloatArray, place: Any = None) -> FloatArray:
     """L of L L' + Psi with unit diagonal: the most likely L given Psi, and Psi = 1 - diag(L L'), at least ``least``.
 
     >>> x = np.array([[1.0, 0.72, 0.63], [0.72, 1.0, 0.56], [0.63, 0.56, 1.0]])
@@ -240,7 +243,7 @@ def factor_loadings(x: FloatArray, k: int, least: FloatArray) -> FloatArray:
     noise = np.full(d, 0.5)
     for _ in range(_MOST_ROUNDS if k <= _MOST_FACTORS else int(np.clip(_WORK / d**3, 3, _MOST_ROUNDS))):
         scale = np.sqrt(noise)
-        values, vectors = largest_eigenpairs(x, k, scale)
+        values, vectors = largest_eigenpairs(x, k, scale, place)
         loadings = scale[:, None] * vectors * np.sqrt(np.maximum(values - 1.0, 0.0))
         explained = np.sum(loadings * loadings, axis=1)
         before, noise = noise, np.clip(1.0 - explained, least, 1.0)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from unrelu.contracts import Engine, Samples, Watch, unwatched
 from unrelu.passes.local import LocalEngine
 
 
 def engine_for(samples: Samples, watch: Watch = unwatched, stage: str = "Reading rows") -> Engine:
-    """Who asks these rows: this process, unless they say where they are read (``samples.engine``).
+    """Who asks these rows: this process, unless they say where they are read (``engine``).
 
     >>> from unrelu.tables import ArraySamples
     >>> type(engine_for(ArraySamples([[1.0]]))).__name__
     'LocalEngine'
     """
-    chosen: Any = getattr(samples, "engine", None)
-    engine: Engine = LocalEngine(watch, stage) if chosen is None else chosen(watch, stage)
-    return engine
+    chosen = samples.source.engine
+    return LocalEngine(watch, stage) if chosen is None else chosen(watch, stage)

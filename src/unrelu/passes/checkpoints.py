@@ -18,7 +18,7 @@ from unrelu._version import __version__
 from unrelu.contracts import Question, R, Samples, Step, Watch, unwatched
 from unrelu.errors import CheckpointWarning, InvalidParameterError, OutputError
 from unrelu.passes.local import LocalEngine
-from unrelu.passes.parts import PartRows, source_of, told_over
+from unrelu.passes.rows import PartRows
 from unrelu.validation import listed, warn
 
 SECONDS = 10.0  # between two saves
@@ -49,17 +49,17 @@ class CheckpointedEngine(LocalEngine):
         from unrelu.passes.grouped_moments import GroupedMomentsQuestion
         from unrelu.passes.pair_moments import PairMomentsQuestion
 
-        source: Any = source_of(samples)
-        if not (isinstance(question, PairMomentsQuestion | GroupedMomentsQuestion) and hasattr(source, "provenance")):
+        source = samples.source
+        files = source.provenance() if isinstance(question, PairMomentsQuestion | GroupedMomentsQuestion) else None
+        if files is None:
             return super().collect(samples, question)
-        none_yet = PartRows.none_of(source, samples.n_rows)
-        facts = _facts(source, question, told_over(samples, none_yet))
+        facts = _facts(files, question, samples.over(PartRows(source, samples.n_rows)))
         before = self._before(facts)
         if before is not None and before.whole:
             self._watch(Step(self._stage, before.n_rows, before.n_rows))
             return cast(R, before.record)
         first = 0 if before is None else before.n_rows
-        left = told_over(samples, replace(none_yet, first_row=first, held=source.blocks_from(first)))
+        left = samples.over(PartRows(source, samples.n_rows, first, source.blocks_from(first)))
         state = [Checkpoint(None, 0, False, facts) if before is None else before]
         saved_at, saved = time.monotonic(), first
 
@@ -102,11 +102,10 @@ class CheckpointedEngine(LocalEngine):
             self._warned = True
 
 
-def _facts(source: Any, question: Any, told: Samples) -> dict[str, Any]:
+def _facts(provenance: dict[str, Any], question: Any, told: Samples) -> dict[str, Any]:
     """What a record depends on: files as they are now, columns, and a digest of all else."""
     import joblib
 
-    provenance: dict[str, Any] = source.provenance()
     settings = joblib.hash((question, told, provenance.pop("settings")))
     return {"version": __version__, **provenance, "settings": settings}
 

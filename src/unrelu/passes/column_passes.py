@@ -8,7 +8,7 @@ from typing import Any
 
 from unrelu.contracts import Question, R, Samples, Step, Watch
 from unrelu.passes.column_groups import Columns, PairQuestion, column_groups
-from unrelu.passes.some_columns import SomeColumns
+from unrelu.passes.rows import SomeColumns
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ from unrelu.contracts import Block, Engine, Question, R, Samples, Watch, unwatch
 from unrelu.errors import ClusterError, InvalidDataError, MissingDependencyError
 from unrelu.passes.column_passes import Pass, in_passes
 from unrelu.passes.local import LocalEngine, in_this_thread, one_blas_thread
-from unrelu.passes.parts import Part, Parted, PartRows, source_of, told_over
+from unrelu.passes.rows import Part, PartRows
 from unrelu.validation import listed
 
 _CONNECT_SECONDS, _NO_WORKER_SECONDS, _ANSWER_SECONDS = 5.0, 60.0, 30.0  # the last: that a busy scheduler may take
@@ -66,8 +66,7 @@ class DaskEngine:
         self._client, self._watch, self._stage, self._task_bytes = connected(client), watch, stage, task_bytes
 
     def collect(self, samples: Samples, question: Question[R]) -> R:
-        source = source_of(samples)
-        parts = source.parts(self._map) if isinstance(source, Parted) else None
+        parts = samples.source.parts(self._map)
         collected: Callable[..., R] = partial(self._collected, parts)
         return in_passes(samples, question, self._most_bytes, collected, Pass(self._watch, self._stage))
 
@@ -84,10 +83,10 @@ class DaskEngine:
     def _collected(self, parts: list[Part] | None, samples: Samples, question: Question[R], step: Pass) -> R:
         """The record of all rows, in one pass."""
         if parts is None:
-            told: Samples = PartRows.none_of(samples, samples.n_rows)
+            told: Samples = PartRows(samples, samples.n_rows)
             batches = self._sent(samples)
         else:
-            told = told_over(samples, PartRows.none_of(source_of(samples), sum(part.n_rows for part in parts)))
+            told = samples.over(PartRows(samples.source, sum(part.n_rows for part in parts)))
             batches = iter([parts])
         step.tell(0, told.n_rows)
         merged: R | None = None
@@ -167,8 +166,8 @@ def _ask(asked: _Asked, read: Callable[..., Iterable[Block]], place: _Place, *ne
     """The record of one part, in this thread: a worker runs as many tasks as it may use cores."""
     from distributed import get_worker
 
-    source: Any = source_of(asked.told)
-    rows = told_over(asked.told, replace(source, first_row=place.first_row, held=read(*needs)))
+    source = asked.told.source
+    rows = asked.told.over(PartRows(source, source.n_rows, place.first_row, read(*needs)))
     merged, n_rows = None, 0
     with in_this_thread(), one_blas_thread():
         for block in rows.blocks():

@@ -7,9 +7,9 @@ this is the one file that knows them, and none is imported unless one of its arr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from contextvars import ContextVar
+import weakref
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,28 +117,9 @@ class Place:
 
             cupy.get_default_memory_pool().free_all_blocks()
 
-    @contextmanager
-    def at_hand(self) -> Iterator[None]:
-        """What is done here with many columns at once may use this device."""
-        tokens = _at_hand.set(self), _last_moved.set([])
-        try:
-            yield
-        finally:
-            _at_hand.reset(tokens[0])
-            _last_moved.reset(tokens[1])
-
 
 def _nowhere() -> None:
     return None
-
-
-_at_hand: ContextVar[Place | None] = ContextVar("device", default=None)
-_last_moved: ContextVar[list[Any]] = ContextVar("matrix on the device")
-
-
-def device_at_hand() -> Place | None:
-    """The device that rows were learned on, while what they gave is solved."""
-    return _at_hand.get()
 
 
 def place_of(X: Any) -> Place | None:
@@ -185,7 +166,7 @@ class DeviceEngine:
     def collect(self, samples: Samples, question: Question[R]) -> R:
         from unrelu.passes.pair_moments import PairMomentsQuestion
 
-        place = getattr(samples, "place", None)
+        place = samples.place
         if place is None or not isinstance(question, PairMomentsQuestion):
             return LocalEngine(self._watch, self._stage).collect(samples, question)
         from unrelu.passes.device_sums import DeviceSums
@@ -198,8 +179,7 @@ class DeviceEngine:
             self._watch(Step(self._stage, rows, samples.n_rows, f"{rows:,} rows"))
 
         tell(0)
-        blocks = samples.whole() if hasattr(samples, "whole") else samples.blocks()
-        for block in blocks:
+        for block in samples.whole():
             height = _add(sums, block, height, place, tell)
             done = block.first_row + rows_in(block)
         if done == 0:
@@ -241,44 +221,47 @@ def _out_of_memory(error: Exception) -> bool:
 # --- algebra of wide matrices ---------------------------------------------------------------------
 
 
-def all_eigenvalues(x: NDArray[Any]) -> NDArray[Any]:
-    """Of a symmetric matrix, in rising order, by a device that is at hand; the matrix may be overwritten.
+def all_eigenvalues(x: NDArray[Any], place: Place | None = None) -> NDArray[Any]:
+    """Of a symmetric matrix, in rising order, on a device if one is given; the matrix may be overwritten.
 
     >>> all_eigenvalues(np.diag([3.0, 1.0]))
     array([1., 3.])
     """
-    place = _worth_moving(x)
-    if place is not None:
+    if place is not None and len(x) >= _WORTH_MOVING:
         with suppress(MemoryError, RuntimeError):  # no room: the host has some
             return place.host(place.xp.linalg.eigvalsh(place.array(x)))
     values: NDArray[Any] = eigvalsh(x, overwrite_a=True, check_finite=False)
     return values
 
 
-def multiplier(x: NDArray[Any]) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """v -> x v for many v, by a device that is at hand, where x then stays.
+def multiplier(x: NDArray[Any], place: Place | None = None) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """v -> x v for many v, on a device if one is given, where x then stays until another comes or x goes.
 
     >>> multiplier(np.diag([3.0, 1.0]))(np.ones(2))
     array([3., 1.])
     """
-    place = _worth_moving(x)
-    if place is not None:
+    if place is not None and len(x) >= _WORTH_MOVING:
         with suppress(MemoryError, RuntimeError):
             moved = _kept(place, x)
             return lambda v: place.host(moved @ place.array(v))
     return lambda v: x @ v
 
 
+_last_moved: list[Any] = []  # a reference to the matrix that was moved last, where to, and what it is there
+
+
 def _kept(place: Place, x: NDArray[Any]) -> Any:
-    """A matrix on the device; the last one stays there while the device is at hand, as it is often asked for again."""
-    last = _last_moved.get()
-    if not last or last[0] is not x:
-        last[:] = [x, place.array(x)]
-    return last[1]
+    """A matrix on the device; the last one stays there as long as it is here, as it is often asked for again."""
+    last = list(_last_moved)
+    if last and last[0]() is x and last[1] == place:
+        return last[2]
 
+    def forget(gone: Any) -> None:
+        if _last_moved and _last_moved[0] is gone:
+            _last_moved.clear()
 
-def _worth_moving(x: NDArray[Any]) -> Place | None:
-    return device_at_hand() if len(x) >= _WORTH_MOVING else None
+    _last_moved[:] = [weakref.ref(x, forget), place, place.array(x)]
+    return _last_moved[2]
 
 
 # --- the libraries --------------------------------------------------------------------------------

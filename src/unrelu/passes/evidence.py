@@ -30,10 +30,16 @@ class SampleEvidence:
     def feature_names(self) -> tuple[str, ...] | None:
         return self.samples.feature_names
 
+    @property
+    def place(self) -> Any:
+        return self.samples.source.place
+
     def collect(self, question: Question[R], remember: bool = True) -> R:
         """The record of all rows. Raises what the question raises; nothing is remembered then."""
         if question in self._answers:
-            return self._answers[question]  # type: ignore[return-value]
+            known: Any = self._answers[question]
+            found: R = known
+            return found
         record = self.engine.collect(self.samples, question)
         if remember:
             self._answers[question] = record
@@ -75,12 +81,16 @@ def ask_at_once(evidence: Evidence, *questions: Question[Any]) -> None:
 class RecordedEvidence:
     """A saved record stands in for the data: it answers its own question and no other."""
 
-    def __init__(self, question: Question[R], record: R, feature_names: tuple[str, ...] | None = None) -> None:
-        self._question = question
-        self._record = record
+    def __init__(
+        self, question: Question[R], record: R, feature_names: tuple[str, ...] | None = None, place: Any = None
+    ) -> None:
+        self._question: Any = question
+        self._record: Any = record
         self.feature_names = feature_names
+        self.place = place
 
     def collect(self, question: Question[R], remember: bool = True) -> R:  # noqa: ARG002 - the protocol's
         if question != self._question:
             raise LookupError(f"Only the answer to {self._question} was kept; {question} needs the rows again.")
-        return self._record  # type: ignore[return-value]
+        found: R = self._record
+        return found

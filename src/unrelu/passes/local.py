@@ -86,7 +86,7 @@ def blocks_ahead(samples: Samples) -> Generator[Block, None, None]:
     if first is None:
         return
     yield first
-    if getattr(samples, "in_memory", False) or samples.n_rows == rows_in(first):
+    if samples.in_memory or samples.n_rows == rows_in(first):
         yield from blocks
         return
     with ThreadPoolExecutor(1, "unrelu-reader") as reader:

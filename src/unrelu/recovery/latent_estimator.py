@@ -14,11 +14,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from unrelu.contracts import FloatArray, Samples
+from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.model import RectifiedGaussian
 from unrelu.parameters import generator
+from unrelu.passes.rows import Rows, as_rows
 from unrelu.recovery.latent.methods import LatentMethod, LatentResult, Layer, Prior, latent_method, names_of
 from unrelu.recovery.latent.recover import LatentReport, LatentRows, recover_rows, warn_of
 from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
@@ -276,7 +277,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
 
     def _recovered(self, V: Any, skip_bad_rows: bool) -> LatentRows:
         layer, method, floor = self._layer(), latent_method(self.method, self.prior), self._floors()
-        named = isinstance(V, Samples) or (self._names() is not None and hasattr(V, "columns"))
+        named = isinstance(as_rows(V), Rows) or (self._names() is not None and hasattr(V, "columns"))
         table = _numbers("V", self._values(V, reset=False, smallest=1) if named else V)
         if table.ndim != 2 or table.shape[1] != len(layer.bias) or len(table) == 0:
             raise InvalidDataError(

@@ -27,7 +27,7 @@ def predicted_lines(
 ) -> Iterator[dict[str, Any]]:
     """One line per row, block by block, of what the table shows, or of the ``uncut`` value."""
     j, levels, first = nearness.column, nearness.levels, 0
-    own_limits, lacks = bool(getattr(table, "limits_by_cell", ())), law.n_features > imputer.n_features_in_
+    own_limits, lacks = bool(table.limits_by_cell), law.n_features > imputer.n_features_in_
     for given in imputer.cells(table):
         cells = given.widened(j) if lacks else given
         rest = cells.without(j)

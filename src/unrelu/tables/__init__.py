@@ -37,8 +37,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from unrelu.passes.arrays import ArraySamples
 from unrelu.passes.blocks import rows_per_block
+from unrelu.passes.rows import ArraySamples
 
 if TYPE_CHECKING:
     from unrelu.tables.files import open_samples

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Block, Watch, unwatched
+from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.passes.arrays import one_per_row
 from unrelu.passes.blocks import MOST_CELLS, as_floats, float_type, holds_numbers
-from unrelu.passes.parts import Ask, Part
+from unrelu.passes.rows import Ask, Part, Rows, one_per_row
 from unrelu.validation import listed
 
 _AT_A_TIME = 2  # chunks that are computed before the first of them is used
@@ -26,7 +25,7 @@ def is_dask(table: Any) -> bool:
     return hasattr(table, "__dask_graph__") and hasattr(table, "to_delayed")
 
 
-class DaskSamples:
+class DaskSamples(Rows):
     """The rows of a Dask array or data frame of numbers.
 
     Through a cluster where a Dask client is active, else chunk by chunk in this process. Every pass computes
@@ -45,7 +44,7 @@ class DaskSamples:
             raise InvalidDataError(f"Expected rows and columns (2 dimensions) of Dask, got shape {shape}.")
         columns = getattr(table, "columns", None)
         if columns is None:
-            self.feature_names, self._dtype = None, _array_type(table)
+            self._dtype = _array_type(table)
             table = table.rechunk({1: -1}) if table.numblocks[1] > 1 else table
         else:
             self.feature_names, self._dtype = tuple(map(str, columns)), _frame_type(table)
@@ -54,16 +53,13 @@ class DaskSamples:
         self._chunks = _chunks_of(table)
         self._lengths = _lengths(table, self._chunks)
         self._weights: list[Any] = []
+        from unrelu.passes.dask_engine import active_engine
+
+        self.engine = active_engine  # the workers of the active client, or this process
 
     @property
     def n_rows(self) -> int:
         return sum(self._lengths)
-
-    def engine(self, watch: Watch = unwatched, stage: str = "Reading rows") -> Any:
-        """Who reads these rows: the workers of the active client, or this process."""
-        from unrelu.passes.dask_engine import active_engine
-
-        return active_engine(watch, stage)
 
     def weighted(self, weights: Any) -> DaskSamples:
         """The same rows with a weight each: an array, or a Dask array or series in the same chunks."""

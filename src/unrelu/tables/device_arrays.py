@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unrelu.contracts import Block, FloatArray
+from unrelu.contracts import Block, Engine, FloatArray, Samples
 from unrelu.errors import InvalidDataError
-from unrelu.passes.arrays import one_per_row
 from unrelu.passes.blocks import as_floats, rows_per_block
 from unrelu.passes.device import DeviceEngine, Place, place_of
+from unrelu.passes.rows import Rows, one_per_row
 
 
 class DeviceBlock(Block):
@@ -39,7 +39,7 @@ class DeviceBlock(Block):
         return as_floats(place.host(place.floats(self.array)))
 
 
-class DeviceSamples:
+class DeviceSamples(Rows):
     """The rows of a two-dimensional array on a device.
 
     >>> import array_api_strict
@@ -48,7 +48,8 @@ class DeviceSamples:
     (2, [[0.0, 2.0], [1.0, 0.0]])
     """
 
-    in_memory, engine, feature_names = True, DeviceEngine, None
+    in_memory = True
+    engine: Callable[..., Engine] | None = DeviceEngine
 
     def __init__(self, array: Any, weights: FloatArray | None = None) -> None:
         place = place_of(array)
@@ -57,23 +58,20 @@ class DeviceSamples:
             raise InvalidDataError(f"Expected rows and columns (2 dimensions), got shape {tuple(array.shape)}.")
         place.floats(array[:0, ...])  # says so where these are no numbers
         self._array, self._weights, self.place = array, weights, place
-
-    @property
-    def n_features(self) -> int:
-        return int(self._array.shape[1])
+        self.n_features, self.stored_as = int(array.shape[1]), self._as_stored
 
     @property
     def n_rows(self) -> int:
         return int(self._array.shape[0])
 
-    def stored_as(self, levels: FloatArray) -> FloatArray:
+    def _as_stored(self, levels: FloatArray) -> FloatArray:
         """Floors as the table's own type holds them."""
         if not self.place.xp.isdtype(self._array.dtype, "real floating"):
             return levels
         stored = self.place.xp.astype(self.place.array(levels), self._array.dtype)
         return np.asarray(self.place.host(self.place.floats(stored)), dtype=np.float64)
 
-    def weighted(self, weights: ArrayLike) -> DeviceSamples:
+    def weighted(self, weights: ArrayLike) -> Samples:
         """The same rows with a weight each, from the host."""
         return DeviceSamples(self._array, one_per_row(weights, self.n_rows))
 

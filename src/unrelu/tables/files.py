@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Block, CellLimits, Engine
+from unrelu.contracts import Block
 from unrelu.errors import InputFileError, InvalidParameterError
-from unrelu.passes.arrays import checked_block_rows
 from unrelu.passes.blocks import regroup, rows_per_block
-from unrelu.passes.parts import Ask, Part
+from unrelu.passes.rows import Ask, Part, Rows, checked_block_rows
 from unrelu.tables.chosen_rows import no_row
 from unrelu.tables.columns import ColumnChoice, ColumnKeys, match_columns, match_ids, names_or_numbers
 from unrelu.tables.diagnosis import row_and_line
@@ -36,14 +34,11 @@ if TYPE_CHECKING:
 Nondetect = str | float | Mapping[str, float]
 
 
-class FileSamples:
+class FileSamples(Rows):
     """Rows of one or several files with the same columns, one file after the other.
 
     ``engine``: who reads them, if not this process. ``skipped_files``: those that were bad and are left out, and why.
     """
-
-    engine: Callable[..., Engine] | None = None
-    skipped_files: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self,
@@ -54,17 +49,19 @@ class FileSamples:
     ) -> None:
         self._tables, self._choice, self._asked_rows = tuple(tables), choice, block_rows
         self._wanted = match_columns(tables, choice)
+        names = tables[0].column_names
+        self.n_features = len(self._wanted[0])
+        self.feature_names = None if names is None else tuple(names[position] for position in self._wanted[0])
         self._ids = match_ids(tables, choice)
         self._reading = reading
         types = [table.check(wanted) for table, wanted in zip(tables, self._wanted, strict=True)]
         self._dtype = np.result_type(*types)
-        self._limits = resolved(self.seen(), self.feature_names, reading)
+        self.limits = resolved(self.seen(), self.feature_names, reading)
         self._own_limits = own_limits(self.seen(), self.feature_names, reading)
+        self.limits_by_cell = tuple(
+            self._own_limits
+        )  # with limits="cell": ``Block.beyond`` marks cells such as "<0.25"
         self._block_rows = checked_block_rows(block_rows) or rows_per_block(self.n_rows, self.n_features)
-
-    @property
-    def n_features(self) -> int:
-        return len(self._wanted[0])
 
     @property
     def n_rows(self) -> int | None:
@@ -77,11 +74,6 @@ class FileSamples:
     def n_bytes(self) -> int:
         """Size of all files on disk."""
         return sum(table.n_bytes for table in self._tables)
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        names = self._tables[0].column_names
-        return None if names is None else tuple(names[position] for position in self._wanted[0])
 
     def split_column(self, name: str | int) -> tuple[FileSamples, NDArray[Any]]:
         """The rows without a column, and the cells of that column as they stand, which need not be numbers."""
@@ -98,20 +90,10 @@ class FileSamples:
         return rest, np.array(list(chain.from_iterable(pieces)), dtype=object)
 
     @property
-    def limits(self) -> CellLimits | None:
-        """The limits that cells state, "<0.25" or ">100"; None where none does."""
-        return self._limits
-
-    @property
-    def limits_by_cell(self) -> tuple[int, ...]:
-        """With limits="cell", the columns with cells such as "<0.25": ``Block.beyond`` marks these cells."""
-        return tuple(self._own_limits)
-
-    @property
     def notes(self) -> list[str]:
         """What cells that are no plain numbers were read as, one line a column; complete once all rows were read."""
         names = names_or_numbers(self.feature_names, self.n_features)
-        return told(self.seen(), names, self._limits, self._reading, self._own_limits)
+        return told(self.seen(), names, self.limits, self._reading, self._own_limits)
 
     @property
     def id_names(self) -> tuple[str, ...]:
@@ -214,7 +196,7 @@ class FileSamples:
                 left_out = min(skipped, len(piece))
                 skipped, piece = skipped - left_out, piece[left_out:]
                 values = piece if np.iscomplexobj(piece) else piece.astype(self._dtype, copy=False)
-                cut(values, self._limits)
+                cut(values, self.limits)
                 yield values
 
 

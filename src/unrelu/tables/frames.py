@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.passes.arrays import ArraySamples
+from unrelu.passes.rows import ArraySamples
 from unrelu.tables.diagnosis import NO_COLUMN, Faults, Held, not_numbers, sentences
 from unrelu.tables.limits import SeveralLimits, cut, own_limits, put_own, resolved, warn_of_nondetects
 from unrelu.tables.reading import Reading

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import Block, RowLabels, Samples
 from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.passes.rows import Rows, RowsOf
 from unrelu.tables.cells import PLAIN_MISSING
 from unrelu.validation import counted, row_label, suggestion
 
@@ -20,65 +20,7 @@ _LONG_CELLS, _LONG_ROWS = 2**22, 2**16
 _WHOLE = re.compile(r"-?\d+\.0+")
 
 
-class OfSamples:
-    """The rows of other samples, told in another way."""
-
-    _counted = False
-
-    def __init__(self, samples: Samples) -> None:
-        self._samples = samples
-
-    @property
-    def n_features(self) -> int:
-        return self._samples.n_features
-
-    @property
-    def n_rows(self) -> int | None:
-        return self._samples.n_rows
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        return self._samples.feature_names
-
-    @property
-    def limits_by_cell(self) -> tuple[int, ...]:
-        """Columns whose cells have limits of their own."""
-        columns: tuple[int, ...] = getattr(self._samples, "limits_by_cell", ())
-        return columns
-
-    @property
-    def engine(self) -> Any:
-        """Who reads the rows, if they say so."""
-        return getattr(self._samples, "engine", None)
-
-    @property
-    def source(self) -> Samples:
-        """The rows as they are where they live."""
-        return self._samples.source if isinstance(self._samples, OfSamples) else self._samples
-
-    def total_log_slope(self) -> float:
-        """That of the rows where they have shapes."""
-        slope: float = self._samples.total_log_slope()  # type: ignore[attr-defined]
-        return slope
-
-    def over(self, source: Samples) -> Self:
-        """Other rows with the same columns, or some of these, told in the same way."""
-        other = copy(self)
-        other._samples = self._samples.over(source) if isinstance(self._samples, OfSamples) else source
-        other._count(source.n_rows)
-        return other
-
-    def _count(self, n_rows: int | None) -> None:
-        """Check what stands beside the rows as soon as their number is known."""
-        if n_rows is not None:
-            self._check(n_rows)
-            self._counted = True
-
-    def _check(self, n_rows: int) -> None:
-        """Raise where what stands beside the rows is of another number of them."""
-
-
-class LongBlocks(OfSamples):
+class LongBlocks(RowsOf):
     """The rows of ``samples`` in longer blocks: a group's share of them is still worth a matrix product.
 
     >>> from unrelu.tables import ArraySamples
@@ -102,7 +44,7 @@ class LongBlocks(OfSamples):
             yield _joined(held)
 
 
-class GroupedSamples(OfSamples):
+class GroupedSamples(RowsOf):
     """The rows of ``samples`` with one label each.
 
     >>> from unrelu.tables import ArraySamples
@@ -156,17 +98,14 @@ def split_groups(table: Any, groups: Any) -> tuple[Any, RowLabels]:
     """
     if not isinstance(groups, str):
         return table, row_labels(groups)
-    if hasattr(table, "split_column"):
-        rest, cells = table.split_column(groups)
+    if not hasattr(table, "columns"):
+        rows = table if isinstance(table, Rows) else Rows()  # which say that they have no such column
+        rest, cells = rows.split_column(groups)
         return rest, row_labels(cells, groups)
-    columns = getattr(table, "columns", None)
-    if columns is None:
-        raise InvalidParameterError(
-            f"groups={groups!r} names a column, which only data frames and files have: give one label per row."
-        )
-    if groups not in list(columns):
-        raise InvalidParameterError(f"groups: no column {groups!r}. {suggestion(groups, map(str, columns), most=8)}")
-    return table[[name for name in columns if name != groups]], row_labels(table[groups], groups)
+    if groups not in list(table.columns):
+        known = map(str, table.columns)
+        raise InvalidParameterError(f"groups: no column {groups!r}. {suggestion(groups, known, most=8)}")
+    return table[[name for name in table.columns if name != groups]], row_labels(table[groups], groups)
 
 
 def row_labels(given: Any, name: str | None = None) -> RowLabels:

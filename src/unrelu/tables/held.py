@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from numpy.typing import NDArray
+
 from unrelu.contracts import Block, Samples
-from unrelu.tables.groups import OfSamples
+from unrelu.passes.rows import Rows, RowsOf, as_rows
 
 MOST_CELLS = 2**21
 
 
-class HeldSamples(OfSamples):
+class HeldSamples(RowsOf):
     """The rows of ``samples`` in the ``held`` blocks that all of them fit into."""
 
     def __init__(self, samples: Samples, held: list[Block]) -> None:
@@ -25,10 +27,16 @@ class HeldSamples(OfSamples):
     def blocks(self) -> Iterator[Block]:
         return iter(self._held)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._samples, name)  # limits that cells state, and whatever else files know
+    # What else is known of the rows, and what makes others of them, is the samples' own.
+
+    def ids(self) -> dict[str, list[str]]:
+        return self._samples.ids()
+
+    def weighted(self, weights: Any) -> Samples:
+        return self._samples.weighted(weights)
+
+    def split_column(self, name: str | int) -> tuple[Samples, NDArray[Any]]:
+        return self._samples.split_column(name)
 
 
 def held(samples: Any, most: int = MOST_CELLS) -> Any:
@@ -41,9 +49,10 @@ def held(samples: Any, most: int = MOST_CELLS) -> Any:
     >>> held(rows).n_rows, held(rows, most=1) is rows
     (2, True)
     """
-    if not isinstance(samples, Samples) or getattr(samples, "in_memory", False) or getattr(samples, "read_once", False):
+    samples = as_rows(samples)
+    if not isinstance(samples, Rows) or samples.in_memory or samples.read_once:
         return samples
-    if getattr(samples, "engine", None) is not None or (samples.n_rows or 0) * samples.n_features > most:
+    if samples.source.engine is not None or (samples.n_rows or 0) * samples.n_features > most:
         return samples
     blocks: list[Block] = []
     cells = 0

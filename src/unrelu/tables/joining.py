@@ -9,7 +9,7 @@ import numpy as np
 
 from unrelu.contracts import FloatArray, Marks
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.passes.arrays import ArraySamples
+from unrelu.passes.rows import ArraySamples
 from unrelu.tables.frames import collected, holds_text, read_frame
 from unrelu.tables.limited import LimitedSamples, cell_limits
 from unrelu.validation import counted

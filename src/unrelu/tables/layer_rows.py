@@ -14,19 +14,18 @@ from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.passes.blocks import as_floats
 from unrelu.passes.device import DeviceEngine, brought_home, place_of, without_gradients
+from unrelu.passes.rows import Rows
 from unrelu.tables.device_arrays import DeviceBlock
 from unrelu.validation import check_choice, suggestion
 
 _FEATURES_LAST = ("Linear", "LayerNorm", "Embedding", "Bilinear")  # modules whose outputs end with their units
 
 
-class LayerSamples:
+class LayerSamples(Rows):
     """The outputs of ``layer`` of ``model`` for the batches of ``loader``, a row for each input, or each position.
 
     See :func:`unrelu.activations` for the parameters.
     """
-
-    n_rows = None  # batches are not counted before they have run
 
     def __init__(
         self,
@@ -81,12 +80,8 @@ class LayerSamples:
         if first is None:
             raise InvalidDataError("The loader has no batches.")
         self._held: Iterator[Any] | None = chain([first], batches) if batches is self._loader else None
+        self.read_once = self._held is not None  # the loader gives its batches only once
         yield from self._run([first])
-
-    @property
-    def read_once(self) -> bool:
-        """Whether the loader gives its batches only once."""
-        return self._held is not None
 
     def _batches(self) -> Iterable[Any]:
         return self._loader if self._held is None else self._held

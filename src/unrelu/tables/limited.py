@@ -13,14 +13,14 @@ from unrelu.contracts import Block, BoolArray, CellLimits, FloatArray, Marks, Sa
 from unrelu.errors import InvalidDataError, InvalidParameterError, RoundedLimitWarning
 from unrelu.limits import is_by_cell, levels
 from unrelu.passes.extremes import cell_floors_of_data
+from unrelu.passes.rows import RowsOf
 from unrelu.passes.tiles import least_allowed, seen_above, without_absent
-from unrelu.tables.groups import OfSamples
 from unrelu.validation import column_label, listed, row_label, suggestion, warn
 
 _NONE = {"floor": -np.inf, "ceiling": np.inf}
 
 
-class LimitedSamples(OfSamples):
+class LimitedSamples(RowsOf):
     """The rows of ``samples`` with a floor and a ceiling for every cell (n x d, infinite where it has none).
 
     A cell at its limit is marked in ``Block.beyond`` and holds exactly the limit; so is a 0 beyond it, which says that
@@ -36,7 +36,7 @@ class LimitedSamples(OfSamples):
 
     def __init__(self, samples: Samples, floor: FloatArray, ceiling: FloatArray) -> None:
         super().__init__(samples)
-        if getattr(samples, "limits_by_cell", ()) or getattr(samples, "limits", None) is not None:
+        if samples.limits_by_cell or samples.limits is not None:
             raise InvalidParameterError(
                 "Cells of the table state limits themselves, such as '<0.25', and floor= or ceiling= gives one per"
                 " cell as well: leave these out, or read the stated ones as missing with limits='missing'."
@@ -48,21 +48,15 @@ class LimitedSamples(OfSamples):
         has_floor, has_ceiling = (np.isfinite(levels).any(axis=0) for levels in (floor, ceiling))
         one_floor, one_ceiling = one_floor & has_floor & ~has_ceiling, one_ceiling & has_ceiling & ~has_floor
         own = (has_floor | has_ceiling) & ~one_floor & ~one_ceiling
-        self._by_cell = tuple(np.flatnonzero(own).tolist())
+        self.limits_by_cell = tuple(np.flatnonzero(own).tolist())
         found = [
             tuple((int(j), float(each[0, j])) for j in np.flatnonzero(one))
             for each, one in ((floor, one_floor), (ceiling, one_ceiling))
         ]
         self.limits = CellLimits(*found) if any(found) else None
 
-    @property
-    def limits_by_cell(self) -> tuple[int, ...]:
-        return self._by_cell
-
     def weighted(self, weights: ArrayLike) -> LimitedSamples:
         """The same rows with a weight each."""
-        if not hasattr(self._samples, "weighted"):
-            raise InvalidParameterError("sample_weight goes with a table in memory, not with rows read in blocks.")
         return LimitedSamples(self._samples.weighted(weights), self._floor, self._ceiling)
 
     def blocks(self) -> Iterator[Block]:

@@ -14,10 +14,10 @@ from unrelu.errors import InvalidDataError
 from unrelu.kernels.interpolation import interpolate
 from unrelu.limits import Limits
 from unrelu.passes.local import map_in_threads
+from unrelu.passes.rows import RowsOf
 from unrelu.passes.screening import ScreeningQuestion, reachable
 from unrelu.passes.tiles import seen_above, without_absent
 from unrelu.shapes import Free, Shape, Shapes, latent_limits, refuse_outside
-from unrelu.tables.groups import OfSamples
 from unrelu.validation import column_label
 
 _SMALLEST_LOG = 1e-290  # what a logarithm is taken of in full
@@ -111,7 +111,7 @@ def _between_knots(shape: Free, x: FloatArray) -> FloatArray:
     return shape.continued(x, y)
 
 
-class ShapedSamples(OfSamples):
+class ShapedSamples(RowsOf):
     """The rows of ``samples``, whose columns with a ceiling are upside down, as latent values, still upside down.
 
     ``assumptions`` are in the user's units: cells beyond a limit, infinite or huge, are refused there. Without
@@ -177,7 +177,7 @@ def _seen(block: Block) -> NDArray[np.floating[Any]]:
     return block.values if block.beyond is None else np.where(block.beyond == 0, block.values, np.nan)
 
 
-class KeptRows(OfSamples):
+class KeptRows(RowsOf):
     """The rows of ``samples``, those that are not ``kept`` with a weight of 0; or their cells, others missing.
 
     >>> from unrelu.tables import ArraySamples

@@ -11,10 +11,11 @@ import scipy.sparse
 from unrelu.contracts import Block, FloatArray
 from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
 from unrelu.passes.blocks import MOST_CELLS, SparseBlock, holds_numbers, rows_per_block
+from unrelu.passes.rows import Rows
 from unrelu.tables.columns import ColumnChoice, match_columns
 
 
-class SparseSamples:
+class SparseSamples(Rows):
     """The rows of a scipy sparse matrix; who can work with it, or with a block's part of it, takes ``matrix``.
 
     >>> import scipy.sparse
@@ -35,16 +36,13 @@ class SparseSamples:
             raise InvalidParameterError(
                 f"{len(feature_names)} feature names for {matrix.shape[1]} columns: give one name per column."
             )
-        self.matrix: Any = matrix.tocsr()
+        self.matrix = matrix.tocsr()
         if not self.matrix.has_canonical_format:  # several numbers for one cell
             self.matrix = self.matrix.copy()
             self.matrix.sum_duplicates()
         self._weights = weights
+        self.n_features = int(self.matrix.shape[1])
         self.feature_names = None if feature_names is None else tuple(map(str, feature_names))
-
-    @property
-    def n_features(self) -> int:
-        return int(self.matrix.shape[1])
 
     @property
     def n_rows(self) -> int:

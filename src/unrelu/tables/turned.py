@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from unrelu.contracts import Block, BoolArray, FloatArray, Samples
+from unrelu.passes.rows import RowsOf
 from unrelu.passes.tiles import least_allowed, seen_above
-from unrelu.tables.groups import OfSamples
 
 
-class TurnedSamples(OfSamples):
+class TurnedSamples(RowsOf):
     """The rows of ``samples`` with the ``mirrored`` columns negated: a ceiling is then a floor.
 
     ``lifted`` maps a column to (limit, floor): its cells at the limit or below hold the floor, which is higher. Where

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from unrelu.contracts import Assumptions, Evidence, FloatArray, PairCorrelations, RowParameters
 from unrelu.kernels.pair_model import LARGEST_A, moments_of_columns
 from unrelu.kernels.pair_solver import Columns, solve_pairs
-from unrelu.passes.device import device_at_hand
 from unrelu.passes.local import map_in_threads
 from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
 
@@ -34,7 +33,7 @@ class WeightedMoments:
         """All pairs; ``near`` are correlations to start from, when standard errors are not wanted (they are NaN)."""
         record = evidence.collect(PairMomentsQuestion.under(self.assumptions))
         d = record.n_features
-        place = device_at_hand()
+        place = evidence.place
         if place is not None and d >= _WORTH_A_DEVICE:
             from unrelu.fit.correlations.pairs_at_once import solve_all  # only here, for the sake of a fast start
 

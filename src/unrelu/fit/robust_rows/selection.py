@@ -35,7 +35,7 @@ class ColumnEvidence:
     """Evidence on some of the columns."""
 
     def __init__(self, evidence: Evidence, columns: ColumnIndex) -> None:
-        self._evidence, self._columns = evidence, columns
+        self._evidence, self._columns, self.place = evidence, columns, evidence.place
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:

@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 
 from unrelu._version import __version__
-from unrelu.contracts import FloatArray, LearningReport, Samples, Step, Watch, unwatched
+from unrelu.contracts import FloatArray, LearningReport, Step, Watch, unwatched
 from unrelu.estimators import FloorImputer, RectifiedGaussianLearner, check_model
 from unrelu.estimators.reading import limited
 from unrelu.limits import is_by_cell
 from unrelu.model import RectifiedGaussian
+from unrelu.passes.rows import ArraySamples, Rows, as_rows
 from unrelu.posterior.cells import Cells
 from unrelu.report.page import rows
 from unrelu.report.page.columns import ColumnFacts, Looked, picture
 from unrelu.report.page.pairs import PairMatrix, component_facts, scatter_facts
 from unrelu.report.page.writing import check_report, rendered
 from unrelu.storage import FilePath, atomic_write
-from unrelu.tables import ArraySamples
 from unrelu.validation import counted
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "plotly")
@@ -64,7 +64,8 @@ class Asked:
         fitted = learner if getattr(learner, "report_", None) is not None else None
         imputer = learner if isinstance(learner, FloorImputer) else None
         if table is not None and is_by_cell(learner.floor, learner.ceiling):
-            table = table if isinstance(table, Samples) else ArraySamples(np.asarray(table, dtype=np.float64))
+            rows = as_rows(table)
+            table = rows if isinstance(rows, Rows) else ArraySamples(np.asarray(table, dtype=np.float64))
             table = limited(table, learner.floor, learner.ceiling, None)
         return cls(learner.distribution_, fitted, table, float(learner.floor_tolerance), imputer)
 
@@ -83,7 +84,7 @@ class Asked:
 
     @property
     def has_cell_limits(self) -> bool:
-        return bool(getattr(self.table, "limits_by_cell", ()))
+        return isinstance(self.table, Rows) and bool(self.table.limits_by_cell)
 
     def check(self, number: int, order: Order) -> Any:
         """The check of the fit."""

@@ -1,0 +1,313 @@
+"""Rows of a table: what all kinds of them can be asked for, rows of an array, rows told in another way, and parts.
+
+:class:`Rows` has a plain answer to everything in :class:`unrelu.contracts.Samples`; whatever reads rows derives from it
+and says what differs. Rows of somebody else's class are wrapped once, by :func:`as_rows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unrelu.contracts import Block, CellLimits, Engine, FloatArray, Samples
+from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.passes.blocks import as_floats, holds_numbers, rows_per_block
+
+Ask = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+"""``ask(function, items)``: have workers find out what is needed before the rows are cut into parts."""
+_ESSENTIAL = ("n_features", "n_rows", "feature_names", "blocks")
+_OPTIONAL = ("limits", "limits_by_cell", "engine", "place", "in_memory", "read_once", "stored_as")
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some neighbouring rows. ``read(*needs)``, which can be pickled, gives their blocks, counted from 0.
+
+    ``needs`` are arrays, or what the engine computes before.
+    """
+
+    read: Callable[..., Iterable[Block]]
+    n_rows: int
+    needs: tuple[Any, ...] = ()
+
+
+class Rows:
+    """Plain answers to everything that samples are asked for; those that differ are attributes of a subclass."""
+
+    n_features: int
+    feature_names: tuple[str, ...] | None = None
+    limits: CellLimits | None = None
+    limits_by_cell: tuple[int, ...] = ()
+    engine: Callable[..., Engine] | None = None
+    place: Any = None
+    in_memory: bool = False
+    read_once: bool = False
+    stored_as: Any = None
+    matrix: Any = None
+    skipped_files: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def n_rows(self) -> int | None:
+        return None
+
+    @property
+    def notes(self) -> list[str]:
+        return []
+
+    @property
+    def source(self) -> Samples:
+        return self
+
+    @property
+    def turned(self) -> Samples:
+        return self
+
+    def blocks(self) -> Iterator[Block]:
+        raise NotImplementedError
+
+    def blocks_from(self, row: int) -> Iterator[Block]:
+        for block in self.blocks():
+            if block.first_row >= row:
+                yield replace(block, first_row=block.first_row - row)
+
+    def whole(self) -> Iterator[Block]:
+        return self.blocks()
+
+    def over(self, source: Samples) -> Samples:
+        return source
+
+    def parts(self, ask: Ask) -> list[Part] | None:  # noqa: ARG002 - for rows that know how
+        return None
+
+    def provenance(self) -> dict[str, Any] | None:
+        return None
+
+    def ids(self) -> dict[str, list[str]]:
+        return {}
+
+    def log_slopes(self) -> Any:
+        return 0.0
+
+    def total_log_slope(self) -> float:
+        return 0.0
+
+    def weighted(self, weights: Any) -> Samples:  # noqa: ARG002
+        raise InvalidParameterError("sample_weight goes with a table in memory, not with rows read in blocks.")
+
+    def split_column(self, name: str | int) -> tuple[Samples, NDArray[Any]]:
+        raise InvalidParameterError(
+            f"groups={name!r} names a column, which only data frames and files have: give one label per row."
+        )
+
+
+class GivenRows(Rows):
+    """Rows of somebody else's class, which has n_features, n_rows, feature_names, blocks() and perhaps more."""
+
+    def __init__(self, given: Any) -> None:
+        self._given, self.n_features, self.feature_names = given, given.n_features, given.feature_names
+        for name in _OPTIONAL:
+            if hasattr(given, name):
+                setattr(self, name, getattr(given, name))
+
+    @property
+    def n_rows(self) -> int | None:
+        known: int | None = self._given.n_rows
+        return known
+
+    def blocks(self) -> Iterator[Block]:
+        blocks: Iterator[Block] = self._given.blocks()
+        return blocks
+
+    def weighted(self, weights: Any) -> Samples:
+        return (
+            GivenRows(self._given.weighted(weights)) if hasattr(self._given, "weighted") else super().weighted(weights)
+        )
+
+
+def as_rows(table: Any) -> Any:
+    """Rows that are read in blocks with all that :class:`Rows` has, whoever made them; any other table as it is."""
+    if isinstance(table, Rows) or not all(hasattr(table, name) for name in _ESSENTIAL):
+        return table
+    return GivenRows(table)
+
+
+class RowsOf(Rows):
+    """The rows of other samples, told in another way."""
+
+    _counted = False
+
+    def __init__(self, samples: Samples) -> None:
+        self._samples = samples
+        self.n_features, self.feature_names = samples.n_features, samples.feature_names
+        self.limits, self.limits_by_cell = samples.limits, samples.limits_by_cell
+        self.read_once, self.stored_as = samples.read_once, samples.stored_as
+
+    @property
+    def n_rows(self) -> int | None:
+        return self._samples.n_rows
+
+    @property
+    def source(self) -> Samples:
+        """The rows as they are where they live."""
+        return self._samples.source
+
+    def total_log_slope(self) -> float:
+        """That of the rows where they have shapes."""
+        return self._samples.total_log_slope()
+
+    def over(self, source: Samples) -> Self:
+        """Other rows with the same columns, or some of these, told in the same way."""
+        other = copy(self)
+        other._samples = self._samples.over(source)
+        other._count(source.n_rows)
+        return other
+
+    def _count(self, n_rows: int | None) -> None:
+        """Check what stands beside the rows as soon as their number is known."""
+        if n_rows is not None:
+            self._check(n_rows)
+            self._counted = True
+
+    def _check(self, n_rows: int) -> None:
+        """Raise where what stands beside the rows is of another number of them."""
+
+
+class SomeColumns(RowsOf):
+    """The rows of ``samples``, of the ``columns`` at these positions alone.
+
+    >>> rows = SomeColumns(ArraySamples([[1.0, 2.0, 3.0]], feature_names=["a", "b", "c"]), np.array([2, 0]))
+    >>> rows.feature_names, [block.values.tolist() for block in rows.blocks()]
+    (('c', 'a'), [[[3.0, 1.0]]])
+    """
+
+    def __init__(self, samples: Samples, columns: NDArray[np.intp]) -> None:
+        super().__init__(samples)
+        names, own = samples.feature_names, samples.limits_by_cell
+        self._columns, self.n_features = columns, len(columns)
+        self.feature_names = None if names is None else tuple(names[j] for j in columns)
+        self.limits_by_cell = tuple(place for place, j in enumerate(columns) if j in own)
+
+    def blocks(self) -> Iterator[Block]:
+        for block in self._samples.blocks():
+            beyond = None if block.beyond is None else np.take(block.beyond, self._columns, axis=1)
+            yield replace(block, values=np.take(block.values, self._columns, axis=1), beyond=beyond)
+
+
+class PartRows(Rows):
+    """Blocks as rows of the table that they are part of, from ``first_row`` on; ``n_rows`` is the table's."""
+
+    def __init__(self, of: Samples, n_rows: int | None, first_row: int = 0, held: Iterable[Block] = ()) -> None:
+        self.n_features, self.feature_names, self.limits_by_cell = of.n_features, of.feature_names, of.limits_by_cell
+        self._n_rows, self._first_row, self._held = n_rows, first_row, held
+
+    @property
+    def n_rows(self) -> int | None:
+        return self._n_rows
+
+    def blocks(self) -> Iterator[Block]:
+        for block in self._held:
+            yield replace(block, first_row=self._first_row + block.first_row)
+
+
+class ArraySamples(Rows):
+    """The rows of a two-dimensional array of numbers, block by block, without copying the array.
+
+    Blocks of a float32 or float64 array are views, in C or Fortran order, also of a read-only
+    memory map; other numbers are converted block by block.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows, n_features)
+        Floats, integers or booleans; NaN where missing.
+    weights : array of shape (n_rows,), optional
+        One weight per row.
+    feature_names : sequence of str, optional
+        One name per column.
+    block_rows : int, optional
+        Rows per block; chosen by :func:`rows_per_block` by default.
+    limits : CellLimits, optional
+        Limits that cells stated where the array comes from.
+
+    Examples
+    --------
+    >>> samples = ArraySamples(np.arange(10).reshape(5, 2), block_rows=2)
+    >>> samples.n_rows, samples.n_features
+    (5, 2)
+    >>> [(block.first_row, block.values.shape, str(block.values.dtype)) for block in samples.blocks()]
+    [(0, (2, 2), 'float64'), (2, (2, 2), 'float64'), (4, (1, 2), 'float64')]
+    """
+
+    in_memory = True  # reading ahead would gain nothing
+
+    def __init__(
+        self,
+        values: ArrayLike,
+        weights: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
+        block_rows: int | None = None,
+        limits: CellLimits | None = None,
+    ) -> None:
+        self.limits = limits
+        self._values = _table(values)
+        self.n_features = int(self._values.shape[1])
+        self._weights = None if weights is None else one_per_row(weights, self.n_rows)
+        if feature_names is not None:
+            self.feature_names = _one_per_column(feature_names, self.n_features)
+        self._block_rows = checked_block_rows(block_rows) or rows_per_block(self.n_rows, self.n_features)
+
+    @property
+    def n_rows(self) -> int:
+        return int(self._values.shape[0])
+
+    def weighted(self, weights: ArrayLike) -> ArraySamples:
+        """The same rows with a weight each, if they have none yet."""
+        if self._weights is not None:
+            raise InvalidParameterError("The rows have weights of their own: leave sample_weight out.")
+        return ArraySamples(self._values, weights, self.feature_names, self._block_rows, self.limits)
+
+    def blocks(self) -> Iterator[Block]:
+        for first in range(0, self.n_rows, self._block_rows):
+            rows = slice(first, first + self._block_rows)
+            weights = None if self._weights is None else self._weights[rows]
+            yield Block(as_floats(self._values[rows]), first, weights)
+
+
+def checked_block_rows(block_rows: int | None) -> int | None:
+    if block_rows is not None and block_rows < 1:
+        raise InvalidParameterError(f"block_rows is {block_rows}: a block needs at least 1 row.")
+    return block_rows
+
+
+def _table(values: ArrayLike) -> NDArray[Any]:
+    table = np.asarray(values)  # also turns a memory map into a plain view of it
+    if table.ndim != 2:
+        raise InvalidDataError(f"Expected rows and columns (2 dimensions), got shape {table.shape}.")
+    if not holds_numbers(table.dtype):
+        raise InvalidDataError(f"Expected numbers, got an array of {table.dtype}.")
+    return table
+
+
+def one_per_row(weights: ArrayLike, n_rows: int) -> FloatArray:
+    """Weights as numbers, if there is one for every row.
+
+    >>> one_per_row([1, 2], 2)
+    array([1., 2.])
+    """
+    column = np.asarray(weights, dtype=np.float64)
+    if column.shape != (n_rows,):
+        raise InvalidParameterError(
+            f"weights has shape {column.shape}, the table {n_rows} rows: give one weight per row."
+        )
+    return column
+
+
+def _one_per_column(names: Sequence[str], n_features: int) -> tuple[str, ...]:
+    if len(names) != n_features:
+        raise InvalidParameterError(f"{len(names)} feature names for {n_features} columns: give one name per column.")
+    return tuple(str(name) for name in names)
