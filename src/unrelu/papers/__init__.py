@@ -5,7 +5,7 @@
     guarantees/    theorems as functions, and how many rows a fit needs; reached as ``unrelu.guarantees``
     likelihood     the matrix behind a rectifier, given the biases' density: Mazumdar and Rawat 2018, (33)
     program        the likeliest of them, program (34)
-    experiments/   the papers' figures and tables, run again by ``unrelu reproduce``
+    experiments    the papers' figures and tables as data, of the nouns in study, run by runner (``unrelu reproduce``)
 
 Nothing below the command line and the report imports this package; :mod:`unrelu.registry` finds the learners by name.
 docs/papers.md lists which equation of which paper is where.
