@@ -1,7 +1,7 @@
 """The papers' own programs, beside the versions that users run.
 
     learners       Wu et al. 2019 and Bulusu et al. 2022, as methods like any other (:mod:`unrelu.methods`); activations
-                   that have an inverse, undone before learning; batches, questions and kernels are their parts
+                   that have an inverse, undone before learning; batches has their parts
     guarantees/    theorems as functions, and how many rows a fit needs; reached as ``unrelu.guarantees``
     likelihood     the matrix behind a rectifier, given the biases' density: Mazumdar and Rawat 2018, (33)
     program        the likeliest of them, program (34)
