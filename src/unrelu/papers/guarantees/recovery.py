@@ -1,63 +1,61 @@
-"""Mazumdar and Rawat (2018): how well the matrix M behind Y = ReLU(M + b 1') can be learned, and its column space.
+"""Mazumdar and Rawat 2018: how well what a ReLU layer hides can be recovered, a matrix or the latent vector of a row.
 
-The paper writes samples as columns: M = A C is d x n, and every coordinate i has one random bias b_i with density p,
-the same for all samples. (In our tables, where rows are samples, the bias is shared along a column.) Theorem 3 bounds
-the error of the constrained maximum likelihood (34) by three numbers of the density on [-gamma, gamma], which holds
-the entries of M: beta (:func:`flatness`), L (:func:`steepness`) and omega (:func:`least_probability`). Theorem 5, of
-Yu, Wang and Samworth (2015), turns an error of M into an error of its column space.
+The matrix. The paper writes samples as columns: M = A C is d x n, Y = ReLU(M + b 1'), and every coordinate i has one
+random bias b_i with density p, the same for all samples. (In our tables, where rows are samples, the bias is shared
+along a column.) Theorem 3 bounds the error of the constrained maximum likelihood (34) by three numbers of the density
+on [-gamma, gamma], which holds the entries of M: beta (:func:`flatness`), L (:func:`steepness`) and omega
+(:func:`least_probability`). Theorem 5, of Yu, Wang and Samworth (2015), turns an error of M into an error of its column
+space.
 
-Relation to 1-bit matrix completion (Davenport, Plan, van den Berg and Wootters 2014; (18) to (22) in the paper). The
-same: a random threshold stands between a low-rank matrix and what is seen, so that the entries' likelihood is known up
-to M; it is maximised over matrices with entries within gamma; a bound on the nuclear norm may stand in for the rank;
-the error depends on how flat and how steep the threshold's law is. What differs: there every entry is compared with a
-threshold of its own and only the sign is told, of a random part of the entries; here all samples of a coordinate share
-one threshold, and whatever exceeds it is seen exactly. So differences of positive entries are known without error, one
-coordinate teaches about b but once however many samples there are, and the sums that concentrate have d terms, not d n.
+1-bit matrix completion (Davenport, Plan, van den Berg and Wootters 2014; (18) to (22)) is related: a random threshold
+stands between a low-rank matrix and what is seen, the entries' likelihood is maximised over matrices with entries
+within gamma, a bound on the nuclear norm may stand in for the rank. But there every entry has a threshold of its own
+and only the sign is told, of a random part of the entries; here all samples of a coordinate share one threshold, and
+whatever exceeds it is seen exactly. So differences of positive entries are known without error, one coordinate teaches
+about b but once however many samples there are, and the sums that concentrate have d terms, not d n.
+
+The latent vector c behind v = ReLU(A c + b) + e + w: A is d x k with standard normal entries, |c| = 1, e has at most s
+entries that are not 0 and is chosen without knowledge of A, |w|_inf <= delta. The paper treats the layer as a linear
+one (Plan and Vershynin 2016) and minimizes over c and e
+
+    1/(2d) |v - A c - e|^2 + lambda |e|_1                                                                        (47)
+
+The minimizer c^ is near mu c: :func:`linear_image` has mu and what the layer adds to mu A c,
+:func:`latent_recovery_bound` the bound at the end of the proof, :func:`latent_recovery_rate` its rate.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any
 
 import numpy as np
-from numpy.polynomial.chebyshev import Chebyshev, chebpts2, chebvander
-from scipy import integrate, stats
+from scipy import integrate, optimize
+from scipy.special import ndtr
 
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidParameterError
-from unrelu.papers.guarantees.arguments import not_negative, number, positive, whole
-from unrelu.validation import listed
+from unrelu.papers.guarantees.arguments import (
+    NODES,
+    Density,
+    Mean,
+    breaks_of,
+    density_of,
+    expectation,
+    extremes,
+    log_density,
+    not_negative,
+    number,
+    positive,
+    whole,
+)
 
 _PROOF_CONSTANT = 8.0 * math.e  # see matrix_recovery_bound
-_DEGREE = 24
-_NODES = chebpts2(_DEGREE + 1)
-_TO_COEFFICIENTS = np.linalg.inv(chebvander(_NODES, _DEGREE))
-_TO_HALF = np.linalg.inv(chebvander(_NODES[::2], _DEGREE // 2))
-_HALVINGS = 20
-_MOST_PIECES = 3000
-_MOST_TO_LOCATE = 400  # for places where a function is computed once more
-_RESOLVED = 2e-14  # of the scale: the last coefficients of a piece that needs no further halving
-_AGREED = 1e-8  # or slopes that interpolants of degrees 24 and 12 agree on so well: all to be had if p has noise
-_JUMP = 1e-3  # in log p, within a millionth of the piece we began with
-_EPSILON = float(np.finfo(np.float64).eps)
-_Function: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-
-
-class Density(Protocol):
-    """What we ask of a frozen continuous distribution of scipy.stats."""
-
-    def pdf(self, x: Any, /) -> Any: ...
-    def logpdf(self, x: Any, /) -> Any: ...
-    def cdf(self, x: Any, /) -> Any: ...
-    def logcdf(self, x: Any, /) -> Any: ...
-    def sf(self, x: Any, /) -> Any: ...
-    def ppf(self, q: Any, /) -> Any: ...
-    def support(self) -> tuple[Any, Any]: ...
+_PROOF_FACTOR = 128.0  # of Lemma 3, (65)
+_FAILURE = 0.05
+_TINY = 1e-300
+_REACH = 8.0  # standard deviations over which Phi goes from 0 to 1
 
 
 # --- the density's three numbers ----------------------------------------------------------------
@@ -77,7 +75,7 @@ def flatness(p: Density, gamma: float) -> float:
     >>> flatness(stats.norm(0.5, 1.0), 1.0)
     0.0
     """
-    return _flattest_place(_density(p), positive("gamma", gamma))[0]
+    return _flattest_place(density_of(p), positive("gamma", gamma))[0]
 
 
 def steepness(p: Density, gamma: float) -> float:
@@ -91,11 +89,11 @@ def steepness(p: Density, gamma: float) -> float:
     >>> round(steepness(stats.norm(2.0, 1.0), 1.0), 4)  # phi(3) / Phi(-3)
     3.2831
     """
-    p, gamma = _density(p), positive("gamma", gamma)
+    p, gamma = density_of(p), positive("gamma", gamma)
     with np.errstate(all="ignore"):
         if np.isneginf(p.logcdf(-gamma)):
             return math.inf
-    pieces = _log_density(p, gamma)
+    pieces = log_density(p, gamma)
     if any(piece.jumps for piece in pieces):
         return math.inf
     steepest = max(float(np.max(np.abs(piece.slopes(piece.extremes(order=2))), initial=0.0)) for piece in pieces)
@@ -104,7 +102,7 @@ def steepness(p: Density, gamma: float) -> float:
         density, below = p.logpdf(x), p.logcdf(x)
         return density - below, 1.0 + np.abs(density)
 
-    x = _extremes(log_ratio, _breaks_of(p, -gamma, gamma))
+    x = extremes(log_ratio, breaks_of(p, -gamma, gamma))
     with np.errstate(all="ignore"):
         return max(steepest, float(np.exp(np.max(log_ratio(x)[0]))))
 
@@ -125,7 +123,7 @@ def least_probability(p: Density, gamma: float, nu: float) -> float:
     >>> round(least_probability(stats.norm(0.0, 1.0), 1.0, 2.0), 6)
     0.682689
     """
-    p, gamma = _density(p), positive("gamma", gamma)
+    p, gamma = density_of(p), positive("gamma", gamma)
     nu = _separation(nu, gamma)
     if nu == 0.0:
         return 0.0
@@ -135,7 +133,7 @@ def least_probability(p: Density, gamma: float, nu: float) -> float:
         return np.where(below < above, below - p.cdf(u), above - p.sf(u + nu)), np.minimum(below, above)
 
     last = max(gamma - nu, -gamma)
-    places = _extremes(probability, _breaks_of(p, -gamma, last, shift=nu))
+    places = extremes(probability, breaks_of(p, -gamma, last, shift=nu))
     with np.errstate(all="ignore"):
         least = float(places[np.argmin(probability(places)[0])])
     return min(_interval_probability(p, u, nu) for u in (-gamma, least, last))
@@ -195,7 +193,7 @@ def matrix_recovery_bound(
     >>> matrix_recovery_bound(stats.norm(0.0, 1.0), 1.0, 0.5, n_features=10).reason
     'beta is 0: the density is flat or turns at x = 0, within [-gamma, gamma].'
     """
-    p, gamma = _density(p), positive("gamma", gamma)
+    p, gamma = density_of(p), positive("gamma", gamma)
     nu, d, constant = _separation(nu, gamma), whole("n_features", n_features), positive("constant", constant)
     (beta, why), steep, least = _flattest_place(p, gamma), steepness(p, gamma), least_probability(p, gamma, nu)
     trivial = 4.0 * gamma * gamma * d * (1.0 + (2.0 * gamma / nu * (1.0 + 1e-12)) // 1.0) if nu > 0.0 else math.inf
@@ -228,7 +226,7 @@ def likelihood_gap(p: Density, gamma: float, nu: float, distance: float) -> floa
     >>> f"{likelihood_gap(stats.norm(2.0, 1.0), 1.0, 0.5, distance=2.0):.3g}"
     '0.000194'
     """
-    p, gamma = _density(p), positive("gamma", gamma)
+    p, gamma = density_of(p), positive("gamma", gamma)
     nu, distance = _separation(nu, gamma), not_negative("distance", distance)
     return flatness(p, gamma) * min(least_probability(p, gamma, nu), nu) * distance**2
 
@@ -306,172 +304,9 @@ def column_space_bound(
     return ColumnSpaceBound(sine, math.sqrt(2.0) * sine, says_nothing=sine >= math.sqrt(r))
 
 
-# --- checks -------------------------------------------------------------------------------------
-
-
-def _density(p: Any) -> Density:
-    """``p`` if it is one distribution with a density, all its parameters given and valid."""
-    example = "Give a frozen continuous distribution of scipy.stats, such as scipy.stats.norm(2.0, 1.0)."
-    if isinstance(p, stats.rv_continuous):
-        raise InvalidParameterError(f"p is the family {p.name!r} without parameters. {example}")
-    if isinstance(getattr(p, "dist", None), stats.rv_discrete):
-        raise InvalidParameterError(f"p is discrete ({p.dist.name}) and has no density. {example}")
-    if not isinstance(getattr(p, "dist", None), stats.rv_continuous):
-        raise InvalidParameterError(f"p must be a distribution with a density, got {type(p).__name__}. {example}")
-    ends = np.asarray(p.support(), dtype=np.float64)
-    if ends.shape != (2,):
-        raise InvalidParameterError(f"p stands for {ends[0].size} distributions; take one of them. {example}")
-    if not ends[0] < ends[1]:
-        words = listed([f"{value!r}" for value in p.args] + [f"{name}={value!r}" for name, value in p.kwds.items()])
-        raise InvalidParameterError(f"p, {p.dist.name}({words}), has parameters outside their domain. {example}")
-    return cast(Density, p)
-
-
 def _separation(nu: float, gamma: float) -> float:
     words = f"at least 0 and at most 2 gamma = {2.0 * gamma:g}, the length of [-gamma, gamma]"
     return not_negative("nu", nu, words, below=2.0 * gamma)
-
-
-# --- densities on an interval, piece by piece ---------------------------------------------------
-#
-# Extremes of smooth functions from Chebyshev interpolants, halved until resolved; kinks, jumps, poles and regions
-# without density end pieces of their own.
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """A function on [start, stop]: its values at Chebyshev's points, and where it is smooth its interpolant."""
-
-    start: float
-    stop: float
-    values: FloatArray
-    interpolant: Chebyshev | None = None
-    slope_noise: float = math.inf
-
-    def places(self, t: FloatArray) -> FloatArray:
-        """x of t in [-1, 1]; the ends exactly."""
-        x = 0.5 * (self.start + self.stop) + 0.5 * (self.stop - self.start) * t
-        return np.where(t == -1.0, self.start, np.where(t == 1.0, self.stop, x))
-
-    def slopes(self, t: FloatArray) -> FloatArray:
-        """Derivatives in x; none of a piece that is not smooth."""
-        if self.interpolant is None:
-            return np.empty(0)
-        return np.asarray(self.interpolant.deriv()(t) * (2.0 / (self.stop - self.start)), dtype=np.float64)
-
-    @property
-    def jumps(self) -> bool:
-        """A jump, a pole or a zero of p; not a kink, nor the seam of two formulas for p."""
-        return self.interpolant is None and not np.ptp(self.values) <= _JUMP
-
-    def extremes(self, order: int) -> FloatArray:
-        """The nodes and the zeros of the order-th derivative: where the one before it may be largest or smallest."""
-        return self._with_zeros(None if self.interpolant is None else self.interpolant.deriv(order))
-
-    def flat_candidates(self) -> FloatArray:
-        """Where exp(f) f'^2 may be smallest: f' = 0 or f'^2 + 2 f'' = 0, and where f' itself turns."""
-        if self.interpolant is None:
-            return _NODES
-        first, second = self.interpolant.deriv(), self.interpolant.deriv(2)
-        zeros = [self._with_zeros(first), self._with_zeros(second), self._with_zeros(first * first + 2.0 * second)]
-        return np.unique(np.concatenate(zeros))
-
-    @staticmethod
-    def _with_zeros(polynomial: Chebyshev | None) -> FloatArray:
-        """The nodes and the zeros near [-1, 1]; of complex ones the real part, a place as good as any."""
-        if polynomial is None or not np.any(polynomial.coef):
-            return _NODES
-        trimmed = polynomial.trim(_EPSILON * float(np.max(np.abs(polynomial.coef))))
-        zeros = np.real(trimmed.roots())
-        return np.unique(np.concatenate([_NODES, zeros[np.abs(zeros) < 1.0]]))
-
-
-def _pieces(function: _Function, breaks: FloatArray, most: int) -> list[_Piece]:
-    """``function`` between the breaks, halved until polynomials of degree 24 follow it to rounding.
-
-    The function also says how large the numbers are that its values are a difference of: its rounding goes with them.
-    At a kink, jump or pole halving ends with a piece that is not smooth, as it does everywhere once there are ``most``
-    pieces. Values of -inf are not looked into.
-    """
-    done: list[_Piece] = []
-    reach = max(abs(float(breaks[0])), abs(float(breaks[-1])))
-    todo = deque((float(a), float(b), 0) for a, b in pairwise(breaks))
-    while todo:
-        start, stop, halvings = todo.popleft()
-        places = _Piece(start, stop, _NODES).places(_NODES)
-        with np.errstate(all="ignore"):
-            values, sizes = function(places)
-        if np.isnan(values).any():
-            x = places[np.isnan(values)][0]
-            raise InvalidParameterError(f"The density of p is not a number at x = {x:g}: check p's parameters.")
-        with np.errstate(all="ignore"):  # the values' rounding, and that of x where they are steep
-            scale = float(np.max(sizes) + reach * np.max(np.abs(np.diff(values) / np.diff(places))))
-        piece = _interpolated(start, stop, values, scale, float(breaks[-1] - breaks[0]))
-        last = np.isneginf(values).any() or halvings == _HALVINGS or len(done) + len(todo) > most
-        if piece.interpolant is not None or last:
-            done.append(piece)
-        else:
-            middle = 0.5 * (start + stop)
-            todo += [(start, middle, halvings + 1), (middle, stop, halvings + 1)]
-    return sorted(done, key=lambda piece: piece.start)
-
-
-def _interpolated(start: float, stop: float, values: FloatArray, scale: float, width: float) -> _Piece:
-    """The piece with its interpolant, if that can be trusted: see _RESOLVED and _AGREED."""
-    if not np.isfinite(values).all():
-        return _Piece(start, stop, values)
-    coefficients = _TO_COEFFICIENTS @ values
-    tail = float(np.max(np.abs(coefficients[-4:])))
-    noise = tail + 8.0 * _EPSILON * scale
-    full, half = Chebyshev(coefficients).trim(0.5 * noise), Chebyshev(_TO_HALF @ values[::2])
-    per_x = 2.0 / (stop - start)
-    if tail <= _RESOLVED * scale:
-        return _Piece(start, stop, values, full, (full.degree() ** 2 + 1) * noise * per_x)
-    slopes = full.deriv()(_NODES) * per_x
-    difference = float(np.max(np.abs(slopes - half.deriv()(_NODES) * per_x)))
-    agreed = difference <= _AGREED * (float(np.max(np.abs(slopes))) + scale / width)
-    return _Piece(start, stop, values, full, difference) if agreed else _Piece(start, stop, values)
-
-
-def _extremes(function: _Function, breaks: FloatArray) -> FloatArray:
-    """Where ``function`` may be largest or smallest."""
-    pieces = _pieces(function, breaks, most=_MOST_TO_LOCATE)
-    return np.concatenate([breaks, *(piece.places(piece.extremes(order=1)) for piece in pieces)])
-
-
-def _breaks_of(p: Density, start: float, stop: float, shift: float = 0.0) -> FloatArray:
-    """From ``start`` to ``stop`` in steps that grow away from p's median (also shifted), not too near each other."""
-    with np.errstate(all="ignore"):
-        lower, median, upper = (float(quantile) for quantile in p.ppf([0.25, 0.5, 0.75]))
-    spread, width = upper - lower, stop - start
-    if width <= 0.0 or not 0.0 < spread < math.inf:
-        return np.unique([start, stop])
-    steps = spread * 4.0 ** np.arange(-1.0, max(math.log(width / spread, 4.0), 0.0) + 1.0)
-    candidates = np.concatenate([median - steps, [median], median + steps])
-    apart = 1e-3 * min(width, spread)
-    kept = [start]
-    for x in np.unique(np.concatenate([candidates, candidates - shift])):
-        if kept[-1] + apart < x < stop - apart:
-            kept.append(float(x))
-    return np.array([*kept, stop])
-
-
-def _log_density(p: Density, gamma: float) -> list[_Piece]:
-    """log p on [-gamma, gamma]; all but a thousandth of it must be smooth, or 0."""
-
-    def log_density(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        values = np.asarray(p.logpdf(x), dtype=np.float64)
-        return values, 1.0 + np.abs(values)
-
-    pieces = _pieces(log_density, _breaks_of(p, -gamma, gamma), most=_MOST_PIECES)
-    if any(np.isneginf(piece.values).any() for piece in pieces):
-        return pieces
-    if sum(piece.stop - piece.start for piece in pieces if piece.interpolant is None) > 2e-3 * gamma:
-        raise InvalidParameterError(
-            f"The density of p has kinks or noise throughout [{-gamma:g}, {gamma:g}] and no derivative to speak of:"
-            " Theorem 3 needs one. Give a smooth density near p."
-        )
-    return pieces
 
 
 def _flattest_place(p: Density, gamma: float) -> tuple[float, str]:
@@ -480,9 +315,9 @@ def _flattest_place(p: Density, gamma: float) -> tuple[float, str]:
     if low > -gamma or high < gamma:
         return 0.0, f"the density is 0 {f'below x = {low:.4g}' if low > -gamma else f'above x = {high:.4g}'}"
     where, slope, log_value = [], [], []
-    for piece in _log_density(p, gamma):
+    for piece in log_density(p, gamma):
         if np.isneginf(piece.values).any():
-            x = piece.places(_NODES)[np.isneginf(piece.values)][0]
+            x = piece.places(NODES)[np.isneginf(piece.values)][0]
             return 0.0, f"the density is 0 at x = {x:.4g}"
         if piece.interpolant is None:
             if piece.jumps:  # only up or down counts
@@ -524,3 +359,190 @@ def _interval_probability(p: Density, start: float, length: float) -> float:
         if probability < 1e-4 * min(below, above):
             probability = float(integrate.quad(lambda x: p.pdf(start + x), 0.0, length, epsabs=0.0, epsrel=1e-11)[0])
     return min(max(probability, 0.0), 1.0)
+
+
+# --- the layer as a linear one ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LinearImage:
+    """(58): ReLU(A c + b) is ``mu`` A c and a rest; ``sigma`` and ``eta`` say how large the rest is.
+
+    >>> linear_image(0.0).mu
+    0.5
+    """
+
+    mu: float
+    sigma: float
+    eta: float
+
+
+def linear_image(p: Any, norm: float = 1.0) -> LinearImage:
+    """(58), for Theorem 4: mu, sigma and eta of a layer whose biases follow ``p``, at |c| = ``norm``.
+
+    ``p`` is a frozen distribution of scipy.stats, continuous or discrete, or the biases themselves: an array, each as
+    likely as the others, or a number. With g standard normal, n = |c| and z = ReLU(n g + b) - mu n g,
+
+        mu = E[ReLU(n g + b) g] / n,   sigma^2 = E[z^2],   eta^2 = E[g^2 z^2],
+
+    so that c^ of (47) is near mu c for any n. Stein's identity, E[g f(g)] = E[f'(g)], leaves expectations over b only.
+    With a = b/n and S(a) = E[ReLU(g + a)^2] = (a^2 + 1) Phi(a) + a phi(a):
+
+        mu = E[Phi(a)],   sigma^2 = n^2 (E[S(a)] - mu^2),   eta^2 = sigma^2 + 2 n^2 mu (1 + E[a phi(a)] - mu).
+
+    sigma and eta are infinite where p has no variance (unless it has an upper end).
+
+    >>> image = linear_image(0.0)  # no biases: 1/2, 1/2, sqrt(3)/2
+    >>> image.mu, image.sigma, round(image.eta, 6)
+    (0.5, 0.5, 0.866025)
+    >>> from scipy import stats
+    >>> round(linear_image(stats.norm(1.0, 2.0)).mu, 6)  # Phi(1/sqrt(5))
+    0.67264
+    """
+    mean, square_integrable = expectation(p)
+    return _image(mean, square_integrable, positive("norm", norm))
+
+
+def _image(mean: Mean, square_integrable: bool, n: float) -> LinearImage:
+    def phi(a: FloatArray) -> FloatArray:
+        density: FloatArray = np.exp(-0.5 * np.minimum(np.abs(a), 50.0) ** 2) / math.sqrt(2.0 * math.pi)
+        return density
+
+    cuts = (-_REACH * n, 0.0, _REACH * n)
+    mu = min(mean(lambda b: ndtr(b / n), cuts), 1.0)
+    if not square_integrable:
+        return LinearImage(mu, math.inf, math.inf)
+    bump = mean(lambda b: b / n * phi(b / n), cuts)
+    square = mean(lambda b: ((b / n) ** 2 + 1.0) * ndtr(b / n) + b / n * phi(b / n), cuts)  # S(a)
+    sigma2 = max(square - mu * mu, 0.0)
+    eta2 = max(sigma2 + 2.0 * mu * (1.0 + bump - mu), 0.0)
+    return LinearImage(mu, n * math.sqrt(sigma2), n * math.sqrt(eta2))
+
+
+# --- Theorem 4 ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LatentRecoveryBound:
+    """Theorem 4: ``bound`` on |mu c - c^| + |e - e^|/sqrt(d), the larger of ``latent_term`` and ``outlier_term``.
+
+    ``says_nothing`` where it is no less than ``mu``: c^ = 0 is as good. ``reason`` then says why, else it is empty.
+
+    >>> latent_recovery_bound(0.0, n_features=100, rank=4, n_outliers=10, noise_bound=0.0).says_nothing
+    True
+    """
+
+    bound: float
+    latent_term: float
+    outlier_term: float
+    mu: float
+    lambda_: float
+    says_nothing: bool
+    reason: str
+
+
+def latent_recovery_bound(
+    p: Any,
+    n_features: int,
+    rank: int,
+    n_outliers: int,
+    noise_bound: float,
+    lambda_: float | None = None,
+    constant: float = 1.0,
+) -> LatentRecoveryBound:
+    """Theorem 4, as (66): |mu c - c^| + |e - e^|/sqrt(d) is at most the larger of
+
+        128 ( C (sqrt(k) sigma + eta)/sqrt(d) + sqrt(k)/d |A'w|_inf )   and   128 * 2 lambda sqrt(s d),
+
+    with |c| = 1, d = ``n_features``, k = ``rank``, s = ``n_outliers``, delta = ``noise_bound``, C = ``constant``, and
+    the biases' law ``p`` as in :func:`linear_image`. c itself is c^/mu, with an error of bound/mu.
+
+    The constant. (57) leaves C open. E|A'z|^2 = d ((k - 1) sigma^2 + eta^2) for z = ReLU(A c + b) - mu A c, so that C =
+    1 holds in mean square; by Markov's inequality C = 4.5 holds with probability .95.
+
+    The noise. For w independent of A, the entries of A'w are normal with standard deviation |w| <= delta sqrt(d), and
+    |A'w|_inf <= delta sqrt(2 d log(2 k/.05)) with probability .95: we take this, as (67) does. A w that knows A can do
+    more: with |A'w|_inf near delta d sqrt(2/pi) the error stays however large d is, and (67) cannot hold.
+
+    The penalty. The proof needs lambda >= 2 |z + w|_inf / d. By default ``lambda_`` is 2 (q + delta)/d where q solves
+    d P(|z_i| > q) = .05, a union bound. The bound is infinite for a smaller one, of which the theorem does not speak.
+
+    What it says. Factor 128 is what (65) gives "for large enough d": by the proof of Lemma 3, (90), at least 640^2
+    (sqrt(k) + sqrt(s))^2, which is not checked here. Without biases and outliers the bound falls below mu at d = 128^2
+    (sqrt(k) + sqrt(3))^2, with C = 1. The theorem tells what the error depends on, not how large it is.
+
+    >>> bound = latent_recovery_bound(0.0, n_features=10**6, rank=4, n_outliers=0, noise_bound=0.0)
+    >>> round(bound.bound, 4), bound.mu, bound.says_nothing  # 128 (sqrt(4)/2 + sqrt(3)/2) / 1000
+    (0.2389, 0.5, False)
+    >>> latent_recovery_bound(0.0, n_features=1000, rank=4, n_outliers=10, noise_bound=0.1).reason
+    'The bound is 218 times mu = 0.5, the error of c^ = 0.'
+    """
+    d, k, s = whole("n_features", n_features), whole("rank", rank), whole("n_outliers", n_outliers, least=0)
+    if k > d:
+        raise InvalidParameterError(
+            f"rank is {k}, n_features {d}: fewer equations than unknowns leave c undetermined. Theorem 4 needs"
+            " n_features well above rank."
+        )
+    if s > d:
+        raise InvalidParameterError(f"n_outliers is {s}, but there are only {d} entries: give at most n_features.")
+    delta = not_negative("noise_bound", noise_bound)
+    constant = positive("constant", constant)
+    given = None if lambda_ is None else positive("lambda_", lambda_)
+    mean, square_integrable = expectation(p)
+    image = _image(mean, square_integrable, 1.0)
+    least = 2.0 * (_largest_rest(mean, image.mu, d) + delta) / d
+    penalty = least if given is None else given
+    correlation = delta * math.sqrt(2.0 * d * math.log(2.0 * k / _FAILURE))
+    rest = constant * (math.sqrt(k) * image.sigma + image.eta) / math.sqrt(d)
+    latent = _PROOF_FACTOR * (rest + math.sqrt(k) / d * correlation)
+    outlier = _PROOF_FACTOR * 2.0 * penalty * math.sqrt(s * d)
+    bound = max(latent, outlier)
+    if penalty < least * (1.0 - 1e-9):
+        bound = math.inf
+        reason = f"lambda_ is {penalty:g}; the theorem needs at least 2 |z + w|_inf / d, which may be {least:g}."
+    elif bound == math.inf:
+        reason = "sigma and eta are infinite: the bias has no variance."
+    elif bound >= image.mu:
+        times = f"{bound / image.mu:.3g} times " if image.mu > 0.0 else f"{bound:.3g}, not below "
+        reason = f"The bound is {times}mu = {image.mu:.3g}, the error of c^ = 0."
+    else:
+        reason = ""
+    return LatentRecoveryBound(bound, latent, outlier, image.mu, penalty, says_nothing=reason != "", reason=reason)
+
+
+def latent_recovery_rate(n_features: int, rank: int, n_outliers: int) -> float:
+    """Theorem 4, (49) and (67): max( sqrt(k log k / d), sqrt(s log d / d) ), without its constant.
+
+    The constant hides delta, sigma and eta. As printed the first term is 0 for k = 1, where (66) is not; the paper's
+    introduction has sqrt((k + s) log d / d) instead.
+
+    >>> round(latent_recovery_rate(n_features=1000, rank=10, n_outliers=5), 4)  # sqrt(5 log(1000) / 1000)
+    0.1858
+    """
+    d, k, s = whole("n_features", n_features), whole("rank", rank), whole("n_outliers", n_outliers, least=0)
+    return max(math.sqrt(k * math.log(k) / d), math.sqrt(s * math.log(d) / d))
+
+
+def _largest_rest(mean: Mean, mu: float, d: int) -> float:
+    """q with d P(|z| > q) = .05, for z = ReLU(g + b) - mu g of (55) at |c| = 1.
+
+    z is the larger of -mu g and (1 - mu) g + b: z <= q where g is from -q/mu to (q - b)/(1 - mu), and z < -q where g is
+    from q/mu to (-q - b)/(1 - mu), if that is an interval.
+    """
+    mu, other = max(mu, _TINY), max(mean(lambda b: ndtr(-b), (-_REACH, 0.0, _REACH)), _TINY)
+
+    def excess(q: float) -> float:
+        def exceeds(b: FloatArray) -> FloatArray:
+            with np.errstate(over="ignore"):
+                above = ndtr(-q / mu) + ndtr((b - q) / other)
+                below = np.maximum(ndtr(-q / mu) - ndtr((q + b) / other), 0.0)
+            return np.minimum(above + below, 1.0)
+
+        around = [q + other * step for step in (-_REACH, 0.0, _REACH)]
+        cuts = (*around, q / mu, -q / mu, -q / mu - _REACH * other)
+        return d * mean(exceeds, cuts, small=1e-5 * _FAILURE / d) - _FAILURE
+
+    high = 1.0
+    while excess(high) > 0.0:
+        high *= 2.0
+    return float(optimize.brentq(excess, 0.0, high, xtol=1e-12, rtol=1e-10))
