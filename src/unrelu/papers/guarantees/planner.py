@@ -202,7 +202,7 @@ class _Plan:
         return math.exp(brentq(excess, 0.0, most, xtol=1e-6)) if excess(0.0) > 0.0 else 1.0
 
     def _weights(self, n: float) -> tuple[SquaredError, float]:
-        """The law of |Z|^2, whose shape is costly and hardly depends on n: that of a similar n will do; and fixed(n)."""
+        """The law of |Z|^2, with the shape of a similar n, as it is costly and hardly depends on n; and fixed(n)."""
         if self._last is None or abs(math.log(n / self._last[0])) > _SIMILAR:
             moves = self._influences.on_covariances(self._powers, n)
             self._last = n, SquaredError.of_influences(moves, self._weight)
