@@ -30,6 +30,36 @@ from unrelu.errors import InvalidParameterError
 from unrelu.model import RectifiedGaussian
 from unrelu.papers.guarantees.arguments import between_0_and_1, number, positive, samples, whole
 
+__all__ = [
+    "AngleSamples",
+    "Complexity",
+    "ErrorBound",
+    "angle_samples",
+    "both_positive_probability",
+    "convexity",
+    "deviation_range",
+    "distribution_complexity",
+    "distribution_samples",
+    "distribution_samples_lower_bound",
+    "exceedance_probability",
+    "filtered_angle_error",
+    "filtered_parameter_samples",
+    "filtered_samples",
+    "filtered_weight_error",
+    "gradient_error",
+    "gradient_steps",
+    "negative_bias_samples",
+    "norm_bias_samples",
+    "parameter_complexity",
+    "parameter_samples",
+    "parameter_samples_lower_bound",
+    "probability_shift",
+    "sgd_batches",
+    "sgd_radius",
+    "sgd_steps",
+    "smoothness",
+]
+
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
 _FALL = 45.0  # by how much the log density falls towards the ends of the integrals
 _GRID = 25

@@ -40,6 +40,8 @@ from unrelu.papers.guarantees.arguments import between_0_and_1, number, samples,
 from unrelu.parameters import RandomState, generator
 from unrelu.validation import column_label
 
+__all__ = ["RowsNeeded", "expected_errors", "rows_needed"]
+
 _DRAWS = 1000  # rows drawn: their 1000 x 1000 products take 8 MB, and the answer is sure to about one per cent
 _SIMILAR = 0.5  # numbers of rows, in logarithms
 _MOST_ROWS = 1e15  # more than anyone has

@@ -7,13 +7,6 @@ on [-gamma, gamma], which holds the entries of M: beta (:func:`flatness`), L (:f
 (:func:`least_probability`). Theorem 5, of Yu, Wang and Samworth (2015), turns an error of M into an error of its column
 space.
 
-1-bit matrix completion (Davenport, Plan, van den Berg and Wootters 2014; (18) to (22)) is related: a random threshold
-stands between a low-rank matrix and what is seen, the entries' likelihood is maximised over matrices with entries
-within gamma, a bound on the nuclear norm may stand in for the rank. But there every entry has a threshold of its own
-and only the sign is told, of a random part of the entries; here all samples of a coordinate share one threshold, and
-whatever exceeds it is seen exactly. So differences of positive entries are known without error, one coordinate teaches
-about b but once however many samples there are, and the sums that concentrate have d terms, not d n.
-
 The latent vector c behind v = ReLU(A c + b) + e + w: A is d x k with standard normal entries, |c| = 1, e has at most s
 entries that are not 0 and is chosen without knowledge of A, |w|_inf <= delta. The paper treats the layer as a linear
 one (Plan and Vershynin 2016) and minimizes over c and e
@@ -22,6 +15,8 @@ one (Plan and Vershynin 2016) and minimizes over c and e
 
 The minimizer c^ is near mu c: :func:`linear_image` has mu and what the layer adds to mu A c,
 :func:`latent_recovery_bound` the bound at the end of the proof, :func:`latent_recovery_rate` its rate.
+
+What the theorems leave open, and how 1-bit completion (18) to (22) is related: docs/papers.md.
 """
 
 from __future__ import annotations
@@ -53,6 +48,23 @@ from unrelu.papers.guarantees.arguments import (
 
 _PROOF_CONSTANT = 8.0 * math.e  # see matrix_recovery_bound
 _PROOF_FACTOR = 128.0  # of Lemma 3, (65)
+__all__ = [
+    "ColumnSpaceBound",
+    "LatentRecoveryBound",
+    "LinearImage",
+    "MatrixRecoveryBound",
+    "column_space_bound",
+    "flatness",
+    "latent_recovery_bound",
+    "latent_recovery_rate",
+    "least_probability",
+    "likelihood_gap",
+    "linear_image",
+    "matrix_recovery_bound",
+    "one_bit_completion_error",
+    "steepness",
+]
+
 _FAILURE = 0.05
 _TINY = 1e-300
 _REACH = 8.0  # standard deviations over which Phi goes from 0 to 1
@@ -147,10 +159,6 @@ class MatrixRecoveryBound:
     """Theorem 3: ``bound_squared`` on |M - M^|_F^2, what it is made of, and the trivial bound that needs no data.
 
     ``says_nothing`` where the bound is no better than the trivial one; ``reason`` then says why, else it is empty.
-
-    >>> from scipy import stats
-    >>> matrix_recovery_bound(stats.norm(2.0, 1.0), 1.0, 0.5, n_features=10).says_nothing
-    True
     """
 
     bound_squared: float
@@ -170,21 +178,10 @@ def matrix_recovery_bound(
     M is d x n with entries within ``gamma``, d = ``n_features``; in each of its rows the entries are at least ``nu``
     apart, as the proof takes them to be. M^ solves (34). Infinite where beta or omega is 0.
 
-    The constant. The paper leaves C_0 open, and the end of its proof, "C_0 >= 4/e and t = log(d + n)", does not close:
-    (4/C)^t <= 1/(d + n) for that t is C >= 4 e, while 4/e gives d + n. The supremum is then at most 4 e L gamma d, and
-    (38) doubles it: C_0 = 8 e = 21.7, the default. Less will do. (41) holds for every t, which makes the supremum at
-    most 4 L gamma d almost surely: C_0 = 8. And its terms are at most L gamma each, so that no sum strays further than
-    2 L gamma d from its mean, without any probability: C_0 = 4.
-
-    The least probability. Step (iii) of (80) replaces an integral over an interval by omega, its probability; what it
-    has is its length, nu or more. Where p <= 1, as (7) supposes, omega <= nu and the step holds. Where omega > nu we
-    take nu, as the proof then needs. (It uses beta, L and omega beyond gamma too, where p must fall; we follow (35).)
-
-    What it says. Entries within gamma give |M - M^|_F^2 <= 4 gamma^2 d n without any data: ``trivial_squared``, for
-    the most samples with entries nu apart, n = 1 + 2 gamma/nu. (35) is never below that: sqrt(p) changes at a rate of
-    at least sqrt(beta), p at a rate of at most L p, so that 1 >= P(|B| <= gamma) >= 8/3 beta ((1/L + gamma)^3 - 1/L^3),
-    and (35) is at least 1.07 C_0 times the trivial bound, for any density. The theorem tells what the error depends
-    on, not how large it is: ``says_nothing`` can be False only for a ``constant`` below .93.
+    ``constant`` is C_0, which the paper leaves open: its proof gives 8 e, less will do. Where omega > nu we take nu, as
+    the proof then needs. Entries within gamma give |M - M^|_F^2 <= 4 gamma^2 d n without any data: ``trivial_squared``,
+    for the most samples with entries nu apart, n = 1 + 2 gamma/nu. (35) is at least 1.07 C_0 times that, for any
+    density: the theorem tells what the error depends on, not how large it is.
 
     >>> from scipy import stats
     >>> bound = matrix_recovery_bound(stats.norm(2.0, 1.0), 1.0, 0.5, n_features=10)
@@ -260,9 +257,6 @@ class ColumnSpaceBound:
     """Theorem 5: bounds on ``sine``, |sin Theta|_F, and on ``basis``, |U - U^ O|_F for the best orthogonal O.
 
     ``says_nothing`` from sine = sqrt(rank), which no r angles exceed.
-
-    >>> column_space_bound(10.0, 25.0, error_spectral=9.0, error_frobenius=9.0, rank=2).says_nothing
-    True
     """
 
     sine: float
@@ -366,11 +360,7 @@ def _interval_probability(p: Density, start: float, length: float) -> float:
 
 @dataclass(frozen=True)
 class LinearImage:
-    """(58): ReLU(A c + b) is ``mu`` A c and a rest; ``sigma`` and ``eta`` say how large the rest is.
-
-    >>> linear_image(0.0).mu
-    0.5
-    """
+    """(58): ReLU(A c + b) is ``mu`` A c and a rest; ``sigma`` and ``eta`` say how large the rest is."""
 
     mu: float
     sigma: float
@@ -427,9 +417,6 @@ class LatentRecoveryBound:
     """Theorem 4: ``bound`` on |mu c - c^| + |e - e^|/sqrt(d), the larger of ``latent_term`` and ``outlier_term``.
 
     ``says_nothing`` where it is no less than ``mu``: c^ = 0 is as good. ``reason`` then says why, else it is empty.
-
-    >>> latent_recovery_bound(0.0, n_features=100, rank=4, n_outliers=10, noise_bound=0.0).says_nothing
-    True
     """
 
     bound: float
@@ -457,19 +444,10 @@ def latent_recovery_bound(
     with |c| = 1, d = ``n_features``, k = ``rank``, s = ``n_outliers``, delta = ``noise_bound``, C = ``constant``, and
     the biases' law ``p`` as in :func:`linear_image`. c itself is c^/mu, with an error of bound/mu.
 
-    The constant. (57) leaves C open. E|A'z|^2 = d ((k - 1) sigma^2 + eta^2) for z = ReLU(A c + b) - mu A c, so that C =
-    1 holds in mean square; by Markov's inequality C = 4.5 holds with probability .95.
-
-    The noise. For w independent of A, the entries of A'w are normal with standard deviation |w| <= delta sqrt(d), and
-    |A'w|_inf <= delta sqrt(2 d log(2 k/.05)) with probability .95: we take this, as (67) does. A w that knows A can do
-    more: with |A'w|_inf near delta d sqrt(2/pi) the error stays however large d is, and (67) cannot hold.
-
-    The penalty. The proof needs lambda >= 2 |z + w|_inf / d. By default ``lambda_`` is 2 (q + delta)/d where q solves
-    d P(|z_i| > q) = .05, a union bound. The bound is infinite for a smaller one, of which the theorem does not speak.
-
-    What it says. Factor 128 is what (65) gives "for large enough d": by the proof of Lemma 3, (90), at least 640^2
-    (sqrt(k) + sqrt(s))^2, which is not checked here. Without biases and outliers the bound falls below mu at d = 128^2
-    (sqrt(k) + sqrt(3))^2, with C = 1. The theorem tells what the error depends on, not how large it is.
+    (57) leaves C open: 1 holds in mean square, 4.5 with probability .95. For w independent of A, |A'w|_inf <= delta
+    sqrt(2 d log(2 k/.05)) with probability .95: we take this, as (67) does. The proof needs lambda >= 2 |z + w|_inf/d;
+    by default ``lambda_`` is 2 (q + delta)/d where q solves d P(|z_i| > q) = .05, a union bound. The bound is infinite
+    for a smaller one, of which the theorem does not speak.
 
     >>> bound = latent_recovery_bound(0.0, n_features=10**6, rank=4, n_outliers=0, noise_bound=0.0)
     >>> round(bound.bound, 4), bound.mu, bound.says_nothing  # 128 (sqrt(4)/2 + sqrt(3)/2) / 1000
