@@ -12,9 +12,9 @@ import numpy as np
 
 from benchmarks.table import Claim
 from unrelu.errors import UnreluWarning
-from unrelu.papers.experiments.design import Curve, Setting
-from unrelu.papers.experiments.outliers import GD, GD_MEDIAN, GD_MEDIAN_BLOCK, SGD_ORACLE
-from unrelu.papers.experiments.runner import draw, measured
+from unrelu.papers.experiments import GD, GD_MEDIAN, GD_MEDIAN_BLOCK, SGD_ORACLE
+from unrelu.papers.runner import draw, measured
+from unrelu.papers.study import Curve, Setting
 
 RUNS = 50
 

@@ -12,9 +12,7 @@ from dataclasses import replace
 import pytest
 
 from unrelu.cli.reproduce import NAMES
-from unrelu.papers import experiments
-from unrelu.papers.experiments import runner
-from unrelu.papers.experiments.design import Plan
+from unrelu.papers import experiments, runner
 
 
 @pytest.fixture
@@ -23,10 +21,10 @@ def tiny(monkeypatch):
     small = {}
     for name, experiment in experiments.EXPERIMENTS.items():
         panels = tuple(
-            replace(panel, settings=tuple(replace(s, rows=300, columns=3) for s in panel.settings[-2:]), runs=None)
-            for panel in experiment.quick.panels
+            replace(panel, settings=tuple(replace(s, rows=300, columns=3) for s in panel.settings[-2:]), runs=2)
+            for panel in experiment.quick
         )
-        small[name] = replace(experiment, quick=Plan(panels, runs=2), repeats=1)
+        small[name] = replace(experiment, quick=panels, repeats=1)
     monkeypatch.setattr(experiments, "EXPERIMENTS", small)
     return small
 
@@ -66,22 +64,22 @@ def test_the_checklist_is_printed_and_the_second_run_only_reads(run, folder, tin
     for words in ("KL divergence grows", "Results written to unrelu-reproduce/wu2019-figure1-quick.csv", "Checklist"):
         assert words in first.stdout
     second = run("reproduce", "wu2019-figure1", "--quick")
-    trials = sum(len(panel.settings) for panel in tiny["wu2019-figure1"].quick.panels) * 2
+    trials = sum(len(panel.settings) for panel in tiny["wu2019-figure1"].quick) * 2
     assert re.search(rf"0 trials in \d+ s, {trials} more were finished before\.", second.stdout)
 
 
 def test_an_interruption_says_how_to_go_on(run, folder, tiny, no_picture, monkeypatch):
     whole = run("reproduce", "outliers-table1", "--quick", "--seed", "3", "--output", "whole")
     assert whole.exit_code == 0
-    original, trials = runner._attempt, []
+    original, drawn = runner.draw, []
 
-    def interrupted(study, trial, about_to_fit):
-        if len(trials) == 1:
+    def interrupted(setting, entropy):
+        if len(drawn) == 2:  # the warm-up and a trial
             raise KeyboardInterrupt
-        trials.append(trial)
-        return original(study, trial, about_to_fit)
+        drawn.append(entropy)
+        return original(setting, entropy)
 
-    monkeypatch.setattr(runner, "_attempt", interrupted)
+    monkeypatch.setattr(runner, "draw", interrupted)
     result = run("reproduce", "outliers-table1", "--quick", "--seed", "3", "--output", "a place")
     assert result.exit_code == 130
     hint, last = result.stderr.splitlines()
@@ -92,7 +90,7 @@ def test_an_interruption_says_how_to_go_on(run, folder, tiny, no_picture, monkey
     )
     assert last.startswith("Interrupted")
     assert "Traceback" not in result.stderr
-    monkeypatch.setattr(runner, "_attempt", original)
+    monkeypatch.setattr(runner, "draw", original)
     resumed = run("reproduce", "outliers-table1", "--quick", "--seed", "3", "--output", "a place", "--json")
     assert json.loads(resumed.stdout)["trials_found"] == 1
     texts = [(folder / place / "outliers-table1-quick.csv").read_text() for place in ("whole", "a place")]
@@ -105,7 +103,7 @@ def test_an_interruption_before_the_first_trial_leaves_nothing(run, folder, tiny
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "_attempt", interrupted)
+    monkeypatch.setattr(runner, "draw", interrupted)
     result = run("reproduce", "wu2019-figure1", "--quick", "--output", "place")
     assert result.exit_code == 130
     assert result.stderr.startswith("0 of ")

@@ -1,10 +1,13 @@
+from functools import partial
+
 import numpy as np
 import pytest
 
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, methods
 from unrelu.contracts import Assumptions, RowParameters
 from unrelu.errors import InvalidDataError, PartialRecoveryWarning
-from unrelu.papers.learners import exceedance_angles
+from unrelu.papers.batches import count_exceedances
+from unrelu.papers.learners import checked_tally, exceedance_angles
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.passes.local import LocalEngine
 from unrelu.tables import ArraySamples
@@ -17,7 +20,9 @@ def estimate(x, bias, names=None, **options):
     assumptions = Assumptions((0.0,) * d)
     rows = RowParameters(np.array(bias), np.ones(d), np.zeros(d), np.full((d, 2, 2), np.nan), np.zeros((d, 2, 3)))
     evidence = SampleEvidence(ArraySamples(x, feature_names=names), LocalEngine())
-    return exceedance_angles(evidence, assumptions, rows, **options)
+    tally = checked_tally(evidence, assumptions)
+    counts = evidence.collect(partial(count_exceedances, rows.bias)).values
+    return exceedance_angles(tally, counts, rows, evidence.feature_names, **options)
 
 
 def test_lemma_2_counts_give_the_angle():

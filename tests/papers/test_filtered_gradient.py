@@ -9,10 +9,11 @@ import pytest
 from scipy import stats
 
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner
-from unrelu.contracts import Assumptions
+from unrelu.contracts import Assumptions, Block, RowParameters
 from unrelu.errors import InvalidDataError, InvalidParameterError, NotSemidefiniteError, RowOrderWarning
 from unrelu.methods import FilteredGradient, TruncatedSGD
-from unrelu.papers.learners import exceedance_angles, without_errors
+from unrelu.papers.batches import count_exceedances, tally_columns
+from unrelu.papers.learners import exceedance_angles
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.passes.local import LocalEngine
 from unrelu.tables import ArraySamples
@@ -259,10 +260,10 @@ def test_angles_are_clipped_by_default_alone():
     """A pair above both biases in more than half of the rows: an angle of 0 by default, below 0 in the papers."""
     x = np.full((1000, 2), 2.0)
     x[:400, 0] = 0.0
-    rows = without_errors(np.ones(2), np.ones(2), np.zeros(2))
-    evidence = SampleEvidence(ArraySamples(x), LocalEngine())
+    rows = RowParameters(np.ones(2), np.ones(2), np.zeros(2), np.full((2, 2, 2), np.nan), np.zeros((2, 2, 3)))
+    tally, counts = tally_columns(np.zeros(2), (0.0, 0.0), Block(x)), count_exceedances(np.ones(2), Block(x)).values
     default, literal = (
-        exceedance_angles(evidence, ASSUMPTIONS, rows, project=p).correlation[0, 1] for p in (True, False)
+        exceedance_angles(tally, counts, rows, None, project=p).correlation[0, 1] for p in (True, False)
     )
     assert default == 1.0
     assert literal == pytest.approx(math.cos(-0.2 * math.pi))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from unrelu.papers import kernels as kernel
+from unrelu.papers import batches as kernel
 
 
 @pytest.mark.parametrize(("low", "mean", "sd"), [(0.0, 1.0, 1.0), (-0.7, 0.2, 2.0), (1.0, 0.0, 1.0), (5.0, 0.0, 0.8)])

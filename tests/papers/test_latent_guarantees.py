@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-import unrelu.papers.guarantees.latent
 from unrelu import guarantees
 from unrelu.errors import InvalidParameterError
 
@@ -41,10 +39,6 @@ def _image_by_g(values: Any, weights: Any, norm: float) -> tuple[float, float, f
 
 def _as_tuple(image: guarantees.LinearImage) -> tuple[float, float, float]:
     return image.mu, image.sigma, image.eta
-
-
-def test_the_examples_in_the_documentation_hold() -> None:
-    assert doctest.testmod(unrelu.papers.guarantees.latent).failed == 0
 
 
 # --- mu, sigma, eta, (58) -----------------------------------------------------------------------

@@ -8,8 +8,7 @@ from unrelu import RectifiedGaussian, RectifiedGaussianLearner
 from unrelu.contracts import Assumptions
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.methods import FilteredGradient, MedianBias, TruncatedSGD
-from unrelu.papers.batches import filter_named
-from unrelu.papers.kernels import sampled_descent
+from unrelu.papers.batches import filter_named, sampled_descent
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.passes.local import LocalEngine
 from unrelu.tables import ArraySamples

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-import unrelu.papers.guarantees.matrix
 from unrelu import guarantees
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidParameterError
@@ -96,10 +94,6 @@ def _central(p: Any, x: FloatArray, gamma: float) -> FloatArray:
     h = 2e-3 * min(gamma, p.ppf(0.75) - p.ppf(0.25))
     pairs = [(1, 4 / 5), (2, -1 / 5), (3, 4 / 105), (4, -1 / 280)]
     return np.asarray(sum(c * (p.pdf(x + k * h) - p.pdf(x - k * h)) for k, c in pairs) / h)
-
-
-def test_the_examples_in_the_documentation_hold() -> None:
-    assert doctest.testmod(unrelu.papers.guarantees.matrix).failed == 0
 
 
 # --- beta, (7) ----------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from scipy.integrate import quad
 
 from unrelu import guarantees
 from unrelu.errors import InvalidParameterError
-from unrelu.papers.guarantees.outliers import curvatures
-from unrelu.papers.kernels import truncated_moments
+from unrelu.papers.batches import truncated_moments
+from unrelu.papers.guarantees.learning import curvatures
 
 
 def covariance_by_quadrature(first: float, second: float) -> np.ndarray:

@@ -16,9 +16,8 @@ from unrelu.errors import UnreluWarning
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from unrelu.papers.experiments.claims import Judgement, Verdict
-    from unrelu.papers.experiments.design import Study
-    from unrelu.papers.experiments.runner import Journal, Reproduction
+    from unrelu.papers.runner import Journal
+    from unrelu.papers.study import Claim, Reading, Results, Study
 
 # Written out here as well, so that --help need not load the experiments.
 NAMES = "wu2019-figure1, outliers-figure1, outliers-figure2, outliers-table1"
@@ -38,8 +37,8 @@ def reproduce(
     command goes on where it stopped.
     """
     from unrelu.papers.experiments import experiment_named
-    from unrelu.papers.experiments.design import Study
-    from unrelu.papers.experiments.runner import Journal
+    from unrelu.papers.runner import Journal
+    from unrelu.papers.study import Study
     from unrelu.report.reproduction import reproduction_picture
     from unrelu.validation import warn
 
@@ -53,14 +52,14 @@ def reproduce(
         journal = Journal(study, output)
         if journal.set_aside is not None:
             warn(journal.set_aside, UnreluWarning)
-        done = _run(study, journal, job, output)
-        job.write(picture=lambda: reproduction_picture(done.study, done.results))
-    return _answer(job, done, journal)
+        results, readings = _run(study, journal, job, output)
+        job.write(picture=lambda: reproduction_picture(study, results))
+    return _answer(job, study, readings, journal)
 
 
-def _run(study: Study, journal: Journal, job: Job, folder: Path) -> Reproduction:
+def _run(study: Study, journal: Journal, job: Job, folder: Path) -> tuple[Results, tuple[Reading, ...]]:
     """Run with progress; an interruption says how to go on."""
-    from unrelu.papers.experiments.runner import reproduce as run
+    from unrelu.papers.runner import reproduce as run
 
     try:
         with job.watch() as watch:
@@ -74,56 +73,54 @@ def _run(study: Study, journal: Journal, job: Job, folder: Path) -> Reproduction
         raise
 
 
-def _answer(job: Job, done: Reproduction, journal: Journal) -> Answer | None:
-    study, judgements, seconds = done.study, done.judgements, job.seconds
+def _answer(job: Job, study: Study, readings: tuple[Reading, ...], journal: Journal) -> Answer | None:
     facts = {
         "name": study.experiment.name,
         "quick": study.quick,
         "seed": study.seed,
         "settings": journal.settings_path,
-        "runs": study.plan.runs,
+        "runs": study.runs,
         "trials": len(journal),
         "trials_found": journal.found,
         "readings": [
             {
-                "name": judgement.reading.name,
-                "says": judgement.reading.says,
-                "claims_held": judgement.held,
-                "claims": [_claim(verdict) for verdict in judgement.verdicts],
+                "name": reading.name,
+                "says": reading.says,
+                "claims_held": reading.held,
+                "claims": [_told(claim) for claim in reading.claims],
             }
-            for judgement in judgements
+            for reading in readings
         ],
     }
     resumed = f", {journal.found} more were finished before" if journal.found else ""
     shown: list[str | Table] = [
-        f"{study.experiment.name}: {len(journal) - journal.found} trials in {seconds:.0f} s{resumed}.",
-        _checklist_table(judgements),
-        *(f"{judgement.summary}. {judgement.reading.says}" for judgement in judgements),
+        f"{study.experiment.name}: {len(journal) - journal.found} trials in {job.seconds:.0f} s{resumed}.",
+        _checklist_table(readings),
+        *(f"{reading.summary}. {reading.says}" for reading in readings),
         "The checklist has the rules and numbers, and why claims do not hold.",
     ]
     return job.answer(facts, shown)
 
 
-def _claim(verdict: Verdict) -> dict[str, Any]:
-    claim = verdict.claim
+def _told(claim: Claim) -> dict[str, Any]:
     return {
         "claim": claim.says,
         "where": claim.where,
-        "held": verdict.held,
-        "why": None if verdict.held else claim.otherwise or None,
-        "rule": claim.check.rule,
-        "parts": [{"held": part.held, "numbers": part.text} for part in verdict.parts],
+        "held": claim.held,
+        "why": None if claim.held else claim.otherwise or None,
+        "rule": claim.rule,
+        "parts": [{"held": held, "numbers": numbers} for held, numbers in claim.parts],
     }
 
 
-def _checklist_table(judgements: tuple[Judgement, ...]) -> Table:
+def _checklist_table(readings: tuple[Reading, ...]) -> Table:
     """A row a claim, a column a reading."""
     from rich.text import Text
 
     from unrelu.report.tables import rows
 
     lines = [
-        (verdicts[0].claim.says, *(Text(v.word, style="green" if v.held else "bold red") for v in verdicts))
-        for verdicts in zip(*(judgement.verdicts for judgement in judgements), strict=True)
+        (claims[0].says, *(Text(c.word, style="green" if c.held else "bold red") for c in claims))
+        for claims in zip(*(reading.claims for reading in readings), strict=True)
     ]
-    return rows(("the paper's claim, in our words", *(judgement.reading.name for judgement in judgements)), lines)
+    return rows(("the paper's claim, in our words", *(reading.name for reading in readings)), lines)

@@ -1,41 +1,200 @@
-"""Batches of the values above the floor, and filters over them: Bulusu et al. 2022, section 3.
+"""What the papers' learners ask of the rows: tallies, batches, joint counts and histograms; and their compiled loops.
 
-The paper gives neither the number of batches nor what is in one. Its text splits at random ("induces randomization"):
-that is *scattered*. But its median is taken "either from all the true samples or outliers", and its propositions need
-p Psi > 1/2, a batch without outliers with probability p and not p^m: that is *consecutive* batches of rows whose
-outliers sit together. Both are offered; the second only helps where the order of the rows is known, which
-:func:`warn_of_order` looks into.
+Bulusu et al. 2022, section 3, gives neither the number of batches nor what is in one. Its text splits at random
+("induces randomization"): that is *scattered*. But its median is taken "either from all the true samples or outliers",
+and its propositions need p Psi > 1/2, a batch without outliers with probability p and not p^m: that is *consecutive*
+batches of rows whose outliers sit together. Both are offered; the second only helps where the order of the rows is
+known, which :func:`warn_of_order` looks into.
+
+The negative log-likelihood of a truncated normal is convex in v = (1/sigma^2, mu/sigma^2), with gradient (Wu et al.
+2019, (6); Bulusu et al. 2022, (4))
+
+    g = ( E[x^2/2], -E[x] ) + ( -E[z^2/2], E[z] ),   z ~ N(mu, sigma^2) truncated, at the current v.
+
+Wu et al. 2019 draws z; Bulusu et al. 2022 uses the closed form of its moments, (5) and (6).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeAlias
 
 import numpy as np
+from numba import njit
+from numpy.typing import NDArray
 
-from unrelu.contracts import BoolArray, FloatArray
+from unrelu.contracts import Block, BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError, RowOrderWarning
-from unrelu.papers.questions import ColumnTally, Counts
+from unrelu.kernels.normal import density, distribution
+from unrelu.kernels.row_block import LARGEST, add_joint_counts
+from unrelu.passes.screening import Screening, survey
+from unrelu.passes.tiles import as_stored, least_allowed, seen_above, tiles
 from unrelu.validation import check_choice, column_label, label_columns, listed, warn
 
+BINS = 1024
 ORDERS = ("scattered", "consecutive")
 _FEWEST_BATCHES = 20  # with which the spread of their means is known to a third
 _APART = 4.0  # standard errors by which that spread must exceed the one of shuffled rows
 _DRIFT = 3.0  # times the spread of shuffled rows, in the half of the batches that agree best
+_GOLDEN = 0.6180339887498949
 
-Names = tuple[str, ...] | None
-Filter: TypeAlias = Callable[[FloatArray], FloatArray]
-"""One robust mean of many vectors, coordinate by coordinate: shape (..., n, 2) becomes (..., 2)."""
+Counts: TypeAlias = NDArray[np.int64]
+Names: TypeAlias = tuple[str, ...] | None
 
 
-def filter_named(name: str | None, trim: float) -> Filter:
-    """None is the plain mean; "median" stays among the genuine batches as long as they are the majority.
+# --- questions to a block of rows, whose answers merge ------------------------------------------
 
-    "trimmed_mean" is the mean without the share ``trim`` of largest and of smallest values.
 
-    >>> filter_named("trimmed_mean", 0.25)(np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0], [99.0, 1.0]]))
-    array([1.5, 1. ])
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Counts or sums of the rows, laid out as the question says."""
+
+    values: NDArray[Any]
+
+    def merge(self, other: Self) -> Self:
+        return replace(self, values=self.values + other.values)
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnTally:
+    """Rows; per column: values observed, values above the floor, their mean and sum of squared deviations.
+
+    It comes first: Wu et al. 2019 rescales by mean and deviation (7), and batches of values above the floor need every
+    value's rank among them, whatever the blocks: ``above_by_block`` maps the first row of every block to its number of
+    values above the floor.
+    """
+
+    n_rows: int
+    observed: Counts
+    above: Counts
+    mean: FloatArray
+    deviation: FloatArray
+    above_by_block: dict[int, Counts]
+    screening: Screening
+
+    @property
+    def variance(self) -> FloatArray:
+        return self.deviation / np.maximum(self.above, 1)
+
+    def merge(self, other: Self) -> Self:
+        above = self.above + other.above
+        share = other.above / np.maximum(above, 1)
+        gap = other.mean - self.mean
+        return type(self)(
+            n_rows=self.n_rows + other.n_rows,
+            observed=self.observed + other.observed,
+            above=above,
+            mean=self.mean + share * gap,
+            deviation=self.deviation + other.deviation + gap**2 * share * self.above,
+            above_by_block={**self.above_by_block, **other.above_by_block},
+            screening=self.screening.merge(other.screening),
+        )
+
+
+def tally_columns(floor: FloatArray, lowest: tuple[float, ...], block: Block) -> ColumnTally:
+    """The tally of a block, above ``floor``."""
+    if block.weights is not None:
+        raise InvalidParameterError("This method has no row weights: leave out sample_weight or use 'one_pass'.")
+    whole: ColumnTally | None = None
+    for tile in tiles(block):
+        values = tile.values
+        seen = (values > seen_above(floor, values)) & (values <= np.float64(LARGEST))
+        above = np.count_nonzero(seen, axis=0)
+        mean = np.where(seen, values, 0.0).sum(axis=0, dtype=np.float64) / np.maximum(above, 1)
+        deviation = np.where(seen, values - mean, 0.0)
+        part = ColumnTally(
+            n_rows=len(values),
+            observed=np.count_nonzero(~np.isnan(values), axis=0),
+            above=above,
+            mean=mean,
+            deviation=np.einsum("ij,ij->j", deviation, deviation),
+            above_by_block={},
+            screening=survey(tile, least_allowed(np.array(lowest), values)).screening,
+        )
+        whole = part if whole is None else whole.merge(part)
+    assert whole is not None, "a block has at least one row"
+    return replace(whole, above_by_block={block.first_row: whole.above})
+
+
+def sum_batches(
+    floor: FloatArray,
+    centre: FloatArray,
+    scale: FloatArray,
+    tally: ColumnTally,
+    batches: Counts,
+    block: Block,
+    *,
+    scattered: bool = False,
+    seed: int = 0,
+    chosen: Counts | None = None,
+) -> Sums:
+    """(count, sum t, sum t^2/2), t = (x - centre)/scale, of ``batches[j]`` equal batches of a column: d x n_b x 3.
+
+    Bulusu et al. 2022, (7): the values above the floor of a column are split into n_b batches. Wu et al. 2019 takes
+    mini-batches in the order of the rows. A value's batch depends on its rank among the column's values above the
+    floor, never on the blocks, so that sums add. ``scattered`` spreads neighbouring rows over all batches, by a fixed
+    permutation k -> (multiplier k + shift) mod total drawn from ``seed``, one to one since multiplier and total share
+    no factor; else batches follow the order of the rows. ``chosen`` (d x m, rising along each row) asks for some
+    batches only: a step that takes one value must not keep a sum for every value there is.
+    """
+    earlier = [above for first_row, above in tally.above_by_block.items() if first_row < block.first_row]
+    rank = np.sum([np.zeros_like(tally.above), *earlier], axis=0)
+    total = np.maximum(tally.above, 1)
+    multiplier, shift = np.ones_like(total), np.zeros_like(total)
+    if scattered:
+        rng = np.random.default_rng(seed)
+        for j, n in enumerate(total.tolist()):
+            multiplier[j] = max(int(n * _GOLDEN) + int(rng.integers(0, max(n // 8, 1))), 1)
+            while math.gcd(int(multiplier[j]), n) != 1:
+                multiplier[j] += 1
+            shift[j] = int(rng.integers(0, n))
+    wanted = np.empty((len(floor), 0), dtype=np.int64) if chosen is None else chosen
+    sums = np.zeros((len(floor), wanted.shape[1] or int(batches.max()), 3))
+    for tile in tiles(block):
+        low = seen_above(floor, tile.values)
+        add_batch_sums(tile.values, low, centre, scale, rank, total, batches, multiplier, shift, wanted, sums)
+    return Sums(sums)
+
+
+def count_exceedances(thresholds: FloatArray, block: Block) -> Sums:
+    """How often two columns exceed their thresholds together, and are both observed: 2 x d x d exact counts."""
+    d = len(thresholds)
+    both, seen = np.zeros((d, d)), np.zeros((d, d))
+    for tile in tiles(block):
+        words = np.empty(((len(tile.values) + 63) // 64, d), dtype=np.uint64)  # 64 rows to a machine word
+        add_joint_counts(tile.values > as_stored(thresholds, tile.values), words, both)
+        observed = ~np.isnan(tile.values)
+        if observed.all():
+            seen += len(tile.values)
+        else:
+            add_joint_counts(observed, words, seen)
+    return Sums(np.stack([both, seen]))
+
+
+def count_in_bins(low: FloatArray, high: FloatArray, block: Block) -> Sums:
+    """Counts below ``low``, in BINS equal bins up to ``high``, and above, column by column: d x (BINS + 2)."""
+    d = len(low)
+    counts = np.zeros((d, BINS + 2), dtype=np.int64)
+    width = np.where(high > low, (high - low) / BINS, 1.0)
+    for tile in tiles(block):
+        seen = ~np.isnan(tile.values)
+        place = np.floor((np.where(seen, tile.values, 0.0) - low) / width) + 1.0
+        bins = np.clip(place, 0, BINS + 1).astype(np.int64)
+        for j in range(d):
+            counts[j] += np.bincount(bins[seen[:, j], j], minlength=BINS + 2)
+    return Sums(counts)
+
+
+# --- batches and filters ------------------------------------------------------------------------
+
+
+def filter_named(name: str | None, trim: float) -> Callable[[FloatArray], FloatArray]:
+    """One robust mean of many vectors, coordinate by coordinate: shape (..., n, 2) becomes (..., 2).
+
+    None is the plain mean; "median" stays among the genuine batches as long as they are the majority; "trimmed_mean" is
+    the mean without the share ``trim`` of largest and of smallest values.
     """
     if name is None:
         return lambda vectors: np.asarray(vectors.mean(axis=-2))
@@ -66,17 +225,15 @@ def require_positives(
     short = fitted & (tally.above < (batches or batch_size))
     if short.any():
         where = listed(f"{column_label(int(j), names)} ({tally.above[j]})" for j in np.flatnonzero(short))
-        if batches is not None:
-            what, fewer = f"the {batches} batches", "fewer"
-        else:
-            what, fewer = f"one batch of batch_size={batch_size}", "smaller"
+        what = f"one batch of batch_size={batch_size}" if batches is None else f"the {batches} batches"
+        fewer = "smaller" if batches is None else "fewer"
         raise InvalidDataError(
             f"Fewer values above the floor than {what} in {where}. Take {fewer} batches or add rows."
         )
 
 
 def warn_of_order(sums: FloatArray, batches: Counts, fitted: BoolArray, names: Names) -> None:
-    """Say where the order of the rows does not bear consecutive batches out (``sums`` as of ``BatchSumsQuestion``).
+    """Say where the order of the rows does not bear consecutive batches out (``sums`` as of :func:`sum_batches`).
 
     The variance of the batches' means is compared with what shuffled rows would give, the variance within batches over
     their size. Consecutive batches are for a majority that agrees and a few that stand apart. Where none stands apart
@@ -110,3 +267,139 @@ def warn_of_order(sums: FloatArray, batches: Counts, fitted: BoolArray, names: N
             " order='scattered'.",
             RowOrderWarning,
         )
+
+
+# --- compiled loops -----------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def draw_above(rng: np.random.Generator, low: float, mean: float, sd: float) -> float:
+    """One draw of N(mean, sd^2) above ``low``: rejection from the normal, in the tail from an exponential (Robert)."""
+    a = (low - mean) / sd
+    if a < 0.45:
+        u = rng.standard_normal()
+        while u <= a:
+            u = rng.standard_normal()
+        return mean + sd * u
+    rate = 0.5 * (a + math.sqrt(a * a + 4.0))
+    while True:
+        u = a - math.log(1.0 - rng.random()) / rate
+        if rng.random() <= math.exp(-0.5 * (u - rate) * (u - rate)):
+            return mean + sd * u
+
+
+@njit(cache=True, nogil=True)
+def truncated_moments(mu: float, sigma: float) -> tuple[float, float]:
+    """Mean and mean square of N(mu, sigma^2) above 0 (Bulusu et al. 2022, (5) and (6))."""
+    a = mu / sigma
+    tail = distribution(a)
+    # phi(a)/Phi(a), by its expansion where both vanish
+    ratio = density(a) / tail if a > -30.0 else -a + 1.0 / max(-a, 1.0)
+    mean = mu + sigma * ratio
+    variance = sigma * sigma * (1.0 - a * ratio - ratio * ratio)
+    return mean, variance + mean * mean
+
+
+@njit(cache=True, nogil=True)
+def project(v: np.ndarray, radius: float) -> None:
+    """Onto D_r = {1/r <= v(1) <= r, |v(2)| <= r} (Wu et al. 2019, (8); Bulusu et al. 2022, (10))."""
+    v[0] = min(max(v[0], 1.0 / radius), radius)
+    v[1] = min(max(v[1], -radius), radius)
+
+
+@njit(cache=True, nogil=True)
+def sampled_descent(
+    sums: np.ndarray,
+    low: float,
+    step: float,
+    radius: float,
+    draws: int,
+    rng: np.random.Generator,
+    average: np.ndarray,
+) -> None:
+    """Wu et al. 2019, Algorithm 3 (ProjSGD): a step a mini-batch, with ``draws`` fresh z a value; average of iterates.
+
+    ``sums`` (T x 3) = (count, sum x, sum x^2/2) of the mini-batches; truncation at ``low``; steps 1/(step t).
+    """
+    v = np.array([1.0, 0.0])
+    average[:] = 0.0
+    taken = 0
+    for k in range(sums.shape[0]):
+        count = int(sums[k, 0])
+        if count == 0:
+            continue
+        taken += 1
+        mu = v[1] / v[0]
+        sigma = math.sqrt(1.0 / v[0])
+        z_sum = 0.0
+        z_half_square = 0.0
+        for _ in range(draws * count):
+            z = draw_above(rng, low, mu, sigma)
+            z_sum += z
+            z_half_square += 0.5 * z * z
+        size = 1.0 / (step * taken)
+        v[0] -= size * (sums[k, 2] - z_half_square / draws) / count
+        v[1] -= size * (z_sum / draws - sums[k, 1]) / count
+        project(v, radius)
+        average += v
+    average /= taken
+
+
+@njit(cache=True, nogil=True)
+def closed_descent(gradients: np.ndarray, steps: int, step: float, radius: float, v: np.ndarray) -> None:
+    """Bulusu et al. 2022, Algorithm 2 (ProjGD): v <- P(v - g/(step t)), g = filtered part + closed form; v becomes v_T.
+
+    ``gradients`` (1 or T x 2) hold the filtered means of (x^2/2, -x): one for gradient descent, one a step for its
+    stochastic version. The paper starts at v = (0, 0), outside the domain; we start at its projection.
+    """
+    v[:] = 0.0
+    project(v, radius)
+    for t in range(1, steps + 1):
+        row = min(t, gradients.shape[0]) - 1
+        mean, square = truncated_moments(v[1] / v[0], math.sqrt(1.0 / v[0]))
+        size = 1.0 / (step * t)
+        first = gradients[row, 0] - 0.5 * square
+        second = gradients[row, 1] + mean
+        v[0] -= size * first
+        v[1] -= size * second
+        project(v, radius)
+
+
+@njit(cache=True, nogil=True)
+def add_batch_sums(
+    values: np.ndarray,
+    floor: np.ndarray,
+    centre: np.ndarray,
+    scale: np.ndarray,
+    rank: np.ndarray,
+    total: np.ndarray,
+    batches: np.ndarray,
+    multiplier: np.ndarray,
+    shift: np.ndarray,
+    chosen: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """out[j, batch] += (1, t, t^2/2), t = (x - centre)/scale, for every x above the floor of column j.
+
+    The k-th such value of a column, k = rank[j] (advanced here), goes to batch (place * batches) // total with
+    place = (multiplier * k + shift) mod total: equal batches, in order of the rows for multiplier 1 and shift 0,
+    scattered for a multiplier without common factor with the total. ``chosen`` (d x m, each row rising): the batches
+    that are wanted, out[j, k] being that of chosen[j, k]; all of them where m is 0.
+    """
+    n, d = values.shape
+    for i in range(n):
+        for j in range(d):
+            x = values[i, j]
+            if x > floor[j]:
+                place = (multiplier[j] * rank[j] + shift[j]) % total[j]
+                rank[j] += 1
+                batch = (place * batches[j]) // total[j]
+                if chosen.shape[1] > 0:
+                    wanted = batch
+                    batch = np.searchsorted(chosen[j], wanted)
+                    if batch == chosen.shape[1] or chosen[j, batch] != wanted:
+                        continue
+                t = (x - centre[j]) / scale[j]
+                out[j, batch, 0] += 1.0
+                out[j, batch, 1] += t
+                out[j, batch, 2] += 0.5 * t * t

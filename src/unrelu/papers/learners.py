@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -42,27 +43,25 @@ from unrelu.fit.marginals.columns import refuse_tiny, warn_of_constants
 from unrelu.fit.one_pass import Learned, Stages
 from unrelu.methods import LEARNING
 from unrelu.model import RectifiedGaussian
-from unrelu.papers.batches import ORDERS, Names, batch_means, filter_named, require_positives, warn_of_order
-from unrelu.papers.kernels import closed_descent, sampled_descent
-from unrelu.papers.questions import (
+from unrelu.papers.batches import (
     BINS,
-    BatchSumsQuestion,
+    ORDERS,
     ColumnTally,
-    ColumnTallyQuestion,
     Counts,
-    ExceedancesQuestion,
-    HistogramQuestion,
+    Names,
+    batch_means,
+    closed_descent,
+    count_exceedances,
+    count_in_bins,
+    filter_named,
+    require_positives,
+    sampled_descent,
+    sum_batches,
+    tally_columns,
+    warn_of_order,
 )
 from unrelu.passes.local import map_in_threads
-from unrelu.validation import (
-    check_choice,
-    check_count,
-    check_positive,
-    column_label,
-    label_columns,
-    listed,
-    warn,
-)
+from unrelu.validation import check_choice, check_count, check_positive, column_label, label_columns, listed, warn
 
 _CLEARLY = 4.0  # standard errors by which the share above the floor must miss one half
 _MEDIAN_PASSES = 3  # each narrows the bracket by the number of bins
@@ -70,17 +69,76 @@ _MEDIAN_PASSES = 3  # each narrows the bracket by the number of bins
 Inverse = Callable[[FloatArray], FloatArray]
 
 
-class _OfPapers:
-    """What the learners share: they read the rows more than once, and assume normal columns."""
+class _Algorithm1:
+    """Algorithm 1 of Wu et al. 2019 and Bulusu et al. 2022; ``_fit`` gives every column's bias and norm.
 
-    of_papers: ClassVar[bool] = True
+    With ``project`` the pairs become the nearest semidefinite matrix. Without, to the letter: S_ij = s_i s_j
+    cos(theta_ij), whether or not that is a covariance.
+    """
+
+    of_papers: ClassVar[bool] = True  # which assume normal columns
+    name: ClassVar[str]
+    allow_partial: bool
+    project: bool = True
 
     def question(self, assumptions: Assumptions) -> None:
-        return None
+        """None: the rows are read more than once."""
+
+    def _check(self) -> None:
+        """Raise where the options make no sense."""
+
+    def _fit(
+        self, evidence: Evidence, assumptions: Assumptions, tally: ColumnTally, seed: int
+    ) -> tuple[FloatArray, FloatArray]:
+        raise NotImplementedError
+
+    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
+        self._check()
+        names = evidence.feature_names
+        if (none := np.isneginf(assumptions.floor)).any():
+            raise InvalidParameterError(
+                f"No floor for {label_columns(none, names)}, and method={self.name!r} needs one in every column: use"
+                " method='one_pass' or 'robust'."
+            )
+        watch(Step(LEARNING))
+        if not self.project and assumptions.n_components is not None:
+            raise InvalidParameterError(
+                "n_components asks for a matrix of lower rank, and project=False for the pairs as they are: leave one"
+                " out."
+            )
+        tally = checked_tally(evidence, assumptions)
+        bias, scale = self._fit(evidence, assumptions, tally, seed)
+        d, floor, bias = len(bias), np.array(assumptions.censoring), np.maximum(bias, assumptions.floor)
+        rows = RowParameters(bias, scale, floor, np.full((d, 2, 2), np.nan), np.zeros((d, 2, 3)))  # no standard errors
+        above = partial(count_exceedances, np.maximum(bias, floor))
+        counts: FloatArray = evidence.collect(above, remember=False).values
+        pairs = exceedance_angles(tally, counts, rows, names, self.allow_partial, self.project)
+        if self.project:
+            covariance, assembly = assemble(rows.scale, pairs, assumptions.n_components)
+        else:
+            correlation = np.nan_to_num(pairs.correlation)
+            covariance = correlation * np.outer(rows.scale, rows.scale)
+            assembly = Assembly(smallest_eigenvalue(correlation))
+        try:
+            model = RectifiedGaussian(rows.bias, covariance, assumptions.floor, names)
+        except InvalidParameterError:
+            if self.project:
+                raise
+            raise NotSemidefiniteError(
+                "Algorithm 1 as written gives no covariance here: its correlations have an eigenvalue of"
+                f" {assembly.smallest_eigenvalue:.3g}. The error's bias and covariance hold them as they are; without"
+                " project=False the nearest covariance is taken.",
+                rows.bias,
+                covariance,
+            ) from None
+        n = float(tally.n_rows)
+        census = Census(tally.n_rows, tally.observed, tally.above, counts[0] == 0.0)
+        report = LearningReport.of(self.name, tally.n_rows, n, census, assembly, **assumptions.limits)
+        return Learned.of(Stages(model, rows, pairs, assembly), report, assumptions.n_components, n)
 
 
 @dataclass(frozen=True)
-class TruncatedSGD(_OfPapers):
+class TruncatedSGD(_Algorithm1):
     """Wu et al. 2019, Algorithms 1 to 3: truncated fits by projected SGD, angles by counts.
 
     ``radius`` r and ``step`` lambda are the paper's; ``batches`` is B of Algorithm 2; ``minibatch`` is the number of
@@ -96,6 +154,8 @@ class TruncatedSGD(_OfPapers):
     'sgd'
     """
 
+    name: ClassVar[str] = "sgd"
+
     radius: float = 3.0
     step: float = 0.1
     batches: int = 1
@@ -104,34 +164,34 @@ class TruncatedSGD(_OfPapers):
     allow_partial: bool = False
     project: bool = True
 
-    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
+    def _check(self) -> None:
         check_positive("radius", self.radius, least=1.0)
         check_positive("step", self.step)
-        check_count("batches", self.batches)
-        check_count("minibatch", self.minibatch)
-        check_count("draws", self.draws)
+        for name in ("batches", "minibatch", "draws"):
+            check_count(name, getattr(self, name))
 
-        def fit(tally: ColumnTally) -> tuple[FloatArray, FloatArray]:
-            """Values are shifted and rescaled by their own mean and deviation (7), fitted, and transformed back.
+    def _fit(
+        self, evidence: Evidence, assumptions: Assumptions, tally: ColumnTally, seed: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Values are shifted and rescaled by their own mean and deviation (7), fitted, and transformed back.
 
-            In v = (1/sigma^2, mu/sigma^2), by projected stochastic gradients (6) on the domain D_r (8).
-            """
-            fitted = tally.variance > 0.0
-            require_positives(tally, fitted, evidence.feature_names, self.batches)
-            mean, deviation = tally.mean, np.sqrt(np.where(fitted, tally.variance, 1.0))
-            floor = np.array(assumptions.censoring)
-            minibatches = np.maximum(tally.above // self.minibatch, self.batches)
-            sums = evidence.collect(BatchSumsQuestion(floor, mean, deviation, tally, minibatches)).values
-            low = (floor - mean) / deviation
+        In v = (1/sigma^2, mu/sigma^2), by projected stochastic gradients (6) on the domain D_r (8).
+        """
+        fitted = tally.variance > 0.0
+        require_positives(tally, fitted, evidence.feature_names, self.batches)
+        mean, deviation = tally.mean, np.sqrt(np.where(fitted, tally.variance, 1.0))
+        floor = np.array(assumptions.censoring)
+        minibatches = np.maximum(tally.above // self.minibatch, self.batches)
+        question = partial(sum_batches, floor, mean, deviation, tally, minibatches)
+        sums = evidence.collect(question, remember=False).values
+        low = (floor - mean) / deviation
 
-            def norm_bias(j: int) -> FloatArray:
-                return self.most_central_run(sums[j, : minibatches[j]], low[j], [seed, j])
+        def norm_bias(j: int) -> FloatArray:
+            return self.most_central_run(sums[j, : minibatches[j]], low[j], [seed, j])
 
-            v = np.array(map_in_threads(norm_bias, range(len(mean)))).reshape(-1, 2)
-            bias = np.where(fitted, mean + deviation * v[:, 1] / v[:, 0], mean)
-            return bias, np.where(fitted, deviation / np.sqrt(v[:, 0]), 0.0)
-
-        return _algorithm_1("sgd", evidence, assumptions, fit, self.allow_partial, self.project, watch)
+        v = np.array(map_in_threads(norm_bias, range(len(mean)))).reshape(-1, 2)
+        bias = np.where(fitted, mean + deviation * v[:, 1] / v[:, 0], mean)
+        return bias, np.where(fitted, deviation / np.sqrt(v[:, 0]), 0.0)
 
     def most_central_run(self, sums: FloatArray, low: float, seeds: list[int]) -> FloatArray:
         """Algorithm 2, steps 2 to 5: one run a batch, and the run with the least sum of distances to all."""
@@ -144,7 +204,7 @@ class TruncatedSGD(_OfPapers):
 
 
 @dataclass(frozen=True)
-class FilteredGradient(_OfPapers):
+class FilteredGradient(_Algorithm1):
     """Bulusu et al. 2022, Algorithms 1 and 2: gradient descent on filtered batch means, angles by counts.
 
     ``filter`` is "median", "trimmed_mean" (which cuts the share ``trim`` at each end) or None; ``steps`` is T (None:
@@ -166,6 +226,8 @@ class FilteredGradient(_OfPapers):
     'filtered_gradient'
     """
 
+    name: ClassVar[str] = "filtered_gradient"
+
     filter: str | None = "median"
     stochastic: bool = False
     trim: float = 0.1
@@ -180,48 +242,14 @@ class FilteredGradient(_OfPapers):
     every_step: bool = False
     project: bool = True
 
-    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
-        self._check()
-
-        def fit(tally: ColumnTally) -> tuple[FloatArray, FloatArray]:
-            """(4) to (10): a filter over the batches stands for the expectation under the genuine rows (8).
-
-            The other half of the gradient is known in closed form (5), (6). ``step`` 0.1 is gamma_t = 1/(0.1 t).
-            """
-            fitted, floor, names = tally.variance > 0.0, np.array(assumptions.censoring), evidence.feature_names
-            steps = np.maximum(tally.above // 100, 1) if self.steps is None else np.full_like(tally.above, self.steps)
-            batches = self._numbers(tally, names)
-
-            def ask(seed: int, *chosen: Counts) -> FloatArray:
-                scattered, ones = self.order == "scattered", np.ones_like(floor)
-                question = BatchSumsQuestion(floor, floor, ones, tally, batches, scattered, seed, *chosen)
-                return np.asarray(evidence.collect(question, remember=False).values)
-
-            if self.stochastic:
-                gradients = self._drawn(ask, batches, fitted, steps, seed)
-            else:
-                gradients = self._filtered(ask, batches, fitted, steps, seed, names)
-
-            def descend(j: int) -> FloatArray:
-                v = np.array([1.0, 0.0])
-                if fitted[j]:
-                    closed_descent(gradients[j], int(steps[j]), self.step, self.radius, v)
-                return v
-
-            v = np.array(map_in_threads(descend, range(len(fitted)))).reshape(-1, 2)
-            bias = np.where(fitted, floor + v[:, 1] / v[:, 0], tally.mean)
-            return bias, np.where(fitted, 1.0 / np.sqrt(v[:, 0]), 0.0)
-
-        return _algorithm_1("filtered_gradient", evidence, assumptions, fit, self.allow_partial, self.project, watch)
-
     def _check(self) -> None:
         if self.drawn is not None and not self.stochastic:
             raise InvalidParameterError(f"drawn={self.drawn!r} has no effect without stochastic=True: leave it out.")
         filter_named(self.filter, self.trim)
         check_choice("order", self.order, ORDERS)
-        for name, value in (("batches", self.batches), ("batch_size", self.batch_size)):
-            if value is not None:
-                check_count(name, value)
+        for name in ("batches", "batch_size"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
         if self.batches is not None and self.batch_size is not None:
             raise InvalidParameterError(
                 f"batches={self.batches} and batch_size={self.batch_size} both say how large a batch is: give one of"
@@ -243,16 +271,42 @@ class FilteredGradient(_OfPapers):
                 " one of them out."
             )
 
-    def _numbers(self, tally: ColumnTally, names: Names) -> Counts:
-        """The number of batches of every column, none of them empty."""
-        fitted = tally.variance > 0.0
+    def _fit(
+        self, evidence: Evidence, assumptions: Assumptions, tally: ColumnTally, seed: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """(4) to (10): a filter over the batches stands for the expectation under the genuine rows (8).
+
+        The other half of the gradient is known in closed form (5), (6). ``step`` 0.1 is gamma_t = 1/(0.1 t).
+        """
+        fitted, floor, names = tally.variance > 0.0, np.array(assumptions.censoring), evidence.feature_names
+        steps = np.maximum(tally.above // 100, 1) if self.steps is None else np.full_like(tally.above, self.steps)
         if self.batches is not None:
             require_positives(tally, fitted, names, self.batches)
-            return np.full_like(tally.above, self.batches)
-        if self.batch_size is not None:
-            require_positives(tally, fitted, names, batch_size=self.batch_size)
-        size = self.batch_size or (1 if self.stochastic else 10)
-        return np.maximum(tally.above // size, 1)
+            batches = np.full_like(tally.above, self.batches)
+        else:
+            if self.batch_size is not None:
+                require_positives(tally, fitted, names, batch_size=self.batch_size)
+            batches = np.maximum(tally.above // (self.batch_size or (1 if self.stochastic else 10)), 1)
+
+        def ask(seed: int, chosen: Counts | None = None) -> FloatArray:
+            question = partial(sum_batches, floor, floor, np.ones_like(floor), tally, batches)
+            how = partial(question, scattered=self.order == "scattered", seed=seed, chosen=chosen)
+            return np.asarray(evidence.collect(how, remember=False).values)
+
+        if self.stochastic:
+            gradients = self._drawn(ask, batches, fitted, steps, seed)
+        else:
+            gradients = self._filtered(ask, batches, fitted, steps, seed, names)
+
+        def descend(j: int) -> FloatArray:
+            v = np.array([1.0, 0.0])
+            if fitted[j]:
+                closed_descent(gradients[j], int(steps[j]), self.step, self.radius, v)
+            return v
+
+        v = np.array(map_in_threads(descend, range(len(fitted)))).reshape(-1, 2)
+        bias = np.where(fitted, floor + v[:, 1] / v[:, 0], tally.mean)
+        return bias, np.where(fitted, 1.0 / np.sqrt(v[:, 0]), 0.0)
 
     def _filtered(
         self, ask: Callable[..., FloatArray], batches: Counts, fitted: BoolArray, steps: Counts, seed: int, names: Names
@@ -267,8 +321,9 @@ class FilteredGradient(_OfPapers):
             sums = ask(seed + t)
             if t == 0 and self.order == "consecutive":
                 warn_of_order(sums, batches, fitted, names)
-            means = [choose(batch_means(sums[j, :b])) if fitted[j] else np.zeros(2) for j, b in enumerate(batches)]
-            rounds.append(np.array(means))
+            rounds.append(
+                [choose(batch_means(sums[j, :b])) if fitted[j] else np.zeros(2) for j, b in enumerate(batches)]
+            )
         return list(np.stack(rounds, axis=1))
 
     def _drawn(
@@ -294,7 +349,7 @@ class FilteredGradient(_OfPapers):
 
 
 @dataclass(frozen=True)
-class MedianBias(_OfPapers):
+class MedianBias(_Algorithm1):
     """Wu et al. 2019, footnote 4: the bias is the samples' median; norms from the spread above it, angles by counts.
 
     >>> import unrelu
@@ -303,93 +358,43 @@ class MedianBias(_OfPapers):
     'median'
     """
 
+    name: ClassVar[str] = "median"
+
     allow_partial: bool = False
 
-    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
-        def fit(tally: ColumnTally) -> tuple[FloatArray, FloatArray]:
-            """For b >= floor the floor cuts off at most half of y, so the median of x is that of y, which is b.
+    def _fit(
+        self, evidence: Evidence, assumptions: Assumptions, tally: ColumnTally, seed: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """For b >= floor the floor cuts off at most half of y, so the median of x is that of y, which is b.
 
-            Given b, half of the rows lie above it and E[(x - b)^2 1{x > b}] = s^2/2. The median lies within one
-            standard deviation of the mean; histograms narrow that bracket down.
-            """
-            floor = np.array(assumptions.censoring)
-            share = tally.above / tally.observed
-            step = np.where(tally.above > 0, tally.mean - floor, 0.0)
-            mean = floor + share * step
-            deviation = np.sqrt(share * tally.variance + share * (1.0 - share) * step**2)
-            low, high = mean - deviation, mean + deviation
-            for _ in range(_MEDIAN_PASSES):
-                counts = evidence.collect(HistogramQuestion(low, high)).values
-                reached = np.cumsum(counts, axis=1) >= 0.5 * tally.observed[:, None]
-                place = np.clip(np.argmax(reached, axis=1) - 1, 0, BINS - 1)
-                width = (high - low) / BINS
-                low, high = low + place * width, low + (place + 1) * width
-            bias = np.maximum(0.5 * (low + high), assumptions.floor)
-            upper = evidence.collect(ColumnTallyQuestion(tuple(bias.tolist()), assumptions.lowest))
-            square = upper.variance + np.where(upper.above > 0, upper.mean - bias, 0.0) ** 2
-            return bias, np.sqrt(2.0 * square * upper.above / tally.observed)
-
-        return _algorithm_1("median", evidence, assumptions, fit, self.allow_partial, True, watch)
-
-
-# --- Algorithm 1 --------------------------------------------------------------------------------
+        Given b, half of the rows lie above it and E[(x - b)^2 1{x > b}] = s^2/2. The median lies within one standard
+        deviation of the mean; histograms narrow that bracket down.
+        """
+        floor = np.array(assumptions.censoring)
+        share = tally.above / tally.observed
+        step = np.where(tally.above > 0, tally.mean - floor, 0.0)
+        mean = floor + share * step
+        deviation = np.sqrt(share * tally.variance + share * (1.0 - share) * step**2)
+        low, high = mean - deviation, mean + deviation
+        for _ in range(_MEDIAN_PASSES):
+            counts = evidence.collect(partial(count_in_bins, low, high), remember=False).values
+            reached = np.cumsum(counts, axis=1) >= 0.5 * tally.observed[:, None]
+            place = np.clip(np.argmax(reached, axis=1) - 1, 0, BINS - 1)
+            width = (high - low) / BINS
+            low, high = low + place * width, low + (place + 1) * width
+        bias = np.maximum(0.5 * (low + high), assumptions.floor)
+        upper = evidence.collect(partial(tally_columns, bias, assumptions.lowest), remember=False)
+        square = upper.variance + np.where(upper.above > 0, upper.mean - bias, 0.0) ** 2
+        return bias, np.sqrt(2.0 * square * upper.above / tally.observed)
 
 
-def _algorithm_1(
-    name: str,
-    evidence: Evidence,
-    assumptions: Assumptions,
-    fit: Callable[[ColumnTally], tuple[FloatArray, FloatArray]],
-    allow_partial: bool,
-    project: bool,
-    watch: Watch,
-) -> Learned:
-    """Algorithm 1 of Wu et al. 2019 and Bulusu et al. 2022; ``fit`` gives biases, raised to the floor, and norms.
-
-    With ``project`` the pairs become the nearest semidefinite matrix. Without, to the letter: S_ij = s_i s_j
-    cos(theta_ij), whether or not that is a covariance.
-    """
-    if (none := np.isneginf(assumptions.floor)).any():
-        raise InvalidParameterError(
-            f"No floor for {label_columns(none, evidence.feature_names)}, and method={name!r} needs one in every"
-            " column: use method='one_pass' or 'robust'."
-        )
-    watch(Step(LEARNING))
-    if not project and assumptions.n_components is not None:
-        raise InvalidParameterError(
-            "n_components asks for a matrix of lower rank, and project=False for the pairs as they are: leave one out."
-        )
-    tally = checked_tally(evidence, assumptions)
-    bias, scale = fit(tally)
-    rows = without_errors(np.maximum(bias, assumptions.floor), scale, np.array(assumptions.censoring))
-    pairs = exceedance_angles(evidence, assumptions, rows, allow_partial, project)
-    if project:
-        covariance, assembly = assemble(rows.scale, pairs, assumptions.n_components)
-    else:
-        correlation = np.nan_to_num(pairs.correlation)
-        covariance = correlation * np.outer(rows.scale, rows.scale)
-        assembly = Assembly(smallest_eigenvalue(correlation))
-    try:
-        model = RectifiedGaussian(rows.bias, covariance, assumptions.floor, evidence.feature_names)
-    except InvalidParameterError:
-        if project:
-            raise
-        raise NotSemidefiniteError(
-            "Algorithm 1 as written gives no covariance here: its correlations have an eigenvalue of"
-            f" {assembly.smallest_eigenvalue:.3g}. The error's bias and covariance hold them as they are; without"
-            " project=False the nearest covariance is taken.",
-            rows.bias,
-            covariance,
-        ) from None
-    together = evidence.collect(_question_above(rows)).values[0]
-    census = Census(tally.n_rows, tally.observed, tally.above, together == 0.0)
-    report = LearningReport.of(name, tally.n_rows, float(tally.n_rows), census, assembly, **assumptions.limits)
-    return Learned.of(Stages(model, rows, pairs, assembly), report, assumptions.n_components, float(tally.n_rows))
+# --- what the learners share ---------------------------------------------------------------------
 
 
 def checked_tally(evidence: Evidence, assumptions: Assumptions) -> ColumnTally:
     """The tally of a table whose every column can be learned from, or a clear error."""
-    tally, names = evidence.collect(ColumnTallyQuestion.under(assumptions)), evidence.feature_names
+    floor, names = np.array(assumptions.censoring), evidence.feature_names
+    tally = evidence.collect(partial(tally_columns, floor, assumptions.lowest), remember=False)
     tally.screening.check(assumptions, names)
     if (unseen := tally.observed == 0).any():
         raise InvalidDataError(
@@ -397,7 +402,7 @@ def checked_tally(evidence: Evidence, assumptions: Assumptions) -> ColumnTally:
         )
     if (once := tally.observed < 2).any():
         raise InvalidDataError(f"Only 1 sample (row) with a value in {label_columns(once, names)}: two are needed.")
-    refuse_tiny(tally.above > 0, tally.mean - np.array(assumptions.censoring), tally.variance, names)
+    refuse_tiny(tally.above > 0, tally.mean - floor, tally.variance, names)
     constant = tally.variance == 0.0
     if (equal := (tally.above > 0) & constant & (tally.above < tally.observed)).any():
         raise InvalidDataError(
@@ -408,20 +413,11 @@ def checked_tally(evidence: Evidence, assumptions: Assumptions) -> ColumnTally:
     return tally
 
 
-def without_errors(bias: FloatArray, scale: FloatArray, floor: FloatArray) -> RowParameters:
-    """Row parameters of a method that gives no standard errors."""
-    d = len(bias)
-    return RowParameters(bias, scale, floor, np.full((d, 2, 2), np.nan), np.zeros((d, 2, 3)))
-
-
-def _question_above(rows: RowParameters) -> ExceedancesQuestion:
-    return ExceedancesQuestion(tuple(np.maximum(rows.bias, rows.floor).tolist()))
-
-
 def exceedance_angles(
-    evidence: Evidence,
-    assumptions: Assumptions,
+    tally: ColumnTally,
+    counts: FloatArray,
     rows: RowParameters,
+    names: Names,
     allow_partial: bool = False,
     project: bool = True,
 ) -> PairCorrelations:
@@ -433,11 +429,10 @@ def exceedance_angles(
 
     A negative bias breaks the first step: the rule then counts values that the floor has hidden. Columns whose bias is
     clearly negative are refused; with ``allow_partial`` their correlations are NaN instead. Standard errors are those
-    of the count; the error of the bias is not in them. A count of more than half the rows is more than any angle gives:
-    it counts as an angle of 0, or with ``project`` False, as the papers have it, as a negative one, whose cosine falls
-    again.
+    of the count; the error of the bias is not in them. ``counts`` are of :func:`count_exceedances` above both biases. A
+    count of more than half the rows is more than any angle gives: it counts as an angle of 0, or with ``project``
+    False, as the papers have it, as a negative one, whose cosine falls again.
     """
-    tally, names = evidence.collect(ColumnTallyQuestion.under(assumptions)), evidence.feature_names
     observed = np.maximum(tally.observed, 1)
     above = tally.above / observed
     negative = np.asarray((tally.above > 0) & (above - 0.5 < -0.5 * _CLEARLY / np.sqrt(observed)))
@@ -450,7 +445,7 @@ def exceedance_angles(
                 " which handles any sign, or allow_partial=True for the other pairs."
             )
         warn(f"{what}: its correlations are not recovered (NaN, taken as 0 in the model).", PartialRecoveryWarning)
-    both, together = evidence.collect(_question_above(rows)).values
+    both, together = counts
     seen = np.maximum(together, 1.0)
     share = both / seen
     theta = np.pi - 2.0 * np.pi * share

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,25 +37,13 @@ _ROUNDING = 1e-12
 # --- p -------------------------------------------------------------------------------------------
 
 
-class FrozenDistribution(Protocol):
-    """What is asked of a density: ``scipy.stats.norm(0, 1)`` and every other frozen continuous distribution has it."""
-
-    def logpdf(self, x: ArrayLike, /) -> Any: ...
-
-    def logcdf(self, x: ArrayLike, /) -> Any: ...
-
-    def support(self) -> tuple[Any, Any]: ...
+FrozenDistribution: TypeAlias = Any
+"""A frozen continuous distribution of scipy.stats, such as ``scipy.stats.norm(0, 1)``."""
 
 
 @dataclass(frozen=True)
 class BiasDensity:
-    """p, checked once.
-
-    >>> from scipy.stats import norm
-    >>> p = BiasDensity.checked(norm(0.5, 2.0))
-    >>> p.argmax(np.array([-1.0, 2.0, -np.inf]), np.array([1.0, np.inf, -3.0])).round(6)
-    array([ 0.5,  2. , -3. ])
-    """
+    """p, checked once."""
 
     distribution: Any
     lowest: float
@@ -64,16 +52,15 @@ class BiasDensity:
     spread: float
 
     @classmethod
-    def checked(cls, distribution: object) -> BiasDensity:
+    def checked(cls, distribution: Any) -> BiasDensity:
         """p of a frozen continuous distribution, or an error that says what is missing."""
-        quantile = getattr(distribution, "ppf", None) or getattr(distribution, "icdf", None)
         try:
             with np.errstate(all="ignore"):
-                levels = np.asarray(quantile(np.array([0.5, 0.25, 0.75])), dtype=np.float64)  # type: ignore[misc]
-                lowest, highest = (float(end) for end in distribution.support())  # type: ignore[attr-defined]
+                levels = _quantiles(distribution, [0.5, 0.25, 0.75])
+                lowest, highest = (float(end) for end in distribution.support())
                 discrete = hasattr(distribution, "pmf") and bool(np.max(distribution.pmf(levels[0])) > 0.0)
                 if not discrete:
-                    _ = distribution.logpdf(levels), distribution.logcdf(levels)  # type: ignore[attr-defined]
+                    _ = distribution.logpdf(levels), distribution.logcdf(levels)
         except (TypeError, ValueError, AttributeError, NotImplementedError):
             raise InvalidParameterError(
                 "bias_density must be a frozen continuous distribution with scalar parameters, such as"
@@ -134,9 +121,8 @@ class BiasDensity:
     def mode(self) -> float:
         """The most likely bias; of several equally likely ones, that next to the median."""
         bottom, top = self._bulk
-        grid = np.unique(
-            np.concatenate([np.linspace(bottom, top, 2001), self._quantile(np.linspace(1e-3, 0.999, 999))])
-        )
+        between = _quantiles(self.distribution, np.linspace(1e-3, 0.999, 999))
+        grid = np.unique(np.concatenate([np.linspace(bottom, top, 2001), between]))
         value = self.log(grid)
         ties = np.flatnonzero(value >= value.max() - 1e-12)
         at = int(ties[np.abs(grid[ties] - self.centre).argmin()])
@@ -147,13 +133,10 @@ class BiasDensity:
 
     @property
     def _bulk(self) -> tuple[float, float]:
-        bottom, top = self._quantile(np.array([_TAIL, 1.0 - _TAIL]))
+        """Where the search for a mode goes: the support, or all but its tails."""
+        bottom, top = _quantiles(self.distribution, [_TAIL, 1.0 - _TAIL])
         bottom = self.lowest if np.isfinite(self.lowest) else bottom
         return float(bottom), float(self.highest if np.isfinite(self.highest) else top)
-
-    def _quantile(self, level: FloatArray) -> FloatArray:
-        quantile = getattr(self.distribution, "ppf", None) or self.distribution.icdf
-        return np.asarray(quantile(level), dtype=np.float64)
 
     def _zoomed(self, low: FloatArray, high: FloatArray) -> FloatArray:
         """The best point of a grid on each interval, then of a grid between its neighbours, and so on."""
@@ -167,6 +150,12 @@ class BiasDensity:
             share = np.linspace(0.0, 1.0, _GRID)
         best: FloatArray = grid[every, at]
         return best
+
+
+def _quantiles(distribution: Any, levels: ArrayLike) -> FloatArray:
+    """Of scipy's older distributions, or of its newer ones."""
+    quantile = getattr(distribution, "ppf", None) or distribution.icdf
+    return np.asarray(quantile(np.array(levels)), dtype=np.float64)
 
 
 # --- (33) ----------------------------------------------------------------------------------------
@@ -187,7 +176,10 @@ def normalized_log_likelihood(X: ArrayLike, matrix: ArrayLike, bias_density: Fro
     >>> round(normalized_log_likelihood(X, M, norm(0, 1)), 9) == round(float(expected), 9)
     True
     """
-    values, latent = _matrix("X", X), _matrix("matrix", matrix)
+    values, latent = np.asarray(X, dtype=np.float64), np.asarray(matrix, dtype=np.float64)
+    for name, given in (("X", values), ("matrix", latent)):
+        if given.ndim != 2 or given.size == 0 or not np.isfinite(given).all():
+            raise InvalidParameterError(f"{name} must be a matrix of finite numbers, got shape {given.shape}.")
     if values.shape != latent.shape:
         raise InvalidParameterError(f"X is {values.shape} and matrix {latent.shape}: they must be of the same shape.")
     if (values < 0.0).any():
@@ -198,21 +190,14 @@ def normalized_log_likelihood(X: ArrayLike, matrix: ArrayLike, bias_density: Fro
     at = np.take_along_axis(-np.sort(-values, axis=0), place, axis=0)[0]
     below = np.take_along_axis(-np.sort(-latent, axis=0), place, axis=0)[0]  # the largest, where none is positive
     with np.errstate(all="ignore"):
-        given = np.where(seen, density.log(at - below), density.distribution.logcdf(-below))
+        under = np.where(seen, density.log(at - below), density.distribution.logcdf(-below))
         without = np.where(seen, density.log(at), density.distribution.logcdf(np.zeros_like(at)))
     if (impossible := ~np.isfinite(without)).any():
         raise InvalidParameterError(
             f"bias_density does not allow M = 0 in {label_columns(impossible, None)}, from which (33) is measured: give"
             " a density with a wider support."
         )
-    return float(np.sum(given - without))
-
-
-def _matrix(name: str, given: ArrayLike) -> FloatArray:
-    values = np.asarray(given, dtype=np.float64)
-    if values.ndim != 2 or values.size == 0 or not np.isfinite(values).all():
-        raise InvalidParameterError(f"{name} must be a matrix of finite numbers, got shape {values.shape}.")
-    return values
+    return float(np.sum(under - without))
 
 
 # --- (29), and (34) as printed -------------------------------------------------------------------
@@ -311,15 +296,6 @@ def literal_program(values: FloatArray, feasible: FeasibleSet, density: BiasDens
     in [-gamma, cap_j - b_j] is a solution, and what is returned is the one next to 0 that also has M_ij + b_j <= 0,
     (26), wherever gamma lets it (for nu < min_P X_ij the set (29) alone allows more). A missing cell is 0. A column
     that is never positive is best at M_ij = -gamma, or at any value below the support of -B: again the one next to 0.
-
-    >>> from unrelu.recovery.matrix.cells import DenseCells
-    >>> from scipy.stats import norm
-    >>> X = np.array([[3.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
-    >>> split = literal_program(X, FeasibleSet.of(DenseCells(X), 2.0, 0.5), BiasDensity.checked(norm(0, 1)))
-    >>> split.bias.round(6), split.matrix.round(6)
-    (array([1., 0.]), array([[ 2., -2.],
-           [ 0., -2.],
-           [-1., -2.]]))
     """
     never = feasible.never
     low, high = feasible.bounds

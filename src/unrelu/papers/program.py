@@ -75,14 +75,11 @@ class Likelihood:
     Rows without noise are assumed: (29) takes X_ij - M_ij to be the same to the last digit.
 
     >>> from scipy.stats import norm
-    >>> from unrelu.recovery.matrix.cells import DenseCells
+    >>> import unrelu
     >>> rng = np.random.default_rng(0)
     >>> C, A, b = rng.standard_normal((300, 3)), rng.standard_normal((40, 3)), 0.5 * rng.standard_normal(40)
-    >>> T = C @ A.T + b
-    >>> recovered = Likelihood(norm(0, 0.5)).recover(Task(DenseCells(np.maximum(T, 0.0)), n_components=3))
-    >>> bool(np.abs(recovered.factors.matrix() - T).max() < 1e-6)
-    True
-    >>> bool(np.abs(recovered.factors.loadings.T @ recovered.factors.bias).max() < 1e-4)
+    >>> recovery = unrelu.ReLUMatrixRecovery(3, method=Likelihood(norm(0, 0.5))).fit(np.maximum(C @ A.T + b, 0.0))
+    >>> bool(np.abs(recovery.hidden() - C @ A.T - b).max() < 1e-6)
     True
     """
 
@@ -196,15 +193,6 @@ def likeliest_gauge(factors: Factors, density: BiasDensity, gamma: float, counte
 
     and b_j + a_j'v in the support of p. It is concave where p is log-concave, and then v is its only maximiser. In
     coordinates u with A v = Q u, Q'Q = I, the problem is well conditioned whatever the factors' scales.
-
-    >>> from scipy.stats import norm
-    >>> rng = np.random.default_rng(0)
-    >>> C, A, b = rng.standard_normal((50, 2)), rng.standard_normal((40, 2)), rng.standard_normal(40)
-    >>> every = np.ones(40, dtype=bool)
-    >>> moved = Factors(C + 3.0, A, b - A @ [3.0, 3.0])
-    >>> chosen = likeliest_gauge(moved, BiasDensity.checked(norm(0, 1)), np.inf, every)
-    >>> bool(np.abs(A.T @ chosen.bias).max() < 1e-6)  # under a normal density, b is orthogonal to A
-    True
     """
     left, singular, right = np.linalg.svd(factors.loadings[counted], full_matrices=False)
     kept = singular > _RANK_TOLERANCE * singular.max(initial=0.0)
@@ -212,7 +200,14 @@ def likeliest_gauge(factors: Factors, density: BiasDensity, gamma: float, counte
     mean = factors.latent.mean(axis=0)
     if not kept.any():
         return factors.shifted(mean)
-    bottom, top = (ends[counted] for ends in _ends(factors))
+
+    def extremes(rows: slice) -> tuple[FloatArray, FloatArray]:
+        """Smallest and largest entry of each counted column of M = C A'."""
+        matrix = factors.latent[rows] @ factors.loadings[counted].T
+        return matrix.min(axis=0), matrix.max(axis=0)
+
+    parts = map_in_threads(extremes, tiles((len(factors.latent), len(factors.loadings))))
+    bottom, top = np.min([low for low, _ in parts], axis=0), np.max([high for _, high in parts], axis=0)
     b = np.asarray(factors.bias)[counted]
     inset = _INSIDE * density.spread
     box = top - gamma, bottom + gamma
@@ -252,17 +247,6 @@ def likeliest_gauge(factors: Factors, density: BiasDensity, gamma: float, counte
     best = min([*ends, *(pulled(u) for u in starts)], key=lambda u: negative(u)[0])
     unmoved = mean - right[kept].T @ (right[kept] @ mean)  # the centred gauge's shift that moves no counted bias
     return factors.shifted(to_shift @ best + unmoved)
-
-
-def _ends(factors: Factors) -> tuple[FloatArray, FloatArray]:
-    """Smallest and largest entry of each column of M = C A'."""
-
-    def part(rows: slice) -> tuple[FloatArray, FloatArray]:
-        matrix = factors.latent[rows] @ factors.loadings.T
-        return matrix.min(axis=0), matrix.max(axis=0)
-
-    parts = map_in_threads(part, tiles((len(factors.latent), len(factors.loadings))))
-    return np.min([low for low, _ in parts], axis=0), np.max([high for _, high in parts], axis=0)
 
 
 def _rows_of(basis: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -377,7 +361,7 @@ def solve_nuclear(
     nearest = likelihood_side(values, feasible, density)
     rho = 1.0 / (len(values) * density.spread**2)
     split, state, done = start, start.matrix, False
-    mixing = _Mixing()
+    mixed = _anderson_mixing()
     for iteration in range(1, max_iterations + 1):
         left, singular, right = project_on_ball(state, nuclear_norm)
         z = (left * singular) @ right
@@ -391,44 +375,44 @@ def solve_nuclear(
             break
         if iteration in _ADAPT:
             factor = min(max(pull / (_PULL * size), 0.1), 10.0) if size > 0.0 else 1.0
-            rho, state, mixing = rho * factor, z + (state - z) / factor + _RELAXATION * step, _Mixing()
+            rho, state, mixed = rho * factor, z + (state - z) / factor + _RELAXATION * step, _anderson_mixing()
         else:
-            state = mixing.next(state, _RELAXATION * step)
+            state = mixed(state, _RELAXATION * step)
     return split, iteration, done
 
 
-class _Mixing:
-    """Anderson's mixing of the last states of a fixed-point iteration, kept while the steps it leads to get shorter.
+def _anderson_mixing() -> Callable[[FloatArray, FloatArray], FloatArray]:
+    """The state of the next round, given this one's and the step that it asks for: Anderson's mixing of the last ones.
 
     Of all combinations of the last states with weights that sum to 1 it takes the one whose steps combine to the
     shortest. A mixed state with a longer step than before is given up for the plain one: a plain round never
     lengthens the step, since the iteration is an averaged contraction.
     """
+    states: list[FloatArray] = []
+    steps: list[FloatArray] = []
+    plain: FloatArray | None = None
+    shortest = np.inf
 
-    def __init__(self) -> None:
-        self._states: list[FloatArray] = []
-        self._steps: list[FloatArray] = []
-        self._plain: FloatArray | None = None
-        self._norm = np.inf
-
-    def next(self, state: FloatArray, step: FloatArray) -> FloatArray:
-        """The state of the next round, given this one's and the step that it asks for."""
+    def following(state: FloatArray, step: FloatArray) -> FloatArray:
+        nonlocal plain, shortest
         norm = float(np.linalg.norm(step))
-        if self._plain is not None and norm > self._norm:
-            state, self._plain = self._plain, None
-            self._states, self._steps = [], []
+        if plain is not None and norm > shortest:
+            state, plain = plain, None
+            states.clear()
+            steps.clear()
             return state
-        self._states = [*self._states[-_MEMORY:], state.ravel()]
-        self._steps = [*self._steps[-_MEMORY:], step.ravel()]
-        plain: FloatArray = state + step
-        if len(self._states) == 1:
-            return plain
-        self._plain, self._norm = plain, norm
-        moves, changes = np.diff(self._states, axis=0), np.diff(self._steps, axis=0)
+        states[:] = [*states[-_MEMORY:], state.ravel()]
+        steps[:] = [*steps[-_MEMORY:], step.ravel()]
+        if len(states) == 1:
+            return np.asarray(state + step)
+        plain, shortest = state + step, norm
+        moves, changes = np.diff(states, axis=0), np.diff(steps, axis=0)
         gram = changes @ changes.T
         gram += _REGULARISATION * np.trace(gram) * np.eye(len(gram))
         weights = np.linalg.lstsq(gram, changes @ step.ravel(), rcond=None)[0]
-        return plain - (weights @ (moves + changes)).reshape(state.shape)
+        return np.asarray(plain - (weights @ (moves + changes)).reshape(state.shape))
+
+    return following
 
 
 def likelihood_side(
@@ -472,10 +456,6 @@ def increasing_root(
 
     ``function`` gives values and slopes at one point per column. Newton steps of bounded growth; once the root lies
     between two points, steps that leave the interval or shrink too slowly are replaced by its middle.
-
-    >>> low, high = np.full(3, -5.0), np.full(3, 4.0)
-    >>> increasing_root(lambda x: (x**3 - [8.0, -1.0, 99.0], 3.0 * x**2), np.ones(3), low, high, 1.0)
-    array([ 2., -1.,  4.])
     """
     x, left, right = start, low, high
     below, above = np.zeros(len(x), dtype=bool), np.zeros(len(x), dtype=bool)
@@ -499,10 +479,6 @@ def project_on_ball(matrix: FloatArray, radius: float) -> tuple[FloatArray, Floa
 
     They come from the eigenvectors of the smaller Gram, several times faster than a full decomposition, unless
     singular values that small matter that squaring would lose their digits.
-
-    >>> u, singular, vt = project_on_ball(np.diag([3.0, 1.0, 0.1]), 3.0)
-    >>> singular
-    array([2.5, 0.5])
     """
     if matrix.shape[0] < matrix.shape[1]:
         u, singular, vt = project_on_ball(matrix.T, radius)

@@ -101,7 +101,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     against the number of columns, and the noise not small against T (docs/benchmarks.md has figures).
 
     1-bit matrix completion (Davenport et al. 2014) is the relative that sees only whether T is above a random
-    threshold; :mod:`unrelu.papers.guarantees.matrix` says what the two share.
+    threshold; docs/papers.md says what the two share.
 
     Examples
     --------

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unrelu.papers.experiments.design import Curve, Measure, Panel, Results, Study, TableLayout
+from unrelu.papers.study import Curve, Experiment, Measure, Panel, Results, Study
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, tidy
 
 if TYPE_CHECKING:
@@ -23,10 +23,7 @@ _GREY = "#777777"
 
 def reproduction_picture(study: Study, results: Results) -> Figure:
     """A finished study as one picture: panels of curves with error bars, or a table."""
-    layout = study.experiment.layout
-    if isinstance(layout, TableLayout):
-        return _table_picture(study, results, layout)
-    return _panel_picture(study, results, layout)
+    return _table_picture(study, results) if study.experiment.table else _panel_picture(study, results)
 
 
 def _draw_title(figure: Figure, study: Study) -> None:
@@ -71,8 +68,9 @@ def strokes(curves: tuple[Curve, ...], measures: tuple[Measure, ...]) -> list[St
     return drawn
 
 
-def _panel_picture(study: Study, results: Results, groups: tuple[tuple[Measure, ...], ...]) -> Figure:
-    experiment, panels = study.experiment, study.plan.panels
+def _panel_picture(study: Study, results: Results) -> Figure:
+    experiment, panels = study.experiment, study.panels
+    groups = experiment.layout
     figure = new_figure((4.4 * len(panels), 1.6 + 3.4 * len(groups)))
     _draw_title(figure, study)
     grid = figure.subplots(len(groups), len(panels), sharey="row", sharex="col", squeeze=False)
@@ -129,7 +127,7 @@ def _draw_legend(figure: Figure, drawn: list[Stroke], study: Study) -> None:
     figure.legend(
         handles,
         [stroke.label for stroke in drawn],
-        title=f"means ± standard deviations of {study.plan.runs_in_words} runs",
+        title=f"means ± standard deviations of {study.runs_in_words} runs",
         loc="outside lower center",
         ncols=min(4, (len(drawn) + 1) // 2),
         frameon=False,
@@ -140,36 +138,36 @@ def _draw_legend(figure: Figure, drawn: list[Stroke], study: Study) -> None:
 # --- tables -------------------------------------------------------------------------------------
 
 
-def _table_picture(study: Study, results: Results, layout: TableLayout) -> Figure:
-    figure = new_figure((10.5, 1.9 + 0.75 * len(layout.rows)))
+def _table_picture(study: Study, results: Results) -> Figure:
+    columns, table = study.experiment.columns, study.experiment.table
+    figure = new_figure((10.5, 1.9 + 0.75 * len(table)))
     _draw_title(figure, study)
     axes = figure.subplots()
     axes.set_axis_off()
-    axes.set_xlim(0.0, len(layout.columns) + 1.0)
-    axes.set_ylim(len(layout.rows) + 0.75, -0.5)
-    for place, name in enumerate(layout.columns):
+    axes.set_xlim(0.0, len(columns) + 1.0)
+    axes.set_ylim(len(table) + 0.75, -0.5)
+    for place, name in enumerate(columns):
         axes.text(place + 1.5, 0.0, name, ha="center", va="center", weight="bold", color=INK)
-    for number in range(1, len(layout.rows) + 1):
+    for number in range(1, len(table) + 1):
         axes.axhline(number - 0.5, color=HIDDEN, linewidth=0.8)
-        _draw_row(axes, study, results, layout, number)
-    axes.axhline(len(layout.rows) + 0.5, color=HIDDEN, linewidth=0.8)
-    panel = study.plan.panels[0]
+        _draw_row(axes, study.experiment, results, number)
+    axes.axhline(len(table) + 0.5, color=HIDDEN, linewidth=0.8)
+    panel = study.panels[0]
     setting = f"{panel.axis.text(panel.settings[0])}, {panel.fixed}"
-    runs = study.plan.runs_in_words
+    runs = study.runs_in_words
     note = f"{setting}. Above: mean ± standard deviation of {runs} runs here. Below, grey: the paper's."
-    axes.text(0.0, len(layout.rows) + 0.75, note, va="center", fontsize=9, color=_GREY)
+    axes.text(0.0, len(table) + 0.75, note, va="center", fontsize=9, color=_GREY)
     return figure
 
 
-def _draw_row(axes: Axes, study: Study, results: Results, layout: TableLayout, number: int) -> None:
-    name, curves, in_paper = layout.rows[number - 1]
+def _draw_row(axes: Axes, experiment: Experiment, results: Results, number: int) -> None:
+    name, curves, in_paper = experiment.table[number - 1]
     ours = any(curve is not None and curve.ours for curve in curves)
     colour = LEARNED if ours else INK
     axes.text(0.05, number, name, va="center", weight="bold", color=colour)
-    axis = study.plan.panels[0].axis
     for place, (curve, printed) in enumerate(zip(curves, in_paper, strict=True)):
         if curve is not None:
-            series = results.series(axis, curve, layout.measure)
+            series = results.series(results.panels[0].axis, curve, experiment.measures[0])
             text = f"{_seconds(series.mean[0])} ± {_seconds(series.std[0])}"
             height = number if printed is None else number - 0.16
             axes.text(place + 1.5, height, text, ha="center", va="center", color=colour)

@@ -16,7 +16,7 @@ With H_i, a row's influence on (b_i, s_i) in units of s_i, and w, G_i as in :mod
 the last by S_ij = s_i s_j r_ij. The statistics' covariance V being known, so is the variance of every influence.
 
 A pair that is hardly ever above its floors together says little of r_ij, and the learner's prior, worth a row, decides.
-Influences would give it an error without bound; :meth:`Pairs.at` asks the learner's solver what it makes of n rows.
+Influences would give it an error without bound; the learner's solver is asked what it makes of n rows.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import chdtri, ndtr, ndtri
 
@@ -40,6 +39,8 @@ from unrelu.model import RectifiedGaussian
 from unrelu.papers.guarantees.arguments import between_0_and_1, number, samples, whole
 from unrelu.parameters import RandomState, generator
 from unrelu.validation import column_label
+
+__all__ = ["RowsNeeded", "expected_errors", "rows_needed"]
 
 _DRAWS = 1000  # rows drawn: their 1000 x 1000 products take 8 MB, and the answer is sure to about one per cent
 _SIMILAR = 0.5  # numbers of rows, in logarithms
@@ -53,8 +54,8 @@ _PERFECT = 1.0 - 1e-9  # the learner sees that such a pair lies on a line: its c
 _LEAST_INFORMATION = 1e-14  # of a row on r: beyond it rounding decides, and rows that nobody has
 _UNSURE = 0.05  # standard error of a correlation from which the prior may be felt
 
-Influences: TypeAlias = tuple[FloatArray, FloatArray]
-"""Of n rows on some parameters, n x q, and their q exact variances."""
+Moves: TypeAlias = tuple[FloatArray, FloatArray]
+"""Influences of n rows on some parameters, n x q, and their q exact variances."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,6 @@ class RowsNeeded:
     keeps its error with ``probability``. At that many rows ``mean_bias_error`` and ``mean_weight_error`` are to be
     expected; the column rarest above its floor is so ``fewest_positives`` times on average, and the pair rarest above
     its floors together ``fewest_joint_positives`` times.
-
-    >>> import unrelu
-    >>> model = unrelu.synthetic.random_model(3, random_state=0)
-    >>> needed = rows_needed(model, bias_error=0.05)
-    >>> needed.rows == needed.for_bias, needed.for_weights
-    (True, None)
     """
 
     rows: int
@@ -142,24 +137,27 @@ class _Plan:
     """The laws of a model's errors at any number of rows n: error^2 = |Z|^2 / n + fixed, fixed = 0 for the bias."""
 
     def __init__(self, model: RectifiedGaussian, random_state: RandomState) -> None:
-        varying = np.flatnonzero(model.row_norms > 0.0)  # a constant column is learned without error
+        s = model.row_norms
+        varying = np.flatnonzero(s > 0.0)  # a constant column is learned without error
         if varying.size == 0:
             raise InvalidParameterError("The model is constant (W = 0): errors relative to |W| are undefined.")
-        self._rarest, self._share = _rarest(model)
+        above = model.bias - model.floor
+        share = np.where(s > 0.0, ndtr(above / np.where(s > 0.0, s, 1.0)), above > 0.0)
+        rarest = int(np.argmin(share))
+        label = column_label(rarest, model.feature_names)
+        self._rarest, self._share = label[0].upper() + label[1:], float(share[rarest])
         if self._share < _RAREST:
             raise InvalidParameterError(
                 f"{self._rarest} is practically never above its floor (probability {self._share:.1e}): no number of"
                 " rows that could be had tells its bias and norm. Leave it out with model.marginal."
             )
-        model = model.marginal(varying.tolist())
-        columns = Columns.of(model)
-        self._pairs = Pairs.of(columns)
-        self._drawn = DrawnRows.draw(model, columns, _DRAWS, generator(random_state))
-        self._bias = SquaredError.of_influences(self._drawn.on_bias(), self._drawn.weight)
-        self._variances = float(np.sum(columns.variance_of(columns.on_variance)))
+        self._influences = Influences(model.marginal(varying.tolist()))
+        self._powers, self._weight = self._influences.draw(_DRAWS, generator(random_state))
+        self._bias = SquaredError.of_influences([self._influences.on_biases(self._powers)], self._weight)
         self._last: tuple[float, SquaredError] | None = None
         # P(both above their floors), of the pair where it is smallest
-        self.rarest_pair = float(np.min(self._pairs.mean[:, 6], initial=float(np.min(columns.share))))
+        least = float(np.min(self._influences.share))
+        self.rarest_pair = float(np.min(self._influences.mean[:, 6], initial=least))
 
     def rows_for_bias(self, error: float, probability: float) -> int:
         return samples(float(self._bias.quantile(probability)) / error**2)
@@ -168,14 +166,15 @@ class _Plan:
         """n with error^2 = quantile(n) / n + fixed(n), from n for the mean square in two rounds."""
         n = self._rows_for_mean_square(error**2, spread=1.0)
         for _ in range(2):
-            law = self._weights(n)
+            law, _ = self._weights(n)
             spread = max(float(law.quantile(probability)) / law.trace, _LEAST_SPREAD)
             n = self._rows_for_mean_square(error**2, spread)
         return samples(n)
 
     def mean_errors(self, n: int) -> tuple[float, float]:
         """Of bias and weights."""
-        return self._bias.mean_root(n), self._weights(n).mean_root(n, self._moments(n)[1])
+        law, fixed = self._weights(n)
+        return self._bias.mean_root(n), law.mean_root(n, fixed)
 
     def fewest_positives(self, rows: int) -> float:
         """Expected rows above the floor of the rarest column; an error if it would probably not be seen at all."""
@@ -192,7 +191,7 @@ class _Plan:
 
         def excess(log_n: float) -> float:
             n = math.exp(log_n)
-            trace, fixed = self._moments(n)
+            trace, fixed = self._influences.moments_at(n)
             return math.log((spread * trace / n + fixed) / error2)
 
         most = math.log(_MOST_ROWS)
@@ -204,27 +203,13 @@ class _Plan:
             )
         return math.exp(brentq(excess, 0.0, most, xtol=1e-6)) if excess(0.0) > 0.0 else 1.0
 
-    def _moments(self, n: float) -> tuple[float, float]:
-        """tr C and the fixed part, of the weights."""
-        _, variance, fixed = self._pairs.at(n)
-        return self._variances + 2.0 * float(np.sum(variance)), 2.0 * fixed
-
-    def _weights(self, n: float) -> SquaredError:
-        """The law of |Z|^2. Its shape is costly and hardly depends on n: that found for a similar n will do."""
+    def _weights(self, n: float) -> tuple[SquaredError, float]:
+        """The law of |Z|^2, with the shape of a similar n, as it is costly and hardly depends on n; and fixed(n)."""
         if self._last is None or abs(math.log(n / self._last[0])) > _SIMILAR:
-            influences = self._drawn.on_covariance(self._pairs, n)
-            self._last = n, SquaredError.of_influences(influences, self._drawn.weight)
-        return self._last[1].with_trace(self._moments(n)[0])
-
-
-def _rarest(model: RectifiedGaussian) -> tuple[str, float]:
-    """The column least often above its floor, in words, and its probability to be."""
-    s = model.row_norms
-    above = model.bias - model.floor
-    share = np.where(s > 0.0, ndtr(above / np.where(s > 0.0, s, 1.0)), above > 0.0)
-    rarest = int(np.argmin(share))
-    label = column_label(rarest, model.feature_names)
-    return label[0].upper() + label[1:], float(share[rarest])
+            moves = self._influences.on_covariances(self._powers, n)
+            self._last = n, SquaredError.of_influences(moves, self._weight)
+        trace, fixed = self._influences.moments_at(n)
+        return self._last[1].with_trace(trace), fixed
 
 
 # --- the law of a squared error -----------------------------------------------------------------
@@ -240,10 +225,6 @@ class SquaredError:
         tr C + (tr C^3 / tr C^2) (chi^2_f - f),    f = (tr C^2)^3 / (tr C^3)^2,
 
     exact where C's nonzero eigenvalues are equal, else right to 3 % from the .7-quantile on (6 % at the median).
-
-    >>> law = SquaredError(1.0, 1.0, 1.0)  # one eigenvalue, 1
-    >>> round(float(law.quantile(0.95)), 3), round(law.mean_root(), 3)
-    (3.841, 0.798)
     """
 
     trace: float
@@ -251,7 +232,7 @@ class SquaredError:
     cube: float
 
     @classmethod
-    def of_influences(cls, batches: Iterable[Influences], weight: FloatArray) -> SquaredError:
+    def of_influences(cls, batches: Iterable[Moves], weight: FloatArray) -> SquaredError:
         """From the influences of independent rows with importance weights, and each influence's exact variance.
 
         With G_kl = H_k'H_l of rows k, l, E[G_kl^2] = tr C^2 and E[G_kl G_lm G_mk] = tr C^3 for distinct k, l, m:
@@ -301,90 +282,59 @@ class SquaredError:
 # --- how one row moves every learned parameter, relative to |W|_F as the errors are -------------
 
 
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """The columns of a model, all varying: a_i, the probability to be above the floor, s_i / |W|_F, r and so on.
+class Influences:
+    """How one row of a model, whose columns all vary, moves what is learned of it.
 
-    ``moments`` is d x 5, E[v^p 1{above}]; ``influence`` is d x 2 x 3, H_i.
+    Of columns: ``a``, ``share`` the probability to be above the floor, ``scale`` s_i / |W|_F, ``moments`` d x 5,
+    E[v^p 1{above}], ``influence`` d x 2 x 3, H_i. Of pairs ``i`` < ``j``: effects (pairs x 12) on s_i s_j r_ij through
+    the correlation, and through the norms; ``mean`` are the statistics' expectations, ``second`` (pairs x 3) the
+    variances and covariance of the two parts: of the correlation's (infinite where the pair is blind, never above both
+    floors), of both, of the norms'.
     """
 
-    a: FloatArray
-    share: FloatArray
-    scale: FloatArray
-    correlation: FloatArray
-    moments: FloatArray
-    influence: FloatArray
-
-    @classmethod
-    def of(cls, model: RectifiedGaussian) -> Columns:
+    def __init__(self, model: RectifiedGaussian) -> None:
         s = model.row_norms
-        a = np.minimum((model.bias - model.floor) / s, pair_model.LARGEST_A)
-        influence = row_influence(a, at_bound=np.zeros(len(a), dtype=np.bool_))
-        return cls(a, ndtr(a), s / np.linalg.norm(s), model.correlation, pair_model.moments_of_columns(a), influence)
+        self._standard = model.weights() / s[:, None]
+        self.a = np.minimum((model.bias - model.floor) / s, pair_model.LARGEST_A)
+        self.share, self.scale, self.correlation = ndtr(self.a), s / np.linalg.norm(s), model.correlation
+        self.moments = pair_model.moments_of_columns(self.a)
+        self.influence = row_influence(self.a, at_bound=np.zeros(len(s), dtype=np.bool_))
+        # effects of the statistics (p, v, v^2) on b_i, and on S_ii = s_i^2
+        self._on_bias: FloatArray = self.scale[:, None] * self.influence[:, 0]
+        self._on_variance: FloatArray = 2.0 * self.scale[:, None] ** 2 * self.influence[:, 1]
+        self._variances = float(np.sum(self._variance_of(self._on_variance)))
+        self.i, self.j = np.triu_indices(len(s), 1)
+        shape = (len(self.i), pair_model.N_STATISTICS)
+        self.on_correlation, self.on_norms, self.mean = np.zeros(shape), np.zeros(shape), np.empty(shape)
+        self.second = np.empty((len(self.i), 3))
+        one_row, unused = self._for_kernels(1.0), np.zeros(pair_model.N_STATISTICS)
+        for k, (i, j) in enumerate(zip(self.i.tolist(), self.j.tolist(), strict=True)):
+            r, size = float(self.correlation[i, j]), self.scale[i] * self.scale[j]
+            inner = min(max(r, -_PERFECT), _PERFECT)  # the moments have no limit at 1 that could be computed
+            work = pair_solver.workspace((i, j), one_row, unused)
+            _, information = pair_solver.evaluate(self.a[i], self.a[j], inner, work)
+            self.mean[k] = work[pair_model.MEAN]
+            blind = information < _LEAST_INFORMATION
+            through, norms = self.on_correlation[k], self.on_norms[k]
+            if inner == r and not blind:
+                # leaves its linear form
+                pair_solver.sampling_variance(self.a[i], self.a[j], 1.0, 1.0, 1.0, information, work)
+                through[:] = size * work[pair_solver.WEIGHTS : pair_solver.THROUGH + 2].sum(axis=0)
+            norms[:3], norms[3:6] = size * r * self.influence[i, 1], size * r * self.influence[j, 1]
+            lower = np.tril(work[pair_model.V : pair_model.V + pair_model.N_STATISTICS])
+            v = lower + np.tril(lower, -1).T
+            self.second[k, 0] = np.inf if inner == r and blind else through @ v @ through
+            self.second[k, 1], self.second[k, 2] = through @ v @ norms, norms @ v @ norms
 
-    def for_kernels(self, n: float) -> pair_solver.Columns:
+    def _for_kernels(self, n: float) -> pair_solver.Columns:
         return pair_solver.Columns(self.a, self.moments, self.influence, np.full(len(self.a), n))
 
-    @property
-    def on_bias(self) -> FloatArray:
-        """d x 3: effect of the statistics (p, v, v^2) on b_i."""
-        return np.asarray(self.scale[:, None] * self.influence[:, 0])
-
-    @property
-    def on_variance(self) -> FloatArray:
-        """d x 3: effect on S_ii = s_i^2."""
-        return np.asarray(2.0 * self.scale[:, None] ** 2 * self.influence[:, 1])
-
-    def variance_of(self, effect: FloatArray) -> FloatArray:
+    def _variance_of(self, effect: FloatArray) -> FloatArray:
         """Variance of effect' m_i: products of statistics are moments again."""
         second = np.stack([self.moments[:, p : p + 3] for p in range(3)], axis=1)
         mean = self.moments[:, :3]
         covariance = second - mean[:, :, None] * mean[:, None, :]
         return np.asarray(np.einsum("ik,ikl,il->i", effect, covariance, effect))
-
-
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """All pairs i < j: effects (pairs x 12) on s_i s_j r_ij through the correlation, and through the norms.
-
-    ``mean`` are the statistics' expectations, ``second`` (pairs x 3) the variances and covariance of the two parts:
-    of the correlation's (infinite where the pair is blind, never above both floors), of both, of the norms'.
-    """
-
-    columns: Columns
-    i: NDArray[np.intp]
-    j: NDArray[np.intp]
-    on_correlation: FloatArray
-    on_norms: FloatArray
-    mean: FloatArray
-    second: FloatArray
-
-    @classmethod
-    def of(cls, columns: Columns) -> Pairs:
-        first, second = np.triu_indices(len(columns.a), 1)
-        shape = (len(first), pair_model.N_STATISTICS)
-        on_correlation, on_norms, means = np.zeros(shape), np.zeros(shape), np.empty(shape)
-        seconds = np.empty((len(first), 3))
-        c, one_row = columns, columns.for_kernels(1.0)
-        unused = np.zeros(pair_model.N_STATISTICS)
-        for k, (i, j) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
-            r, size = float(c.correlation[i, j]), c.scale[i] * c.scale[j]
-            inner = min(max(r, -_PERFECT), _PERFECT)  # the moments have no limit at 1 that could be computed
-            work = pair_solver.workspace((i, j), one_row, unused)
-            _, information = pair_solver.evaluate(c.a[i], c.a[j], inner, work)
-            means[k] = work[pair_model.MEAN]
-            blind = information < _LEAST_INFORMATION
-            if inner == r and not blind:
-                # leaves its linear form
-                pair_solver.sampling_variance(c.a[i], c.a[j], 1.0, 1.0, 1.0, information, work)
-                on_correlation[k] = size * work[pair_solver.WEIGHTS : pair_solver.THROUGH + 2].sum(axis=0)
-            through, norms = on_correlation[k], on_norms[k]
-            norms[:3], norms[3:6] = size * r * c.influence[i, 1], size * r * c.influence[j, 1]
-            lower = np.tril(work[pair_model.V : pair_model.V + pair_model.N_STATISTICS])
-            v = lower + np.tril(lower, -1).T
-            seconds[k, 0] = np.inf if inner == r and blind else through @ v @ through
-            seconds[k, 1], seconds[k, 2] = through @ v @ norms, norms @ v @ norms
-        return cls(columns, first, second, on_correlation, on_norms, means, seconds)
 
     def at(self, n: float) -> tuple[FloatArray, FloatArray, float]:
         """What n rows make of every pair: the share of r's influence that is felt, and the variance of that on S_ij.
@@ -394,74 +344,66 @@ class Pairs:
         which does not scatter, comes last.
         """
         n, (correlation, both, norms) = float(n), self.second.T
-        size = self.columns.scale[self.i] * self.columns.scale[self.j]  # s_i s_j / |W|_F^2
+        size = self.scale[self.i] * self.scale[self.j]  # s_i s_j / |W|_F^2
         unsure = np.flatnonzero(correlation > n * (_UNSURE * size) ** 2)
         i, j, size = self.i[unsure], self.j[unsure], size[unsure]
         rows, estimate, stderr = np.full(len(unsure), n), np.empty(len(unsure)), np.empty(len(unsure))
-        columns = self.columns.for_kernels(n)
-        pair_solver.solve_pairs((i, j), self.mean[unsure], rows, rows, columns, estimate, stderr)
+        pair_solver.solve_pairs((i, j), self.mean[unsure], rows, rows, self._for_kernels(n), estimate, stderr)
         blind = np.isinf(correlation[unsure])
         error2 = (size * stderr) ** 2
         share = np.ones(len(correlation))  # of the influence on r, in standard deviations
         share[unsure] = np.where(blind, 0.0, np.minimum(np.sqrt(n * error2 / correlation[unsure]), 1.0))
         variance = share**2 * np.where(np.isinf(correlation), 0.0, correlation) + 2.0 * share * both + norms
-        drawn = size * (estimate - self.columns.correlation[i, j])
+        drawn = size * (estimate - self.correlation[i, j])
         fixed = float(np.sum(drawn**2) + np.sum(error2[blind]))
         return share, np.maximum(variance, 0.0), fixed
 
+    def moments_at(self, n: float) -> tuple[float, float]:
+        """tr C and the fixed part, of the weights."""
+        _, variance, fixed = self.at(n)
+        return self._variances + 2.0 * float(np.sum(variance)), 2.0 * fixed
 
-@dataclass(frozen=True, eq=False)
-class DrawnRows:
-    """Rows of the model with weights, in the statistics' terms: ``powers`` is 3 x n x d, (p, v p, v^2 p).
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Rows of the model in the statistics' terms, 3 x n x d, (p, v p, v^2 p), and their weights.
 
-    A column that is rarely above its floor has rare, large influences, which plain draws would miss. Half of the rows
-    are therefore drawn given that some column, each as often as the others, is above its floor. Their density is
-    1/2 + 1/2 mean_i( 1{above_i} / P(above_i) ) times the model's; averages weighted by its inverse, at most 2, are the
-    model's.
-    """
-
-    columns: Columns
-    powers: FloatArray
-    weight: FloatArray
-
-    @classmethod
-    def draw(cls, model: RectifiedGaussian, columns: Columns, n: int, rng: np.random.Generator) -> DrawnRows:
-        d = len(columns.a)
-        u = rng.standard_normal((n, d)) @ (model.weights() / model.row_norms[:, None]).T
+        A column that is rarely above its floor has rare, large influences, which plain draws would miss. Half of the
+        rows are therefore drawn given that some column, each as often as the others, is above its floor. Their density
+        is 1/2 + 1/2 mean_i( 1{above_i} / P(above_i) ) times the model's; averages weighted by its inverse, at most 2,
+        are the model's.
+        """
+        d = len(self.a)
+        u = rng.standard_normal((n, d)) @ self._standard.T
         lifted = np.flatnonzero(rng.random(n) < 0.5)
         column = rng.integers(d, size=len(lifted))
         # P(u > -a) = Phi(a), and -u given u > -a is Phi^-1 of a uniform share of Phi(a).
-        lift = -ndtri(columns.share[column] * rng.random(len(lifted))) - u[lifted, column]
-        u[lifted] += lift[:, None] * columns.correlation[column]  # the others, given this one
-        above: BoolArray = u > -columns.a
-        weight = 1.0 / (0.5 + 0.5 * np.mean(above / columns.share, axis=1))
-        v = np.where(above, u - np.maximum(-columns.a, 0.0), 0.0)
-        return cls(columns, np.stack([above.astype(np.float64), v, v * v]), weight)
+        lift = -ndtri(self.share[column] * rng.random(len(lifted))) - u[lifted, column]
+        u[lifted] += lift[:, None] * self.correlation[column]  # the others, given this one
+        above: BoolArray = u > -self.a
+        weight = 1.0 / (0.5 + 0.5 * np.mean(above / self.share, axis=1))
+        v = np.where(above, u - np.maximum(-self.a, 0.0), 0.0)
+        return np.stack([above.astype(np.float64), v, v * v]), weight
 
-    def on_bias(self) -> Iterator[Influences]:
-        """On the biases."""
-        yield self._own(self.columns.on_bias)
+    def on_biases(self, powers: FloatArray) -> Moves:
+        """Of drawn rows on the biases."""
+        return np.einsum("knd,dk->nd", self._centred(powers), self._on_bias), self._variance_of(self._on_bias)
 
-    def on_covariance(self, pairs: Pairs, n: float) -> Iterator[Influences]:
+    def on_covariances(self, powers: FloatArray, n: float) -> Iterator[Moves]:
         """On the covariances that n rows give, some at a time; those of pairs times sqrt(2), for S_ij and S_ji."""
-        yield self._own(self.columns.on_variance)
-        share, variance, _ = pairs.at(n)
-        centred, marginal = self._centred, pair_model.N_MARGINAL
-        for start in range(0, len(pairs.i), _PAIRS_AT_ONCE):
+        centred, effect = self._centred(powers), self._on_variance
+        yield np.einsum("knd,dk->nd", centred, effect), self._variance_of(effect)
+        share, variance, _ = self.at(n)
+        marginal = pair_model.N_MARGINAL
+        for start in range(0, len(self.i), _PAIRS_AT_ONCE):
             batch = slice(start, start + _PAIRS_AT_ONCE)
-            i, j, mean = pairs.i[batch], pairs.j[batch], pairs.mean[batch]
-            effect = share[batch, None] * pairs.on_correlation[batch] + pairs.on_norms[batch]
+            i, j, mean = self.i[batch], self.j[batch], self.mean[batch]
+            effect = share[batch, None] * self.on_correlation[batch] + self.on_norms[batch]
             total = np.einsum("knp,pk->np", centred[:, :, i], effect[:, :3])
             total += np.einsum("knp,pk->np", centred[:, :, j], effect[:, 3:marginal])
-            x, y = self.powers[:, :, i], self.powers[:, :, j]
+            x, y = powers[:, :, i], powers[:, :, j]
             for k, (p, q) in enumerate(zip(pair_model.JOINT_P, pair_model.JOINT_Q, strict=True), start=marginal):
                 total += effect[:, k] * (x[p] * y[q] - mean[:, k])
             yield np.sqrt(2.0) * total, 2.0 * variance[batch]
 
-    def _own(self, effect: FloatArray) -> Influences:
-        return np.einsum("knd,dk->nd", self._centred, effect), self.columns.variance_of(effect)
-
-    @cached_property
-    def _centred(self) -> FloatArray:
+    def _centred(self, powers: FloatArray) -> FloatArray:
         # Centred before they are multiplied: far above the floor, p = 1 has effects as large as (b - floor)^2 / s^2.
-        return np.asarray(self.powers - self.columns.moments[:, :3].T[:, None, :])
+        return np.asarray(powers - self.moments[:, :3].T[:, None, :])

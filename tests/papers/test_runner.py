@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from unrelu.errors import InputFileError, InvalidParameterError
-from unrelu.papers.experiments import EXPERIMENTS, experiment_named, runner
-from unrelu.papers.experiments.design import BIAS, ROWS, SECONDS
-from unrelu.papers.experiments.runner import Journal, reproduce
+from unrelu.papers import runner
+from unrelu.papers.experiments import EXPERIMENTS, experiment_named
+from unrelu.papers.runner import Journal, reproduce
+from unrelu.papers.study import BIAS, ROWS, SECONDS, Study
 
 
 class Stop(Exception):
@@ -35,10 +36,10 @@ def stop_after(fits):
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_end_to_end(tiny, tmp_path, name):
     study = tiny(name)
-    watch = stop_after(None)
-    done = reproduce(study, Journal(study, tmp_path), watch)
+    watch, journal = stop_after(None), Journal(study, tmp_path)
+    _, readings = reproduce(study, journal, watch)
     trials, curves = list(study.trials()), study.experiment.curves
-    with open(done.csv_path, newline="") as stream:
+    with open(journal.csv_path, newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == len(trials) * len(curves) == len(watch.seen)
     for measure in study.experiment.measures:
@@ -48,31 +49,37 @@ def test_every_experiment_end_to_end(tiny, tmp_path, name):
     shares = [step.done / step.total for step in watch.seen]
     assert shares == sorted(shares)
     assert 0.0 == shares[0] < shares[-1] < 1.0
-    assert [judgement.reading for judgement in done.judgements] == list(study.experiment.readings)
-    page = done.checklist_path.read_text("utf-8")
-    for verdicts in zip(*(judgement.verdicts for judgement in done.judgements), strict=True):
-        claim, words = verdicts[0].claim, " | ".join(verdict.word for verdict in verdicts)
-        assert f"| {claim.says} | {claim.where} | {words} |" in page
-        assert all((v.claim.otherwise in page) for v in verdicts if not v.held)
-    for judgement in done.judgements:
-        assert f"**{judgement.summary}.** {judgement.reading.says}" in page
+    assert [reading.says for reading in readings] == [reading.says for reading in study.experiment.readings]
+    page = journal.checklist_path.read_text("utf-8")
+    for claims in zip(*(reading.claims for reading in readings), strict=True):
+        words = " | ".join(claim.word for claim in claims)
+        assert f"| {claims[0].says} | {claims[0].where} | {words} |" in page
+        assert all(claim.otherwise in page for claim in claims if not claim.held)
+    for reading in readings:
+        assert f"**{reading.summary}.** {reading.says}" in page
     for curve in curves:
         assert f"`{curve.method!r}`" in page
+
+
+def reproduced(study, folder, *watch):
+    """The journal, the results and the judged readings of a finished run."""
+    journal = Journal(study, folder)
+    return journal, *reproduce(study, journal, *watch)
 
 
 def test_results_are_those_in_the_file_and_repeat_themselves(tiny, tmp_path):
     (tmp_path / "two").mkdir()
     study = tiny("wu2019-figure1")
-    one = reproduce(study, Journal(study, tmp_path))
-    two = reproduce(study, Journal(study, tmp_path / "two"))
+    one, results, _ = reproduced(study, tmp_path)
+    two, *_ = reproduced(study, tmp_path / "two")
     assert one.csv_path.read_bytes() == two.csv_path.read_bytes()
     reread = Journal(study, tmp_path).results()
     for curve in study.experiment.curves:
         for measure in study.experiment.measures:
-            expected = one.results.series(ROWS, curve, measure)
+            expected = results.series(ROWS, curve, measure)
             np.testing.assert_array_equal(reread.series(ROWS, curve, measure).values, expected.values)
     other = tiny("wu2019-figure1", seed=1)
-    three = reproduce(other, Journal(other, tmp_path / "two"))
+    three, *_ = reproduced(other, tmp_path / "two")
     assert one.csv_path.read_bytes() != three.csv_path.read_bytes()
 
 
@@ -80,7 +87,7 @@ def test_results_are_those_in_the_file_and_repeat_themselves(tiny, tmp_path):
 def test_an_interrupted_run_goes_on_where_it_stopped(tiny, tmp_path, fits):
     (tmp_path / "whole").mkdir()
     study = tiny("outliers-figure1", rows=300)
-    whole = reproduce(study, Journal(study, tmp_path / "whole"))
+    whole, *_ = reproduced(study, tmp_path / "whole")
     with pytest.raises(Stop):
         reproduce(study, Journal(study, tmp_path), stop_after(fits))
     finished = fits // len(study.experiment.curves)
@@ -88,25 +95,25 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tiny, tmp_path, fits):
     journal, watch = Journal(study, tmp_path), stop_after(None)
     assert journal.found == finished
     assert journal.set_aside is None
-    done = reproduce(study, journal, watch)
+    reproduce(study, journal, watch)
     trials = list(study.trials())
     assert [step.state for step in watch.seen[:: len(study.experiment.curves)]] == trials[finished:]
-    assert done.csv_path.read_bytes() == whole.csv_path.read_bytes()
-    assert done.checklist_path.read_bytes() == whole.checklist_path.read_bytes()
+    assert journal.csv_path.read_bytes() == whole.csv_path.read_bytes()
+    assert journal.checklist_path.read_bytes() == whole.checklist_path.read_bytes()
 
 
 def test_a_finished_run_computes_nothing(tiny, tmp_path, monkeypatch):
     study = tiny("outliers-table1")
-    first = reproduce(study, Journal(study, tmp_path))
+    first, _, judged = reproduced(study, tmp_path)
     before = first.csv_path.read_bytes()
     monkeypatch.setattr(runner, "draw", lambda *_: pytest.fail("drew rows again"))
-    again = reproduce(study, Journal(study, tmp_path))
+    again, _, readings = reproduced(study, tmp_path)
     assert again.csv_path.read_bytes() == before
-    assert [judgement.held for judgement in again.judgements] == [judgement.held for judgement in first.judgements]
+    assert readings == judged
 
 
 def test_finished_trials_reach_the_file_while_the_run_goes_on(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr("unrelu.papers.experiments.runner._SECONDS_BETWEEN_WRITES", 0.0)
+    monkeypatch.setattr("unrelu.papers.runner._SECONDS_BETWEEN_WRITES", 0.0)
     study = tiny("wu2019-figure1")
     journal = Journal(study, tmp_path)
     lines = []
@@ -120,7 +127,7 @@ def test_finished_trials_reach_the_file_while_the_run_goes_on(tiny, tmp_path, mo
 
 def test_results_of_another_seed_are_set_aside(tiny, tmp_path):
     study, other = tiny("wu2019-figure1"), tiny("wu2019-figure1", seed=5)
-    old = reproduce(study, Journal(study, tmp_path)).csv_path.read_bytes()
+    old = reproduced(study, tmp_path)[0].csv_path.read_bytes()
     journal = Journal(other, tmp_path)
     assert journal.found == 0
     assert "other settings (seed 0, now 5): starting over" in journal.set_aside
@@ -131,8 +138,9 @@ def test_results_of_another_seed_are_set_aside(tiny, tmp_path):
 
 def test_other_plans_and_unknown_settings_are_set_aside(tiny, tmp_path):
     study = tiny("wu2019-figure1")
-    settings = reproduce(study, Journal(study, tmp_path)).csv_path.with_name("wu2019-figure1-quick-settings.json")
-    more = replace(study, experiment=replace(study.experiment, quick=replace(study.plan, runs=3)))
+    settings = reproduced(study, tmp_path)[0].settings_path
+    panels = tuple(replace(panel, runs=3) for panel in study.panels)
+    more = replace(study, experiment=replace(study.experiment, quick=panels))
     assert "(runs 2, now 3)" in Journal(more, tmp_path).set_aside
     reproduce(study, Journal(study, tmp_path))
     changed = json.loads(settings.read_text("utf-8"))
@@ -148,7 +156,7 @@ def test_quick_and_full_do_not_meet(tiny, tmp_path):
     study = tiny("wu2019-figure1")
     reproduce(study, Journal(study, tmp_path))
     full = replace(study, quick=False)
-    assert full.plan is study.experiment.full
+    assert full.panels is study.experiment.full
     journal = Journal(full, tmp_path)
     assert (journal.found, journal.set_aside) == (0, None)
 
@@ -158,7 +166,7 @@ def test_quick_and_full_do_not_meet(tiny, tmp_path):
 )
 def test_a_damaged_file_is_named(tiny, tmp_path, damage):
     study = tiny("wu2019-figure1")
-    path = reproduce(study, Journal(study, tmp_path)).csv_path
+    path = reproduced(study, tmp_path)[0].csv_path
     path.write_text(path.read_text() + damage + "\n")
     with pytest.raises(InputFileError, match=r"is damaged .* delete it to start over"):
         Journal(study, tmp_path)
@@ -166,7 +174,7 @@ def test_a_damaged_file_is_named(tiny, tmp_path, damage):
 
 def test_a_trial_that_lacks_a_curve_is_run_again(tiny, tmp_path):
     study = tiny("wu2019-figure1")
-    path = reproduce(study, Journal(study, tmp_path)).csv_path
+    path = reproduced(study, tmp_path)[0].csv_path
     whole = path.read_text()
     path.write_text("".join(whole.splitlines(keepends=True)[:-1]))
     journal = Journal(study, tmp_path)
@@ -186,19 +194,25 @@ def test_only_timed_experiments_warm_up(tiny, tmp_path, monkeypatch):
         assert len(drawn) - len(list(study.trials())) == int(SECONDS in study.experiment.measures)
 
 
-def test_every_trial_has_its_own_streams(tiny):
-    study = tiny("outliers-figure2")
-    entropies = [study.entropy(trial) for trial in study.trials()]
-    assert len(set(entropies)) == len(entropies)
+def test_every_trial_has_its_own_streams(tiny, tmp_path, monkeypatch):
+    entropies, original = [], runner.draw
+    monkeypatch.setattr(
+        runner, "draw", lambda setting, entropy: entropies.append(entropy) or original(setting, entropy)
+    )
+    study = tiny("wu2019-figure1", seed=7)
+    reproduce(study, Journal(study, tmp_path))
+    assert {entropy[0] for entropy in entropies} == {7}
+    assert len(set(entropies)) == len(entropies) == len(list(study.trials()))
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_plans_cover_the_paper(name):
     experiment = EXPERIMENTS[name]
-    assert [p.axis for p in experiment.quick.panels] == [p.axis for p in experiment.full.panels]
-    for plan in (experiment.quick, experiment.full):
-        assert plan.runs_in_words.startswith(str(plan.runs))
-    assert experiment.quick.runs <= experiment.full.runs
+    assert [p.axis for p in experiment.quick] == [p.axis for p in experiment.full]
+    brief, full = (Study(experiment, quick) for quick in (True, False))
+    for study in (brief, full):
+        assert study.runs_in_words.startswith(str(study.runs))
+    assert brief.runs <= full.runs
     assert any(curve.ours for curve in experiment.curves)
     assert len({curve.name for curve in experiment.curves}) == len(experiment.curves)
 
@@ -211,11 +225,11 @@ def test_an_unknown_name_is_met_with_the_nearest_and_all_names():
 
 def test_a_panel_may_have_more_runs(tiny, tmp_path):
     study = tiny("wu2019-figure1")
-    first, *others = study.plan.panels
-    plan = replace(study.plan, panels=(replace(first, runs=5), *others))
-    study = replace(study, experiment=replace(study.experiment, quick=plan))
-    done = reproduce(study, Journal(study, tmp_path))
-    for panel, runs in zip(plan.panels, (5, 2, 2), strict=True):
-        assert done.results.series(panel.axis, study.experiment.curves[0], BIAS).values.shape[1] == runs
-    assert plan.runs_in_words == "2 (5 along n)"
-    assert "2 (5 along n) runs a point" in done.checklist_path.read_text("utf-8")
+    first, *others = study.panels
+    panels = (replace(first, runs=5), *others)
+    study = replace(study, experiment=replace(study.experiment, quick=panels))
+    journal, results, _ = reproduced(study, tmp_path)
+    for panel, runs in zip(panels, (5, 2, 2), strict=True):
+        assert results.series(panel.axis, study.experiment.curves[0], BIAS).values.shape[1] == runs
+    assert study.runs_in_words == "2 (5 along n)"
+    assert "2 (5 along n) runs a point" in journal.checklist_path.read_text("utf-8")

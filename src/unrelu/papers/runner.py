@@ -1,4 +1,4 @@
-"""The whole reproduction: trials are drawn and learned, kept on disk, judged, and written up as a page to read.
+"""A whole reproduction: trials are drawn and learned, kept on disk, judged, and written up as a page to read.
 
 One trial draws a true model and rows, from which every curve learns. Its streams derive from (seed, panel, point, run)
 alone, so that a run that was stopped and started again gives the same numbers.
@@ -12,11 +12,9 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -24,8 +22,7 @@ from unrelu.contracts import Assumptions, BoolArray, FloatArray, Step, Watch, un
 from unrelu.errors import DoubtfulTableWarning, InputFileError, NotSemidefiniteError, RowOrderWarning
 from unrelu.metrics import parameter_errors
 from unrelu.model import RectifiedGaussian
-from unrelu.papers.experiments.claims import Judgement, Verdict
-from unrelu.papers.experiments.design import SECONDS, Curve, Key, Outcomes, Panel, Results, Setting, Study, Trial
+from unrelu.papers.study import SECONDS, Claim, Curve, Key, Outcomes, Panel, Reading, Results, Setting, Study
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.passes.local import LocalEngine
 from unrelu.storage import atomic_write
@@ -37,20 +34,12 @@ _OUTLIER_MEAN, _OUTLIER_SD = 5.0, 1.0  # Bulusu et al. 2022, section 5
 _TRIAL_COLUMNS = ("panel", "point", "rows", "columns", "condition_number", "genuine", "run", "curve")
 _SECONDS_BETWEEN_WRITES = 2.0  # the whole file is written each time
 
-
-@dataclass(frozen=True, eq=False)
-class Reproduction:
-    """A finished study: its results, the verdicts on the paper's claims under each reading, and where they are."""
-
-    study: Study
-    results: Results
-    judgements: tuple[Judgement, ...]
-    csv_path: Path
-    checklist_path: Path
+Draw: TypeAlias = tuple[RectifiedGaussian, FloatArray, BoolArray, int]
+"""The truth, rows, which of them are genuine, and a seed for the methods."""
 
 
-def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> Reproduction:
-    """Run the trials that are not finished, judge the claims, write the checklist.
+def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> tuple[Results, tuple[Reading, ...]]:
+    """Run the trials that are not finished, judge the claims under each reading, write the checklist.
 
     ``watch`` hears of every fit before it starts, with the work done in cells of tables; what it raises stops the run.
     Finished trials stay in the journal.
@@ -58,62 +47,41 @@ def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> Repro
     >>> import tempfile, pathlib
     >>> from dataclasses import replace
     >>> from unrelu.papers.experiments import experiment_named
-    >>> from unrelu.papers.experiments.design import ROWS, Panel, Plan
-    >>> tiny = Plan((Panel(ROWS, (Setting(200, 2), Setting(800, 2)), "d = 2"),), runs=2)
+    >>> from unrelu.papers.study import ROWS, Panel
+    >>> tiny = (Panel(ROWS, (Setting(200, 2), Setting(800, 2)), "d = 2", runs=2),)
     >>> study = Study(replace(experiment_named("wu2019-figure1"), quick=tiny, readings=()), quick=True)
-    >>> done = reproduce(study, Journal(study, pathlib.Path(tempfile.mkdtemp())))
-    >>> done.csv_path.name, len(done.results.outcomes)
-    ('wu2019-figure1-quick.csv', 4)
+    >>> results, _ = reproduce(study, Journal(study, pathlib.Path(tempfile.mkdtemp())))
+    >>> len(results.outcomes)
+    4
     """
-    trials = list(study.trials())
-    work, passed = sum(trial.setting.cells for trial in trials), 0
-    if len(journal) < len(trials) and SECONDS in study.experiment.measures:
+    experiment, trials = study.experiment, list(study.trials())
+    settings = [study.panels[place].settings[point] for place, point, _ in trials]
+    work, passed = sum(setting.rows * setting.columns for setting in settings), 0
+    if len(journal) < len(trials) and SECONDS in experiment.measures:
         # Loads (the first time: compiles) the kernels, which must not count as a method's time.
         drawn = draw(_WARM_UP, (study.seed,))
-        for curve in study.experiment.curves:
+        for curve in experiment.curves:
             measured(curve, drawn)
-
-    def tell(trial: Trial, curve: Curve) -> None:
-        runs = study.plan.runs_of(study.plan.panel(trial.axis))
-        where = f"{trial.axis.text(trial.setting)}, run {trial.run + 1} of {runs}"
-        watch(Step(study.experiment.name, passed, work, f"{where}: {curve.name}", trial))
-
     with journal:
-        for trial in trials:
+        for trial, setting in zip(trials, settings, strict=True):
             if trial not in journal:
-                journal.add(trial, _attempt(study, trial, partial(tell, trial)))
-            passed += trial.setting.cells
+                drawn, outcomes, panel = draw(setting, (study.seed, *trial)), {}, study.panels[trial[0]]
+                where = f"{panel.axis.text(setting)}, run {trial[2] + 1} of {panel.runs}"
+                for curve in experiment.curves:
+                    watch(Step(experiment.name, passed, work, f"{where}: {curve.name}", trial))
+                    with warnings.catch_warnings():
+                        for studied in (DoubtfulTableWarning, RowOrderWarning):  # outliers, and where they sit
+                            warnings.simplefilter("ignore", studied)
+                        outcomes[curve.name] = measured(curve, drawn, experiment.repeats)
+                journal.add(trial, outcomes)
+            passed += setting.rows * setting.columns
     results = journal.results()
-    judgements = tuple(reading.judge(results) for reading in study.experiment.readings)
-    checklist_path = journal.csv_path.with_name(f"{study.stem}-checklist.md")
-    _write_text(checklist_path, checklist_page(study, results, judgements))
-    return Reproduction(study, results, judgements, journal.csv_path, checklist_path)
-
-
-def _attempt(study: Study, trial: Trial, about_to_fit: Callable[[Curve], None]) -> Outcomes:
-    """Every curve learns from the same rows."""
-    drawn = draw(trial.setting, study.entropy(trial))
-    outcomes = {}
-    for curve in study.experiment.curves:
-        about_to_fit(curve)
-        with warnings.catch_warnings():
-            for studied in (DoubtfulTableWarning, RowOrderWarning):  # outliers, and where they sit
-                warnings.simplefilter("ignore", studied)
-            outcomes[curve.name] = measured(curve, drawn, study.experiment.repeats)
-    return outcomes
+    readings = tuple(reading.judge(results) for reading in experiment.readings)
+    _write_text(journal.checklist_path, checklist_page(study, results, readings))
+    return results, readings
 
 
 # --- one trial ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Draw:
-    """What a trial's curves learn from, and the truth they are measured against."""
-
-    truth: RectifiedGaussian
-    rows: FloatArray
-    is_genuine: BoolArray
-    method_seed: int
 
 
 def draw(setting: Setting, entropy: tuple[int, ...]) -> Draw:
@@ -122,10 +90,6 @@ def draw(setting: Setting, entropy: tuple[int, ...]) -> Draw:
     W has uniformly random orthonormal singular vectors, b is the positive part of a normal vector, and every row is
     replaced with probability 1 - p by independent N(5, 1) cells. A cell of an outlier below 0 (one in three million)
     becomes 0: the rows stay possible values of a ReLU.
-
-    >>> drawn = draw(Setting(rows=1000, columns=3, genuine=0.9), (0, 0, 0, 0))
-    >>> drawn.rows.shape, bool(0.85 < drawn.is_genuine.mean() < 0.95), bool((drawn.rows >= 0.0).all())
-    ((1000, 3), True, True)
     """
     streams = np.random.SeedSequence(entropy).spawn(4)
     model_rng, rows_rng, outlier_rng, method_rng = (np.random.default_rng(stream) for stream in streams)
@@ -134,15 +98,15 @@ def draw(setting: Setting, entropy: tuple[int, ...]) -> Draw:
     is_genuine = outlier_rng.random(setting.rows) < setting.genuine
     replaced = (int(np.count_nonzero(~is_genuine)), setting.columns)
     rows[~is_genuine] = np.maximum(outlier_rng.normal(_OUTLIER_MEAN, _OUTLIER_SD, replaced), 0.0)
-    return Draw(truth, rows, is_genuine, int(method_rng.integers(2**31)))
+    return truth, rows, is_genuine, int(method_rng.integers(2**31))
 
 
 def seen_by(curve: Curve, drawn: Draw) -> FloatArray:
     """The rows that a curve learns from."""
-    genuine = drawn.rows[drawn.is_genuine]
+    _, rows, is_genuine, _ = drawn
     if curve.oracle:
-        return genuine
-    return np.concatenate([genuine, drawn.rows[~drawn.is_genuine]]) if curve.in_block else drawn.rows
+        return rows[is_genuine]
+    return np.concatenate([rows[is_genuine], rows[~is_genuine]]) if curve.in_block else rows
 
 
 def measured(curve: Curve, drawn: Draw, repeats: int = 1) -> dict[str, float]:
@@ -151,14 +115,15 @@ def measured(curve: Curve, drawn: Draw, repeats: int = 1) -> dict[str, float]:
     Errors are of the model, or of the papers' matrix as it is where no model has it. Seconds are of computing, which
     other work on the machine does not lengthen, in the fastest repeat.
     """
-    rows, truth = seen_by(curve, drawn), drawn.truth
+    truth, *_, method_seed = drawn
+    rows = seen_by(curve, drawn)
     assumptions = Assumptions(floor=(0.0,) * rows.shape[1], nonnegative_bias=True)
     seconds = []
     for _ in range(repeats):
         start = time.process_time()
         evidence = SampleEvidence(ArraySamples(rows, block_rows=len(rows)), LocalEngine())
         try:
-            learned = curve.method.learn(evidence, assumptions, drawn.method_seed)
+            learned = curve.method.learn(evidence, assumptions, method_seed)
             errors = parameter_errors(learned.distribution, truth)
         except NotSemidefiniteError as found:
             w_squared = float(np.trace(truth.covariance))
@@ -183,22 +148,24 @@ class Journal:
 
     def __init__(self, study: Study, folder: Path) -> None:
         self._study = study
+        self._measures = [measure.name for measure in study.experiment.measures]
         self.csv_path = folder / f"{study.stem}.csv"
         self.settings_path = folder / f"{study.stem}-settings.json"
+        self.checklist_path = folder / f"{study.stem}-checklist.md"
         self.set_aside = self._put_others_aside()
         self._finished: dict[Key, Outcomes] = self._read() if self.csv_path.exists() else {}
         self.found = self._on_disk = len(self._finished)
         self._written_at = time.monotonic()
 
-    def __contains__(self, trial: Trial) -> bool:
-        return trial.key in self._finished
+    def __contains__(self, trial: Key) -> bool:
+        return trial in self._finished
 
     def __len__(self) -> int:
         return len(self._finished)
 
-    def add(self, trial: Trial, outcomes: Outcomes) -> None:
+    def add(self, trial: Key, outcomes: Outcomes) -> None:
         """Keep the outcomes of a trial."""
-        self._finished[trial.key] = outcomes
+        self._finished[trial] = outcomes
         if time.monotonic() - self._written_at >= _SECONDS_BETWEEN_WRITES:
             self._write()
 
@@ -210,8 +177,8 @@ class Journal:
             self._write()
 
     def results(self) -> Results:
-        """Of the whole plan: every trial must be finished."""
-        return Results(self._study.plan, self._finished)
+        """Of the whole study: every trial must be finished."""
+        return Results(self._study.panels, self._finished)
 
     def _put_others_aside(self) -> str | None:
         """Rename results that belong to other settings than those beside the CSV, and say so."""
@@ -234,6 +201,14 @@ class Journal:
             f"{self.csv_path} holds results of other settings ({differences}): starting over, they are now in {aside}."
         )
 
+    def _described(self, trial: Key) -> list[str]:
+        """A trial's cells in the CSV."""
+        place, point, run = trial
+        panel = self._study.panels[place]
+        setting = panel.settings[point]
+        numbers = (point, setting.rows, setting.columns, setting.condition_number, setting.genuine, run)
+        return [panel.axis.name, *(f"{number:g}" if isinstance(number, float) else str(number) for number in numbers)]
+
     def _write(self) -> None:
         """The settings go first: without them, results are nobody's."""
         if not self._on_disk:
@@ -241,18 +216,17 @@ class Journal:
             _write_text(self.settings_path, settings + "\n")
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        measures = [measure.name for measure in self._study.experiment.measures]
-        writer.writerow([*_TRIAL_COLUMNS, *measures])
+        writer.writerow([*_TRIAL_COLUMNS, *self._measures])
         for trial in filter(self.__contains__, self._study.trials()):
-            for curve, outcome in self._finished[trial.key].items():
-                writer.writerow([*_described(trial), curve, *(repr(float(outcome[measure])) for measure in measures)])
+            for curve, outcome in self._finished[trial].items():
+                numbers = [repr(float(outcome[measure])) for measure in self._measures]
+                writer.writerow([*self._described(trial), curve, *numbers])
         _write_text(self.csv_path, text.getvalue())
         self._on_disk, self._written_at = len(self), time.monotonic()
 
     def _read(self) -> dict[Key, Outcomes]:
         """Trials of which every curve is there."""
-        keys = {tuple(_described(trial)): trial.key for trial in self._study.trials()}
-        measures = [measure.name for measure in self._study.experiment.measures]
+        trials = {tuple(self._described(trial)): trial for trial in self._study.trials()}
         found: dict[Key, dict[str, dict[str, float]]] = {}
         try:
             with open(self.csv_path, encoding="utf-8", newline="") as stream:
@@ -260,8 +234,8 @@ class Journal:
                     *described, curve = (row[name] for name in _TRIAL_COLUMNS)
                     if None in row.values():
                         raise ValueError("a line is too short")
-                    outcome = {name: float(row[name]) for name in measures}
-                    found.setdefault(keys[tuple(described)], {})[curve] = outcome
+                    outcome = {name: float(row[name]) for name in self._measures}
+                    found.setdefault(trials[tuple(described)], {})[curve] = outcome
         except (ValueError, KeyError, UnicodeDecodeError) as error:
             raise InputFileError(
                 f"{self.csv_path} is damaged ({error}): delete it to start over, or give another folder."
@@ -276,12 +250,6 @@ def _write_text(path: Path, text: str) -> None:
         stream.write(text.encode("utf-8"))
 
 
-def _described(trial: Trial) -> list[str]:
-    setting, (_, point, run) = trial.setting, trial.key
-    numbers = (point, setting.rows, setting.columns, setting.condition_number, setting.genuine, run)
-    return [trial.axis.name, *(f"{number:g}" if isinstance(number, float) else str(number) for number in numbers)]
-
-
 def _difference(key: str, earlier: Any, now: Any) -> str:
     brief = all(isinstance(value, bool | int | str) for value in (earlier, now))
     return f"{key} {earlier}, now {now}" if brief else f"other {key}"
@@ -290,30 +258,30 @@ def _difference(key: str, earlier: Any, now: Any) -> str:
 # --- the page -----------------------------------------------------------------------------------
 
 
-def checklist_page(study: Study, results: Results, judgements: Sequence[Judgement]) -> str:
+def checklist_page(study: Study, results: Results, readings: Sequence[Reading]) -> str:
     """The paper's claims, each with its verdicts, rule and numbers; then notes, learners and all means."""
-    experiment, plan = study.experiment, study.plan
-    claims = list(zip(*(judgement.verdicts for judgement in judgements), strict=True))  # each under every reading
-    kind = "quick plan" if study.quick else "full plan"
+    experiment = study.experiment
+    claims = list(zip(*(reading.claims for reading in readings), strict=True))  # each under every reading
     lines = [
         f"# {experiment.title}",
         "",
-        f"{experiment.paper}. {kind.capitalize()}, {plan.runs_in_words} runs a point, seed {study.seed}.",
+        f"{experiment.paper}. {'Quick' if study.quick else 'Full'} plan, {study.runs_in_words} runs a point,"
+        f" seed {study.seed}.",
         "",
         "## Claims",
         "",
-        *(f"- **{judgement.summary}.** {judgement.reading.says}" for judgement in judgements),
+        *(f"- **{reading.summary}.** {reading.says}" for reading in readings),
         "",
-        f"| claim | where | {' | '.join(judgement.reading.name for judgement in judgements)} |",
-        f"| --- | --- | {' | '.join('---' for _ in judgements)} |",
-        *(f"| {v[0].claim.says} | {v[0].claim.where} | {' | '.join(x.word for x in v)} |" for v in claims),
+        f"| claim | where | {' | '.join(reading.name for reading in readings)} |",
+        f"| --- | --- | {' | '.join('---' for _ in readings)} |",
+        *(f"| {found[0].says} | {found[0].where} | {' | '.join(each.word for each in found)} |" for found in claims),
         "",
         "The claims are the paper's, in our words; every verdict is computed from this run alone, by the rule that is"
         " printed with it. docs/papers.md says which choices were made with results in sight. Numbers are means over"
         " the runs, in the order of the points; a/b compares two curves.",
         "",
         "## How each was judged",
-        *(line for number, found in enumerate(claims, 1) for line in _judged(number, found, judgements)),
+        *(line for number, found in enumerate(claims, 1) for line in _judged(number, found, readings)),
         "",
         "## Notes",
         "",
@@ -321,19 +289,18 @@ def checklist_page(study: Study, results: Results, judgements: Sequence[Judgemen
         *(f"- {curve.name}: `{curve.method!r}`" for curve in experiment.curves),
         "",
         "## Means ± standard deviations over the runs",
-        *(line for panel in plan.panels for line in _means(study, results, panel)),
+        *(line for panel in study.panels for line in _means(study, results, panel)),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _judged(number: int, found: tuple[Verdict, ...], judgements: Sequence[Judgement]) -> Iterator[str]:
-    claim = found[0].claim
-    yield from ("", f"{number}. {claim.says}", "", f"   Rule: {claim.check.rule}.")
-    for verdict, judgement in zip(found, judgements, strict=True):
-        met = f"{len(verdict.parts) - len(verdict.failed)} of {len(verdict.parts)}"
-        why = "" if verdict.held or not verdict.claim.otherwise else f" {verdict.claim.otherwise}"
-        yield from ("", f"   {judgement.reading.name}: **{verdict.word}** ({met}).{why}", "")
-        yield from (f"   - {'yes' if part.held else 'NO'}: {part.text}" for part in verdict.parts)
+def _judged(number: int, found: tuple[Claim, ...], readings: Sequence[Reading]) -> Iterator[str]:
+    yield from ("", f"{number}. {found[0].says}", "", f"   Rule: {found[0].rule}.")
+    for claim, reading in zip(found, readings, strict=True):
+        met = f"{sum(held for held, _ in claim.parts)} of {len(claim.parts)}"
+        why = "" if claim.held or not claim.otherwise else f" {claim.otherwise}"
+        yield from ("", f"   {reading.name}: **{claim.word}** ({met}).{why}", "")
+        yield from (f"   - {'yes' if held else 'NO'}: {text}" for held, text in claim.parts)
 
 
 def _means(study: Study, results: Results, panel: Panel) -> Iterator[str]:

@@ -7,7 +7,7 @@ import pytest
 
 from unrelu.methods import OnePass
 from unrelu.papers.experiments import EXPERIMENTS
-from unrelu.papers.experiments.design import BIAS, KL, Curve, Results, Study
+from unrelu.papers.study import BIAS, KL, Curve, Results, Study
 from unrelu.report.pictures import LEARNED, rendered
 from unrelu.report.reproduction import reproduction_picture, strokes
 
@@ -17,7 +17,7 @@ def made_up(name: str) -> tuple[Study, Results]:
     study = Study(EXPERIMENTS[name], quick=True)
     rng = np.random.default_rng(0)
     outcomes = {
-        trial.key: {
+        trial: {
             curve.name: {m.name: float(rng.lognormal(-3.0, 1.5)) for m in study.experiment.measures}
             for curve in study.experiment.curves
         }
@@ -26,14 +26,14 @@ def made_up(name: str) -> tuple[Study, Results]:
     first = study.experiment.curves[0].name
     if KL in study.experiment.measures:
         outcomes[0, 0, 0][first]["kl"] = float("inf")
-    return study, Results(study.plan, outcomes)
+    return study, Results(study.panels, outcomes)
 
 
 @pytest.mark.parametrize(("name", "rows"), [("wu2019-figure1", 1), ("outliers-figure1", 2), ("outliers-figure2", 2)])
 def test_panels_show_the_means_of_every_curve(name, rows):
     study, results = made_up(name)
     figure = reproduction_picture(study, results)
-    panels, groups = study.plan.panels, study.experiment.layout
+    panels, groups = study.panels, study.experiment.layout
     assert len(groups) == rows
     assert len(figure.axes) == rows * len(panels)
     for axes, (group, panel) in zip(figure.axes, ((g, p) for g in groups for p in panels), strict=True):
@@ -54,7 +54,7 @@ def test_an_infinite_mean_is_shown_as_such():
         for axes in (left, *others)
     ]
     assert [len(found) for found in signs] == [1, 0, 0]
-    assert signs[0][0].get_xdata() == [study.plan.panels[0].settings[0].rows]
+    assert signs[0][0].get_xdata() == [study.panels[0].settings[0].rows]
 
 
 @pytest.mark.parametrize(

@@ -8,35 +8,35 @@ import pytest
 from unrelu.contracts import Assumptions
 from unrelu.errors import NotSemidefiniteError
 from unrelu.methods import OnePass
-from unrelu.papers.experiments import runner
-from unrelu.papers.experiments.design import Curve, Setting
-from unrelu.papers.experiments.runner import draw, measured, seen_by
+from unrelu.papers import runner
+from unrelu.papers.runner import draw, measured, seen_by
+from unrelu.papers.study import Curve, Setting
 
 
 def test_a_draw_depends_on_its_entropy_alone():
     setting = Setting(200, 3, genuine=0.9)
     one, same, other = draw(setting, (0, 1, 2, 3)), draw(setting, (0, 1, 2, 3)), draw(setting, (0, 1, 2, 4))
-    np.testing.assert_array_equal(one.rows, same.rows)
-    assert one.method_seed == same.method_seed != other.method_seed
-    assert not np.array_equal(one.truth.bias, other.truth.bias)
+    np.testing.assert_array_equal(one[1], same[1])
+    assert one[3] == same[3] != other[3]
+    assert not np.array_equal(one[0].bias, other[0].bias)
 
 
 def test_outliers_replace_rows_and_change_nothing_else():
-    clean = draw(Setting(5000, 4), (7,))
-    mixed = draw(Setting(5000, 4, genuine=0.8), (7,))
-    assert clean.is_genuine.all()
-    np.testing.assert_array_equal(mixed.rows[mixed.is_genuine], clean.rows[mixed.is_genuine])
-    outliers = mixed.rows[~mixed.is_genuine]
+    _, clean, all_genuine, _ = draw(Setting(5000, 4), (7,))
+    _, mixed, is_genuine, _ = draw(Setting(5000, 4, genuine=0.8), (7,))
+    assert all_genuine.all()
+    np.testing.assert_array_equal(mixed[is_genuine], clean[is_genuine])
+    outliers = mixed[~is_genuine]
     assert abs(len(outliers) / 5000 - 0.2) < 4 * np.sqrt(0.16 / 5000)
     assert abs(outliers.mean() - 5.0) < 4 / np.sqrt(outliers.size)
     assert abs(outliers.std() - 1.0) < 4 / np.sqrt(outliers.size)
 
 
 def test_the_model_is_as_the_papers_say():
-    drawn = draw(Setting(10, 6, condition_number=25.0), (0,))
-    np.testing.assert_allclose(np.linalg.cond(drawn.truth.covariance), 25.0)
-    assert (drawn.truth.bias >= 0.0).all()
-    np.testing.assert_allclose(draw(Setting(10, 6), (0,)).truth.covariance, np.eye(6), atol=1e-12)
+    truth, *_ = draw(Setting(10, 6, condition_number=25.0), (0,))
+    np.testing.assert_allclose(np.linalg.cond(truth.covariance), 25.0)
+    assert (truth.bias >= 0.0).all()
+    np.testing.assert_allclose(draw(Setting(10, 6), (0,))[0].covariance, np.eye(6), atol=1e-12)
 
 
 class Recording:
@@ -59,7 +59,7 @@ def test_an_oracle_learns_from_the_genuine_rows():
     everything, oracle = (measured(Curve("c", method, oracle=o), drawn) for o in (False, True))
     (all_rows, assumed), (genuine_rows, _) = method.given
     assert all_rows == 3000
-    assert genuine_rows == drawn.is_genuine.sum() < 3000
+    assert genuine_rows == drawn[2].sum() < 3000
     assert assumed == Assumptions(floor=(0.0,) * 3, nonnegative_bias=True)
     assert oracle["weights"] < 0.1 * everything["weights"]
 
@@ -75,7 +75,7 @@ def test_a_repeated_fit_counts_its_shortest_time(monkeypatch):
 def test_the_seed_of_a_run_reaches_the_method():
     method, drawn = Recording(), draw(Setting(100, 2), (1,))
     measured(Curve("c", method), drawn)
-    assert method.seeds == [drawn.method_seed]
+    assert method.seeds == [drawn[3]]
 
 
 def test_outliers_in_one_block_are_the_same_rows():
@@ -83,20 +83,22 @@ def test_outliers_in_one_block_are_the_same_rows():
     anywhere, block, oracle = (
         seen_by(Curve("c", OnePass(), **how), drawn) for how in ({}, {"in_block": True}, {"oracle": True})
     )
-    genuine = int(drawn.is_genuine.sum())
+    _, rows, is_genuine, _ = drawn
+    genuine = int(is_genuine.sum())
     np.testing.assert_array_equal(block[:genuine], oracle)
-    np.testing.assert_array_equal(block[genuine:], drawn.rows[~drawn.is_genuine])
+    np.testing.assert_array_equal(block[genuine:], rows[~is_genuine])
     np.testing.assert_array_equal(np.sort(block, axis=0), np.sort(anywhere, axis=0))
 
 
 def test_a_matrix_that_is_no_covariance_has_errors_too():
     """Algorithm 1 as written may give one; the papers' errors of it are those of its entries."""
     drawn = draw(Setting(500, 3), (4,))
+    truth = drawn[0]
     covariance = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
 
     class Literal:
         def learn(self, evidence, assumptions, seed):
-            raise NotSemidefiniteError("no", drawn.truth.bias + 1.0, covariance)
+            raise NotSemidefiniteError("no", truth.bias + 1.0, covariance)
 
     errors = measured(Curve("c", Literal()), drawn)
     assert errors["bias"] == pytest.approx(1.0)  # sqrt(3) / |W|, W orthonormal

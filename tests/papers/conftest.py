@@ -9,18 +9,7 @@ import numpy as np
 import pytest
 
 from unrelu.papers.experiments import EXPERIMENTS
-from unrelu.papers.experiments.design import (
-    ROWS,
-    Axis,
-    Curve,
-    Experiment,
-    Measure,
-    Panel,
-    Plan,
-    Results,
-    Setting,
-    Study,
-)
+from unrelu.papers.study import ROWS, Axis, Curve, Experiment, Measure, Panel, Results, Setting, Study
 
 
 def ends(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
@@ -35,10 +24,10 @@ def shrunk(experiment: Experiment, rows: int = 300, runs: int = 2) -> Experiment
         return replace(setting, rows=n, columns=2 + setting.columns // 10)
 
     panels = tuple(
-        replace(panel, settings=tuple(small(i, s, panel.axis) for i, s in enumerate(ends(panel.settings))), runs=None)
-        for panel in experiment.quick.panels
+        replace(panel, settings=tuple(small(i, s, panel.axis) for i, s in enumerate(ends(panel.settings))), runs=runs)
+        for panel in experiment.quick
     )
-    return replace(experiment, quick=Plan(panels, runs), repeats=1)
+    return replace(experiment, quick=panels, repeats=1)
 
 
 @pytest.fixture
@@ -62,6 +51,6 @@ def made_up() -> Callable[[Axis, tuple[Setting, ...], MadeUp], Results]:
             for point, run in np.ndindex(array.shape):
                 trial = outcomes.setdefault((0, point, run), {})
                 trial.setdefault(curve.name, {})[measure.name] = float(array[point, run])
-        return Results(Plan((Panel(axis, settings, "made up"),), runs), outcomes)
+        return Results((Panel(axis, settings, "made up", runs),), outcomes)
 
     return build

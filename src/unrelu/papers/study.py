@@ -1,0 +1,437 @@
+"""The nouns of an experiment: settings, panels, curves, measures, claims; a study of them, and its results.
+
+An experiment is data: what to run, what to measure, how to lay it out, what the paper says of it. A claim is a sentence
+of the paper with a test, which every curve (or pair of curves), measure and panel that it speaks of must pass. Tests
+allow for chance by two standard errors of means over runs; where curves are compared, of differences run by run, as all
+curves of a run learn from the same rows. The rule of a test is fixed in advance and printed beside its verdict: "not
+held" is a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import product
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from unrelu._version import __version__
+from unrelu.contracts import FloatArray
+from unrelu.methods import Method
+
+Key: TypeAlias = tuple[int, int, int]
+"""A trial, one run of one point: (panel, point, run), counted from 0."""
+Outcomes: TypeAlias = Mapping[str, Mapping[str, float]]
+"""Curve name -> measure name -> value, of one trial."""
+
+
+# --- what is run and measured -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What one point of a figure is made of: rows n, columns d, condition number of W W', share p of genuine rows."""
+
+    rows: int
+    columns: int
+    condition_number: float = 1.0
+    genuine: float = 1.0
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What varies along a panel. Axes are told apart by name."""
+
+    name: str
+    symbol: str
+    label: str
+    value: Callable[[Setting], float]
+    logarithmic: bool = False
+
+    def text(self, setting: Setting) -> str:
+        """The setting as this axis sees it.
+
+        >>> ROWS.text(Setting(20_000, 5)), GENUINE.text(Setting(1, 1, genuine=0.95))
+        ('n = 20,000', 'p = 0.95')
+        """
+        return f"{self.symbol} = {self.value(setting):,g}"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel of a figure: the points along an axis, what stays fixed, in words, and the runs of every point.
+
+    A run has its own W, b and rows.
+    """
+
+    axis: Axis
+    settings: tuple[Setting, ...]
+    fixed: str
+    runs: int
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A learner under test; an oracle learns from the genuine rows alone.
+
+    ``in_block``: it sees the same rows with all outliers at the end, instead of anywhere.
+    """
+
+    name: str
+    method: Method
+    oracle: bool = False
+    ours: bool = False
+    in_block: bool = False
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is measured of a learned model; ``name`` is its column in the CSV."""
+
+    name: str
+    short: str
+    label: str
+
+
+ROWS = Axis("rows", "n", "number of rows n", lambda setting: setting.rows, logarithmic=True)
+COLUMNS = Axis("columns", "d", "dimension d", lambda setting: setting.columns)
+CONDITION = Axis("condition", "κ", "condition number κ of W W'", lambda setting: setting.condition_number)
+GENUINE = Axis("genuine", "p", "probability p of a genuine row", lambda setting: setting.genuine)
+BIAS = Measure("bias", "bias", "error in bias  |b̂ − b| / |W|")
+WEIGHTS = Measure("weights", "weights", "error in weights  |Ŝ − W W'| / |W|²")
+KL = Measure("kl", "KL", "KL divergence")
+TV = Measure("tv_bound", "sqrt(KL/2)", "sqrt(KL / 2), at most 1, which bounds the total variation distance")
+SECONDS = Measure("seconds", "seconds", "seconds of computing")
+ERRORS = (BIAS, WEIGHTS)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure or table of a paper: what to run, what to measure, how to lay it out, what the paper says of it.
+
+    ``layout`` has a row of panels for every group of measures, which share their panels. A table is instead of the
+    first measure at the only setting there is: ``columns`` are its heads, and a row of ``table`` has a name, its
+    curves, and what the paper printed of them (None: not in the paper).
+
+    ``readings``: ways to understand what the paper leaves open, each with the same claims; one where nothing is open.
+    ``notes`` say where our run departs from the paper's, or had to choose what the paper leaves open. ``repeats`` is
+    how often a fit is repeated for its time, of which the shortest counts: other work on the machine only adds to it.
+    """
+
+    name: str
+    title: str
+    paper: str
+    full: tuple[Panel, ...]
+    quick: tuple[Panel, ...]
+    curves: tuple[Curve, ...]
+    measures: tuple[Measure, ...]
+    readings: tuple[Reading, ...]
+    layout: tuple[tuple[Measure, ...], ...] = ()
+    columns: tuple[str, ...] = ()
+    table: tuple[tuple[str, tuple[Curve | None, ...], tuple[float | None, ...]], ...] = ()
+    notes: tuple[str, ...] = ()
+    repeats: int = 1
+
+
+@dataclass(frozen=True)
+class Study:
+    """An experiment to be run, in full or in brief, from a seed."""
+
+    experiment: Experiment
+    quick: bool = False
+    seed: int = 0
+
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        return self.experiment.quick if self.quick else self.experiment.full
+
+    @property
+    def stem(self) -> str:
+        """How its files begin; a quick run never overwrites a full one."""
+        return f"{self.experiment.name}-quick" if self.quick else self.experiment.name
+
+    @property
+    def runs(self) -> int:
+        """Of every point, but for panels with more."""
+        return min(panel.runs for panel in self.panels)
+
+    @property
+    def runs_in_words(self) -> str:
+        more = [f" ({panel.runs} along {panel.axis.symbol})" for panel in self.panels if panel.runs != self.runs]
+        return str(self.runs) + "".join(more)
+
+    def trials(self) -> Iterator[Key]:
+        """Every run of every point, point after point."""
+        for place, panel in enumerate(self.panels):
+            for point, run in np.ndindex(len(panel.settings), panel.runs):
+                yield place, point, run
+
+    def settings(self) -> dict[str, Any]:
+        """All that the numbers depend on, as JSON holds it: results of other settings are not mixed with these."""
+        experiment = self.experiment
+        return {
+            "experiment": experiment.name,
+            "quick": self.quick,
+            "seed": self.seed,
+            "version": __version__,
+            "runs": self.runs_in_words,
+            "panels": {panel.axis.name: [asdict(setting) for setting in panel.settings] for panel in self.panels},
+            "curves": {curve.name: repr(curve.method) for curve in experiment.curves},
+            "in_block": [curve.name for curve in experiment.curves if curve.in_block],
+            "repeats": experiment.repeats,
+            "measures": [measure.name for measure in experiment.measures],
+        }
+
+
+# --- results ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One curve along one axis: ``values`` is points x runs."""
+
+    settings: tuple[Setting, ...]
+    x: FloatArray
+    values: FloatArray
+
+    @property
+    def mean(self) -> FloatArray:
+        return np.asarray(self.values.mean(axis=1))
+
+    @property
+    def std(self) -> FloatArray:
+        """Spread over the runs; 0 where there is only one run, or a value is not finite."""
+        if self.values.shape[1] < 2:
+            return np.zeros(len(self.values))
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.nan_to_num(self.values.std(axis=1, ddof=1)))
+
+    @property
+    def stderr(self) -> FloatArray:
+        """Of the mean over the runs."""
+        return np.asarray(self.std / np.sqrt(self.values.shape[1]))
+
+    def minus(self, other: Series) -> Series:
+        """Run by run: both have learned from the same rows."""
+        with np.errstate(invalid="ignore"):
+            return replace(self, values=self.values - other.values)
+
+    def where(self, wanted: Callable[[Setting], bool]) -> Series:
+        """The points of some settings."""
+        kept = [i for i, setting in enumerate(self.settings) if wanted(setting)]
+        return Series(tuple(self.settings[i] for i in kept), self.x[kept], self.values[kept])
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Outcomes of every trial of some panels."""
+
+    panels: tuple[Panel, ...]
+    outcomes: Mapping[Key, Outcomes]
+
+    def series(self, axis: Axis, curve: Curve, measure: Measure) -> Series:
+        """A curve of the panel along that axis."""
+        place = [panel.axis for panel in self.panels].index(axis)
+        panel = self.panels[place]
+        shape = len(panel.settings), panel.runs
+        values = [self.outcomes[place, *trial][curve.name][measure.name] for trial in np.ndindex(shape)]
+        x = np.array([axis.value(setting) for setting in panel.settings], dtype=np.float64)
+        return Series(panel.settings, x, np.array(values, dtype=np.float64).reshape(shape))
+
+
+# --- claims -------------------------------------------------------------------------------------
+
+Test: TypeAlias = tuple[str, Callable[..., bool], Callable[[Setting], bool]]
+"""A rule in words; whether a curve, or a first one beside a second, keeps it; the settings that it speaks of."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says of its figure, in our words, where it says so, and what is tested.
+
+    The ``test`` is of all ``curves`` (alone, or in pairs) and measures, in the panels along the axes. ``some_measure``:
+    every curve must pass in one of the measures; what denies a regularity needs one that lacks it. ``otherwise``: where
+    we know it not to hold, why, in one sentence. ``parts`` are the comparisons once it is judged, held or not, and in
+    numbers.
+    """
+
+    says: str
+    where: str
+    test: Test
+    curves: tuple[Curve | tuple[Curve, Curve], ...]
+    axes: tuple[Axis, ...]
+    measures: tuple[Measure, ...] = ERRORS
+    some_measure: bool = False
+    otherwise: str = ""
+    parts: tuple[tuple[bool, str], ...] = ()
+
+    @property
+    def rule(self) -> str:
+        return f"in one of the errors: {self.test[0]}" if self.some_measure else self.test[0]
+
+    @property
+    def held(self) -> bool:
+        return all(held for held, _ in self.parts)
+
+    @property
+    def word(self) -> str:
+        return "held" if self.held else "not held"
+
+    def judge(self, results: Results) -> Claim:
+        """The claim with its parts, computed from the results."""
+        parts: list[tuple[bool, str]] = []
+        for axis, curves in product(self.axes, self.curves):
+            together = curves if isinstance(curves, tuple) else (curves,)
+            compared = [self._compared(results, axis, together, measure) for measure in self.measures]
+            if self.some_measure:
+                compared = [(any(held for held, _ in compared), "; ".join(text for _, text in compared))]
+            parts += compared
+        return replace(self, parts=tuple(parts))
+
+    def _compared(self, results: Results, axis: Axis, curves: tuple[Curve, ...], measure: Measure) -> tuple[bool, str]:
+        _, holds, about = self.test
+        series = [results.series(axis, curve, measure) for curve in curves]
+        points = zip(*(one.where(about).mean for one in series), strict=True)
+        means = ", ".join("/".join(f"{mean:.3g}" for mean in point) for point in points)
+        names = " / ".join(curve.name for curve in curves)
+        return holds(*series), f"{names}, {measure.short} along {axis.symbol}: {means}"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A way to understand what a paper leaves open, and its claims about the curves that are so understood."""
+
+    name: str
+    says: str
+    claims: tuple[Claim, ...]
+
+    def explained(self, why: Mapping[int, str]) -> Reading:
+        """With a sentence on the claims of these numbers, counted from 1, that are known not to hold."""
+        claims = (replace(claim, otherwise=why.get(number, "")) for number, claim in enumerate(self.claims, 1))
+        return replace(self, claims=tuple(claims))
+
+    def judge(self, results: Results) -> Reading:
+        return replace(self, claims=tuple(claim.judge(results) for claim in self.claims))
+
+    @property
+    def held(self) -> int:
+        """How many of the claims, once they are judged."""
+        return sum(claim.held for claim in self.claims)
+
+    @property
+    def summary(self) -> str:
+        return f"{self.name}: {self.held} of {len(self.claims)} held"
+
+
+# --- tests of one curve -------------------------------------------------------------------------
+
+_STEPS = slice(1, None), slice(None, -1)  # from point to point
+_ENDS = -1, 0  # from the first point to the last
+
+
+def _changes(series: Series, later: slice | int, earlier: slice | int) -> tuple[FloatArray, FloatArray]:
+    """Later means minus earlier ones, and two standard errors of each.
+
+    An infinite mean is larger than any number, and its error counts as 0; between two infinite ones nothing holds.
+    """
+    with np.errstate(invalid="ignore"):
+        change = np.asarray(series.mean[later] - series.mean[earlier])
+    return change, 2.0 * np.hypot(series.stderr[later], series.stderr[earlier])
+
+
+def _moves(series: Series, sign: float) -> bool:
+    steps, noise = _changes(series, *_STEPS)
+    rise, error = _changes(series, *_ENDS)
+    return bool((sign * steps >= -noise).all() and sign * rise > error)
+
+
+def _flat(series: Series) -> bool:
+    mean, error = series.mean, 2.0 * series.stderr
+    high, low = int(mean.argmax()), int(mean.argmin())
+    return bool(mean[high] - error[high] <= 1.5 * (mean[low] + error[low]))
+
+
+def _grows_slowly(series: Series) -> bool:
+    rise, error = _changes(series, *_ENDS)
+    return bool(error < rise and series.mean[-1] * series.x[0] <= series.mean[0] * series.x[-1])
+
+
+def _rises_somewhere(series: Series) -> bool:
+    steps, noise = _changes(series, *_STEPS)
+    return bool((steps > noise).any())
+
+
+def _everywhere(_: Setting) -> bool:
+    return True
+
+
+FALLS: Test = (
+    "no step up by more than 2 standard errors; the last point below the first by more than 2",
+    partial(_moves, sign=-1.0),
+    _everywhere,
+)
+GROWS: Test = (
+    "no step down by more than 2 standard errors; the last point above the first by more than 2",
+    partial(_moves, sign=1.0),
+    _everywhere,
+)
+FLAT: Test = ("the largest mean at most 1.5 times the smallest, each allowed 2 standard errors", _flat, _everywhere)
+GROWS_SLOWLY: Test = (
+    "the last point above the first by more than 2 standard errors, but by no larger factor than the axis grows",
+    _grows_slowly,
+    _everywhere,
+)
+RISES_SOMEWHERE: Test = ("at least one step up by more than 2 standard errors", _rises_somewhere, _everywhere)
+
+
+# --- tests of two curves ------------------------------------------------------------------------
+
+
+def _has_outliers(setting: Setting) -> bool:
+    return setting.genuine < 1.0
+
+
+def _is_clean(setting: Setting) -> bool:
+    return setting.genuine == 1.0
+
+
+def _below(first: Series, second: Series) -> bool:
+    difference = first.minus(second)
+    everywhere = bool((difference.mean <= 2.0 * difference.stderr).all())
+    overall = float(difference.mean.mean())
+    error = float(np.linalg.norm(difference.stderr)) / len(difference.x)
+    return everywhere and overall < -2.0 * error
+
+
+def _below_with_outliers(first: Series, second: Series) -> bool:
+    return _below(first.where(_has_outliers), second.where(_has_outliers))
+
+
+def _no_worse(first: Series, second: Series) -> bool:
+    difference = first.minus(second)
+    allowed = np.maximum(2.0 * difference.stderr, 0.05 * second.mean)
+    return bool((difference.mean <= allowed).all())
+
+
+def _clearly_above(first: Series, second: Series) -> bool:
+    return bool((first.mean >= 1.2 * second.mean).all()) and _below(second, first)
+
+
+def _meets(first: Series, second: Series) -> bool:
+    difference = first.where(_is_clean).minus(second.where(_is_clean))
+    allowed = np.maximum(2.0 * difference.stderr, 0.05 * first.mean.max())
+    return bool((np.abs(difference.mean) <= allowed).all())
+
+
+_BELOW_RULE = "nowhere above by more than 2 standard errors, and below by more than 2 on average over the points"
+BELOW: Test = (_BELOW_RULE, _below, _everywhere)
+BELOW_WITH_OUTLIERS: Test = (f"where p < 1: {_BELOW_RULE}", _below_with_outliers, _has_outliers)
+NO_WORSE: Test = ("nowhere above by more than both 2 standard errors and 5 %", _no_worse, _everywhere)
+CLEARLY_ABOVE: Test = ("at least 1.2 times as much, and by more than 2 standard errors", _clearly_above, _everywhere)
+MEETS: Test = (
+    "at p = 1 the same within 2 standard errors, or within 5 % of the curve's own largest error in the panel",
+    _meets,
+    _is_clean,
+)
