@@ -13,8 +13,8 @@ from unrelu.contracts import Assumptions
 from unrelu.errors import InvalidDataError, InvalidParameterError, NotSemidefiniteError, RowOrderWarning
 from unrelu.methods import FilteredGradient, TruncatedSGD
 from unrelu.papers.learners import exceedance_angles, without_errors
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
-from unrelu.passes.local import LocalEngine
 from unrelu.tables import ArraySamples
 
 TRUTH = RectifiedGaussian([0.4, 1.0], [[1.0, 0.3], [0.3, 0.8]])

@@ -63,7 +63,7 @@ def test_faults_of_a_module_are_found(house, package, text, fault):
 
 def test_faults_of_the_whole_are_found(house, package, monkeypatch):
     monkeypatch.setattr(house, "MOST_IN_ALL", 0)
-    (package / "docs" / "papers.md").write_text("`gone.py`, `fit/robust_rows/`, `a.py`\n")
+    (package / "docs" / "papers.md").write_text("`gone.py`, `robust/`, `a.py`\n")
     whole, *pages = house.faults(package)
     assert whole == "src/unrelu without papers/: 1 lines, at most 0 are wanted; remove some first"
     assert pages == [f"docs/papers.md: names {name}, which is not there" for name in ("gone.py", "robust/")]

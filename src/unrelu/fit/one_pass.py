@@ -29,8 +29,8 @@ from unrelu.fit.covariance import assemble
 from unrelu.fit.marginals.censored_likelihood import CensoredLikelihood
 from unrelu.fit.shrinkage import scoring_correlation
 from unrelu.model import RectifiedGaussian
+from unrelu.passes.engine import blas_threads_for
 from unrelu.passes.evidence import RecordedEvidence
-from unrelu.passes.local import blas_threads_for
 from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.validation import column_label, listed, warn
 

@@ -53,7 +53,7 @@ from unrelu.papers.questions import (
     ExceedancesQuestion,
     HistogramQuestion,
 )
-from unrelu.passes.local import map_in_threads
+from unrelu.passes.engine import map_in_threads
 from unrelu.validation import (
     check_choice,
     check_count,

@@ -17,8 +17,7 @@ from unrelu.contracts import Assumptions, Block, FloatArray
 from unrelu.errors import InvalidParameterError
 from unrelu.kernels.row_block import LARGEST, add_joint_counts
 from unrelu.papers.kernels import add_batch_sums
-from unrelu.passes.screening import Screening, survey
-from unrelu.passes.tiles import as_stored, least_allowed, seen_above, tiles
+from unrelu.passes.tiles import Screening, as_stored, least_allowed, seen_above, survey, tiles
 
 BINS = 1024
 _GOLDEN = 0.6180339887498949
@@ -88,7 +87,7 @@ class ColumnTallyQuestion:
                 mean=mean,
                 deviation=np.einsum("ij,ij->j", deviation, deviation),
                 above_by_block={},
-                screening=survey(tile, least_allowed(np.array(self.lowest), values)).screening,
+                screening=survey(tile, least_allowed(np.array(self.lowest), values))[0],
             )
             whole = part if whole is None else whole.merge(part)
         assert whole is not None, "a block has at least one row"

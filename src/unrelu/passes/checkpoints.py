@@ -17,7 +17,7 @@ from unrelu import storage
 from unrelu._version import __version__
 from unrelu.contracts import Question, R, Samples, Step, Watch, unwatched
 from unrelu.errors import CheckpointWarning, InvalidParameterError, OutputError
-from unrelu.passes.local import LocalEngine
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.parts import PartRows, source_of, told_over
 from unrelu.validation import listed, warn
 
@@ -46,8 +46,7 @@ class CheckpointedEngine(LocalEngine):
         self._path, self._warned = path, False
 
     def collect(self, samples: Samples, question: Question[R]) -> R:
-        from unrelu.passes.grouped_moments import GroupedMomentsQuestion
-        from unrelu.passes.pair_moments import PairMomentsQuestion
+        from unrelu.passes.pair_moments import GroupedMomentsQuestion, PairMomentsQuestion
 
         source: Any = source_of(samples)
         if not (isinstance(question, PairMomentsQuestion | GroupedMomentsQuestion) and hasattr(source, "provenance")):

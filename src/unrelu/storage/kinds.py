@@ -42,16 +42,16 @@ KINDS = {
         floor="d?", origin="d", count="dd", cross="dd", masked_sum="dd", masked_square="dd",
     ),
     "ColumnShapes": _kind(
-        "passes.column_shapes",
+        "passes.columns",
         observed="d", origin="d", unit="d", sums="pd", ends="ed?", end_weights="ed", compared="d", different="d",
         step="d?",
     ),
-    "GroupedMoments": _kind("passes.grouped_moments", "record"),
+    "GroupedMoments": _kind("passes.pair_moments", "record"),
     "ObservedMoments": _kind(
         "passes.pair_moments", count="dd", squared_weight="dd", above="dd", total="dd", square="dd"
     ),
     "Screening": _kind(
-        "passes.screening",
+        "passes.tiles",
         below_count="d:int", below_first_row="d:int", below_smallest="d?", large_count="d:int", large_first_row="d:int",
     ),
     "Checkpoint": _kind("passes.checkpoints", "checkpoint"),

@@ -13,9 +13,8 @@ from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray, Samples
 from unrelu.errors import InvalidDataError
 from unrelu.kernels.interpolation import interpolate
 from unrelu.limits import Limits
-from unrelu.passes.local import map_in_threads
-from unrelu.passes.screening import ScreeningQuestion, reachable
-from unrelu.passes.tiles import seen_above, without_absent
+from unrelu.passes.engine import map_in_threads
+from unrelu.passes.tiles import ScreeningQuestion, reachable, seen_above, without_absent
 from unrelu.shapes import Free, Shape, Shapes, latent_limits, refuse_outside
 from unrelu.tables.groups import OfSamples
 from unrelu.validation import column_label

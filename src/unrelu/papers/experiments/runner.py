@@ -26,8 +26,8 @@ from unrelu.metrics import parameter_errors
 from unrelu.model import RectifiedGaussian
 from unrelu.papers.experiments.claims import Judgement, Verdict
 from unrelu.papers.experiments.design import SECONDS, Curve, Key, Outcomes, Panel, Results, Setting, Study, Trial
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
-from unrelu.passes.local import LocalEngine
 from unrelu.storage import atomic_write
 from unrelu.synthetic import random_model
 from unrelu.tables import ArraySamples

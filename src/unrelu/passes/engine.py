@@ -1,4 +1,7 @@
-"""This process: blocks one after the other, each one's work on all cores, while the next is read."""
+"""Engines run one pass: they ask a question of every block and merge the answers in block order.
+
+The one of this process takes blocks one after the other, each one's work on all cores, while the next is read.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,25 @@ from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-from unrelu.contracts import Block, Question, R, Samples, Step, Watch, unwatched
+from unrelu.contracts import Block, Engine, Question, R, Samples, Step, Watch, unwatched
 from unrelu.errors import InvalidDataError
 from unrelu.passes.blocks import rows_in
 
 T = TypeVar("T")
 U = TypeVar("U")
 _WORTH_THREADS = 3000  # columns; below, a second thread gains a third on an idle machine and loses all on a busy one
+
+
+def engine_for(samples: Samples, watch: Watch = unwatched, stage: str = "Reading rows") -> Engine:
+    """Who asks these rows: this process, unless they say where they are read (``samples.engine``).
+
+    >>> from unrelu.tables import ArraySamples
+    >>> type(engine_for(ArraySamples([[1.0]]))).__name__
+    'LocalEngine'
+    """
+    chosen: Any = getattr(samples, "engine", None)
+    engine: Engine = LocalEngine(watch, stage) if chosen is None else chosen(watch, stage)
+    return engine
 
 
 class LocalEngine:
@@ -132,13 +147,18 @@ def joined_in_threads(task: Callable[[T], U], items: Sequence[T], join: Callable
         return whole
     running: deque[Future[U]] = deque()
     results: list[U] = []
+
+    def take() -> None:
+        result = running.popleft().result()
+        join(results[0], result) if results else results.append(result)
+
     try:
         for item in items:
             running.append(_pool(os.getpid()).submit(task, item))
             if len(running) > available_cores():
-                _take(running, results, join)
+                take()
         while running:
-            _take(running, results, join)
+            take()
     finally:
         for left in running:
             left.cancel()
@@ -146,9 +166,8 @@ def joined_in_threads(task: Callable[[T], U], items: Sequence[T], join: Callable
     return results[0]
 
 
-def _take(running: deque[Future[U]], results: list[U], join: Callable[[U, U], None]) -> None:
-    result = running.popleft().result()
-    join(results[0], result) if results else results.append(result)
+_limit_lock = threading.Lock()
+_limits: list[Any] = []  # one for each who is inside one_blas_thread; the first is what was set
 
 
 @contextmanager
@@ -157,19 +176,18 @@ def one_blas_thread() -> Iterator[None]:
 
     The limit is the process's. Whoever enters first sets it and whoever leaves last lifts it, in whatever thread.
     """
-    with _limit.lock:
-        _limit.users += 1
-        if _limit.users == 1:
+    with _limit_lock:
+        if not _limits:
             _take_control()
-            _limit.limiter = _controller().limit(limits=1, user_api="blas")
+        _limits.append(_limits[0] if _limits else _controller().limit(limits=1, user_api="blas"))
     try:
         yield
     finally:
-        with _limit.lock:
-            _limit.users -= 1
-            if _limit.users == 0:
+        with _limit_lock:
+            limiter = _limits.pop()
+            if not _limits:
                 _take_control()
-                _limit.limiter.restore_original_limits()
+                limiter.restore_original_limits()
                 _take_control()
 
 
@@ -184,15 +202,6 @@ def _take_control() -> None:
         clear = getattr(library, "clear_controlling_thread", None)
         if clear is not None:
             clear(force=True)
-
-
-class _Limit:
-    lock = threading.Lock()
-    users = 0
-    limiter: Any = None
-
-
-_limit = _Limit()
 
 
 @cache
