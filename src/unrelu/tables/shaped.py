@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray, Samples
 from unrelu.errors import InvalidDataError
-from unrelu.kernels.interpolation import interpolate
+from unrelu.kernels.columns import interpolate
 from unrelu.limits import Limits
 from unrelu.passes.engine import map_in_threads
 from unrelu.passes.tiles import ScreeningQuestion, reachable, seen_above, without_absent
