@@ -183,12 +183,13 @@ class PairMoments:
             observed = ObservedMoments(
                 np.where(few, 0.0, observed.count),
                 np.where(few, 0.0, observed.squared_weight),
-                *(np.where(scarce, 0.0, sums) for sums in (observed.above, observed.total, observed.square)),
+                *(np.where(scarce, 0.0, each) for each in (observed.above, observed.total, observed.square)),
             )
+        sums: dict[str, Any] = {name: np.where(rare, 0.0, getattr(own, name)) for name in _SUMS}
         return replace(
             own,
             origin=np.where(rare.diagonal(), 0.0, own.origin),
-            **{name: np.where(rare, 0.0, getattr(own, name)) for name in _SUMS},
+            **sums,
             observed=observed,
             shapes=None,
         )

@@ -8,41 +8,30 @@ records.py    records and estimators to archives and back
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from unrelu.lazy import lazily
 
 if TYPE_CHECKING:
-    from unrelu.storage.archives import ArchiveFormat, damaged, foreign_arrays, stated_format, stated_header
-    from unrelu.storage.files import FilePath, atomic_write
-    from unrelu.storage.records import Unsaved, load, packed, read, unpacked, write
+    from unrelu.storage.archives import ArchiveFormat as ArchiveFormat
+    from unrelu.storage.archives import damaged as damaged
+    from unrelu.storage.archives import foreign_arrays as foreign_arrays
+    from unrelu.storage.archives import stated_format as stated_format
+    from unrelu.storage.archives import stated_header as stated_header
+    from unrelu.storage.files import FilePath as FilePath
+    from unrelu.storage.files import atomic_write as atomic_write
+    from unrelu.storage.records import Unsaved as Unsaved
+    from unrelu.storage.records import load as load
+    from unrelu.storage.records import packed as packed
+    from unrelu.storage.records import read as read
+    from unrelu.storage.records import unpacked as unpacked
+    from unrelu.storage.records import write as write
 
-__all__ = [
-    "ArchiveFormat",
-    "FilePath",
-    "Unsaved",
-    "atomic_write",
-    "damaged",
-    "foreign_arrays",
-    "load",
-    "packed",
-    "read",
-    "stated_format",
-    "stated_header",
-    "unpacked",
-    "write",
-]
-
-_HOME = {
-    **dict.fromkeys(
-        ("ArchiveFormat", "damaged", "foreign_arrays", "stated_format", "stated_header"), "unrelu.storage.archives"
-    ),
-    **dict.fromkeys(("FilePath", "atomic_write"), "unrelu.storage.files"),
-    **dict.fromkeys(("Unsaved", "load", "packed", "read", "unpacked", "write"), "unrelu.storage.records"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Whoever learns does not wait for the modules of files."""
-    if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'unrelu.storage' has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "unrelu.storage.archives": ["ArchiveFormat", "damaged", "foreign_arrays", "stated_format", "stated_header"],
+        "unrelu.storage.files": ["FilePath", "atomic_write"],
+        "unrelu.storage.records": ["Unsaved", "load", "packed", "read", "unpacked", "write"],
+    },
+)
