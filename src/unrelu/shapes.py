@@ -273,6 +273,52 @@ Shapes: TypeAlias = tuple[Shape, ...]
 WORDS = ("normal", "log", "power", "free", "auto")
 
 
+# --- in files -------------------------------------------------------------------------------------
+
+KINDS: dict[str, type[Any]] = {each.__name__: each for each in (Normal, Log, Power, Free)}
+_STATES: dict[str, dict[str, str]] = {
+    "normal": {},
+    "log": {},
+    "power": {"exponent": "float", "origin": "float", "unit": "float", "exponent_stderr": "unbounded float"},
+    "free": {"values": "floats n", "scores": "floats n", "below": "float", "above": "float"},
+}
+
+
+def schema(state: Any) -> dict[str, Any]:
+    """What a file holds of a shape of the ``state``'s kind (:mod:`unrelu.storage.format`)."""
+    kind = state.get("shape") if isinstance(state, dict) else state
+    if not isinstance(kind, str) or kind not in _STATES:
+        raise InvalidDataError(f"it holds a shape {kind!r:.40}, which this version does not know")
+    seen = {"low": "unbounded float", "high": "unbounded float", "step": "float"}
+    return {"shape": "text", **_STATES[kind], "seen": seen}
+
+
+def to_state(shape: Shape) -> dict[str, Any]:
+    """A shape as plain names.
+
+    >>> to_state(Log(Seen(0.5, 2.0)))
+    {'shape': 'log', 'seen': {'low': 0.5, 'high': 2.0, 'step': 0.0}}
+    """
+    if type(shape) not in KINDS.values():
+        raise InvalidParameterError(f"A shape of one's own cannot be saved, got {shape!r}.")
+    return {"shape": shape.kind, **vars(shape), "seen": dict(vars(shape.seen))}
+
+
+def from_state(state: dict[str, Any]) -> Shape:
+    """What :func:`to_state` made names of.
+
+    >>> from_state({"shape": "log", "seen": {"low": 0.5, "high": 2.0, "step": 0.0}})
+    Log(seen=Seen(low=0.5, high=2.0, step=0.0))
+    """
+    made = next(each for each in KINDS.values() if each.kind == state["shape"])
+    parameters = {name: value for name, value in state.items() if name not in ("shape", "seen")}
+    shape: Shape = made(**parameters, seen=Seen(**state["seen"]))
+    return shape
+
+
+# --- what is asked for ----------------------------------------------------------------------------
+
+
 def shape_requests(given: Any, n_features: int, names: Sequence[str] | None = None) -> list[str | Shape]:
     """What is asked for each column, a word or a shape; as floors are given: one for all, a list, a dict by name.
 

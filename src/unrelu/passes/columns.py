@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import reduce
 from math import comb
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,14 @@ class ColumnShapes:
     compared: FloatArray
     different: FloatArray
     step: FloatArray
+
+    STATE: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("observed", "origin", "unit", "compared", "different"), "floats d"),
+        "sums": "floats p d",
+        "ends": "unbounded floats e d",
+        "end_weights": "floats e d",
+        "step": "unbounded floats d",
+    }
 
     def merge(self, other: Self) -> Self:
         ends, weights = _joined_ends(self.ends, self.end_weights, other.ends, other.end_weights)

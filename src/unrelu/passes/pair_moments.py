@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
 from hashlib import blake2b
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +92,33 @@ class PairMoments:
             screening=sums.screening,
             shapes=None if sums.shapes is None else sums.shapes.record(),
         )
+
+    STATE: ClassVar[dict[str, Any]] = {
+        "floor": "unbounded floats d",
+        "n_rows": "int",
+        "weight": "float",
+        "squared_weight": "float",
+        "origin": "floats d",
+        **dict.fromkeys(_SUMS, "floats d d"),
+        "observed": (dict.fromkeys(("count", "squared_weight", "above", "total", "square"), "floats d d"), None),
+        "screening": Screening.STATE,
+        "shapes": (ColumnShapes.STATE, None),
+    }
+
+    def to_state(self) -> dict[str, Any]:
+        """What a file holds (:mod:`unrelu.storage.format`)."""
+        parts = {name: getattr(self, name) for name in ("observed", "screening", "shapes")}
+        return vars(self) | {name: None if part is None else dict(vars(part)) for name, part in parts.items()}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        observed, shapes = state["observed"], state["shapes"]
+        parts = {
+            "observed": None if observed is None else ObservedMoments(**observed),
+            "screening": Screening(**state["screening"]),
+            "shapes": None if shapes is None else ColumnShapes(**shapes),
+        }
+        return cls(**{**state, **parts})
 
     @property
     def n_features(self) -> int:
@@ -352,6 +379,29 @@ class GroupedMoments:
     parts: tuple[PairMoments, ...]
     by_label: bool
     n_groups: int = GROUPS
+
+    STATE: ClassVar[dict[str, Any]] = {
+        "n_features": "size d",
+        "by_label": "bool",
+        "n_groups": "int",
+        "labels": ["int|text", "g"],
+        "groups": [PairMoments.STATE, "g"],
+    }
+
+    def to_state(self) -> dict[str, Any]:
+        """What a file holds (:mod:`unrelu.storage.format`)."""
+        return {
+            "n_features": self.n_features,
+            "by_label": self.by_label,
+            "n_groups": self.n_groups,
+            "labels": self.labels,
+            "groups": [part.to_state() for part in self.parts],
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        parts = tuple(map(PairMoments.from_state, state["groups"]))
+        return cls(tuple(state["labels"]), parts, state["by_label"], state["n_groups"])
 
     @property
     def n_features(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +105,14 @@ class Screening:
     below_smallest: FloatArray
     large_count: Counts
     large_first_row: Counts
+
+    STATE: ClassVar[dict[str, str]] = {
+        "below_count": "ints d",
+        "below_first_row": "ints d",
+        "below_smallest": "unbounded floats d",
+        "large_count": "ints d",
+        "large_first_row": "ints d",
+    }
 
     def merge(self, other: Self) -> Self:
         return type(self)(
