@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ def _fail(*_: object, **__: object) -> None:
 
 
 def test_an_internal_error_is_one_line(run, model, monkeypatch):
-    import unrelu.model_files
+    import unrelu.storage.format
 
     monkeypatch.setattr(unrelu.storage.format, "read_header", _fail)
     result = run("info", model, "--json")
@@ -68,7 +69,7 @@ def test_an_internal_error_is_one_line(run, model, monkeypatch):
 
 
 def test_too_little_memory_is_one_line(run, refused, model, monkeypatch):
-    import unrelu.model_files
+    import unrelu.storage.format
 
     def exhausted(*_: object) -> None:
         raise MemoryError("Unable to allocate 9 TiB")
@@ -78,13 +79,13 @@ def test_too_little_memory_is_one_line(run, refused, model, monkeypatch):
 
 
 def test_warnings_of_other_libraries_are_not_shown(run, model, monkeypatch):
-    import unrelu.model_files
+    import unrelu.storage.format
 
     original = unrelu.storage.format.read_header
 
-    def noisy(path: object) -> object:
+    def noisy(*asked: Any) -> object:
         warnings.warn("internal noise", DeprecationWarning, stacklevel=1)
-        return original(path)
+        return original(*asked)
 
     monkeypatch.setattr(unrelu.storage.format, "read_header", noisy)
     assert run("info", model).stderr == ""
