@@ -16,10 +16,8 @@ from unrelu.contracts import (
     Assembly,
     Assumptions,
     Census,
-    CorrelationEstimator,
     Evidence,
     LearningReport,
-    MarginalEstimator,
     PairCorrelations,
     RowParameters,
 )
@@ -64,8 +62,8 @@ class Learned(Stages):
 def learn(
     evidence: Evidence,
     assumptions: Assumptions,
-    marginals: MarginalEstimator,
-    correlations: CorrelationEstimator,
+    marginals: CensoredLikelihood,
+    correlations: WeightedMoments,
 ) -> Stages:
     """Learn a rectified Gaussian: marginals, then correlations given them, then the covariance."""
     rows = marginals.estimate(evidence)
