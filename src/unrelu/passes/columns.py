@@ -260,7 +260,12 @@ def floors_of_data(values: NDArray[np.floating[Any]], floor: FloatArray, fewest:
         if gap <= noise * abs(low):
             new[j] = low
             continue
-        digits, unit = _digits(float(floor[j]))
+        _, figures, exponent = Decimal(repr(float(floor[j]))).normalize().as_tuple()
+        assert isinstance(exponent, int), "a floor is finite"
+        digits, unit = (
+            len(figures),
+            float(Decimal(1).scaleb(exponent)),
+        )  # -0.6931: 4, of 0.0001 each
         above = np.count_nonzero(column <= low + unit) - count
         often = count >= max(2.0, _SHARE * np.count_nonzero(~np.isnan(column)), _ALONE * above)
         if often and digits >= _FEWEST_DIGITS and gap <= unit * (1.0 if digits >= _TRUNCATED else 0.5) * (1.0 + _NOISE):
@@ -311,13 +316,6 @@ def _is_near(smallest: FloatArray, floor: FloatArray, stored: FloatArray) -> Boo
     with np.errstate(invalid="ignore"):
         near = np.abs(smallest - stored) <= 0.5 * 10.0 ** (1 - _FEWEST_DIGITS) * np.abs(floor)
     return np.asarray(near & (smallest != stored))
-
-
-def _digits(number: float) -> tuple[int, float]:
-    """How many digits a number was typed with, and one unit of the last: -0.6931 has 4, of 0.0001."""
-    _, digits, exponent = Decimal(repr(number)).normalize().as_tuple()
-    assert isinstance(exponent, int), "a floor is finite"
-    return len(digits), float(Decimal(1).scaleb(exponent))
 
 
 # --- distributions --------------------------------------------------------------------------------
@@ -414,20 +412,15 @@ class MarginsQuestion:
     in_part: bool = False
 
     def __call__(self, block: Block) -> Margins:
-        d, kept = block.values.shape[1], _part(block) if self.in_part else None
+        n, d = block.values.shape
+        kept = None  # which rows are looked at: all of them
+        if self.in_part and block.first_row + n > _FIRST_ROWS:
+            rows = np.arange(block.first_row, block.first_row + n, dtype=np.uint64)
+            kept = np.asarray((rows < _FIRST_ROWS) | (rows * _GOLDEN < np.uint64(2**64 // _ONE_IN)))
         parts = map_in_threads(lambda start: _margins(block, start, kept), range(0, d, _COLUMNS))
         columns, at_most, at_least, sums = zip(*(column for part in parts for column in part), strict=True)
         weight, squared = np.array(sums).T
         return Margins(columns, at_most, at_least, weight, squared, block.values.dtype.name, kept is None)
-
-
-def _part(block: Block) -> NDArray[np.bool_] | None:
-    """Which rows are looked at; None for all of them."""
-    n = len(block.values)
-    if block.first_row + n <= _FIRST_ROWS:
-        return None
-    rows = np.arange(block.first_row, block.first_row + n, dtype=np.uint64)
-    return np.asarray((rows < _FIRST_ROWS) | (rows * _GOLDEN < np.uint64(2**64 // _ONE_IN)))
 
 
 def _margins(

@@ -235,8 +235,7 @@ def _ask(
 
 
 def _merged(*records: Any) -> Any:
-    with in_this_thread(), one_blas_thread():
-        return reduce(lambda one, other: one.merge(other), records)
+    return _quietly(lambda some: reduce(lambda one, other: one.merge(other), some), records)
 
 
 def _quietly(function: Callable[[Any], Any], item: Any) -> Any:
@@ -275,7 +274,12 @@ def _client_at(address: str) -> Any:
     if address not in _clients or _clients[address].status != "running":
         client = Client.__new__(Client)
         try:
-            _knock(address)
+            # Dask would try again until its time is up where nobody is at home, and wait for ever for who is silent.
+            place = urlsplit(address if "://" in address else f"tcp://{address}")
+            if place.scheme in ("tcp", "tls") and place.hostname and place.port:
+                with socket.create_connection((place.hostname, place.port), timeout=_CONNECT_SECONDS) as line:
+                    if place.scheme == "tcp" and not line.recv(1):  # a scheduler speaks first
+                        raise ConnectionError("hung up")
             client.__init__(address, timeout=_CONNECT_SECONDS, set_as_default=False)
         except Exception as error:  # what is not a scheduler answers in many ways
             client.status = "closed"  # nothing is left to be closed, which would take its time and fail
@@ -285,15 +289,6 @@ def _client_at(address: str) -> Any:
             ) from error
         _clients[address] = client
     return _clients[address]
-
-
-def _knock(address: str) -> None:
-    """Raise where nobody is at home: Dask would try again until its time is up, or wait for ever for who is silent."""
-    place = urlsplit(address if "://" in address else f"tcp://{address}")
-    if place.scheme in ("tcp", "tls") and place.hostname and place.port:
-        with socket.create_connection((place.hostname, place.port), timeout=_CONNECT_SECONDS) as line:
-            if place.scheme == "tcp" and not line.recv(1):  # a scheduler speaks first
-                raise ConnectionError("hung up")
 
 
 def active_client() -> Any:

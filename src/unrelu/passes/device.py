@@ -326,9 +326,23 @@ class DeviceSums:
         counts = place.joint_counts(above) if w is None else p.T @ wp
         del above
         square = t * t
-        added = [counts, _square(xp, t, wt), t.T @ wp, square.T @ wp]
-        observed = [] if seen is None else self._observed_products(seen, w, (p, t, square))
-        self._take(added, observed, int(p.shape[0]), weights)
+        added, observed = [counts, _square(xp, t, wt), t.T @ wp, square.T @ wp], []
+        if seen is not None:
+            weighted = seen if w is None else w * seen
+            squared = seen.T @ weighted if w is None else weighted.T @ weighted
+            observed = [seen.T @ weighted, squared, *(each.T @ weighted for each in (p, t, square))]
+        first_missing = observed and not self._observed and self._sums
+        before = self._as_if_observed() if first_missing else self._observed
+        for new, old in ((added, self._sums), (observed, before)):
+            for k, sums in enumerate(old):
+                new[k] += sums
+        assert all(each.dtype == xp.float64 for each in added)
+        # Nothing was added where memory ran out on the way to here.
+        self._sums, self._observed = added, observed or self._observed
+        n = int(p.shape[0])
+        self._n_rows += n
+        self._weight += n if weights is None else float(weights.sum())
+        self._squared_weight += n if weights is None else float(weights @ weights)
         self._screening = screening if self._screening is None else self._screening.merge(screening or self._clean())
         self._shapes = shapes
 
@@ -365,6 +379,11 @@ class DeviceSums:
         if self._observed:
             both, squared_weight, above, total, square = (host(each) for each in self._observed)
             observed = ObservedMoments(both, squared_weight, above, total, square)
+        shapes = None
+        if self._shapes:
+            found = host(self._place.xp.stack(self._shapes))
+            ends, weights = found[[5, 7]], found[[6, 8]]
+            shapes = ColumnShapes(found[4], host(self._origin), self._unit, found[:4], ends, weights, *self._ties)
         return PairMoments(
             floor=np.array(self._question.floor),
             n_rows=self._n_rows,
@@ -377,27 +396,8 @@ class DeviceSums:
             masked_square=masked_square,
             observed=observed,
             screening=self._screening or self._clean(),
-            shapes=self._told_shapes(),
+            shapes=shapes,
         )
-
-    def _take(self, added: list[Any], observed: list[Any], n: int, weights: FloatArray | None) -> None:
-        """Make the sums those with what a block adds: all of it, or nothing where memory runs out on the way."""
-        xp = self._place.xp
-        first_missing = observed and not self._observed and self._sums
-        before = self._as_if_observed() if first_missing else self._observed
-        for new, old in ((added, self._sums), (observed, before)):
-            for k, sums in enumerate(old):
-                new[k] += sums
-        assert all(each.dtype == xp.float64 for each in added)
-        self._sums, self._observed = added, observed or self._observed
-        self._n_rows += n
-        self._weight += n if weights is None else float(weights.sum())
-        self._squared_weight += n if weights is None else float(weights @ weights)
-
-    def _observed_products(self, seen: Any, w: Any, powers: tuple[Any, ...]) -> list[Any]:
-        weighted = seen if w is None else w * seen
-        squared = seen.T @ weighted if w is None else weighted.T @ weighted
-        return [seen.T @ weighted, squared, *(each.T @ weighted for each in powers)]
 
     def _as_if_observed(self) -> list[Any]:
         """What would have been kept while no value was missing."""
@@ -453,14 +453,6 @@ class DeviceSums:
                 here = both
             sums += [here, weight]
         return [new + old for new, old in zip(sums[:5], before[:5], strict=True)] + sums[5:] if before else sums
-
-    def _told_shapes(self) -> ColumnShapes | None:
-        if not self._shapes:
-            return None
-        host = self._place.host
-        found = host(self._place.xp.stack(self._shapes))
-        ends, weights = found[[5, 7]], found[[6, 8]]
-        return ColumnShapes(found[4], host(self._origin), self._unit, found[:4], ends, weights, *self._ties)
 
 
 # --- algebra of wide matrices ---------------------------------------------------------------------
