@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.studies import command, run_each
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, synthetic
-from unrelu.passes.local import available_cores
+from unrelu.passes.engine import available_cores
 
 D, FLOORED, SIMULATIONS, LEVEL = 5, 0.4, 99, 0.05
 TABLES, TABLES_FOR_POWER = 400, 100

@@ -11,7 +11,7 @@ import pytest
 import unrelu
 from unrelu.errors import InvalidDataError, InvalidParameterError, RoundedLimitWarning
 from unrelu.limits import floor_per_column, limits_of
-from unrelu.passes.extremes import cell_floors_of_data, floors_of_data
+from unrelu.passes.columns import cell_floors_of_data, floors_of_data
 from unrelu.shapes import Log
 
 NAMES = ("As", "Pb", "Zn")

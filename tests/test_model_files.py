@@ -1,4 +1,4 @@
-"""Files of models with shapes (format 3). What all model files have in common is tested in test_storage.py."""
+"""Files of models with shapes. What all model files have in common is tested in test_storage.py."""
 
 from __future__ import annotations
 
@@ -51,47 +51,54 @@ def test_a_model_with_shapes_is_saved_and_loaded(tmp_path, model):
         assert hash(again) == hash(model)
         assert_array_equal(again.sample(20, 1), model.sample(20, 1))
     header = read_header(tmp_path / "m")
-    assert (header["format_version"], header["details"]) == (3, {"site": "north"})
+    assert (header["format_version"], header["details"]) == (4, {"site": "north"})
+    assert header["shapes"][2] == {
+        "shape": "power",
+        **{"exponent": 0.3, "origin": 0.0, "unit": 2.0, "exponent_stderr": pytest.approx(np.nan, nan_ok=True)},
+        "seen": {"low": -np.inf, "high": np.inf, "step": 0.0},
+    }
     assert model != RectifiedGaussian(model.bias, model.covariance, model.floor, list("abcd"), model.ceiling)
 
 
-@pytest.mark.parametrize(
-    ("more", "version"),
-    [({}, 1), ({"floor": -np.inf}, 2), ({"floor": -np.inf, "ceiling": 1.0}, 2), ({"shapes": [Normal()]}, 3)],
-)
-def test_the_oldest_format_that_can_hold_it(tmp_path, more, version):
+@pytest.mark.parametrize("more", [{}, {"floor": -np.inf}, {"floor": -np.inf, "ceiling": 1.0}, {"shapes": [Normal()]}])
+def test_what_a_model_does_not_have_is_not_in_its_file(tmp_path, more):
     model = RectifiedGaussian([0.0], [[1.0]], **more)
     model.save(tmp_path / "m")
-    assert read_header(tmp_path / "m")["format_version"] == version
     assert RectifiedGaussian.load(tmp_path / "m") == model
+    assert (read_header(tmp_path / "m")["shapes"] is not None) == ("shapes" in more)
+    with np.load(tmp_path / "m") as archive:
+        assert ("ceiling" in archive.files) == ("ceiling" in more)
 
 
-WILD = {"kind": "Power", "fields": {"exponent": 1.0, "unit": 1e-320}}
+SEEN = {"low": 0.0, "high": 1.0, "step": 0.0}
+WILD = {"exponent": 1.0, "origin": 0.0, "unit": 1e-320, "exponent_stderr": 0.1, "shape": "power", "seen": SEEN}
 
 
 def shape(header, index):
-    return header["shapes"]["tuple"][index]
+    return header["shapes"][index]
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda h: shape(h, 0).update(kind="Spline"), "it holds a 'Spline', which this version does not know"),
-        (lambda h: shape(h, 2)["fields"].update(unit=0.0), "positive unit"),
-        (lambda h: shape(h, 2)["fields"].update(exponent=np.inf), "finite exponent"),
-        (lambda h: shape(h, 2)["fields"].update(unit=1e-310), "beyond precision: its unit is 1e-310"),
-        (lambda h: shape(h, 2)["fields"].update(unit=1e300), "beyond precision: its unit"),
-        (lambda h: shape(h, 2)["fields"].update(origin=-1e300), "beyond precision: its origin"),
-        (lambda h: shape(h, 2)["fields"].update(exponent=1e300), "beyond precision: its exponent"),
-        (lambda h: shape(h, 0)["fields"]["seen"]["fields"].update(step=1e-320), "its step is 9.99"),
-        (lambda h: shape(h, 2)["fields"].update(exponent="half"), "Power.exponent is 'half', not of type float"),
-        (lambda h: shape(h, 2)["fields"].pop("exponent"), "exponent"),
-        (lambda h: h["shapes"]["tuple"].pop(), "shapes must be 4 objects of unrelu.shapes"),
-        (lambda h: h["shapes"]["tuple"].__setitem__(0, "log"), "shapes must be 4 objects"),
-        (lambda h: h["shapes"]["tuple"].__setitem__(0, {"kind": "Seen", "fields": {}}), "shapes must be 4 objects"),
-        (lambda h: h.update(shapes=3), "is damaged"),
-        (lambda h: shape(h, 0)["fields"].update(seen=3), "is damaged"),
-        (lambda h: h.update(format_version=4), r"newer unrelu \(format 4\); this one reads up to 3"),
+        (lambda h: shape(h, 0).update(shape="spline"), "it holds a shape 'spline', which this version does not know"),
+        (lambda h: shape(h, 0).update(shape=["log"]), "it holds a shape"),
+        (lambda h: shape(h, 0).update(exponent=1.0), "shapes.0 has 'exponent', which this version does not know"),
+        (lambda h: shape(h, 2).update(unit=0.0), "positive unit"),
+        (lambda h: shape(h, 2).update(exponent=np.inf), "shapes.2.exponent is inf"),
+        (lambda h: shape(h, 2).update(unit=1e-310), "beyond precision: its unit is 1e-310"),
+        (lambda h: shape(h, 2).update(unit=1e300), "beyond precision: its unit"),
+        (lambda h: shape(h, 2).update(origin=-1e300), "beyond precision: its origin"),
+        (lambda h: shape(h, 2).update(exponent=1e300), "beyond precision: its exponent"),
+        (lambda h: shape(h, 0)["seen"].update(step=1e-320), "its step is 9.99"),
+        (lambda h: shape(h, 2).update(exponent="half"), "shapes.2.exponent is 'half', not of type float"),
+        (lambda h: shape(h, 2).pop("exponent"), "its header lacks 'exponent'"),
+        (lambda h: h["shapes"].pop(), "shapes has 3 items instead of 4"),
+        (lambda h: h["shapes"].__setitem__(0, "log"), "it holds a shape 'log'|shapes.0 is 'log'"),
+        (lambda h: h["shapes"].__setitem__(0, SEEN), "it holds a shape None"),
+        (lambda h: h.update(shapes=3), "no place for its array shapes.1.values"),
+        (lambda h: shape(h, 0).update(seen=3), "shapes.0.seen is 3, and no names"),
+        (lambda h: h.update(format_version=5), r"newer unrelu \(format 5\); this one reads up to 4"),
     ],
 )
 def test_damaged_shapes_are_told(tmp_path, model, change, message):
@@ -123,7 +130,10 @@ def test_damaged_knots_are_told(tmp_path, model, arrays, message):
     [
         (lambda a: a["_shapes"]["tuple"][0].update(kind="Spline"), "'Spline', which this version does not know"),
         (lambda a: a["_shapes"]["tuple"].pop(), "its shapes are not those of its 3 columns"),
-        (lambda a: a["_shapes"]["tuple"].__setitem__(0, WILD), "beyond precision: its unit"),
+        (
+            lambda a: a["_shapes"]["tuple"].__setitem__(0, {"kind": "Power", "at": "x", "state": WILD}),
+            "beyond precision: its unit",
+        ),
         (lambda a: a.update(_shapes=[1, 2, 3]), "its shapes are not those of its 3 columns"),
     ],
 )

@@ -125,7 +125,7 @@ def faults(root: Path) -> Iterator[str]:
 def faults_of(name: str, text: str) -> Iterator[str]:
     """What is wrong with one module, each from behind its path.
 
-    >>> list(faults_of("a.py", "from unrelu.storage.records import _packed"))
+    >>> list(faults_of("a.py", "from unrelu.storage.format import _packed"))
     [':1: no docstring that says what it is for', ':1: takes _packed, which is private to another module']
     """
     tree = ast.parse(text)

@@ -20,7 +20,7 @@ from benchmarks.studies import show, told
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, metrics
 from unrelu.errors import UnreluError
-from unrelu.passes.local import available_cores
+from unrelu.passes.engine import available_cores
 
 SEEDS = 10
 OWN, DEVIATING, MCD = "robust_cells", "DetectDeviatingCells", "MinCovDet"

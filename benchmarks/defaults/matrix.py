@@ -21,7 +21,7 @@ from benchmarks.defaults.kinds import KINDS, SHARES, SIZES, Kind, drawn
 from benchmarks.studies import show, told
 from benchmarks.table import Claim
 from unrelu.contracts import FloatArray
-from unrelu.passes.local import available_cores
+from unrelu.passes.engine import available_cores
 
 TABLES, QUICK = 20, 6  # a place; with so few, half hidden only
 WITHIN, SAID, FALSE = 1.10, 0.95, 0.05

@@ -19,8 +19,8 @@ from benchmarks.table import Claim
 from unrelu.contracts import Assumptions, Block, FloatArray, Samples
 from unrelu.fit.likelihood.covariance_law import CovarianceLaw
 from unrelu.model import RectifiedGaussian
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
-from unrelu.passes.local import LocalEngine
 
 D, N, TABLES = 8, 2000, 60
 BOUND_D, BOUND_N, BOUND_TABLES, BOUND_ROWS = 5, 2000, 600, 200_000

@@ -9,13 +9,13 @@ import numpy as np
 from benchmarks.table import Claim
 from unrelu.contracts import Block
 from unrelu.passes import pair_moments
-from unrelu.passes.local import one_blas_thread
+from unrelu.passes.engine import one_blas_thread
 
 REPEATS = 25
 
 
 class Nothing:
-    """In place of :class:`unrelu.passes.column_shapes.ShapeSums`: looks at nothing."""
+    """In place of :class:`unrelu.passes.columns.ShapeSums`: looks at nothing."""
 
     def __init__(self, *_: object) -> None:
         pass

@@ -93,7 +93,7 @@ def measured(kind: str, path: Path) -> dict[str, Any]:
 
 def measure(kind: str, path: str) -> str:
     """Rows, seconds, seconds of all cores and the most memory of one pass over a file, or over its rows in memory."""
-    from unrelu.passes.local import LocalEngine
+    from unrelu.passes.engine import LocalEngine
     from unrelu.passes.pair_moments import PairMomentsQuestion
     from unrelu.tables import ArraySamples, open_samples
 

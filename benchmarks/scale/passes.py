@@ -19,7 +19,7 @@ from benchmarks.speed import floored, seconds
 from benchmarks.studies import show, told
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussianLearner
-from unrelu.passes.local import available_cores
+from unrelu.passes.engine import available_cores
 
 SIZES, ROUNDS = ((500_000, 25), (200_000, 200)), 7
 

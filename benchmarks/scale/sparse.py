@@ -15,7 +15,7 @@ from benchmarks.speed import seconds
 from benchmarks.studies import show, told
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussianLearner
-from unrelu.passes.local import LocalEngine
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.tables import ArraySamples, SparseSamples
 

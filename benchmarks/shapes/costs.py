@@ -12,7 +12,7 @@ from benchmarks.table import Claim
 from unrelu.contracts import Assumptions, Block, FloatArray
 from unrelu.fit.marginals.shape_fitting import fit_shapes
 from unrelu.limits import limits_of
-from unrelu.passes.margins import MarginsQuestion
+from unrelu.passes.columns import MarginsQuestion
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.tables.shaped import Shaped
 

@@ -5,99 +5,68 @@ Names are imported on first use, so that ``import unrelu`` and the command line 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from unrelu.lazy import lazily
 from unrelu.registry import offer
 
 if TYPE_CHECKING:
-    from unrelu import methods, metrics, papers, recovery, shapes, synthetic, tables
-    from unrelu._version import __version__
-    from unrelu.estimators import (
-        FloorImputer,
-        FloorOutlierDetector,
-        RectifiedGaussianLearner,
-        RectifiedGaussianMixture,
-        RectifiedGaussianNetwork,
-        activations,
-        check_model,
-        merge,
-    )
-    from unrelu.model import RectifiedGaussian
-    from unrelu.papers import guarantees
-    from unrelu.recovery.latent_estimator import ReLULatentRecovery, recall, recover_latent
-    from unrelu.recovery.layers.peeled import Peeled
-    from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
-    from unrelu.recovery.peel import peel
-    from unrelu.recovery.two_layer_estimator import TwoLayerReLULearner
-    from unrelu.storage import load
+    from unrelu import methods as methods
+    from unrelu import metrics as metrics
+    from unrelu import papers as papers
+    from unrelu import recovery as recovery
+    from unrelu import shapes as shapes
+    from unrelu import synthetic as synthetic
+    from unrelu import tables as tables
+    from unrelu._version import __version__ as __version__
+    from unrelu.estimators import FloorImputer as FloorImputer
+    from unrelu.estimators import FloorOutlierDetector as FloorOutlierDetector
+    from unrelu.estimators import RectifiedGaussianLearner as RectifiedGaussianLearner
+    from unrelu.estimators import RectifiedGaussianMixture as RectifiedGaussianMixture
+    from unrelu.estimators import RectifiedGaussianNetwork as RectifiedGaussianNetwork
+    from unrelu.estimators import activations as activations
+    from unrelu.estimators import check_model as check_model
+    from unrelu.estimators import merge as merge
+    from unrelu.model import RectifiedGaussian as RectifiedGaussian
+    from unrelu.papers import guarantees as guarantees
+    from unrelu.recovery.latent_estimator import ReLULatentRecovery as ReLULatentRecovery
+    from unrelu.recovery.latent_estimator import recall as recall
+    from unrelu.recovery.latent_estimator import recover_latent as recover_latent
+    from unrelu.recovery.layers.peeled import Peeled as Peeled
+    from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery as ReLUMatrixRecovery
+    from unrelu.recovery.peel import peel as peel
+    from unrelu.recovery.two_layer_estimator import TwoLayerReLULearner as TwoLayerReLULearner
+    from unrelu.storage import load as load
 
-__all__ = [
-    "FloorImputer",
-    "FloorOutlierDetector",
-    "Peeled",
-    "ReLULatentRecovery",
-    "ReLUMatrixRecovery",
-    "RectifiedGaussian",
-    "RectifiedGaussianLearner",
-    "RectifiedGaussianMixture",
-    "RectifiedGaussianNetwork",
-    "TwoLayerReLULearner",
-    "__version__",
-    "activations",
-    "check_model",
-    "guarantees",
-    "load",
-    "merge",
-    "methods",
-    "metrics",
-    "papers",
-    "peel",
-    "recall",
-    "recover_latent",
-    "recovery",
-    "shapes",
-    "synthetic",
-    "tables",
-]
-
-_HOME = {
-    "FloorImputer": "unrelu.estimators",
-    "FloorOutlierDetector": "unrelu.estimators",
-    "Peeled": "unrelu.recovery.layers.peeled",
-    "ReLULatentRecovery": "unrelu.recovery.latent_estimator",
-    "ReLUMatrixRecovery": "unrelu.recovery.matrix_estimator",
-    "RectifiedGaussian": "unrelu.model",
-    "RectifiedGaussianLearner": "unrelu.estimators",
-    "RectifiedGaussianMixture": "unrelu.estimators",
-    "RectifiedGaussianNetwork": "unrelu.estimators",
-    "TwoLayerReLULearner": "unrelu.recovery.two_layer_estimator",
-    "__version__": "unrelu._version",
-    "load": "unrelu.storage",
-    "activations": "unrelu.estimators",
-    "check_model": "unrelu.estimators",
-    "merge": "unrelu.estimators",
-    "peel": "unrelu.recovery.peel",
-    "recall": "unrelu.recovery.latent_estimator",
-    "recover_latent": "unrelu.recovery.latent_estimator",
-}
-_ROOMS = ("methods", "metrics", "papers", "recovery", "shapes", "synthetic", "tables")
-_MODULES = {
-    "guarantees": "unrelu.papers.guarantees",
-    **{name: f"unrelu.{name}" for name in _ROOMS},
-}
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "unrelu._version": ["__version__"],
+        "unrelu.estimators": [
+            "FloorImputer",
+            "FloorOutlierDetector",
+            "RectifiedGaussianLearner",
+            "RectifiedGaussianMixture",
+            "RectifiedGaussianNetwork",
+            "activations",
+            "check_model",
+            "merge",
+        ],
+        "unrelu.methods": [],
+        "unrelu.metrics": [],
+        "unrelu.model": ["RectifiedGaussian"],
+        "unrelu.papers": [],
+        "unrelu.papers.guarantees": [],
+        "unrelu.recovery": [],
+        "unrelu.recovery.latent_estimator": ["ReLULatentRecovery", "recall", "recover_latent"],
+        "unrelu.recovery.layers.peeled": ["Peeled"],
+        "unrelu.recovery.matrix_estimator": ["ReLUMatrixRecovery"],
+        "unrelu.recovery.peel": ["peel"],
+        "unrelu.recovery.two_layer_estimator": ["TwoLayerReLULearner"],
+        "unrelu.shapes": [],
+        "unrelu.storage": ["load"],
+        "unrelu.synthetic": [],
+        "unrelu.tables": [],
+    },
+)
 offer("unrelu.papers.learners", sgd="TruncatedSGD", filtered_gradient="FilteredGradient", median="MedianBias")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(_MODULES[name])
-    if name in _HOME:
-        value = getattr(import_module(_HOME[name]), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'unrelu' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

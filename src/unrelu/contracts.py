@@ -467,11 +467,3 @@ class MixtureReport(Shown):
     def of(cls, n_rows: int, census: Census, **more: Any) -> Self:
         """The report of a fit to rows with that census; ``more`` are the other fields."""
         return cls(n_rows=n_rows, n_features=len(census.observed), **census.shares, **more)
-
-
-class MarginalEstimator(Protocol):
-    def estimate(self, evidence: Evidence) -> RowParameters: ...
-
-
-class CorrelationEstimator(Protocol):
-    def estimate(self, evidence: Evidence, rows: RowParameters) -> PairCorrelations: ...

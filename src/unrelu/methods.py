@@ -145,7 +145,7 @@ class Auto:
     def choose(self, samples: Samples, evidence: Evidence, assumptions: Assumptions) -> tuple[Method, str]:
         """The method for these rows, and why."""
         from unrelu.fit.likelihood.cells import CellTallyQuestion
-        from unrelu.passes.screening import ScreeningQuestion
+        from unrelu.passes.tiles import ScreeningQuestion
 
         n, d = samples.n_rows, samples.n_features
         if samples.limits_by_cell:

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
+from unrelu import shapes as column_shapes
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidParameterError
 from unrelu.notebook import few, model_html
@@ -356,10 +357,9 @@ class RectifiedGaussian(Answers):
     def save(self, path: FilePath, details: Mapping[str, Any] | None = None) -> None:
         """Write the model to ``path``, exactly that name: a NumPy .npz without pickle.
 
-        It holds the arrays bias, covariance, floor, scoring_covariance where there is one, and ``header``, UTF-8 JSON
-        as bytes; a model with a ceiling, or with a column without a floor, the array ceiling, too (version 2 of the
-        format, which older programs refuse); one with shapes also these (version 3). ``details`` are facts about the
-        fit for the header, for :func:`unrelu.model_files.read_header` to give back.
+        It holds the arrays bias, covariance and floor, ceiling and scoring_covariance where there are some, and
+        ``header``, UTF-8 JSON as bytes, with the names and shapes of the columns. ``details`` are facts about the fit
+        for the header, for :func:`unrelu.model_files.read_header` to give back.
 
         >>> import pathlib, tempfile
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.unrelu"
@@ -367,16 +367,48 @@ class RectifiedGaussian(Answers):
         >>> RectifiedGaussian.load(path)
         RectifiedGaussian(n_features=1, bias=[1.], row_norms=[1.4142], floor=0)
         """
-        from unrelu.model_files import write_model
+        from unrelu import storage
 
-        write_model(path, self, details)
+        storage.write(path, self, details)
 
     @classmethod
     def load(cls, path: FilePath) -> RectifiedGaussian:
         """Read a model that :meth:`save` wrote; the example is there."""
-        from unrelu.model_files import read_model
+        from unrelu import storage
 
-        return read_model(path)
+        return storage.read(path, cls)
+
+    STATE: ClassVar[dict[str, Any]] = {
+        "n_features": "size d",
+        "feature_names": (["text", "d"], None),
+        "bias": "floats d",
+        "covariance": "floats d d",
+        "floor": "unbounded floats d",
+        "ceiling": ("unbounded floats d", None),
+        "scoring_covariance": ("floats d d", None),
+        "shapes": ([column_shapes.schema, "d"], None),
+    }
+
+    def to_state(self) -> dict[str, Any]:
+        """What a file holds: ``STATE`` says of which kind each is (:mod:`unrelu.storage.format`)."""
+        return {
+            "n_features": self.n_features,
+            "feature_names": self.feature_names,
+            "bias": self.bias,
+            "covariance": self.covariance,
+            "floor": self.floor,
+            "ceiling": self.ceiling if np.isfinite(self.ceiling).any() else None,
+            "scoring_covariance": self.scoring_covariance,
+            "shapes": None if self.shapes is None else [column_shapes.to_state(shape) for shape in self.shapes],
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> RectifiedGaussian:
+        """The model of what a file holds, checked as any other."""
+        given = {name: state[name] for name in ("bias", "covariance", "floor", "feature_names", "scoring_covariance")}
+        ceiling = np.inf if state["ceiling"] is None else state["ceiling"]
+        forms = None if state["shapes"] is None else [column_shapes.from_state(shape) for shape in state["shapes"]]
+        return cls(**given, ceiling=ceiling, shapes=forms)
 
 
 def _read_only(array: FloatArray) -> FloatArray:

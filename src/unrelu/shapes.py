@@ -45,11 +45,7 @@ class Seen:
 
     @property
     def most(self) -> float:
-        """The largest value that is believed of a positive column: no mean or draw of it is an absurd one.
-
-        >>> Seen(0.5, 3.0).most, Seen().most
-        (30.0, inf)
-        """
+        """The largest value that is believed of a positive column: no mean or draw of it is an absurd one."""
         return _MOST * self.high if self.high > 0.0 else np.inf
 
     def fitted(self, x: FloatArray, floor: float = -np.inf, ceiling: float = np.inf) -> FloatArray:
@@ -131,11 +127,8 @@ class Log:
         return np.asarray(np.log(np.maximum(np.asarray(x, dtype=np.float64), _SMALLEST)))
 
     def from_latent(self, y: ArrayLike) -> FloatArray:
-        return np.asarray(np.exp(np.clip(np.asarray(y, dtype=np.float64), np.log(_SMALLEST), self._highest)))
-
-    @property
-    def _highest(self) -> float:
-        return float(np.log(min(self.seen.most, _LARGEST)))
+        highest = np.log(min(self.seen.most, _LARGEST))
+        return np.asarray(np.exp(np.clip(np.asarray(y, dtype=np.float64), np.log(_SMALLEST), highest)))
 
     def log_slope(self, x: ArrayLike) -> FloatArray:
         return -self.to_latent(x)
@@ -273,6 +266,52 @@ Shapes: TypeAlias = tuple[Shape, ...]
 WORDS = ("normal", "log", "power", "free", "auto")
 
 
+# --- in files -------------------------------------------------------------------------------------
+
+KINDS: dict[str, type[Any]] = {each.__name__: each for each in (Normal, Log, Power, Free)}
+_STATES: dict[str, dict[str, str]] = {
+    "normal": {},
+    "log": {},
+    "power": {"exponent": "float", "origin": "float", "unit": "float", "exponent_stderr": "unbounded float"},
+    "free": {"values": "floats n", "scores": "floats n", "below": "float", "above": "float"},
+}
+
+
+def schema(state: Any) -> dict[str, Any]:
+    """What a file holds of a shape of the ``state``'s kind (:mod:`unrelu.storage.format`)."""
+    kind = state.get("shape") if isinstance(state, dict) else state
+    if not isinstance(kind, str) or kind not in _STATES:
+        raise InvalidDataError(f"it holds a shape {kind!r:.40}, which this version does not know")
+    seen = {"low": "unbounded float", "high": "unbounded float", "step": "float"}
+    return {"shape": "text", **_STATES[kind], "seen": seen}
+
+
+def to_state(shape: Shape) -> dict[str, Any]:
+    """A shape as plain names.
+
+    >>> to_state(Log(Seen(0.5, 2.0)))
+    {'shape': 'log', 'seen': {'low': 0.5, 'high': 2.0, 'step': 0.0}}
+    """
+    if type(shape) not in KINDS.values():
+        raise InvalidParameterError(f"A shape of one's own cannot be saved, got {shape!r}.")
+    return {"shape": shape.kind, **vars(shape), "seen": dict(vars(shape.seen))}
+
+
+def from_state(state: dict[str, Any]) -> Shape:
+    """What :func:`to_state` made names of.
+
+    >>> from_state({"shape": "log", "seen": {"low": 0.5, "high": 2.0, "step": 0.0}})
+    Log(seen=Seen(low=0.5, high=2.0, step=0.0))
+    """
+    made = next(each for each in KINDS.values() if each.kind == state["shape"])
+    parameters = {name: value for name, value in state.items() if name not in ("shape", "seen")}
+    shape: Shape = made(**parameters, seen=Seen(**state["seen"]))
+    return shape
+
+
+# --- what is asked for ----------------------------------------------------------------------------
+
+
 def shape_requests(given: Any, n_features: int, names: Sequence[str] | None = None) -> list[str | Shape]:
     """What is asked for each column, a word or a shape; as floors are given: one for all, a list, a dict by name.
 
@@ -296,11 +335,7 @@ def shape_requests(given: Any, n_features: int, names: Sequence[str] | None = No
 
 
 def is_shape(item: object) -> bool:
-    """Whether it is an object of this module, or can do what these can.
-
-    >>> is_shape(Log()), is_shape("log")
-    (True, False)
-    """
+    """Whether it is an object of this module, or can do what these can."""
     needed = ("to_latent", "from_latent", "log_slope", "kind")
     made = not isinstance(item, type) and isinstance(getattr(item, "seen", None), Seen)
     return made and all(hasattr(item, name) for name in needed)
@@ -311,8 +346,6 @@ def refuse_outside(shape: Shape, limits: Sequence[float], smallest: float, label
 
     A power reaches its origin only with an exponent above 0, and there only a limit can be. ``by_parts``: "auto" took
     the shape from the first rows, and cannot help.
-
-    >>> refuse_outside(Log(), [0.5], 0.7, "column 0")
     """
     edge = 0.0 if shape.kind == "log" else getattr(shape, "origin", -np.inf)
     what = "has no logarithm" if shape.kind == "log" else f"is not above the shape's origin {edge:g}"
@@ -332,33 +365,21 @@ def refuse_outside(shape: Shape, limits: Sequence[float], smallest: float, label
 
 
 def same_shapes(first: Shapes | None, second: Shapes | None) -> bool:
-    """Whether they are the same wherever they were seen.
-
-    >>> same_shapes((Log(Seen(1.0, 2.0)),), (Log(),))
-    True
-    """
+    """Whether they are the same wherever they were seen."""
     if first is None or second is None:
         return first is second
     return [replace(shape, seen=Seen()) for shape in first] == [replace(shape, seen=Seen()) for shape in second]  # type: ignore[type-var]
 
 
 def seen_by_all(parts: Sequence[Shapes | None]) -> Shapes | None:
-    """Shapes that are the same but for where they were seen, seen wherever one of them was.
-
-    >>> seen_by_all([(Log(Seen(1.0, 2.0)),), (Log(Seen(0.5, 1.5)),)])
-    (Log(seen=Seen(low=0.5, high=2.0, step=0.0)),)
-    """
+    """Shapes that are the same but for where they were seen, seen wherever one of them was."""
     columns = zip(*(part for part in parts if part is not None), strict=True)
     merged = [replace(each[0], seen=reduce(Seen.merge, (shape.seen for shape in each))) for each in columns]
     return tuple(merged) or None
 
 
 def latent_limits(shapes: Shapes, floor: FloatArray, ceiling: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Floors and ceilings of y, infinite where x has none.
-
-    >>> latent_limits((Log(), Normal()), np.array([1.0, 0.5]), np.array([np.inf, np.inf]))
-    (array([0. , 0.5]), array([inf, inf]))
-    """
+    """Floors and ceilings of y, infinite where x has none."""
     low, high = floor.copy(), ceiling.copy()
     for j, shape in enumerate(shapes):
         low[j] = float(shape.to_latent(floor[j])) if np.isfinite(floor[j]) else -np.inf
@@ -367,20 +388,12 @@ def latent_limits(shapes: Shapes, floor: FloatArray, ceiling: FloatArray) -> tup
 
 
 def from_latent(shapes: Shapes, y: FloatArray) -> FloatArray:
-    """Rows of y as rows of f(y), not cut off.
-
-    >>> from_latent((Log(), Normal()), np.array([[0.0, -2.0]]))
-    array([[ 1., -2.]])
-    """
+    """Rows of y as rows of f(y), not cut off."""
     return np.column_stack([shape.from_latent(y[:, j]) for j, shape in enumerate(shapes)])
 
 
 def to_latent(shapes: Shapes, x: FloatArray, floor: FloatArray, ceiling: FloatArray) -> FloatArray:
-    """Rows of x as rows of y. What is at a limit or beyond holds exactly the latent limit.
-
-    >>> to_latent((Log(), Normal()), np.array([[0.5, 2.0]]), np.array([1.0, 0.0]), np.array([np.inf, np.inf]))
-    array([[0., 2.]])
-    """
+    """Rows of x as rows of y. What is at a limit or beyond holds exactly the latent limit."""
     low, high = latent_limits(shapes, floor, ceiling)
     y = np.empty(x.shape)
     for j, shape in enumerate(shapes):
@@ -393,10 +406,6 @@ def cut_from_latent(shapes: Shapes, y: FloatArray, floor: FloatArray, ceiling: F
 
     ``as_seen``: within the range that was seen, and on its step; what was above the floor is not rounded to it, and
     where nothing was seen at a limit nothing is there.
-
-    >>> cut_from_latent((Log(),), np.array([[0.0], [2.0]]), np.array([1.0]), np.array([np.inf]), False).round(2)
-    array([[1.  ],
-           [7.39]])
     """
     low, high = latent_limits(shapes, floor, ceiling)
     for j, shape in enumerate(shapes):

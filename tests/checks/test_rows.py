@@ -6,8 +6,8 @@ from scipy.sparse import csr_matrix
 
 from unrelu.checks.rows import LookQuestion, look_at
 from unrelu.contracts import Assumptions, Block
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import RecordedEvidence, SampleEvidence, ask_at_once
-from unrelu.passes.local import LocalEngine
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.tables import ArraySamples
 from unrelu.tables.device_arrays import DeviceSamples

@@ -24,7 +24,7 @@ HIDDEN = np.maximum(Z @ A1.T + 0.3, 0.0)
 LINEAR = HIDDEN @ A2.T
 RECTIFIED = np.maximum(LINEAR + 0.2, 0.0)
 NAMES = [f"s{j}" for j in range(D)]
-GOLDEN = Path(__file__).parents[1] / "golden" / "version3"
+GOLDEN = Path(__file__).parents[1] / "golden" / "version4"
 
 
 @pytest.fixture(scope="module")

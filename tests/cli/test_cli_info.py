@@ -18,7 +18,7 @@ def test_info_of_a_fit(run, folder, table):
     result = run("info", "out.npz")
     assert result.exit_code == 0
     for words in (
-        "unrelu.RectifiedGaussian 1",
+        "unrelu.RectifiedGaussian 4",
         unrelu.__version__,
         "full_likelihood",
         "a table of this size takes some seconds at",
@@ -36,7 +36,7 @@ def test_info_as_json(run, folder, table, rows):
     assert answer["columns"] == fitted["columns"]
     assert answer["strongest_correlations"] == fitted["strongest_correlations"]
     assert answer["details"]["report"] == fitted["report"]
-    assert answer["format_version"] == 1
+    assert answer["format_version"] == 4
     assert sum(answer["variance_shares"]) == pytest.approx(1.0)
     assert answer["warnings"] == []
 
@@ -119,7 +119,7 @@ def test_info_of_every_kind(run, saved, name, words):
     assert words in result.stdout
     answer = json.loads(run("info", f"{name}.npz", "--json").stdout)
     assert answer["format"].startswith("unrelu.")
-    assert answer["format_version"] == 2
+    assert answer["format_version"] == 4
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -173,7 +173,7 @@ def test_info_of_a_model_with_shapes(run, folder, skewed):
     assert answer["shapes"] == fitted["shapes"]
     assert answer["column_summary"] == fitted["column_summary"]
     shown = run("info", "out.npz").stdout
-    for words in ("unrelu.RectifiedGaussian 3", "free (2 columns), log (1 column)", "in the units of the table, "):
+    for words in ("unrelu.RectifiedGaussian 4", "free (2 columns), log (1 column)", "in the units of the table, "):
         assert words in shown
 
 

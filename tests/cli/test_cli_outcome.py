@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
+from typing import Any
 
 import pytest
 
@@ -50,9 +51,9 @@ def _fail(*_: object, **__: object) -> None:
 
 
 def test_an_internal_error_is_one_line(run, model, monkeypatch):
-    import unrelu.model_files
+    import unrelu.storage.format
 
-    monkeypatch.setattr(unrelu.model_files, "read_header", _fail)
+    monkeypatch.setattr(unrelu.storage.format, "read_header", _fail)
     result = run("info", model, "--json")
     assert result.exit_code == 1
     assert result.stdout == ""
@@ -68,25 +69,25 @@ def test_an_internal_error_is_one_line(run, model, monkeypatch):
 
 
 def test_too_little_memory_is_one_line(run, refused, model, monkeypatch):
-    import unrelu.model_files
+    import unrelu.storage.format
 
     def exhausted(*_: object) -> None:
         raise MemoryError("Unable to allocate 9 TiB")
 
-    monkeypatch.setattr(unrelu.model_files, "read_header", exhausted)
+    monkeypatch.setattr(unrelu.storage.format, "read_header", exhausted)
     assert refused(run("info", model)) == "Error: Not enough memory. Unable to allocate 9 TiB"
 
 
 def test_warnings_of_other_libraries_are_not_shown(run, model, monkeypatch):
-    import unrelu.model_files
+    import unrelu.storage.format
 
-    original = unrelu.model_files.read_header
+    original = unrelu.storage.format.read_header
 
-    def noisy(path: object) -> object:
+    def noisy(*asked: Any) -> object:
         warnings.warn("internal noise", DeprecationWarning, stacklevel=1)
-        return original(path)
+        return original(*asked)
 
-    monkeypatch.setattr(unrelu.model_files, "read_header", noisy)
+    monkeypatch.setattr(unrelu.storage.format, "read_header", noisy)
     assert run("info", model).stderr == ""
 
 

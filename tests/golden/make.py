@@ -1,13 +1,12 @@
-"""``python -m tests.golden.make FOLDER``: one file of every kind, and what loading it must give.
+"""``python -m tests.golden.make``: a file of every kind, and what loading it must give, in the folder of the format.
 
-Run by hand when the format changes, into a folder of the new version; older folders stay as they are, and what they
-hold already need not be kept again.
+Run by hand when the format changes; what was there is replaced.
 """
 
 from __future__ import annotations
 
 import json
-import sys
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,9 @@ from unrelu.errors import UnreluWarning
 from unrelu.recovery.matrix.factors import Factors
 from unrelu.recovery.matrix.state import MatrixState
 from unrelu.shapes import Free, Log, Power, Seen
+from unrelu.storage.format import VERSION
 
+FOLDER = Path(__file__).parent / f"version{VERSION}"
 NAMES = ["As", "Pb", "Cd"]
 FREE = Free(np.array([0.0, 1.0, 4.0]), np.array([-0.4, 0.3, 2.0]), Seen(0.0, 4.0, 1.0))
 
@@ -46,6 +47,7 @@ def saved() -> dict[str, Any]:
         "model": truth,
         "learner": learner,
         "record": learner.record_,
+        "grouped_record": unrelu.RectifiedGaussianLearner(**plain, stderr="jackknife").fit(X).record_,
         "shaped_model": truth.shaped([Log(), Power(0.5, 0.0, 2.0), FREE], [0.5, -np.inf, 0.0], [np.inf, 3.0, np.inf]),
         "shaped_learner": unrelu.RectifiedGaussianLearner(
             "one_pass",
@@ -101,6 +103,7 @@ def fingerprint(loaded: Any) -> dict[str, Any]:
             [list(edge) for edge in it.edges_],
         ],
         "PairMoments": lambda it: [it.count, it.cross, it.origin],
+        "GroupedMoments": lambda it: [it.whole.count, list(it.labels), it.parts[0].cross],
         "FloorOutlierDetector": lambda it: [it.offset_, it.score_samples(table), it.p_values(table)],
         "RectifiedGaussianMixture": lambda it: [it.weights_, it.means_, it.score_samples(table)],
         "ReLUMatrixRecovery": lambda it: [it.bias_, it.hidden()[:2], it.transform(it.hidden()[:2].clip(0.0))],
@@ -116,13 +119,14 @@ def fingerprint(loaded: Any) -> dict[str, Any]:
 
 
 def main(folder: Path) -> None:
-    folder.mkdir(parents=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)
         made = saved()
     expected = {}
     for name, value in made.items():
-        if name == "record":
+        if not hasattr(value, "save"):
             unrelu.storage.write(folder / f"{name}.npz", value)
         else:
             value.save(folder / f"{name}.npz")
@@ -131,4 +135,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(FOLDER)

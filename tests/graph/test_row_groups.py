@@ -10,7 +10,7 @@ from unrelu import RectifiedGaussianLearner
 from unrelu.contracts import PairCorrelations, unwatched
 from unrelu.errors import InvalidDataError
 from unrelu.graph.row_groups import SUBSETS, RowGroups
-from unrelu.passes.grouped_moments import GroupedMoments
+from unrelu.passes.pair_moments import GroupedMoments
 
 X = floored(chain(4), 500, 1)
 DAYS = np.random.default_rng(2).integers(0, 20, len(X))

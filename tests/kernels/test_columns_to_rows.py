@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from unrelu.kernels.columns_to_rows import copy_columns
+from unrelu.kernels.columns import copy_columns
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unrelu.kernels.interpolation import interpolate
+from unrelu.kernels.columns import interpolate
 
 
 @pytest.mark.parametrize("knots", [2, 3, 17, 512, 5000])

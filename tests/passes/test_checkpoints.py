@@ -167,16 +167,15 @@ def test_other_passes_and_other_sources(tmp_path):
 
 SLOWED = """
 import os, sys, time
-from unrelu.passes import checkpoints, local
-from unrelu.passes import blocks
+from unrelu.passes import blocks, checkpoints, engine
 checkpoints.SECONDS, blocks.NARROW_CELLS = 0.0, 1
-plain = local.pace
+plain = engine.pace
 def slow(*given):
     if os.path.exists("ck"):  # in the pass that is saved: the columns' shapes were looked at before
         print("block", flush=True)
         time.sleep(0.05)
     return plain(*given)
-local.pace = slow
+engine.pace = slow
 from unrelu.cli import main
 main()
 """

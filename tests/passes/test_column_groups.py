@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from unrelu.contracts import Block, RowLabels
-from unrelu.passes.column_groups import column_groups
-from unrelu.passes.grouped_moments import GroupedMomentsQuestion
-from unrelu.passes.pair_moments import PairMomentsQuestion
+from unrelu.passes.dask_engine import column_groups
+from unrelu.passes.pair_moments import GroupedMomentsQuestion, PairMomentsQuestion
 
 
 @pytest.mark.parametrize(("d", "most", "groups"), [(4, 2, 6), (9, 3, 12), (23, 9, 12), (50, 10, 30), (61, 14, 56)])
@@ -88,7 +87,7 @@ def test_records_without_shapes():
 def test_rows_in_groups(monkeypatch, most):
     """Fewer columns have more labels apart than all of them."""
     apart = {D: most}
-    monkeypatch.setattr("unrelu.passes.grouped_moments.most_apart", lambda d: apart.get(d, 60))
+    monkeypatch.setattr("unrelu.passes.pair_moments.most_apart", lambda d: apart.get(d, 60))
     question = GroupedMomentsQuestion(PairMomentsQuestion((0.0,) * D, (0.0,) * D, shapes=False))
     whole, joined = whole_and_in_groups(question, rows(True, False))
     assert joined.labels == whole.labels

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unrelu.contracts import Block
-from unrelu.passes.column_shapes import ties, window
+from unrelu.passes.columns import ties, window
 from unrelu.passes.pair_moments import PairMomentsQuestion
 
 FLOOR = (0.0, -1.0, -np.inf)

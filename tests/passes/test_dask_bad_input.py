@@ -21,8 +21,9 @@ import unrelu
 from tests.passes.cluster_questions import RowsQuestion, in_order, same_models
 from unrelu import RectifiedGaussianLearner
 from unrelu.errors import ClusterError, InputFileError, InvalidDataError, InvalidParameterError, UnreluWarning
-from unrelu.passes import dask_engine, engine_for
+from unrelu.passes import dask_engine
 from unrelu.passes.dask_engine import DaskEngine
+from unrelu.passes.engine import engine_for
 from unrelu.tables import open_samples
 
 X = unrelu.synthetic.random_model(3, random_state=0).sample(900, random_state=1)

@@ -34,9 +34,9 @@ from tests.passes.cluster_questions import (
 from unrelu import RectifiedGaussianLearner
 from unrelu.errors import ClusterError, InputFileError, InvalidDataError, InvalidParameterError
 from unrelu.estimators import FloorImputer, FloorOutlierDetector, RectifiedGaussianMixture
-from unrelu.passes import dask_engine, engine_for
+from unrelu.passes import dask_engine
 from unrelu.passes.dask_engine import DaskEngine
-from unrelu.passes.local import LocalEngine
+from unrelu.passes.engine import LocalEngine, engine_for
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.tables import ArraySamples
 from unrelu.tables.dask_rows import DaskSamples

@@ -14,7 +14,7 @@ import unrelu
 from tests.passes.cluster_questions import RowsQuestion, in_order, same_models
 from unrelu import RectifiedGaussianLearner
 from unrelu.errors import InputFileError
-from unrelu.passes import engine_for
+from unrelu.passes.engine import engine_for
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.tables import open_samples
 from unrelu.tables.tables import write_table

@@ -15,7 +15,7 @@ from unrelu.errors import DeviceMemoryError, InvalidDataError, InvalidParameterE
 from unrelu.fit import covariance
 from unrelu.passes import device
 from unrelu.passes.device import DeviceEngine, all_eigenvalues, brought_home, multiplier, place_of
-from unrelu.passes.local import LocalEngine
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.tables import ArraySamples
 from unrelu.tables.device_arrays import DeviceSamples

@@ -1,7 +1,7 @@
 import numpy as np
 
 from unrelu.contracts import Block
-from unrelu.passes.extremes import ExtremesQuestion
+from unrelu.passes.columns import ExtremesQuestion
 
 
 def test_ends_and_how_often_they_occur_whatever_the_split():

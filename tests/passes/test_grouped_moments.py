@@ -5,9 +5,8 @@ import pytest
 
 from unrelu.contracts import Assumptions, Block, RowLabels
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.passes.grouped_moments import GROUPS, GroupedMomentsQuestion, most_apart, whole_of
-from unrelu.passes.pair_moments import PairMomentsQuestion
-from unrelu.passes.subsample import row_keys
+from unrelu.passes.pair_moments import GROUPS, GroupedMomentsQuestion, PairMomentsQuestion, most_apart, whole_of
+from unrelu.passes.tiles import row_keys
 
 PLAIN = PairMomentsQuestion((0.0,) * 3, (0.0,) * 3)
 ASK = GroupedMomentsQuestion(PLAIN)
@@ -111,7 +110,7 @@ def test_bad_cells_are_found_in_the_rows_where_they_are():
 def test_long_blocks_go_run_by_run(monkeypatch):
     x, codes = table(), np.arange(400) % 7
     at_once = asked(x, codes)
-    monkeypatch.setattr("unrelu.passes.grouped_moments._RUN_ROWS", 50)
+    monkeypatch.setattr("unrelu.passes.pair_moments._RUN_ROWS", 50)
     for first, second in zip(at_once.parts, asked(x, codes).parts, strict=True):
         assert_same(first, second)
 

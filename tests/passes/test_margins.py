@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from unrelu.contracts import Block
-from unrelu.passes.margins import MOST_KEYS, MarginsQuestion
+from unrelu.passes.columns import MOST_KEYS, MarginsQuestion
 
 RNG = np.random.default_rng(0)
 N = 12_000

@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse
 
 from unrelu.contracts import Block
-from unrelu.passes import local, pair_sums
+from unrelu.passes import engine as local
+from unrelu.passes import pair_sums
 from unrelu.passes.blocks import SparseBlock
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.passes.pair_sums import runs, tile_height

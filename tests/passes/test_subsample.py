@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from unrelu.contracts import Assumptions, Block
 from unrelu.errors import InvalidDataError
-from unrelu.passes.subsample import SubsampleQuestion, row_keys
+from unrelu.passes.tiles import SubsampleQuestion, row_keys
 
 N, D, SIZE = 300, 3, 40
 

@@ -10,8 +10,8 @@ from threadpoolctl import threadpool_info
 
 from unrelu.contracts import Block
 from unrelu.errors import InputFileError
-from unrelu.passes import local
-from unrelu.passes.local import LocalEngine, available_cores, joined_in_threads, map_in_threads
+from unrelu.passes import engine as local
+from unrelu.passes.engine import LocalEngine, available_cores, joined_in_threads, map_in_threads
 
 # Workers of the suite may use all cores, as users may: only BLAS is held to one thread there (tests/conftest.py).
 several_cores = pytest.mark.skipif(available_cores() < 2, reason="with one core everything runs in the caller")

@@ -35,7 +35,7 @@ from unrelu.errors import (
     UnstableEdgesWarning,
     ZerosForAnotherReasonWarning,
 )
-from unrelu.passes.column_shapes import ColumnShapes
+from unrelu.passes.columns import ColumnShapes
 from unrelu.passes.pair_moments import PairMoments
 from unrelu.validation import column_label, listed, warn
 

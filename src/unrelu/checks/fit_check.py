@@ -23,10 +23,8 @@ from unrelu.checks.statistics import Standardized, column_statistics, pair_stati
 from unrelu.contracts import Assumptions, BoolArray, FloatArray, Samples, Step, Watch
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.model import RectifiedGaussian
-from unrelu.passes import engine_for
-from unrelu.passes.local import available_cores, map_in_threads, one_blas_thread
-from unrelu.passes.subsample import SubsampleQuestion
-from unrelu.passes.tiles import seen_above
+from unrelu.passes.engine import available_cores, engine_for, map_in_threads, one_blas_thread
+from unrelu.passes.tiles import SubsampleQuestion, seen_above
 from unrelu.tables.columns import names_or_numbers
 from unrelu.validation import counted, listed
 

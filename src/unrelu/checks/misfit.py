@@ -13,7 +13,7 @@ from unrelu.checks.neighbours import Neighbours, inflation, is_sorted, neighbour
 from unrelu.checks.rows import Look
 from unrelu.checks.skewness import Skewness
 from unrelu.contracts import BoolArray, Doubt, FloatArray, RowParameters
-from unrelu.passes.local import map_in_threads, one_blas_thread
+from unrelu.passes.engine import map_in_threads, one_blas_thread
 
 _ALARM = 0.0015  # chance of a finding of one kind among rows of the model
 _FEWEST_ROWS = 30

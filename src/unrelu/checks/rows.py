@@ -1,7 +1,7 @@
 """Some rows of a table, as a method saw them: runs of neighbours, drawn from all over it.
 
 Rows are kept in runs of neighbours, so that it shows whether neighbours are alike; a long table keeps the runs of the
-smallest keys (:mod:`unrelu.passes.subsample`), so that the same rows are kept however it is cut into blocks.
+smallest keys (:mod:`unrelu.passes.tiles`), so that the same rows are kept however it is cut into blocks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Assumptions, Block, BoolArray, Evidence, FloatArray, Marks
 from unrelu.passes.blocks import rows_in, some_rows
-from unrelu.passes.subsample import row_keys
+from unrelu.passes.tiles import row_keys
 from unrelu.posterior.cells import marks_of
 
 _RUN = 32

@@ -20,7 +20,7 @@ from scipy.special import ndtr
 
 from unrelu.contracts import FloatArray, RowParameters
 from unrelu.kernels.pair_model import LARGEST_A
-from unrelu.passes.column_shapes import ColumnShapes
+from unrelu.passes.columns import ColumnShapes
 
 _HIGHEST = 9  # of the powers of u whose moments are needed, those of h^3
 

@@ -140,7 +140,7 @@ def _merged(files: list[Path]) -> RectifiedGaussianLearner:
     from unrelu import storage
     from unrelu.estimators import RectifiedGaussianLearner
     from unrelu.estimators.merging import merge as joined
-    from unrelu.passes.grouped_moments import whole_of
+    from unrelu.passes.pair_moments import whole_of
 
     def same_rows(one: RectifiedGaussianLearner, other: RectifiedGaussianLearner) -> bool:
         """Whether two records agree in every digit, as those of different rows never do."""

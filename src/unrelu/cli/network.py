@@ -91,7 +91,7 @@ def _of_record(
 ) -> RectifiedGaussianNetwork | None:
     """The network of a file that holds a learner; None where the files are tables."""
     from unrelu.storage import load
-    from unrelu.storage.archives import stated_format
+    from unrelu.storage.format import stated_format
 
     if len(paths) != 1 or not Path(paths[0]).is_file() or not (stated_format(paths[0]) or "").startswith("unrelu."):
         return None

@@ -2,44 +2,30 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from unrelu.lazy import lazily
 
 if TYPE_CHECKING:
-    from unrelu.estimators.checking import check_model
-    from unrelu.estimators.hooking import activations
-    from unrelu.estimators.imputer import FloorImputer
-    from unrelu.estimators.learner import RectifiedGaussianLearner
-    from unrelu.estimators.merging import merge
-    from unrelu.estimators.mixture import RectifiedGaussianMixture
-    from unrelu.estimators.network import RectifiedGaussianNetwork
-    from unrelu.estimators.outliers import FloorOutlierDetector
+    from unrelu.estimators.checking import check_model as check_model
+    from unrelu.estimators.hooking import activations as activations
+    from unrelu.estimators.imputer import FloorImputer as FloorImputer
+    from unrelu.estimators.learner import RectifiedGaussianLearner as RectifiedGaussianLearner
+    from unrelu.estimators.merging import merge as merge
+    from unrelu.estimators.mixture import RectifiedGaussianMixture as RectifiedGaussianMixture
+    from unrelu.estimators.network import RectifiedGaussianNetwork as RectifiedGaussianNetwork
+    from unrelu.estimators.outliers import FloorOutlierDetector as FloorOutlierDetector
 
-__all__ = [
-    "FloorImputer",
-    "FloorOutlierDetector",
-    "RectifiedGaussianLearner",
-    "RectifiedGaussianMixture",
-    "RectifiedGaussianNetwork",
-    "activations",
-    "check_model",
-    "merge",
-]
-
-_HOME = {
-    "FloorImputer": "unrelu.estimators.imputer",
-    "FloorOutlierDetector": "unrelu.estimators.outliers",
-    "RectifiedGaussianLearner": "unrelu.estimators.learner",
-    "RectifiedGaussianMixture": "unrelu.estimators.mixture",
-    "RectifiedGaussianNetwork": "unrelu.estimators.network",
-    "activations": "unrelu.estimators.hooking",
-    "check_model": "unrelu.estimators.checking",
-    "merge": "unrelu.estimators.merging",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Whoever needs one estimator does not wait for the others' modules."""
-    if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'unrelu.estimators' has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "unrelu.estimators.checking": ["check_model"],
+        "unrelu.estimators.hooking": ["activations"],
+        "unrelu.estimators.imputer": ["FloorImputer"],
+        "unrelu.estimators.learner": ["RectifiedGaussianLearner"],
+        "unrelu.estimators.merging": ["merge"],
+        "unrelu.estimators.mixture": ["RectifiedGaussianMixture"],
+        "unrelu.estimators.network": ["RectifiedGaussianNetwork"],
+        "unrelu.estimators.outliers": ["FloorOutlierDetector"],
+    },
+)

@@ -40,9 +40,9 @@ from unrelu.model import RectifiedGaussian
 from unrelu.notebook import learned_html
 from unrelu.parameters import generator
 from unrelu.passes.blocks import as_floats
-from unrelu.passes.local import LocalEngine
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.rows import ArraySamples, Rows
-from unrelu.passes.screening import ScreeningQuestion
+from unrelu.passes.tiles import ScreeningQuestion
 from unrelu.shapes import Shapes, latent_limits, shape_requests
 from unrelu.validation import listed
 

@@ -20,7 +20,7 @@ from unrelu.fit.one_pass import Learned
 from unrelu.methods import Method
 from unrelu.model import RectifiedGaussian
 from unrelu.parameters import RandomState
-from unrelu.passes.screening import ScreeningQuestion, reachable
+from unrelu.passes.tiles import ScreeningQuestion, reachable
 from unrelu.posterior.cells import Cells, marks_of
 from unrelu.posterior.drawn_models import UncertainModel
 from unrelu.posterior.draws import drawn_parts, number_of, seed_of

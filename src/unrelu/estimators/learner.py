@@ -23,10 +23,15 @@ from unrelu.estimators.shaping import refuse_to_learn_by_parts
 from unrelu.fit.one_pass import Learned
 from unrelu.fit.standard_errors import jackknifed
 from unrelu.methods import Auto, FullLikelihood, Method, OnePass, expects_outliers, is_of_papers, method_named
-from unrelu.passes import engine_for
+from unrelu.passes.engine import engine_for
 from unrelu.passes.evidence import RecordedEvidence, SampleEvidence
-from unrelu.passes.grouped_moments import GroupedMoments, GroupedMomentsQuestion, whole_of
-from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
+from unrelu.passes.pair_moments import (
+    GroupedMoments,
+    GroupedMomentsQuestion,
+    PairMoments,
+    PairMomentsQuestion,
+    whole_of,
+)
 from unrelu.shapes import same_shapes, seen_by_all
 from unrelu.tables.groups import GroupedSamples, LongBlocks, split_groups
 from unrelu.tables.held import held

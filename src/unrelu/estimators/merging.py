@@ -7,8 +7,7 @@ from typing import Any
 
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.learner import RectifiedGaussianLearner
-from unrelu.passes.grouped_moments import GroupedMoments
-from unrelu.passes.pair_moments import PairMoments
+from unrelu.passes.pair_moments import GroupedMoments, PairMoments
 
 
 def merge(parts: Sequence[RectifiedGaussianLearner | PairMoments | GroupedMoments]) -> Any:

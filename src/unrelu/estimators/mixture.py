@@ -22,8 +22,8 @@ from unrelu.fit.robust_rows.clustering import fit_mixture
 from unrelu.fit.robust_rows.clusters import FittedMixture
 from unrelu.model import RectifiedGaussian
 from unrelu.parameters import RandomState, generator
-from unrelu.passes import engine_for
 from unrelu.passes.blocks import as_floats
+from unrelu.passes.engine import engine_for
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.passes.rows import ArraySamples, Rows, as_rows
 from unrelu.passes.tiles import without_absent

@@ -40,10 +40,15 @@ from unrelu.graph.learning import (
 from unrelu.graph.row_groups import RowGroups
 from unrelu.graph.stability import UNSTABLE_EDGES, doubt_of_edges
 from unrelu.methods import Auto, Method, OnePass, method_named
-from unrelu.passes import engine_for
+from unrelu.passes.engine import engine_for
 from unrelu.passes.evidence import SampleEvidence
-from unrelu.passes.grouped_moments import GroupedMoments, GroupedMomentsQuestion, whole_of
-from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
+from unrelu.passes.pair_moments import (
+    GroupedMoments,
+    GroupedMomentsQuestion,
+    PairMoments,
+    PairMomentsQuestion,
+    whole_of,
+)
 from unrelu.tables.groups import GroupedSamples, LongBlocks, split_groups
 from unrelu.validation import warn
 

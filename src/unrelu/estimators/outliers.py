@@ -25,7 +25,7 @@ from unrelu.fit.robust_rows.detection import OutlierScores
 from unrelu.fit.robust_rows.scoring import Verdict, judge_rows, score_threshold, strangeness
 from unrelu.methods import Method, expects_outliers, method_named
 from unrelu.model import RectifiedGaussian
-from unrelu.passes import engine_for
+from unrelu.passes.engine import engine_for
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.posterior.scored_rows import scored_rows
 from unrelu.validation import check_choice

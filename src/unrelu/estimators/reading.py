@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from unrelu.contracts import CellLimits, FloatArray, Samples, Step, Watch
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import Limits
-from unrelu.passes import engine_for
 from unrelu.passes.device import Place, brought_home, place_of
+from unrelu.passes.engine import engine_for
 from unrelu.passes.rows import Rows, as_rows
 from unrelu.validation import column_label, counted, label_columns, row_label
 
@@ -167,7 +167,7 @@ def found_limits(
     """
     found = _stated(limits, stated)
     if limits.floor_from_data.any() or limits.ceiling_from_data.any():
-        from unrelu.passes.extremes import ExtremesQuestion
+        from unrelu.passes.columns import ExtremesQuestion
 
         seen = engine_for(samples, watch, "Looking for floors").collect(samples, ExtremesQuestion())
         low = np.where(seen.smallest_count > 1.0, seen.smallest, -np.inf)
@@ -200,7 +200,7 @@ def _take_data_limits(found: Found, limits: Limits, samples: Samples) -> None:
     given = [each[np.isfinite(each) & (each != 0.0)] for each in levels.values()]
     if not any(map(len, given)) or samples.place is not None:
         return
-    from unrelu.passes.extremes import first_values, floors_of_data
+    from unrelu.passes.columns import first_values, floors_of_data
 
     values = first_values(samples.blocks(), samples.n_features)
     for name, sign in (("floor", 1.0), ("ceiling", -1.0)):
@@ -243,7 +243,7 @@ def limited(samples: Samples, floor: Any, ceiling: Any, stored_as: Any, tell: bo
 
     Those that are the rows' own but for rounding are the rows'; ``tell``: with a warning where digits were left out.
     """
-    from unrelu.passes.extremes import first_values
+    from unrelu.passes.columns import first_values
     from unrelu.tables.limited import LimitedSamples, cell_limits, cell_limits_of_data
 
     shape = (samples.n_rows, samples.n_features)

@@ -25,8 +25,8 @@ import numpy as np
 from unrelu.contracts import BoolArray, FloatArray, Samples, Watch
 from unrelu.errors import InvalidDataError
 from unrelu.fit.robust_rows.learning import RobustLearned
-from unrelu.passes import engine_for
-from unrelu.passes.subsample import SubsampleQuestion
+from unrelu.passes.engine import engine_for
+from unrelu.passes.tiles import SubsampleQuestion
 from unrelu.shapes import Normal, Power, Shapes, same_shapes
 from unrelu.tables import ArraySamples
 from unrelu.tables.shaped import KeptRows

@@ -12,11 +12,11 @@ from unrelu.contracts import Assumptions, Engine, Samples, Watch
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import Limits
 from unrelu.model import RectifiedGaussian
-from unrelu.passes import engine_for
+from unrelu.passes.engine import engine_for
 from unrelu.shapes import Log, Normal, Shape, Shapes, shape_requests
 
 if TYPE_CHECKING:
-    from unrelu.passes.margins import Margins
+    from unrelu.passes.columns import Margins
     from unrelu.tables.shaped import ShapedSamples
 
 _FEWEST = 20  # cells of a first part that tell whether a column is positive
@@ -64,7 +64,7 @@ def learned_shapes(
         )
     from unrelu.fit.marginals.columns import refuse_tiny_values
     from unrelu.fit.marginals.shape_fitting import EXTREME_WITH_OUTLIERS, chosen_kinds, fit_shapes, unreached_floors
-    from unrelu.passes.margins import MarginsQuestion
+    from unrelu.passes.columns import MarginsQuestion
     from unrelu.tables.shaped import ShapedSamples
 
     engine = engine_for(samples, watch, "Looking at the columns' shapes")
@@ -98,8 +98,8 @@ def learned_shapes(
 
 def _looked_at(rows: ShapedSamples, plain: Assumptions, engine: Engine) -> Margins:
     """The margins of a part of the rows. The first block that has bad cells ends the pass: those of all are told."""
-    from unrelu.passes.margins import MarginsQuestion
-    from unrelu.passes.screening import ScreeningQuestion
+    from unrelu.passes.columns import MarginsQuestion
+    from unrelu.passes.tiles import ScreeningQuestion
 
     try:
         return engine.collect(rows, MarginsQuestion(in_part=True))

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Assembly, FloatArray, PairCorrelations
 from unrelu.fit.eigenvalues import Floats, PositivePart, is_definite, largest_eigenpairs, smallest_eigenvalue
-from unrelu.passes.local import blas_threads_for
+from unrelu.passes.engine import blas_threads_for
 
 _ROUNDING = 1e-10  # an eigenvalue above -this, relative to a unit diagonal, is zero
 _TOLERANCE = 0.005  # in typical standard errors: further rounds would move nothing that the data can tell

@@ -16,10 +16,8 @@ from unrelu.contracts import (
     Assembly,
     Assumptions,
     Census,
-    CorrelationEstimator,
     Evidence,
     LearningReport,
-    MarginalEstimator,
     PairCorrelations,
     RowParameters,
 )
@@ -29,8 +27,8 @@ from unrelu.fit.covariance import assemble
 from unrelu.fit.marginals.censored_likelihood import CensoredLikelihood
 from unrelu.fit.shrinkage import scoring_correlation
 from unrelu.model import RectifiedGaussian
+from unrelu.passes.engine import blas_threads_for
 from unrelu.passes.evidence import RecordedEvidence
-from unrelu.passes.local import blas_threads_for
 from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.validation import column_label, listed, warn
 
@@ -64,8 +62,8 @@ class Learned(Stages):
 def learn(
     evidence: Evidence,
     assumptions: Assumptions,
-    marginals: MarginalEstimator,
-    correlations: CorrelationEstimator,
+    marginals: CensoredLikelihood,
+    correlations: WeightedMoments,
 ) -> Stages:
     """Learn a rectified Gaussian: marginals, then correlations given them, then the covariance."""
     rows = marginals.estimate(evidence)

@@ -25,9 +25,8 @@ from scipy.special import ndtri, stdtrit
 from unrelu.contracts import Assumptions, FloatArray, PairCorrelations, RowParameters, Step, Watch, unwatched
 from unrelu.errors import FewGroupsWarning, InvalidDataError, InvalidParameterError, UnreluWarning
 from unrelu.fit.one_pass import Learned, Names, fit_record
-from unrelu.passes.grouped_moments import GroupedMoments
-from unrelu.passes.local import available_cores, map_in_threads
-from unrelu.passes.pair_moments import PairMoments
+from unrelu.passes.engine import available_cores, map_in_threads
+from unrelu.passes.pair_moments import GroupedMoments, PairMoments
 from unrelu.validation import counted, label_columns, warn
 
 _FEW = 5  # groups

@@ -21,7 +21,7 @@ from unrelu.graph.path import invertible, neighbourhood_graphs, penalties_for
 from unrelu.graph.refit import partial_correlations, refitted_precision
 from unrelu.graph.row_groups import RowGroups
 from unrelu.graph.stability import agreement, instability, most_agreed, most_stable, without_many_unstable
-from unrelu.passes.local import blas_threads_for
+from unrelu.passes.engine import blas_threads_for
 from unrelu.validation import counted, suggestion, warn
 
 SELECTIONS = ("auto", "likely", "ebic", "stars", "fdr")

@@ -18,9 +18,8 @@ from unrelu.contracts import Assumptions, FloatArray, PairCorrelations, Step, Wa
 from unrelu.errors import InvalidDataError, UnreluWarning
 from unrelu.fit.covariance import assemble
 from unrelu.fit.one_pass import Names, fit_record
-from unrelu.passes.grouped_moments import GroupedMoments
-from unrelu.passes.local import available_cores, map_in_threads
-from unrelu.passes.pair_moments import PairMoments
+from unrelu.passes.engine import available_cores, map_in_threads
+from unrelu.passes.pair_moments import GroupedMoments, PairMoments
 
 SUBSETS = 20  # or halves, in pairs that have no row in common
 _FEWEST_GROUPS = 6  # with fewer, subsets are much alike

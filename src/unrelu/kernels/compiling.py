@@ -6,23 +6,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from numba import njit
 
 Function = TypeVar("Function")
 
 
-class Compile(Protocol):
-    """Turns a function into one that is compiled at its first call."""
+def _compiling(**more: Any) -> Callable[[Function], Function]:
+    """What turns a function into one that is compiled at its first call."""
+    wrap: Any = njit
+    compiling: Callable[[Function], Function] = wrap(cache=True, nogil=True, no_cfunc_wrapper=True, **more)
+    return compiling
 
-    def __call__(self, function: Function, /) -> Function: ...
 
-
-_njit: Any = njit
-_SHARED: dict[str, Any] = {"cache": True, "nogil": True, "no_cfunc_wrapper": True}
-
-kernel: Compile = _njit(**_SHARED)
-helper: Compile = _njit(**_SHARED, no_cpython_wrapper=True)
-contracted_kernel: Compile = _njit(**_SHARED, fastmath={"contract"})
-contracted_helper: Compile = _njit(**_SHARED, fastmath={"contract"}, no_cpython_wrapper=True)
+kernel = _compiling()
+helper = _compiling(no_cpython_wrapper=True)
+contracted_kernel = _compiling(fastmath={"contract"})
+contracted_helper = _compiling(fastmath={"contract"}, no_cpython_wrapper=True)

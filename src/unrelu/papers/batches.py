@@ -29,8 +29,7 @@ from unrelu.contracts import Block, BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError, RowOrderWarning
 from unrelu.kernels.normal import density, distribution
 from unrelu.kernels.row_block import LARGEST, add_joint_counts
-from unrelu.passes.screening import Screening, survey
-from unrelu.passes.tiles import as_stored, least_allowed, seen_above, tiles
+from unrelu.passes.tiles import Screening, as_stored, least_allowed, seen_above, survey, tiles
 from unrelu.validation import check_choice, column_label, label_columns, listed, warn
 
 BINS = 1024
@@ -111,7 +110,7 @@ def tally_columns(floor: FloatArray, lowest: tuple[float, ...], block: Block) ->
             mean=mean,
             deviation=np.einsum("ij,ij->j", deviation, deviation),
             above_by_block={},
-            screening=survey(tile, least_allowed(np.array(lowest), values)).screening,
+            screening=survey(tile, least_allowed(np.array(lowest), values))[0],
         )
         whole = part if whole is None else whole.merge(part)
     assert whole is not None, "a block has at least one row"

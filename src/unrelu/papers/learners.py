@@ -60,7 +60,7 @@ from unrelu.papers.batches import (
     tally_columns,
     warn_of_order,
 )
-from unrelu.passes.local import map_in_threads
+from unrelu.passes.engine import map_in_threads
 from unrelu.validation import check_choice, check_count, check_positive, column_label, label_columns, listed, warn
 
 _CLEARLY = 4.0  # standard errors by which the share above the floor must miss one half

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.passes.local import map_in_threads
+from unrelu.passes.engine import map_in_threads
 from unrelu.recovery.matrix.cells import Cells, tiles
 from unrelu.recovery.matrix.factors import Factors
 from unrelu.validation import column_label, label_columns

@@ -27,7 +27,7 @@ from unrelu.papers.likelihood import (
     literal_program,
     relative_residual,
 )
-from unrelu.passes.local import map_in_threads, one_blas_thread
+from unrelu.passes.engine import map_in_threads, one_blas_thread
 from unrelu.recovery.matrix.cells import Cells, tiles
 from unrelu.recovery.matrix.descent import Iterate, Recovered, Task, descend
 from unrelu.recovery.matrix.factors import Factors

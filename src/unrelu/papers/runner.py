@@ -22,9 +22,20 @@ from unrelu.contracts import Assumptions, BoolArray, FloatArray, Step, Watch, un
 from unrelu.errors import DoubtfulTableWarning, InputFileError, NotSemidefiniteError, RowOrderWarning
 from unrelu.metrics import parameter_errors
 from unrelu.model import RectifiedGaussian
-from unrelu.papers.study import SECONDS, Claim, Curve, Key, Outcomes, Panel, Reading, Results, Setting, Study
+from unrelu.papers.study import (
+    SECONDS,
+    Claim,
+    Curve,
+    Key,
+    Outcomes,
+    Panel,
+    Reading,
+    Results,
+    Setting,
+    Study,
+)
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
-from unrelu.passes.local import LocalEngine
 from unrelu.storage import atomic_write
 from unrelu.synthetic import random_model
 from unrelu.tables import ArraySamples

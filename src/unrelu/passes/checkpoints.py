@@ -11,13 +11,14 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, ClassVar, Self, cast
 
 from unrelu import storage
 from unrelu._version import __version__
 from unrelu.contracts import Question, R, Samples, Step, Watch, unwatched
 from unrelu.errors import CheckpointWarning, InvalidParameterError, OutputError
-from unrelu.passes.local import LocalEngine
+from unrelu.passes.engine import LocalEngine
+from unrelu.passes.pair_moments import GroupedMoments, GroupedMomentsQuestion, PairMoments, PairMomentsQuestion
 from unrelu.passes.rows import PartRows
 from unrelu.validation import listed, warn
 
@@ -33,6 +34,22 @@ class Checkpoint:
     whole: bool
     facts: Mapping[str, Any] = field(default_factory=dict)
 
+    STATE: ClassVar[dict[str, Any]] = {
+        "n_rows": "int",
+        "whole": "bool",
+        "facts": {"version": "text", "files": [["any"]], "columns": "any", "settings": "text"},
+        "record": lambda record: (GroupedMoments if "groups" in record else PairMoments).STATE,
+    }
+
+    def to_state(self) -> dict[str, Any]:
+        """What a file holds (:mod:`unrelu.storage.format`)."""
+        return {**vars(self), "record": self.record.to_state()}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        kind = GroupedMoments if "groups" in state["record"] else PairMoments
+        return cls(**{**state, "record": kind.from_state(state["record"])})
+
 
 class CheckpointedEngine(LocalEngine):
     """Saves the record at ``path`` while it passes over files, and goes on from what is there.
@@ -46,9 +63,6 @@ class CheckpointedEngine(LocalEngine):
         self._path, self._warned = path, False
 
     def collect(self, samples: Samples, question: Question[R]) -> R:
-        from unrelu.passes.grouped_moments import GroupedMomentsQuestion
-        from unrelu.passes.pair_moments import PairMomentsQuestion
-
         source = samples.source
         files = source.provenance() if isinstance(question, PairMomentsQuestion | GroupedMomentsQuestion) else None
         if files is None:
@@ -120,7 +134,7 @@ def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None
     for old, new in zip(before["files"], now["files"], strict=True):
         if list(old) != list(new):
             return f"{new[0]} has changed since"
-    if before["columns"] != now["columns"]:
+    if list(before["columns"]) != list(now["columns"]):
         return f"it is of other columns ({listed(map(str, before['columns']), most=8)})"
     if before["settings"] != now["settings"]:
         return "floors, groups or other settings of the fit, or of how the files are read, were different"

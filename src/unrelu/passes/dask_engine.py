@@ -20,10 +20,10 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 from uuid import uuid4
 from weakref import WeakKeyDictionary
@@ -31,11 +31,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from unrelu._version import __version__
-from unrelu.contracts import Block, Engine, Question, R, Samples, Watch, unwatched
+from unrelu.contracts import Block, Engine, Question, R, Samples, Step, Watch, unwatched
 from unrelu.errors import ClusterError, InvalidDataError, MissingDependencyError
-from unrelu.passes.column_passes import Pass, in_passes
-from unrelu.passes.local import LocalEngine, in_this_thread, one_blas_thread
-from unrelu.passes.rows import Part, PartRows
+from unrelu.passes.engine import LocalEngine, in_this_thread, one_blas_thread
+from unrelu.passes.pair_moments import Columns, GroupedMomentsQuestion, PairMomentsQuestion
+from unrelu.passes.rows import Part, PartRows, SomeColumns
 from unrelu.validation import listed
 
 _CONNECT_SECONDS, _NO_WORKER_SECONDS, _ANSWER_SECONDS = 5.0, 60.0, 30.0  # the last: that a busy scheduler may take
@@ -66,9 +66,19 @@ class DaskEngine:
         self._client, self._watch, self._stage, self._task_bytes = connected(client), watch, stage, task_bytes
 
     def collect(self, samples: Samples, question: Question[R]) -> R:
-        parts = samples.source.parts(self._map)
-        collected: Callable[..., R] = partial(self._collected, parts)
-        return in_passes(samples, question, self._most_bytes, collected, Pass(self._watch, self._stage))
+        parts, asked = samples.source.parts(self._map), cast(Any, question)
+        groups = [np.arange(samples.n_features)]
+        if isinstance(question, PairMomentsQuestion | GroupedMomentsQuestion):
+            most = self._most_bytes()
+            groups = column_groups(samples.n_features, lambda columns: asked.bytes_held(columns) <= most)
+        if len(groups) == 1:
+            return self._collected(parts, samples, question)
+        records = (
+            self._collected(parts, SomeColumns(samples, columns), asked.of_columns(columns), number, len(groups))
+            for number, columns in enumerate(groups)
+        )
+        record: R = asked.put_together(zip(groups, records, strict=True))
+        return record
 
     def _most_bytes(self) -> float:
         if self._task_bytes is not None:
@@ -80,20 +90,30 @@ class DaskEngine:
         shares = (max(limit - _OWN_BYTES, limit / 4) / threads for limit, threads in limits)
         return min(shares, default=np.inf) / 2.0  # the rest is for rows, and for records that wait
 
-    def _collected(self, parts: list[Part] | None, samples: Samples, question: Question[R], step: Pass) -> R:
-        """The record of all rows, in one pass."""
+    def _collected(
+        self, parts: list[Part] | None, samples: Samples, question: Question[R], number: int = 0, of: int = 1
+    ) -> R:
+        """The record of all rows, in one pass, which is that ``number`` ``of`` several where columns are in groups."""
         if parts is None:
             told: Samples = PartRows(samples, samples.n_rows)
             batches = self._sent(samples)
         else:
             told = samples.over(PartRows(samples.source, sum(part.n_rows for part in parts)))
             batches = iter([parts])
-        step.tell(0, told.n_rows)
+        total = told.n_rows
+
+        def tell(rows: int) -> None:
+            words, done = f"{rows:,} rows" if rows else "", rows
+            if of > 1:
+                words = f"columns in groups, {number + 1} of {of}: {rows:,} rows"
+                done = rows if total is None else (number * total + rows) // of
+            self._watch(Step(self._stage, done, total, words))
+
+        tell(0)
         merged: R | None = None
         first_row = 0
         for batch in batches:
-            asked = _Asked(question, told, (_topic(self._client), uuid4().hex))
-            record = self._answer(asked, [part for part in batch if part.n_rows], first_row, step)
+            record = self._answer(question, told, [part for part in batch if part.n_rows], first_row, tell)
             if record is not None:
                 merged = record if merged is None else merged.merge(record)
             first_row += sum(part.n_rows for part in batch)
@@ -101,29 +121,31 @@ class DaskEngine:
             raise InvalidDataError("There are no rows to learn from.")
         return merged
 
-    def _answer(self, asked: _Asked, parts: Sequence[Part], first_row: int, step: Pass) -> Any:
+    def _answer(
+        self, question: Any, told: Samples, parts: Sequence[Part], first_row: int, tell: Callable[[int], None]
+    ) -> Any:
         """The record of some neighbouring parts; None where there are none."""
         from dask import delayed
 
         if not parts:
             return None
-        ask, merge = delayed(_ask, pure=False), delayed(_merged, pure=False)
-        lazily_asked = delayed(asked, traverse=False, pure=False)
+        ask, merge, name = delayed(_ask, pure=False), delayed(_merged, pure=False), uuid4().hex
+        asked = delayed((question, told, _topic(self._client), name), traverse=False, pure=False)
         records, done = [], first_row
         for number, part in enumerate(parts):
-            records.append(ask(lazily_asked, part.read, _Place(done, part.n_rows, number), *part.needs))
+            records.append(ask(asked, part.read, done, part.n_rows, number, *part.needs))
             done += part.n_rows
-        at_once = _FEW if asked.told.n_features >= _WIDE else _MANY
+        at_once = _FEW if told.n_features >= _WIDE else _MANY
         while len(records) > 1:
             neighbours = [records[k : k + at_once] for k in range(0, len(records), at_once)]
             records = [merge(*some) if len(some) > 1 else some[0] for some in neighbours]
-        with _heard(self._client, asked.heard_as[1]) as finished:
+        with _heard(self._client, name) as finished:
 
-            def tell() -> None:
-                step.tell(first_row + sum(parts[k].n_rows for k in finished.copy()), asked.told.n_rows)
+            def look() -> None:
+                tell(first_row + sum(parts[k].n_rows for k in finished.copy()))
 
-            record = _computed(self._client, records[0], tell)
-        step.tell(done, asked.told.n_rows)
+            record = _computed(self._client, records[0], look)
+        tell(done)
         return record
 
     def _map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
@@ -141,52 +163,77 @@ class DaskEngine:
             yield [Part(partial(list, [replace(block, first_row=0)]), len(block.values)) for block in batch]
 
 
+# --- groups of columns ----------------------------------------------------------------------------
+# Where a record of all pairs of columns would be too large, pairs are asked for group by group, one pass each. Every
+# two columns are together in one group: the columns are cut into p x p blocks (x, y), p prime, and the groups are the
+# lines of the plane of integers modulo p,
+#
+#     y = m x + c      and      x = c,
+#
+# of which any two points have exactly one in common: p (p + 1) groups of d/p columns each. Together they have 1 + 1/p
+# times the pairs of all columns, and every column is in p + 1 of them; pairs of blocks of half the size would have
+# twice the pairs, and every column in 2p of them.
+
+
+def column_groups(n_features: int, fits: Callable[[int], bool]) -> list[Columns]:
+    """The fewest groups that ``fits`` says yes to, told a number of columns; all columns at once where they fit.
+
+    Where nothing fits, groups are as small as they get.
+
+    >>> [group.tolist() for group in column_groups(4, lambda columns: columns <= 2)]
+    [[0, 1], [2, 3], [0, 2], [1, 3], [0, 3], [1, 2]]
+    >>> len(column_groups(4, lambda columns: True))
+    1
+    """
+    if fits(n_features):
+        return [np.arange(n_features)]
+    orders = [p for p in range(2, n_features) if p * p <= n_features and all(p % q for q in range(2, p))]
+    if not orders:
+        return [np.arange(n_features)]
+    p = next((p for p in orders if fits(p * -(-n_features // (p * p)))), orders[-1])
+    ends = np.arange(p * p + 1) * n_features // (p * p)
+
+    def group(points: list[tuple[int, int]]) -> Columns:
+        blocks = (p * x + y for x, y in points)
+        return np.sort(np.concatenate([np.arange(ends[k], ends[k + 1]) for k in blocks]))
+
+    upright = [group([(c, y) for y in range(p)]) for c in range(p)]
+    slanted = [group([(x, (m * x + c) % p) for x in range(p)]) for m in range(p) for c in range(p)]
+    return upright + slanted
+
+
 # --- what workers do ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """A question, how the rows are told, and where to tell of a part that is finished."""
+def _ask(
+    asked: tuple[Any, ...], read: Callable[..., Iterable[Block]], first: int, n: int, number: int, *needs: Any
+) -> Any:
+    """The record of the n rows of one part, from the ``first`` of the table on, and word that it is finished.
 
-    question: Question[Any]
-    told: Samples
-    heard_as: tuple[str, str]
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a part's rows are in the table, and its number among the parts."""
-
-    first_row: int
-    n_rows: int
-    number: int
-
-
-def _ask(asked: _Asked, read: Callable[..., Iterable[Block]], place: _Place, *needs: Any) -> Any:
-    """The record of one part, in this thread: a worker runs as many tasks as it may use cores."""
+    In this thread: a worker runs as many tasks as it may use cores.
+    """
     from distributed import get_worker
 
-    source = asked.told.source
-    rows = asked.told.over(PartRows(source, source.n_rows, place.first_row, read(*needs)))
-    merged, n_rows = None, 0
+    question, told, topic, name = asked
+    source = told.source
+    rows = told.over(PartRows(source, source.n_rows, first, read(*needs)))
+    merged, found = None, 0
     with in_this_thread(), one_blas_thread():
         for block in rows.blocks():
-            record = asked.question(block)
+            record = question(block)
             merged = record if merged is None else merged.merge(record)
-            n_rows += len(block.values)
-    if n_rows != place.n_rows:
+            found += len(block.values)
+    if found != n:
         raise InvalidDataError(
-            f"A part of the table has {n_rows:,} rows, and had {place.n_rows:,} before: it changes while it is read."
+            f"A part of the table has {found:,} rows, and had {n:,} before: it changes while it is read."
             " Write it to files, or keep it with persist(), and learn from that."
         )
-    topic, name = asked.heard_as
-    get_worker().log_event(topic, [name, place.number])
+    get_worker().log_event(topic, [name, number])
     return merged
 
 
 def _merged(*records: Any) -> Any:
-    with in_this_thread(), one_blas_thread():
-        return reduce(lambda one, other: one.merge(other), records)
+    return _quietly(lambda some: reduce(lambda one, other: one.merge(other), some), records)
 
 
 def _quietly(function: Callable[[Any], Any], item: Any) -> Any:
@@ -225,7 +272,12 @@ def _client_at(address: str) -> Any:
     if address not in _clients or _clients[address].status != "running":
         client = Client.__new__(Client)
         try:
-            _knock(address)
+            # Dask would try again until its time is up where nobody is at home, and wait for ever for who is silent.
+            place = urlsplit(address if "://" in address else f"tcp://{address}")
+            if place.scheme in ("tcp", "tls") and place.hostname and place.port:
+                with socket.create_connection((place.hostname, place.port), timeout=_CONNECT_SECONDS) as line:
+                    if place.scheme == "tcp" and not line.recv(1):  # a scheduler speaks first
+                        raise ConnectionError("hung up")
             client.__init__(address, timeout=_CONNECT_SECONDS, set_as_default=False)
         except Exception as error:  # what is not a scheduler answers in many ways
             client.status = "closed"  # nothing is left to be closed, which would take its time and fail
@@ -235,15 +287,6 @@ def _client_at(address: str) -> Any:
             ) from error
         _clients[address] = client
     return _clients[address]
-
-
-def _knock(address: str) -> None:
-    """Raise where nobody is at home: Dask would try again until its time is up, or wait for ever for who is silent."""
-    place = urlsplit(address if "://" in address else f"tcp://{address}")
-    if place.scheme in ("tcp", "tls") and place.hostname and place.port:
-        with socket.create_connection((place.hostname, place.port), timeout=_CONNECT_SECONDS) as line:
-            if place.scheme == "tcp" and not line.recv(1):  # a scheduler speaks first
-                raise ConnectionError("hung up")
 
 
 def active_client() -> Any:

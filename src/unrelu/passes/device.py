@@ -18,15 +18,22 @@ from numpy.typing import NDArray
 from scipy.linalg import eigvalsh
 from scipy.special import erfc
 
-from unrelu.contracts import Question, R, Samples, Step, Watch, unwatched
+from unrelu.contracts import FloatArray, Question, R, Samples, Step, Watch, unwatched
 from unrelu.errors import DeviceMemoryError, InvalidDataError
+from unrelu.kernels.row_block import LARGEST
 from unrelu.passes.blocks import rows_in
-from unrelu.passes.local import LocalEngine, map_in_threads
+from unrelu.passes.columns import LOOKED_AT, ColumnShapes, window
+from unrelu.passes.engine import LocalEngine, map_in_threads
+from unrelu.passes.pair_moments import ObservedMoments, PairMoments, PairMomentsQuestion
+from unrelu.passes.pair_sums import FIRST_ROWS, rounded_down
+from unrelu.passes.tiles import Screening, least_allowed, seen_above
 
 _WORKING_BYTES = 2**31  # beside the table and sums of pairs
 _BYTES_PER_CELL = 32  # of the working copies of a block: three float64 of every cell, and what leads to them
 _LARGE_BYTES = 2**22  # of an array for whose copy memory is made ready
 _FEWEST_ROWS = 256  # a block that does not fit with these never will
+_PANELS = 4  # of columns: a symmetric product needs ten of their sixteen pairs
+_WORTH_PANELS = 2000  # columns
 _WORTH_MOVING = 500  # columns from which a decomposition is worth the way to a device and back
 
 
@@ -46,7 +53,21 @@ class Place:
 
     def host(self, array: Any) -> NDArray[Any]:
         """An array as NumPy's, copied from the device."""
-        return _on_host(array)
+        if hasattr(array, "detach"):  # torch
+            array = array.detach()
+            if array.device.type == "cpu" or array.nbytes < _LARGE_BYTES:
+                return np.asarray(array.cpu().numpy())
+            import torch
+
+            host = _ready(tuple(array.shape), np.dtype(str(array.dtype).removeprefix("torch.")))
+            torch.from_numpy(host).copy_(array)
+            return host
+        if hasattr(array, "get"):  # CuPy
+            return np.asarray(array.get(out=_ready(array.shape, array.dtype)))
+        xp = array.__array_namespace__()
+        if hasattr(xp, "Device"):  # array-api-strict
+            array = array.to_device(xp.Device("CPU_DEVICE"))
+        return np.asarray(array)
 
     def floats(self, array: Any) -> Any:
         """float32 for short floats, float64 for all other numbers; the array itself where it is so already."""
@@ -54,7 +75,7 @@ class Place:
         array = array.detach() if hasattr(array, "detach") else array
         if array.dtype in (xp.float32, xp.float64):
             return array
-        if not _holds_numbers(xp, array.dtype):
+        if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
             raise InvalidDataError(f"Expected numbers, got an array of {array.dtype}.")
         return xp.astype(array, xp.float32 if xp.isdtype(array.dtype, "real floating") else xp.float64)
 
@@ -140,7 +161,11 @@ def place_of(X: Any) -> Place | None:
 def brought_home(X: Any) -> Any:
     """A tensor in this machine's own memory as an array of NumPy that shares it; anything else as it is."""
     place = place_of(X)
-    if place is None or not _is_cpu(place):
+    if place is None:
+        return X
+    compat, device = _compat(), place.device
+    on_cpu = compat.is_jax_namespace(place.xp) and getattr(device, "platform", "") == "cpu"
+    if not (on_cpu or (compat.is_torch_namespace(place.xp) and device.type == "cpu")):
         return X
     if hasattr(X, "detach"):
         X = X.detach()
@@ -164,13 +189,9 @@ class DeviceEngine:
         self._watch, self._stage = watch, stage
 
     def collect(self, samples: Samples, question: Question[R]) -> R:
-        from unrelu.passes.pair_moments import PairMomentsQuestion
-
         place = samples.place
         if place is None or not isinstance(question, PairMomentsQuestion):
             return LocalEngine(self._watch, self._stage).collect(samples, question)
-        from unrelu.passes.device_sums import DeviceSums
-
         sums = DeviceSums(place, question, samples.n_features)
         height = max(_WORKING_BYTES // (_BYTES_PER_CELL * samples.n_features), _FEWEST_ROWS)
         done = 0
@@ -197,7 +218,9 @@ def _add(sums: Any, block: Any, height: int, place: Place, tell: Callable[[int],
         try:
             sums.add(block.array[rows, ...], block.first_row + start, weights)
         except Exception as error:
-            if not _out_of_memory(error):
+            words = str(error)
+            short = "ALLOC_FAILED" in words or "out of memory" in words.lower()
+            if not short and type(error).__name__ != "OutOfMemoryError":
                 raise
             if height <= _FEWEST_ROWS:
                 raise DeviceMemoryError(
@@ -213,9 +236,203 @@ def _add(sums: Any, block: Any, height: int, place: Place, tell: Callable[[int],
     return height
 
 
-def _out_of_memory(error: Exception) -> bool:
-    words = str(error)
-    return type(error).__name__ == "OutOfMemoryError" or "ALLOC_FAILED" in words or "out of memory" in words.lower()
+def _ties(xp: Any, x: Any, seen: Any) -> tuple[Any, Any, Any]:
+    """:func:`unrelu.passes.columns.ties` of values on a device."""
+    endless = xp.full_like(x, np.inf)
+    ordered = xp.sort(xp.where(seen, x, endless), axis=0)
+    compared = xp.sum(xp.astype(seen, x.dtype), axis=0)
+    if int(x.shape[0]) == 1:
+        return compared, compared, endless[0, ...]
+    values = xp.where(ordered < np.inf, ordered, xp.zeros_like(x))
+    gaps = values[1:, ...] - values[:-1, ...]
+    apart = (gaps > 0.0) & (ordered[1:, ...] < np.inf)
+    different = xp.sum(xp.astype(apart, x.dtype), axis=0) + xp.astype(compared > 0.0, x.dtype)
+    return compared, different, xp.min(xp.where(apart, gaps, endless[1:, ...]), axis=0)
+
+
+def _square(xp: Any, t: Any, wt: Any) -> Any:
+    """t'wt, which is symmetric: of many columns only what lies on and above the diagonal is multiplied."""
+    d = int(t.shape[1])
+    if d < _WORTH_PANELS:
+        return t.T @ wt
+    width = -(-d // _PANELS)
+    panels = [slice(start, min(start + width, d)) for start in range(0, d, width)]
+    above = [[t[:, p].T @ wt[:, q] if j >= i else None for j, q in enumerate(panels)] for i, p in enumerate(panels)]
+    rows = [
+        xp.concat([above[i][j] if j >= i else above[j][i].T for j in range(len(panels))], axis=1)  # type: ignore[union-attr]
+        for i in range(len(panels))
+    ]
+    return xp.concat(rows, axis=0)
+
+
+class DeviceSums:
+    """Running sums about one origin, that of the first rows: four matrix products a block.
+
+    Products are in float64, which a data centre's GPU multiplies as fast as float32; only joint counts, which are exact
+    in any precision, are not. What a block adds is complete before it is added: one that ran out of memory can be tried
+    again in parts.
+    """
+
+    def __init__(self, place: Place, question: PairMomentsQuestion, n_features: int) -> None:
+        self.n_features = n_features
+        self._place, self._question = place, question
+        self._origin: Any = None
+        self._sums: list[Any] = []  # N, C, A, Q
+        self._observed: list[Any] = []  # O'O, its squared weights, then (P, T, T*T)'O; empty while nothing is missing
+        self._n_rows, self._weight, self._squared_weight = 0, 0.0, 0.0
+        self._screening: Screening | None = None
+        self._shapes: list[Any] = []
+
+    def add(self, array: Any, first_row: int, weights: FloatArray | None) -> None:
+        """Add rows; weights are the host's."""
+        place, xp = self._place, self._place.xp
+        x = place.floats(array)
+        if self._origin is None:
+            self._look_at(x, weights)
+        w = None if weights is None else place.array(weights)[:, None]
+        if w is not None and not weights.all():  # type: ignore[union-attr]  # rows of weight 0 are as good as absent
+            x = xp.where(w > 0.0, x, xp.asarray(xp.nan, dtype=x.dtype, device=place.device))
+        in_place = bool(xp.all((x >= self._lowest) & (x <= self._most)))
+        screening, missing = (None, False) if in_place else self._screened(x, first_row)
+        above = x > self._floor
+        above = above if in_place else above & (x <= self._most)
+        shapes = self._shapes_of(x, above, first_row, weights)
+        zero = xp.zeros((), dtype=xp.float64, device=place.device)
+        seen = place.double(~xp.isnan(x)) if missing or self._observed else None
+        t = xp.where(above, place.double(x) - self._origin, zero)
+        del x, array
+        p = place.double(above)
+        wp, wt = (p, t) if w is None else (w * p, w * t)
+        counts = place.joint_counts(above) if w is None else p.T @ wp
+        del above
+        square = t * t
+        added, observed = [counts, _square(xp, t, wt), t.T @ wp, square.T @ wp], []
+        if seen is not None:
+            weighted = seen if w is None else w * seen
+            squared = seen.T @ weighted if w is None else weighted.T @ weighted
+            observed = [seen.T @ weighted, squared, *(each.T @ weighted for each in (p, t, square))]
+        first_missing = observed and not self._observed and self._sums
+        before = self._as_if_observed() if first_missing else self._observed
+        for new, old in ((added, self._sums), (observed, before)):
+            for k, sums in enumerate(old):
+                new[k] += sums
+        assert all(each.dtype == xp.float64 for each in added)
+        # Nothing was added where memory ran out on the way to here.
+        self._sums, self._observed = added, observed or self._observed
+        n = int(p.shape[0])
+        self._n_rows += n
+        self._weight += n if weights is None else float(weights.sum())
+        self._squared_weight += n if weights is None else float(weights @ weights)
+        self._screening = screening if self._screening is None else self._screening.merge(screening or self._clean())
+        self._shapes = shapes
+
+    def _look_at(self, x: Any, weights: FloatArray | None) -> None:
+        """What all rows share, from the first of them: levels, an origin near the bulk of every column, ties."""
+        place, xp = self._place, self._place.xp
+        n = min(FIRST_ROWS, int(x.shape[0]))
+        kind = np.zeros((0, 0), dtype=np.float32 if x.dtype == xp.float32 else np.float64)
+        floor, lowest = np.array(self._question.floor), np.array(self._question.lowest)
+        self._least = least_allowed(lowest, kind)
+        self._floor = place.array(rounded_down(seen_above(floor, kind), kind.dtype))
+        self._lowest = place.array(-rounded_down(-self._least, kind.dtype))
+        self._most = float(min(LARGEST, float(np.finfo(kind.dtype).max)))
+        x = x[:n, ...]
+        seen = (x > self._floor) & (x <= self._most)
+        w = place.double(seen) if weights is None else place.double(seen) * place.array(weights[:n])[:, None]
+        x = xp.where(seen, place.double(x), xp.zeros((), dtype=xp.float64, device=place.device))
+        total, sums = xp.sum(w, axis=0), xp.sum(w * x, axis=0)
+        nothing = place.array(np.where(np.isfinite(floor), floor, 0.0))
+        origin = xp.where(total > 0.0, sums / xp.where(total > 0.0, total, xp.ones_like(total)), nothing)
+        # As the table's own type holds it: differences from it are then exact.
+        origin = place.double(xp.astype(origin, xp.float32)) if kind.dtype == np.float32 else origin
+        size = place.host(xp.max(place.double(seen) * xp.abs(x - origin), axis=0))
+        self._unit = np.exp2(np.round(np.log2(np.where(size > 0.0, size, 1.0))))
+        k = min(LOOKED_AT, n)
+        ties = _ties(xp, x[:k, ...], seen[:k, ...]) if self._question.shapes else ()
+        self._ties = [place.host(each) for each in ties]
+        self._origin = origin  # last: what ran out of memory on the way is tried again
+
+    def record(self) -> PairMoments:
+        host = self._place.host
+        count, cross, masked_sum, masked_square = (host(each) for each in self._sums)
+        observed = None
+        if self._observed:
+            both, squared_weight, above, total, square = (host(each) for each in self._observed)
+            observed = ObservedMoments(both, squared_weight, above, total, square)
+        shapes = None
+        if self._shapes:
+            found = host(self._place.xp.stack(self._shapes))
+            ends, weights = found[[5, 7]], found[[6, 8]]
+            shapes = ColumnShapes(found[4], host(self._origin), self._unit, found[:4], ends, weights, *self._ties)
+        return PairMoments(
+            floor=np.array(self._question.floor),
+            n_rows=self._n_rows,
+            weight=self._weight,
+            squared_weight=self._squared_weight,
+            origin=host(self._origin),
+            count=count,
+            cross=cross,
+            masked_sum=masked_sum,
+            masked_square=masked_square,
+            observed=observed,
+            screening=self._screening or self._clean(),
+            shapes=shapes,
+        )
+
+    def _as_if_observed(self) -> list[Any]:
+        """What would have been kept while no value was missing."""
+        xp = self._place.xp
+        count, _, total, square = self._sums
+        ones = xp.ones_like(count)
+        own = (xp.linalg.diagonal(each)[:, None] * ones for each in (count, total, square))
+        return [self._weight * ones, self._squared_weight * ones, *own]
+
+    def _screened(self, x: Any, first_row: int) -> tuple[Screening, bool]:
+        """What is out of place, and whether a value is missing: :func:`unrelu.kernels.row_block.scan_block`."""
+        xp, host = self._place.xp, self._place.host
+        missing = xp.isnan(x)
+        zero = (x == 0.0) & (self._lowest > 0.0)
+        below = (x < self._lowest) & (x >= -self._most) & ~zero
+        large = ~(missing | zero | below | ((x >= self._lowest) & (x <= self._most)))
+        farthest = xp.min(xp.where(below, x, self._lowest), axis=0)
+        counts = [host(xp.sum(xp.astype(bad, xp.int64), axis=0)) for bad in (below, large)]
+        firsts = [host(xp.argmax(xp.astype(bad, xp.int8), axis=0)) + first_row for bad in (below, large)]
+        found = [np.where(count > 0, first, -1) for count, first in zip(counts, firsts, strict=True)]
+        smallest = host(farthest).astype(np.float64)
+        return Screening(counts[0], found[0], smallest, counts[1], found[1]), bool(xp.any(missing))
+
+    def _clean(self) -> Screening:
+        none = np.zeros(self.n_features, dtype=np.int64)
+        return Screening(none, none - 1, self._least, none, none - 1)
+
+    def _shapes_of(self, x: Any, above: Any, first_row: int, weights: FloatArray | None) -> list[Any]:
+        """Sums of the rows that are looked at (:class:`unrelu.passes.columns.ShapeSums`), with those before.
+
+        Of w t^p, p = 0..3, of w, the smallest and the largest value above the floor, and their weights.
+        """
+        before = self._shapes
+        rows = window(first_row, int(x.shape[0]))
+        if not self._ties or (rows.start >= rows.stop and before):
+            return before
+        place, xp = self._place, self._place.xp
+        x, above = place.double(x[rows, ...]), above[rows, ...]
+        w = xp.ones((int(x.shape[0]), 1), dtype=xp.float64, device=place.device)
+        w = w if weights is None else place.array(weights[rows])[:, None]
+        zero = xp.zeros_like(x)
+        t = xp.where(above, (x - self._origin) / place.array(self._unit), zero)
+        wp = xp.where(above, w, zero)
+        observed = xp.where((x <= self._floor) | above, w, zero)
+        sums = [xp.sum(each, axis=0) for each in (wp, wp * t, wp * t * t, wp * t * t * t, observed)]
+        for end, extreme, farther in ((np.inf, xp.min, xp.minimum), (-np.inf, xp.max, xp.maximum)):
+            here = extreme(xp.where(above, x, xp.full_like(x, end)), axis=0)
+            weight = xp.sum(xp.where(above & (x == here), w, zero), axis=0)
+            if before:
+                old, old_weight = before[len(sums)], before[len(sums) + 1]
+                both, none = farther(here, old), xp.zeros_like(weight)
+                weight = xp.where(here == both, weight, none) + xp.where(old == both, old_weight, none)
+                here = both
+            sums += [here, weight]
+        return [new + old for new, old in zip(sums[:5], before[:5], strict=True)] + sums[5:] if before else sums
 
 
 # --- algebra of wide matrices ---------------------------------------------------------------------
@@ -281,32 +498,3 @@ def _compat() -> Any:
     from sklearn.externals import array_api_compat
 
     return array_api_compat
-
-
-def _is_cpu(place: Place) -> bool:
-    compat = _compat()
-    if compat.is_torch_namespace(place.xp):
-        return bool(place.device.type == "cpu")
-    return bool(compat.is_jax_namespace(place.xp) and getattr(place.device, "platform", "") == "cpu")
-
-
-def _holds_numbers(xp: Any, dtype: Any) -> bool:
-    return bool(xp.isdtype(dtype, ("bool", "integral", "real floating")))
-
-
-def _on_host(array: Any) -> NDArray[Any]:
-    if hasattr(array, "detach"):  # torch
-        array = array.detach()
-        if array.device.type == "cpu" or array.nbytes < _LARGE_BYTES:
-            return np.asarray(array.cpu().numpy())
-        import torch
-
-        host = _ready(tuple(array.shape), np.dtype(str(array.dtype).removeprefix("torch.")))
-        torch.from_numpy(host).copy_(array)
-        return host
-    if hasattr(array, "get"):  # CuPy
-        return np.asarray(array.get(out=_ready(array.shape, array.dtype)))
-    xp = array.__array_namespace__()
-    if hasattr(xp, "Device"):  # array-api-strict
-        array = array.to_device(xp.Device("CPU_DEVICE"))
-    return np.asarray(array)

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from unrelu.contracts import Block, Engine, Evidence, Question, R, Record, Samples
-from unrelu.passes.local import LocalEngine
+from unrelu.passes.engine import LocalEngine
 
 
 class SampleEvidence:
     """Answers from rows: one pass through the engine per new question.
 
     >>> import numpy as np
-    >>> from unrelu.passes.local import LocalEngine
+    >>> from unrelu.passes.engine import LocalEngine
     >>> from unrelu.tables import ArraySamples
     >>> from unrelu.passes.pair_moments import PairMomentsQuestion
     >>> evidence = SampleEvidence(ArraySamples(np.array([[0.0], [2.0], [1.0]])), LocalEngine())

@@ -14,25 +14,27 @@ against O = 1{observed}, so that each pair can use the rows that observe both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeVar
+from functools import cached_property, lru_cache, reduce
+from hashlib import blake2b
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Assumptions, Block, FloatArray
+from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray
 from unrelu.errors import InvalidParameterError
 from unrelu.passes.blocks import SparseBlock
-from unrelu.passes.column_groups import Columns
-from unrelu.passes.column_shapes import ColumnShapes
-from unrelu.passes.local import joined_in_threads, one_blas_thread
+from unrelu.passes.columns import ColumnShapes
+from unrelu.passes.engine import joined_in_threads, one_blas_thread
 from unrelu.passes.pair_sums import Frame, PairSums, SparseSums, runs, sparse_runs, tile_height
-from unrelu.passes.screening import Screening
-from unrelu.passes.tiles import tiles
+from unrelu.passes.tiles import Screening, row_keys, tiles
 
 _BYTES_A_PAIR = 300  # while two records merge, where cells are missing; 145 where none is
+_SUMS = ("count", "cross", "masked_sum", "masked_square")
 P = TypeVar("P")
+Columns = NDArray[np.intp]  # positions of some columns, in rising order
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +93,33 @@ class PairMoments:
             shapes=None if sums.shapes is None else sums.shapes.record(),
         )
 
+    STATE: ClassVar[dict[str, Any]] = {
+        "floor": "unbounded floats d",
+        "n_rows": "int",
+        "weight": "float",
+        "squared_weight": "float",
+        "origin": "floats d",
+        **dict.fromkeys(_SUMS, "floats d d"),
+        "observed": (dict.fromkeys(("count", "squared_weight", "above", "total", "square"), "floats d d"), None),
+        "screening": Screening.STATE,
+        "shapes": (ColumnShapes.STATE, None),
+    }
+
+    def to_state(self) -> dict[str, Any]:
+        """What a file holds (:mod:`unrelu.storage.format`)."""
+        parts = {name: getattr(self, name) for name in ("observed", "screening", "shapes")}
+        return vars(self) | {name: None if part is None else dict(vars(part)) for name, part in parts.items()}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        observed, shapes = state["observed"], state["shapes"]
+        parts = {
+            "observed": None if observed is None else ObservedMoments(**observed),
+            "screening": Screening(**state["screening"]),
+            "shapes": None if shapes is None else ColumnShapes(**shapes),
+        }
+        return cls(**{**state, **parts})
+
     @property
     def n_features(self) -> int:
         return len(self.origin)
@@ -139,23 +168,14 @@ class PairMoments:
         observed = None
         if first.observed is not None or second.observed is not None:
             o1, o2 = first._observed_or_complete(), second._observed_or_complete()
-            observed = ObservedMoments(
-                o1.count + o2.count,
-                o1.squared_weight + o2.squared_weight,
-                o1.above + o2.above,
-                o1.total + o2.total,
-                o1.square + o2.square,
-            )
+            observed = ObservedMoments(**{name: each + vars(o2)[name] for name, each in vars(o1).items()})
         return type(self)(
             floor=self.floor,
             n_rows=self.n_rows + other.n_rows,
             weight=self.weight + other.weight,
             squared_weight=self.squared_weight + other.squared_weight,
             origin=origin,
-            count=first.count + second.count,
-            cross=first.cross + second.cross,
-            masked_sum=first.masked_sum + second.masked_sum,
-            masked_square=first.masked_square + second.masked_square,
+            **{name: getattr(first, name) + getattr(second, name) for name in _SUMS},
             observed=observed,
             screening=self.screening.merge(other.screening),
             shapes=None if self.shapes is None or other.shapes is None else self.shapes.merge(other.shapes),
@@ -172,10 +192,7 @@ class PairMoments:
             self,
             weight=factor * self.weight,
             squared_weight=factor**2 * self.squared_weight,
-            count=factor * self.count,
-            cross=factor * self.cross,
-            masked_sum=factor * self.masked_sum,
-            masked_square=factor * self.masked_square,
+            **{name: factor * getattr(self, name) for name in _SUMS},
             observed=o,
             shapes=None if self.shapes is None else self.shapes.scaled(factor),
         )
@@ -193,17 +210,13 @@ class PairMoments:
             observed = ObservedMoments(
                 np.where(few, 0.0, observed.count),
                 np.where(few, 0.0, observed.squared_weight),
-                *(np.where(scarce, 0.0, sums) for sums in (observed.above, observed.total, observed.square)),
+                *(np.where(scarce, 0.0, each) for each in (observed.above, observed.total, observed.square)),
             )
-        sums = (own.count, own.cross, own.masked_sum, own.masked_square)
-        count, cross, masked_sum, masked_square = (np.where(rare, 0.0, each) for each in sums)
+        sums: dict[str, Any] = {name: np.where(rare, 0.0, getattr(own, name)) for name in _SUMS}
         return replace(
             own,
             origin=np.where(rare.diagonal(), 0.0, own.origin),
-            count=count,
-            cross=cross,
-            masked_sum=masked_sum,
-            masked_square=masked_square,
+            **sums,
             observed=observed,
             shapes=None,
         )
@@ -211,12 +224,11 @@ class PairMoments:
     def of_columns(self, at: NDArray[np.int64]) -> Self:
         """The record of some of the columns."""
         square, o = np.ix_(at, at), self.observed
-        matrices = ("count", "cross", "masked_sum", "masked_square")
         return replace(
             self,
             floor=self.floor[at],
             origin=self.origin[at],
-            **{name: getattr(self, name)[square] for name in matrices},
+            **{name: getattr(self, name)[square] for name in _SUMS},
             observed=None if o is None else replace(o, **{name: each[square] for name, each in vars(o).items()}),
             screening=_columns_of(self.screening, at),
             shapes=None if self.shapes is None else _columns_of(self.shapes, at),
@@ -276,7 +288,32 @@ class PairMomentsQuestion:
         return replace(self, floor=floor, lowest=lowest)
 
     def put_together(self, groups: Iterable[tuple[Columns, PairMoments]]) -> PairMoments:
-        return joined_columns(groups, len(self.floor))
+        """The record of all columns, from those of groups of them that have every two columns together in one."""
+        d = len(self.floor)
+        sums: dict[str, Any] = {}
+        seen: dict[str, Any] = {}
+        floor, origin, incomplete = np.empty(d), np.full(d, np.nan), np.zeros((d, d), dtype=np.bool_)
+        by_column: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+        for columns, record in groups:
+            known = origin[columns]
+            own = record._about(np.where(np.isnan(known), record.origin, known))
+            floor[columns], origin[columns] = own.floor, own.origin
+            four = {name: getattr(own, name) for name in _SUMS}
+            _put(sums, four, columns, d, 2)
+            if own.observed is not None:
+                incomplete[np.ix_(columns, columns)] = True
+                _put(seen, vars(own.observed), columns, d, 2)
+            for into, part in zip(by_column, (own.screening, own.shapes), strict=True):
+                _put(into, {} if part is None else vars(part), columns, d, 1)
+        shapes = ColumnShapes(**by_column[1]) if by_column[1] else None
+        whole = replace(
+            own, floor=floor, origin=origin, **sums, observed=None, screening=Screening(**by_column[0]), shapes=shapes
+        )
+        if not seen:
+            return whole
+        for name, complete in vars(whole._observed_or_complete()).items():
+            np.copyto(seen[name], complete, where=~incomplete)
+        return replace(whole, observed=ObservedMoments(**seen))
 
     def bytes_held(self, n_features: int) -> int:
         return _BYTES_A_PAIR * n_features**2
@@ -285,63 +322,32 @@ class PairMomentsQuestion:
         floor, lowest = np.array(self.floor), np.array(self.lowest)
         with one_blas_thread():
             if isinstance(block, SparseBlock) and block.matrix is not None and SparseSums.can_add(block, floor, lowest):
-                n, (frame, sums) = block.matrix.shape[0], self._sparse(block)
-            else:
-                n, (frame, sums) = len(block.values), self._dense(block)
-        return PairMoments.of_sums(floor, n, frame, sums)
+                return self._of_sparse(block)
+            n, d = block.values.shape
+            height = tile_height(d)
+            frame = Frame(next(tiles(block, height)), floor, lowest, self.shapes)
 
-    def _dense(self, block: Block) -> tuple[Frame, PairSums]:
-        n, d = block.values.shape
-        height = tile_height(d)
-        frame = self._frame(next(tiles(block, height)))
+            def summed(rows: slice) -> PairSums:
+                return frame.summed(lambda: tiles(block, height, rows))
 
-        def summed(rows: slice) -> PairSums:
-            return frame.summed(lambda: tiles(block, height, rows))
+            sums = joined_in_threads(summed, runs(n, d), PairSums.join).finished()
+            return PairMoments.of_sums(floor, n, frame, sums)
 
-        return frame, joined_in_threads(summed, runs(n, d), PairSums.join).finished()
-
-    def _sparse(self, block: SparseBlock) -> tuple[Frame, PairSums]:
-        first = slice(0, tile_height(block.matrix.shape[1]))
+    def _of_sparse(self, block: SparseBlock) -> PairMoments:
+        n, d = block.matrix.shape
+        first = slice(0, tile_height(d))
         weights = None if block.weights is None else block.weights[first]
-        frame = self._frame(Block(block.matrix[first].toarray().astype(np.float64), block.first_row, weights))
+        rows = Block(block.matrix[first].toarray().astype(np.float64), block.first_row, weights)
+        floor = np.array(self.floor)
+        frame = Frame(rows, floor, np.array(self.lowest), self.shapes)
 
         def summed(part: SparseBlock) -> SparseSums:
             sums = SparseSums(frame)
             sums.add(part)
             return sums
 
-        return frame, joined_in_threads(summed, sparse_runs(block), SparseSums.join).finished()
-
-    def _frame(self, first: Block) -> Frame:
-        return Frame(first, np.array(self.floor), np.array(self.lowest), self.shapes)
-
-
-def joined_columns(groups: Iterable[tuple[Columns, PairMoments]], d: int) -> PairMoments:
-    """The record of all d columns, from those of groups of them that have every two columns together in one."""
-    sums: dict[str, Any] = {}
-    seen: dict[str, Any] = {}
-    floor, origin, incomplete = np.empty(d), np.full(d, np.nan), np.zeros((d, d), dtype=np.bool_)
-    by_column: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
-    for columns, record in groups:
-        known = origin[columns]
-        own = record._about(np.where(np.isnan(known), record.origin, known))
-        floor[columns], origin[columns] = own.floor, own.origin
-        four = {name: getattr(own, name) for name in ("count", "cross", "masked_sum", "masked_square")}
-        _put(sums, four, columns, d, 2)
-        if own.observed is not None:
-            incomplete[np.ix_(columns, columns)] = True
-            _put(seen, vars(own.observed), columns, d, 2)
-        for into, part in zip(by_column, (own.screening, own.shapes), strict=True):
-            _put(into, {} if part is None else vars(part), columns, d, 1)
-    shapes = ColumnShapes(**by_column[1]) if by_column[1] else None
-    whole = replace(
-        own, floor=floor, origin=origin, **sums, observed=None, screening=Screening(**by_column[0]), shapes=shapes
-    )
-    if not seen:
-        return whole
-    for name, complete in vars(whole._observed_or_complete()).items():
-        np.copyto(seen[name], complete, where=~incomplete)
-    return replace(whole, observed=ObservedMoments(**seen))
+        sums = joined_in_threads(summed, sparse_runs(block), SparseSums.join).finished()
+        return PairMoments.of_sums(floor, n, frame, sums)
 
 
 def _put(into: dict[str, Any], arrays: Mapping[str, Any], columns: Columns, d: int, axes: int) -> None:
@@ -349,3 +355,216 @@ def _put(into: dict[str, Any], arrays: Mapping[str, Any], columns: Columns, d: i
     at = (..., columns) if axes == 1 else np.ix_(columns, columns)
     for name, part in arrays.items():
         into.setdefault(name, np.empty(part.shape[:-axes] + (d,) * axes, part.dtype))[at] = part
+
+
+# --- groups of rows, kept apart: what a jackknife over groups needs, from one pass ----------------
+# Rows are dealt to groups by a fixed hash of their number (random, not in turn: a sorted table would otherwise be
+# stratified and its errors too small), or belong to groups by their labels. Labels stay apart while there are few of
+# them; many are dealt to the groups by a hash of their text, so that rows with one label stay together. Either way
+# the groups depend on numbers and labels alone: any split of the rows gives the same ones.
+
+GROUPS = 20
+_MOST_APART = 60  # labels: three a group on average leave hardly a group empty
+_MOST_CELLS = 2**27  # of the four matrices of all labels together; beyond it labels are dealt sooner
+_RUN_CELLS, _RUN_ROWS = 2**24, 2**18  # rows from which those of each group are gathered: enough for many full tiles
+
+Index = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedMoments:
+    """The record of every group that has rows, in the order of their ``labels``: texts, or numbers of dealt groups."""
+
+    labels: tuple[str | int, ...]
+    parts: tuple[PairMoments, ...]
+    by_label: bool
+    n_groups: int = GROUPS
+
+    STATE: ClassVar[dict[str, Any]] = {
+        "n_features": "size d",
+        "by_label": "bool",
+        "n_groups": "int",
+        "labels": ["int|text", "g"],
+        "groups": [PairMoments.STATE, "g"],
+    }
+
+    def to_state(self) -> dict[str, Any]:
+        """What a file holds (:mod:`unrelu.storage.format`)."""
+        return {
+            "n_features": self.n_features,
+            "by_label": self.by_label,
+            "n_groups": self.n_groups,
+            "labels": self.labels,
+            "groups": [part.to_state() for part in self.parts],
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        parts = tuple(map(PairMoments.from_state, state["groups"]))
+        return cls(tuple(state["labels"]), parts, state["by_label"], state["n_groups"])
+
+    @property
+    def n_features(self) -> int:
+        return self.parts[0].n_features
+
+    @property
+    def n_rows(self) -> int:
+        return sum(part.n_rows for part in self.parts)
+
+    @property
+    def effective_groups(self) -> float:
+        """How many groups of equal weight would count as much: (sum w)^2 / sum w^2."""
+        weights = np.array([part.weight for part in self.parts])
+        return float(weights.sum() ** 2 / (weights @ weights)) if weights.any() else 0.0
+
+    @cached_property
+    def whole(self) -> PairMoments:
+        """The record of all rows."""
+        return _joined(self.parts)
+
+    def left_out(self) -> Iterator[PairMoments]:
+        """For every group in turn the record of all others; at most a few of them are in memory at once."""
+        return _left_out(self.parts, ())
+
+    def merge(self, other: Self) -> Self:
+        """The record of both sets of rows, group by group."""
+        if (self.by_label, self.n_groups) != (other.by_label, other.n_groups):
+            raise InvalidParameterError(
+                "Rows with groups= and rows without cannot be joined: give groups= for all of them or for none."
+            )
+        every = set(self.labels) | set(other.labels)
+        dealt = any(isinstance(label, int) for label in every) or len(every) > most_apart(self.n_features)
+        first, second = (record._dealt() if dealt else record for record in (self, other))
+        return first._grown(zip(second.labels, second.parts, strict=True))
+
+    def _dealt(self) -> Self:
+        """With labels dealt to groups."""
+        if isinstance(self.labels[0], int):
+            return self
+        numbers = [_group_of(str(label), self.n_groups) for label in self.labels]
+        empty = replace(self, labels=(), parts=())
+        return empty._grown(zip(numbers, self.parts, strict=True))
+
+    def _grown(self, more: Any) -> Self:
+        parts = dict(zip(self.labels, self.parts, strict=True))
+        for label, part in more:
+            parts[label] = parts[label].merge(part) if label in parts else part
+        labels = sorted(parts, key=lambda label: (str(type(label)), label))
+        return replace(self, labels=tuple(labels), parts=tuple(parts[label] for label in labels))
+
+
+@dataclass(frozen=True)
+class GroupedMomentsQuestion:
+    """Ask a block of rows for the :class:`PairMoments` of every group; ``rows_before`` were seen earlier."""
+
+    question: PairMomentsQuestion
+    n_groups: int = GROUPS
+    rows_before: int = 0
+
+    def of_columns(self, columns: Columns) -> Self:
+        return replace(self, question=self.question.of_columns(columns))
+
+    def put_together(self, groups: Iterable[tuple[Columns, GroupedMoments]]) -> GroupedMoments:
+        d = len(self.question.floor)
+        # Fewer columns have more labels apart: all of them decide.
+        held = [
+            (columns, record._dealt() if len(record.labels) > most_apart(d) else record) for columns, record in groups
+        ]
+        first = held[0][1]
+        parts = zip(*(record.parts for _, record in held), strict=True)
+        whole = [self.question.put_together(zip((at for at, _ in held), some, strict=True)) for some in parts]
+        return replace(first, parts=tuple(whole))
+
+    def bytes_held(self, n_features: int) -> int:
+        return self.n_groups * self.question.bytes_held(n_features)
+
+    def __call__(self, block: Block) -> GroupedMoments:
+        index, labels = _groups_of(block, self.n_groups, self.rows_before)
+        record = GroupedMoments((), (), block.groups is not None, self.n_groups)
+        run = min(_RUN_CELLS // block.values.shape[1], _RUN_ROWS)
+        for start in range(0, len(index), run):
+            record = record._grown(self._parts(block, index[start : start + run], labels, start))
+        return record
+
+    def _parts(
+        self, block: Block, index: Index, labels: Sequence[str | int], start: int
+    ) -> Iterator[tuple[str | int, PairMoments]]:
+        """The records of the groups in one run of rows, each from rows gathered side by side."""
+        short = index.astype(np.int16) if len(labels) < 2**15 else index  # sorted by radix
+        order = start + np.argsort(short, kind="stable")
+        sizes = np.bincount(index, minlength=len(labels))
+        ends = np.cumsum(sizes)
+        for group in np.flatnonzero(sizes).tolist():
+            rows = order[ends[group] - sizes[group] : ends[group]]
+            weights = None if block.weights is None else block.weights[rows]
+            part = self.question(Block(block.values[rows], weights=weights))
+            yield labels[group], replace(part, screening=part.screening.numbered(block.first_row + rows))
+
+
+@dataclass(frozen=True)
+class AllButGroup:
+    """The rows outside one group of a :class:`GroupedMoments`, by its label there."""
+
+    label: str | int
+    n_groups: int = GROUPS
+
+    def of(self, block: Block) -> BoolArray:
+        """Which rows of the block these are."""
+        if isinstance(self.label, str):
+            assert block.groups is not None, "rows that come with labels keep them"
+            labels = block.groups.labels
+            return np.asarray(block.groups.index != (labels.index(self.label) if self.label in labels else -1))
+        if block.groups is None:
+            return np.asarray(_groups_of(block, self.n_groups)[0] != self.label)
+        return np.asarray(_groups_of_labels(block.groups.labels, self.n_groups)[block.groups.index] != self.label)
+
+
+def whole_of(record: PairMoments | GroupedMoments) -> PairMoments:
+    """The record of all rows, whether they are in groups or not."""
+    return record.whole if isinstance(record, GroupedMoments) else record
+
+
+def most_apart(n_features: int) -> int:
+    """Labels that are kept apart: as many as fit in memory, between the usual number of groups and three times it.
+
+    >>> most_apart(50), most_apart(1000), most_apart(5000)
+    (60, 33, 20)
+    """
+    return min(max(_MOST_CELLS // (4 * n_features**2), GROUPS), _MOST_APART)
+
+
+def _groups_of(block: Block, n_groups: int, rows_before: int = 0) -> tuple[Index, Sequence[str | int]]:
+    """The group of every row, as a position in a list of labels."""
+    if block.groups is None:
+        first = rows_before + block.first_row
+        keys = row_keys(0, np.arange(first, first + len(block.values)))
+        return (keys % np.uint64(n_groups)).astype(np.int64), range(n_groups)
+    index, labels = block.groups.index, block.groups.labels
+    present = np.flatnonzero(np.bincount(index, minlength=len(labels)))
+    if len(present) <= most_apart(block.values.shape[1]):
+        return index, labels
+    return _groups_of_labels(labels, n_groups)[index], range(n_groups)
+
+
+@lru_cache(maxsize=4)
+def _groups_of_labels(labels: tuple[str, ...], n_groups: int) -> NDArray[np.int64]:
+    return np.array([_group_of(label, n_groups) for label in labels], dtype=np.int64)
+
+
+def _group_of(label: str, n_groups: int) -> int:
+    digest = blake2b(label.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % n_groups
+
+
+def _joined(parts: Sequence[PairMoments]) -> PairMoments:
+    return reduce(PairMoments.merge, parts)
+
+
+def _left_out(parts: Sequence[PairMoments], others: tuple[PairMoments, ...]) -> Iterator[PairMoments]:
+    """For each of ``parts`` the record of all the rest and ``others``: halves, so that G groups take G log G merges."""
+    if len(parts) == 1:
+        yield from others
+        return
+    first, second = parts[: len(parts) // 2], parts[len(parts) // 2 :]
+    yield from _left_out(first, (_joined((*others, *second)),))
+    yield from _left_out(second, (_joined((*others, *first)),))

@@ -28,10 +28,9 @@ from unrelu.kernels.row_block import (
     pack_rows,
 )
 from unrelu.passes.blocks import SparseBlock
-from unrelu.passes.column_shapes import ShapeSums, window
-from unrelu.passes.local import map_in_threads
-from unrelu.passes.screening import Screening, survey
-from unrelu.passes.tiles import least_allowed, seen_above
+from unrelu.passes.columns import ShapeSums, window
+from unrelu.passes.engine import map_in_threads
+from unrelu.passes.tiles import Screening, least_allowed, seen_above, survey
 
 Floats = NDArray[np.floating[Any]]
 
@@ -41,6 +40,7 @@ _SHORT_ROWS = 256  # of a sum in single precision: like terms round alike, by up
 FIRST_ROWS = 1024  # that tell what the columns are like
 _LEAST_ROWS, _TILE_ROWS, _TILE_CELLS = 512, 16_384, 2**17  # of a tile: rows at least and at most, cells beyond that
 _RUN_ROWS, _RUN_CELLS = 8192, 2**19  # the larger: adding up the sums of a run must cost little beside the run
+_BAD_CELL = 0.5  # weight below which a cell tells nothing of its column's shape
 _LEAST_SQUARE, _LARGEST_SQUARE = 1e-24, 1e24  # mean squares of a column that single precision holds with room to spare
 
 
@@ -123,9 +123,9 @@ class PairSums:
     def add(self, tile: Block) -> None:
         frame, weights = self._frame, tile.weights
         if out_of_place(tile.values, frame.short_lowest, frame.most):
-            seen_first = survey(tile, frame.lowest)
-            self.screening = self.screening.merge(seen_first.screening)
-            if seen_first.any_missing and self.observed is None:
+            screening, any_missing = survey(tile, frame.lowest)
+            self.screening = self.screening.merge(screening)
+            if any_missing and self.observed is None:
                 self.observed = self._as_if_observed()
         stack, words = self._room(len(tile.values))
         powers, above = stack[:2], stack[2]
@@ -198,14 +198,12 @@ class PairSums:
             add_stack(products, into[:, :upper, at])
 
         # Memory that is asked for anew costs more than a small product.
-        room = None if d > _WIDE else self._products(k, n // rows)
+        room, size = None, k * (n // rows) * d**2
+        if d <= _WIDE:
+            if self._product_room is None or self._product_room.size < size:
+                self._product_room = np.empty(size, self._kind)
+            room = self._product_room[:size].reshape(k, -1, d, d)
         map_in_threads(panel, _panels(d))
-
-    def _products(self, k: int, parts: int) -> Floats:
-        d, size = len(self._origin), k * parts * len(self._origin) ** 2
-        if self._product_room is None or self._product_room.size < size:
-            self._product_room = np.empty(size, self._kind)
-        return self._product_room[:size].reshape(k, parts, d, d)
 
     def _add_observed(self, tile: Block, stack: Floats, words: NDArray[np.uint64]) -> None:
         assert self.observed is not None
@@ -268,6 +266,69 @@ class SparseSums(PairSums):
     def finished(self) -> Self:
         self.count, self.cross = self._sums[..., 0].copy()[None], self._sums[..., 3].copy()[None]
         self.powers = np.stack([self._sums[..., 1], self._sums[..., 2]])
+        return self
+
+
+class CellSums(PairSums):
+    """The same sums with a weight for every cell: how surely it is genuine; ``observed`` is always kept.
+
+    A pair counts in a row as far as both of its cells are genuine, w_i w_j; a column by itself as far as its own cell:
+
+        sum over rows of  w_i w_j s(x_i, x_j)    for pairs,        w_i s(x_i)    for columns, on the diagonals.
+
+    Where badness strikes cells whatever their values, these are the sums over genuine cells, in expectation, and the
+    learners of :mod:`unrelu.fit.one_pass` read them as those of a table whose bad cells are missing.
+    """
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__(frame, np.float64)
+        self._columns = np.zeros((5, len(frame.origin)))  # of t, t^2, 1{above}, 1{observed}, its squared weights
+        self.observed = self._as_if_observed()
+
+    def add_weighted(self, tile: Block, cells: FloatArray) -> None:
+        """``cells``: their weights, 0 where missing. The tile's own weights multiply them."""
+        frame = self._frame
+        if out_of_place(tile.values, frame.short_lowest, frame.most):
+            self.screening = self.screening.merge(survey(tile, frame.lowest)[0])
+        stack = np.empty((3, *tile.values.shape))
+        centre_block(tile.values, frame.short_floor, self._origin, frame.most, stack[:2], stack[2])
+        rows = np.ones(len(tile.values)) if tile.weights is None else tile.weights
+        single = rows[:, None] * cells
+        self._columns[:3] += np.einsum("nd,knd->kd", single, stack)
+        self._columns[3] += single.sum(axis=0)
+        self._columns[4] += np.einsum("nd,nd->d", single, single)
+        root = np.sqrt(rows)[:, None] * cells
+        stack *= root
+        assert self.observed is not None
+        both, squared_weight, sums = self.observed
+        self._add(stack[2:], stack[2], self.count, symmetric=True)
+        self._add(stack[:1], stack[0], self.cross, symmetric=True)
+        self._add(stack[:2], stack[2], self.powers)
+        self._add(root[None], root, both, symmetric=True)
+        self._add(root[None] ** 2, root**2, squared_weight, symmetric=True)
+        self._add(stack, root, sums)
+        self.weight += float(rows.sum())
+        self.squared_weight += float(rows @ rows)
+        if self.shapes is not None:
+            seen = np.where(cells >= _BAD_CELL, tile.values, tile.values.dtype.type(np.nan))
+            self.shapes.add(Block(seen, tile.first_row, tile.weights))
+
+    def join(self, other: Self) -> None:
+        super().join(other)
+        self._columns += other._columns
+
+    def finished(self) -> Self:
+        super().finished()
+        assert self.observed is not None
+        total, square, above, observed, squared = self._columns
+        at = np.arange(len(total))
+        on_diagonal = (
+            (self.count[0], above), (self.cross[0], square), (self.powers[0], total), (self.powers[1], square),
+            (self.observed[0][0], observed), (self.observed[1][0], squared),
+            (self.observed[2][0], total), (self.observed[2][1], square), (self.observed[2][2], above),
+        )  # fmt: skip
+        for matrix, column in on_diagonal:
+            matrix[at, at] = column
         return self
 
 

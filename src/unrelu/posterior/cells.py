@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from unrelu.contracts import BoolArray, FloatArray, Marks
 from unrelu.errors import InvalidDataError
 from unrelu.limits import is_by_cell
-from unrelu.passes.extremes import floors_of_data
-from unrelu.passes.subsample import row_keys, smallest
-from unrelu.passes.tiles import seen_above
+from unrelu.passes.columns import floors_of_data
+from unrelu.passes.tiles import row_keys, seen_above, smallest
 from unrelu.tables.limited import cell_limits, cell_limits_of_data, marks_at_limits, warn_of_digits
 from unrelu.validation import column_label, listed, row_label, suggestion
 
@@ -120,7 +119,7 @@ class SampledCells:
 
     @classmethod
     def of(cls, blocks: Iterable[Cells], most: int, seed: int) -> Self:
-        """At most so many rows, those of the smallest keys, as in :mod:`unrelu.passes.subsample`."""
+        """At most so many rows, those of the smallest keys, as in :mod:`unrelu.passes.tiles`."""
         kept, keys, rows, first = None, np.empty(0, np.uint64), np.empty(0, np.int64), 0
         for cells in blocks:
             own = np.arange(first, first + len(cells.given))

@@ -12,7 +12,7 @@ from unrelu.contracts import FloatArray
 from unrelu.errors import DependentDrawsWarning, InvalidParameterError
 from unrelu.kernels.drawn_rows import draw_rows
 from unrelu.parameters import RandomState, generator, integer
-from unrelu.passes.local import map_in_threads
+from unrelu.passes.engine import map_in_threads
 from unrelu.posterior.cells import Cells
 from unrelu.posterior.filling import EVERYTHING, Filling
 from unrelu.posterior.hidden import HiddenCells

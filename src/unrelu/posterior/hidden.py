@@ -13,7 +13,7 @@ import numpy as np
 from unrelu.contracts import FloatArray, Marks
 from unrelu.kernels.hidden_cells import hidden_rows
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.local import map_in_threads
+from unrelu.passes.engine import map_in_threads
 from unrelu.posterior.prepared import IMPOSSIBLE, PreparedNormal, row_shares
 
 

@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import SingularCovarianceWarning
-from unrelu.passes.local import available_cores
+from unrelu.passes.engine import available_cores
 from unrelu.validation import warn
 
 RIDGE = 1e-8  # on the correlation scale: a singular matrix gets an inverse, a regular one does not notice

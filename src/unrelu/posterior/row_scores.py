@@ -18,7 +18,7 @@ from unrelu.contracts import FloatArray
 from unrelu.kernels.factor_density import factor_log_densities
 from unrelu.kernels.row_density import cell_residuals, log_densities, seen_totals
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.local import map_in_threads
+from unrelu.passes.engine import map_in_threads
 from unrelu.passes.tiles import seen_above
 from unrelu.posterior.prepared import IMPOSSIBLE, RIDGE, PreparedNormal, row_shares
 

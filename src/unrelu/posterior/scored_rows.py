@@ -9,8 +9,8 @@ from typing import Self
 import numpy as np
 
 from unrelu.contracts import Assumptions, Block, FloatArray, Samples, Watch, unwatched
-from unrelu.passes import engine_for
-from unrelu.passes.screening import Screening, ScreeningQuestion, reachable
+from unrelu.passes.engine import engine_for
+from unrelu.passes.tiles import Screening, ScreeningQuestion, reachable
 from unrelu.posterior.gross import GrossCells, GrossQuestion
 from unrelu.posterior.row_scores import Values
 

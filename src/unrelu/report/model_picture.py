@@ -17,10 +17,9 @@ from unrelu.checks.skewness import Skewness, skewness_of
 from unrelu.contracts import Block, FloatArray, RowParameters, Samples
 from unrelu.estimators import RectifiedGaussianLearner
 from unrelu.model import RectifiedGaussian
-from unrelu.passes import engine_for
-from unrelu.passes.column_shapes import ShapeSums
-from unrelu.passes.subsample import SubsampleQuestion
-from unrelu.passes.tiles import seen_above
+from unrelu.passes.columns import ShapeSums
+from unrelu.passes.engine import engine_for
+from unrelu.passes.tiles import SubsampleQuestion, seen_above
 from unrelu.report.model import labels, shape_words
 from unrelu.report.pictures import (
     BOTH_SIGNS,

@@ -1,48 +1,45 @@
 """Files of our own, whole or not at all, and never with pickle inside.
 
 files.py      files written aside, then renamed
-archives.py   NumPy archives with a header that states format and version
-kinds.py      everything that can be in one, and the shapes of its arrays: the schema, on one page
-records.py    records and estimators to archives and back
+format.py     public objects to NumPy archives of plain names and back, versioned and checked
+kinds.py      classes that are in files because they are not made of plain names yet
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from unrelu.lazy import lazily
 
 if TYPE_CHECKING:
-    from unrelu.storage.archives import ArchiveFormat, damaged, foreign_arrays, stated_format, stated_header
-    from unrelu.storage.files import FilePath, atomic_write
-    from unrelu.storage.records import Unsaved, load, packed, read, unpacked, write
+    from unrelu.storage.files import FilePath as FilePath
+    from unrelu.storage.files import atomic_write as atomic_write
+    from unrelu.storage.format import Unsaved as Unsaved
+    from unrelu.storage.format import checked as checked
+    from unrelu.storage.format import damaged as damaged
+    from unrelu.storage.format import foreign_arrays as foreign_arrays
+    from unrelu.storage.format import load as load
+    from unrelu.storage.format import read as read
+    from unrelu.storage.format import read_header as read_header
+    from unrelu.storage.format import stated_format as stated_format
+    from unrelu.storage.format import stated_header as stated_header
+    from unrelu.storage.format import write as write
 
-__all__ = [
-    "ArchiveFormat",
-    "FilePath",
-    "Unsaved",
-    "atomic_write",
-    "damaged",
-    "foreign_arrays",
-    "load",
-    "packed",
-    "read",
-    "stated_format",
-    "stated_header",
-    "unpacked",
-    "write",
-]
-
-_HOME = {
-    **dict.fromkeys(
-        ("ArchiveFormat", "damaged", "foreign_arrays", "stated_format", "stated_header"), "unrelu.storage.archives"
-    ),
-    **dict.fromkeys(("FilePath", "atomic_write"), "unrelu.storage.files"),
-    **dict.fromkeys(("Unsaved", "load", "packed", "read", "unpacked", "write"), "unrelu.storage.records"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Whoever learns does not wait for the modules of files."""
-    if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'unrelu.storage' has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "unrelu.storage.files": ["FilePath", "atomic_write"],
+        "unrelu.storage.format": [
+            "Unsaved",
+            "checked",
+            "damaged",
+            "foreign_arrays",
+            "load",
+            "read",
+            "read_header",
+            "stated_format",
+            "stated_header",
+            "write",
+        ],
+    },
+)

@@ -27,7 +27,10 @@ def atomic_write(path: FilePath) -> Iterator[IO[bytes]]:
     'whole'
     """
     given = Path(path)
-    if not _is_replaceable(given):
+    mode = stat.S_IFREG
+    with suppress(OSError):  # nothing there yet, or out of reach: opening it will say
+        mode = stat.S_IFMT(given.stat().st_mode)
+    if mode not in (stat.S_IFREG, stat.S_IFDIR):  # a pipe or device is written to, and never renamed over
         with _explained(given), open(given, "wb") as stream:
             yield stream
         return
@@ -42,15 +45,6 @@ def atomic_write(path: FilePath) -> Iterator[IO[bytes]]:
     finally:
         with suppress(OSError):
             aside.unlink(missing_ok=True)
-
-
-def _is_replaceable(target: Path) -> bool:
-    """False for a pipe or device, which must be written to and never renamed over."""
-    try:
-        mode = target.stat().st_mode
-    except OSError:
-        return True  # nothing there yet, or out of reach: opening it will say
-    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
 @contextmanager

@@ -13,48 +13,28 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Kind:
-    """Where a class lives, the shapes of its arrays, and what messages call a file of it."""
+    """Where a class lives, and the shapes of its arrays."""
 
     module: str
-    called: str = "model file"
     arrays: Mapping[str, str] = field(default_factory=dict)
 
 
-def _kind(module: str, called: str = "model file", **arrays: str) -> Kind:
-    return Kind(f"unrelu.{module}", called, arrays)
+def _kind(module: str, **arrays: str) -> Kind:
+    return Kind(f"unrelu.{module}", arrays)
 
 
 KINDS = {
     # models and what a user assumes
-    "RectifiedGaussian": _kind(
-        "model", bias="d", covariance="dd", floor="d?", ceiling="~d?", scoring_covariance="~dd"
-    ),
+    "RectifiedGaussian": _kind("model"),
     "Assumptions": _kind("contracts"),
     "CellLimits": _kind("contracts"),
     "Normal": _kind("shapes"),
     "Log": _kind("shapes"),
     "Power": _kind("shapes"),
-    "Free": _kind("shapes", values="n", scores="n"),
-    "Seen": _kind("shapes"),
+    "Free": _kind("shapes"),
     # records of the rows
-    "PairMoments": _kind(
-        "passes.pair_moments", "record",
-        floor="d?", origin="d", count="dd", cross="dd", masked_sum="dd", masked_square="dd",
-    ),
-    "ColumnShapes": _kind(
-        "passes.column_shapes",
-        observed="d", origin="d", unit="d", sums="pd", ends="ed?", end_weights="ed", compared="d", different="d",
-        step="d?",
-    ),
-    "GroupedMoments": _kind("passes.grouped_moments", "record"),
-    "ObservedMoments": _kind(
-        "passes.pair_moments", count="dd", squared_weight="dd", above="dd", total="dd", square="dd"
-    ),
-    "Screening": _kind(
-        "passes.screening",
-        below_count="d:int", below_first_row="d:int", below_smallest="d?", large_count="d:int", large_first_row="d:int",
-    ),
-    "Checkpoint": _kind("passes.checkpoints", "checkpoint"),
+    "PairMoments": _kind("passes.pair_moments"),
+    "GroupedMoments": _kind("passes.pair_moments"),
     # what learning gives
     "Learned": _kind("fit.one_pass"),
     "RowParameters": _kind(
@@ -65,10 +45,10 @@ KINDS = {
     "Shrinkage": _kind("contracts"),
     "LearningReport": _kind("contracts"),
     "Doubt": _kind("contracts"),
-    "RectifiedGaussianLearner": _kind("estimators.learner", "learner's file"),
-    "FloorImputer": _kind("estimators.imputer", "imputer's file"),
+    "RectifiedGaussianLearner": _kind("estimators.learner"),
+    "FloorImputer": _kind("estimators.imputer"),
     # networks
-    "RectifiedGaussianNetwork": _kind("estimators.network", "network's file"),
+    "RectifiedGaussianNetwork": _kind("estimators.network"),
     "Network": _kind(
         "graph.contracts",
         adjacency="dd:bool", precision="dd", partial_correlation="dd", stderr="dd?", stability="dd?", q_value="dd?",
@@ -92,7 +72,7 @@ KINDS = {
     "StandardErrors": _kind("recovery.matrix.identifiability", latent="nk?", loadings="dk?", bias="~d?"),
     "Filling": _kind("recovery.matrix.matrix", row_ridge="k", column_ridge="p"),
     "MatrixReport": _kind("recovery.matrix.matrix"),
-    "MatrixState": _kind("recovery.matrix.state", "saved state"),
+    "MatrixState": _kind("recovery.matrix.state"),
     "CensoredALS": _kind("recovery.matrix.descent"),
     "TobitEM": _kind("recovery.matrix.descent"),
     # layers
@@ -146,6 +126,6 @@ KINDS = {
     ),
     "ScoreTail": _kind("posterior.calibration", scores="n"),
     "OutlierScores": _kind("fit.robust_rows.detection", columns="c:int"),
-    "FloorOutlierDetector": _kind("estimators.outliers", "detector's file", _row_weights="~n", _cell_weights="~nd"),
-    "RectifiedGaussianMixture": _kind("estimators.mixture", "mixture's file"),
+    "FloorOutlierDetector": _kind("estimators.outliers", _row_weights="~n", _cell_weights="~nd"),
+    "RectifiedGaussianMixture": _kind("estimators.mixture"),
 }  # fmt: skip

@@ -34,32 +34,28 @@ one function and one line in ``tables.py``. Nothing imports pyarrow until a file
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from unrelu.passes.blocks import rows_per_block
-from unrelu.passes.rows import ArraySamples
+from unrelu.lazy import lazily
 
 if TYPE_CHECKING:
-    from unrelu.tables.files import open_samples
-    from unrelu.tables.frames import read_frame
-    from unrelu.tables.joining import joined
-    from unrelu.tables.sparse import SparseSamples
-    from unrelu.tables.tables import write_table
+    from unrelu.passes.blocks import rows_per_block as rows_per_block
+    from unrelu.passes.rows import ArraySamples as ArraySamples
+    from unrelu.tables.files import open_samples as open_samples
+    from unrelu.tables.frames import read_frame as read_frame
+    from unrelu.tables.joining import joined as joined
+    from unrelu.tables.sparse import SparseSamples as SparseSamples
+    from unrelu.tables.tables import write_table as write_table
 
-__all__ = ["ArraySamples", "SparseSamples", "joined", "open_samples", "read_frame", "rows_per_block", "write_table"]
-
-_HOME = {
-    "SparseSamples": "unrelu.tables.sparse",
-    "joined": "unrelu.tables.joining",
-    "open_samples": "unrelu.tables.files",
-    "read_frame": "unrelu.tables.frames",
-    "write_table": "unrelu.tables.tables",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Files are for those who read them: whoever fits an array does not wait for their modules."""
-    if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'unrelu.tables' has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "unrelu.passes.rows": ["ArraySamples"],
+        "unrelu.passes.blocks": ["rows_per_block"],
+        "unrelu.tables.files": ["open_samples"],
+        "unrelu.tables.frames": ["read_frame"],
+        "unrelu.tables.joining": ["joined"],
+        "unrelu.tables.sparse": ["SparseSamples"],
+        "unrelu.tables.tables": ["write_table"],
+    },
+)

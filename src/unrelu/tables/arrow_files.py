@@ -260,7 +260,7 @@ def _put(columns: Sequence[NDArray[Any]], table: NDArray[Any]) -> None:
     item = table.dtype.itemsize
     plain = all(each.dtype == table.dtype and each.strides == (item,) for each in columns)
     if plain and table.dtype.kind == "f" and table.size > _FEW_CELLS:
-        from unrelu.kernels.columns_to_rows import copy_columns
+        from unrelu.kernels.columns import copy_columns
 
         copy_columns(np.array([each.__array_interface__["data"][0] for each in columns], np.uintp), table)
         return

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from unrelu.contracts import Block, BoolArray, CellLimits, FloatArray, Marks, Samples
 from unrelu.errors import InvalidDataError, InvalidParameterError, RoundedLimitWarning
 from unrelu.limits import is_by_cell, levels
-from unrelu.passes.extremes import cell_floors_of_data
+from unrelu.passes.columns import cell_floors_of_data
 from unrelu.passes.rows import RowsOf
 from unrelu.passes.tiles import least_allowed, seen_above, without_absent
 from unrelu.validation import column_label, listed, row_label, suggestion, warn

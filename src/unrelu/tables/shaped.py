@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray, Samples
 from unrelu.errors import InvalidDataError
-from unrelu.kernels.interpolation import interpolate
+from unrelu.kernels.columns import interpolate
 from unrelu.limits import Limits
-from unrelu.passes.local import map_in_threads
+from unrelu.passes.engine import map_in_threads
 from unrelu.passes.rows import RowsOf
-from unrelu.passes.screening import ScreeningQuestion, reachable
-from unrelu.passes.tiles import seen_above, without_absent
+from unrelu.passes.tiles import ScreeningQuestion, reachable, seen_above, without_absent
 from unrelu.shapes import Free, Shape, Shapes, latent_limits, refuse_outside
 from unrelu.validation import column_label
 

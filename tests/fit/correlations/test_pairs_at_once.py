@@ -11,7 +11,7 @@ from unrelu.fit.correlations.pairs_at_once import solve_all
 from unrelu.fit.one_pass import fit_record
 from unrelu.kernels.bivariate_normal import upper_orthant
 from unrelu.passes.device import place_of
-from unrelu.passes.local import LocalEngine
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.tables import ArraySamples
 

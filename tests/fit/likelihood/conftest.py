@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from unrelu.contracts import Block
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
-from unrelu.passes.local import LocalEngine
 
 
 class MarkedRows:

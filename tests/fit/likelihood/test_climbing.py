@@ -8,8 +8,8 @@ from unrelu.fit.likelihood.cells import Cells
 from unrelu.fit.likelihood.climbing import Prior, climb
 from unrelu.fit.likelihood.covariance_law import CovarianceLaw
 from unrelu.fit.likelihood.factor_law import FactorLaw
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
-from unrelu.passes.local import LocalEngine
 from unrelu.tables import ArraySamples
 
 D, N = 6, 1500

@@ -9,8 +9,7 @@ from tests.references.commands import invoke
 from unrelu import RectifiedGaussianLearner
 from unrelu.contracts import Block, RowLabels
 from unrelu.errors import FewGroupsWarning, InvalidDataError, InvalidParameterError
-from unrelu.passes.grouped_moments import AllButGroup, GroupedMomentsQuestion
-from unrelu.passes.pair_moments import PairMomentsQuestion
+from unrelu.passes.pair_moments import AllButGroup, GroupedMomentsQuestion, PairMomentsQuestion
 from unrelu.tables import ArraySamples
 
 MODEL = unrelu.RectifiedGaussian([0.2, -0.3, 0.5], 0.5 * np.eye(3) + 0.5)

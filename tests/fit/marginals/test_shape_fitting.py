@@ -14,7 +14,7 @@ from unrelu.errors import InvalidDataError
 from unrelu.fit.marginals.observed_column import Column, empirical_law
 from unrelu.fit.marginals.shape_fitting import censored_fits, fit_powers, fit_shapes, unreached_floors
 from unrelu.limits import limits_of
-from unrelu.passes.margins import MarginsQuestion
+from unrelu.passes.columns import MarginsQuestion
 from unrelu.shapes import Free, Log, Normal, Power, Seen
 
 rng = np.random.default_rng(0)

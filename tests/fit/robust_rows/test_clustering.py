@@ -10,9 +10,9 @@ from unrelu.errors import ConstantColumnWarning, DuplicatedRowsWarning, InvalidD
 from unrelu.fit.robust_rows.clustering import Trial, fit_mixture, k_means
 from unrelu.fit.robust_rows.table import shuffled_prior, varying_columns
 from unrelu.fit.shrinkage import error_share
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
-from unrelu.passes.local import LocalEngine
-from unrelu.passes.subsample import SubsampleQuestion
+from unrelu.passes.tiles import SubsampleQuestion
 from unrelu.tables import ArraySamples, open_samples, write_table
 
 FIRST = RectifiedGaussian([0.0, 1.5, 0.3], [[1.0, 0.6, 0.2], [0.6, 1.0, -0.3], [0.2, -0.3, 1.0]])

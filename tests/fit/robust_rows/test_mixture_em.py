@@ -19,9 +19,9 @@ from unrelu.fit.robust_rows.components import (
 from unrelu.fit.robust_rows.mixture import SETTLED, Mixture, MixtureQuestion, settle, settle_on_all
 from unrelu.fit.robust_rows.selection import ColumnEvidence
 from unrelu.fit.robust_rows.table import prior_record
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
-from unrelu.passes.local import LocalEngine
-from unrelu.passes.subsample import SubsampleQuestion
+from unrelu.passes.tiles import SubsampleQuestion
 from unrelu.tables import ArraySamples
 
 GENUINE = RectifiedGaussian([0.3, -0.5, 1.0], [[1.0, 0.5, 0.2], [0.5, 1.5, -0.3], [0.2, -0.3, 0.8]])

@@ -18,8 +18,8 @@ from unrelu.fit.robust_rows.reweighting import (
     reweight,
 )
 from unrelu.fit.robust_rows.table import prior_record
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
-from unrelu.passes.local import LocalEngine
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.posterior.calibration import ScoreTail
 from unrelu.posterior.row_scores import RowScores

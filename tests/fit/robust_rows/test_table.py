@@ -9,7 +9,7 @@ from unrelu import RectifiedGaussian
 from unrelu.contracts import Assumptions, Block
 from unrelu.errors import DuplicatedRowsWarning, InvalidDataError
 from unrelu.fit.robust_rows.table import check_table, column_resolution, find_repeated_rows, prior_record
-from unrelu.passes.subsample import SubsampleQuestion
+from unrelu.passes.tiles import SubsampleQuestion
 
 MODEL = RectifiedGaussian([0.8, 0.5, 1.0], [[1.0, 0.5, 0.2], [0.5, 1.5, -0.3], [0.2, -0.3, 0.8]])
 ASSUMPTIONS = Assumptions((0.0,) * 3)

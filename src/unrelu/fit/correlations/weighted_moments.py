@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from unrelu.contracts import Assumptions, Evidence, FloatArray, PairCorrelations, RowParameters
 from unrelu.kernels.pair_model import LARGEST_A, moments_of_columns
 from unrelu.kernels.pair_solver import Columns, solve_pairs
-from unrelu.passes.local import map_in_threads
+from unrelu.passes.engine import map_in_threads
 from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
 
 _PAIRS_PER_TASK = 4096  # large enough to hide the call, small enough to share evenly and to stay in cache

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import Block, BoolArray, Census, FloatArray, Marks
-from unrelu.passes.grouped_moments import AllButGroup
+from unrelu.passes.pair_moments import AllButGroup
 from unrelu.posterior.cells import marks_of
 
 _FOLD_STEP = 2_654_435_769  # 2^32 over the golden ratio: consecutive rows get folds that look drawn

@@ -17,7 +17,7 @@ from unrelu.contracts import Block, Evidence, FloatArray
 from unrelu.fit.likelihood.cells import Cells, Fold
 from unrelu.fit.likelihood.climbing import Prior
 from unrelu.fit.likelihood.scores import Law
-from unrelu.passes.local import map_in_threads
+from unrelu.passes.engine import map_in_threads
 
 _MOST_COORDINATES = 500
 _WORK = 5e5  # rows times coordinates

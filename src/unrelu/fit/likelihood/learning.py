@@ -35,10 +35,9 @@ from unrelu.fit.likelihood.starts import Start, start_from_columns, start_from_r
 from unrelu.fit.one_pass import Learned, Names, Stages, census_of, with_inverse
 from unrelu.fit.standard_errors import Fit, check_groups, with_scatter_of
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.grouped_moments import GroupedMoments, GroupedMomentsQuestion
-from unrelu.passes.local import one_blas_thread
-from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
-from unrelu.passes.screening import ScreeningQuestion
+from unrelu.passes.engine import one_blas_thread
+from unrelu.passes.pair_moments import GroupedMoments, GroupedMomentsQuestion, PairMoments, PairMomentsQuestion
+from unrelu.passes.tiles import ScreeningQuestion
 from unrelu.validation import warn
 
 

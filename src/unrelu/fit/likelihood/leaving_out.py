@@ -13,7 +13,7 @@ from unrelu.fit.likelihood.climbing import climb
 from unrelu.fit.likelihood.scores import Law
 from unrelu.fit.likelihood.starts import Start, check_columns
 from unrelu.fit.standard_errors import LEAVING_OUT, not_without
-from unrelu.passes.grouped_moments import AllButGroup, GroupedMoments
+from unrelu.passes.pair_moments import AllButGroup, GroupedMoments
 from unrelu.validation import label_columns
 
 _TO_GAIN = 5e-6  # a parameter: 19 times the way that is left is little beside what 20 groups scatter

@@ -12,7 +12,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from unrelu.contracts import Block, FloatArray, Marks
 from unrelu.fit.likelihood.cells import Cells
-from unrelu.passes.local import map_in_threads
+from unrelu.passes.engine import map_in_threads
 
 _CHUNK, _AT_A_TIME = 256, 16  # rows whose scores are held by a thread, and chunks whose sums wait to be merged
 

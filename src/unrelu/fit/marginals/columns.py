@@ -11,7 +11,7 @@ from unrelu.errors import ConstantColumnWarning, InvalidDataError
 from unrelu.validation import label_columns, warn
 
 if TYPE_CHECKING:
-    from unrelu.passes.margins import Margins
+    from unrelu.passes.columns import Margins
 
 _SMALLEST_SQUARE = 1e-280  # below it squares of the scale underflow
 

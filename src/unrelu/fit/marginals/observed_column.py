@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from unrelu.contracts import BoolArray, FloatArray
-from unrelu.passes.margins import ColumnMargin, Margins
+from unrelu.passes.columns import ColumnMargin, Margins
 from unrelu.passes.tiles import seen_above
 from unrelu.shapes import Seen
 

@@ -23,7 +23,7 @@ from unrelu.errors import InvalidDataError
 from unrelu.fit.marginals.censored_likelihood import maximize_censored
 from unrelu.fit.marginals.observed_column import Column
 from unrelu.limits import Limits
-from unrelu.passes.margins import Margins
+from unrelu.passes.columns import Margins
 from unrelu.shapes import Free, Log, Normal, Power, Shape, Shapes, refuse_outside
 from unrelu.validation import column_label
 

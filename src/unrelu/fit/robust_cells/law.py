@@ -19,7 +19,7 @@ from unrelu.errors import InvalidDataError
 from unrelu.fit.robust_cells.background import Background, Bins
 from unrelu.kernels.cell_patterns import judge_cells
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.local import map_in_threads
+from unrelu.passes.engine import map_in_threads
 from unrelu.passes.tiles import seen_above
 from unrelu.posterior.prepared import PreparedNormal, row_shares
 from unrelu.posterior.row_scores import Values, plain

@@ -35,8 +35,7 @@ from unrelu.fit.robust_cells.tails import tails_for_bad
 from unrelu.fit.robust_rows.components import GaussianComponent, Setting, gaussian_from
 from unrelu.fit.robust_rows.table import check_table, often_repeated, sampled_table
 from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
-from unrelu.passes.subsample import Subsample
-from unrelu.passes.tiles import tiles
+from unrelu.passes.tiles import Subsample, tiles
 from unrelu.posterior.prepared import PreparedNormal
 from unrelu.validation import label_columns, warn
 

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Block, FloatArray
 from unrelu.fit.robust_cells.law import CellLaw, Judged
-from unrelu.passes.cell_sums import CellSums
-from unrelu.passes.local import one_blas_thread
+from unrelu.passes.engine import one_blas_thread
 from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
-from unrelu.passes.pair_sums import Frame, tile_height
+from unrelu.passes.pair_sums import CellSums, Frame, tile_height
 from unrelu.passes.tiles import seen_above, tiles
 from unrelu.posterior.row_scores import Values
 

@@ -41,8 +41,8 @@ from unrelu.fit.robust_rows.growth import SampledRows, candidates
 from unrelu.fit.robust_rows.mixture import Mixture, Settled, settle, weighted_rows
 from unrelu.fit.robust_rows.selection import ColumnEvidence, ColumnIndex, RowIndex
 from unrelu.fit.robust_rows.table import shuffled_prior, standardized, varying_columns
-from unrelu.passes.local import one_blas_thread
-from unrelu.passes.subsample import Subsample, SubsampleQuestion
+from unrelu.passes.engine import one_blas_thread
+from unrelu.passes.tiles import Subsample, SubsampleQuestion
 from unrelu.validation import warn
 
 STARTS = "Comparing starts (the first run also compiles)"

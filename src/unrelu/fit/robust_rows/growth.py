@@ -29,8 +29,8 @@ from unrelu.fit.robust_rows.mixture import SETTLED, Mixture, Settled, settle, we
 from unrelu.fit.robust_rows.starts import Start
 from unrelu.fit.robust_rows.table import standardized
 from unrelu.fit.shrinkage import enough_factors
+from unrelu.passes.engine import LocalEngine, map_in_threads
 from unrelu.passes.evidence import SampleEvidence
-from unrelu.passes.local import LocalEngine, map_in_threads
 from unrelu.posterior.row_scores import Values
 from unrelu.tables import ArraySamples
 from unrelu.validation import warn

@@ -20,7 +20,7 @@ from unrelu.fit.robust_rows.selection import ColumnEvidence, ColumnIndex
 from unrelu.fit.robust_rows.starts import concentrated_starts, disagree, rows_to_start_on
 from unrelu.fit.robust_rows.table import check_table, find_repeated_rows, prior_record, sampled_table
 from unrelu.fit.robust_rows.tails import columns_of_all, heavy_tails, warn_of_tails
-from unrelu.passes.local import one_blas_thread
+from unrelu.passes.engine import one_blas_thread
 
 _GENUINE = 0.5  # weight from which on a row says something of the model
 

@@ -17,7 +17,7 @@ from unrelu.errors import InvalidDataError
 from unrelu.fit.robust_rows.components import Component, GaussianComponent
 from unrelu.fit.robust_rows.selection import ColumnIndex
 from unrelu.kernels.mixing import share_rows
-from unrelu.passes.subsample import Subsample
+from unrelu.passes.tiles import Subsample
 from unrelu.posterior.row_scores import Values
 
 _SMALLEST_WEIGHT = 1e-8  # of a row in a component

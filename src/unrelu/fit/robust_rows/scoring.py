@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray, Samples, Watch, unwatched
 from unrelu.fit.robust_rows.detection import OutlierScores
 from unrelu.fit.robust_rows.selection import ColumnIndex, RowIndex
-from unrelu.passes import engine_for
+from unrelu.passes.engine import engine_for
 from unrelu.posterior.scored_rows import scored_rows
 
 _MOST_DRIVERS = 3

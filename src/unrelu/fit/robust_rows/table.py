@@ -12,8 +12,7 @@ from unrelu.errors import DuplicatedRowsWarning, InvalidDataError
 from unrelu.fit.robust_rows.components import RepeatedRowComponent
 from unrelu.fit.robust_rows.selection import ColumnIndex
 from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
-from unrelu.passes.subsample import Subsample, SubsampleQuestion
-from unrelu.passes.tiles import as_stored
+from unrelu.passes.tiles import Subsample, SubsampleQuestion, as_stored
 from unrelu.posterior.row_scores import Values
 from unrelu.validation import row_label, warn
 

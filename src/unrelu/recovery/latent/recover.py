@@ -10,7 +10,7 @@ import numpy as np
 from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
 from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, InvalidParameterError
 from unrelu.notebook import Shown
-from unrelu.passes.local import available_cores, map_in_threads, one_blas_thread
+from unrelu.passes.engine import available_cores, map_in_threads, one_blas_thread
 from unrelu.recovery.latent.methods import LatentMethod, LatentResult, Layer, names_of
 from unrelu.validation import row_label, row_labels, warn
 

@@ -26,7 +26,7 @@ from scipy.stats import chi2
 
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
 from unrelu.notebook import Shown
-from unrelu.passes.local import one_blas_thread
+from unrelu.passes.engine import one_blas_thread
 from unrelu.recovery.layers.facets import MISFIT, Cloud, FoundFacets, find_facets
 from unrelu.recovery.layers.inputs import InnerLayer
 

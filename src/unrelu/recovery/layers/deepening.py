@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import BoolArray, FloatArray, Step
 from unrelu.errors import InvalidDataError
-from unrelu.passes.local import one_blas_thread
+from unrelu.passes.engine import one_blas_thread
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, Subspace, assembled, cloud_of
 from unrelu.recovery.layers.facets import MISFIT, Candidate, Clock, Cloud, FoundFacets
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_near, inputs_of

@@ -20,7 +20,7 @@ from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import DependentDrawsWarning, InvalidDataError, InvalidParameterError
 from unrelu.model import RectifiedGaussian
 from unrelu.parameters import RandomState, generator, integer
-from unrelu.passes.local import map_in_threads, one_blas_thread
+from unrelu.passes.engine import map_in_threads, one_blas_thread
 from unrelu.recovery.matrix.cells import DenseCells
 from unrelu.recovery.matrix.factors import singular_start
 from unrelu.recovery.matrix.matrix import MatrixRequest, recover_matrix

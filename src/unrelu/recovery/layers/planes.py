@@ -37,7 +37,7 @@ import scipy.linalg
 from scipy.optimize import linprog
 
 from unrelu.contracts import FloatArray
-from unrelu.passes.local import map_in_threads, one_blas_thread
+from unrelu.passes.engine import map_in_threads, one_blas_thread
 from unrelu.recovery.layers.facets import Candidate, Cloud, Facet, most_likely, nearest_facet, support
 
 _SEARCHED = 40  # rows a unit that a search uses

@@ -17,7 +17,7 @@ import numpy as np
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
 from unrelu.errors import InvalidDataError
 from unrelu.kernels.floor_cells import packed_products, unpacked
-from unrelu.passes.local import map_in_threads, one_blas_thread
+from unrelu.passes.engine import map_in_threads, one_blas_thread
 from unrelu.recovery.layers.inputs import inputs_of
 from unrelu.recovery.matrix.cells import DenseCells, tiles
 from unrelu.recovery.matrix.factors import Factors, singular_start

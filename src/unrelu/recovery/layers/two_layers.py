@@ -25,8 +25,8 @@ from unrelu.errors import (
 )
 from unrelu.methods import Method, method_named
 from unrelu.model import RectifiedGaussian
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import RecordedEvidence, SampleEvidence
-from unrelu.passes.local import LocalEngine
 from unrelu.recovery.layers.decoding import (
     ROUNDING,
     FoundLayer,

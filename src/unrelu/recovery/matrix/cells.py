@@ -12,8 +12,8 @@ import numpy as np
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError
 from unrelu.kernels.row_block import LARGEST
-from unrelu.passes.local import map_in_threads
-from unrelu.passes.subsample import row_keys
+from unrelu.passes.engine import map_in_threads
+from unrelu.passes.tiles import row_keys
 
 U = TypeVar("U")
 _LEAST_CELLS, _MOST_CELLS = 1 << 14, 1 << 18  # per tile: worth a call, and small enough for a core's cache

@@ -20,7 +20,7 @@ import numpy as np
 
 from unrelu.contracts import Step, Watch, unwatched
 from unrelu.errors import InvalidParameterError
-from unrelu.passes.local import one_blas_thread
+from unrelu.passes.engine import one_blas_thread
 from unrelu.recovery.matrix.cells import Cells, column_norms, observed
 from unrelu.recovery.matrix.factors import Factors, singular_start
 from unrelu.recovery.matrix.newton import Descent, LeastSquares, Loss, State, Tobit

@@ -31,7 +31,7 @@ from unrelu.errors import (
     WeakRowsWarning,
 )
 from unrelu.notebook import Shown
-from unrelu.passes.local import one_blas_thread
+from unrelu.passes.engine import one_blas_thread
 from unrelu.recovery.matrix.cells import Cells, DenseCells, HeldOut, observed, tile_by_tile
 from unrelu.recovery.matrix.descent import CensoredALS, MatrixMethod, Recovered, Task, method_name
 from unrelu.recovery.matrix.factors import GAUGES, Factors, in_gauge

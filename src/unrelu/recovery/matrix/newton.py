@@ -25,7 +25,7 @@ from unrelu.kernels.floor_cells import (
     unpacked,
     weigh,
 )
-from unrelu.passes.local import map_in_threads
+from unrelu.passes.engine import map_in_threads
 from unrelu.recovery.matrix.cells import Cells, tiles
 from unrelu.recovery.matrix.factors import Factors
 

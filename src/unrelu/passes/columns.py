@@ -1,0 +1,491 @@
+"""What is kept of single columns: sums and ends that cast doubt, smallest and largest values, and distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import reduce
+from math import comb
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.contracts import Block, BoolArray, FloatArray
+from unrelu.kernels.row_block import LARGEST, add_powers
+from unrelu.kernels.value_counts import EMPTY, count_values
+from unrelu.passes.engine import map_in_threads
+from unrelu.passes.tiles import as_stored, tiles, without_absent
+
+Keys = NDArray[np.int64]
+Typed = tuple[int, float, float]  # a column, its floor as it was given, and as the data have it
+
+
+# --- beside means and spreads: enough to doubt a floor, or a normal law ---------------------------
+# Sums of t^p, p = 0..3, of the values above the floor, t = (x - origin)/unit, their smallest and largest value and how
+# often these occur, and how many of them are different. A long table is looked at in windows of rows, so that the pass
+# hardly notices.
+
+_ALL_ROWS = 4096  # from the first on; beyond, one window in so many rows
+_WINDOW, _PERIOD = 512, 32_768
+LOOKED_AT = 512  # rows whose different values are counted
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnShapes:
+    """Per column, over the rows looked at: weight ``observed``, ``sums`` (4 x d) of w t^p above the floor, about
+    ``origin`` in ``unit``; ``ends`` (2 x d) and ``end_weights``: smallest and largest value above the floor and their
+    weights.
+
+    ``compared`` values above the floor have ``different`` ones among them, at least ``step`` apart.
+    """
+
+    observed: FloatArray
+    origin: FloatArray
+    unit: FloatArray
+    sums: FloatArray
+    ends: FloatArray
+    end_weights: FloatArray
+    compared: FloatArray
+    different: FloatArray
+    step: FloatArray
+
+    STATE: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("observed", "origin", "unit", "compared", "different"), "floats d"),
+        "sums": "floats p d",
+        "ends": "unbounded floats e d",
+        "end_weights": "floats e d",
+        "step": "unbounded floats d",
+    }
+
+    def merge(self, other: Self) -> Self:
+        ends, weights = _joined_ends(self.ends, self.end_weights, other.ends, other.end_weights)
+        mine = self.sums[0] > 0.0
+        place = np.where(mine, self.origin, other.origin), np.where(mine, self.unit, other.unit)
+        more = other.compared > self.compared  # more values say more of ties; both together are not at hand
+        return type(self)(
+            self.observed + other.observed,
+            *place,
+            self.about(*place).sums + other.about(*place).sums,
+            ends,
+            weights,
+            np.where(more, other.compared, self.compared),
+            np.where(more, other.different, self.different),
+            np.minimum(self.step, other.step),
+        )
+
+    def about(self, origin: FloatArray, unit: FloatArray) -> Self:
+        """The same sums about another origin in another unit: (t - h)^p = sum_q C(p, q) (-h)^(p - q) t^q."""
+        shift = (origin - self.origin) / self.unit
+        moved = [sum(comb(p, q) * (-shift) ** (p - q) * self.sums[q] for q in range(p + 1)) for p in range(4)]
+        sums = np.stack([np.where(shift == 0.0, self.sums[p], moved[p]) * (self.unit / unit) ** p for p in range(4)])
+        return replace(self, origin=origin, unit=unit, sums=sums)
+
+    def scaled(self, factor: float) -> Self:
+        """The record with every weight multiplied."""
+        return replace(
+            self, observed=factor * self.observed, sums=factor * self.sums, end_weights=factor * self.end_weights
+        )
+
+
+class ShapeSums:
+    """Running sums of a block, tile by tile, about one origin."""
+
+    def __init__(self, tile: Block, floor: FloatArray, origin: FloatArray) -> None:
+        """From the block's first tile, whose values are also compared with each other."""
+        d = len(origin)
+        self._floor, self._origin, self._sums = floor, origin, np.zeros((5, d))
+        seen = (tile.values > floor) & (np.abs(tile.values) <= np.float64(LARGEST))
+        size = np.max(np.where(seen, np.abs(tile.values - origin), 0.0), axis=0).astype(np.float64)
+        # That of the deviations from the origin, a power of 2: any does, as it only keeps cubes in range.
+        self._unit = np.exp2(np.round(np.log2(np.where(size > 0.0, size, 1.0))))
+        self._ends, self._weights = np.full((2, d), [[np.inf], [-np.inf]]), np.zeros((2, d))
+        self._ties = ties(tile.values[:LOOKED_AT], floor)
+
+    def again(self) -> Self:
+        """The same without sums, for other rows of the block."""
+        other = copy(self)
+        other._sums, other._weights = np.zeros_like(self._sums), np.zeros_like(self._weights)
+        other._ends = np.full_like(self._ends, [[np.inf], [-np.inf]])
+        return other
+
+    def join(self, other: Self) -> None:
+        """Add the sums of other rows of the block."""
+        self._sums += other._sums
+        self._ends, self._weights = _joined_ends(self._ends, self._weights, other._ends, other._weights)
+
+    def add(self, tile: Block) -> None:
+        rows = window(tile.first_row, len(tile.values))
+        values = tile.values[rows]
+        if len(values) == 0:
+            return
+        weights = np.ones(len(values)) if tile.weights is None else tile.weights[rows]
+        found = np.empty((4, values.shape[1]))
+        add_powers(values, self._floor, self._origin, self._unit, weights, self._sums, found)
+        self._ends, self._weights = _joined_ends(self._ends, self._weights, found[::2], found[1::2])
+
+    def record(self) -> ColumnShapes:
+        place = self._origin, self._unit
+        return ColumnShapes(self._sums[4], *place, self._sums[:4], self._ends, self._weights, *self._ties)
+
+
+def _joined_ends(
+    ends: FloatArray, weights: FloatArray, others: FloatArray, other_weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    both = np.stack([np.minimum(ends[0], others[0]), np.maximum(ends[1], others[1])])
+    return both, (ends == both) * weights + (others == both) * other_weights
+
+
+def ties(values: NDArray[Any], floor: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(values above the floor, how many of them are different, the least distance between two of these), per column.
+
+    >>> ties(np.array([[0.0], [1.0], [1.0], [3.0]]), np.zeros(1))
+    (array([3.]), array([2.]), array([2.]))
+    """
+    ordered = np.sort(np.where(values > floor, values, np.inf).astype(np.float64), axis=0)
+    compared = np.count_nonzero(ordered < np.inf, axis=0)
+    with np.errstate(invalid="ignore"):  # inf - inf, beyond the last value
+        gaps = np.diff(ordered, axis=0)
+    apart = (gaps > 0.0) & (ordered[1:] < np.inf)
+    different = np.count_nonzero(apart, axis=0) + (compared > 0)
+    step = np.where(apart, gaps, np.inf).min(axis=0, initial=np.inf)
+    return compared.astype(np.float64), different.astype(np.float64), step
+
+
+def window(first_row: int, n: int) -> slice:
+    """Which of n rows from ``first_row`` on are looked at: the same rows of a table however it is cut."""
+    if first_row + n <= _ALL_ROWS:
+        return slice(0, n)
+    start = first_row if first_row < _ALL_ROWS else first_row + -first_row % _PERIOD
+    if first_row >= _ALL_ROWS and first_row % _PERIOD < _WINDOW:
+        start = first_row
+    end = _ALL_ROWS if start < _ALL_ROWS else start - start % _PERIOD + _WINDOW
+    return slice(min(start - first_row, n), min(end - first_row, n))
+
+
+# --- smallest and largest values, and the floors that they tell -----------------------------------
+
+_FIRST_CELLS = 2**22  # that tell what the floors of the data are
+_NOISE, _ROUNDINGS = 1e-9, 4.0  # relative, and in units of the last place: one number, computed in two ways
+_FEWEST_DIGITS, _TRUNCATED = 3, 4  # of a floor that was typed, and of one that may have been cut off, not rounded
+_SHARE, _ALONE = 0.005, 3.0  # of the values that are at a floor, and how many times those just above it
+
+
+@dataclass(frozen=True, eq=False)
+class Extremes:
+    """Per column; inf, -inf and 0 of a column without values. Infinite cells are left out."""
+
+    smallest: FloatArray
+    smallest_count: FloatArray
+    largest: FloatArray
+    largest_count: FloatArray
+
+    def merge(self, other: Self) -> Self:
+        low, high = np.minimum(self.smallest, other.smallest), np.maximum(self.largest, other.largest)
+        return type(self)(
+            low,
+            (self.smallest == low) * self.smallest_count + (other.smallest == low) * other.smallest_count,
+            high,
+            (self.largest == high) * self.largest_count + (other.largest == high) * other.largest_count,
+        )
+
+
+@dataclass(frozen=True)
+class ExtremesQuestion:
+    """Ask a block for its :class:`Extremes`.
+
+    >>> found = ExtremesQuestion()(Block(np.array([[0.25], [0.25], [3.0], [np.nan]])))
+    >>> found.smallest, found.smallest_count, found.largest, found.largest_count
+    (array([0.25]), array([2.]), array([3.]), array([1.]))
+    """
+
+    def __call__(self, block: Block) -> Extremes:
+        parts = []
+        for tile in tiles(block):
+            seen = np.isfinite(tile.values)
+            low = np.where(seen, tile.values, np.inf).min(axis=0).astype(np.float64)
+            high = np.where(seen, tile.values, -np.inf).max(axis=0).astype(np.float64)
+            at_low, at_high = (1.0 * np.count_nonzero(tile.values == end, axis=0) for end in (low, high))
+            parts.append(Extremes(low, at_low, high, at_high))
+        return reduce(Extremes.merge, parts)
+
+
+@dataclass(frozen=True, eq=False)
+class DataFloors:
+    """Floors as the data have them; ``typed`` where another one was given, with a few digits of the same number."""
+
+    floor: FloatArray
+    typed: BoolArray
+
+
+def first_values(blocks: Iterable[Block], n_features: int) -> NDArray[np.floating[Any]]:
+    """Some million cells, as many as tell the floors of the columns."""
+    most, held, rows = max(_FIRST_CELLS // max(n_features, 1), 1), [], 0
+    for block in blocks:
+        part = slice(most - rows)
+        weights = None if block.weights is None else block.weights[part]
+        held.append(without_absent(block.values[part], weights))
+        rows += len(held[-1])
+        if rows >= most:
+            break
+    return held[0] if len(held) == 1 else np.concatenate(held)
+
+
+def floors_of_data(values: NDArray[np.floating[Any]], floor: FloatArray, fewest: int = 2) -> DataFloors:
+    """The floors of the columns of ``values``, where a given one is that of the data but for rounding.
+
+    The smallest value of a column takes the place of the floor if it repeats (occurs ``fewest`` times) and is the same
+    but for the rounding of a computation, or rounds to the floor as that was typed, with three digits or more, and
+    repeats as no value just above it does. A floor of 0 is exact.
+
+    >>> values = np.maximum(np.random.default_rng(0).normal(size=(500, 1)), np.log(0.5))
+    >>> found = floors_of_data(values, np.array([-0.6931]))
+    >>> found.floor == np.log(0.5), found.typed
+    (array([ True]), array([ True]))
+    """
+    new, typed = floor.copy(), np.zeros(len(floor), dtype=bool)
+    finite = np.isfinite(floor) & (floor != 0.0)
+    if not (finite.any() and len(values)):
+        return DataFloors(new, typed)
+    smallest = np.fmin.reduce(values, axis=0).astype(np.float64)
+    near = _is_near(smallest, floor, as_stored(floor, values)) & finite
+    noise = _noise(values)
+    for j in np.flatnonzero(near).tolist():
+        column, low = values[:, j], float(smallest[j])
+        count, gap = int(np.count_nonzero(column == low)), abs(low - float(floor[j]))
+        if count < fewest:
+            continue
+        if gap <= noise * abs(low):
+            new[j] = low
+            continue
+        _, figures, exponent = Decimal(repr(float(floor[j]))).normalize().as_tuple()
+        assert isinstance(exponent, int), "a floor is finite"
+        digits, unit = (
+            len(figures),
+            float(Decimal(1).scaleb(exponent)),
+        )  # -0.6931: 4, of 0.0001 each
+        above = np.count_nonzero(column <= low + unit) - count
+        often = count >= max(2.0, _SHARE * np.count_nonzero(~np.isnan(column)), _ALONE * above)
+        if often and digits >= _FEWEST_DIGITS and gap <= unit * (1.0 if digits >= _TRUNCATED else 0.5) * (1.0 + _NOISE):
+            new[j], typed[j] = low, True
+    return DataFloors(new, typed)
+
+
+def cell_floors_of_data(values: NDArray[np.floating[Any]], floor: FloatArray) -> tuple[FloatArray, list[Typed]]:
+    """The same of cells with floors of their own (n x d; ``values`` are of the first rows), and which were typed.
+
+    Cells of a column that have one floor are judged as a column is that has it.
+
+    >>> floor = np.tile([[0.25], [0.6931]], (250, 1))
+    >>> values = np.maximum(np.random.default_rng(0).normal(size=(500, 1)), np.tile([[0.25], [np.log(2.0)]], (250, 1)))
+    >>> new, typed = cell_floors_of_data(values, floor)
+    >>> np.unique(new) == [0.25, np.log(2.0)], typed
+    (array([ True,  True]), [(0, 0.6931, 0.6931471805599453)])
+    """
+    new, typed = floor.copy(), []
+    for j in range(floor.shape[1]):
+        column, own = values[:, j], floor[: len(values), j]
+        rows = np.flatnonzero(np.isfinite(own) & (own != 0.0) & ~np.isnan(column))
+        if not len(rows):
+            continue
+        rows = rows[np.argsort(own[rows], kind="stable")]
+        levels, starts = np.unique(own[rows], return_index=True)
+        smallest = np.minimum.reduceat(column[rows], starts).astype(np.float64)
+        near = _is_near(smallest, levels, as_stored(levels, values))
+        same = near & (np.abs(smallest - levels) <= _noise(values) * np.abs(smallest))
+        taken, groups = np.where(same, smallest, levels), np.split(column[rows], starts[1:])
+        for k in np.flatnonzero(near & ~same).tolist():
+            found = floors_of_data(groups[k][:, None], levels[k : k + 1])
+            if found.typed[0]:
+                taken[k] = found.floor[0]
+                typed.append((j, float(levels[k]), float(taken[k])))
+        place = np.minimum(np.searchsorted(levels, floor[:, j]), len(levels) - 1)
+        new[:, j] = np.where(levels[place] == floor[:, j], taken[place], floor[:, j])
+    return new, typed
+
+
+def _noise(values: NDArray[np.floating[Any]]) -> float:
+    """By how much, relatively, two ways to compute a number may differ."""
+    return max(_NOISE, _ROUNDINGS * float(np.finfo(values.dtype).eps))
+
+
+def _is_near(smallest: FloatArray, floor: FloatArray, stored: FloatArray) -> BoolArray:
+    """Whether smallest values are no floors, but may be these with other digits."""
+    with np.errstate(invalid="ignore"):
+        near = np.abs(smallest - stored) <= 0.5 * 10.0 ** (1 - _FEWEST_DIGITS) * np.abs(floor)
+    return np.asarray(near & (smallest != stored))
+
+
+# --- distributions --------------------------------------------------------------------------------
+# Records merge exactly: which values are told apart depends on the set of all values alone
+# (kernels/value_counts.py), so that any split of the rows gives the same record. A long table may be looked at in a
+# part of its rows, which are chosen by their place in it; its smallest and largest values are always those of all.
+
+MOST_KEYS = 2048
+_TABLE = 4 * MOST_KEYS
+_COLUMNS, _ROWS = 8, 2**16  # of a table that are copied at a time: a cache line of doubles, a core's cache
+_FIRST_ROWS, _ONE_IN = 8192, 32  # of a part: all rows at first, then one in so many
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: neighbouring rows fall far apart
+_BEHIND_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnMargin:
+    """Sorted ``keys`` of values, all but their last ``shift`` bits, and the weight of each; ``whole``: no fractions.
+
+    ``ends``: the smallest and the largest value.
+    """
+
+    shift: int
+    keys: Keys
+    weights: FloatArray
+    whole: bool
+    ends: tuple[float, float]
+
+    def merge(self, other: Self) -> Self:
+        shift = max(self.shift, other.shift)
+        mine, theirs = self.keys >> (shift - self.shift), other.keys >> (shift - other.shift)
+        keys, weights = _summed(np.concatenate([mine, theirs]), np.concatenate([self.weights, other.weights]))
+        while len(keys) > MOST_KEYS:
+            shift += 1
+            keys, weights = _summed(keys >> 1, weights)
+        ends = (min(self.ends[0], other.ends[0]), max(self.ends[1], other.ends[1]))
+        return type(self)(shift, keys, weights, self.whole and other.whole, ends)
+
+    @property
+    def runs(self) -> tuple[FloatArray, FloatArray]:
+        """(lowest, highest) double that each key stands for; the same where values are told apart one by one."""
+        first = self.keys << self.shift
+        low, high = _doubles(first), _doubles(first + (1 << self.shift) - 1)
+        return np.maximum(low, self.ends[0]), np.minimum(high, self.ends[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Margins:
+    """The columns, and the sum and sum of squares of the rows' weights in each. ``stored_as``: the floats' type.
+
+    ``columns`` are of the cells whose number was seen; ``at_most`` and ``at_least`` of the limits of the others, where
+    cells have limits of their own. ``whole``: whether all rows were looked at.
+    """
+
+    columns: tuple[ColumnMargin, ...]
+    at_most: tuple[ColumnMargin, ...]
+    at_least: tuple[ColumnMargin, ...]
+    weight: FloatArray
+    squared_weight: FloatArray
+    stored_as: str
+    whole: bool
+
+    def merge(self, other: Self) -> Self:
+        return type(self)(
+            _merged(self.columns, other.columns),
+            _merged(self.at_most, other.at_most),
+            _merged(self.at_least, other.at_least),
+            self.weight + other.weight,
+            self.squared_weight + other.squared_weight,
+            self.stored_as if self.stored_as == other.stored_as else "float64",
+            self.whole and other.whole,
+        )
+
+    @property
+    def rows(self) -> FloatArray:
+        """Kish's effective number of rows, per column."""
+        total = np.maximum(self.squared_weight, 1e-300)
+        return np.asarray(self.weight**2 / total)
+
+
+def _merged(mine: tuple[ColumnMargin, ...], theirs: tuple[ColumnMargin, ...]) -> tuple[ColumnMargin, ...]:
+    return tuple(a.merge(b) for a, b in zip(mine, theirs, strict=True))
+
+
+@dataclass(frozen=True)
+class MarginsQuestion:
+    """Ask a block for its :class:`Margins`, those of a part of the rows where ``in_part``.
+
+    >>> found = MarginsQuestion()(Block(np.array([[0.0], [2.5], [0.0], [np.nan]]))).columns[0]
+    >>> found.runs[0], found.weights, found.whole
+    (array([0. , 2.5]), array([2., 1.]), False)
+    """
+
+    in_part: bool = False
+
+    def __call__(self, block: Block) -> Margins:
+        n, d = block.values.shape
+        kept = None  # which rows are looked at: all of them
+        if self.in_part and block.first_row + n > _FIRST_ROWS:
+            rows = np.arange(block.first_row, block.first_row + n, dtype=np.uint64)
+            kept = np.asarray((rows < _FIRST_ROWS) | (rows * _GOLDEN < np.uint64(2**64 // _ONE_IN)))
+        parts = map_in_threads(lambda start: _margins(block, start, kept), range(0, d, _COLUMNS))
+        columns, at_most, at_least, sums = zip(*(column for part in parts for column in part), strict=True)
+        weight, squared = np.array(sums).T
+        return Margins(columns, at_most, at_least, weight, squared, block.values.dtype.name, kept is None)
+
+
+def _margins(
+    block: Block, start: int, kept: NDArray[np.bool_] | None
+) -> list[tuple[ColumnMargin, ColumnMargin, ColumnMargin, tuple[float, float]]]:
+    """Of some neighbouring columns, with the sum and sum of squares of their cells' weights."""
+    n, stop = len(block.values), min(start + _COLUMNS, block.values.shape[1])
+    tallies = [[_Tally() for _ in range(3)] for _ in range(start, stop)]
+    for first in range(0, n, _ROWS):
+        rows = slice(first, first + _ROWS)
+        values = np.ascontiguousarray(block.values[rows, start:stop].T, dtype=np.float64) + 0.0  # no -0.0
+        weights = np.ones(values.shape[1]) if block.weights is None else block.weights[rows]
+        some = None if kept is None else kept[rows]
+        for j, (column, kinds) in enumerate(zip(values, tallies, strict=True)):
+            if block.beyond is None:
+                kinds[0].add(column, weights, some)
+                continue
+            marks = block.beyond[rows, start + j]
+            for tally, mark in zip(kinds, (0, -1, 1), strict=True):
+                tally.add(column, weights * (marks == mark), some)
+    found = []
+    for kinds in tallies:
+        seen, at_most, at_least = (tally.margin() for tally in kinds)
+        sums = sum(tally.weight for tally in kinds), sum(tally.squared_weight for tally in kinds)
+        found.append((seen, at_most, at_least, sums))
+    return found
+
+
+class _Tally:
+    """A column's running counts."""
+
+    def __init__(self) -> None:
+        self._keys, self._weights = np.full(_TABLE, EMPTY), np.zeros(_TABLE)
+        self._state, self._whole = np.zeros(2, dtype=np.int64), True
+        self._low, self._high = np.inf, -np.inf
+        self.weight = self.squared_weight = 0.0
+
+    def add(self, column: FloatArray, weights: FloatArray, some: NDArray[np.bool_] | None) -> None:
+        """Count ``some`` of the cells; the ends are those of all."""
+        known = ~np.isnan(column) & (weights > 0.0)
+        if not known.all():
+            column, weights, some = column[known], weights[known], None if some is None else some[known]
+        self._low = float(column.min(initial=self._low))
+        self._high = float(column.max(initial=self._high))
+        if some is not None:
+            column, weights = column[some], weights[some]
+        count_values(column.view(np.int64), weights, MOST_KEYS, self._keys, self._weights, self._state)
+        self._whole = self._whole and bool((column == np.rint(column)).all())
+        self.weight += float(weights.sum())
+        self.squared_weight += float(weights @ weights)
+
+    def margin(self) -> ColumnMargin:
+        held = self._keys != EMPTY
+        keys, weights = self._keys[held], self._weights[held]
+        order = np.argsort(keys)
+        ends = (self._low, self._high)
+        return ColumnMargin(int(self._state[0]), keys[order], weights[order], self._whole, ends)
+
+
+def _summed(keys: Keys, weights: FloatArray) -> tuple[Keys, FloatArray]:
+    unique, where = np.unique(keys, return_inverse=True)
+    sums: FloatArray = np.bincount(where, weights, len(unique)).astype(np.float64)
+    return unique, sums
+
+
+def _doubles(keys: Keys) -> FloatArray:
+    bits: NDArray[Any] = np.where(keys >= 0, keys, keys ^ _BEHIND_SIGN)
+    return np.asarray(bits.view(np.float64))

@@ -1,0 +1,229 @@
+"""Engines run one pass: they ask a question of every block and merge the answers in block order.
+
+The one of this process takes blocks one after the other, each one's work on all cores, while the next is read.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextvars import copy_context
+from functools import cache
+from time import monotonic
+from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+from unrelu.contracts import Block, Engine, Question, R, Samples, Step, Watch, unwatched
+from unrelu.errors import InvalidDataError
+from unrelu.passes.blocks import rows_in
+
+T = TypeVar("T")
+U = TypeVar("U")
+_WORTH_THREADS = 3000  # columns; below, a second thread gains a third on an idle machine and loses all on a busy one
+
+
+def engine_for(samples: Samples, watch: Watch = unwatched, stage: str = "Reading rows") -> Engine:
+    """Who asks these rows: this process, unless they say where they are read (``engine``).
+
+    >>> from unrelu.tables import ArraySamples
+    >>> type(engine_for(ArraySamples([[1.0]]))).__name__
+    'LocalEngine'
+    """
+    chosen = samples.source.engine
+    return LocalEngine(watch, stage) if chosen is None else chosen(watch, stage)
+
+
+class LocalEngine:
+    """Reads blocks in order; ``watch`` hears of the rows read, as steps of ``stage``."""
+
+    def __init__(self, watch: Watch = unwatched, stage: str = "Reading rows") -> None:
+        self._watch, self._stage = watch, stage
+
+    def collect(self, samples: Samples, question: Question[R]) -> R:
+        return self._folded(samples, question)
+
+    def _folded(
+        self,
+        samples: Samples,
+        question: Question[R],
+        merged: R | None = None,
+        first_row: int = 0,
+        counted: Callable[[R, int], None] = lambda *_: None,
+    ) -> R:
+        """The record of all rows, where ``merged`` is that of those before ``first_row``, which the samples leave out.
+
+        ``counted`` hears of every record so far and its number of rows.
+        """
+        total = samples.n_rows
+        self._watch(Step(self._stage, first_row, total))
+        began = monotonic()
+        with closing(blocks_ahead(samples)) as blocks:
+            for block in blocks:
+                record = question(block)
+                merged = record if merged is None else merged.merge(record)
+                done = block.first_row + rows_in(block)
+                counted(merged, done)
+                left = None if total is None else total - first_row
+                words = pace(done - first_row, left, monotonic() - began)
+                self._watch(Step(self._stage, done, total, words))
+        if merged is None:
+            raise InvalidDataError("There are no rows to learn from.")
+        return merged
+
+
+def pace(done: int, total: int | None, seconds: float) -> str:
+    """Words on how many rows were read, and after a second also how fast and for how long it will go on.
+
+    >>> pace(30_000, None, 0.5), pace(30_000, 120_000, 2.0)
+    ('30,000 rows', '30,000 rows, 15,000 rows/s, 6 s left')
+    """
+    words = f"{done:,} rows"
+    if seconds < 1.0 or done == 0:
+        return words
+    left = "" if total is None else f", {seconds * max(total - done, 0) / done:,.0f} s left"
+    return f"{words}, {done / seconds:,.0f} rows/s{left}"
+
+
+def blocks_ahead(samples: Samples) -> Generator[Block, None, None]:
+    """The blocks in order; while one is worked on, a thread reads the next, unless the samples say ``in_memory``.
+
+    At most one block is waiting. What reading raises is raised here, after the blocks before it; a reader that is no
+    longer wanted ends with the block it is reading.
+    """
+    blocks = iter(samples.blocks())
+    first = next(blocks, None)
+    if first is None:
+        return
+    yield first
+    if samples.in_memory or samples.n_rows == rows_in(first):
+        yield from blocks
+        return
+    with ThreadPoolExecutor(1, "unrelu-reader") as reader:
+        context = copy_context()  # NumPy's error handling is the caller's
+
+        def read() -> Block | None:
+            return context.run(next, blocks, None)
+
+        ahead = reader.submit(read)
+        while (block := ahead.result()) is not None:
+            ahead = reader.submit(read)
+            yield block
+
+
+def available_cores() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def map_in_threads(task: Callable[[T], U], items: Sequence[T]) -> list[U]:
+    """``[task(item) for item in items]`` on all cores, for tasks that release the interpreter lock.
+
+    >>> map_in_threads(abs, [-1, 2])
+    [1, 2]
+    """
+    if min(available_cores(), len(items)) <= 1 or getattr(_worker, "busy", False):
+        return [task(item) for item in items]
+    return list(_pool(os.getpid()).map(task, items))
+
+
+def joined_in_threads(task: Callable[[T], U], items: Sequence[T], join: Callable[[U, U], None]) -> U:
+    """The tasks' results joined into the first, in the order of the items; few of them are in memory at once.
+
+    >>> joined_in_threads(lambda k: [k], [1, 2, 3], list.extend)
+    [1, 2, 3]
+    """
+    if min(available_cores(), len(items)) <= 1 or getattr(_worker, "busy", False):
+        whole = task(items[0])
+        for item in items[1:]:
+            join(whole, task(item))
+        return whole
+    running: deque[Future[U]] = deque()
+    results: list[U] = []
+
+    def take() -> None:
+        result = running.popleft().result()
+        join(results[0], result) if results else results.append(result)
+
+    try:
+        for item in items:
+            running.append(_pool(os.getpid()).submit(task, item))
+            if len(running) > available_cores():
+                take()
+        while running:
+            take()
+    finally:
+        for left in running:
+            left.cancel()
+        wait(running)
+    return results[0]
+
+
+_limit_lock = threading.Lock()
+_limits: list[Any] = []  # one for each who is inside one_blas_thread; the first is what was set
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Matrix products on one thread each: for many small ones, or where :func:`map_in_threads` shares them out.
+
+    The limit is the process's. Whoever enters first sets it and whoever leaves last lifts it, in whatever thread.
+    """
+    with _limit_lock:
+        if not _limits:
+            _take_control()
+        _limits.append(_limits[0] if _limits else _controller().limit(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _limit_lock:
+            limiter = _limits.pop()
+            if not _limits:
+                _take_control()
+                limiter.restore_original_limits()
+                _take_control()
+
+
+def blas_threads_for(d: int) -> AbstractContextManager[None]:
+    """All threads for d x d matrices that are worth it, else one: threads that wait for each other cost far more."""
+    return nullcontext() if d > _WORTH_THREADS else one_blas_thread()
+
+
+def _take_control() -> None:
+    """Let this thread set OpenBLAS's limit: from 3.8 on threadpoolctl obeys only the thread that did so first."""
+    for library in _controller().lib_controllers:
+        clear = getattr(library, "clear_controlling_thread", None)
+        if clear is not None:
+            clear(force=True)
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """Looking for the libraries takes longer than many a fit."""
+    return ThreadpoolController()
+
+
+_worker = threading.local()
+
+
+@contextmanager
+def in_this_thread() -> Iterator[None]:
+    """What :func:`map_in_threads` is given runs in the caller's thread: others have been given the other cores."""
+    before = getattr(_worker, "busy", False)
+    _worker.busy = True
+    try:
+        yield
+    finally:
+        _worker.busy = before
+
+
+@cache
+def _pool(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - a forked process inherits no threads, so needs its own
+    """Threads that stay: starting them anew would cost more than many a task."""
+    return ThreadPoolExecutor(available_cores(), "unrelu", initializer=lambda: setattr(_worker, "busy", True))

@@ -1,0 +1,174 @@
+"""Files of records and checkpoints: what comes back, and what a damaged or hostile file is told."""
+
+from __future__ import annotations
+
+import json
+import time
+import zipfile
+
+import numpy as np
+import pytest
+
+import unrelu
+from tests.archives import members, rewrite
+from unrelu import storage
+from unrelu.errors import InvalidDataError, InvalidParameterError, ModelFileError
+from unrelu.passes.checkpoints import Checkpoint
+from unrelu.passes.pair_moments import GroupedMoments, PairMoments
+from unrelu.shapes import Log, Normal, Seen
+from unrelu.storage.format import checked
+
+FACTS = {"version": "0.1.0", "files": [["/a.csv", 5, 7]], "columns": ["a", "b", "c"], "settings": "abc"}
+
+
+def learned(**parameters):
+    x = unrelu.synthetic.random_model(3, random_state=0).sample(300, random_state=1)
+    x[::7, 1] = np.nan
+    return unrelu.RectifiedGaussianLearner("one_pass", floor=0.0, shape="normal", **parameters).fit(x).record_
+
+
+RECORD = learned()
+GROUPS = learned(stderr="jackknife")
+
+
+def assert_equal(one, other):
+    assert type(one) is type(other)
+    for name, value in vars(one).items():
+        its = vars(other)[name]
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(value, its)
+            assert value.dtype == its.dtype
+        elif isinstance(value, tuple) and value and hasattr(value[0], "__dict__"):
+            assert len(value) == len(its)
+            for part, its_part in zip(value, its, strict=True):
+                assert_equal(part, its_part)
+        elif hasattr(value, "__dict__"):
+            assert_equal(value, its)
+        else:
+            assert (value, type(value)) == (its, type(its))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [RECORD, RECORD.rounded(20), GROUPS, Checkpoint(RECORD, 300, True, FACTS), Checkpoint(GROUPS, 200, False, FACTS)],
+    ids=["record", "rounded", "groups", "checkpoint", "checkpoint of groups"],
+)
+def test_what_is_written_comes_back(tmp_path, value):
+    storage.write(tmp_path / "f", value, {"site": "north"})
+    assert_equal(unrelu.load(tmp_path / "f"), value)
+    assert members(tmp_path / "f")["header"]["details"] == {"site": "north"}
+
+
+def test_names_in_a_file_mean_something_without_our_code(tmp_path):
+    storage.write(tmp_path / "f", RECORD)
+    held = members(tmp_path / "f")
+    assert {"count", "cross", "masked_sum", "origin", "observed.count", "screening.below_count"} <= set(held)
+    assert (held["header"]["n_rows"], held["header"]["observed"]["count"]) == (300, None)
+    assert "PairMoments" not in json.dumps({**held["header"], "format": ""})
+
+
+@pytest.mark.parametrize(
+    ("value", "arrays", "facts", "said"),
+    [
+        (RECORD, {"count": None}, {}, "count has shape None instead of 2 dimensions"),
+        (RECORD, {"cross": np.zeros((3, 2))}, {}, r"cross has shape \(3, 2\) instead of \(3, 3\)"),
+        (RECORD, {"cross": np.zeros((3, 3), dtype=int)}, {}, "cross holds int64 values"),
+        (RECORD, {"cross": np.full((3, 3), np.nan)}, {}, "cross holds values that are not finite"),
+        (RECORD, {"observed.count": np.zeros((2, 2))}, {}, r"observed.count has shape \(2, 2\) instead of \(3, 3\)"),
+        (RECORD, {"screening.below_count": np.zeros(3)}, {}, "screening.below_count holds float64 values"),
+        (RECORD, {}, {"n_rows": "many"}, "n_rows is 'many', not of type int"),
+        (RECORD, {}, {"weight": float("inf")}, "weight is inf"),
+        (RECORD, {}, {"n_rows": ...}, "its header lacks 'n_rows'"),
+        (RECORD, {}, {"screening": 7}, "there is no place for its array screening.below_count"),
+        (RECORD, {}, {"shapes": ...}, "there is no place for its array shapes.observed"),
+        (GROUPS, {}, {"labels": [1, 2]}, "groups has 20 items instead of 2"),
+        (GROUPS, {}, {"labels": [1.5] * 20}, "labels.0 is 1.5, not of type int or text"),
+        (GROUPS, {}, {"n_features": 4}, r"groups.0.floor has shape \(3,\) instead of \(4,\)"),
+        (GROUPS, {"groups.5.cross": np.zeros((2, 2))}, {}, r"groups.5.cross has shape \(2, 2\) instead of \(3, 3\)"),
+        (GROUPS, {}, {"by_label": 1}, "by_label is 1, not of type bool"),
+        (Checkpoint(RECORD, 300, True, FACTS), {}, {"facts/files": 3}, "facts.files is no list"),
+        (Checkpoint(RECORD, 300, True, FACTS), {}, {"whole": None}, "whole is None, not of type bool"),
+        (Checkpoint(RECORD, 300, True, FACTS), {}, {"record/n_rows": ...}, "its header lacks 'n_rows'"),
+    ],
+)
+def test_what_is_wrong_is_told_by_name(tmp_path, value, arrays, facts, said):
+    storage.write(tmp_path / "f", value)
+    rewrite(tmp_path / "f", arrays, facts)
+    with pytest.raises(ModelFileError, match=f"f is damaged: {said}"):
+        unrelu.load(tmp_path / "f")
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_hostile_files_are_refused_at_once(tmp_path, number):
+    storage.write(tmp_path / "f", RECORD)
+    held = members(tmp_path / "f")
+    header = held.pop("header")
+    texts = [
+        json.dumps({**header, "n_rows": 1}).replace('"n_rows": 1', '"n_rows": ' + "[" * 50_000 + "]" * 50_000),
+        json.dumps({**header, "observed": {"observed": {}}}),
+        json.dumps({**header, "format": "unrelu.os"}),
+        json.dumps({**header, "format": "unrelu.__builtins__"}),
+        json.dumps({**header, **{f"x{k}": k for k in range(100_000)}}),
+        json.dumps({**header, "n_rows": 10**4000}),
+    ]
+    with open(tmp_path / "f", "wb") as stream:
+        np.savez(stream, header=np.frombuffer(texts[number].encode(), dtype=np.uint8), **held)
+    began = time.perf_counter()
+    if number < 5:
+        with pytest.raises(ModelFileError):
+            unrelu.load(tmp_path / "f")
+    else:  # a huge number of rows is one: it is not looked at before records are joined
+        assert unrelu.load(tmp_path / "f").n_rows == 10**4000
+    assert time.perf_counter() - began < 1.0
+
+
+def test_an_array_that_states_a_size_it_does_not_have_is_refused_at_once(tmp_path):
+    storage.write(tmp_path / "f", RECORD)
+    with zipfile.ZipFile(tmp_path / "f") as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    entries["cross.npy"] = entries["cross.npy"].replace(b"(3, 3)", b"(3, 9000000000000)", 1)
+    with zipfile.ZipFile(tmp_path / "f", "w") as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+    began = time.perf_counter()
+    with pytest.raises(ModelFileError, match="is not an unrelu record, or is damaged"):
+        unrelu.load(tmp_path / "f")
+    assert time.perf_counter() - began < 1.0
+
+
+def test_a_file_of_another_kind_is_told(tmp_path):
+    storage.write(tmp_path / "f", RECORD)
+    with pytest.raises(ModelFileError, match="f is not an unrelu checkpoint"):
+        storage.read(tmp_path / "f", Checkpoint)
+    with pytest.raises(ModelFileError, match="f is not an unrelu record"):
+        storage.read(tmp_path / "f", GroupedMoments)
+    assert storage.read(tmp_path / "f", PairMoments).n_rows == 300
+
+
+def test_what_cannot_be_written_says_so_and_leaves_no_file(tmp_path):
+    class Own:
+        kind, n_parameters, seen = "own", 0, Seen()
+        to_latent = from_latent = log_slope = staticmethod(lambda x: x)
+
+    model = unrelu.RectifiedGaussian([0.0, 0.0], np.eye(2), shapes=[Own(), Normal()], floor=-np.inf)
+    with pytest.raises(InvalidParameterError, match="A shape of one's own cannot be saved"):
+        model.save(tmp_path / "f")
+    assert not (tmp_path / "f").exists()
+
+
+def test_schemas_say_what_is_there():
+    schema = {"n": "size n", "x": ("floats n", None), "each": [{"y": "ints m"}], "kind": lambda v: "text"}
+    good = {"n": 2, "x": np.ones(2), "each": [{"y": np.ones(k, int)} for k in (1, 5)], "kind": "a"}
+    assert checked(good, schema) == good
+    del good["x"]
+    assert checked(good, schema)["x"] is None
+    for name, wrong in {"n": -1, "each": {}, "kind": 3}.items():
+        with pytest.raises(InvalidDataError, match=name):
+            checked({**good, name: wrong}, schema)
+
+
+def test_shapes_in_files_are_plain():
+    assert unrelu.shapes.to_state(Log(Seen(0.5, 2.0))) == {
+        "shape": "log",
+        "seen": {"low": 0.5, "high": 2.0, "step": 0.0},
+    }
