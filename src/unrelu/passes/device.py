@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigvalsh
 from scipy.special import erfc
 
-from unrelu.contracts import FloatArray, Question, R, Samples, Step, Watch, unwatched
+from unrelu.contracts import FloatArray, Question, R, Samples, Step
 from unrelu.errors import DeviceMemoryError, InvalidDataError
 from unrelu.kernels.row_block import LARGEST
 from unrelu.passes.blocks import rows_in
@@ -154,7 +154,7 @@ def _nowhere() -> None:
 
 
 _at_hand: ContextVar[Place | None] = ContextVar("device", default=None)
-_last_moved: ContextVar[list[Any] | None] = ContextVar("matrix on the device", default=None)
+_last_moved: ContextVar[list[Any]] = ContextVar("matrix on the device")
 
 
 def device_at_hand() -> Place | None:
@@ -201,16 +201,13 @@ def without_gradients() -> AbstractContextManager[Any]:
     return context
 
 
-class DeviceEngine:
+class DeviceEngine(LocalEngine):
     """Sums of pairs where the rows are; other questions are asked of blocks that are brought to the host."""
-
-    def __init__(self, watch: Watch = unwatched, stage: str = "Reading rows") -> None:
-        self._watch, self._stage = watch, stage
 
     def collect(self, samples: Samples, question: Question[R]) -> R:
         place = getattr(samples, "place", None)
         if place is None or not isinstance(question, PairMomentsQuestion):
-            return LocalEngine(self._watch, self._stage).collect(samples, question)
+            return super().collect(samples, question)
         sums = DeviceSums(place, question, samples.n_features)
         height = max(_WORKING_BYTES // (_BYTES_PER_CELL * samples.n_features), _FEWEST_ROWS)
         done = 0
@@ -481,8 +478,7 @@ def multiplier(x: NDArray[Any], place: Place | None = None) -> Callable[[NDArray
     on = place or device_at_hand()
     if on is None or len(x) < _WORTH_MOVING:
         return lambda v: x @ v
-    last = _last_moved.get()  # stays there while the device is at hand, as it is often asked for again
-    last = [] if last is None else last
+    last = _last_moved.get([])  # stays there while the device is at hand, as it is often asked for again
     if not last or last[0] is not x:
         try:
             last[:] = [x, on.array(x)]
