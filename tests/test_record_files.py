@@ -12,6 +12,16 @@ import pytest
 import unrelu
 from tests.archives import members, rewrite
 from unrelu import storage
+from unrelu.contracts import (
+    Assembly,
+    Doubt,
+    LearningReport,
+    MixtureReport,
+    PairCorrelations,
+    RobustReport,
+    RowGroup,
+    Shrinkage,
+)
 from unrelu.errors import InvalidDataError, InvalidParameterError, ModelFileError
 from unrelu.passes.checkpoints import Checkpoint
 from unrelu.passes.pair_moments import GroupedMoments, PairMoments
@@ -108,7 +118,7 @@ def test_hostile_files_are_refused_at_once(tmp_path, number):
         json.dumps({**header, "observed": {"observed": {}}}),
         json.dumps({**header, "format": "unrelu.os"}),
         json.dumps({**header, "format": "unrelu.__builtins__"}),
-        json.dumps({**header, **{f"x{k}": k for k in range(100_000)}}),
+        json.dumps({**header, **{f"x{k}": k for k in range(20_000)}}),
         json.dumps({**header, "n_rows": 10**4000}),
     ]
     with open(tmp_path / "f", "wb") as stream:
@@ -172,3 +182,40 @@ def test_shapes_in_files_are_plain():
         "shape": "log",
         "seen": {"low": 0.5, "high": 2.0, "step": 0.0},
     }
+
+
+REPORTS = [
+    LearningReport(
+        "one_pass", 5, 2, 4.5, 0.3, (0.2, 0.4), 0.0, 1, Assembly(-0.1), floor=(0.0, None), ceiling=(None, 2.0)
+    ),
+    RobustReport(
+        *("robust", 5, 2, 4.5, 0.3, (0.2, 0.4), 0.0, 1, Assembly(0.1, rounds=3, converged=False)),
+        *(7, 0.25, (RowGroup("gaussian", 0.75), RowGroup("unexplained", 0.25)), 0.01, False),
+        doubts=(Doubt("ties", (1,), "so many", "less", (0.5,)),),
+        shrinkage=Shrinkage(0.1, 2, 0.01),
+    ),
+    MixtureReport(5, 2, 0.3, (0.2, 0.4), 0.0, (0.6, 0.4), 12, True, 5.0, -3.5, (0.0, None)),
+]
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=lambda report: type(report).__name__)
+def test_reports_are_plain_names_and_back(report):
+    schema = storage.schema_of(type(report))
+    state = json.loads(json.dumps(storage.state_of(report)))
+    assert storage.made_of(type(report), checked(state, schema)) == report
+    with pytest.raises(InvalidDataError, match=r"share_floored_by_column\.1 is 'x', not of type float"):
+        checked({**state, "share_floored_by_column": [0.2, "x"]}, schema)
+    with pytest.raises(KeyError, match="share_missing"):
+        checked({name: value for name, value in state.items() if name != "share_missing"}, schema)
+
+
+def test_pairs_are_lists_of_two():
+    schema = storage.schema_of(PairCorrelations, correlation="floats d d", stderr="unbounded floats d d")
+    pairs = PairCorrelations(np.eye(2), np.eye(2), ((0, 1),))
+    again = storage.made_of(PairCorrelations, checked(storage.state_of(pairs), schema))
+    assert again.perfect_pairs == ((0, 1),)
+    for wrong in ([[0]], [[0, 1, 2]], [[0, "a"]], [3], {}):
+        with pytest.raises((InvalidDataError, KeyError)):
+            checked({**storage.state_of(pairs), "perfect_pairs": wrong}, schema)
+    with pytest.raises(TypeError, match="needs a schema"):
+        storage.schema_of(PairCorrelations)

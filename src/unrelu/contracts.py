@@ -8,7 +8,7 @@ A *question* turns a block of rows into a record; records of disjoint rows merge
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -382,13 +382,14 @@ class LearningReport(Shown):
     share_missing: float
     pairs_never_above_together: int
     assembly: Assembly
-    floor: tuple[float | None, ...] = field(default=(), kw_only=True)
-    ceiling: tuple[float | None, ...] = field(default=(), kw_only=True)
-    doubts: tuple[Doubt, ...] = field(default=(), kw_only=True)
-    shrinkage: Shrinkage | None = field(default=None, kw_only=True)  # None in files of earlier versions
-    stderr: str = field(default="model", kw_only=True)
-    stderr_degrees: int | None = field(default=None, kw_only=True)
-    chosen_because: str = field(default="", kw_only=True)
+    _: KW_ONLY
+    floor: tuple[float | None, ...] = ()
+    ceiling: tuple[float | None, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    shrinkage: Shrinkage | None = None
+    stderr: str = "model"
+    stderr_degrees: int | None = None
+    chosen_because: str = ""
 
     @property
     def converged(self) -> bool:

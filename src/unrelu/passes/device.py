@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigvalsh
 from scipy.special import erfc
 
-from unrelu.contracts import FloatArray, Question, R, Samples, Step, Watch, unwatched
+from unrelu.contracts import FloatArray, Question, R, Samples, Step
 from unrelu.errors import DeviceMemoryError, InvalidDataError
 from unrelu.kernels.row_block import LARGEST
 from unrelu.passes.blocks import rows_in
@@ -182,16 +182,13 @@ def without_gradients() -> AbstractContextManager[Any]:
     return context
 
 
-class DeviceEngine:
+class DeviceEngine(LocalEngine):
     """Sums of pairs where the rows are; other questions are asked of blocks that are brought to the host."""
-
-    def __init__(self, watch: Watch = unwatched, stage: str = "Reading rows") -> None:
-        self._watch, self._stage = watch, stage
 
     def collect(self, samples: Samples, question: Question[R]) -> R:
         place = samples.place
         if place is None or not isinstance(question, PairMomentsQuestion):
-            return LocalEngine(self._watch, self._stage).collect(samples, question)
+            return super().collect(samples, question)
         sums = DeviceSums(place, question, samples.n_features)
         height = max(_WORKING_BYTES // (_BYTES_PER_CELL * samples.n_features), _FEWEST_ROWS)
         done = 0

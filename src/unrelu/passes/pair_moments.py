@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from unrelu import storage
 from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray
 from unrelu.errors import InvalidParameterError
 from unrelu.passes.blocks import SparseBlock
@@ -107,18 +108,13 @@ class PairMoments:
 
     def to_state(self) -> dict[str, Any]:
         """What a file holds (:mod:`unrelu.storage.format`)."""
-        parts = {name: getattr(self, name) for name in ("observed", "screening", "shapes")}
-        return vars(self) | {name: None if part is None else dict(vars(part)) for name, part in parts.items()}
+        state: dict[str, Any] = storage.state_of(self)
+        return state
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        observed, shapes = state["observed"], state["shapes"]
-        parts = {
-            "observed": None if observed is None else ObservedMoments(**observed),
-            "screening": Screening(**state["screening"]),
-            "shapes": None if shapes is None else ColumnShapes(**shapes),
-        }
-        return cls(**{**state, **parts})
+        record: Self = storage.made_of(cls, state)
+        return record
 
     @property
     def n_features(self) -> int:

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from unrelu.storage.format import damaged as damaged
     from unrelu.storage.format import foreign_arrays as foreign_arrays
     from unrelu.storage.format import load as load
+    from unrelu.storage.format import made_of as made_of
     from unrelu.storage.format import read as read
     from unrelu.storage.format import read_header as read_header
+    from unrelu.storage.format import schema_of as schema_of
+    from unrelu.storage.format import state_of as state_of
     from unrelu.storage.format import stated_format as stated_format
     from unrelu.storage.format import stated_header as stated_header
     from unrelu.storage.format import write as write
@@ -35,8 +38,11 @@ __getattr__, __dir__, __all__ = lazily(
             "damaged",
             "foreign_arrays",
             "load",
+            "made_of",
             "read",
             "read_header",
+            "schema_of",
+            "state_of",
             "stated_format",
             "stated_header",
             "write",

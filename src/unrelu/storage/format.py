@@ -5,11 +5,12 @@ array, named by the path to its place: "covariance", "observed.count", "shapes.1
 of one object of the public classes below, which gives it as ``to_state()`` and is made of it by ``from_state(state)``;
 ``STATE`` beside these is the schema that a file is checked against before anything is made of it.
 
-A schema is a dict of names, a list of one schema for all items, (schema, None) where nothing may be there, a function
-from what is there to its schema, or words: "int", "float", "text", "bool" or several with | between them, "size d" (an
-int that says how many d are), "floats d d", "ints d", "bools d" (arrays whose axes have sizes; equal letters are equal
-sizes), "any" (plain JSON). "unbounded" before floats allows values that are not finite. A list may have a size as well:
-["text", "d"]. Sizes that first occur within an item of a list are that item's own.
+A schema is a dict of names (or of numbers: a list of just so many items), a list of one schema for all items, (schema,
+None) where nothing may be there, a function from what is there to its schema, or words: "int", "float", "text", "bool"
+or several with | between them, "size d" (an int that says how many d are), "floats d d", "ints d", "bools d" (arrays
+whose axes have sizes; equal letters are equal sizes), "any" (plain JSON). "unbounded" before floats allows values that
+are not finite. A list may have a size as well: ["text", "d"]. Sizes that first occur within an item of a list are that
+item's own. Dataclasses need no schema by hand: :func:`schema_of`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from importlib import import_module
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -234,6 +235,8 @@ def checked(value: Any, schema: Any, place: str = "it", sizes: dict[str, int] | 
         if len(schema) > 1 and sizes.setdefault(schema[1], len(value)) != len(value):
             raise InvalidDataError(f"{place} has {len(value)} items instead of {sizes[schema[1]]}")
         return [checked(item, schema[0], f"{place}.{number}", dict(sizes)) for number, item in enumerate(value)]
+    if isinstance(value, list) and 0 in schema:
+        return list(checked(dict(enumerate(value)), schema, place, sizes).values())
     if not isinstance(value, dict):
         raise InvalidDataError(f"{place} is {value!r:.60}, and no names with values")
     if unknown := set(value) - set(schema):
@@ -270,6 +273,56 @@ def _check_plain(value: Any, words: list[str], place: str, sizes: dict[str, int]
         raise InvalidDataError(f"{place} is {value}")
     if kind == "size" and (value < 0 or sizes.setdefault(axes[0], value) != value):
         raise InvalidDataError(f"{place} is {value}, which its arrays do not fit")
+
+
+# --- dataclasses as states ------------------------------------------------------------------------
+
+
+def state_of(value: Any) -> Any:
+    """A dataclass, and those in it, by the names of their fields; anything else as it is."""
+    if is_dataclass(value):
+        return {each.name: state_of(getattr(value, each.name)) for each in fields(value)}
+    return [state_of(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def schema_of(kind: type[Any], **given: Any) -> dict[str, Any]:
+    """The schema of :func:`state_of` such a dataclass by the types of its fields, but for those that are ``given``.
+
+    >>> schema_of(shapes.Power, seen="any")["exponent"]
+    'unbounded float'
+    """
+    hints = get_type_hints(kind)
+    return {each.name: given[each.name] if each.name in given else _schema(hints[each.name]) for each in fields(kind)}
+
+
+def _schema(hint: Any) -> Any:
+    words = {int: "int", float: "unbounded float", str: "text", bool: "bool", Any: "any"}
+    if hint in words:
+        return words[hint]
+    if is_dataclass(hint) and isinstance(hint, type):
+        return schema_of(hint)
+    some = get_args(hint)
+    if type(None) in some and len(some) == 2:
+        return (_schema(some[0]), None)
+    if get_origin(hint) is tuple and some[-1] is ...:
+        return [_schema(some[0])]
+    if get_origin(hint) is tuple:
+        return {number: _schema(each) for number, each in enumerate(some)}
+    raise TypeError(f"{hint} needs a schema")
+
+
+def made_of(kind: Any, state: Any) -> Any:
+    """A value of that type from its checked state: the dataclasses and tuples that :func:`state_of` took apart."""
+    some = get_args(kind)
+    if state is None:
+        return None
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(**{each.name: made_of(hints[each.name], state[each.name]) for each in fields(kind)})  # type: ignore[operator]
+    if get_origin(kind) is tuple:
+        kinds = [some[0]] * len(state) if some[-1] is ... else some
+        return tuple(made_of(each, item) for each, item in zip(kinds, state, strict=True))
+    return made_of(some[0], state) if type(None) in some else state
 
 
 # --- what is not made of plain names yet: trees of classes ----------------------------------------
