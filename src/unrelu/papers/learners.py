@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logit
 
+from unrelu import RectifiedGaussian
 from unrelu.contracts import (
     Assembly,
     Assumptions,
@@ -42,7 +43,6 @@ from unrelu.fit.eigenvalues import smallest_eigenvalue
 from unrelu.fit.marginals.columns import refuse_tiny, warn_of_constants
 from unrelu.fit.one_pass import Learned, Stages
 from unrelu.methods import LEARNING
-from unrelu.model import RectifiedGaussian
 from unrelu.papers.batches import (
     BINS,
     ORDERS,

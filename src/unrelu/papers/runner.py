@@ -18,10 +18,10 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
+from unrelu import RectifiedGaussian
 from unrelu.contracts import Assumptions, BoolArray, FloatArray, Step, Watch, unwatched
 from unrelu.errors import DoubtfulTableWarning, InputFileError, NotSemidefiniteError, RowOrderWarning
 from unrelu.metrics import parameter_errors
-from unrelu.model import RectifiedGaussian
 from unrelu.papers.study import SECONDS, Claim, Curve, Key, Outcomes, Panel, Reading, Results, Setting, Study
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.passes.local import LocalEngine

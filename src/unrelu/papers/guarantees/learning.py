@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
+from unrelu import RectifiedGaussian
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidParameterError
-from unrelu.model import RectifiedGaussian
 from unrelu.papers.guarantees.arguments import between_0_and_1, number, positive, samples, whole
 
 __all__ = [
