@@ -8,7 +8,6 @@ from scipy import sparse, stats
 from scipy.optimize import LinearConstraint, linprog, minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from unrelu.contracts import unwatched
 from unrelu.errors import InvalidParameterError, PartialRecoveryWarning
 from unrelu.papers.likelihood import BiasDensity, FeasibleSet, Split, literal_program
 from unrelu.papers.program import (
@@ -368,7 +367,8 @@ def solved(X, radius, p=NORMAL, gamma=np.inf, nu=0.0, tolerance=1e-7, rounds=400
     feasible, density = feasible_of(X, gamma, nu), BiasDensity.checked(p)
     feasible.check(density)
     start = Split(np.zeros_like(X), np.zeros(X.shape[1]))
-    split, _, done = solve_nuclear(X, feasible, density, radius, start, 2, tolerance, rounds, unwatched)
+    task = task_of(X, 2, tolerance=tolerance, max_iterations=rounds)
+    split, _, done = solve_nuclear(task, X, feasible, density, radius, start)
     assert done
     return split
 

@@ -1,10 +1,9 @@
 """What the papers' learners ask of the rows: tallies, batches, joint counts and histograms; and their compiled loops.
 
-Bulusu et al. 2022, section 3, gives neither the number of batches nor what is in one. Its text splits at random
-("induces randomization"): that is *scattered*. But its median is taken "either from all the true samples or outliers",
-and its propositions need p Psi > 1/2, a batch without outliers with probability p and not p^m: that is *consecutive*
-batches of rows whose outliers sit together. Both are offered; the second only helps where the order of the rows is
-known, which :func:`warn_of_order` looks into.
+Bulusu et al. 2022, section 3, does not say what is in a batch. Its text splits at random: *scattered*. But its median
+is taken "either from all the true samples or outliers", and its propositions need p Psi > 1/2, a batch without outliers
+with probability p and not p^m: *consecutive* batches of rows whose outliers sit together, which only help where the
+order of the rows is known (:func:`warn_of_order`).
 
 The negative log-likelihood of a truncated normal is convex in v = (1/sigma^2, mu/sigma^2), with gradient (Wu et al.
 2019, (6); Bulusu et al. 2022, (4))
@@ -131,12 +130,11 @@ def sum_batches(
 ) -> Sums:
     """(count, sum t, sum t^2/2), t = (x - centre)/scale, of ``batches[j]`` equal batches of a column: d x n_b x 3.
 
-    Bulusu et al. 2022, (7): the values above the floor of a column are split into n_b batches. Wu et al. 2019 takes
-    mini-batches in the order of the rows. A value's batch depends on its rank among the column's values above the
-    floor, never on the blocks, so that sums add. ``scattered`` spreads neighbouring rows over all batches, by a fixed
+    Bulusu et al. 2022, (7), of the values above the floor. A value's batch depends on its rank among those of its
+    column, never on the blocks, so that sums add. ``scattered`` spreads neighbouring rows over all batches, by a fixed
     permutation k -> (multiplier k + shift) mod total drawn from ``seed``, one to one since multiplier and total share
-    no factor; else batches follow the order of the rows. ``chosen`` (d x m, rising along each row) asks for some
-    batches only: a step that takes one value must not keep a sum for every value there is.
+    no factor; else batches follow the order of the rows, as in Wu et al. 2019. ``chosen`` (d x m, rising along each
+    row) asks for some batches only: a step that takes one value must not keep a sum for every value there is.
     """
     earlier = [above for first_row, above in tally.above_by_block.items() if first_row < block.first_row]
     rank = np.sum([np.zeros_like(tally.above), *earlier], axis=0)

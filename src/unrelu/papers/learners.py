@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logit
 
+from unrelu import RectifiedGaussian
 from unrelu.contracts import (
     Assembly,
     Assumptions,
@@ -42,7 +43,6 @@ from unrelu.fit.eigenvalues import smallest_eigenvalue
 from unrelu.fit.marginals.columns import refuse_tiny, warn_of_constants
 from unrelu.fit.one_pass import Learned, Stages
 from unrelu.methods import LEARNING
-from unrelu.model import RectifiedGaussian
 from unrelu.papers.batches import (
     BINS,
     ORDERS,
@@ -67,6 +67,8 @@ _CLEARLY = 4.0  # standard errors by which the share above the floor must miss o
 _MEDIAN_PASSES = 3  # each narrows the bracket by the number of bins
 
 Inverse = Callable[[FloatArray], FloatArray]
+Fitted: TypeAlias = tuple[FloatArray, FloatArray]
+"""Biases and norms."""
 
 
 class _Algorithm1:
@@ -87,9 +89,7 @@ class _Algorithm1:
     def _check(self) -> None:
         """Raise where the options make no sense."""
 
-    def _fit(
-        self, evidence: Evidence, assumptions: Assumptions, tally: ColumnTally, seed: int
-    ) -> tuple[FloatArray, FloatArray]:
+    def _fit(self, evidence: Evidence, assumptions: Assumptions, tally: ColumnTally, seed: int) -> Fitted:
         raise NotImplementedError
 
     def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
@@ -170,9 +170,7 @@ class TruncatedSGD(_Algorithm1):
         for name in ("batches", "minibatch", "draws"):
             check_count(name, getattr(self, name))
 
-    def _fit(
-        self, evidence: Evidence, assumptions: Assumptions, tally: ColumnTally, seed: int
-    ) -> tuple[FloatArray, FloatArray]:
+    def _fit(self, evidence: Evidence, assumptions: Assumptions, tally: ColumnTally, seed: int) -> Fitted:
         """Values are shifted and rescaled by their own mean and deviation (7), fitted, and transformed back.
 
         In v = (1/sigma^2, mu/sigma^2), by projected stochastic gradients (6) on the domain D_r (8).
@@ -271,9 +269,7 @@ class FilteredGradient(_Algorithm1):
                 " one of them out."
             )
 
-    def _fit(
-        self, evidence: Evidence, assumptions: Assumptions, tally: ColumnTally, seed: int
-    ) -> tuple[FloatArray, FloatArray]:
+    def _fit(self, evidence: Evidence, assumptions: Assumptions, tally: ColumnTally, seed: int) -> Fitted:
         """(4) to (10): a filter over the batches stands for the expectation under the genuine rows (8).
 
         The other half of the gradient is known in closed form (5), (6). ``step`` 0.1 is gamma_t = 1/(0.1 t).
@@ -362,9 +358,7 @@ class MedianBias(_Algorithm1):
 
     allow_partial: bool = False
 
-    def _fit(
-        self, evidence: Evidence, assumptions: Assumptions, tally: ColumnTally, seed: int
-    ) -> tuple[FloatArray, FloatArray]:
+    def _fit(self, evidence: Evidence, assumptions: Assumptions, tally: ColumnTally, seed: int) -> Fitted:
         """For b >= floor the floor cuts off at most half of y, so the median of x is that of y, which is b.
 
         Given b, half of the rows lie above it and E[(x - b)^2 1{x > b}] = s^2/2. The median lies within one standard

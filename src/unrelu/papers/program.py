@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import linprog, minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from unrelu.contracts import BoolArray, FloatArray, Watch
+from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidParameterError, PartialRecoveryWarning
 from unrelu.papers.likelihood import (
     BiasDensity,
@@ -152,7 +152,15 @@ def _rank_program(task: Task, feasible: FeasibleSet, density: BiasDensity) -> Re
     caps = np.where(seen & (feasible.zeros > 0), np.minimum(0.0, feasible.caps), 0.0)
     recovered = descend(task, LeastSquares(caps))
     if feasible.nu > 0.0:
-        _warn_of_margins(task.cells, recovered, caps, feasible)
+        miss = _missed_margins(task.cells, recovered.factors, caps)
+        late: BoolArray = miss > _MARGIN_TOLERANCE * np.maximum(feasible.largest, 0.0)
+        if late.any():
+            warn(
+                f"No matrix of rank {recovered.factors.rank} with the margin nu={feasible.nu:g} was found:"
+                f" {label_columns(late, None)} miss it by up to {float(miss.max()):.3g}, and the fit ends with a"
+                f" relative residual of {recovered.residual:.3g}. Lower nu; at 0 there is no margin.",
+                PartialRecoveryWarning,
+            )
     # In a gauge with v inside the hull of C's rows no a_j keeps a column lower than a_j = 0 does: max_i M_ij = 0.
     loadings = np.where(seen[:, None], recovered.factors.loadings, 0.0)
     factors = likeliest_gauge(
@@ -163,24 +171,15 @@ def _rank_program(task: Task, feasible: FeasibleSet, density: BiasDensity) -> Re
     return replace(recovered, factors=replace(factors, bias=bias), fixed_bias=True)
 
 
-def _warn_of_margins(cells: Cells, recovered: Recovered, caps: FloatArray, feasible: FeasibleSet) -> None:
-    """Name the columns whose zero cells T does not keep nu below the positive ones."""
-    factors = recovered.factors
+def _missed_margins(cells: Cells, factors: Factors, caps: FloatArray) -> FloatArray:
+    """By how much T of each column's zero cells exceeds its cap at most."""
 
     def missed(rows: slice) -> FloatArray:
         part = Factors(factors.latent[rows], factors.loadings, factors.bias).matrix()
         most: FloatArray = np.where(cells.rows(rows.start, rows.stop) <= 0.0, part - caps, -np.inf).max(axis=0)
         return most
 
-    miss = np.max(map_in_threads(missed, tiles(cells.shape)), axis=0)
-    late: BoolArray = miss > _MARGIN_TOLERANCE * np.maximum(feasible.largest, 0.0)
-    if late.any():
-        warn(
-            f"No matrix of rank {factors.rank} with the margin nu={feasible.nu:g} was found:"
-            f" {label_columns(late, None)} miss it by up to {float(miss.max()):.3g}, and the fit ends with a relative"
-            f" residual of {recovered.residual:.3g}. Lower nu; at 0 there is no margin.",
-            PartialRecoveryWarning,
-        )
+    return np.asarray(np.max(map_in_threads(missed, tiles(cells.shape)), axis=0))
 
 
 def likeliest_gauge(factors: Factors, density: BiasDensity, gamma: float, counted: BoolArray) -> Factors:
@@ -315,10 +314,8 @@ def _nuclear_program(
         start = literal_program(np.where(never, np.nan, values), unseen, density)
     else:
         start = literal_program(values, feasible, density)
-    tolerance, k = max(task.tolerance, _ADMM_TOLERANCE), task.n_components
-    split, iterations, converged = solve_nuclear(
-        values, feasible, density, nuclear_norm, start, k, tolerance, task.max_iterations, task.watch
-    )
+    tolerated = replace(task, tolerance=max(task.tolerance, _ADMM_TOLERANCE))
+    split, iterations, converged = solve_nuclear(tolerated, values, feasible, density, nuclear_norm, start)
     if not converged:
         norm = float(np.linalg.norm(split.matrix, "nuc"))
         warn(
@@ -328,20 +325,12 @@ def _nuclear_program(
             ConvergenceWarning,
         )
     bias = density.argmax(np.where(never, -np.inf, split.bias), split.bias)
-    factors = leading_factors(*np.linalg.svd(split.matrix, full_matrices=False), k, bias)
+    factors = leading_factors(*np.linalg.svd(split.matrix, full_matrices=False), task.n_components, bias)
     return Recovered(factors, iterations, relative_residual(values, factors), converged, fixed_bias=True)
 
 
 def solve_nuclear(
-    values: FloatArray,
-    feasible: FeasibleSet,
-    density: BiasDensity,
-    nuclear_norm: float,
-    start: Split,
-    rank: int,
-    tolerance: float,
-    max_iterations: int,
-    watch: Watch,
+    task: Task, values: FloatArray, feasible: FeasibleSet, density: BiasDensity, nuclear_norm: float, start: Split
 ) -> tuple[Split, int, bool]:
     """Program (34) with |M|_* <= ``nuclear_norm``, (21), by Douglas-Rachford splitting (ADMM).
 
@@ -355,22 +344,22 @@ def solve_nuclear(
 
     which is ADMM with scaled multipliers S - Z. Where M = Z, rho (S - Z) is a normal of the ball and minus a
     subgradient of f: M is the solution. Anderson mixing of the last states shortens the way; rho keeps |S - Z| at a
-    tenth of |M|, where the rounds were found to be fewest. Returned are M of (29), next to the ball by ``tolerance``
-    where the flag, last, says converged, and the number of rounds.
+    tenth of |M|, where the rounds were found to be fewest. Returned are M of (29), next to the ball by the task's
+    tolerance where the flag, last, says converged, and the number of rounds.
     """
     nearest = likelihood_side(values, feasible, density)
     rho = 1.0 / (len(values) * density.spread**2)
     split, state, done = start, start.matrix, False
     mixed = _anderson_mixing()
-    for iteration in range(1, max_iterations + 1):
+    for iteration in range(1, task.max_iterations + 1):
         left, singular, right = project_on_ball(state, nuclear_norm)
         z = (left * singular) @ right
         split = nearest(2.0 * z - state, rho, split.bias)
-        factors = leading_factors(left, singular, right, rank, split.bias)
-        watch(Iterate(iteration, relative_residual(values, factors), factors).step())
+        factors = leading_factors(left, singular, right, task.n_components, split.bias)
+        task.watch(Iterate(iteration, relative_residual(values, factors), factors).step())
         step = split.matrix - z
         gap, size, pull = (float(np.linalg.norm(each)) for each in (step, split.matrix, state - z))
-        if gap <= tolerance * min(size, max(pull / _PULL, _LEAST_PULL * size)):
+        if gap <= task.tolerance * min(size, max(pull / _PULL, _LEAST_PULL * size)):
             done = True
             break
         if iteration in _ADAPT:

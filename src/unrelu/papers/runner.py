@@ -18,6 +18,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
+from unrelu import RectifiedGaussian
 from unrelu.contracts import Assumptions, BoolArray, FloatArray, Step, Watch, unwatched
 from unrelu.errors import DoubtfulTableWarning, InputFileError, NotSemidefiniteError, RowOrderWarning
 from unrelu.metrics import parameter_errors

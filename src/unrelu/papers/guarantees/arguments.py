@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.polynomial.chebyshev import Chebyshev, chebpts2, chebvander
-from numpy.typing import ArrayLike
 from scipy import integrate, stats
 
 from unrelu.contracts import FloatArray
@@ -139,31 +138,22 @@ class Piece:
             return np.empty(0)
         return np.asarray(self.interpolant.deriv()(t) * (2.0 / (self.stop - self.start)), dtype=np.float64)
 
+    def candidates(self, *functions: Callable[[Chebyshev], Chebyshev]) -> FloatArray:
+        """The nodes, and where functions of the interpolant are 0 near [-1, 1]; of complex zeros the real part."""
+        found = [NODES]
+        for function in functions:
+            if self.interpolant is None:
+                break
+            polynomial = function(self.interpolant)
+            if np.any(polynomial.coef):
+                zeros = np.real(polynomial.trim(_EPSILON * float(np.max(np.abs(polynomial.coef)))).roots())
+                found.append(zeros[np.abs(zeros) < 1.0])
+        return np.unique(np.concatenate(found))
+
     @property
     def jumps(self) -> bool:
         """A jump, a pole or a zero of p; not a kink, nor the seam of two formulas for p."""
         return self.interpolant is None and not np.ptp(self.values) <= _JUMP
-
-    def extremes(self, order: int) -> FloatArray:
-        """The nodes and the zeros of the order-th derivative: where the one before it may be largest or smallest."""
-        return self._with_zeros(None if self.interpolant is None else self.interpolant.deriv(order))
-
-    def flat_candidates(self) -> FloatArray:
-        """Where exp(f) f'^2 may be smallest: f' = 0 or f'^2 + 2 f'' = 0, and where f' itself turns."""
-        if self.interpolant is None:
-            return NODES
-        first, second = self.interpolant.deriv(), self.interpolant.deriv(2)
-        zeros = [self._with_zeros(first), self._with_zeros(second), self._with_zeros(first * first + 2.0 * second)]
-        return np.unique(np.concatenate(zeros))
-
-    @staticmethod
-    def _with_zeros(polynomial: Chebyshev | None) -> FloatArray:
-        """The nodes and the zeros near [-1, 1]; of complex ones the real part, a place as good as any."""
-        if polynomial is None or not np.any(polynomial.coef):
-            return NODES
-        trimmed = polynomial.trim(_EPSILON * float(np.max(np.abs(polynomial.coef))))
-        zeros = np.real(trimmed.roots())
-        return np.unique(np.concatenate([NODES, zeros[np.abs(zeros) < 1.0]]))
 
 
 def _pieces(function: _Function, breaks: FloatArray, most: int) -> list[Piece]:
@@ -216,7 +206,7 @@ def _interpolated(start: float, stop: float, values: FloatArray, scale: float, w
 def extremes(function: _Function, breaks: FloatArray) -> FloatArray:
     """Where ``function`` may be largest or smallest."""
     pieces = _pieces(function, breaks, most=_MOST_TO_LOCATE)
-    return np.concatenate([breaks, *(piece.places(piece.extremes(order=1)) for piece in pieces)])
+    return np.concatenate([breaks, *(piece.places(piece.candidates(lambda f: f.deriv())) for piece in pieces)])
 
 
 def breaks_of(p: Density, start: float, stop: float, shift: float = 0.0) -> FloatArray:
@@ -262,33 +252,30 @@ def expectation(p: Any) -> tuple[Mean, bool]:
 
     ``p`` may be the biases themselves, each as likely as the others.
     """
-    if not hasattr(p, "dist") and not isinstance(p, stats.rv_continuous | stats.rv_discrete):
-        return _mean_over_values(p), True
-    start, stop = _support(p, "of one number", _BIASES)
-    discrete = isinstance(p.dist, stats.rv_discrete)
-    with np.errstate(all="ignore"):
-        integrable = stop < math.inf or math.isfinite(float(p.var()))
-        mean = _mean_over_points(p, start, stop, integrable) if discrete else _mean_over_density(p, start, stop)
-    return mean, integrable
+    integrable = True
+    if hasattr(p, "dist") or isinstance(p, stats.rv_continuous | stats.rv_discrete):
+        start, stop = _support(p, "of one number", _BIASES)
+        with np.errstate(all="ignore"):
+            integrable = stop < math.inf or math.isfinite(float(p.var()))
+            if isinstance(p.dist, stats.rv_continuous):
+                return _mean_over_density(p, start, stop), integrable
+            values, weights = _points(p, start, stop, integrable)
+    else:
+        try:
+            values = np.asarray(p, dtype=np.float64).ravel()
+        except (TypeError, ValueError):
+            raise InvalidParameterError(
+                f"p cannot be read as biases: it is of type {type(p).__name__}. {_BIASES}"
+            ) from None
+        if not values.size or not np.isfinite(values).all():
+            what = "empty" if not values.size else f"not finite at position {int(np.argmin(np.isfinite(values)))}"
+            raise InvalidParameterError(f"p, an array of biases, is {what}. {_BIASES}")
+        weights = np.full(values.size, 1.0 / values.size)
+    return lambda f, cuts, small=_SMALL: float(weights @ f(values)), integrable  # noqa: ARG005
 
 
-def _mean_over_values(p: ArrayLike) -> Mean:
-    """Biases that are given, each as likely as the others."""
-    try:
-        values = np.asarray(p, dtype=np.float64).ravel()
-    except (TypeError, ValueError):
-        raise InvalidParameterError(
-            f"p cannot be read as biases: it is of type {type(p).__name__}. {_BIASES}"
-        ) from None
-    if not values.size or not np.isfinite(values).all():
-        what = "empty" if not values.size else f"not finite at position {int(np.argmin(np.isfinite(values)))}"
-        raise InvalidParameterError(f"p, an array of biases, is {what}. {_BIASES}")
-    weights = np.full(values.size, 1.0 / values.size)
-    return lambda f, cuts, small=_SMALL: float(weights @ f(values))  # noqa: ARG005
-
-
-def _mean_over_points(p: Any, start: float, stop: float, integrable: bool) -> Mean:
-    """A discrete law: its points, up to tails that do not matter."""
+def _points(p: Any, start: float, stop: float, integrable: bool) -> tuple[FloatArray, FloatArray]:
+    """The points of a discrete law, up to tails that do not matter, and their probabilities."""
     if hasattr(p.dist, "xk"):  # given by a table
         values = np.asarray(p.dist.xk, dtype=np.float64).ravel()
         values = values + (start - values.min())
@@ -307,8 +294,7 @@ def _mean_over_points(p: Any, start: float, stop: float, integrable: bool) -> Me
         raise InvalidParameterError(
             f"p, {p.dist.name}, spreads over too many points to be summed. Give an array of biases drawn from it."
         )
-    weights = weights / weights.sum()
-    return lambda f, cuts, small=_SMALL: float(weights @ f(values))  # noqa: ARG005
+    return values, weights / weights.sum()
 
 
 def _mean_over_density(p: Any, start: float, stop: float) -> Mean:

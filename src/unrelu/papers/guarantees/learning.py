@@ -11,8 +11,7 @@ the gradient, Psi_epsilon in [1/(2p), 1] the probability that a true sample is w
 
     Xi = V ( 1 - L/(eta + L) )^T + 2 epsilon (L + eta) / (L eta).
 
-These formulas were put together again from a text whose typesetting is lost; where it left a choice, other sentences of
-the paper decide, and the docstrings say so. The proofs are not in the text.
+These formulas were put together again from a text whose typesetting is lost: docs/papers.md says how it is read.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
+from unrelu import RectifiedGaussian
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidParameterError
-from unrelu.model import RectifiedGaussian
 from unrelu.papers.guarantees.arguments import between_0_and_1, number, positive, samples, whole
 
 __all__ = [
@@ -84,13 +83,10 @@ def parameter_samples(epsilon: float, delta: float, d: int, *, constant: float =
 
         |S^ - W W'|_F <= epsilon |W|_F^2   and   |b^ - b|_2 <= epsilon |W|_F,
 
-    "weights" and "bias" of :func:`unrelu.metrics.parameter_errors`. ``constant`` is the one that O~ hides, along with
-    further logarithms; the paper gives neither. For the rows that our learner needs see :func:`rows_needed`.
+    "weights" and "bias" of :func:`unrelu.metrics.parameter_errors`. For our learner's needs see :func:`rows_needed`.
 
     >>> parameter_samples(0.1, 0.05, d=20)
     600
-    >>> round(parameter_samples(0.05, 0.05, d=20) / 600, 2)
-    4.0
     """
     epsilon, delta, d = between_0_and_1("epsilon", epsilon), between_0_and_1("delta", delta), whole("d", d)
     return samples(positive("constant", constant) / epsilon / epsilon * math.log(d / delta))
@@ -112,7 +108,7 @@ def parameter_samples_lower_bound(epsilon: float, *, constant: float = 1.0) -> i
     """Theorem 2: any algorithm needs Omega( 1/epsilon^2 ) samples for the bias.
 
     To have |b^ - b|_2 <= epsilon |W|_F with probability 2/3 for every b >= 0, even where W = sigma I is known. So
-    Theorem 1 cannot be improved but for logarithms. The paper does not give ``constant``.
+    Theorem 1 cannot be improved but for logarithms.
 
     >>> parameter_samples_lower_bound(0.1)
     100
@@ -131,7 +127,7 @@ def norm_bias_samples(epsilon: float, delta: float, d: int, *, constant: float =
 
         |S^(i,i) - |W(i,:)|^2| <= epsilon |W(i,:)|^2   and   |b^(i) - b(i)| <= epsilon |W(i,:)|.
 
-    They are :func:`sgd_batches` runs of :func:`sgd_steps`, but for logarithms. The paper does not give ``constant``.
+    They are :func:`sgd_batches` runs of :func:`sgd_steps`, but for logarithms.
 
     >>> norm_bias_samples(0.1, 0.05, d=20)
     600
@@ -142,9 +138,8 @@ def norm_bias_samples(epsilon: float, delta: float, d: int, *, constant: float =
 def sgd_radius(alpha: float, *, constant: float = 1.0) -> float:
     """r(alpha) = O( ln(1/alpha)/alpha^2 ), after (8): the domain D_r of Algorithm 3, which holds the true v.
 
-    ``alpha`` is the probability to be above the floor, 1/2 or more where b >= 0. The paper does not give ``constant``;
-    with 1 it is 2.8 at alpha = 1/2, and the authors take r = 3. Towards alpha = 1 the order says 0, while D_r needs
-    r > 1 and v = (1, 0) of rescaled values: there take 3 as well.
+    ``alpha`` is the probability to be above the floor, 1/2 or more where b >= 0. At 1/2 it is 2.8, and the authors take
+    r = 3. Towards alpha = 1 the order says 0, while D_r needs r > 1: there take 3 as well.
 
     >>> round(sgd_radius(0.5), 2)
     2.77
@@ -156,8 +151,8 @@ def sgd_radius(alpha: float, *, constant: float = 1.0) -> float:
 def sgd_batches(delta: float, d: int, *, constant: float = 1.0) -> int:
     """B = O( ln(d/delta) ), Algorithm 2: the runs of ProjSGD of which the most central one is kept.
 
-    One run succeeds with a constant probability, so many fail in no column with probability 1 - delta. The paper does
-    not give ``constant``; its experiments take B = 1. It is ``batches`` of :class:`unrelu.methods.TruncatedSGD`.
+    One run succeeds with a constant probability, so many fail in no column with probability 1 - delta. The paper's
+    experiments take B = 1. It is ``batches`` of :class:`unrelu.methods.TruncatedSGD`.
 
     >>> sgd_batches(0.05, d=20)
     6
@@ -168,8 +163,6 @@ def sgd_batches(delta: float, d: int, *, constant: float = 1.0) -> int:
 
 def sgd_steps(epsilon: float, delta: float, d: int, *, constant: float = 1.0) -> int:
     """T = O~( ln(d/delta)/epsilon^2 ), Algorithm 3: the steps of one run of ProjSGD, a value each.
-
-    The paper does not give ``constant``, nor the logarithms that O~ hides.
 
     >>> sgd_steps(0.1, 0.05, d=20)
     600
@@ -187,7 +180,6 @@ def distribution_samples(
 
     From so many samples the learned law is, with probability 1 - delta, within total variation distance epsilon of the
     true one (16); 0 < epsilon <= 1/2, and W is square and of full rank. ``condition_number`` is kappa, of W W'.
-    The paper does not give ``constant``, nor the logarithms that O~ hides.
 
     >>> distribution_samples(0.1, 0.05, d=20)
     239659
@@ -221,7 +213,7 @@ def distribution_samples_lower_bound(epsilon: float, d: int, *, constant: float 
     """Theorem 3: any algorithm needs Omega( d/epsilon^2 ) samples for the distribution.
 
     To be within total variation distance epsilon of D(W, 0) with probability 2/3, for every W of full rank. The paper
-    does not give ``constant``, and thinks that d^2 may be the truth, as for a Gaussian that is not cut off.
+    thinks that d^2 may be the truth, as for a Gaussian that is not cut off.
 
     >>> distribution_samples_lower_bound(0.1, d=20)
     2000
@@ -237,9 +229,8 @@ def negative_bias_samples(bias: float, scale: float = 1.0, *, constant: float = 
     """Claim 2: Omega( exp(b^2/2) ) samples to tell D(1, b), b < 0, from D(1, b') with b' < b.
 
     At least one positive value must be seen, and P(x > 0) = Phi(b) <= exp(-b^2/2). ``scale`` is |W(i,:)|, 1 in the
-    paper: what counts is b / scale. The paper does not give ``constant``, but its proof does: exp(b^2/2) is a lower
-    bound on the average wait for a positive value, 1/Phi(b), and with ``constant`` q on the samples that show one
-    with probability q.
+    paper: what counts is b / scale. By the proof exp(b^2/2) is a lower bound on the average wait for a positive value,
+    1/Phi(b), and with ``constant`` q on the samples that show one with probability q.
 
     >>> [negative_bias_samples(b) for b in (-1.0, -2.0, -4.0)]
     [2, 8, 2981]
@@ -300,9 +291,8 @@ def exceedance_probability(model: RectifiedGaussian, i: int, j: int) -> float:
 def probability_shift(epsilon: float) -> float:
     """Lemma 3 (13): how far P[x(i) > b^(i) and x(j) > b^(j)] may be from the probability of Lemma 2.
 
-    If b^ >= 0 and |b^(i) - b(i)| <= epsilon |W(i,:)| for both, by at most epsilon. The bound is vacuous, 1, from
-    epsilon = 1. (The proof gives a little more: each coordinate contributes at most the largest normal density times
-    epsilon, sqrt(2/pi) epsilon = .80 epsilon in all.)
+    If b^ >= 0 and |b^(i) - b(i)| <= epsilon |W(i,:)| for both, by at most epsilon; vacuous, 1, from epsilon = 1. (The
+    proof gives a little more: sqrt(2/pi) epsilon = .80 epsilon.)
 
     >>> probability_shift(0.01)
     0.01
@@ -322,10 +312,7 @@ def angle_samples(epsilon: float, delta: float) -> AngleSamples:
     """Lemma 4: 80 ln(2/delta) / epsilon^2 samples for the cosine of one angle; the constant is the paper's.
 
     From so many samples |cos(theta^_ij) - cos(theta_ij)| <= epsilon with probability 1 - delta, by the angle rule (14).
-    The lemma asks that the biases be known as in Lemma 3 and does not say how well. Its constant tells: by Hoeffding's
-    inequality 8 pi^2 ln(2/delta) / epsilon^2 samples, 8 pi^2 = 79, keep the angle's sampling error within epsilon/2;
-    the other half is left for the biases, whose errors epsilon' |W(i,:)| move the angle by 2 pi epsilon' (Lemma 3), so
-    that epsilon' = epsilon / (4 pi). That is ``bias_error`` of the result, our reading.
+    The biases must be known to within ``bias_error``, epsilon / (4 pi), times |W(i,:)|: our reading (docs/papers.md).
 
     >>> angle_samples(0.1, 0.05)
     AngleSamples(samples=29512, bias_error=0.007957747154594767)
@@ -361,15 +348,9 @@ def gradient_error(
     """Proposition 4.1 (12): Xi, which bounds the errors of one norm and one bias.
 
     |S^(i,i) - |W(i,:)|^2| <= Xi |W(i,:)|^2 and |b^(i) - b(i)| <= Xi |W(i,:)|, with V = ``distance``, T = ``steps``,
-    eta = ``convexity`` <= L = ``smoothness`` and the error ``epsilon`` of the gradient. The first bound is vacuous
-    from Xi = 1: S^ = 0 does as well. The paper says only that eta and L depend on r:
-    they are :func:`convexity` and :func:`smoothness`.
-
-    As printed the first term is V (1 - L/(eta + L))^T = V (eta/(eta + L))^T, which the paper confirms by the number of
-    steps it derives from it (:func:`gradient_steps`); the second, 2 epsilon (L + eta) / (L eta), is printed thrice.
-    But the usual argument contracts by 1 - gamma L eta / (eta + L) for a ``step_size`` gamma <= 2/(eta + L): the
-    printed factor for gamma = 1/eta, a step too long unless eta = L, and 1 - eta/(eta + L) for gamma = 1/L. The
-    default, None, is the printed formula; give ``step_size`` for the usual one.
+    eta = ``convexity`` <= L = ``smoothness`` of r (functions of the same names) and the error ``epsilon`` of the
+    gradient. The first bound is vacuous from Xi = 1: S^ = 0 does as well. With a ``step_size`` gamma <= 2/(eta + L) the
+    first term is that of the usual argument, which contracts by 1 - gamma L eta / (eta + L); else it is as printed.
 
     >>> gradient_error(0.01, distance=1.0, steps=10, convexity=1.0, smoothness=1.0)
     0.0409765625
@@ -402,9 +383,9 @@ def deviation_range(
 ) -> tuple[float, float]:
     """Where Psi_epsilon may lie: in [1/(2p), 1], between O(epsilon^3) and O(sqrt(epsilon)).
 
-    The paper says that the order constants depend on r only and does not give them. Where the two ranges do not meet,
-    the propositions say nothing about this epsilon: it is too small for p. They also ask for epsilon > O(p^(-1/3)),
-    not checked here: with a constant of 1 no epsilon below 1 would do.
+    The order constants depend on r only. Where the two ranges do not meet, the propositions say nothing about this
+    epsilon: it is too small for p. They also ask for epsilon > O(p^(-1/3)), not checked here: with a constant of 1 no
+    epsilon below 1 would do.
 
     >>> deviation_range(0.64, p=0.8)
     (0.625, 0.8)
@@ -437,9 +418,8 @@ def filtered_samples(psi: float, p: float, delta: float) -> int:
 def filtered_angle_error(xi: float, *, psi: float, p: float) -> ErrorBound:
     """Proposition 4.2 (13): |cos(theta^_ij) - cos(theta_ij)| < sqrt(2) pi p (p Psi - 1/2) + 3 pi (1-p) + 2 pi (2-p) Xi.
 
-    ``xi`` is :func:`gradient_error`. The root is over 2 alone: the n of :func:`filtered_samples` puts a share of rows
-    within t = p (p Psi - 1/2) / sqrt(2) of its probability (Hoeffding: n = log(1/delta) / (2 t^2)), and an angle is
-    2 pi times a share. Vacuous from 2, the largest difference of cosines: for p below 1 - 2/(3 pi) = .788 always.
+    ``xi`` is :func:`gradient_error`. Vacuous from 2, the largest difference of cosines: for p below 1 - 2/(3 pi) = .788
+    always.
 
     >>> filtered_angle_error(0.01, psi=0.6, p=0.95)
     ErrorBound(value=0.8326640591513862, trivial=2.0)
@@ -452,9 +432,8 @@ def filtered_angle_error(xi: float, *, psi: float, p: float) -> ErrorBound:
 def filtered_weight_error(xi: float, *, psi: float, p: float) -> ErrorBound:
     """Theorem 4.3 (14): |S^ - W W'|_F <= ( sqrt(2) pi p (p Psi - 1/2) + pi (2-p)(3 + 2 Xi) ) |W|_F^2.
 
-    The value is the factor of |W|_F^2. It is always vacuous: 3 pi (2-p) alone, which the paper names as a term of it,
-    is 9.4 or more, and S^ = 0 has an error of at most 1. (The 3 pi (1-p) of (13), which vanishes without outliers, has
-    become 3 pi (2-p) here; nothing in the text says why.)
+    The value is the factor of |W|_F^2. It is always vacuous: 3 pi (2-p) alone is 9.4 or more, and S^ = 0 has an error
+    of at most 1.
 
     >>> bound = filtered_weight_error(0.01, psi=0.6, p=0.95)
     >>> round(bound.value, 2), bound.vacuous
@@ -469,12 +448,9 @@ def filtered_parameter_samples(epsilon: float, delta: float, d: int, p: float, *
     """Theorem 4.3: n = Omega( 1/(epsilon p^4) log(d/delta) ) samples for all parameters.
 
     With probability 1 - delta then (14), :func:`filtered_weight_error`, and (15), |b^ - b|_2 <= Xi |W|_F with Xi of
-    :func:`gradient_error`. Omega here says what suffices. It is :func:`filtered_samples` with Psi of order
-    sqrt(epsilon), the 1/2 left out, and delta/d for each column; the paper does not give ``constant``. Neither error
-    goes to 0 with epsilon, so that this is not comparable with Theorem 1 of Wu et al. 2019, as the paper itself says.
+    :func:`gradient_error`. Omega here says what suffices. Neither error goes to 0 with epsilon, so that this is not
+    comparable with Theorem 1 of Wu et al. 2019, as the paper itself says.
 
-    >>> filtered_parameter_samples(0.1, 0.05, d=20, p=1.0)
-    60
     >>> filtered_parameter_samples(0.1, 0.05, d=20, p=0.8)
     147
     """

@@ -31,11 +31,11 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import chdtri, ndtr, ndtri
 
+from unrelu import RectifiedGaussian
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidParameterError
 from unrelu.fit.marginals.censored_likelihood import row_influence
 from unrelu.kernels import pair_model, pair_solver
-from unrelu.model import RectifiedGaussian
 from unrelu.papers.guarantees.arguments import between_0_and_1, number, samples, whole
 from unrelu.parameters import RandomState, generator
 from unrelu.validation import column_label

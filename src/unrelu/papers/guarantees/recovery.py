@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.polynomial.chebyshev import Chebyshev
 from scipy import integrate, optimize
 from scipy.special import ndtr
 
@@ -108,7 +109,9 @@ def steepness(p: Density, gamma: float) -> float:
     pieces = log_density(p, gamma)
     if any(piece.jumps for piece in pieces):
         return math.inf
-    steepest = max(float(np.max(np.abs(piece.slopes(piece.extremes(order=2))), initial=0.0)) for piece in pieces)
+    steepest = max(
+        float(np.max(np.abs(piece.slopes(piece.candidates(lambda f: f.deriv(2)))), initial=0.0)) for piece in pieces
+    )
 
     def log_ratio(x: FloatArray) -> tuple[FloatArray, FloatArray]:
         density, below = p.logpdf(x), p.logcdf(x)
@@ -319,7 +322,8 @@ def _flattest_place(p: Density, gamma: float) -> tuple[float, str]:
                 slope.append(piece.values[-1:] - piece.values[:1])
                 log_value.append(np.array([math.inf]))
             continue
-        t = piece.flat_candidates()
+        # exp(f) f'^2 may be smallest where f' = 0, where f' itself turns, and where f'^2 + 2 f'' = 0
+        t = piece.candidates(Chebyshev.deriv, lambda f: f.deriv(2), lambda f: f.deriv() ** 2 + 2.0 * f.deriv(2))
         slopes = piece.slopes(t)
         where.append(piece.places(t))
         slope.append(np.where(np.abs(slopes) <= piece.slope_noise, 0.0, slopes))
