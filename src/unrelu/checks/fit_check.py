@@ -27,7 +27,7 @@ from unrelu.passes import engine_for
 from unrelu.passes.local import available_cores, map_in_threads, one_blas_thread
 from unrelu.passes.subsample import SubsampleQuestion
 from unrelu.passes.tiles import seen_above
-from unrelu.tables.columns import names_or_numbers
+from unrelu.tables.write import names_or_numbers
 from unrelu.validation import counted, listed
 
 MOST_ROWS = 5000

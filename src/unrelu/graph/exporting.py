@@ -14,7 +14,7 @@ import pyarrow as pa
 from unrelu.errors import MissingDependencyError
 from unrelu.graph.contracts import EDGE_COLUMNS, Edge
 from unrelu.storage import atomic_write
-from unrelu.tables.tables import check_table, write_columns
+from unrelu.tables.write import check_table, write_columns
 
 if TYPE_CHECKING:
     import networkx
