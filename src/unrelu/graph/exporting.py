@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from unrelu.errors import MissingDependencyError
 from unrelu.graph.contracts import EDGE_COLUMNS, Edge
@@ -63,6 +62,8 @@ def write_edges(path: str | os.PathLike[str], edges: Sequence[Edge], nodes: Sequ
 
 def edge_columns(edges: Sequence[Edge]) -> dict[str, Any]:
     """The edges column by column; what was not asked is missing."""
+    import pyarrow as pa
+
     columns: dict[str, Any] = {}
     for k, name in enumerate(EDGE_COLUMNS):
         cells = [edge[k] for edge in edges]
