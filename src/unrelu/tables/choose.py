@@ -187,7 +187,7 @@ class Condition:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             inner = self._read(node.operand)
             return lambda cells: 1.0 - inner(cells)
-        join = np.minimum
+        join: Any = np.minimum
         if isinstance(node, ast.BoolOp):
             parts = [self._read(each) for each in node.values]
             join = np.minimum if isinstance(node.op, ast.And) else np.maximum

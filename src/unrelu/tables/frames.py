@@ -212,14 +212,19 @@ def joined(
         raise InvalidParameterError("No tables to join: give at least one.")
     nothing = [None] * len(tables)
     parts = [_part(*each) for each in zip(tables, floor or nothing, ceiling or nothing, strict=True)]
-    widths, known = [part[0].shape[1] for part in parts], [names for _, _, _, names in parts if names is not None]
+    widths = [values.shape[1] for values, _, _, _ in parts]
+    known = [names for _, _, _, names in parts if names is not None]
     if len(known) < len(parts) and (known or len(set(widths)) > 1):
         raise InvalidParameterError(
             f"Tables without column names must all be so, and have the same columns: these have"
             f" {', '.join(map(str, widths))} columns, and {len(known)} of them have names. Give frames."
         )
     every = tuple(dict.fromkeys(name for names in known for name in names)) or None
-    values, low, high = (np.concatenate([_spread(part[side], part[3], every) for part in parts]) for side in range(3))
+    labels = [names for _, _, _, names in parts]
+    values, low, high = (
+        np.concatenate([_spread(cells, names, every) for cells, names in zip(side, labels, strict=True)])
+        for side in zip(*((values, low, high) for values, low, high, _ in parts), strict=True)
+    )
     low, high = _with_absent(low, -np.inf), _with_absent(high, np.inf)
     return LimitedSamples(ArraySamples(values, feature_names=every), low, high)
 
