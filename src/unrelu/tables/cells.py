@@ -198,10 +198,6 @@ def read_distinct(
     ``NOT_DETECTED`` where that is to be floored. With limits="cell" the numbers are complex where a cell states a
     limit: the imaginary part is -1 where a cell is at most its number, 1 where it is at least, so that readers and
     blocks can pass cells on without knowing; :func:`split_marks` ends that.
-
-    >>> values, seen = read_distinct(["0.5", "<0.25", "ND"], np.array([0, 1, 1, 2]), ".", Reading())
-    >>> values, dict(seen.below)
-    (array([0.5 , 0.25, 0.25,  nan]), {0.25: 2})
     """
     values: list[float | complex] = []
     numbers: list[float] = []
@@ -227,11 +223,7 @@ def read_distinct(
 
 
 def split_marks(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int8]]:
-    """The numbers, and -1 or 1 where one is only a limit; see :func:`read_distinct`.
-
-    >>> split_marks(np.array([0.5, 0.25 - 1j]))
-    (array([0.5 , 0.25]), array([ 0, -1], dtype=int8))
-    """
+    """The numbers, and -1 or 1 where one is only a limit; see :func:`read_distinct`."""
     return np.array(values.real), values.imag.astype(np.int8)
 
 
@@ -256,12 +248,6 @@ def stated_limits(
     is, where it is to be floored, at the value given for it, or the column's limit (the smallest of several), or else
     at its smallest number. With limits="cell" there is no limit a column, but columns whose cells have their own come
     with the level of what was not detected. Raises InvalidDataError where a column has no single limit.
-
-    >>> cells = Seen(below=Counter({0.1: 4, 0.25: 2}), smallest=0.3)
-    >>> stated_limits({1: cells}, ["Pb", "As"], Reading(limits="highest"))
-    (CellLimits(floor=((1, 0.25),), ceiling=()), {})
-    >>> stated_limits({1: cells}, ["Pb", "As"], Reading(limits="cell"))
-    (None, {1: 0.1})
     """
     floor: dict[int, float] = {}
     ceiling: dict[int, float] = {}
@@ -350,11 +336,7 @@ def told(
     reading: Reading,
     own: Mapping[int, float],
 ) -> list[str]:
-    """What text cells were read as, one line a column; ``limits`` and ``own`` are :func:`stated_limits`.
-
-    >>> told({0: Seen(words=Counter({("nondetect", "ND"): 12}))}, ["As"], None, Reading(), {})
-    ["As: 12 cells 'ND' read as missing"]
-    """
+    """What text cells were read as, one line a column; ``limits`` and ``own`` are :func:`stated_limits`."""
     floor, ceiling = (dict(limits.floor), dict(limits.ceiling)) if limits else ({}, {})
     lines = []
     for position, cells in sorted(seen.items()):

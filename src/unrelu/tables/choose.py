@@ -106,23 +106,22 @@ def _label(table: TableFile, key: ColumnKey, known: Iterable[str]) -> str:
 
 
 def _refuse_other_columns(first: TableFile, table: TableFile, absent: list[str], extra: list[str]) -> None:
-    names, others = first.column_names, table.column_names
-    if (others is None) != (names is None):
-        bare, named = (table, first) if others is None else (first, table)
+    if (table.column_names is None) != (first.column_names is None):
+        bare, named = (table, first) if table.column_names is None else (first, table)
         raise InputFileError(
             f"{bare.name}: has no column names, but {named.name} has. Give all files the same columns."
         )
     if absent:
-        position = _places(first)[absent[0]]
+        names, position = first.column_names, _places(first)[absent[0]]
         raise InputFileError(
-            f"{table.name}: has no {column_phrase(names, position)}, but {first.name} has. "
-            f"Add it, or leave it out everywhere with {without(names, [position])}."
+            f"{table.name}: has no {column_phrase(names, position)}, but {first.name} has. Add it, or leave it out"
+            f" everywhere with {without(names, [position])}."
         )
     if extra:
-        position = _places(table)[extra[0]]
+        names, position = table.column_names, _places(table)[extra[0]]
         raise InputFileError(
-            f"{table.name}: has {column_phrase(others, position)}, but {first.name} has not. "
-            f"Leave it out with {without(others, [position])}."
+            f"{table.name}: has {column_phrase(names, position)}, but {first.name} has not. Leave it out with"
+            f" {without(names, [position])}."
         )
 
 
@@ -155,13 +154,6 @@ class Condition:
     The text is parsed as a Python expression and never run: whatever is not a comparison is refused. A column compared
     with a text is compared as text, with a number as a number. A cell that is missing meets no comparison, and no
     opposite of one, as in SQL (Kleene's logic).
-
-    >>> condition = Condition("site == 'A' and dose > 3")
-    >>> sorted(condition.columns)
-    [('dose', False), ('site', True)]
-    >>> cells = {("dose", False): [1.0, 4.0, np.nan], ("site", True): ["A", "A", "A"]}
-    >>> condition.holds({column: cells_known(each, column[1]) for column, each in cells.items()})
-    array([0. , 1. , 0.5])
     """
 
     def __init__(self, text: str) -> None:
@@ -253,11 +245,7 @@ _NO_KEY = "__HIVE_DEFAULT_PARTITION__"
 
 
 def keys_of(path: str) -> dict[str, str]:
-    """What the folders of a partitioned data set say of a file; an empty text is missing.
-
-    >>> keys_of("data/site=A/year=2024/0.parquet")
-    {'site': 'A', 'year': '2024'}
-    """
+    """What the folders of a partitioned data set say of a file; an empty text is missing."""
     found = [_KEY.fullmatch(part) for part in os.path.dirname(path).split(os.sep)]
     return {match[1]: "" if match[2] == _NO_KEY else unquote(match[2]) for match in found if match}
 
@@ -417,11 +405,7 @@ class ChosenTable(TableFile):
 
 
 def together(*streams: Iterator[Any]) -> Iterator[tuple[Any, ...]]:
-    """Sequences of the same rows, in pieces of any size each, in equal pieces.
-
-    >>> list(together(iter([[1, 2, 3]]), iter(["a", "bc"])))
-    [([1], 'a'), ([2, 3], 'bc')]
-    """
+    """Sequences of the same rows, in pieces of any size each, in equal pieces."""
     held: list[Any] = [() for _ in streams]
     while True:
         for k, stream in enumerate(streams):

@@ -7,7 +7,6 @@ the next batch waits, on the device that the network is on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -66,14 +65,7 @@ class DeviceSamples:
             raise InvalidDataError(f"Expected rows and columns (2 dimensions), got shape {tuple(array.shape)}.")
         place.floats(array[:0, ...])  # says so where these are no numbers
         self._array, self._weights, self.place = array, weights, place
-
-    @property
-    def n_features(self) -> int:
-        return int(self._array.shape[1])
-
-    @property
-    def n_rows(self) -> int:
-        return int(self._array.shape[0])
+        self.n_rows, self.n_features = map(int, array.shape)
 
     def stored_as(self, levels: FloatArray) -> FloatArray:
         """Floors as the table's own type holds them."""
@@ -103,7 +95,7 @@ class DeviceSamples:
 class LayerSamples:
     """The outputs of ``layer`` of ``model`` for the batches of ``loader``, a row for each input, or each position.
 
-    See :func:`unrelu.activations` for the parameters.
+    See :func:`unrelu.activations` for the parameters. ``read_once``: the loader gives its batches only once.
     """
 
     n_rows = None  # batches are not counted before they have run
@@ -121,67 +113,59 @@ class LayerSamples:
         self._model, self._loader, self._positions, self._axis = model, loader, positions, channel_axis
         self.layer_name, self._module = _found(model, layer)
         self._units = None if units is None else [int(unit) for unit in units]
-        self._first = list(self._of_one_batch())
-        if not self._first:
+        batches = iter(loader)
+        first = next(batches, None)
+        if first is None:
+            raise InvalidDataError("The loader has no batches.")
+        self.read_once = batches is loader
+        if self.read_once:
+            self._loader = chain([first], batches)  # it keeps the first batch for the pass
+        rows = list(self._run([first]))
+        if not rows:
             raise InvalidParameterError(
                 f"Layer {self.layer_name!r} did not run in the first batch: the network does not use it there. Name a"
                 " layer that it does."
             )
-        self.n_features = int(self._first[0].shape[1])
+        self.n_features = int(rows[0].shape[1])
         chosen = range(self.n_features) if self._units is None else self._units
         self.feature_names = tuple(f"{self.layer_name}[{unit}]" for unit in chosen)
-        place = place_of(self._first[0])
-        if place is not None and brought_home(self._first[0]) is self._first[0]:
+        place = place_of(rows[0])
+        if place is not None and brought_home(rows[0]) is rows[0]:
             self.place, self.engine = place, DeviceEngine
-        self.rectified = all(bool((rows >= 0).all()) for rows in self._first)
-        self._first = []
+        self.rectified = all(bool((each >= 0).all()) for each in rows)
 
     def blocks(self) -> Iterator[Block]:
         first_row = 0
-        for rows in self._run(self._batches()):
+        for rows in self._run(self._loader):
             if rows.shape[1] != self.n_features:
                 raise InvalidDataError(
                     f"Layer {self.layer_name!r} gave {rows.shape[1]} units and {self.n_features} before: its outputs"
                     " must have as many in every batch. channel_axis= says which axis they are on."
                 )
             here = brought_home(rows)
-            yield (
-                DeviceBlock(array=rows, place=self.place, first_row=first_row)
-                if here is rows
-                else Block(as_floats(here), first_row)
-            )
+            if here is rows:
+                yield DeviceBlock(array=rows, place=self.place, first_row=first_row)
+            else:
+                yield Block(as_floats(here), first_row)
             first_row += int(rows.shape[0])
         if first_row == 0:
             raise InvalidDataError("The loader has no more batches: one that can be read again gives them once more.")
 
-    def _of_one_batch(self) -> Iterator[Any]:
-        """The rows of the first batch; a loader that is read once keeps it for the pass."""
-        batches = iter(self._loader)
-        first = next(batches, None)
-        if first is None:
-            raise InvalidDataError("The loader has no batches.")
-        self._held: Iterator[Any] | None = chain([first], batches) if batches is self._loader else None
-        yield from self._run([first])
-
-    @property
-    def read_once(self) -> bool:
-        """Whether the loader gives its batches only once."""
-        return self._held is not None
-
-    def _batches(self) -> Iterable[Any]:
-        return self._loader if self._held is None else self._held
-
     def _run(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """The layer's rows, batch by batch; the network is left as it was found."""
+        """The layer's rows, batch by batch; the network is used without gradients, and left as it was found."""
         caught: list[Any] = []
         hook = self._module.register_forward_hook(lambda _module, _inputs, output: caught.append(output))
+        modes = [(module, module.training) for module in self._model.modules()]
+        self._model.eval()
         try:
-            with _as_in_use(self._model):
+            with without_gradients():
                 for batch in batches:
                     _forward(self._model, batch)
                     while caught:
                         yield self._rows(caught.pop(0))
         finally:
+            for module, training in modes:
+                module.training = training
             hook.remove()
 
     def _rows(self, output: Any) -> Any:
@@ -209,10 +193,10 @@ def _found(model: Any, layer: Any) -> tuple[str, Any]:
         raise InvalidParameterError(f"model must be a torch module, got {type(model).__name__}.")
     modules = dict(model.named_modules())
     if isinstance(layer, str):
-        if layer not in modules:
-            names = [name for name in modules if name]
-            raise InvalidParameterError(f"The network has no layer {layer!r}. {suggestion(layer, names, 'It has')}")
-        return layer, modules[layer]
+        if layer in modules:
+            return layer, modules[layer]
+        names = [name for name in modules if name]
+        raise InvalidParameterError(f"The network has no layer {layer!r}. {suggestion(layer, names, 'It has')}")
     for name, module in modules.items():
         if module is layer:
             return name or type(module).__name__, module
@@ -230,16 +214,3 @@ def _forward(model: Any, batch: Any) -> None:
         model(**{name: moved(value) for name, value in batch.items()})
     else:
         model(moved(batch[0] if isinstance(batch, tuple | list) else batch))
-
-
-@contextmanager
-def _as_in_use(model: Any) -> Iterator[None]:
-    """Without gradients and as it is used, not trained; every module is left in the mode it was in."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        with without_gradients():
-            yield
-    finally:
-        for module, training in modes:
-            module.training = training

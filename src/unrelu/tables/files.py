@@ -56,8 +56,6 @@ from unrelu.tables.table_file import (
 from unrelu.tables.write import names_or_numbers
 from unrelu.validation import counted, listed, warn
 
-Nondetect = str | float | Mapping[str, float]
-
 
 class FileSamples:
     """Rows of one or several files with the same columns, one file after the other.
@@ -120,14 +118,9 @@ class FileSamples:
                     found[at] = found.get(at, Seen()).merge(cells)
         return found
 
-    @property
-    def id_names(self) -> tuple[str, ...]:
-        """What the columns are called that are kept as text."""
-        return tuple(self._ids[0])
-
     def ids(self) -> dict[str, list[str]]:
         """The columns that are kept as text, of all rows, by name."""
-        return {name: self._texts([places[name] for places in self._ids]) for name in self.id_names}
+        return {name: self._texts([places[name] for places in self._ids]) for name in self._ids[0]}
 
     def _texts(self, places: Sequence[int]) -> list[str]:
         """A column as text, of all rows."""
@@ -255,7 +248,7 @@ def open_samples(
     header: bool | None = None,
     decimal: str | None = None,
     limits: str | None = None,
-    nondetect: Nondetect | None = None,
+    nondetect: str | float | Mapping[str, float] | None = None,
     sheet: str | int | None = None,
     where: str | None = None,
     skip_bad_files: bool = False,
@@ -390,8 +383,40 @@ def _sparse_rows(names: Sequence[str], choice: ColumnChoice) -> SparseSamples:
 def _file_samples(
     names: Sequence[str], choice: ColumnChoice, block_rows: int | None, reading: Reading, skip_bad_files: bool
 ) -> FileSamples:
-    tables, bad = _open_tables(names, reading, skip_bad_files)
-    samples = FileSamples(_sound_tables(tables, choice, bad) if skip_bad_files else tables, choice, block_rows, reading)
+    """Rows of the files, less those of several that have columns but no rows; and, if asked for, less bad ones.
+
+    Every file is then read once before: a row of one that turns out to be bad must never have counted.
+    """
+    tables: list[TableFile] = []
+    without_rows: list[NoRowsError] = []
+    bad: dict[str, str] = {}
+    for name in names:
+        try:
+            tables.append(open_table(name, reading))
+        except NoRowsError as error:
+            without_rows.append(error)
+        except InputFileError as error:
+            if not skip_bad_files:
+                raise
+            bad[name] = str(error)
+    if without_rows and not tables:
+        raise without_rows[0]
+    if tables:
+        tables = chosen_tables(tables, reading.where)
+    if skip_bad_files and tables:
+        for table, wanted in zip(list(tables), match_columns(tables, choice), strict=True):
+            try:
+                table.check(wanted)
+                for _ in table.pieces(wanted, _AT_A_TIME):
+                    pass
+            except InputFileError as error:
+                bad[table.name] = str(error)
+                tables.remove(table)
+    if not tables:
+        raise InputFileError(f"No file can be read: all {len(bad)} are bad. {next(iter(bad.values()))}")
+    if bad:
+        warn(f"{counted(len(bad), 'bad file')} left out. {listed(bad.values(), most=8)}", SkippedFilesWarning)
+    samples = FileSamples(tables, choice, block_rows, reading)
     samples.skipped_files = bad
     return samples
 
@@ -406,9 +431,6 @@ KINDS = (
     *(".zip", ".xlsx", ".parquet", ".feather", ".arrow", ".npy", ".npz"),
 )
 _AT_A_TIME = 2**16  # rows of a file that is only looked through
-
-Bad = dict[str, str]
-"""Files that are left out, and why."""
 
 
 def files_of(paths: PathLike | Sequence[PathLike]) -> list[str]:
@@ -482,47 +504,3 @@ def open_table(path: str, reading: Reading) -> TableFile:
         return ParquetTable(path, reading) if kind == ".parquet" else FeatherTable(path, reading)
     packing = PACKINGS[kind.removeprefix(".csv").removeprefix(".tsv")]
     return CsvFile(path, reading, delimiter="\t" if kind.startswith(".tsv") else ",", packing=packing)
-
-
-def _open_tables(names: Sequence[str], reading: Reading, skip_bad: bool) -> tuple[list[TableFile], Bad]:
-    """The files, less those of several that have columns but no rows; and, if asked for, less those that are bad."""
-    tables: list[TableFile] = []
-    without_rows: list[NoRowsError] = []
-    bad: Bad = {}
-    for name in names:
-        try:
-            tables.append(open_table(name, reading))
-        except NoRowsError as error:
-            without_rows.append(error)
-        except InputFileError as error:
-            if not skip_bad:
-                raise
-            bad[name] = str(error)
-    if not tables:
-        raise without_rows[0] if without_rows else _all_bad(bad)
-    return chosen_tables(tables, reading.where), bad
-
-
-def _sound_tables(tables: Sequence[TableFile], choice: ColumnChoice, bad: Bad) -> list[TableFile]:
-    """The tables that can be read from end to end; the others join the ``bad``, of which a warning tells.
-
-    Every file is read once for that: a row of one that turns out to be bad must never have counted.
-    """
-    sound: list[TableFile] = []
-    for table, wanted in zip(tables, match_columns(tables, choice), strict=True):
-        try:
-            table.check(wanted)
-            for _ in table.pieces(wanted, _AT_A_TIME):
-                pass
-            sound.append(table)
-        except InputFileError as error:
-            bad[table.name] = str(error)
-    if not sound:
-        raise _all_bad(bad)
-    if bad:
-        warn(f"{counted(len(bad), 'bad file')} left out. {listed(bad.values(), most=8)}", SkippedFilesWarning)
-    return sound
-
-
-def _all_bad(bad: Bad) -> InputFileError:
-    return InputFileError(f"No file can be read: all {len(bad)} are bad. {next(iter(bad.values()))}")

@@ -152,27 +152,13 @@ def row_and_line(row: int, line: int | None) -> str:
 
 
 def without(names: Sequence[str] | None, positions: Iterable[int], parameter: str = "drop") -> str:
-    """The parameter of open_samples that leaves columns out (or another one that names columns).
-
-    >>> without(["site name"], [0]), without(None, [3]), without(["site", "day"], [0, 1], "id")
-    ("drop='site name'", 'drop=3', "id=['site', 'day']")
-    """
+    """The parameter of open_samples that leaves columns out (or another one that names columns)."""
     keys: list[Any] = [position if names is None else names[position] for position in positions]
     return f"{parameter}={(keys[0] if len(keys) == 1 else keys)!r}"
 
 
 class Faults:
-    """Cells that are no numbers, told apart: columns of text, and single bad cells among numbers.
-
-    >>> faults = Faults()
-    >>> for row, (site, lead) in enumerate([("a", "1"), ("b", "x"), ("c", "2")], start=1):
-    ...     faults.look(f"row {row}", 0, site)
-    ...     faults.look(f"row {row}", 1, lead)
-    >>> faults.texts()
-    {0: ('text', "row 1: 'a'")}
-    >>> print(faults.first_cell(["site", "Pb"]))
-    row 2, column 'Pb': 'x' is not a number. Correct the cell, or empty it if its value is missing.
-    """
+    """Cells that are no numbers, told apart: columns of text, and single bad cells among numbers."""
 
     def __init__(self, decimal: str = ".", emptied: str = "empty {}") -> None:
         self._emptied = emptied  # what is done with a cell without a value
@@ -251,11 +237,7 @@ def all_faults(
 
 
 def leave_out(names: Sequence[str] | None, held: Mapping[int, Held]) -> str:
-    """The parameters of open_samples that leave columns of a file out, or keep them as text.
-
-    >>> leave_out(["site", "day"], {0: ("text", ""), 1: ("dates or times", "")})
-    "Leave them out with drop=['site', 'day'], or keep them as text with id=['site', 'day']."
-    """
+    """The parameters of open_samples that leave columns of a file out, or keep them as text."""
     them = "it" if len(held) == 1 else "them"
     as_text = not any("values" in kind for kind, _ in held.values())
     keep = f", or keep {them} as text with {without(names, held, 'id')}" if as_text else ""

@@ -116,11 +116,7 @@ def check_table(path: PathLike, *, columns: bool = False) -> str:
 
 
 def names_or_numbers(names: Sequence[str] | None, n_columns: int) -> tuple[str, ...]:
-    """What tables that are shown or written call their columns: x0, x1, ... where they have no names.
-
-    >>> names_or_numbers(None, 2), names_or_numbers(["As"], 1)
-    (('x0', 'x1'), ('As',))
-    """
+    """What tables that are shown or written call their columns: x0, x1, ... where they have no names."""
     return tuple(f"x{index}" for index in range(n_columns)) if names is None else tuple(map(str, names))
 
 
