@@ -197,7 +197,7 @@ def read_distinct(
     A limit becomes its number (NaN with limits="missing"), what is missing NaN, and what was not detected NaN, or
     ``NOT_DETECTED`` where that is to be floored. With limits="cell" the numbers are complex where a cell states a
     limit: the imaginary part is -1 where a cell is at most its number, 1 where it is at least, so that readers and
-    blocks can pass cells on without knowing; :func:`split_marks` ends that.
+    blocks can pass cells on without knowing; :func:`at_limits` ends that.
     """
     values: list[float | complex] = []
     numbers: list[float] = []
@@ -220,11 +220,6 @@ def read_distinct(
         values.append(complex(value, _SIDE[kind]) if marked else value)
     extremes = min(numbers, default=np.inf), max(numbers, default=-np.inf)
     return np.array(values)[codes], Seen(seen.below, seen.above, seen.words, *extremes)
-
-
-def split_marks(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int8]]:
-    """The numbers, and -1 or 1 where one is only a limit; see :func:`read_distinct`."""
-    return np.array(values.real), values.imag.astype(np.int8)
 
 
 # --- limits -------------------------------------------------------------------------------------------
@@ -314,19 +309,26 @@ def _refuse_several(
     )
 
 
-def put_own(values: Floats, beyond: NDArray[np.int8], limits: Mapping[int, float]) -> None:
-    """Cells that were not detected are at most their column's limit, in place."""
-    for position, limit in limits.items():
-        values[(beyond[:, position] < 0) & (values[:, position] == NOT_DETECTED), position] = limit
+def at_limits(
+    values: NDArray[Any], limits: CellLimits | None, own: Mapping[int, float]
+) -> tuple[Floats, NDArray[np.int8] | None]:
+    """Rows with values beyond their column's limit cut to it, in place where that can be.
 
-
-def cut(values: Floats, limits: CellLimits | None) -> None:
-    """Values beyond their column's limit become the limit, in place; what is missing stays so."""
+    ``limits`` and ``own`` are those of :func:`stated_limits`. Where columns have cells with own limits, also -1 or 1
+    where a number is only a limit, 0 elsewhere.
+    """
+    if own:
+        values, beyond = np.array(values.real), values.imag.astype(np.int8)
+        for position, level in own.items():
+            values[(beyond[:, position] < 0) & (values[:, position] == NOT_DETECTED), position] = level
+        return values, beyond
     if limits is not None:
+        values = values if values.flags.writeable else values.copy()
         for position, limit in limits.floor:
             np.maximum(values[:, position], limit, out=values[:, position])
         for position, limit in limits.ceiling:
             np.minimum(values[:, position], limit, out=values[:, position])
+    return values, None
 
 
 def told(

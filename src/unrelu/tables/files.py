@@ -27,9 +27,7 @@ from unrelu.tables.cells import (
     Reading,
     Seen,
     SeveralLimits,
-    cut,
-    put_own,
-    split_marks,
+    at_limits,
     stated_limits,
     told,
     warn_of_nondetects,
@@ -160,11 +158,8 @@ class FileSamples:
         """The blocks of the rows from this one on, counted from 0: of the same rows each, if a block starts there."""
         first_row = 0
         for values in regroup(self._pieces(row), self._block_rows):
-            beyond = None
-            if self._own_limits:
-                values, beyond = split_marks(values)
-                put_own(values, beyond, self._own_limits)
-                values = values.astype(self._dtype, copy=False)
+            values, beyond = at_limits(values, self.limits, self._own_limits)
+            values = values.astype(self._dtype, copy=False)
             yield Block(values, first_row, beyond=beyond)
             first_row += len(values)
         if self._reading.where is not None and row + first_row == 0:
@@ -181,9 +176,7 @@ class FileSamples:
             for piece in part.pieces(wanted, self._block_rows):
                 left_out = min(skipped, len(piece))
                 skipped, piece = skipped - left_out, piece[left_out:]
-                values = piece if np.iscomplexobj(piece) else piece.astype(self._dtype, copy=False)
-                cut(values, self.limits)
-                yield values
+                yield piece if np.iscomplexobj(piece) else piece.astype(self._dtype, copy=False)
 
     def parts(self, ask: Ask) -> list[Part] | None:
         """Files, and shares of long ones, for others to read; None where one is here alone, as standard input is."""

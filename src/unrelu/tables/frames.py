@@ -16,10 +16,8 @@ from unrelu.tables.cells import (
     Seen,
     SeveralLimits,
     UnreadableCell,
-    cut,
-    put_own,
+    at_limits,
     read_distinct,
-    split_marks,
     stated_limits,
     warn_of_nondetects,
 )
@@ -64,13 +62,11 @@ def read_frame(
             raise
         return read_frame(frame, decimal=decimal, limits="cell", nondetect=nondetect)
     warn_of_nondetects(seen, names, reading)
-    if own:
-        values, beyond = split_marks(values)
-        put_own(values, beyond, own)
-        floor, ceiling = (np.where(beyond == side, values, side * np.inf) for side in (-1, 1))
-        return LimitedSamples(ArraySamples(values, feature_names=names), floor, ceiling)
-    cut(values, found)
-    return ArraySamples(values, feature_names=names, limits=found)
+    values, beyond = at_limits(values, found, own)
+    if beyond is None:
+        return ArraySamples(values, feature_names=names, limits=found)
+    floor, ceiling = (np.where(beyond == side, values, side * np.inf) for side in (-1, 1))
+    return LimitedSamples(ArraySamples(values, feature_names=names), floor, ceiling)
 
 
 def collected(table: Any) -> Any:
