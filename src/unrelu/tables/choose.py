@@ -227,13 +227,20 @@ class Condition:
         raise self._refusal("compares with what is no number, text or list of them")
 
 
-def cells_known(cells: Sequence[str] | NDArray[Any], as_text: bool) -> Cells:
-    """Cells to be compared, and which of them are not missing."""
+def cells_known(cells: Sequence[str] | Sequence[float] | NDArray[Any], as_text: bool) -> Cells:
+    """Cells to be compared, and which of them are not missing; a text that is no number is none."""
     if as_text:
-        texts = [cell.strip() for cell in cells]
+        texts = [str(cell).strip() for cell in cells]
         return np.array(texts, dtype=object), np.array([text not in PLAIN_MISSING for text in texts], dtype=bool)
-    numbers = np.asarray(cells, dtype=np.float64)
+    numbers = np.array([_number_or_nan(cell) for cell in cells] if isinstance(cells, list) else cells)
     return numbers, ~np.isnan(numbers)
+
+
+def _number_or_nan(cell: str | float) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return np.nan
 
 
 # --- tables with fewer rows or more columns than their file -----------------------------------------------
@@ -244,41 +251,26 @@ _KEY = re.compile(r"([^=]+)=(.*)")
 _NO_KEY = "__HIVE_DEFAULT_PARTITION__"
 
 
-def keys_of(path: str) -> dict[str, str]:
-    """What the folders of a partitioned data set say of a file; an empty text is missing."""
-    found = [_KEY.fullmatch(part) for part in os.path.dirname(path).split(os.sep)]
-    return {match[1]: "" if match[2] == _NO_KEY else unquote(match[2]) for match in found if match}
-
-
 def chosen_tables(tables: Sequence[TableFile], where: str | None) -> list[TableFile]:
-    """The tables with the keys of their folders as columns; with ``where`` only rows that meet it."""
+    """The tables with the keys of their folders (site=A/year=2024) as columns; with ``where`` only rows that meet it.
+
+    A file of which the keys alone say that none of its rows meets the condition is not read.
+    """
     condition = None if where is None else Condition(where)
     chosen: list[TableFile] = []
     for table in tables:
-        own = table.column_names
-        keys = {} if own is None else {key: text for key, text in keys_of(table.name).items() if key not in own}
-        if condition is not None and not _may_hold(keys, condition):
-            continue
+        names = table.column_names
+        found = [_KEY.fullmatch(part) for part in os.path.dirname(table.name).split(os.sep)]
+        values = {match[1]: "" if match[2] == _NO_KEY else unquote(match[2]) for match in found if match}
+        keys = {} if names is None else {name: text for name, text in values.items() if name not in names}
+        if condition is not None:
+            told = {(name, text): cells_known([keys.get(name, "")], text) for name, text in condition.columns}
+            if condition.holds(told)[0] == 0.0:
+                continue
         chosen.append(ChosenTable(table, keys, condition) if keys or condition is not None else table)
     if where is not None and not chosen:
         raise no_row(where)
     return chosen
-
-
-def _may_hold(keys: Mapping[str, str], condition: Condition) -> bool:
-    """False where the keys alone say that no row of a file meets a condition: it is not read then."""
-    cells = {}
-    for name, as_text in condition.columns:
-        key = keys.get(name, "")
-        cells[name, as_text] = cells_known([key] if as_text else np.array([_number_or_nan(key)]), as_text)
-    return bool(condition.holds(cells)[0] > 0.0)
-
-
-def _number_or_nan(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return np.nan
 
 
 def no_row(where: str) -> InvalidDataError:

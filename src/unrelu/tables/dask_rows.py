@@ -39,12 +39,12 @@ class DaskSamples:
             shape = getattr(table, "shape", "none")
             raise InvalidDataError(f"Expected rows and columns (2 dimensions) of Dask, got shape {shape}.")
         columns = getattr(table, "columns", None)
+        self.feature_names: tuple[str, ...] | None = None
         if columns is not None:
             self.feature_names, self._dtype = tuple(map(str, columns)), _type_of_columns(table)
             self.n_features = len(columns)
         elif holds_numbers(table.dtype):
-            self.feature_names, self._dtype = None, float_type(table.dtype)
-            self.n_features = int(table.shape[1])
+            self._dtype, self.n_features = float_type(table.dtype), int(table.shape[1])
             table = table.rechunk({1: -1}) if table.numblocks[1] > 1 else table
         else:
             raise InvalidDataError(f"Expected numbers, got a Dask array of {table.dtype}.")

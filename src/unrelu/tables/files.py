@@ -193,13 +193,12 @@ class FileSamples:
             # Files that are read as one have now been counted, and their words seen, once and for all.
             both = zip(self._tables, told_rows, strict=True)
             self._tables = tuple(own[0] if len(own) == 1 else table for table, own in both)
-        return [Part(self._only(share, at).blocks_elsewhere, share.n_rows or 0) for share, at in flat]
-
-    def _only(self, table: TableFile, wanted: Sequence[int]) -> FileSamples:
-        """The rows of one table among these."""
-        other = copy(self)
-        other._tables, other._wanted, other.engine = (table,), [list(wanted)], None
-        return other
+        parts = []
+        for share, at in flat:
+            rows = copy(self)
+            rows._tables, rows._wanted, rows.engine = (share,), [list(at)], None
+            parts.append(Part(rows.blocks_elsewhere, share.n_rows or 0))
+        return parts
 
     def blocks_elsewhere(self) -> Iterator[Block]:
         """The blocks, for a process that may not see the files."""
