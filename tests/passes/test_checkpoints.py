@@ -16,8 +16,8 @@ import pytest
 import unrelu
 from tests.references.commands import invoke
 from unrelu.errors import CheckpointWarning, InvalidParameterError, ModelFileError
-from unrelu.passes import checkpoints
-from unrelu.tables import blocks, open_samples, write_table
+from unrelu.passes import blocks, checkpoints
+from unrelu.tables import open_samples, write_table
 
 X = unrelu.synthetic.random_model(3, random_state=0).sample(4000, random_state=1)
 
