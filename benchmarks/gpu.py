@@ -27,7 +27,7 @@ from unrelu.errors import UnreluError
 from unrelu.fit.one_pass import fit_record
 from unrelu.passes.device import DeviceEngine, place_of
 from unrelu.passes.pair_moments import PairMomentsQuestion
-from unrelu.tables.device_arrays import DeviceSamples
+from unrelu.tables.device import DeviceSamples
 
 LONG, WIDE = (1_000_000, 1_000), (200_000, 5_000)
 MOST_SECONDS_OF_PASS, MOST_SECONDS_OF_FIT = {LONG: 0.2, WIDE: 0.8}, {LONG: 1.5, WIDE: 15.0}

@@ -23,6 +23,12 @@ import numpy as np, unrelu
 truth = unrelu.synthetic.random_model(3, random_state=0)
 learner = unrelu.RectifiedGaussianLearner().fit(truth.sample(5000, random_state=1))
 assert np.abs(learner.bias_ - truth.bias).max() < 6 * learner.bias_stderr_.max(), "the learned bias is off"
+unrelu.tables.write_table("x.npy", truth.sample(10))
+unrelu.tables.open_samples("x.npy")
+try:
+    unrelu.tables.write_table("x.csv", truth.sample(10))
+except unrelu.errors.MissingDependencyError as error:
+    assert 'pip install "unrelu[files]"' in str(error), f"what is missing is not said: {error}"
 """
 
 

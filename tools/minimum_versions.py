@@ -27,7 +27,8 @@ def main() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     tests = [each for each in extras["dev"] if each.partition(">=")[0] in FOR_TESTS]
-    wanted = [*project["dependencies"], *extras["cli"], *extras["plot"], *tests]
+    named = [each for extra in ("files", "cli", "plot") for each in extras[extra] if not each.startswith("unrelu[")]
+    wanted = [*project["dependencies"], *named, *tests]
     sys.stdout.write(" ".join(map(lowest, wanted)) + "\n")
 
 

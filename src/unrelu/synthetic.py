@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unrelu.contracts import BoolArray, FloatArray
+from unrelu.contracts import BoolArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.model import RectifiedGaussian
 from unrelu.parameters import RandomState, generator
@@ -52,10 +52,22 @@ def random_model(
     (10.0, True)
     """
     k = d if k is None else k
-    _check_model_parameters(d, k, condition_number, bias)
+    for name, value in (("d", d), ("k", k)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise InvalidParameterError(f"{name} must be an integer of 1 or more, got {value!r}.")
+    if k > d:
+        raise InvalidParameterError(f"k must be at most d = {d}, the largest rank W W' can have; got {k}.")
+    if not 1.0 <= condition_number < float("inf"):
+        raise InvalidParameterError(f"condition_number must be 1 or more and finite, got {condition_number!r}.")
+    if k == 1 and condition_number != 1.0:
+        raise InvalidParameterError("A W with one column has condition_number 1: leave it out, or use k > 1.")
+    if bias not in ("nonnegative", "signed"):
+        raise InvalidParameterError(f'bias must be "nonnegative" or "signed", got {bias!r}.')
     rng = generator(random_state)
-    eigenvalues = np.geomspace(1.0, 1.0 / condition_number, k)
-    weights = _orthonormal(d, k, rng) * np.sqrt(eigenvalues)
+    # Orthonormal columns, uniform among all such: a Gaussian matrix is Q R with R's diagonal positive.
+    q, r = np.linalg.qr(rng.standard_normal((d, k)))
+    q = q * np.where(np.diagonal(r) < 0.0, -1.0, 1.0)
+    weights = q * np.sqrt(np.geomspace(1.0, 1.0 / condition_number, k))
     b = rng.standard_normal(d)
     return RectifiedGaussian.from_weights(weights, np.maximum(b, 0.0) if bias == "nonnegative" else b)
 
@@ -102,26 +114,6 @@ def contaminate(
     return rows, is_outlier
 
 
-def _check_model_parameters(d: int, k: int, condition_number: float, bias: str) -> None:
-    for name, value in (("d", d), ("k", k)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise InvalidParameterError(f"{name} must be an integer of 1 or more, got {value!r}.")
-    if k > d:
-        raise InvalidParameterError(f"k must be at most d = {d}, the largest rank W W' can have; got {k}.")
-    if not 1.0 <= condition_number < float("inf"):
-        raise InvalidParameterError(f"condition_number must be 1 or more and finite, got {condition_number!r}.")
-    if k == 1 and condition_number != 1.0:
-        raise InvalidParameterError("A W with one column has condition_number 1: leave it out, or use k > 1.")
-    if bias not in ("nonnegative", "signed"):
-        raise InvalidParameterError(f'bias must be "nonnegative" or "signed", got {bias!r}.')
-
-
-def _orthonormal(d: int, k: int, rng: np.random.Generator) -> FloatArray:
-    """d x k with orthonormal columns, uniform among all such: Gaussian = Q R with R's diagonal positive."""
-    q, r = np.linalg.qr(rng.standard_normal((d, k)))
-    return q * np.where(np.diagonal(r) < 0.0, -1.0, 1.0)
-
-
 def _table(X: ArrayLike) -> Floats:
     """A copy of X, of its own floating type; NaN, a missing cell, may stay."""
     try:
@@ -146,16 +138,13 @@ def _draw(outliers: Outliers, count: int, d: int, rng: np.random.Generator) -> F
     elif callable(outliers):
         given, source = outliers(count, rng), "The outlier function"
     else:
-        given, source = _cycled(np.atleast_2d(outliers), count, rng), "The array of outliers"
+        pool, source = np.atleast_2d(outliers), "The array of outliers"
+        if len(pool) == 0:
+            raise InvalidParameterError("The array of outliers holds no rows.")
+        given = pool[np.resize(rng.permutation(len(pool)), count)]
     rows = np.asarray(given)
     if rows.dtype.kind not in "fiub":
         raise InvalidParameterError(f"{source} gives {rows.dtype} values; needed are real numbers.")
     if rows.shape != (count, d):
         raise InvalidParameterError(f"{source} gives rows of shape {rows.shape}; needed is ({count}, {d}).")
     return rows
-
-
-def _cycled(pool: NDArray[Any], count: int, rng: np.random.Generator) -> NDArray[Any]:
-    if len(pool) == 0:
-        raise InvalidParameterError("The array of outliers holds no rows.")
-    return pool[np.resize(rng.permutation(len(pool)), count)]

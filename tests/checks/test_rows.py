@@ -10,8 +10,8 @@ from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import RecordedEvidence, SampleEvidence, ask_at_once
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.tables import ArraySamples
-from unrelu.tables.device_arrays import DeviceSamples
-from unrelu.tables.sparse import SparseSamples
+from unrelu.tables.device import DeviceSamples
+from unrelu.tables.numpy_files import SparseSamples
 
 TABLE = np.maximum(np.random.default_rng(0).normal(size=(20_000, 3)), 0.0)
 QUESTION = LookQuestion((0.0,) * 3)

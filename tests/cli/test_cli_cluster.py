@@ -17,7 +17,7 @@ pytest.importorskip("distributed", reason='the cluster tests need Dask: pip inst
 import unrelu
 from tests.passes.cluster_by_hand import by_hand
 from unrelu.passes import dask_engine
-from unrelu.tables.tables import write_table
+from unrelu.tables.write import write_table
 
 SHORT_PATIENCE = """
 import sys

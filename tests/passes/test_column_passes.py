@@ -20,8 +20,8 @@ from unrelu.passes.engine import LocalEngine, engine_for
 from unrelu.passes.pair_moments import GroupedMomentsQuestion, PairMomentsQuestion
 from unrelu.tables import ArraySamples, open_samples
 from unrelu.tables.dask_rows import DaskSamples
-from unrelu.tables.tables import write_table
 from unrelu.tables.turned import TurnedSamples
+from unrelu.tables.write import write_table
 
 D = 10
 X = unrelu.synthetic.random_model(D, random_state=2).sample(2000, random_state=3)

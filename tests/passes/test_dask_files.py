@@ -17,7 +17,7 @@ from unrelu.errors import InputFileError
 from unrelu.passes.engine import engine_for
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.tables import open_samples
-from unrelu.tables.tables import write_table
+from unrelu.tables.write import write_table
 
 X = unrelu.synthetic.random_model(4, random_state=0).sample(3000, random_state=1)
 

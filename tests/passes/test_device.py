@@ -18,7 +18,7 @@ from unrelu.passes.device import DeviceEngine, all_eigenvalues, brought_home, mu
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.tables import ArraySamples
-from unrelu.tables.device_arrays import DeviceSamples
+from unrelu.tables.device import DeviceSamples
 
 D = 5
 SUMS = ("count", "cross", "masked_sum", "masked_square")

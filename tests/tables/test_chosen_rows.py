@@ -11,7 +11,7 @@ import unrelu
 from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
 from unrelu.passes.rows import Part
 from unrelu.tables import open_samples, write_table
-from unrelu.tables.chosen_rows import together
+from unrelu.tables.choose import together
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import feather, parquet  # noqa: E402

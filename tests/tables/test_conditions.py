@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from unrelu.errors import InvalidParameterError
-from unrelu.tables.conditions import Condition
+from unrelu.tables.choose import Condition, cells_known
 
-pa = pytest.importorskip("pyarrow")
-
-SITES, DOSES, OTHERS = ["A", "B", None, "C c"], [1.0, 4.0, 5.0, None], [2.0, 2.0, 5.0, 1.0]
+SITES, DOSES, OTHERS = ["A", "B", "", "C c"], [1.0, 4.0, 5.0, math.nan], [2.0, 2.0, 5.0, 1.0]
 
 
 def holds(text: str) -> list[bool | None]:
     condition = Condition(text)
     columns = {"site": SITES, "dose": DOSES, "Fe, total": OTHERS}
-    cells = {
-        (name, as_text): pa.array(columns[name], pa.string() if as_text else pa.float64())
-        for name, as_text in condition.columns
-    }
-    return condition.holds(cells).to_pylist()
+    cells = {(name, as_text): cells_known(columns[name], as_text) for name, as_text in condition.columns}
+    return [{0.0: False, 0.5: None, 1.0: True}[answer] for answer in condition.holds(cells).tolist()]
 
 
 @pytest.mark.parametrize(

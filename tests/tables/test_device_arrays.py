@@ -6,7 +6,7 @@ import array_api_strict as strict
 import numpy as np
 
 from unrelu.passes.blocks import rows_in
-from unrelu.tables.device_arrays import DeviceSamples
+from unrelu.tables.device import DeviceSamples
 
 
 def test_blocks_are_the_rows():

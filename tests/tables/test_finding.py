@@ -10,7 +10,7 @@ import pytest
 import unrelu
 from unrelu.errors import InputFileError, SkippedFilesWarning
 from unrelu.tables import open_samples, write_table
-from unrelu.tables.finding import files_of
+from unrelu.tables.files import files_of
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402

@@ -5,8 +5,7 @@ import pytest
 
 import unrelu
 from unrelu.errors import DeadUnitsWarning, InvalidDataError, InvalidParameterError
-from unrelu.tables.device_arrays import DeviceSamples
-from unrelu.tables.layer_rows import LayerSamples
+from unrelu.tables.device import DeviceSamples, LayerSamples
 
 torch = pytest.importorskip("torch", reason="torch is not installed: make test-torch")
 

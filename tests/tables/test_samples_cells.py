@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unrelu.tables.cells import decimal_vote, read_cell
-from unrelu.tables.reading import Reading
-from unrelu.tables.text_columns import UnreadableCell, read_texts
+from unrelu.tables.arrow_files import read_texts
+from unrelu.tables.cells import Reading, UnreadableCell, decimal_vote, read_cell
 
 
 @pytest.mark.parametrize(

@@ -264,7 +264,7 @@ def test_ids_are_kept_as_they_are_written(written, all_rows):
     written("a,day,site\n3,x,Å\n".encode("latin-1"), "2.csv")
     samples = open_samples(["1.csv", "2.csv"], id=["site", "day"])
     assert samples.feature_names == ("a",)
-    assert samples.id_names == ("site", "day")
+    assert tuple(samples.ids()) == ("site", "day")
     assert samples.ids() == {"site": ["NA", "007", "Å"], "day": ["2020-01-31", "", "x"]}
     np.testing.assert_array_equal(all_rows(samples), [[1], [2], [3]])
 

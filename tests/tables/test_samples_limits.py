@@ -111,6 +111,13 @@ def test_limits_of_several_files_are_one(tmp_path, all_rows):
     np.testing.assert_array_equal(all_rows(samples), [[1, 2], [3, 4], [6, 5], [2, 7]])
 
 
+def test_limits_of_a_file_of_text_hold_in_files_of_numbers(tmp_path, all_rows):
+    (tmp_path / "a.csv").write_text("As,Pb\n<0.3,1\n0.5,2\n")
+    write_table(tmp_path / "b.npz", np.array([[0.1, 2.0], [0.7, 3.0]]), ["As", "Pb"])
+    samples = open_samples([tmp_path / "a.csv", tmp_path / "b.npz"], limits="highest", block_rows=2)
+    np.testing.assert_array_equal(all_rows(samples), [[0.3, 1.0], [0.5, 2.0], [0.3, 2.0], [0.7, 3.0]])
+
+
 def test_a_limit_far_down_is_found_before_rows_are_used(opened):
     rows, limits, _ = opened("a,b\n" + "0.123456789,2.5\n" * 100_000 + "<0.1,3\n")
     assert limits == CellLimits(((0, 0.1),))

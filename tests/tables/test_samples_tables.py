@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from unrelu.errors import InvalidParameterError, OutputError
-from unrelu.tables import open_samples, tables, write_table
-from unrelu.tables.tables import check_table, write_columns
+from unrelu.tables import open_samples, write, write_table
+from unrelu.tables.write import check_table, write_columns
 
 EXTENSIONS = ["csv", "csv.gz", "tsv", "tsv.gz", "parquet", "feather", "arrow", "npy", "npz"]
 NAMES = ["As, total", "Pb", 'ß "quoted"']
@@ -34,7 +34,7 @@ def test_round_trip(tmp_path, table, all_rows, extension, dtype):
 
 @pytest.mark.parametrize("extension", EXTENSIONS)
 def test_blocks_are_written_like_the_whole(tmp_path, monkeypatch, table, extension):
-    monkeypatch.setattr(tables, "CELLS_PER_CHUNK", 600)
+    monkeypatch.setattr(write, "CELLS_PER_CHUNK", 600)
     write_table(tmp_path / f"x.{extension}", table, NAMES)
     write_table(tmp_path / f"y.{extension}", (part for part in np.array_split(table, 7)), NAMES)
     # an npz carries the time of writing
@@ -47,17 +47,20 @@ def test_blocks_are_written_like_the_whole(tmp_path, monkeypatch, table, extensi
 @pytest.mark.parametrize("extension", ["csv", "csv.gz", "parquet", "feather"])
 def test_rows_are_written_as_they_come(tmp_path, monkeypatch, extension):
     """Never more than one chunk is held: a block is asked for only once its forerunners are written."""
-    monkeypatch.setattr(tables, "CELLS_PER_CHUNK", 10)
+    monkeypatch.setattr(write, "CELLS_PER_CHUNK", 10)
     batches = 0
-    original = tables._Rows.batches
+    original = write._write_arrow
 
-    def counted(self, **options):
-        nonlocal batches
-        for batch in original(self, **options):
-            batches += 1
-            yield batch
+    def counting(stream, kind, schema, rows):
+        def counted():
+            nonlocal batches
+            for batch in rows:
+                batches += 1
+                yield batch
 
-    monkeypatch.setattr(tables._Rows, "batches", counted)
+        original(stream, kind, schema, counted())
+
+    monkeypatch.setattr(write, "_write_arrow", counting)
 
     def blocks():
         for number in range(20):

@@ -25,7 +25,7 @@ from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import available_cores, engine_for, map_in_threads, one_blas_thread
 from unrelu.passes.tiles import SubsampleQuestion, seen_above
-from unrelu.tables.columns import names_or_numbers
+from unrelu.tables.write import names_or_numbers
 from unrelu.validation import counted, listed
 
 MOST_ROWS = 5000

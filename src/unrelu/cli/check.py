@@ -49,7 +49,7 @@ def check(
     from unrelu.cli.inputs import model_and_table
     from unrelu.estimators import RectifiedGaussianLearner, check_model
     from unrelu.report.check import check_columns, check_facts, check_picture, check_shown
-    from unrelu.tables.tables import write_columns
+    from unrelu.tables.write import write_columns
 
     wanted: dict[str, Any] = {"n_simulations": simulations, "level": level}
     with job.fitting() as watch:

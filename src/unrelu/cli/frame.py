@@ -44,7 +44,7 @@ class Output:
         if self.path is None or self.path == STDOUT:
             return
         if self.kind in ("table", "columns", "rows"):
-            from unrelu.tables.tables import check_table
+            from unrelu.tables.write import check_table
 
             check_table(self.path, columns=self.kind == "columns")
         elif self.kind == "edges":
@@ -78,7 +78,7 @@ class Job:
         self._table: Samples | None = None
         inputs: list[str | Path] = [path for path in files if path is not None]
         if tables:
-            from unrelu.tables.finding import files_of
+            from unrelu.tables.files import files_of
 
             inputs += files_of(list(tables))
         chosen = [output.path for output in self._outputs.values() if output.path is not None]

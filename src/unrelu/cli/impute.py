@@ -122,7 +122,7 @@ def predict(
     from unrelu.report.model import labels
     from unrelu.report.prediction import Nearness, predicted_lines
     from unrelu.report.tables import check_names, level_name
-    from unrelu.tables.tables import write_columns
+    from unrelu.tables.write import write_columns
     from unrelu.validation import counted
 
     has_it, reading = _found(column, paths, model, reading)

@@ -44,7 +44,7 @@ def score(
     from unrelu.contracts import Step
     from unrelu.estimators import FloorOutlierDetector
     from unrelu.report.outliers import Judged, OutlierResult, outlier_picture
-    from unrelu.tables.tables import write_columns
+    from unrelu.tables.write import write_columns
 
     with job.fitting() as watch:
         law, table = model_and_table(paths, model, reading, fitting)
@@ -79,7 +79,7 @@ def _cells(
     from unrelu.cli.inputs import ids_of
     from unrelu.estimators import FloorImputer
     from unrelu.report.cells import StrangestCells, bad_cell_picture
-    from unrelu.tables.tables import write_columns
+    from unrelu.tables.write import write_columns
 
     law, most = detector.distribution_, 10 if top is None else top
     imputer = FloorImputer.from_model(law, floor_tolerance=detector.floor_tolerance)

@@ -177,7 +177,7 @@ class FloorEstimator(OnDevice, BaseEstimator):
     def _as_rows(self, X: Any, reset: bool, by_cell: bool = False) -> Any:
         """What NumPy cannot read as rows that it can; the limits that cells state are learned (``reset``)."""
         if self._takes_sparse and issparse(X):
-            from unrelu.tables.sparse import SparseSamples
+            from unrelu.tables.numpy_files import SparseSamples
 
             X = SparseSamples(X)
         X = check_use(readable(X), by_cell, self.floor_tolerance, InvalidDataError)

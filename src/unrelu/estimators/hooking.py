@@ -9,7 +9,7 @@ import numpy as np
 
 from unrelu.errors import DeadUnitsWarning, InvalidDataError, InvalidParameterError
 from unrelu.estimators.learner import RectifiedGaussianLearner
-from unrelu.tables.layer_rows import LayerSamples
+from unrelu.tables.device import LayerSamples
 from unrelu.validation import listed, warn
 
 

@@ -43,7 +43,7 @@ def readable(X: Any) -> Any:
         X = brought_home(X)
         if place_of(X) is None:
             return X
-        from unrelu.tables.device_arrays import DeviceSamples
+        from unrelu.tables.device import DeviceSamples
 
         return DeviceSamples(X)
     from unrelu.tables.frames import collected, holds_text, read_frame, refuse_times
@@ -74,8 +74,8 @@ def read_all(samples: Samples, smallest: int, watch: Watch) -> NDArray[Any]:
 
 def text_cell(X: Any) -> str | None:
     """Which columns hold text, and which other cell is not a number, if one is not."""
-    from unrelu.tables.diagnosis import Faults
     from unrelu.tables.frames import MARKED_MISSING, fault_told, frame_fault
+    from unrelu.tables.table_file import Faults
 
     if hasattr(X, "columns"):
         return frame_fault(X)

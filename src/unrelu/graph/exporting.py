@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from unrelu.errors import MissingDependencyError
 from unrelu.graph.contracts import EDGE_COLUMNS, Edge
 from unrelu.storage import atomic_write
-from unrelu.tables.tables import check_table, write_columns
+from unrelu.tables.write import check_table, write_columns
 
 if TYPE_CHECKING:
     import networkx
@@ -63,6 +62,8 @@ def write_edges(path: str | os.PathLike[str], edges: Sequence[Edge], nodes: Sequ
 
 def edge_columns(edges: Sequence[Edge]) -> dict[str, Any]:
     """The edges column by column; what was not asked is missing."""
+    import pyarrow as pa
+
     columns: dict[str, Any] = {}
     for k, name in enumerate(EDGE_COLUMNS):
         cells = [edge[k] for edge in edges]

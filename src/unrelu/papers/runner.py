@@ -22,7 +22,6 @@ from unrelu import RectifiedGaussian
 from unrelu.contracts import Assumptions, BoolArray, FloatArray, Step, Watch, unwatched
 from unrelu.errors import DoubtfulTableWarning, InputFileError, NotSemidefiniteError, RowOrderWarning
 from unrelu.metrics import parameter_errors
-from unrelu.model import RectifiedGaussian
 from unrelu.papers.study import (
     SECONDS,
     Claim,

@@ -24,7 +24,7 @@ from unrelu.report.model import labels
 from unrelu.report.pictures import BOTH_SIGNS, HIDDEN, INK, MOST_CELLS, Numbers, name_columns, new_figure
 from unrelu.report.tables import check_names, write_rows
 from unrelu.report.tables import rows as rows_shown
-from unrelu.tables.tables import write_columns
+from unrelu.tables.write import write_columns
 from unrelu.validation import counted, warn
 
 if TYPE_CHECKING:

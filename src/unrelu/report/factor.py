@@ -30,7 +30,7 @@ from unrelu.report.pictures import (
 )
 from unrelu.report.tables import fact_table, rows
 from unrelu.shapes import latent_limits, to_latent
-from unrelu.tables.columns import names_or_numbers
+from unrelu.tables.write import names_or_numbers
 from unrelu.validation import counted, listed
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from unrelu.report.model import labels
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, Numbers, new_figure, short_name, tidy
 from unrelu.report.tables import check_names, level_name, rows, write_rows
 from unrelu.shapes import Normal
-from unrelu.tables.tables import write_columns
+from unrelu.tables.write import write_columns
 from unrelu.validation import counted, listed
 
 if TYPE_CHECKING:

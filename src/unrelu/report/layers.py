@@ -30,7 +30,7 @@ from unrelu.report.pictures import (
     weight_image,
 )
 from unrelu.report.tables import fact_table, rows
-from unrelu.tables.columns import names_or_numbers
+from unrelu.tables.write import names_or_numbers
 from unrelu.validation import listed
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from unrelu.contracts import FloatArray
 from unrelu.model import RectifiedGaussian
 from unrelu.report.tables import rows, with_error
 from unrelu.shapes import Power, Shape
-from unrelu.tables.columns import names_or_numbers
+from unrelu.tables.write import names_or_numbers
 
 if TYPE_CHECKING:
     from unrelu.estimators import RectifiedGaussianLearner

@@ -15,7 +15,7 @@ from unrelu.graph.exporting import networkx_graph, networkx_module
 from unrelu.graph.stability import STABLE
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, short_name, tidy
 from unrelu.report.tables import rows
-from unrelu.tables.columns import names_or_numbers
+from unrelu.tables.write import names_or_numbers
 from unrelu.validation import counted, listed
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from unrelu.report import pictures
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, MOST_CELLS, MOST_NAMES, NAIVE, SEEN, name_columns, tidy
 from unrelu.report.tables import fact_table
 from unrelu.report.tables import rows as rows_shown
-from unrelu.tables.columns import names_or_numbers
+from unrelu.tables.write import names_or_numbers
 from unrelu.validation import counted, listed
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from rich.text import Text
 
 from unrelu.contracts import Doubt, FloatArray, LearningReport
 from unrelu.errors import OutputError
-from unrelu.tables.columns import names_or_numbers
-from unrelu.tables.tables import write_columns, write_table
+from unrelu.tables.write import names_or_numbers, write_columns, write_table
 from unrelu.validation import counted, listed
 
 

@@ -1,35 +1,22 @@
 """Where the rows live: tables in memory and on disk, read block by block, and written.
 
-Everything here obeys :class:`unrelu.contracts.Samples`: rows that can be read again and again, in a
-fixed order, as blocks of consecutive rows. What asks questions of the blocks never learns whether
-they came from an array, a memory map, or a folder of files larger than memory.
+Everything here obeys :class:`unrelu.contracts.Samples`: rows that can be read again and again, in a fixed order, as
+blocks of consecutive rows. What asks questions of the blocks never learns whether they came from an array, a memory
+map, or a folder of files larger than memory.
 
-    arrays.py         rows of a NumPy array, without copying it
-    sparse.py         rows of a scipy sparse matrix, also from files; blocks are dense for whoever asks
-    files.py          open_samples: files as one run of rows, matched column by column
-    finding.py        which files paths, globs and folders stand for; bad ones left out
-    table_file.py     what one file on disk must answer (the protocol of the readers)
-    csv_file.py       csv and tsv; diagnosis.py finds the cell that is at fault
-    csv_dialect.py    separator, decimal mark and header of a text table, told from its first rows
-    packed.py         gz, bz2, zst and zip
-    excel_file.py     xlsx
-    reading.py        what is asked for: header, limits, words
-    cells.py          what one cell's text says; text_columns.py reads columns of them
-    limits.py         the limits that cells state, one a column
-    arrow_files.py    parquet, feather, arrow
-    numpy_files.py    npy, npz
-    conditions.py     what where= says; chosen_rows.py: rows that meet it, and keys in folders' names
-    columns.py        which columns to keep, and the same columns in every file
-    limited.py        limits of single cells beside a table; joining.py: tables with limits of their own as one
-    groups.py         one label per row beside any table
-    parts.py          parts of a table for other processes to read; dask_rows.py: Dask's arrays and frames
-    turned.py         columns upside down
-    frames.py         tables of other libraries: lazy, sparse, of text, of short floats
-    blocks.py         block sizes, and pieces of any size regrouped into blocks
-    tables.py         write_table: rows to a file, block by block
+    files.py          open_samples: files as one run of rows; which files there are, and how they are opened
+    choose.py         which columns and rows of them: by name, by the keys of folders, by where=
+    table_file.py     what one file must answer whatever its kind; messages about damage and bad cells
+    csv_file.py       csv, tsv and Excel;  arrow_files.py: parquet, feather;  numpy_files.py: npy, npz, sparse matrices
+    cells.py          what a cell of text says, columns of them, and what becomes of limits such as "<0.25"
+    frames.py         tables of other libraries, with columns of text; joined: several tables with limits of their own
+    dask_rows.py      Dask's arrays and frames;  device.py: arrays of torch and CuPy, and layers of networks
+    write.py          rows and columns to a file, block by block
+    limited.py        limits of single cells beside a table;  groups.py: one label per row
+    shaped.py, turned.py, held.py    rows told in other units, upside down, or kept in memory
 
-To add a kind of file: one class that obeys ``TableFile`` and one line in ``finding.py``; to write it,
-one function and one line in ``tables.py``. Nothing imports pyarrow until a file needs it.
+To add a kind of file: a subclass of ``TableFile``, and its extension in ``files.py``. pyarrow, of the extra ``files``,
+is imported when a file needs it.
 """
 
 from __future__ import annotations
@@ -42,20 +29,19 @@ if TYPE_CHECKING:
     from unrelu.passes.blocks import rows_per_block as rows_per_block
     from unrelu.passes.rows import ArraySamples as ArraySamples
     from unrelu.tables.files import open_samples as open_samples
+    from unrelu.tables.frames import joined as joined
     from unrelu.tables.frames import read_frame as read_frame
-    from unrelu.tables.joining import joined as joined
-    from unrelu.tables.sparse import SparseSamples as SparseSamples
-    from unrelu.tables.tables import write_table as write_table
+    from unrelu.tables.numpy_files import SparseSamples as SparseSamples
+    from unrelu.tables.write import write_table as write_table
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        "unrelu.passes.rows": ["ArraySamples"],
         "unrelu.passes.blocks": ["rows_per_block"],
+        "unrelu.passes.rows": ["ArraySamples"],
         "unrelu.tables.files": ["open_samples"],
-        "unrelu.tables.frames": ["read_frame"],
-        "unrelu.tables.joining": ["joined"],
-        "unrelu.tables.sparse": ["SparseSamples"],
-        "unrelu.tables.tables": ["write_table"],
+        "unrelu.tables.frames": ["joined", "read_frame"],
+        "unrelu.tables.numpy_files": ["SparseSamples"],
+        "unrelu.tables.write": ["write_table"],
     },
 )

@@ -1,36 +1,63 @@
-"""What the text of one cell says: a number, a limit ("<0.25"), a word for missing, or one for not detected."""
+"""Cells of text: what one says, columns of them as numbers, and what becomes of the limits that they state.
+
+A cell "<0.25" goes from :func:`read_cell` by way of :func:`read_distinct` (or ``arrow_files.read_texts``) into the rows
+of a file; :func:`stated_limits` makes one floor a column of all of them, or, with limits="cell", marks of cells.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.contracts import CellLimits
+from unrelu.errors import InvalidDataError, InvalidParameterError, NondetectWarning
+from unrelu.passes.blocks import Floats
+from unrelu.validation import check_choice, counted, listed, warn
+
+# --- one cell ---------------------------------------------------------------------------------------
+
 
 # What the fast reader takes for missing, said to nobody.
 PLAIN_MISSING = ("", "NA", "NaN", "nan", "null", "N/A")
 # Words in any case; those that are not plain are told.
 _MISSING = frozenset({*map(str.casefold, PLAIN_MISSING), "none", "-", "--", "–", "—", ".", "#n/a", "n.a.", "n.a"})
 _NOT_DETECTED = frozenset(
-    {
+    (
         *("nd", "n.d.", "n.d", "not detected", "non-detect", "nondetect", "non detect", "undetected"),
-        *(
-            "bdl",
-            "b.d.l.",
-            "bld",
-            "bql",
-            "blq",
-            "bloq",
-            "lod",
-            "loq",
-            "below detection limit",
-            "below lod",
-            "below loq",
-        ),
-        *("<lod", "<loq", "<dl", "<mdl", "<ld", "<lq", "<ql", "<rl", "<mrl", "<pql", "<lloq", "<nd", "<bdl"),
-    }
+        *("bdl", "b.d.l.", "bld", "bql", "blq", "bloq", "lod", "loq", "below lod", "below loq"),
+        *("below detection limit", "<lod", "<loq", "<dl", "<mdl", "<ld", "<lq", "<ql", "<rl", "<mrl"),
+        *("<pql", "<lloq", "<nd", "<bdl"),
+    )
 )
 _SIGN = {"<": "below", "≤": "below", "<=": "below", ">": "above", "≥": "above", ">=": "above"}
 _LIMIT = re.compile(r"(<=|>=|[<>≤≥])\s*(.+)")
+_INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _OTHER = {".": ",", ",": "."}
+
+
+def plain_number(decimal: str) -> str:
+    """The pattern of numbers without thousands separators, for re and for Arrow's RE2 alike."""
+    mark = re.escape(decimal)
+    return rf"[+-]?([0-9]+({mark}[0-9]*)?|{mark}[0-9]+)([eE][+-]?[0-9]+)?"
+
+
+_PLAIN = {mark: re.compile(plain_number(mark)) for mark in _OTHER}
+# Groups of three, all with the same separator, after a first group that is not 0.
+_GROUPED = {
+    mark: re.compile(
+        rf"[+-]?[1-9][0-9]{{0,2}}(?:([{re.escape(other)}' \u00a0\u2009\u202f’])[0-9]{{3}})(?:\1[0-9]{{3}})*"
+        rf"({re.escape(mark)}[0-9]+)?"
+    )
+    for mark, other in _OTHER.items()
+}
 
 
 class Cell(NamedTuple):
@@ -49,49 +76,19 @@ def read_cell(text: str, decimal: str = ".") -> Cell | None:
     ('nondetect', 'missing', None)
     """
     text = text.strip()
+    number = _number(text, decimal)
+    if number is not None:
+        return number
     word = re.sub(r"\s+", " ", text.casefold()).replace("< ", "<")
     if word in _MISSING:
         return Cell("missing")
     if word in _NOT_DETECTED:
         return Cell("nondetect")
     limit = _LIMIT.fullmatch(text)
-    if limit is not None:
-        number = _number(limit[2], decimal)
-        return (
-            None
-            if number is None or number.value in (float("inf"), -float("inf"))
-            else Cell(_SIGN[limit[1]], number.value)
-        )
-    return _number(text, decimal)
-
-
-def plain_number(decimal: str) -> str:
-    """The pattern of numbers without thousands separators, for re and for Arrow's RE2 alike."""
-    mark = re.escape(decimal)
-    return rf"[+-]?([0-9]+({mark}[0-9]*)?|{mark}[0-9]+)([eE][+-]?[0-9]+)?"
-
-
-def decimal_vote(text: str) -> str | None:
-    """The decimal mark that a cell shows, "." or ","; None where it shows none, or could show either.
-
-    >>> decimal_vote("0,25"), decimal_vote("1.234,5"), decimal_vote("1,234.5"), decimal_vote("1,234"), decimal_vote("7")
-    (',', ',', '.', None, None)
-    """
-    text = text.strip().lstrip("<>≤≥= ")
-    possible = [mark for mark in ".," if _number(text, mark) is not None]
-    return possible[0] if len(possible) == 1 else None
-
-
-_PLAIN = {mark: re.compile(plain_number(mark)) for mark in _OTHER}
-# Groups of three, all with the same separator, after a first group that is not 0.
-_GROUPED = {
-    mark: re.compile(
-        rf"[+-]?[1-9][0-9]{{0,2}}(?:([{re.escape(other)}' \u00a0\u2009\u202f’])[0-9]{{3}})(?:\1[0-9]{{3}})*"
-        rf"({re.escape(mark)}[0-9]+)?"
-    )
-    for mark, other in _OTHER.items()
-}
-_INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
+    number = None if limit is None else _number(limit[2], decimal)
+    if limit is None or number is None or np.isinf(number.value):
+        return None
+    return Cell(_SIGN[limit[1]], number.value)
 
 
 def _number(text: str, decimal: str) -> Cell | None:
@@ -103,3 +100,279 @@ def _number(text: str, decimal: str) -> Cell | None:
     if grouped is None:
         return None
     return Cell("grouped", float(text.replace(grouped[1], "").replace(decimal, ".")))
+
+
+def decimal_vote(text: str) -> str | None:
+    """The decimal mark that a cell shows, "." or ","; None where it shows none, or could show either."""
+    text = text.strip().lstrip("<>≤≥= ")
+    possible = [mark for mark in ".," if _number(text, mark) is not None]
+    return possible[0] if len(possible) == 1 else None
+
+
+# --- how tables are to be read ------------------------------------------------------------------------
+
+
+LIMITS, NONDETECT = ("one", "highest", "missing", "cell"), ("missing", "floor")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What :func:`unrelu.tables.open_samples` is asked for besides files and columns; see there."""
+
+    header: bool | None = None
+    decimal: str | None = None
+    limits: str | None = None
+    nondetect: Any = None
+    sheet: str | int | None = None
+    where: str | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("decimal", self.decimal or ".", (".", ","))
+        check_choice("limits", self.limits or "one", LIMITS)
+        if isinstance(self.nondetect, str):
+            check_choice("nondetect", self.nondetect, NONDETECT)
+        elif not isinstance(self.nondetect, Real | Mapping | None):
+            raise InvalidParameterError(
+                f"nondetect must be 'missing', 'floor', a number, or numbers by column; got {self.nondetect!r}."
+            )
+
+    @property
+    def floors_nondetects(self) -> bool:
+        return not (self.nondetect is None or (isinstance(self.nondetect, str) and self.nondetect == "missing"))
+
+    @property
+    def thorough(self) -> bool:
+        """Whether all of a file is looked through for text before its rows are used."""
+        return self.limits is not None or self.floors_nondetects
+
+
+# --- columns of cells ---------------------------------------------------------------------------------
+
+
+NOT_DETECTED = -np.inf
+"""Stands for a cell that was not detected and is to be floored, until its column's limit is known."""
+
+_SIDE = {"below": -1.0, "nondetect": -1.0, "above": 1.0}
+
+
+class UnreadableCell(ValueError):
+    """A cell is no number, no limit, and no known word; its text is the message."""
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """The cells of a column that are not plain: how often each limit, and each word, by its kind and as written.
+
+    ``smallest`` and ``largest`` are those of the numbers (infinite where there are none).
+    """
+
+    below: Counter[float] = field(default_factory=Counter)
+    above: Counter[float] = field(default_factory=Counter)
+    words: Counter[tuple[str, str]] = field(default_factory=Counter)
+    smallest: float = np.inf
+    largest: float = -np.inf
+
+    def merge(self, other: Seen) -> Seen:
+        return Seen(
+            self.below + other.below,
+            self.above + other.above,
+            self.words + other.words,
+            min(self.smallest, other.smallest),
+            max(self.largest, other.largest),
+        )
+
+    @property
+    def n_not_detected(self) -> int:
+        return sum(count for (kind, _), count in self.words.items() if kind == "nondetect")
+
+    def __bool__(self) -> bool:
+        return bool(self.below or self.above or self.words)
+
+
+def read_distinct(
+    texts: Sequence[str], codes: NDArray[np.integer[Any]], decimal: str, reading: Reading
+) -> tuple[NDArray[Any], Seen]:
+    """A column of text as numbers, and what was seen: cell i is ``texts[codes[i]]``. Raises UnreadableCell.
+
+    A limit becomes its number (NaN with limits="missing"), what is missing NaN, and what was not detected NaN, or
+    ``NOT_DETECTED`` where that is to be floored. With limits="cell" the numbers are complex where a cell states a
+    limit: the imaginary part is -1 where a cell is at most its number, 1 where it is at least, so that readers and
+    blocks can pass cells on without knowing; :func:`at_limits` ends that.
+    """
+    values: list[float | complex] = []
+    numbers: list[float] = []
+    seen = Seen()
+    for text, count in zip(texts, np.bincount(codes, minlength=len(texts)).tolist(), strict=True):
+        cell = read_cell(text, decimal)
+        if cell is None:
+            raise UnreadableCell(text)
+        kind, value = cell
+        if kind in ("number", "grouped"):
+            numbers.append(value)
+        if kind in ("below", "above"):
+            (seen.below if kind == "below" else seen.above)[value] += count
+            value = np.nan if reading.limits == "missing" else value
+        elif kind != "number" and text.strip() not in PLAIN_MISSING:
+            seen.words[kind, text.strip()] += count
+        if kind == "nondetect" and reading.floors_nondetects:
+            value = NOT_DETECTED
+        marked = reading.limits == "cell" and kind in _SIDE and value == value
+        values.append(complex(value, _SIDE[kind]) if marked else value)
+    extremes = min(numbers, default=np.inf), max(numbers, default=-np.inf)
+    return np.array(values)[codes], Seen(seen.below, seen.above, seen.words, *extremes)
+
+
+# --- limits -------------------------------------------------------------------------------------------
+
+
+def column_phrase(names: Sequence[str] | None, position: int) -> str:
+    """How messages call a column of a file: by name, or by its number."""
+    return f"column number {position} (the first is 0)" if names is None else f"column {names[position]!r}"
+
+
+class SeveralLimits(InvalidDataError):
+    """A column has no single limit."""
+
+
+def stated_limits(
+    seen: Mapping[int, Seen], names: Sequence[str] | None, reading: Reading
+) -> tuple[CellLimits | None, dict[int, float]]:
+    """One floor and one ceiling a column, None where no cell states any; with limits="cell", columns with own limits.
+
+    With limits="highest" a column's floor is its highest limit, and its ceiling its lowest one. What was not detected
+    is, where it is to be floored, at the value given for it, or the column's limit (the smallest of several), or else
+    at its smallest number. With limits="cell" there is no limit a column, but columns whose cells have their own come
+    with the level of what was not detected. Raises InvalidDataError where a column has no single limit.
+    """
+    floor: dict[int, float] = {}
+    ceiling: dict[int, float] = {}
+    own: dict[int, float] = {}
+    for position, cells in sorted(seen.items()):
+        where = column_phrase(names, position)
+        stated = reading.limits != "missing"
+        low, high = (set(cells.below), set(cells.above)) if stated else (set(), set())
+        level = _nondetect_level(cells, names, position, bool(low), reading)
+        if reading.limits == "cell":
+            if low or high or level is not None:
+                own[position] = min(low, default=np.nan) if level is None else level
+            continue
+        low |= set() if level is None else {level}
+        if low:
+            floor[position] = max(low)
+            _refuse_several(where, "<", low, max(low), cells.smallest, cells.smallest < max(low), reading)
+        if high:
+            ceiling[position] = min(high)
+            _refuse_several(where, ">", high, min(high), cells.largest, cells.largest > min(high), reading)
+        if low and high and max(low) >= min(high):
+            raise InvalidDataError(
+                f"{where}: its limits <{max(low):g} and >{min(high):g} contradict each other. Correct the cells, or"
+                " read them as missing with limits='missing'."
+            )
+    return CellLimits(tuple(floor.items()), tuple(ceiling.items())) if floor or ceiling else None, own
+
+
+def _nondetect_level(
+    cells: Seen, names: Sequence[str] | None, position: int, has_limit: bool, reading: Reading
+) -> float | None:
+    """Where cells that were not detected are; None where there are none, or they are at the limit that others state."""
+    if not (reading.floors_nondetects and cells.n_not_detected):
+        return None
+    given = reading.nondetect
+    if isinstance(given, Mapping):
+        given = given.get(None if names is None else names[position], given.get(position))
+        if given is not None:
+            return float(given)
+    if has_limit:  # one number for all is for columns without a limit
+        return None
+    if isinstance(given, Real):
+        return float(given)
+    if not np.isfinite(cells.smallest):
+        raise InvalidDataError(
+            f"{column_phrase(names, position)}: not detected anywhere, and no number says where its floor is. Give it,"
+            " as nondetect=, or leave the column out."
+        )
+    return cells.smallest
+
+
+def _refuse_several(
+    where: str, sign: str, stated: set[float], chosen: float, extreme: float, beyond: bool, reading: Reading
+) -> None:
+    if reading.limits == "highest" or (len(stated) == 1 and not beyond):
+        return
+    one, side, limit = ("floor", "below", "highest") if sign == "<" else ("ceiling", "above", "lowest")
+    shown = listed(f"{sign}{value:g}" for value in sorted(stated))
+    what = f"{len(stated)} different limits, {shown}" if len(stated) > 1 else f"{shown} beside {extreme:g}"
+    raise SeveralLimits(
+        f"{where}: {what}, but limits='one' means one {one} a column. limits='cell' keeps every cell's own limit;"
+        f" limits='highest' cuts the column at its {limit} limit: every value {side} {chosen:g} becomes {chosen:g};"
+        " limits='missing' reads such cells as missing."
+    )
+
+
+def at_limits(
+    values: NDArray[Any], limits: CellLimits | None, own: Mapping[int, float]
+) -> tuple[Floats, NDArray[np.int8] | None]:
+    """Rows with values beyond their column's limit cut to it, in place where that can be.
+
+    ``limits`` and ``own`` are those of :func:`stated_limits`. Where columns have cells with own limits, also -1 or 1
+    where a number is only a limit, 0 elsewhere.
+    """
+    if own:
+        values, beyond = np.array(values.real), values.imag.astype(np.int8)
+        for position, level in own.items():
+            values[(beyond[:, position] < 0) & (values[:, position] == NOT_DETECTED), position] = level
+        return values, beyond
+    if limits is not None:
+        values = values if values.flags.writeable else values.copy()
+        for position, limit in limits.floor:
+            np.maximum(values[:, position], limit, out=values[:, position])
+        for position, limit in limits.ceiling:
+            np.minimum(values[:, position], limit, out=values[:, position])
+    return values, None
+
+
+def told(
+    seen: Mapping[int, Seen],
+    names: Sequence[str],
+    limits: CellLimits | None,
+    reading: Reading,
+    own: Mapping[int, float],
+) -> list[str]:
+    """What text cells were read as, one line a column; ``limits`` and ``own`` are :func:`stated_limits`."""
+    floor, ceiling = (dict(limits.floor), dict(limits.ceiling)) if limits else ({}, {})
+    lines = []
+    for position, cells in sorted(seen.items()):
+        said = []
+        for sign, side, counts, limit in (
+            ("<", "floor", cells.below, floor.get(position)),
+            (">", "ceiling", cells.above, ceiling.get(position)),
+        ):
+            if counts:
+                became = "read as missing" if limit is None else f"put at the {side} {limit:g}"
+                became = "kept as limits of single cells" if position in own else became
+                stated = listed((f"{sign}{value:g}" for value in sorted(counts)), most=3)
+                said.append(f"{counted(counts.total(), 'cell')} {stated} {became}")
+        meant = dict.fromkeys(("missing", "nondetect"), "read as missing")
+        meant["grouped"] = "read with thousands separators"
+        if position in floor and reading.floors_nondetects:
+            meant["nondetect"] = f"put at the floor {floor[position]:g}"
+        if position in own and reading.floors_nondetects:
+            meant["nondetect"] = f"kept with the floor {own[position]:g}"
+        for kind, words in groupby(sorted(cells.words.items()), key=lambda item: item[0][0]):
+            each = list(words)
+            texts = listed((repr(text) for (_, text), _ in each), most=3)
+            said.append(f"{counted(sum(count for _, count in each), 'cell')} {texts} {meant[kind]}")
+        if said:
+            lines.append(f"{names[position]}: {', '.join(said)}")
+    return lines
+
+
+def warn_of_nondetects(seen: Mapping[int, Seen], names: Sequence[str], reading: Reading) -> None:
+    """Warn of low values that are taken for missing, unless that was asked for."""
+    columns = [f"{names[j]!r} ({cells.n_not_detected:,})" for j, cells in sorted(seen.items()) if cells.n_not_detected]
+    if columns and reading.nondetect is None:
+        warn(
+            f"Cells that were not detected are low, but were read as missing: column {listed(columns)}."
+            " nondetect='floor' puts them at the floor; nondetect='missing' says that missing is right.",
+            NondetectWarning,
+        )

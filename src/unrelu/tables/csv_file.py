@@ -1,100 +1,116 @@
-"""csv and tsv files, plain or packed, and csv on standard input."""
+"""Text tables: csv and tsv files, plain or packed, csv on standard input, and Excel's sheets.
+
+Separator, decimal mark and header are told from the first rows. Cells are read as numbers by Arrow; only where a cell
+is none are columns read as text. Where a cell is at fault is found by reading once more, row by row.
+"""
 
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 import mmap
 import os
+import re
 import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Collection, Iterator, Sequence
+import zipfile
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from itertools import islice
+from itertools import islice, pairwise
+from math import isfinite, prod
 from typing import IO, Any, cast
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+from pyarrow import csv as arrow_csv
 
-from unrelu.errors import GuessedHeaderWarning, InputFileError
-from unrelu.tables import csv_dialect
-from unrelu.tables.arrow_files import columns_to_array
-from unrelu.tables.diagnosis import PADDED_MISSING, first_fault, first_limit
-from unrelu.tables.packed import table_in, unpacked
-from unrelu.tables.reading import Reading
-from unrelu.tables.table_file import Shared, TableFile, damage_reported, first_line, refuse_no_rows
-from unrelu.tables.text_columns import Seen, UnreadableCell, read_texts
-from unrelu.validation import listed, warn
+from unrelu.errors import GuessedHeaderWarning, InputFileError, MissingDependencyError
+from unrelu.tables.arrow_files import ColumnsOfArrow
+from unrelu.tables.cells import (
+    PLAIN_MISSING,
+    Reading,
+    Seen,
+    UnreadableCell,
+    column_phrase,
+    decimal_vote,
+    read_cell,
+)
+from unrelu.tables.table_file import (
+    TableFile,
+    damage_reported,
+    first_fault,
+    first_line,
+    refuse_no_rows,
+    row_and_line,
+)
+from unrelu.validation import listed, suggestion, warn
 
 STANDARD_INPUT = "standard input"
 _HEAD_ROWS, _HEAD_CELLS = 200, 20_000
+# The fast reader compares whole cells with this list, for every column anew: up to two spaces on
+# either side are listed too, more would make tables of many thousand columns slow to open.
+_PADDED_MISSING = list(
+    dict.fromkeys(padded for word in PLAIN_MISSING for n in range(3) for padded in (" " * n + word, word + " " * n))
+)
 
 
-class CsvFile(Shared):
-    """A text table. Its separator, decimal mark and header are told from its first rows.
+class CsvFile(ColumnsOfArrow):
+    """A text table. ``name`` calls one that was put aside, and is here alone; ``delimiter`` is the usual one."""
 
-    Cells are read as numbers by Arrow. Only where a cell is none, columns are read as text, by ``text_columns``.
-    """
+    n_rows: int | None
 
     def __init__(
-        self,
-        path: str,
-        reading: Reading = Reading(),  # noqa: B008 - frozen
-        *,
-        name: str | None = None,
-        delimiter: str = ",",
-        packing: str | None = None,
+        self, path: str, reading: Reading, *, name: str | None = None, delimiter: str = ",", packing: str | None = None
     ) -> None:
-        self.name, self._put_aside = name or path, name is not None
-        self.n_bytes = os.path.getsize(path)
-        self.n_rows: int | None = None  # only a full read can tell
-        self._path = path
-        self._packing = packing
-        self._reading = reading
+        super().__init__(path, reading, name)
+        self._put_aside, self._packing = name is not None, packing
         self._rows_before_data = 0
-        self._texts: dict[int, Seen] = {}
         with self._faults_reported():
-            if packing == "zip" and table_in(path).lower().endswith(".tsv"):
+            if packing == "zip" and _table_in(path).lower().endswith(".tsv"):
                 delimiter = "\t"
-            with unpacked(path, packing) as stream:
+            with _unpacked(path, packing) as stream:
                 self._encoding = "utf-16" if stream.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-            self._delimiter, head = csv_dialect.separator(self._head, delimiter)
-            self._read_head(head)
+            self._delimiter, head = _separator(self._head, delimiter)
+        if not head:
+            raise InputFileError(f"{self.name}: there is nothing in it, it is empty.")
+        self.n_columns = len(head[0])
+        self._unnamed: frozenset[int] = frozenset()
+        self.decimal = reading.decimal or _decimal_mark(head, self._delimiter)
+        if named := self._has_header(head):
+            try:
+                "".join(head[0]).encode()
+            except UnicodeEncodeError as error:  # bytes that are not UTF-8 were smuggled in as surrogates
+                raise InputFileError(f"{self.name}: the header is not UTF-8 text. Save it as UTF-8.") from error
+            self._unnamed = frozenset(i for i, cell in enumerate(head[0]) if not cell.strip())
+            self.column_names = tuple(cell.strip() or f"column {i + 1}" for i, cell in enumerate(head[0]))
+        self._rows_before_data += named
+        refuse_no_rows(self.name, len(head) - named)
 
     def _head(self, delimiter: str) -> list[list[str]]:
         """The first rows that are not blank, cut by a mark."""
         head: list[list[str]] = []
-        with self._rows(delimiter) as rows:
-            for number, row in ((n, row) for n, row in enumerate(rows) if row):
-                if not head:
-                    self._rows_before_data = number
-                head.append(row)
-                if len(head) == _HEAD_ROWS or (
-                    len(head) > csv_dialect.FEWEST_ROWS and len(head) * len(row) > _HEAD_CELLS
-                ):
-                    break
+        for number, (_, row) in enumerate(self._lines(delimiter)):
+            if not row:
+                continue
+            if not head:
+                self._rows_before_data = number
+            head.append(row)
+            if len(head) == _HEAD_ROWS or (len(head) > FEWEST_ROWS and len(head) * len(row) > _HEAD_CELLS):
+                break
         return head
-
-    def _read_head(self, head: list[list[str]]) -> None:
-        if not head:
-            raise InputFileError(f"{self.name}: there is nothing in it, it is empty.")
-        first = head[0]
-        self.n_columns = len(first)
-        self._unnamed: frozenset[int] = frozenset()
-        self.decimal = self._reading.decimal or csv_dialect.decimal_mark(head, self._delimiter)
-        named = self._has_header(head)
-        self.column_names = self._header(first) if named else None
-        self._rows_before_data += named
-        refuse_no_rows(self.name, len(head) - named)
 
     def _has_header(self, head: list[list[str]]) -> bool:
         if self._reading.header is not None:
             return self._reading.header
-        if not csv_dialect.is_data(head[0], self.decimal):
-            return True
-        guess = csv_dialect.numeric_header(head, self.decimal)
+        first = [read_cell(cell, self.decimal) for cell in head[0]]
+        kinds = {None if cell is None else cell.kind for cell in first}
+        if None in kinds or not kinds & {"number", "grouped", "below", "above"}:
+            return True  # what columns are called: no cells of a table, or none that is a number or a limit
+        guess = _numeric_header(head, self.decimal)
         shown = listed(map(str.strip, head[0]), most=4)
         said = {
             True: "was taken for column names: whole numbers above columns of other numbers. Say header=False if it is"
@@ -106,19 +122,10 @@ class CsvFile(Shared):
             warn(f"{self.name}: the first line ({shown}) {said[guess]}", GuessedHeaderWarning)
         return bool(guess)
 
-    def _header(self, cells: list[str]) -> tuple[str, ...]:
-        try:
-            "".join(cells).encode()
-        except UnicodeEncodeError as error:  # bytes that are not UTF-8 were smuggled in as surrogates
-            raise InputFileError(f"{self.name}: the header is not UTF-8 text. Save it as UTF-8.") from error
-        self._unnamed = frozenset(i for i, cell in enumerate(cells) if not cell.strip())
-        return tuple(cell.strip() or f"column {i + 1}" for i, cell in enumerate(cells))
-
     def check(self, wanted: Sequence[int]) -> np.dtype[Any]:
         unnamed = [position for position in wanted if position in self._unnamed]
         if unnamed:
-            with self._data() as rows:
-                fault = first_fault(rows, self.column_names, self.n_columns, wanted, self.decimal, unnamed)
+            fault = first_fault(self._data(), self.column_names, self.n_columns, wanted, self.decimal, unnamed)
             raise InputFileError(f"{self.name}: {fault}")
         if not self._is_plain(wanted):
             self._look_through(wanted)
@@ -133,25 +140,18 @@ class CsvFile(Shared):
 
     # --- cells --------------------------------------------------------------------------------------
 
-    def seen(self) -> dict[int, Seen]:
-        """Cells that are not plain numbers, by column, as far as they were met."""
-        return self._texts
-
     def _is_plain(self, wanted: Sequence[int]) -> bool:
         """Whether the first megabyte holds numbers only, and what can be searched at once no limit."""
-        import pyarrow as pa
-
         if self._reading.thorough or self._encoding == "utf-16":
             return False
         with self._faults_reported():
-            with unpacked(self._path, self._packing) as stream:
+            with _unpacked(self._path, self._packing) as stream:
                 head = stream.read(self._block_size)
                 if stream.read(1):
                     head = head[: head.rfind(b"\n") + 1]
             try:
-                with self._open_arrow(wanted, source=pa.BufferReader(head)) as reader:
-                    for _ in reader:
-                        pass
+                for _ in self._batches(wanted, source=pa.BufferReader(head)):
+                    pass
             except pa.ArrowInvalid:
                 return False
             if self._packing is not None:
@@ -162,26 +162,20 @@ class CsvFile(Shared):
 
     def _look_through(self, wanted: Sequence[int]) -> None:
         """Read all cells as text, and keep what was seen."""
-        from pyarrow import ArrowInvalid
-
         seen = {position: Seen() for position in wanted}
         with self._faults_reported():
             try:
-                with self._open_arrow(wanted, wanted) as reader:
-                    for batch in reader:
-                        for position, column in zip(wanted, batch.columns, strict=True):
-                            seen[position] = seen[position].merge(self._read_texts(column)[1])
-            except (ArrowInvalid, UnreadableCell) as error:
-                raise InputFileError(f"{self.name}: {self._fault(wanted, error)}") from error
+                for columns in self._batches(wanted, wanted):
+                    for position, column in zip(wanted, columns, strict=True):
+                        seen[position] = seen[position].merge(self._read_texts(column)[1])
+            except (pa.ArrowInvalid, UnreadableCell) as error:
+                fault = first_fault(self._data(), self.column_names, self.n_columns, wanted, self.decimal)
+                fault = fault or f"cannot be read as csv ({first_line(error)})."
+                raise InputFileError(f"{self.name}: {fault}") from error
         self._texts |= {position: cells for position, cells in seen.items() if cells}
-
-    def _read_texts(self, column: Any) -> tuple[NDArray[Any], Seen]:
-        return read_texts(column, self.decimal, self._reading)
 
     def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:  # noqa: ARG002
         # pyarrow cuts csv by bytes, not by rows
-        from pyarrow import ArrowInvalid
-
         done = 0
         with self._faults_reported():
             try:
@@ -189,7 +183,7 @@ class CsvFile(Shared):
                     done += len(piece)
                     yield piece
                 return
-            except ArrowInvalid:
+            except pa.ArrowInvalid:
                 self._look_through(wanted)
             self._refuse_late_limits(wanted)
             for piece in self._numbers(wanted):
@@ -199,52 +193,41 @@ class CsvFile(Shared):
 
     def _numbers(self, wanted: Sequence[int]) -> Iterator[NDArray[Any]]:
         texts = [position for position in wanted if position in self._texts]
-        with self._open_arrow(wanted, texts) as reader:
-            for batch in reader:
-                columns = [
-                    self._read_texts(column)[0] if position in self._texts else column
-                    for position, column in zip(wanted, batch.columns, strict=True)
-                ]
-                yield columns_to_array(columns, np.dtype(np.float64))
+        for columns in self._batches(wanted, texts):
+            yield self._rows(wanted, columns, np.dtype(np.float64))
 
     def _refuse_late_limits(self, wanted: Sequence[int]) -> None:
         """Rows that were handed out already may have been taken for what they are not."""
-        if any(self._texts[j].below or self._texts[j].above for j in wanted if j in self._texts):
-            with self._data() as rows:
-                where = first_limit(rows, self.column_names, wanted, self.decimal)
-            raise InputFileError(
-                f"{self.name}: {where}, far down in a packed file. Say limits='one' to have all of it looked through"
-                " before it is used."
-            )
-
-    @contextmanager
-    def _open_arrow(
-        self, wanted: Sequence[int], texts: Collection[int] = (), source: Any = None
-    ) -> Iterator[Iterator[Any]]:
-        """Batches of the wanted columns, as numbers or as text; of the file, or of another source."""
-        import pyarrow as pa
-        from pyarrow import csv as arrow_csv
-
-        labels = [str(position) for position in range(self.n_columns)]
-        convert = arrow_csv.ConvertOptions(
-            column_types=dict.fromkeys(labels, pa.float64()) | {labels[each]: pa.string() for each in texts},
-            include_columns=[labels[position] for position in wanted],
-            null_values=list(PADDED_MISSING),
-            strings_can_be_null=True,
-            decimal_point=self.decimal,
-            check_utf8=False,
-        )
-        with self._opened(convert, labels, source) as reader:
-            yield reader
+        if not any(self._texts[j].below or self._texts[j].above for j in wanted if j in self._texts):
+            return
+        for number, (line, row) in enumerate(self._data(), start=1):
+            for position in sorted(wanted):
+                cell = read_cell(row[position], self.decimal)
+                if cell is not None and cell.kind in ("below", "above"):
+                    place = f"{row_and_line(number, line)}, {column_phrase(self.column_names, position)}"
+                    raise InputFileError(
+                        f"{self.name}: {place}: the first limit {row[position]!r}, far down in a packed file. Say"
+                        " limits='one' to have all of it looked through before it is used."
+                    )
 
     @property
     def _block_size(self) -> int:
         return max(2**20, 256 * self.n_columns)  # a block must hold at least one row
 
-    @contextmanager
-    def _opened(self, convert: Any, labels: list[str], source: Any = None) -> Iterator[Iterator[Any]]:
-        from pyarrow import csv as arrow_csv
-
+    def _batches(
+        self, wanted: Sequence[int], texts: Collection[int] = (), source: Any = None, as_written: bool = False
+    ) -> Iterator[list[Any]]:
+        """The wanted columns, some rows at a time, as numbers or as ``texts``; of the file, or of another source."""
+        labels = [str(position) for position in range(self.n_columns)]
+        kinds = dict.fromkeys(labels, pa.binary() if as_written else pa.float64())
+        convert = arrow_csv.ConvertOptions(
+            column_types=kinds | {labels[each]: pa.string() for each in texts},
+            include_columns=[labels[position] for position in wanted],
+            null_values=[] if as_written else _PADDED_MISSING,
+            strings_can_be_null=not as_written,
+            decimal_point=self.decimal,
+            check_utf8=False,
+        )
         read = arrow_csv.ReadOptions(
             column_names=labels,
             skip_rows_after_names=self._rows_before_data,
@@ -253,55 +236,41 @@ class CsvFile(Shared):
         )
         parse = arrow_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True)
         with (
-            nullcontext(source) if source is not None else unpacked(self._path, self._packing) as stream,
+            nullcontext(source) if source is not None else _unpacked(self._path, self._packing) as stream,
             arrow_csv.open_csv(stream, read, parse, convert) as reader,
         ):
-            yield reader
+            for batch in reader:
+                yield batch.columns
 
     def texts(self, position: int) -> Iterator[list[str]]:
-        """A column as it is written."""
-        import pyarrow as pa
-        from pyarrow import csv as arrow_csv
+        with self._faults_reported():
+            for (column,) in self._batches([position], as_written=True):
+                yield [_decoded(cell) for cell in column.to_pylist()]
 
-        labels = [str(column) for column in range(self.n_columns)]
-        convert = arrow_csv.ConvertOptions(
-            column_types=dict.fromkeys(labels, pa.binary()), include_columns=[labels[position]], null_values=[]
-        )
-        with self._faults_reported(), self._opened(convert, labels) as reader:
-            for batch in reader:
-                yield [_decoded(cell) for cell in batch.column(0).to_pylist()]
-
-    # --- places and faults --------------------------------------------------------------------------
+    # --- rows as they are written -------------------------------------------------------------------
 
     def line_of(self, row: int) -> tuple[int | None, int]:
         """The line that a row ends in, both counted from 1 and 0; None, and how many rows there are, if it has none."""
         count = 0
-        with self._faults_reported(), self._data() as rows:
-            for count, (line, _) in enumerate(rows):
+        with self._faults_reported():
+            for count, (line, _) in enumerate(self._data()):
                 if count == row:
                     return line, count
         return None, count + 1
 
-    def _fault(self, wanted: Sequence[int], error: Exception) -> str:
-        with self._data() as rows:
-            fault = first_fault(rows, self.column_names, self.n_columns, wanted, self.decimal)
-        return fault or f"cannot be read as csv ({first_line(error)})."
-
-    @contextmanager
-    def _data(self) -> Iterator[Iterator[tuple[int, list[str]]]]:
+    def _data(self) -> Iterator[tuple[int, list[str]]]:
         """Rows below the header that are not blank, and the lines in which they end."""
-        with self._rows() as rows:
-            numbered = ((rows.line_num, row) for row in rows)
-            yield ((line, row) for line, row in islice(numbered, self._rows_before_data, None) if row)
+        return ((line, row) for line, row in islice(self._lines(), self._rows_before_data, None) if row)
 
-    @contextmanager
-    def _rows(self, delimiter: str | None = None) -> Iterator[Any]:
-        """All rows as text, blank lines as empty lists."""
-        with unpacked(self._path, self._packing) as binary:
+    def _lines(self, delimiter: str | None = None) -> Iterator[tuple[int, list[str]]]:
+        """All rows as text, blank lines as empty lists, and the lines in which they end."""
+        with _unpacked(self._path, self._packing) as binary:
             # surrogateescape: a text column that is left out may be in any encoding
             escape = "surrogateescape" if self._encoding == "utf-8-sig" else "strict"
             text = io.TextIOWrapper(cast(IO[bytes], binary), encoding=self._encoding, errors=escape, newline="")
-            yield csv.reader(text, delimiter=delimiter or self._delimiter)
+            rows = csv.reader(text, delimiter=delimiter or self._delimiter)
+            for row in rows:
+                yield rows.line_num, row
 
     @contextmanager
     def _faults_reported(self) -> Iterator[None]:
@@ -313,14 +282,150 @@ class CsvFile(Shared):
                 raise InputFileError(f"{self.name}: {reason}") from error
 
 
-def standard_input(reading: Reading = Reading()) -> CsvFile:  # noqa: B008 - frozen
-    """csv on standard input, put aside in a temporary file so that it can be read more than once."""
-    return kept_aside(_put_aside(_binary_input()), STANDARD_INPUT, reading)
-
-
-def kept_aside(path: str, name: str, reading: Reading) -> CsvFile:
-    """A temporary csv file, which goes when the table is no longer used, at the latest when the interpreter ends."""
+def _decoded(cell: bytes) -> str:
     try:
+        return cell.decode()
+    except UnicodeDecodeError:
+        return cell.decode("latin-1")
+
+
+@contextmanager
+def _unpacked(path: str, packing: str | None) -> Iterator[Any]:
+    """The bytes of a file as an Arrow stream, unpacked while they are read."""
+    if packing != "zip":
+        with pa.input_stream(path, compression=packing) as stream:
+            yield stream
+        return
+    with zipfile.ZipFile(path) as archive, archive.open(_table_in(path)) as member, pa.input_stream(member) as stream:
+        yield stream
+
+
+def _table_in(path: str) -> str:
+    """The name of the one table in a zip archive."""
+    with zipfile.ZipFile(path) as archive:
+        # what a Mac adds to its archives is no table
+        names = [name for name in archive.namelist() if not name.startswith("__MACOSX/") and not name.endswith("/")]
+    tables = [name for name in names if name.lower().endswith((".csv", ".tsv"))]
+    if len(tables) != 1:
+        held = f"{len(tables)} tables ({', '.join(tables[:5])})" if tables else "no csv or tsv file"
+        raise InputFileError(f"{path}: holds {held}, but one is needed. Unpack it, and name the files to read.")
+    return tables[0]
+
+
+# --- how a table is written, told from its first rows -------------------------------------------------
+
+
+_SEPARATORS = ",;\t|"
+_WHOLE = re.compile(r"\s*\d+\s*", re.ASCII)
+FEWEST_ROWS = 5  # below the first, to judge it by
+_NEARLY_ALL, _UNLIKE = 0.8, 0.5  # columns that are unlike the first row: of such a chance at most to be like it
+_BY_CHANCE, _BY_CHANCE_RISING = 0.01, 0.1  # that a row of data consists of whole numbers; of such that rise by ones
+_MANY_ROWS = 10  # that show whether whole numbers come together, as large ones do
+_RISING = 0.05  # of the rows of a table, where one that rises by a constant step is nothing special
+Rows = list[list[str]]
+
+
+def _separator(rows_by: Callable[[str], Rows], usual: str) -> tuple[str, Rows]:
+    """What separates cells: the usual mark, unless another one cuts the rows evenly where that does not.
+
+    ``rows_by`` gives the first rows, cut by a mark; they are given back as well.
+    """
+    rows = rows_by(usual)
+    first = "".join("".join(row) for row in rows[:1])
+    others = [mark for mark in _SEPARATORS if mark != usual and mark in first]
+    best = (_evenness(rows), usual, rows) if others else ((True, 1.0), usual, rows)
+    for mark in others:
+        with suppress(csv.Error):
+            cut = rows_by(mark)
+            if _evenness(cut) > best[0]:
+                best = (_evenness(cut), mark, cut)
+    return best[1:]
+
+
+def _evenness(rows: Rows) -> tuple[bool, float]:
+    """Whether all rows have the same number of cells, two or more; and the share of cells that can be read."""
+    widths = {len(row) for row in rows}
+    body = [cell for row in rows[1:] or rows for cell in row]
+    readable = sum(read_cell(cell) is not None or read_cell(cell, ",") is not None for cell in body)
+    return len(widths) == 1 and widths != {1}, readable / max(len(body), 1)
+
+
+def _decimal_mark(rows: Rows, separator: str) -> str:
+    """The decimal mark: a comma where cells show one and none shows a point, or could do so between semicolons."""
+    if not any("," in cell for row in rows for cell in row):
+        return "."
+    cells = [cell for row in rows for cell in row if "," in cell or "." in cell]
+    votes = {decimal_vote(cell) for cell in cells}
+    if votes & {".", ","}:
+        return "," if "," in votes and "." not in votes else "."
+    commas = any("," in cell and read_cell(cell, ",") is not None for cell in cells)
+    return "," if commas and separator == ";" else "."
+
+
+def _numeric_header(rows: Rows, decimal: str) -> bool | None:
+    """Whether the first row, though numbers, names the columns; None where that is open, and data the better guess.
+
+    It names them if it consists of different whole numbers above columns of which nearly all have fractions or are of
+    quite another magnitude, as no row below does. It may name them if it rises by a constant step.
+    """
+    first, body = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
+    if not _different_wholes(first) or len(body) < FEWEST_ROWS:
+        return False
+    columns = [_likeness(int(number), cells, decimal) for number, *cells in zip(first, *body, strict=True)]
+    if all(far for _, far, _ in columns):
+        return True
+    chances = [chance for chance, _, _ in columns]
+    chance = prod(chances)  # that a row of data is like this one
+    fractional = sum(has_fractions for _, _, has_fractions in columns)
+    if _step(first) == 1 and 2 * fractional >= len(first) and chance < _BY_CHANCE_RISING:
+        return True
+    unlike = sum(each <= _UNLIKE for each in chances) >= _NEARLY_ALL * len(columns)
+    if unlike and chance < _BY_CHANCE and len(body) >= _MANY_ROWS and not any(map(_different_wholes, body)):
+        return True
+    rising = sum(_step(row) is not None for row in body)
+    return None if len(first) > 2 and _step(first) is not None and rising <= _RISING * len(body) else False
+
+
+def _different_wholes(row: Sequence[str]) -> bool:
+    """Whether a row consists of different whole numbers, two or more."""
+    return len(row) > 1 and all(map(_WHOLE.fullmatch, row)) and len({int(cell) for cell in row}) == len(row)
+
+
+def _step(row: Sequence[str]) -> int | None:
+    """The step by which a row of whole numbers rises; None where it does not, or by several."""
+    if not _different_wholes(row):
+        return None
+    steps = {int(b) - int(a) for a, b in pairwise(row)}
+    return steps.pop() if len(steps) == 1 and min(steps) > 0 else None
+
+
+def _likeness(number: int, cells: Sequence[str], decimal: str) -> tuple[float, bool, bool]:
+    """Of the cells below a number of the first row: the chance that one of them is a whole number as that one is;
+    whether the number lies outside of their range by more than the range; and whether some have fractions.
+
+    Numbers at the bottom of a column, such as zeros, do not count, unless the first one is there as well.
+    """
+    read = [cell if cell is None else cell.value for cell in (read_cell(cell, decimal) for cell in cells)]
+    values = [value for value in read if value is not None and isfinite(value)]
+    if not values:
+        return 1.0, False, False
+    low, high = min(values), max(values)
+    # Where numbers rise from row to row, the first is outside as well, but not by so much.
+    far = not 2 * low - high <= number <= 2 * high - low
+    whole = sum(value.is_integer() and (value != low or number == low) for value in values)
+    chance = 0.0 if far else whole
+    return (chance + 0.5) / (len(values) + 1.0), far, not all(map(float.is_integer, values))
+
+
+# --- tables that are put aside as csv: standard input, and Excel's sheets ------------------------------
+
+
+def _kept_aside(write: Callable[[str], object], name: str, reading: Reading) -> CsvFile:
+    """A temporary csv file, which goes when the table is no longer used, at the latest when the interpreter ends."""
+    handle, path = tempfile.mkstemp(prefix="unrelu-", suffix=".csv")
+    os.close(handle)
+    try:
+        write(path)
         table = CsvFile(path, reading, name=name)
     except BaseException:
         _remove(path)
@@ -329,34 +434,67 @@ def kept_aside(path: str, name: str, reading: Reading) -> CsvFile:
     return table
 
 
-def _put_aside(source: IO[bytes]) -> str:
-    try:
-        handle, path = tempfile.mkstemp(prefix="unrelu-", suffix=".csv")
-        try:
-            with os.fdopen(handle, "wb") as spool:
-                shutil.copyfileobj(source, spool)
-        except BaseException:
-            _remove(path)
-            raise
-    except OSError as error:
-        raise InputFileError(f"{STANDARD_INPUT}: cannot be put aside ({first_line(error)}).") from error
-    return path
-
-
-def _binary_input() -> IO[bytes]:
-    buffer = getattr(sys.stdin, "buffer", None)
-    if buffer is not None:
-        return cast(IO[bytes], buffer)
-    return io.BytesIO(sys.stdin.read().encode() if sys.stdin else b"")
-
-
 def _remove(path: str) -> None:
     with suppress(OSError):
         os.unlink(path)
 
 
-def _decoded(cell: bytes) -> str:
+def standard_input(reading: Reading) -> CsvFile:
+    """csv on standard input, put aside so that it can be read more than once."""
+
+    def write(path: str) -> None:
+        source = getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode() if sys.stdin else b"")
+        with open(path, "wb") as spool:
+            shutil.copyfileobj(source, spool)
+
     try:
-        return cell.decode()
-    except UnicodeDecodeError:
-        return cell.decode("latin-1")
+        return _kept_aside(write, STANDARD_INPUT, reading)
+    except OSError as error:
+        raise InputFileError(f"{STANDARD_INPUT}: cannot be put aside ({first_line(error)}).") from error
+
+
+def excel_file(path: str, reading: Reading) -> CsvFile:
+    """One sheet of an Excel file: the first by default. Its rows keep their numbers, as lines."""
+    try:
+        import python_calamine as calamine
+    except ImportError as error:
+        raise MissingDependencyError(
+            f'{path}: Excel files need python-calamine: pip install "unrelu[xlsx]".'
+        ) from error
+    try:
+        with calamine.CalamineWorkbook.from_path(path) as book:
+            name = _sheet_name(path, book.sheet_names, reading.sheet)
+            rows = book.get_sheet_by_name(name).to_python(skip_empty_area=False)
+    except (calamine.CalamineError, OSError) as error:
+        raise InputFileError(f"{path}: not a whole Excel file ({first_line(error)}).") from error
+    if not any(any(cell != "" for cell in row) for row in rows):
+        raise InputFileError(f"{path}: there is nothing in the sheet {name!r}. Name another one with sheet=.")
+
+    def write(aside: str) -> None:
+        with open(aside, "w", encoding="utf-8", newline="") as spool:
+            writer = csv.writer(spool, lineterminator="\n")
+            for row in rows:
+                cells = [_excel_text(cell) for cell in row]
+                writer.writerow(cells if any(cells) else [])
+
+    return _kept_aside(write, path, reading)
+
+
+def _sheet_name(path: str, names: list[str], asked: str | int | None) -> str:
+    if asked is None or isinstance(asked, int):
+        if 0 <= (asked or 0) < len(names):
+            return names[asked or 0]
+        raise InputFileError(f"{path}: no sheet number {asked}; it has {len(names)}, counted from 0.")
+    if asked not in names:
+        raise InputFileError(f"{path}: no sheet {asked!r}. {suggestion(asked, names, 'Its sheets are')}")
+    return asked
+
+
+def _excel_text(cell: Any) -> str:
+    if isinstance(cell, bool):
+        return str(int(cell))
+    if isinstance(cell, float) and cell.is_integer() and abs(cell) < 1e15:
+        return str(int(cell))  # Excel knows no whole numbers, but names and years are
+    if isinstance(cell, datetime.date | datetime.time):
+        return cell.isoformat()
+    return " ".join(cell.split("\n")) if isinstance(cell, str) else str(cell)  # one line for each row of the sheet

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from copy import copy
 from functools import partial
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError, InvalidParameterError
@@ -18,11 +18,6 @@ from unrelu.validation import listed
 
 _AT_A_TIME = 2  # chunks that are computed before the first of them is used
 _BLOCK_CELLS = MOST_CELLS // 4
-
-
-def is_dask(table: Any) -> bool:
-    """Whether something is a Dask collection, told without importing Dask."""
-    return hasattr(table, "__dask_graph__") and hasattr(table, "to_delayed")
 
 
 class DaskSamples(Rows):
@@ -39,41 +34,45 @@ class DaskSamples(Rows):
     """
 
     def __init__(self, table: Any) -> None:
-        if not is_dask(table) or getattr(table, "ndim", None) != 2:
+        if not _is_dask(table) or getattr(table, "ndim", None) != 2:
             shape = getattr(table, "shape", "none")
             raise InvalidDataError(f"Expected rows and columns (2 dimensions) of Dask, got shape {shape}.")
         columns = getattr(table, "columns", None)
-        if columns is None:
-            self._dtype = _array_type(table)
+        if columns is not None:
+            self.feature_names, self._dtype = tuple(map(str, columns)), _type_of_columns(table)
+            self.n_features = len(columns)
+        elif holds_numbers(table.dtype):
+            self._dtype, self.n_features = float_type(table.dtype), int(table.shape[1])
             table = table.rechunk({1: -1}) if table.numblocks[1] > 1 else table
         else:
-            self.feature_names, self._dtype = tuple(map(str, columns)), _frame_type(table)
-        self.n_features = len(table.columns) if columns is not None else int(table.shape[1])
+            raise InvalidDataError(f"Expected numbers, got a Dask array of {table.dtype}.")
         self.stored_as = getattr(table, "dtype", None)
-        self._chunks = _chunks_of(table)
-        self._lengths = _lengths(table, self._chunks)
-        self._weights: list[Any] = []
+        self._chunks, self._weights = _chunks_of(table), list[Any]()
+        self._lengths = getattr(table, "chunks", ((np.nan,),))[0]
+        if np.isnan(self._lengths).any():
+            from unrelu.passes.dask_engine import computed_values, lazily
+
+            self._lengths = computed_values([lazily(len, chunk) for chunk in self._chunks])
         from unrelu.passes.dask_engine import active_engine
 
         self.engine = active_engine  # the workers of the active client, or this process
 
     @property
     def n_rows(self) -> int:
-        return sum(self._lengths)
+        return int(sum(self._lengths))
 
     def weighted(self, weights: Any) -> DaskSamples:
         """The same rows with a weight each: an array, or a Dask array or series in the same chunks."""
         if self._weights:
             raise InvalidParameterError("The rows have weights of their own: leave sample_weight out.")
-        other = DaskSamples.__new__(DaskSamples)
-        other.__dict__.update(self.__dict__)
-        if is_dask(weights):
+        other = copy(self)
+        if _is_dask(weights):
             chunks = getattr(weights, "chunks", None)
             if chunks is not None and not np.isnan(chunks[0]).any() and sum(chunks[0]) == self.n_rows:
-                weights = weights.rechunk((self._lengths,))
+                weights = weights.rechunk((tuple(self._lengths),))
             other._weights = _chunks_of(weights)
         else:
-            ends = list(accumulate(self._lengths))
+            ends = accumulate(self._lengths)
             other._weights = [weights[end - n : end] for end, n in zip(ends, self._lengths, strict=True)]
         if len(other._weights) != len(self._chunks):
             raise InvalidParameterError(
@@ -99,18 +98,9 @@ class DaskSamples(Rows):
                 first += part.n_rows
 
 
-def weight_range(weights: Any) -> tuple[float, float, float]:
-    """(smallest, largest, smallest above 0) of lazy weights, NaN where one is missing; 0 rows have (0, 0, inf)."""
-    from unrelu.passes.dask_engine import computed_values, lazily
-
-    found = np.array(computed_values([lazily(_range, chunk) for chunk in _chunks_of(weights)]))
-    return float(found[:, 0].min()), float(found[:, 1].max()), float(found[:, 2].min())
-
-
-def _range(weights: Any) -> tuple[float, float, float]:
-    column = np.asarray(weights, dtype=np.float64)
-    above = float(np.min(column, where=column > 0.0, initial=np.inf))
-    return float(column.min(initial=0.0)), float(column.max(initial=0.0)), above
+def _is_dask(table: Any) -> bool:
+    """Told without importing Dask."""
+    return hasattr(table, "__dask_graph__") and hasattr(table, "to_delayed")
 
 
 def _chunks_of(table: Any) -> list[Any]:
@@ -118,22 +108,7 @@ def _chunks_of(table: Any) -> list[Any]:
     return list(np.asarray(table.to_delayed(), dtype=object).ravel())
 
 
-def _lengths(table: Any, chunks: Sequence[Any]) -> tuple[int, ...]:
-    known = getattr(table, "chunks", ((np.nan,),))[0]
-    if not np.isnan(known).any():
-        return tuple(map(int, known))
-    from unrelu.passes.dask_engine import computed_values, lazily
-
-    return tuple(computed_values([lazily(len, chunk) for chunk in chunks]))
-
-
-def _array_type(table: Any) -> np.dtype[Any]:
-    if not holds_numbers(table.dtype):
-        raise InvalidDataError(f"Expected numbers, got a Dask array of {table.dtype}.")
-    return float_type(table.dtype)
-
-
-def _frame_type(table: Any) -> np.dtype[Any]:
+def _type_of_columns(table: Any) -> np.dtype[Any]:
     """The float type that holds all columns of a frame."""
     from pandas.api.types import is_numeric_dtype
 
@@ -156,7 +131,13 @@ def _frame_type(table: Any) -> np.dtype[Any]:
 
 def _blocks(chunk: Any, weights: Any = None, *, names: tuple[str, ...] | None, dtype: np.dtype[Any]) -> Iterator[Block]:
     """A computed chunk in blocks."""
-    values = _values(chunk, names, dtype)
+    if names is None:
+        values = as_floats(np.asarray(chunk))
+    elif tuple(map(str, chunk.columns)) == names:
+        values = chunk.to_numpy(dtype=dtype, na_value=np.nan)
+    else:
+        found = listed(map(str, chunk.columns))
+        raise InvalidDataError(f"A partition of the frame has the columns {found}, not {listed(names)}.")
     column = None if weights is None else one_per_row(weights, len(values))
     size = max(_BLOCK_CELLS // values.shape[1], 1)
     for first in range(0, len(values), size):
@@ -164,11 +145,15 @@ def _blocks(chunk: Any, weights: Any = None, *, names: tuple[str, ...] | None, d
         yield Block(values[rows], first, None if column is None else column[rows])
 
 
-def _values(chunk: Any, names: tuple[str, ...] | None, dtype: np.dtype[Any]) -> NDArray[Any]:
-    if names is None:
-        return as_floats(np.asarray(chunk))
-    if tuple(map(str, chunk.columns)) != names:
-        found = listed(map(str, chunk.columns))
-        raise InvalidDataError(f"A partition of the frame has the columns {found}, not {listed(names)}.")
-    values: NDArray[Any] = chunk.to_numpy(dtype=dtype, na_value=np.nan)
-    return values
+def weight_range(weights: Any) -> tuple[float, float, float]:
+    """(smallest, largest, smallest above 0) of lazy weights, NaN where one is missing; 0 rows have (0, 0, inf)."""
+    from unrelu.passes.dask_engine import computed_values, lazily
+
+    low, high, above = np.array(computed_values([lazily(_range, chunk) for chunk in _chunks_of(weights)])).T
+    return float(low.min()), float(high.max()), float(above.min())
+
+
+def _range(weights: Any) -> tuple[float, float, float]:
+    column = np.asarray(weights, dtype=np.float64)
+    above = float(np.min(column, where=column > 0.0, initial=np.inf))
+    return float(column.min(initial=0.0)), float(column.max(initial=0.0)), above

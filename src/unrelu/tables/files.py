@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,34 +11,53 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from unrelu.contracts import Block
-from unrelu.errors import InputFileError, InvalidParameterError
+from unrelu.errors import InputFileError, InvalidParameterError, SkippedFilesWarning
 from unrelu.passes.blocks import regroup, rows_per_block
 from unrelu.passes.rows import Ask, Part, Rows, checked_block_rows
-from unrelu.tables.chosen_rows import no_row
-from unrelu.tables.columns import ColumnChoice, ColumnKeys, match_columns, match_ids, names_or_numbers
-from unrelu.tables.diagnosis import row_and_line
-from unrelu.tables.finding import are_sparse, files_of, open_table, open_tables, sound_tables
-from unrelu.tables.limits import SeveralLimits, cut, own_limits, put_own, resolved, told, warn_of_nondetects
-from unrelu.tables.reading import Reading
-from unrelu.tables.table_file import PathLike, TableFile
-from unrelu.tables.text_columns import Seen, split_marks
-
-if TYPE_CHECKING:
-    from unrelu.tables.sparse import SparseSamples
-
-Nondetect = str | float | Mapping[str, float]
+from unrelu.tables.cells import (
+    Reading,
+    Seen,
+    SeveralLimits,
+    at_limits,
+    stated_limits,
+    told,
+    warn_of_nondetects,
+)
+from unrelu.tables.choose import (
+    ColumnChoice,
+    ColumnKeys,
+    chosen_tables,
+    column_keys,
+    match_columns,
+    match_ids,
+    no_row,
+)
+from unrelu.tables.numpy_files import NpyTable, NpzTable, SparseFile, SparseSamples, are_sparse
+from unrelu.tables.table_file import (
+    NoRowsError,
+    PathLike,
+    TableFile,
+    extension_of,
+    require_pyarrow,
+    row_and_line,
+    unknown_kind,
+)
+from unrelu.tables.write import names_or_numbers
+from unrelu.validation import counted, listed, warn
 
 
 class FileSamples(Rows):
     """Rows of one or several files with the same columns, one file after the other.
 
-    ``engine``: who reads them, if not this process. ``skipped_files``: those that were bad and are left out, and why.
+    ``limits`` are those that cells state, "<0.25" or ">100"; None where none does. ``engine``: who reads the rows, if
+    not this process. ``skipped_files``: those that were bad and are left out, and why.
     """
 
     def __init__(
@@ -49,18 +69,14 @@ class FileSamples(Rows):
     ) -> None:
         self._tables, self._choice, self._asked_rows = tuple(tables), choice, block_rows
         self._wanted = match_columns(tables, choice)
-        names = tables[0].column_names
-        self.n_features = len(self._wanted[0])
-        self.feature_names = None if names is None else tuple(names[position] for position in self._wanted[0])
         self._ids = match_ids(tables, choice)
         self._reading = reading
         types = [table.check(wanted) for table, wanted in zip(tables, self._wanted, strict=True)]
         self._dtype = np.result_type(*types)
-        self.limits = resolved(self.seen(), self.feature_names, reading)
-        self._own_limits = own_limits(self.seen(), self.feature_names, reading)
-        self.limits_by_cell = tuple(
-            self._own_limits
-        )  # with limits="cell": ``Block.beyond`` marks cells such as "<0.25"
+        names, self.n_features = tables[0].column_names, len(self._wanted[0])
+        self.feature_names = None if names is None else tuple(names[position] for position in self._wanted[0])
+        self.limits, self._own_limits = stated_limits(self.seen(), self.feature_names, reading)
+        self.limits_by_cell = tuple(self._own_limits)  # with limits="cell", whose cells ``Block.beyond`` marks
         self._block_rows = checked_block_rows(block_rows) or rows_per_block(self.n_rows, self.n_features)
 
     @property
@@ -75,6 +91,31 @@ class FileSamples(Rows):
         """Size of all files on disk."""
         return sum(table.n_bytes for table in self._tables)
 
+    @property
+    def notes(self) -> list[str]:
+        """What cells that are no plain numbers were read as, one line a column; complete once all rows were read."""
+        names = names_or_numbers(self.feature_names, self.n_features)
+        return told(self.seen(), names, self.limits, self._reading, self._own_limits)
+
+    def seen(self) -> dict[int, Seen]:
+        """Cells that are no plain numbers, by column, of all files."""
+        found: dict[int, Seen] = {}
+        for table, wanted in zip(self._tables, self._wanted, strict=True):
+            for position, cells in table.seen().items():
+                if position in wanted and cells:
+                    at = wanted.index(position)
+                    found[at] = found.get(at, Seen()).merge(cells)
+        return found
+
+    def ids(self) -> dict[str, list[str]]:
+        """The columns that are kept as text, of all rows, by name."""
+        return {name: self._texts([places[name] for places in self._ids]) for name in self._ids[0]}
+
+    def _texts(self, places: Sequence[int]) -> list[str]:
+        """A column as text, of all rows."""
+        pieces = (table.texts(at) for table, at in zip(self._tables, places, strict=True))
+        return list(chain.from_iterable(chain.from_iterable(pieces)))
+
     def split_column(self, name: str | int) -> tuple[FileSamples, NDArray[Any]]:
         """The rows without a column, and the cells of that column as they stand, which need not be numbers."""
         if name in self._choice.keep:
@@ -86,28 +127,7 @@ class FileSamples(Rows):
         others = replace(self._choice, drop=(*self._choice.drop, name))
         rest = FileSamples(self._tables, others, self._asked_rows, self._reading)
         rest.engine, rest.skipped_files = self.engine, self.skipped_files
-        pieces = [piece for table, (at,) in zip(self._tables, places, strict=True) for piece in table.texts(at)]
-        return rest, np.array(list(chain.from_iterable(pieces)), dtype=object)
-
-    @property
-    def notes(self) -> list[str]:
-        """What cells that are no plain numbers were read as, one line a column; complete once all rows were read."""
-        names = names_or_numbers(self.feature_names, self.n_features)
-        return told(self.seen(), names, self.limits, self._reading, self._own_limits)
-
-    @property
-    def id_names(self) -> tuple[str, ...]:
-        """What the columns are called that are kept as text."""
-        return tuple(self._ids[0])
-
-    def ids(self) -> dict[str, list[str]]:
-        """The columns that are kept as text, of all rows, by name."""
-        every = zip(self._tables, self._ids, strict=True)
-        parts = [(table, places) for table, places in every]
-        return {
-            name: list(chain.from_iterable(chain.from_iterable(t.texts(places[name]) for t, places in parts)))
-            for name in self.id_names
-        }
+        return rest, np.array(self._texts([at for (at,) in places]), dtype=object)
 
     def row_label(self, row: int) -> str:
         """How messages call a row that is counted from 0: counted from 1, with its line and file if it has any."""
@@ -122,16 +142,6 @@ class FileSamples(Rows):
             before -= count
         return f"row {row + 1:,}"
 
-    def seen(self) -> dict[int, Seen]:
-        """Cells that are no plain numbers, by column, of all files."""
-        found: dict[int, Seen] = {}
-        for table, wanted in zip(self._tables, self._wanted, strict=True):
-            for position, cells in table.seen().items():
-                if position in wanted and cells:
-                    at = wanted.index(position)
-                    found[at] = found.get(at, Seen()).merge(cells)
-        return found
-
     def blocks(self) -> Iterator[Block]:
         return self.blocks_from(0)
 
@@ -139,15 +149,25 @@ class FileSamples(Rows):
         """The blocks of the rows from this one on, counted from 0: of the same rows each, if a block starts there."""
         first_row = 0
         for values in regroup(self._pieces(row), self._block_rows):
-            beyond = None
-            if self._own_limits:
-                values, beyond = split_marks(values)
-                put_own(values, beyond, self._own_limits)
-                values = values.astype(self._dtype, copy=False)
+            values, beyond = at_limits(values, self.limits, self._own_limits)
+            values = values.astype(self._dtype, copy=False)
             yield Block(values, first_row, beyond=beyond)
             first_row += len(values)
         if self._reading.where is not None and row + first_row == 0:
             raise no_row(self._reading.where)
+
+    def _pieces(self, skipped: int) -> Iterator[NDArray[Any]]:
+        """All rows but the first ones, which are not even read where a file knows its parts."""
+        every = zip(self._tables, self._wanted, strict=True)
+        parts = [(part, at) for table, at in every for part in ((table.shares() or [table]) if skipped else [table])]
+        for part, wanted in parts:
+            if skipped and part.n_rows is not None and part.n_rows <= skipped:
+                skipped -= part.n_rows
+                continue
+            for piece in part.pieces(wanted, self._block_rows):
+                left_out = min(skipped, len(piece))
+                skipped, piece = skipped - left_out, piece[left_out:]
+                yield piece if np.iscomplexobj(piece) else piece.astype(self._dtype, copy=False)
 
     def parts(self, ask: Ask) -> list[Part] | None:
         """Files, and shares of long ones, for others to read; None where one is here alone, as standard input is."""
@@ -160,17 +180,16 @@ class FileSamples(Rows):
             read = dict(zip(unknown, ask(_read_through, [flat[k] for k in unknown]), strict=True))
             flat = [(read.get(k, share), at) for k, (share, at) in enumerate(flat)]
             every = iter(flat)
-            counted = [[next(every)[0] for _ in of_file] for of_file in shares]
+            told_rows = [[next(every)[0] for _ in of_file] for of_file in shares]
             # Files that are read as one have now been counted, and their words seen, once and for all.
-            both = zip(self._tables, counted, strict=True)
+            both = zip(self._tables, told_rows, strict=True)
             self._tables = tuple(own[0] if len(own) == 1 else table for table, own in both)
-        return [Part(self._only(share, at).blocks_elsewhere, share.n_rows or 0) for share, at in flat]
-
-    def _only(self, table: TableFile, wanted: Sequence[int]) -> FileSamples:
-        """The rows of one table among these."""
-        other = copy(self)
-        other._tables, other._wanted, other.engine = (table,), [list(wanted)], None
-        return other
+        parts = []
+        for share, at in flat:
+            rows = copy(self)
+            rows._tables, rows._wanted, rows.engine = (share,), [list(at)], None
+            parts.append(Part(rows.blocks_elsewhere, share.n_rows or 0))
+        return parts
 
     def blocks_elsewhere(self) -> Iterator[Block]:
         """The blocks, for a process that may not see the files."""
@@ -183,21 +202,6 @@ class FileSamples(Rows):
         files = [[name, os.stat(name).st_size, os.stat(name).st_mtime_ns] for name in names]
         columns = list(self.feature_names or map(str, self._wanted[0]))
         return {"files": files, "columns": columns, "settings": (self._choice, self._reading, self._block_rows)}
-
-    def _pieces(self, skipped: int = 0) -> Iterator[NDArray[Any]]:
-        """All rows but the first ones, which are not even read where a file knows its parts."""
-        every = zip(self._tables, self._wanted, strict=True)
-        parts = [(part, at) for table, at in every for part in ((table.shares() or [table]) if skipped else [table])]
-        for part, wanted in parts:
-            if skipped and part.n_rows is not None and part.n_rows <= skipped:
-                skipped -= part.n_rows
-                continue
-            for piece in part.pieces(wanted, self._block_rows):
-                left_out = min(skipped, len(piece))
-                skipped, piece = skipped - left_out, piece[left_out:]
-                values = piece if np.iscomplexobj(piece) else piece.astype(self._dtype, copy=False)
-                cut(values, self.limits)
-                yield values
 
 
 @contextmanager
@@ -227,7 +231,7 @@ def open_samples(
     header: bool | None = None,
     decimal: str | None = None,
     limits: str | None = None,
-    nondetect: Nondetect | None = None,
+    nondetect: str | float | Mapping[str, float] | None = None,
     sheet: str | int | None = None,
     where: str | None = None,
     skip_bad_files: bool = False,
@@ -315,28 +319,27 @@ def open_samples(
     >>> samples.limits, samples.ids()
     (CellLimits(floor=((0, 0.25),), ceiling=()), {'site': ['A', 'B']})
     """
-    names, choice = files_of(paths), ColumnChoice.of(columns, drop, id)
+    names, choice = files_of(paths), ColumnChoice(column_keys(columns), column_keys(drop), column_keys(id))
     reading = Reading(header, decimal, limits, nondetect, sheet, where)
-    if checkpoint is not None and (scheduler is not None or "-" in names or are_sparse(names)):
+    sparse = are_sparse(names)
+    if checkpoint is not None and (scheduler is not None or "-" in names or sparse):
         raise InvalidParameterError(
             "checkpoint= is for files that this process reads in blocks: leave it out with a cluster, standard input or"
             " sparse tables."
         )
-    if are_sparse(names):
-        from unrelu.tables.sparse import read_sparse
-
+    if sparse:
         if scheduler is not None or where is not None:
             raise InvalidParameterError(
                 f"{names[0]}: sparse tables are read whole, in this process: leave scheduler= and where= out."
             )
-        return read_sparse(names, choice)
+        return _sparse_rows(names, choice)
     try:
-        samples = _files(names, choice, block_rows, reading, skip_bad_files)
+        samples = _file_samples(names, choice, block_rows, reading, skip_bad_files)
     except SeveralLimits:
         if limits is not None or "-" in names:
             raise
         reading = replace(reading, limits="cell")
-        samples = _files(names, choice, block_rows, reading, skip_bad_files)
+        samples = _file_samples(names, choice, block_rows, reading, skip_bad_files)
     warn_of_nondetects(samples.seen(), names_or_numbers(samples.feature_names, samples.n_features), reading)
     if checkpoint is not None:
         from unrelu.passes.checkpoints import CheckpointedEngine
@@ -349,16 +352,138 @@ def open_samples(
     return samples
 
 
-def _files(
+def _sparse_rows(names: Sequence[str], choice: ColumnChoice) -> SparseSamples:
+    """The rows of all files, one after the other; their columns go by numbers, as the files have no names."""
+    if choice.ids:
+        raise InputFileError(
+            f"{names[0]}: a sparse table holds numbers only, and no column to keep as text: leave id= out."
+        )
+    files = [SparseFile(name) for name in names]
+    parts: list[Any] = [file.matrix[:, at] for file, at in zip(files, match_columns(files, choice), strict=True)]
+    return SparseSamples(parts[0] if len(parts) == 1 else scipy.sparse.vstack(parts, format="csr"))
+
+
+def _file_samples(
     names: Sequence[str], choice: ColumnChoice, block_rows: int | None, reading: Reading, skip_bad_files: bool
 ) -> FileSamples:
-    tables, bad = open_tables(names, reading, skip_bad_files)
-    samples = FileSamples(sound_tables(tables, choice, bad) if skip_bad_files else tables, choice, block_rows, reading)
+    """Rows of the files, less those of several that have columns but no rows; and, if asked for, less bad ones.
+
+    Every file is then read once before: a row of one that turns out to be bad must never have counted.
+    """
+    tables: list[TableFile] = []
+    without_rows: list[NoRowsError] = []
+    bad: dict[str, str] = {}
+    for name in names:
+        try:
+            tables.append(open_table(name, reading))
+        except NoRowsError as error:
+            without_rows.append(error)
+        except InputFileError as error:
+            if not skip_bad_files:
+                raise
+            bad[name] = str(error)
+    if without_rows and not tables:
+        raise without_rows[0]
+    if tables:
+        tables = chosen_tables(tables, reading.where)
+    if skip_bad_files and tables:
+        for table, wanted in zip(list(tables), match_columns(tables, choice), strict=True):
+            try:
+                table.check(wanted)
+                for _ in table.pieces(wanted, _AT_A_TIME):
+                    pass
+            except InputFileError as error:
+                bad[table.name] = str(error)
+                tables.remove(table)
+    if not tables:
+        raise InputFileError(f"No file can be read: all {len(bad)} are bad. {next(iter(bad.values()))}")
+    if bad:
+        warn(f"{counted(len(bad), 'bad file')} left out. {listed(bad.values(), most=8)}", SkippedFilesWarning)
+    samples = FileSamples(tables, choice, block_rows, reading)
     samples.skipped_files = bad
     return samples
+
+
+# --- which files there are, and how they are opened -----------------------------------------------------
+
+
+PACKINGS = {"": None, ".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zip": "zip"}
+KINDS = (
+    *(f".csv{end}" for end in PACKINGS),
+    *(f".tsv{end}" for end in PACKINGS),
+    *(".zip", ".xlsx", ".parquet", ".feather", ".arrow", ".npy", ".npz"),
+)
+_AT_A_TIME = 2**16  # rows of a file that is only looked through
+
+
+def files_of(paths: PathLike | Sequence[PathLike]) -> list[str]:
+    """The files that paths, globs and folders stand for, in sorted order each; "-" is standard input."""
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if not given:
+        raise InputFileError("No file given. Name at least one, or - for csv on standard input.")
+    return [name for path in given for name in _matching(os.path.expanduser(os.fspath(path)))]
+
+
+def _matching(path: str) -> list[str]:
+    if os.path.isdir(path):
+        return _tables_in(path)
+    if path == "-" or os.path.exists(path):  # a file whose name has brackets is no glob
+        return [path]
+    if not glob.has_magic(path):
+        raise InputFileError(f"{path}: no such file.")
+    found = sorted(glob.glob(path, recursive=True))
+    if not found:
+        raise InputFileError(f"{path}: no file matches.")
+    return found
+
+
+def _tables_in(folder: str) -> list[str]:
+    """All tables in a folder and the folders in it; names that start with . or _ are not for readers."""
+    found: list[str] = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        found += [os.path.join(place, name) for name in names if not name.startswith((".", "_"))]
+    kinds = {path: extension_of(path, KINDS) for path in sorted(found)}
+    tables = [path for path, kind in kinds.items() if kind is not None]
+    if not tables:
+        raise InputFileError(f"{folder}: is a folder without tables. Known are files that end in {', '.join(KINDS)}.")
+    different = sorted({str(kinds[path]) for path in tables})
+    if len(different) > 1:
+        raise InputFileError(
+            f"{folder}: is a folder with tables of several kinds ({', '.join(different)}). Name those to read, such as"
+            f" {folder}/**/*{different[-1]}."
+        )
+    return tables
 
 
 def column_names(paths: PathLike | Sequence[PathLike], header: bool | None = None) -> tuple[str, ...] | None:
     """What the columns of the first file are called, without reading its cells; None where they have no names."""
     first = files_of(paths)[0]
     return None if are_sparse([first]) else open_table(first, Reading(header)).column_names
+
+
+def open_table(path: str, reading: Reading) -> TableFile:
+    """One file, by its extension; nothing but its head is read."""
+    kind = ".csv" if path == "-" else extension_of(path, KINDS)
+    if kind is None:
+        raise InputFileError(f"{path}: {unknown_kind(path, KINDS)}")
+    try:
+        size = 1 if path == "-" else os.path.getsize(path)
+    except OSError as error:  # a link to nowhere, say
+        raise InputFileError(f"{path}: cannot be read ({error.strerror}).") from error
+    if size == 0:
+        raise InputFileError(f"{path}: the file is empty.")
+    if kind in (".npy", ".npz"):
+        return NpyTable(path) if kind == ".npy" else NpzTable(path)
+    require_pyarrow(path)
+    from unrelu.tables.arrow_files import FeatherTable, ParquetTable
+    from unrelu.tables.csv_file import CsvFile, excel_file, standard_input
+
+    if path == "-":
+        return standard_input(reading)
+    if kind == ".xlsx":
+        return excel_file(path, reading)
+    if kind in (".parquet", ".feather", ".arrow"):
+        return ParquetTable(path, reading) if kind == ".parquet" else FeatherTable(path, reading)
+    packing = PACKINGS[kind.removeprefix(".csv").removeprefix(".tsv")]
+    return CsvFile(path, reading, delimiter="\t" if kind.startswith(".tsv") else ",", packing=packing)

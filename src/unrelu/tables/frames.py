@@ -1,26 +1,32 @@
-"""Tables of other libraries as rows: lazy frames, sparse matrices, frames with columns of text."""
+"""Tables of other libraries as rows: lazy frames, frames with columns of text, tables of several laboratories."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unrelu.contracts import FloatArray, Marks
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.passes.rows import ArraySamples
-from unrelu.tables.diagnosis import NO_COLUMN, Faults, Held, not_numbers, sentences
-from unrelu.tables.limits import SeveralLimits, cut, own_limits, put_own, resolved, warn_of_nondetects
-from unrelu.tables.reading import Reading
-from unrelu.tables.text_columns import Seen, UnreadableCell, read_texts, split_marks
-from unrelu.validation import row_label
+from unrelu.tables.cells import (
+    Reading,
+    Seen,
+    SeveralLimits,
+    UnreadableCell,
+    at_limits,
+    read_distinct,
+    stated_limits,
+    warn_of_nondetects,
+)
+from unrelu.tables.limited import LimitedSamples, cell_limits
+from unrelu.tables.table_file import Faults, Held, all_faults
+from unrelu.validation import counted, row_label
 
 MARKED_MISSING = "set {} to NaN"
 """What is done with a cell of a table in memory that has no value."""
-
-if TYPE_CHECKING:
-    from unrelu.tables.limited import LimitedSamples
 
 
 def read_frame(
@@ -50,21 +56,23 @@ def read_frame(
         raise InvalidDataError(frame_fault(frame, decimal)) from error
     values, seen = np.column_stack([column for column, _ in columns]), dict(enumerate(cells for _, cells in columns))
     try:
-        found, own = resolved(seen, names, reading), own_limits(seen, names, reading)
+        found, own = stated_limits(seen, names, reading)
     except SeveralLimits:
         if limits is not None:
             raise
         return read_frame(frame, decimal=decimal, limits="cell", nondetect=nondetect)
     warn_of_nondetects(seen, names, reading)
-    if own:
-        from unrelu.tables.limited import LimitedSamples
+    values, beyond = at_limits(values, found, own)
+    if beyond is None:
+        return ArraySamples(values, feature_names=names, limits=found)
+    floor, ceiling = (np.where(beyond == side, values, side * np.inf) for side in (-1, 1))
+    return LimitedSamples(ArraySamples(values, feature_names=names), floor, ceiling)
 
-        values, beyond = split_marks(values)
-        put_own(values, beyond, own)
-        floor, ceiling = (np.where(beyond == side, values, side * np.inf) for side in (-1, 1))
-        return LimitedSamples(ArraySamples(values, feature_names=names), floor, ceiling)
-    cut(values, found)
-    return ArraySamples(values, feature_names=names, limits=found)
+
+def collected(table: Any) -> Any:
+    """A lazy polars frame computed, in batches; anything else as it is."""
+    is_lazy = type(table).__name__ == "LazyFrame" and hasattr(table, "collect")
+    return table.collect(engine="streaming") if is_lazy else table
 
 
 def holds_text(frame: Any) -> bool:
@@ -76,6 +84,27 @@ def holds_text(frame: Any) -> bool:
     return any(isinstance(cell, str) for name in texts for cell in frame[name])
 
 
+def _column(column: Any, reading: Reading) -> tuple[NDArray[Any], Seen]:
+    cells = column.to_list()
+    if not any(isinstance(cell, str) for cell in cells):
+        return np.array(column, dtype=np.float64), Seen()
+    decimal = reading.decimal or "."
+    texts = [_text(cell, decimal) for cell in cells]
+    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    return read_distinct(list(places), np.array([places[text] for text in texts]), decimal, reading)
+
+
+def _text(cell: Any, decimal: str) -> str:
+    """A cell of a column with text as text; an empty one is missing."""
+    if isinstance(cell, str):
+        return cell
+    missing = cell is None or cell != cell or type(cell).__name__ in ("NAType", "NaTType")
+    return "" if missing else repr(float(cell)).replace(".", decimal)
+
+
+# --- what cannot be read ----------------------------------------------------------------------------
+
+
 def frame_fault(frame: Any, decimal: str = ".") -> str | None:
     """All columns of a frame that hold text or times, with a line that drops them, and the first other bad cell.
 
@@ -83,8 +112,8 @@ def frame_fault(frame: Any, decimal: str = ".") -> str | None:
     >>> print(frame_fault(pd.DataFrame({"site": ["A", "B"], "As": [0.5, 1.0]})))
     Column 'site' holds text (row 0 (the first is 0): 'A'), not numbers. Leave it out: X.drop(columns=['site']).
     """
-    labels, names = list(frame.columns), [str(label) for label in frame.columns]
-    held, faults = {position: Held("dates or times") for position in _times(frame)}, Faults(decimal, MARKED_MISSING)
+    labels = list(frame.columns)
+    held, faults = dict.fromkeys(_times(frame), ("dates or times", "")), Faults(decimal, MARKED_MISSING)
     for position, label in enumerate(labels):
         column = frame[label]
         if position in held or not hasattr(column, "to_list"):  # Dask's, or one of two of the same name
@@ -93,8 +122,25 @@ def frame_fault(frame: Any, decimal: str = ".") -> str | None:
             if isinstance(cell, str):
                 faults.look(row_label(row), position, cell)
             else:
-                faults.add_numbers(position, int(_text(cell, decimal) is not None))
-    return fault_told(faults, held, names, lambda them: _dropped(frame, [labels[j] for j in them]))
+                faults.add_numbers(position, int(_text(cell, decimal) != ""))
+
+    def dropped(positions: list[int]) -> str:
+        inside = repr([labels[position] for position in positions])
+        return f"X.drop({inside})" if type(frame).__module__.startswith("polars") else f"X.drop(columns={inside})"
+
+    return fault_told(faults, held, list(map(str, labels)), dropped)
+
+
+def fault_told(
+    faults: Faults, held: dict[int, Held], names: list[str] | None, dropped: Callable[[list[int]], str], width: int = 0
+) -> str | None:
+    """What is wrong with a table in memory; ``dropped`` is the line that leaves columns out."""
+
+    def remedy(found: Any) -> str:
+        return f"Leave {'it' if len(found) == 1 else 'them'} out: {dropped(list(found))}."
+
+    said = all_faults(faults, held, names, width if names is None else len(names), remedy)
+    return said and said[0].upper() + said[1:]
 
 
 def refuse_times(frame: Any) -> None:
@@ -111,44 +157,109 @@ def _times(frame: Any) -> list[int]:
     return [position for position, kind in enumerate(kinds) if "date" in kind or "time" in kind or "duration" in kind]
 
 
-def fault_told(
-    faults: Faults, held: dict[int, Held], names: list[str] | None, dropped: Callable[[list[int]], str], width: int = 0
-) -> str | None:
-    """What is wrong with a table in memory; ``dropped`` is the line that leaves columns out."""
-    held = dict(sorted({**held, **faults.texts()}.items()))
-    them = "it" if len(held) == 1 else "them"
-    left = len(held) < (width if names is None else len(names))
-    remedy = f"Leave {them} out: {dropped(list(held))}." if left else NO_COLUMN
-    columns = not_numbers(held, names, remedy) if held else None
-    said = sentences(columns, faults.first_cell(names))
-    return said and said[0].upper() + said[1:]
+# --- tables of several laboratories ---------------------------------------------------------------------
 
 
-def _dropped(frame: Any, labels: list[Any]) -> str:
-    """The line that drops columns of a frame of polars, or of pandas."""
-    inside = repr(labels)
-    return f"X.drop({inside})" if type(frame).__module__.startswith("polars") else f"X.drop(columns={inside})"
+def joined(
+    tables: Sequence[Any], *, floor: Sequence[Any] | None = None, ceiling: Sequence[Any] | None = None
+) -> LimitedSamples:
+    """Rows of several tables, one after the other, each table with limits of its own.
+
+    Learn from them with ``RectifiedGaussianLearner(method="full_likelihood")``; where a column has the same limit in
+    every table that it is in, that is its floor, and any method will do. Files are joined by
+    ``open_samples([...], limits="cell")``.
+
+    Parameters
+    ----------
+    tables : sequence of arrays or data frames
+        Columns of frames are matched by name; one that a table does not have is missing in its rows. Arrays must have
+        the same columns. Cells of text such as "<0.25" in a frame have that limit; such a table is given no other.
+    floor : sequence, one item per table, optional
+        The floors of each table: a number, one per column, a dict by name (0 for those that it does not name), one per
+        cell (an array or frame of the table's shape, NaN where there is none), or None. None at all by default.
+    ceiling : sequence, one item per table, optional
+        Upper limits, likewise.
+
+    Returns
+    -------
+    LimitedSamples
+        The rows; cells at their limit are marked in ``Block.beyond``. A column without limits anywhere has the
+        learner's floor, as in any table.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> north = pd.DataFrame({"As": [0.5, 2.0], "Pb": [1.0, 3.0]})
+    >>> south = pd.DataFrame({"Pb": [0.2, 0.7], "Zn": [5.0, 1.0]})
+    >>> samples = joined([north, south], floor=[{"As": 0.5, "Pb": 1.0}, {"Pb": 0.2, "Zn": None}])
+    >>> samples.feature_names, samples.limits, samples.limits_by_cell
+    (('As', 'Pb', 'Zn'), CellLimits(floor=((0, 0.5),), ceiling=()), (1,))
+    >>> block = next(samples.blocks())
+    >>> block.values[:, 1].tolist(), block.beyond[:, 1].tolist()
+    ([1.0, 3.0, 0.2, 0.7], [-1, 0, -1, 0])
+    """
+    tables = [collected(table) for table in tables]
+    for what, given in (("floor", floor), ("ceiling", ceiling)):
+        if given is not None and (not isinstance(given, Sequence) or len(given) != len(tables)):
+            raise InvalidParameterError(
+                f"{what} must be a list with one item for each of the {counted(len(tables), 'table')}."
+            )
+    if not tables:
+        raise InvalidParameterError("No tables to join: give at least one.")
+    nothing = [None] * len(tables)
+    parts = [_part(*each) for each in zip(tables, floor or nothing, ceiling or nothing, strict=True)]
+    widths = [values.shape[1] for values, _, _, _ in parts]
+    known = [names for _, _, _, names in parts if names is not None]
+    if len(known) < len(parts) and (known or len(set(widths)) > 1):
+        raise InvalidParameterError(
+            f"Tables without column names must all be so, and have the same columns: these have"
+            f" {', '.join(map(str, widths))} columns, and {len(known)} of them have names. Give frames."
+        )
+    every = tuple(dict.fromkeys(name for names in known for name in names)) or None
+    labels = [names for _, _, _, names in parts]
+    values, low, high = (
+        np.concatenate([_spread(cells, names, every) for cells, names in zip(side, labels, strict=True)])
+        for side in zip(*((values, low, high) for values, low, high, _ in parts), strict=True)
+    )
+    low, high = _with_absent(low, -np.inf), _with_absent(high, np.inf)
+    return LimitedSamples(ArraySamples(values, feature_names=every), low, high)
 
 
-def collected(table: Any) -> Any:
-    """A lazy polars frame computed, in batches; anything else as it is."""
-    is_lazy = type(table).__name__ == "LazyFrame" and hasattr(table, "collect")
-    return table.collect(engine="streaming") if is_lazy else table
+def _part(table: Any, floor: Any, ceiling: Any) -> tuple[FloatArray, FloatArray, FloatArray, tuple[str, ...] | None]:
+    """Values, floors and ceilings of every cell, and names of a table's columns."""
+    if holds_text(table):
+        if floor is not None or ceiling is not None:
+            raise InvalidParameterError(
+                "A table with cells of text such as '<0.25' has its limits in them: give it the floor None, and no"
+                " ceiling."
+            )
+        samples = read_frame(table, limits="cell")
+        blocks = list(samples.blocks())
+        values = np.concatenate([block.values for block in blocks])
+        marks = [np.zeros(block.values.shape, np.int8) if block.beyond is None else block.beyond for block in blocks]
+        beyond: Marks = np.concatenate(marks)
+        limits = (np.where(beyond < 0, values, -np.inf), np.where(beyond > 0, values, np.inf))
+        return values, *limits, samples.feature_names
+    values = np.array(table, dtype=np.float64)
+    if values.ndim != 2:
+        raise InvalidDataError(f"Expected rows and columns (2 dimensions), got shape {values.shape}.")
+    names = tuple(map(str, table.columns)) if hasattr(table, "columns") else None
+    for name in [name for name in names or () if names is not None and names.count(name) > 1]:
+        raise InvalidDataError(f"The column name {name!r} occurs twice in a table. Rename one of them.")
+    return values, *cell_limits(floor, ceiling, values.shape, names), names
 
 
-def _column(column: Any, reading: Reading) -> tuple[NDArray[Any], Seen]:
-    import pyarrow as pa
-
-    cells = column.to_list()
-    if not any(isinstance(cell, str) for cell in cells):
-        return np.array(column, dtype=np.float64), Seen()
-    decimal = reading.decimal or "."
-    texts = [_text(cell, decimal) for cell in cells]
-    return read_texts(pa.array(texts, pa.string()), decimal, reading)
+def _spread(cells: FloatArray, names: tuple[str, ...] | None, every: tuple[str, ...] | None) -> FloatArray:
+    """The columns of one table where they are among all columns; NaN where it has none."""
+    if names is None or every is None:
+        return cells
+    wide = np.full((len(cells), len(every)), np.nan)
+    wide[:, [every.index(name) for name in names]] = cells
+    return wide
 
 
-def _text(cell: Any, decimal: str) -> str | None:
-    if isinstance(cell, str):
-        return cell
-    missing = cell is None or cell != cell or type(cell).__name__ in ("NAType", "NaTType")
-    return None if missing else repr(float(cell)).replace(".", decimal)
+def _with_absent(levels: FloatArray, none: float) -> FloatArray:
+    """Rows of tables without a column (NaN) have no say in its limit: they get that of the first row that has one."""
+    absent = np.isnan(levels)
+    first = levels[(~absent).argmax(axis=0), np.arange(levels.shape[1])]
+    return np.where(absent, np.where(np.isnan(first), none, first), levels)

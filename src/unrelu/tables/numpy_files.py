@@ -1,107 +1,84 @@
-"""npy files, read through a memory map, and npz archives, read as a stream where possible."""
+"""Tables of NumPy and SciPy: npy and npz files, read in pieces, and sparse matrices, in memory or from files."""
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from tokenize import TokenError
 from typing import IO, Any, Literal
 
 import numpy as np
+import scipy.sparse
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from unrelu.errors import InputFileError
-from unrelu.passes.blocks import as_floats, float_type, holds_numbers
-from unrelu.tables.table_file import SHARE_CELLS, TableFile, WithoutLines, damage_reported, refuse_no_rows
+from unrelu.contracts import Block, FloatArray
+from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
+from unrelu.passes.blocks import MOST_CELLS, SparseBlock, as_floats, float_type, holds_numbers, rows_per_block
+from unrelu.passes.rows import Rows
+from unrelu.tables.table_file import SHARE_CELLS, TableFile, damage_reported, refuse_no_rows
 
 TABLE_KEY, NAMES_KEY = "X", "feature_names"
-
-
-@dataclass(frozen=True)
-class Layout:
-    """What the head of an npy file says, and where its numbers start."""
-
-    shape: tuple[int, ...]
-    fortran: bool
-    dtype: np.dtype[Any]
-    offset: int
-
-    @classmethod
-    def read(cls, stream: IO[bytes]) -> Layout:
-        version = npy.read_magic(stream)
-        if version not in _HEAD_READERS:
-            raise ValueError(f"npy version {version}")
-        try:
-            shape, fortran, dtype = _HEAD_READERS[version](stream)
-        except (TypeError, LookupError, TokenError) as error:  # NumPy parses the head as Python text
-            raise ValueError("its head cannot be parsed") from error
-        return cls(shape, fortran, dtype, stream.tell())
-
-    @property
-    def row_bytes(self) -> int:
-        return self.shape[1] * self.dtype.itemsize
-
-    def checked(self, name: str) -> Layout:
-        """Itself, if it is a table of numbers."""
-        if len(self.shape) != 2:
-            advice = " Reshape a single column with X.reshape(-1, 1)." if len(self.shape) == 1 else ""
-            raise InputFileError(f"{name}: the array has shape {self.shape}, but rows and columns are needed.{advice}")
-        if not holds_numbers(self.dtype):
-            held = "Python objects" if self.dtype.hasobject else f"values of type {self.dtype}"
-            raise InputFileError(f"{name}: the array holds {held}, not numbers. Save it as floats.")
-        refuse_no_rows(name, self.shape[0])
-        return self
-
-
 _HEAD_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+Head = tuple[tuple[int, ...], bool, np.dtype[Any], int]
+"""What the head of an npy file says: shape, whether columns are stored one after the other, type; its length."""
 
 
-class _NumpyTable(WithoutLines):
-    """What the two kinds share."""
-
-    _layout: Layout
-
-    def check(self, wanted: Sequence[int]) -> np.dtype[Any]:  # noqa: ARG002 - one type for all columns
-        return float_type(self._layout.dtype)
-
-    def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
-        raise NotImplementedError
-
-    def texts(self, position: int) -> Iterator[list[str]]:
-        for piece in self.pieces([position], 2**16):
-            whole = self._layout.dtype.kind in "iub"
-            yield [str(int(value) if whole else value) for value in piece[:, 0].tolist()]
+def _head(stream: IO[bytes]) -> Head:
+    version = npy.read_magic(stream)
+    if version not in _HEAD_READERS:
+        raise ValueError(f"npy version {version}")
+    try:
+        shape, by_columns, dtype = _HEAD_READERS[version](stream)
+    except (TypeError, LookupError, TokenError) as error:  # NumPy parses the head as Python text
+        raise ValueError("its head cannot be parsed") from error
+    return shape, by_columns, dtype, stream.tell()
 
 
-class NpyTable(_NumpyTable):
-    """One array in a file: its columns have no names."""
+class NpyTable(TableFile):
+    """One array in a file, read through a memory map: its columns have no names."""
 
-    column_names = None
+    n_rows: int
+    kind = "npy"
     _first = 0
 
     def __init__(self, path: str) -> None:
-        self.name = path
-        self.n_bytes = os.path.getsize(path)
-        self._path = path
-        with damage_reported(path, "npy"), open(path, "rb") as stream:
-            self._layout = Layout.read(stream).checked(path)
-            self._refuse_cut_short()
-        self.n_rows, self.n_columns = self._layout.shape
+        super().__init__(path)
+        with damage_reported(path, self.kind):
+            shape, self._by_columns, self._dtype, self._offset = self._open()
+            if len(shape) != 2:
+                advice = " Reshape a single column with X.reshape(-1, 1)." if len(shape) == 1 else ""
+                raise InputFileError(f"{path}: the array has shape {shape}, but rows and columns are needed.{advice}")
+            if not holds_numbers(self._dtype):
+                held = "Python objects" if self._dtype.hasobject else f"values of type {self._dtype}"
+                raise InputFileError(f"{path}: the array holds {held}, not numbers. Save it as floats.")
+            refuse_no_rows(path, shape[0])
+            self._shape = self.n_rows, self.n_columns = shape
+            self._row_bytes = self.n_columns * self._dtype.itemsize
+            self._complete()
 
-    def _refuse_cut_short(self) -> None:
-        expected = self._layout.offset + self._layout.shape[0] * self._layout.row_bytes
+    def _open(self) -> Head:
+        with open(self._path, "rb") as stream:
+            return _head(stream)
+
+    def _complete(self) -> None:
+        expected = self._offset + self.n_rows * self._row_bytes
         if self.n_bytes < expected:
             raise ValueError(f"{self.n_bytes} of {expected} bytes")
 
+    def check(self, wanted: Sequence[int]) -> np.dtype[Any]:  # noqa: ARG002 - one type for all columns
+        return float_type(self._dtype)
+
     def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
-        layout = self._layout
-        with damage_reported(self.name, "npy"):
-            order: Literal["F", "C"] = "F" if layout.fortran else "C"
-            mapped = np.memmap(self._path, layout.dtype, "r", layout.offset, layout.shape, order)
+        order: Literal["F", "C"] = "F" if self._by_columns else "C"
+        with damage_reported(self.name, self.kind):
+            mapped = np.memmap(self._path, self._dtype, "r", self._offset, self._shape, order)
         yield from _pieces_of(np.asarray(mapped)[self._first : self._first + self.n_rows], wanted, rows)
+
+    def texts(self, position: int) -> Iterator[list[str]]:
+        for piece in self.pieces([position], 2**16):
+            whole = self._dtype.kind in "iub"
+            yield [str(int(value) if whole else value) for value in piece[:, 0].tolist()]
 
     def shares(self) -> list[TableFile]:
         size = max(SHARE_CELLS // self.n_columns, 1)
@@ -111,77 +88,63 @@ class NpyTable(_NumpyTable):
         ]
 
 
-class NpzTable(_NumpyTable):
+class NpzTable(NpyTable):
     """An archive with one table, or with the table under the key ``X``; names under ``feature_names``."""
 
-    def __init__(self, path: str) -> None:
-        self.name = path
-        self.n_bytes = os.path.getsize(path)
-        self._path = path
-        with damage_reported(path, "npz"), zipfile.ZipFile(path) as archive:
-            self._member, self._layout = self._find_table(archive)
-            self.n_rows, self.n_columns = self._layout.shape
-            self.column_names = self._read_names(archive)
+    kind = "npz"
 
-    def _find_table(self, archive: zipfile.ZipFile) -> tuple[str, Layout]:
-        layouts: dict[str, Layout] = {}
-        for member in archive.namelist():
-            if member.endswith(".npy") and member != f"{NAMES_KEY}.npy":
-                with archive.open(member) as stream:
-                    layouts[member] = Layout.read(stream)
-        if not layouts:
+    def _open(self) -> Head:
+        heads: dict[str, Head] = {}
+        with zipfile.ZipFile(self._path) as archive:
+            for member in archive.namelist():
+                if member.endswith(".npy") and member != f"{NAMES_KEY}.npy":
+                    with archive.open(member) as stream:
+                        heads[member] = _head(stream)
+        if not heads:
             raise InputFileError(f"{self.name}: holds no array.")
-        tables = [member for member, layout in layouts.items() if len(layout.shape) == 2]
-        if f"{TABLE_KEY}.npy" in layouts:
+        tables = [member for member, (shape, *_) in heads.items() if len(shape) == 2]
+        if f"{TABLE_KEY}.npy" in heads:
             tables = [f"{TABLE_KEY}.npy"]
-        elif (header := layouts.get("header.npy")) and len(header.shape) == 1 and header.dtype == np.uint8:
+        elif (header := heads.get("header.npy")) and len(header[0]) == 1 and header[2] == np.uint8:
             raise InputFileError(
                 f"{self.name}: is no table but a model, or another file of unrelu's own: see `unrelu info`."
             )
         elif len(tables) > 1:
             keys = ", ".join(member.removesuffix(".npy") for member in tables)
             raise InputFileError(f"{self.name}: holds several tables ({keys}). Save the one to read as X.")
-        member = tables[0] if tables else next(iter(layouts))
-        return member, layouts[member].checked(self.name)
+        self._member = tables[0] if tables else next(iter(heads))
+        return heads[self._member]
 
-    def _read_names(self, archive: zipfile.ZipFile) -> tuple[str, ...] | None:
-        if f"{NAMES_KEY}.npy" not in archive.namelist():
-            return None
-        with archive.open(f"{NAMES_KEY}.npy") as stream:
-            names = npy.read_array(stream, allow_pickle=False)
+    def _complete(self) -> None:
+        """Read the names."""
+        with zipfile.ZipFile(self._path) as archive:
+            if f"{NAMES_KEY}.npy" not in archive.namelist():
+                return
+            with archive.open(f"{NAMES_KEY}.npy") as stream:
+                names = npy.read_array(stream, allow_pickle=False)
         if names.dtype.kind != "U" or names.shape != (self.n_columns,):
             raise InputFileError(f"{self.name}: feature_names is not one text per column of the table.")
-        return tuple(names.tolist())
+        self.column_names = tuple(names.tolist())
 
     def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
         with (
-            damage_reported(self.name, "npz"),
+            damage_reported(self.name, self.kind),
             zipfile.ZipFile(self._path) as archive,
             archive.open(self._member) as stream,
         ):
-            if self._layout.fortran:  # columns one after the other: no row is whole before the end
+            if self._by_columns:  # no row is whole before the end
                 yield from _pieces_of(npy.read_array(stream, allow_pickle=False), wanted, rows)
                 return
-            stream.read(self._layout.offset)
+            stream.read(self._offset)
             for first in range(0, self.n_rows, rows):
-                table = self._next_rows(stream, min(rows, self.n_rows - first))
-                yield from _pieces_of(table, wanted, rows)
+                n = min(rows, self.n_rows - first)
+                raw = stream.read(n * self._row_bytes)
+                if len(raw) < n * self._row_bytes:
+                    raise EOFError("rows are missing at the end")
+                yield from _pieces_of(np.frombuffer(raw, self._dtype).reshape(n, self.n_columns), wanted, rows)
 
-    def _next_rows(self, stream: IO[bytes], rows: int) -> NDArray[Any]:
-        raw = stream.read(rows * self._layout.row_bytes)
-        if len(raw) < rows * self._layout.row_bytes:
-            raise EOFError("rows are missing at the end")
-        return np.frombuffer(raw, self._layout.dtype).reshape(rows, self.n_columns)
-
-
-def holds_sparse_table(path: str) -> bool:
-    """Whether an archive was written by scipy.sparse.save_npz; False for what is no archive."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = set(archive.namelist())
-    except (OSError, ValueError, zipfile.BadZipFile):
-        return False
-    return {"format.npy", "shape.npy", "data.npy"} <= members and f"{TABLE_KEY}.npy" not in members
+    def shares(self) -> list[TableFile]:
+        return [self._elsewhere()]
 
 
 def _pieces_of(table: NDArray[Any], wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
@@ -189,3 +152,90 @@ def _pieces_of(table: NDArray[Any], wanted: Sequence[int], rows: int) -> Iterato
     for first in range(0, len(table), rows):
         piece = table[first : first + rows]
         yield as_floats(piece if whole else piece[:, wanted])
+
+
+# --- sparse matrices --------------------------------------------------------------------------------
+
+
+class SparseSamples(Rows):
+    """The rows of a scipy sparse matrix; who can work with it, or with a block's part of it, takes ``matrix``.
+
+    >>> import scipy.sparse
+    >>> samples = SparseSamples(scipy.sparse.csr_array([[0.0, 2.0], [1.0, 0.0]]), ["a", "b"])
+    >>> samples.n_rows, samples.feature_names, next(samples.blocks()).values.tolist()
+    (2, ('a', 'b'), [[0.0, 2.0], [1.0, 0.0]])
+    """
+
+    in_memory = True
+
+    def __init__(
+        self, matrix: Any, feature_names: Sequence[str] | None = None, weights: FloatArray | None = None
+    ) -> None:
+        is_sparse: bool = scipy.sparse.issparse(matrix)
+        if not is_sparse or len(matrix.shape) != 2:
+            raise InvalidDataError(f"Expected rows and columns of a scipy sparse matrix, got {type(matrix).__name__}.")
+        if feature_names is not None and len(feature_names) != matrix.shape[1]:
+            raise InvalidParameterError(
+                f"{len(feature_names)} feature names for {matrix.shape[1]} columns: give one name per column."
+            )
+        self.matrix = matrix.tocsr()
+        if not self.matrix.has_canonical_format:  # several numbers for one cell
+            self.matrix = self.matrix.copy()
+            self.matrix.sum_duplicates()
+        self._weights = weights
+        self.feature_names = None if feature_names is None else tuple(map(str, feature_names))
+        self.n_features = int(matrix.shape[1])
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.matrix.shape[0])
+
+    def weighted(self, weights: FloatArray) -> SparseSamples:
+        """The same rows with a weight each."""
+        return SparseSamples(self.matrix, self.feature_names, weights)
+
+    def blocks(self) -> Iterator[Block]:
+        size = max(rows_per_block(self.n_rows, self.n_features), MOST_CELLS // self.n_features)
+        for first in range(0, self.n_rows, size):
+            rows = slice(first, first + size)
+            weights = None if self._weights is None else self._weights[rows]
+            yield SparseBlock(matrix=self.matrix[rows], first_row=first, weights=weights)
+
+
+class SparseFile(TableFile):
+    """One file of scipy.sparse.save_npz, read whole; its columns have no names."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        try:
+            given: Any = scipy.sparse.load_npz(path)
+            self.matrix: Any = scipy.sparse.csr_array(given)
+        except MemoryError:
+            raise
+        except Exception as error:  # the zip and array readers meet foreign bytes with a dozen exception types
+            raise InputFileError(f"{path}: is not a whole file of scipy.sparse.save_npz. Save it again.") from error
+        shape, dtype = self.matrix.shape, self.matrix.dtype
+        if not holds_numbers(dtype):
+            raise InputFileError(f"{path}: the sparse table holds values of type {dtype}, not numbers.")
+        if len(shape) != 2 or 0 in shape:
+            raise InputFileError(f"{path}: the sparse table has shape {shape}, but rows and columns are needed.")
+        self.matrix = self.matrix.astype(np.float64)
+        self.matrix.sum_duplicates()
+        self.n_rows, self.n_columns = map(int, shape)
+
+
+def are_sparse(names: Sequence[str]) -> bool:
+    """Whether the files were written by scipy.sparse.save_npz; an error if only some were."""
+    sparse = [name for name in names if name.lower().endswith(".npz") and _holds_sparse_table(name)]
+    for other in [name for name in names if sparse and name not in sparse]:
+        raise InputFileError(f"{sparse[0]} holds a sparse table and {other} does not: give files of one kind.")
+    return bool(sparse)
+
+
+def _holds_sparse_table(path: str) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = set(archive.namelist())
+    except (OSError, ValueError, zipfile.BadZipFile):
+        return False
+    return {"format.npy", "shape.npy", "data.npy"} <= members and f"{TABLE_KEY}.npy" not in members

@@ -1,83 +1,58 @@
-"""What one table file must answer, whatever its kind, and how its damage is reported."""
+"""One table file: what it answers whatever its kind, and the messages about damage, columns and bad cells."""
 
 from __future__ import annotations
 
 import os
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.errors import InputFileError
-from unrelu.tables.text_columns import Seen
-from unrelu.validation import suggestion
+from unrelu.errors import InputFileError, MissingDependencyError
+from unrelu.tables.cells import Seen, column_phrase, read_cell
+from unrelu.validation import counted, listed, suggestion
 
 PathLike = str | os.PathLike[str]
 SHARE_CELLS = 2**22  # of a file that others read at a time
 
 
-class TableFile(Protocol):
+class TableFile:
     """A table on disk: opened cheaply, read in pieces, as often as asked."""
 
-    @property
-    def name(self) -> str:
-        """What messages call the file."""
-        ...
+    column_names: tuple[str, ...] | None = None
+    n_columns: int
+    n_rows: int | None = None  # where only a full read can tell
+    labels: frozenset[str] = frozenset()
+    """Columns that say where rows belong, such as the keys of folders: no features unless they are asked for."""
 
-    @property
-    def column_names(self) -> tuple[str, ...] | None: ...
-
-    @property
-    def n_columns(self) -> int: ...
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows, or None where only a full read can tell."""
-        ...
-
-    @property
-    def n_bytes(self) -> int: ...
+    def __init__(self, path: str, name: str | None = None) -> None:
+        self._path, self.name = path, name or path
+        self.n_bytes = os.path.getsize(path)
 
     def check(self, wanted: Sequence[int]) -> np.dtype[Any]:
         """Refuse columns known not to be numbers; return the float type that holds the others."""
-        ...
+        raise NotImplementedError
 
     def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
         """All rows in order, the wanted columns in the wanted order, in pieces of about ``rows`` rows."""
-        ...
-
-    def seen(self) -> dict[int, Seen]:
-        """Cells of columns that were checked or read and are not plain numbers, by column."""
-        ...
+        raise NotImplementedError
 
     def texts(self, position: int) -> Iterator[list[str]]:
         """A column as text, in pieces."""
-        ...
+        raise NotImplementedError
+
+    def seen(self) -> dict[int, Seen]:
+        """Cells of columns that were checked or read and are not plain numbers, by column."""
+        return {}
 
     def shares(self) -> list[TableFile]:
         """Tables of neighbouring rows that together are this one, for others to read; none where they cannot."""
-        ...
-
-    def read_through(self, wanted: Sequence[int]) -> TableFile:
-        """The same table, with its number of rows and all cells seen that are no plain numbers."""
-        ...
-
-    def line_of(self, row: int) -> tuple[int | None, int]:
-        """The line (from 1) of a row (from 0), or None; and, where the file has no such row, how many it has."""
-        ...
-
-
-class Shared:
-    """A file that other processes can open as well."""
-
-    _path: str
-
-    def shares(self) -> list[TableFile]:
         return [self._elsewhere()]
 
     def _elsewhere(self, **other: Any) -> Any:
@@ -86,24 +61,35 @@ class Shared:
         table.__dict__.update(_path=os.path.abspath(self._path), **other)
         return table
 
-
-class WithoutLines(Shared):
-    """What files that are no text have in common: rows are counted, cells are numbers."""
-
-    n_rows: int
-
-    def read_through(self, wanted: Sequence[int]) -> Any:  # noqa: ARG002 - rows are counted
+    def read_through(self, wanted: Sequence[int]) -> TableFile:  # noqa: ARG002 - most know their rows
+        """The same table, with its number of rows and all cells seen that are no plain numbers."""
         return self
 
-    def seen(self) -> dict[int, Seen]:
-        return {}
-
-    def line_of(self, row: int) -> tuple[int | None, int]:  # noqa: ARG002 - there are no lines
-        return None, self.n_rows
+    def line_of(self, row: int) -> tuple[int | None, int]:  # noqa: ARG002 - only text has lines
+        """The line (from 1) of a row (from 0), or None; and, where the file has no such row, how many it has."""
+        return None, self.n_rows or 0
 
 
 class NoRowsError(InputFileError):
     """A file has columns but no rows: as one of several it does no harm."""
+
+
+def refuse_no_rows(name: str, n_rows: int) -> None:
+    if n_rows < 1:
+        raise NoRowsError(f"{name}: has columns but no rows. Add rows, or leave the file out.")
+
+
+def require_pyarrow(path: str) -> None:
+    """Raise MissingDependencyError where pyarrow is not installed, which reads and writes all but NumPy's files."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError(
+            f'{path}: table files other than npy and npz need pyarrow: pip install "unrelu[files]".'
+        ) from error
+
+
+# --- damage -----------------------------------------------------------------------------------------
 
 
 # What NumPy, zipfile and pyarrow raise on a file that is not what its name says.
@@ -137,11 +123,7 @@ def first_line(error: BaseException) -> str:
 
 
 def extension_of(path: str, known: Iterable[str]) -> str | None:
-    """The longest of the known extensions that a name has.
-
-    >>> extension_of("Lakes.CSV.gz", [".csv", ".csv.gz", ".gz"])
-    '.csv.gz'
-    """
+    """The longest of the known extensions that a name has."""
     return max((extension for extension in known if path.lower().endswith(extension)), key=len, default=None)
 
 
@@ -154,6 +136,157 @@ def unknown_kind(path: str, known: Iterable[str], kind: str = "file") -> str:
     return f"unknown kind of {kind}. {suggestion(os.path.splitext(path)[1], known, 'Known are')}"
 
 
-def refuse_no_rows(name: str, n_rows: int) -> None:
-    if n_rows < 1:
-        raise NoRowsError(f"{name}: has columns but no rows. Add rows, or leave the file out.")
+# --- cells that are no numbers ------------------------------------------------------------------------
+
+
+Held = tuple[str, str]
+"""What a column holds that is not numbers, and a cell that shows it (or nothing)."""
+Remedy = Callable[[Mapping[int, Held]], str]
+NO_COLUMN = "No column of numbers is left: choose another table, or other columns."
+_MORE_CELLS, _MORE_ROWS = 2**18, 20  # that are looked at once there is a fault; rows at least
+
+
+def row_and_line(row: int, line: int | None) -> str:
+    """How messages about files call a row: rows are counted from 1, below the header; lines include it."""
+    return f"row {row:,}" if line is None else f"row {row:,} (line {line:,})"
+
+
+def without(names: Sequence[str] | None, positions: Iterable[int], parameter: str = "drop") -> str:
+    """The parameter of open_samples that leaves columns out (or another one that names columns)."""
+    keys: list[Any] = [position if names is None else names[position] for position in positions]
+    return f"{parameter}={(keys[0] if len(keys) == 1 else keys)!r}"
+
+
+class Faults:
+    """Cells that are no numbers, told apart: columns of text, and single bad cells among numbers."""
+
+    def __init__(self, decimal: str = ".", emptied: str = "empty {}") -> None:
+        self._emptied = emptied  # what is done with a cell without a value
+        self._decimal, self._other = decimal, "." if decimal == "," else ","
+        self._numbers: Counter[int] = Counter()
+        self._bad: Counter[int] = Counter()  # but for those with the other decimal mark
+        self._first: dict[int, tuple[str, str]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._first)
+
+    def look(self, where: str, position: int, text: str) -> None:
+        """Count a cell."""
+        cell = read_cell(text, self._decimal)
+        if cell is None:
+            self.add_bad(where, position, text, int(read_cell(text, self._other) is None))
+        else:
+            self.add_numbers(position, int(cell.kind != "missing"))
+
+    def add_numbers(self, position: int, count: int) -> None:
+        """Count cells that are numbers."""
+        self._numbers[position] += count
+
+    def add_bad(self, where: str, position: int, text: str, count: int = 1) -> None:
+        """Count a cell that is none."""
+        self._bad[position] += count
+        self._first.setdefault(position, (where, text))
+
+    def texts(self) -> dict[int, Held]:
+        """The columns that hold text rather than numbers."""
+        columns = [position for position in sorted(self._first) if self._bad[position] > self._numbers[position]]
+        return {each: ("text", f"{self._first[each][0]}: {_quoted(self._first[each][1])}") for each in columns}
+
+    def first_cell(self, names: Sequence[str] | None) -> str | None:
+        """The first bad cell of the other columns; in the first row of a table without names it may be one."""
+        texts = self.texts()
+        cells = {position: first for position, first in self._first.items() if position not in texts}
+        if not cells:
+            return None
+        position, (where, text) = next(iter(cells.items()))
+        place = f"{where}, {column_phrase(names, position)}: {_quoted(text)}"
+        if read_cell(text, self._other) is not None:
+            return (
+                f"{place} is not a number with the decimal mark {self._decimal!r}. If it is {self._other!r}, say"
+                f" decimal={self._other!r}."
+            )
+        more = sum(self._bad[each] for each in cells) - 1
+        among = f"columns {listed((_called(names, each) for each in sorted(cells)), most=8)}"
+        verb, those = ("is" if more == 1 else "are"), ("it" if len(cells) == 1 else among)
+        others = f", nor {verb} {counted(more, 'more cell')} in {those}" if more else ""
+        cell, them, whose = ("cells", "those", "whose") if more else ("cell", "it", "if its")
+        remedy = f"orrect the {cell}, or {self._emptied.format(them)} {whose} value is missing."
+        may_be_header = names is None and where.startswith("row 1 (")
+        header = "If the first line names the columns, say header=True; if not, c" if may_be_header else "C"
+        return f"{place} is not a number{others}. {header}{remedy}"
+
+
+def all_faults(
+    faults: Faults, held: Mapping[int, Held], names: Sequence[str] | None, n_columns: int, remedy: Remedy
+) -> str | None:
+    """All columns that hold no numbers, with ``remedy(held)``, and the first bad cell of the others; None if none."""
+    held = dict(sorted({**held, **faults.texts()}.items()))
+    cell = faults.first_cell(names)
+    if not held:
+        return cell
+    advice = remedy(held) if len(held) < n_columns else NO_COLUMN
+    if len(held) == 1:
+        ((position, (kind, shown)),) = held.items()
+        example = f" ({shown})" if shown else ""
+        columns = f"{column_phrase(names, position)} holds {kind}{example}, not numbers. {advice}"
+    else:
+        each = [f"{_called(names, j)} ({', '.join(filter(None, what))})" for j, what in held.items()]
+        counted_from = " (the first is 0)" if names is None and "the first is 0" not in each[0] else ""
+        columns = f"columns {listed(each, most=12)}{counted_from} hold no numbers. {advice}"
+    return f"{columns} {cell[0].upper()}{cell[1:]}" if cell else columns
+
+
+def leave_out(names: Sequence[str] | None, held: Mapping[int, Held]) -> str:
+    """The parameters of open_samples that leave columns of a file out, or keep them as text."""
+    them = "it" if len(held) == 1 else "them"
+    as_text = not any("values" in kind for kind, _ in held.values())
+    keep = f", or keep {them} as text with {without(names, held, 'id')}" if as_text else ""
+    return f"Leave {them} out with {without(names, held)}{keep}."
+
+
+def first_fault(
+    rows: Iterable[tuple[int | None, Sequence[str]]],
+    names: Sequence[str] | None,
+    n_columns: int,
+    wanted: Sequence[int],
+    decimal: str = ".",
+    unnamed: Sequence[int] = (),
+) -> str | None:
+    """Describe the first ragged row, or all wanted columns that hold text and the first other bad cell; None if none.
+
+    Fast csv readers say that a file cannot be converted, but not reliably where: ``rows`` (each with its line) are read
+    again, slowly, until some beyond the first fault, which tell columns of text. ``unnamed`` are wanted columns without
+    a name.
+    """
+    faults = Faults(decimal)
+    looked_at = sorted(set(wanted) - set(unnamed))
+    left = max(_MORE_ROWS, _MORE_CELLS // max(len(looked_at), 1))
+    for number, (line, row) in enumerate(rows, start=1):
+        where = row_and_line(number, line)
+        if len(row) != n_columns:
+            if faults or unnamed:
+                break
+            other = "the first row" if names is None else "the header"
+            return f"{where} has {counted(len(row), 'cell')}, but {other} has {n_columns}. Give all rows as many cells."
+        for position in looked_at:
+            faults.look(where, position, row[position])
+        left -= bool(faults or unnamed)
+        if not left:
+            break
+    if len(unnamed) == 1 and not faults.texts():
+        cell = faults.first_cell(names)
+        column = (
+            f"column {unnamed[0] + 1} from the left has no name (is it a row index?). Name it, leave it out with"
+            f" {without(names, unnamed)}, or keep it as text with {without(names, unnamed, 'id')}."
+        )
+        return f"{column} {cell[0].upper()}{cell[1:]}" if cell else column
+    held = dict.fromkeys(unnamed, ("no name, is it a row index?", ""))
+    return all_faults(faults, held, names, n_columns, lambda them: leave_out(names, them))
+
+
+def _called(names: Sequence[str] | None, position: int) -> str:
+    return f"number {position}" if names is None else f"{names[position]!r}"
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")

@@ -1,0 +1,411 @@
+"""Which columns and which rows of table files are read: by name, by the keys of their folders, by a condition."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
+from unrelu.tables.cells import PLAIN_MISSING, Seen, column_phrase
+from unrelu.tables.table_file import TableFile, without
+from unrelu.validation import suggestion
+
+# --- columns ----------------------------------------------------------------------------------------
+
+
+ColumnKey = str | int
+"""A column's name, or its number counted from 0 (also as text, where columns have no names)."""
+ColumnKeys = ColumnKey | Sequence[ColumnKey] | None
+
+
+@dataclass(frozen=True)
+class ColumnChoice:
+    """The columns asked for, in the order asked for (all by default), less those to leave out or to keep as text."""
+
+    keep: tuple[ColumnKey, ...] = ()
+    drop: tuple[ColumnKey, ...] = ()
+    ids: tuple[ColumnKey, ...] = ()
+
+
+def column_keys(keys: ColumnKeys) -> tuple[ColumnKey, ...]:
+    if keys is None:
+        return ()
+    return (keys,) if isinstance(keys, str | int) else tuple(keys)
+
+
+def match_columns(tables: Sequence[TableFile], choice: ColumnChoice) -> list[list[int]]:
+    """Positions of the chosen columns in every file, so that all files give the same columns.
+
+    The first file says which columns there are and in which order; the others are matched by name.
+    """
+    first = tables[0]
+    places = [_places(table) for table in tables]
+    keep = [_label(first, key, places[0]) for key in choice.keep]
+    ids = {_label(first, key, places[0]) for key in choice.ids}
+    for label in [label for label in keep if label in ids]:
+        raise InputFileError(
+            f"{first.name}: {column_phrase(first.column_names, places[0][label])} is asked for both as a number and as"
+            " text: leave it out of columns= or of id=."
+        )
+    drop = {_label(first, key, set().union(*places)) for key in choice.drop} | ids
+    asked = keep or [label for label in places[0] if label not in first.labels]
+    wanted = [label for label in dict.fromkeys(asked) if label not in drop]
+    if not wanted:
+        raise InputFileError(f"{first.name}: no column is left to read. Drop fewer columns.")
+    for table, place in zip(tables[1:], places[1:], strict=True):
+        known = places[0].keys() | drop | table.labels
+        extra = [] if choice.keep else [label for label in place if label not in known]
+        _refuse_other_columns(first, table, [label for label in wanted if label not in place], extra)
+    return [[place[label] for label in wanted] for place in places]
+
+
+def match_ids(tables: Sequence[TableFile], choice: ColumnChoice) -> list[dict[str, int]]:
+    """Positions, in every file, of the columns that are kept as text, by what they are called."""
+    first, places = tables[0], [_places(table) for table in tables]
+    labels = list(dict.fromkeys(_label(first, key, places[0]) for key in choice.ids))
+    for table, place in zip(tables[1:], places[1:], strict=True):
+        _refuse_other_columns(first, table, [label for label in labels if label not in place], [])
+    prefix = "id" if first.column_names is None else ""
+    return [{f"{prefix}{label}": place[label] for label in labels} for place in places]
+
+
+def _places(table: TableFile) -> dict[str, int]:
+    """Label -> position, where columns without names are labelled by their number."""
+    if table.column_names is None:
+        return {str(position): position for position in range(table.n_columns)}
+    places: dict[str, int] = {}
+    for position, name in enumerate(table.column_names):
+        if places.setdefault(name, position) != position:
+            raise InputFileError(
+                f"{table.name}: the column name {name!r} occurs twice "
+                f"(columns {places[name] + 1} and {position + 1} from the left). Rename one of them."
+            )
+    return places
+
+
+def _label(table: TableFile, key: ColumnKey, known: Iterable[str]) -> str:
+    """The label that ``key`` stands for; a number means that column of the first file."""
+    names = table.column_names
+    if isinstance(key, str) and key in known:
+        return key
+    if isinstance(key, int) and 0 <= key < table.n_columns:
+        return str(key) if names is None else names[key]
+    if isinstance(key, int) or names is None:
+        raise InputFileError(f"{table.name}: no column number {key}; it has {table.n_columns}, counted from 0.")
+    raise InputFileError(f"{table.name}: no column {key!r}. {suggestion(key, names, 'Its columns are', most=8)}")
+
+
+def _refuse_other_columns(first: TableFile, table: TableFile, absent: list[str], extra: list[str]) -> None:
+    if (table.column_names is None) != (first.column_names is None):
+        bare, named = (table, first) if table.column_names is None else (first, table)
+        raise InputFileError(
+            f"{bare.name}: has no column names, but {named.name} has. Give all files the same columns."
+        )
+    if absent:
+        names, position = first.column_names, _places(first)[absent[0]]
+        raise InputFileError(
+            f"{table.name}: has no {column_phrase(names, position)}, but {first.name} has. Add it, or leave it out"
+            f" everywhere with {without(names, [position])}."
+        )
+    if extra:
+        names, position = table.column_names, _places(table)[extra[0]]
+        raise InputFileError(
+            f"{table.name}: has {column_phrase(names, position)}, but {first.name} has not. Leave it out with"
+            f" {without(names, [position])}."
+        )
+
+
+# --- conditions of rows ---------------------------------------------------------------------------------
+
+
+_COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: operator.eq,
+    ast.NotIn: operator.eq,
+}
+_EXAMPLE = "site == 'A' and (dose > 3 or year in [2023, 2024]); a name with spaces stands in `backquotes`"
+
+Column = tuple[str, bool]
+"""A column's name, and whether it is compared as text."""
+Cells = tuple[NDArray[Any], NDArray[np.bool_]]
+"""The cells of a column, and which of them are known."""
+Answer = Callable[[Mapping[Column, Cells]], NDArray[np.floating[Any]]]
+"""Whether rows meet a condition, told from their cells: 1 if they do, 0 if not, 0.5 where that is not known."""
+
+
+class Condition:
+    """Comparisons of a row's cells, joined by and, or, not.
+
+    The text is parsed as a Python expression and never run: whatever is not a comparison is refused. A column compared
+    with a text is compared as text, with a number as a number. A cell that is missing meets no comparison, and no
+    opposite of one, as in SQL (Kleene's logic).
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.columns: set[Column] = set()
+        # What stands in backquotes, by a name that Python can parse.
+        self._quoted = {f"__{k}__": name for k, name in enumerate(dict.fromkeys(re.findall(r"`([^`]+)`", text)))}
+        for name, quoted in self._quoted.items():
+            text = text.replace(f"`{quoted}`", name)
+        try:
+            tree = ast.parse(text.strip(), mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise self._refusal("cannot be read") from error
+        self.holds: Answer = self._read(tree)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Condition, (self.text,)
+
+    def _refusal(self, why: str) -> InvalidParameterError:
+        return InvalidParameterError(f"where={self.text!r} {why}. Write comparisons such as {_EXAMPLE}.")
+
+    def _read(self, node: ast.expr) -> Answer:
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            inner = self._read(node.operand)
+            return lambda cells: 1.0 - inner(cells)
+        join: Any = np.minimum
+        if isinstance(node, ast.BoolOp):
+            parts = [self._read(each) for each in node.values]
+            join = np.minimum if isinstance(node.op, ast.And) else np.maximum
+        elif isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            parts = [self._compared(*pair) for pair in zip(sides, node.ops, sides[1:], strict=False)]
+        else:
+            raise self._refusal("holds what is no comparison")
+        return lambda cells: join.reduce([part(cells) for part in parts])
+
+    def _compared(self, left: ast.expr, by: ast.cmpop, right: ast.expr) -> Answer:
+        if type(by) not in _COMPARED:
+            raise self._refusal("holds what is no comparison")
+        compare, several = _COMPARED[type(by)], isinstance(by, ast.In | ast.NotIn)
+        ends = (left, right)
+        names = [self._quoted.get(end.id, end.id) if isinstance(end, ast.Name) else None for end in ends]
+        constants = [self._constants(end, several) for end in ends if not isinstance(end, ast.Name)]
+        if not any(names) or (several and (names[0] is None or names[1] is not None)):
+            raise self._refusal("compares no column")
+        as_text = {isinstance(item, str) for each in constants for item in each}
+        if len(as_text) > 1:
+            raise self._refusal("compares a column with text and numbers at once")
+        text = as_text == {True}
+        self.columns |= {(name, text) for name in names if name}
+
+        def answer(cells: Mapping[Column, Cells]) -> NDArray[np.floating[Any]]:
+            sides = [cells[name, text] if name else None for name in names]
+            known = np.logical_and.reduce([side[1] for side in sides if side is not None])
+            first, second = (constants[0] if side is None else [side[0]] for side in sides)
+            met = np.any([compare(one, other) for one in first for other in second], axis=0)
+            return np.where(known, met != isinstance(by, ast.NotIn), 0.5)
+
+        return answer
+
+    def _constants(self, node: ast.expr, several: bool) -> list[str | float]:
+        """A number or a text, or several of them."""
+        if several and isinstance(node, ast.List | ast.Tuple | ast.Set) and node.elts:
+            return [item for each in node.elts for item in self._constants(each, False)]
+        negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+        value = getattr(node.operand if isinstance(node, ast.UnaryOp) and negative else node, "value", None)
+        if not several and isinstance(value, bool | int | float):
+            return [-float(value) if negative else float(value)]
+        if not (several or negative) and isinstance(value, str):
+            return [value]
+        raise self._refusal("compares with what is no number, text or list of them")
+
+
+def cells_known(cells: Sequence[str] | Sequence[float] | NDArray[Any], as_text: bool) -> Cells:
+    """Cells to be compared, and which of them are not missing; a text that is no number is none."""
+    if as_text:
+        texts = [str(cell).strip() for cell in cells]
+        return np.array(texts, dtype=object), np.array([text not in PLAIN_MISSING for text in texts], dtype=bool)
+    numbers = np.array([_number_or_nan(cell) for cell in cells] if isinstance(cells, list) else cells)
+    return numbers, ~np.isnan(numbers)
+
+
+def _number_or_nan(cell: str | float) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return np.nan
+
+
+# --- tables with fewer rows or more columns than their file -----------------------------------------------
+
+
+_ROWS = 2**16
+_KEY = re.compile(r"([^=]+)=(.*)")
+_NO_KEY = "__HIVE_DEFAULT_PARTITION__"
+
+
+def chosen_tables(tables: Sequence[TableFile], where: str | None) -> list[TableFile]:
+    """The tables with the keys of their folders (site=A/year=2024) as columns; with ``where`` only rows that meet it.
+
+    A file of which the keys alone say that none of its rows meets the condition is not read.
+    """
+    condition = None if where is None else Condition(where)
+    chosen: list[TableFile] = []
+    for table in tables:
+        names = table.column_names
+        found = [_KEY.fullmatch(part) for part in os.path.dirname(table.name).split(os.sep)]
+        values = {match[1]: "" if match[2] == _NO_KEY else unquote(match[2]) for match in found if match}
+        keys = {} if names is None else {name: text for name, text in values.items() if name not in names}
+        if condition is not None:
+            told = {(name, text): cells_known([keys.get(name, "")], text) for name, text in condition.columns}
+            if condition.holds(told)[0] == 0.0:
+                continue
+        chosen.append(ChosenTable(table, keys, condition) if keys or condition is not None else table)
+    if where is not None and not chosen:
+        raise no_row(where)
+    return chosen
+
+
+def no_row(where: str) -> InvalidDataError:
+    """The error where a condition leaves nothing."""
+    return InvalidDataError(f"No row meets where={where!r}: say it in another way, or leave it out.")
+
+
+class ChosenTable(TableFile):
+    """A table with the keys of its folders as columns, the same in all rows, and only the rows that meet a condition.
+
+    Keys are no features unless they are asked for. How many rows meet a condition only a full read can tell.
+    """
+
+    def __init__(self, table: TableFile, keys: Mapping[str, str], condition: Condition | None) -> None:
+        self.name, self.n_bytes = table.name, table.n_bytes
+        self._table, self._own, self._keys, self._condition = table, table.n_columns, list(keys.values()), condition
+        self.n_columns, self.labels = table.n_columns + len(keys), frozenset(keys)
+        self.column_names = None if table.column_names is None else (*table.column_names, *keys)
+        self.n_rows = table.n_rows if condition is None else None
+        names = self.column_names or tuple(map(str, range(self.n_columns)))
+        self._asked: list[tuple[int, bool]] = []  # where the condition's columns are
+        for name, as_text in sorted(() if condition is None else condition.columns):
+            if name not in names:
+                said = suggestion(name, names, "Its columns are", most=8)
+                raise InputFileError(f"{self.name}: no column {name!r}, which where= asks for. {said}")
+            self._asked.append((names.index(name), as_text))
+
+    def _over(self, table: TableFile) -> Any:
+        """The same choice from another table, such as a share of this one."""
+        other = copy(self)
+        other._table, other.n_rows = table, table.n_rows if self._condition is None else None
+        return other
+
+    def check(self, wanted: Sequence[int]) -> np.dtype[Any]:
+        for position in (at for at in wanted if at >= self._own):
+            self._number(position)
+        own = [at for at in wanted if at < self._own]
+        return self._table.check(own) if own else np.dtype(np.float64)
+
+    def seen(self) -> dict[int, Seen]:
+        return self._table.seen()
+
+    def shares(self) -> list[TableFile]:
+        return [self._over(share) for share in self._table.shares()]
+
+    def read_through(self, wanted: Sequence[int]) -> TableFile:
+        other: ChosenTable = self._over(self._table.read_through([at for at in wanted if at < self._own]))
+        if self._condition is not None:
+            other.n_rows = sum(int(mask.sum()) for mask in other._masks())
+        return other
+
+    def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
+        yield from self._chosen(self._all_pieces(wanted, rows))
+
+    def texts(self, position: int) -> Iterator[list[str]]:
+        yield from self._chosen(self._all_texts(position))
+
+    def line_of(self, row: int) -> tuple[int | None, int]:
+        if self._condition is None:
+            return self._table.line_of(row)
+        kept = before = 0
+        for mask in self._masks():
+            found = int(mask.sum())
+            if kept + found > row:
+                return self._table.line_of(before + int(np.flatnonzero(mask)[row - kept]))
+            kept, before = kept + found, before + len(mask)
+        return None, kept
+
+    def _number(self, position: int) -> float:
+        """A key as a number."""
+        text = self._keys[position - self._own]
+        try:
+            return float(text) if text else np.nan
+        except ValueError as error:
+            name = (self.column_names or ())[position]
+            raise InputFileError(
+                f"{self.name}: column {name!r}, of the folders' names, holds the text {text!r}, not numbers. Keep it as"
+                f" text with id={name!r}."
+            ) from error
+
+    def _all_pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
+        own = [at for at in wanted if at < self._own]
+        if len(own) == len(wanted):
+            yield from self._table.pieces(wanted, rows)
+            return
+        held = {at: self._number(at) for at in wanted if at >= self._own}
+        sizes: Iterator[Any] = self._table.pieces(own, rows) if own else self._table.texts(0)
+        for piece in sizes:
+            columns = [np.full(len(piece), held[at]) if at in held else piece[:, own.index(at)] for at in wanted]
+            yield np.column_stack(columns)
+
+    def _all_texts(self, position: int) -> Iterator[list[str]]:
+        if position < self._own:
+            yield from self._table.texts(position)
+            return
+        for piece in self._table.texts(0):
+            yield [self._keys[position - self._own]] * len(piece)
+
+    def _chosen(self, pieces: Iterator[Any]) -> Iterator[Any]:
+        """Of pieces of all rows the rows that meet the condition."""
+        if self._condition is None:
+            yield from pieces
+            return
+        for piece, mask in together(pieces, self._masks()):
+            if mask.any():
+                yield piece[mask] if isinstance(piece, np.ndarray) else [piece[k] for k in np.flatnonzero(mask)]
+
+    def _masks(self) -> Iterator[NDArray[np.bool_]]:
+        """Whether rows meet the condition, some at a time."""
+        assert self._condition is not None
+        columns = sorted(self._condition.columns)
+        for pieces in together(*(self._compared(*each) for each in self._asked)):
+            known = [cells_known(piece, as_text) for piece, (_, as_text) in zip(pieces, columns, strict=True)]
+            yield self._condition.holds(dict(zip(columns, known, strict=True))) == 1.0
+
+    def _compared(self, position: int, as_text: bool) -> Iterator[Any]:
+        """All cells of a column that the condition speaks of."""
+        if as_text:
+            yield from self._all_texts(position)
+            return
+        self.check([position])
+        for piece in self._all_pieces([position], _ROWS):
+            yield piece[:, 0].real
+
+
+def together(*streams: Iterator[Any]) -> Iterator[tuple[Any, ...]]:
+    """Sequences of the same rows, in pieces of any size each, in equal pieces."""
+    held: list[Any] = [() for _ in streams]
+    while True:
+        for k, stream in enumerate(streams):
+            while len(held[k]) == 0:
+                piece = next(stream, None)
+                if piece is None:
+                    return
+                held[k] = piece
+        rows = min(map(len, held))
+        yield tuple(each[:rows] for each in held)
+        held = [each[rows:] for each in held]
