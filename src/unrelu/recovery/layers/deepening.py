@@ -40,8 +40,7 @@ from unrelu.recovery.layers.facets import MISFIT, Candidate, Clock, Cloud, Found
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_near, inputs_of
 from unrelu.recovery.layers.planes import Kinked, PlaneSearch, Whitened, descend
 from unrelu.recovery.layers.widening import Search, decode_widening
-from unrelu.recovery.matrix.cells import DenseCells
-from unrelu.recovery.matrix.factors import Factors
+from unrelu.recovery.matrix.factors import Cells, Factors
 from unrelu.recovery.matrix.matrix import MatrixRequest, recover_matrix
 
 _TOGETHER = 12  # starts between two looks at what was found
@@ -405,7 +404,7 @@ def polished(values: FloatArray, chart: Chart) -> Chart:
     start = Factors(chart.z[part], maps[units, :-1] / size[:, None], maps[units, -1] / size)
     request = MatrixRequest(k, tolerance=1e-13, max_iterations=15)
     try:
-        fit = recover_matrix(DenseCells(np.ascontiguousarray(table / size)), request, start=start)
+        fit = recover_matrix(Cells(np.ascontiguousarray(table / size)), request, start=start)
     except InvalidDataError:
         return chart
     assert fit.factors.bias is not None

@@ -21,8 +21,7 @@ from unrelu.errors import DependentDrawsWarning, InvalidDataError, InvalidParame
 from unrelu.model import RectifiedGaussian
 from unrelu.parameters import RandomState, generator, integer
 from unrelu.passes.local import map_in_threads, one_blas_thread
-from unrelu.recovery.matrix.cells import DenseCells
-from unrelu.recovery.matrix.factors import singular_start
+from unrelu.recovery.matrix.factors import Cells, singular_start
 from unrelu.recovery.matrix.matrix import MatrixRequest, recover_matrix
 
 U = TypeVar("U")
@@ -94,7 +93,7 @@ def fit_inputs(heights: FloatArray, noise: FloatArray, q: int, rng: np.random.Ge
     scale = np.sqrt((heights[:, units] ** 2).mean(axis=0))
     table = np.ascontiguousarray(heights[np.ix_(rows, units)] / scale)
     relative = float(np.sqrt(((noise[units] / scale) ** 2).mean() / (table**2).mean()))
-    cells = DenseCells(table)
+    cells = Cells(table)
     try:
         fit = recover_matrix(cells, MatrixRequest(q, max_iterations=60), start=singular_start(cells, q, True))
     except InvalidDataError:

@@ -19,8 +19,7 @@ from unrelu.errors import InvalidDataError
 from unrelu.kernels.floor_cells import packed_products, unpacked
 from unrelu.passes.local import map_in_threads, one_blas_thread
 from unrelu.recovery.layers.inputs import inputs_of
-from unrelu.recovery.matrix.cells import DenseCells, tiles
-from unrelu.recovery.matrix.factors import Factors, singular_start
+from unrelu.recovery.matrix.factors import Cells, Factors, singular_start, tiles
 from unrelu.recovery.matrix.matrix import MatrixFit, MatrixReport, MatrixRequest, recover_matrix
 
 INEXACT = 1e-6  # relative residual from where on there is noise, or worse
@@ -94,7 +93,7 @@ def undo_rectifier(
         continued = _continued(X, outputs, first, request, watch)
         if continued is not None:
             return continued
-    fit = recover_matrix(DenseCells(X), request, seed, watch=watch)
+    fit = recover_matrix(Cells(X), request, seed, watch=watch)
     known = fit.conditions.column_identifiable & _often_on(X, fit)
     T, determined = fit.hidden()[:, known], fit.conditions.row_identifiable
     return Unrectified(T, known, determined, _amplified(X[:, known], fit.factors.loadings[known]), fit.report)
@@ -167,7 +166,7 @@ def _continued(
     used = np.isfinite(amplified) & ~_apart(_row_residuals(table, start), table)
     if np.count_nonzero(used) < len(first.factors.latent):
         return None
-    cells = DenseCells(np.ascontiguousarray(table[used]))
+    cells = Cells(np.ascontiguousarray(table[used]))
     fit = recover_matrix(cells, request, start=replace(start, latent=latent[used]), watch=watch)
     kept = fit.conditions.column_identifiable & _often_on(table, fit)
     T = start.matrix()
@@ -188,8 +187,8 @@ def _concentrated(table: FloatArray, request: MatrixRequest, seed: int, watch: W
     """The fit of most rows, without those that fit far worse."""
     kept = np.ones(len(table), dtype=bool)
     step = replace(request, max_iterations=_SHORT)
-    start = singular_start(DenseCells(table), int(request.n_components), True)
-    fit = recover_matrix(DenseCells(table), step, seed, start, watch)
+    start = singular_start(Cells(table), int(request.n_components), True)
+    fit = recover_matrix(Cells(table), step, seed, start, watch)
     for _ in range(_STEPS):
         if fit.report.residual <= _TOLERANCE:
             return fit
@@ -203,7 +202,7 @@ def _concentrated(table: FloatArray, request: MatrixRequest, seed: int, watch: W
         if not _apart(left, table).any() or (most == kept).all():
             break
         kept = most
-        cells = DenseCells(np.ascontiguousarray(table[kept]))
+        cells = Cells(np.ascontiguousarray(table[kept]))
         fit = recover_matrix(cells, step, seed, replace(start, latent=start.latent[kept]), watch)
     if fit.report.residual > _HOPELESS:
         raise InvalidDataError(
@@ -211,8 +210,8 @@ def _concentrated(table: FloatArray, request: MatrixRequest, seed: int, watch: W
             f" {len(table):,} rows, which are not such a network's. Perhaps it has more units: raise the width."
         )
     if fit.report.residual > _BAD:
-        return recover_matrix(DenseCells(table), request, seed, watch=watch)
-    return recover_matrix(DenseCells(np.ascontiguousarray(table[kept])), request, seed, fit.factors, watch)
+        return recover_matrix(Cells(table), request, seed, watch=watch)
+    return recover_matrix(Cells(np.ascontiguousarray(table[kept])), request, seed, fit.factors, watch)
 
 
 def _row_residuals(table: FloatArray, factors: Factors) -> FloatArray:
