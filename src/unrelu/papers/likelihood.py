@@ -23,8 +23,7 @@ from numpy.typing import ArrayLike
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.passes.local import map_in_threads
-from unrelu.recovery.matrix.cells import Cells, tiles
-from unrelu.recovery.matrix.factors import Factors
+from unrelu.recovery.matrix.factors import Cells, Factors, tiles
 from unrelu.validation import column_label, label_columns
 
 _GRID, _ZOOMS = 33, 9  # each zoom narrows an interval 16 times
@@ -312,10 +311,10 @@ def literal_program(values: FloatArray, feasible: FeasibleSet, density: BiasDens
     (26), wherever gamma lets it (for nu < min_P X_ij the set (29) alone allows more). A missing cell is 0. A column
     that is never positive is best at M_ij = -gamma, or at any value below the support of -B: again the one next to 0.
 
-    >>> from unrelu.recovery.matrix.cells import DenseCells
+    >>> from unrelu.recovery.matrix.factors import Cells
     >>> from scipy.stats import norm
     >>> X = np.array([[3.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
-    >>> split = literal_program(X, FeasibleSet.of(DenseCells(X), 2.0, 0.5), BiasDensity.checked(norm(0, 1)))
+    >>> split = literal_program(X, FeasibleSet.of(Cells(X), 2.0, 0.5), BiasDensity.checked(norm(0, 1)))
     >>> split.bias.round(6), split.matrix.round(6)
     (array([1., 0.]), array([[ 2., -2.],
            [ 0., -2.],

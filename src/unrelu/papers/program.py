@@ -28,10 +28,8 @@ from unrelu.papers.likelihood import (
     relative_residual,
 )
 from unrelu.passes.local import map_in_threads, one_blas_thread
-from unrelu.recovery.matrix.cells import Cells, tiles
 from unrelu.recovery.matrix.descent import Iterate, Recovered, Task, descend
-from unrelu.recovery.matrix.factors import Factors
-from unrelu.recovery.matrix.newton import LeastSquares
+from unrelu.recovery.matrix.factors import Cells, Factors, tiles
 from unrelu.validation import check_choice, check_positive, label_columns, warn
 
 _CONSTRAINTS = ("rank", "nuclear", "none")
@@ -75,11 +73,11 @@ class Likelihood:
     Rows without noise are assumed: (29) takes X_ij - M_ij to be the same to the last digit.
 
     >>> from scipy.stats import norm
-    >>> from unrelu.recovery.matrix.cells import DenseCells
+    >>> from unrelu.recovery.matrix.factors import Cells
     >>> rng = np.random.default_rng(0)
     >>> C, A, b = rng.standard_normal((300, 3)), rng.standard_normal((40, 3)), 0.5 * rng.standard_normal(40)
     >>> T = C @ A.T + b
-    >>> recovered = Likelihood(norm(0, 0.5)).recover(Task(DenseCells(np.maximum(T, 0.0)), n_components=3))
+    >>> recovered = Likelihood(norm(0, 0.5)).recover(Task(Cells(np.maximum(T, 0.0)), n_components=3))
     >>> bool(np.abs(recovered.factors.matrix() - T).max() < 1e-6)
     True
     >>> bool(np.abs(recovered.factors.loadings.T @ recovered.factors.bias).max() < 1e-4)
@@ -153,7 +151,7 @@ def _rank_program(task: Task, feasible: FeasibleSet, density: BiasDensity) -> Re
             " floor. Drop such columns or give a density with a wider support."
         )
     caps = np.where(seen & (feasible.zeros > 0), np.minimum(0.0, feasible.caps), 0.0)
-    recovered = descend(task, LeastSquares(caps))
+    recovered = descend(task, caps)
     if feasible.nu > 0.0:
         _warn_of_margins(task.cells, recovered, caps, feasible)
     # In a gauge with v inside the hull of C's rows no a_j keeps a column lower than a_j = 0 does: max_i M_ij = 0.
