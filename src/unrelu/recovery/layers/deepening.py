@@ -27,7 +27,8 @@ has NaN in rows where both are on: no table of outputs tells it there, only its 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +36,11 @@ from numpy.typing import NDArray
 from unrelu.contracts import BoolArray, FloatArray, Step
 from unrelu.errors import InvalidDataError
 from unrelu.passes.local import one_blas_thread
-from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, Subspace, assembled, cloud_of
-from unrelu.recovery.layers.facets import MISFIT, Candidate, Clock, Cloud, FoundFacets
+from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, Subspace, cloud_of
+from unrelu.recovery.layers.facets import Clock, Cloud, Facet
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_near, inputs_of
-from unrelu.recovery.layers.planes import Kinked, PlaneSearch, Whitened, descend
-from unrelu.recovery.layers.widening import Search, decode_widening
+from unrelu.recovery.layers.planes import PlaneSearch, descend
+from unrelu.recovery.layers.widening import Search, decode_widening, described, layer_of
 from unrelu.recovery.matrix.factors import Cells, Factors
 from unrelu.recovery.matrix.matrix import MatrixRequest, recover_matrix
 
@@ -87,19 +88,12 @@ def decode_deepening(
 
     Where units are missing there is neither; planes are then doubtful units, as nothing was found behind them.
     """
-    cloud, _ = cloud_of(T, space, True, False)
-    search = DeepSearch(cloud, inner_width, n_inputs, rng, clock)
+    search = DeepSearch(cloud_of(T, space, True, False)[0], inner_width, n_inputs, rng, clock)
     ended = clock.run(search.run)
-    # One plane fewer than units: without inputs there are no weights, however many planes were found.
-    planes = [replace(plane, misfit=np.inf) for plane in search.planes[: space.basis.shape[1] - 1]]
-    certain = [unit for unit, _ in search.units] or planes
-    found = FoundFacets(tuple(certain), np.ones(len(cloud.points), dtype=bool), search.starts)
-    decoded, order = assembled(T, space, found, "deepening", MISFIT, True)
+    found = described(T, space, "deepening", search.units, search.planes, search.starts, search.outer)
     if search.outer is None:
-        return FoundLayer(decoded, ended=ended, verdict=search.verdict)
-    lengths = decoded.layer.noise / space.noise  # of A2's columns before they are scaled to 1
-    outer = InnerLayer(search.outer.weights[order], search.outer.bias[order]).scaled(lengths)
-    return FoundLayer(decoded, outer, search.outer.choice, below=search.below, below_report=search.report)
+        return replace(found, ended=ended, verdict=search.verdict)
+    return replace(found, below=search.below, below_report=search.report)
 
 
 class DeepSearch:
@@ -109,27 +103,29 @@ class DeepSearch:
         self, cloud: Cloud, inner_width: int, n_inputs: int | str, rng: np.random.Generator, clock: Clock
     ) -> None:
         self.cloud, self.inner_width, self.n_inputs, self.rng, self.clock = cloud, inner_width, n_inputs, rng, clock
-        self.planes: list[Candidate] = []
-        self.units: list[tuple[Candidate, Kinked]] = []
+        self.planes: list[Facet] = []
+        self.units: list[Facet] = []
         self.outer: InnerLayer | None = None
         self.below: InnerLayer | None = None
         self.report: LayerReport | None = None
         self.starts, self.stage = 0, "no chart of them was found"
-        self._white = Whitened.of(cloud.points, True)
-        self._H = self._white.rows
+        self._H = cloud.white
         self._width: int = cloud.points.shape[1]
         self._values = np.zeros((len(self._H), 0))
 
     @property
     def verdict(self) -> str:
         """Why not all was found."""
-        whole = int(np.isfinite(self._values).all(axis=0).sum())
-        part = self._values.shape[1] - whole
+        whole = self._whole()
         return (
-            f"{whole} of {self._width} hidden units were found and {part} in some rows only, but not the"
-            f" {self.inner_width} units behind them: {self.stage}. Networks of three layers are found where most units"
-            " are often on and often off; add rows, or check the widths and n_inputs."
+            f"{whole} of {self._width} hidden units were found and {self._values.shape[1] - whole} in some rows only,"
+            f" but not the {self.inner_width} units behind them: {self.stage}. Networks of three layers are found where"
+            " most units are often on and often off; add rows, or check the widths and n_inputs."
         )
+
+    def _whole(self) -> int:
+        """Units known in every row."""
+        return int(np.isfinite(self._values).all(axis=0).sum())
 
     def run(self) -> None:
         """Find planes, then faces and units on them, until both layers are known."""
@@ -144,9 +140,9 @@ class DeepSearch:
                 done = (idle == _IDLE_ROUNDS or self._values.shape[1] >= self._width) and self._look_behind()
 
     def _find_planes(self) -> None:
-        search, idle = PlaneSearch(self.cloud, self._white, self.rng, mixed=True), 0
-        leaning: list[Candidate] = []
-        partly: list[Candidate] = []
+        search, idle = PlaneSearch(self.cloud, self.rng, mixed=True), 0
+        leaning: list[Facet] = []
+        partly: list[Facet] = []
         while len(self.planes) < self._width and self.starts < _STARTS * self._width and idle < _IDLE:
             idle += 1
             for plane in search.planes([*self.planes, *leaning[: self._width - 3 - len(self.planes)]], _TOGETHER):
@@ -173,9 +169,9 @@ class DeepSearch:
             if whole is not None:
                 self._values = joined(self._H, self._values, whole)
 
-    def _column(self, plane: Candidate) -> FloatArray:
-        heights = plane.facet.height(self.cloud.points)
-        column = np.where(heights > _OFF * plane.facet.noise, heights, 0.0)
+    def _column(self, plane: Facet) -> FloatArray:
+        heights = plane.height(self.cloud.points)
+        column = np.where(heights > _OFF * plane.noise, heights, 0.0)
         scaled: FloatArray = column / np.sqrt((column[column > 0.0] ** 2).mean())
         return scaled
 
@@ -191,21 +187,20 @@ class DeepSearch:
         for face in [*([] if chart is None else [chart]), *faces]:
             self._values = units_on(self._H, completed(self._H, self._values, face), face, self.rng)
             self._tell("Finding units on faces")
-            if np.isfinite(self._values).all(axis=0).sum() >= self._width:
+            if self._whole() >= self._width:
                 break
 
     def _look_behind(self) -> bool:
         """g, z and all units of h from what is known of h; whether all were found."""
-        chart = find_chart(self._values, self.inner_width, self.rng)
+        k, chart = self.inner_width, find_chart(self._values, self.inner_width, self.rng)
         if chart is None:
             return False
         chart = polished(self._values, chart)
-        k = self.inner_width
         space = Subspace(np.zeros(k), np.eye(k), _CHART_NOISE, np.ones(len(chart.rows), dtype=bool))
         found = decode_widening(chart.z, space, True, self.n_inputs, self.rng, self.clock, gaussian=False)
         self._tell("Finding units behind units")
-        report = found.decoded.report
-        if found.inner is None:
+        below, report = found.inner, found.report
+        if below is None:
             planes, sure = report.units_found, report.units_found - len(report.doubtful_units)
             self.stage = (
                 f"in {len(chart.rows):,} rows {planes} planes and {sure} units with {self.n_inputs} inputs were found"
@@ -213,33 +208,29 @@ class DeepSearch:
             return False
         maps = maps_on(self._values, chart, _MAPPED)
         known = np.isfinite(maps[:, 0])
-        layer = found.decoded.layer
-        A, b = maps[known, :-1] @ layer.weights, maps[known, -1] + maps[known, :-1] @ layer.bias
-        g = inputs_near(self._values[:, known], A, b, found.inner)[1]
-        return self._judge(found.inner, report, g, np.maximum(g @ A.T + b, 0.0))
-
-    def _judge(self, below: InnerLayer, report: LayerReport, g: FloatArray, mapped: FloatArray) -> bool:
-        """Whether every unit is one of g, in all rows whose g is known; ``mapped`` are what maps make of g."""
-        sure: BoolArray = np.isfinite(g[:, 0])
-        heights = np.column_stack([self._values[:, np.isfinite(self._values[sure]).all(axis=0)], mapped])
-        if rank_of(self._H[sure]) < self._H.shape[1]:
+        A, b = maps[known, :-1] @ found.layer.weights, maps[known, -1] + maps[known, :-1] @ found.layer.bias
+        g = inputs_near(self._values[:, known], A, b, below)[1]
+        # A unit counts if it is one of g in all rows whose g is known.
+        told: BoolArray = np.isfinite(g[:, 0])
+        whole = self._values[:, np.isfinite(self._values[told]).all(axis=0)]
+        if rank_of(self._H[told]) < self._H.shape[1]:
             self.stage = "all were, but hidden units are hardly ever on in rows that tell them"
             return False
-        search = Search(self.cloud, self.inner_width, self.rng, self.clock)
-        self.units = [pair for pair in search.units_of(g[sure], sure, heights) if pair[0].support.below == 0]
-        self.stage = f"all were, but only {len(self.units)} hidden units are rectified functions of them"
-        if len(self.units) < self._width:
+        search = Search(self.cloud, k, self.rng, self.clock)
+        units = search.units_of(g[told], told, np.column_stack([whole, np.maximum(g @ A.T + b, 0.0)]))
+        units = [(facet, row) for facet, row in units if facet.below == 0]
+        self.units = [facet for facet, _ in units]
+        self.stage = f"all were, but only {len(units)} hidden units are rectified functions of them"
+        if len(units) < self._width:
             return False
-        self.below, self.report = below, report
-        self.outer = InnerLayer(*search.layer_of(self.units), below.choice)
+        self.below, self.report, self.outer = below, report, replace(layer_of(units), choice=below.choice)
         return True
 
 
 # --- faces and charts -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Chart:
+class Chart(NamedTuple):
     """Coordinates (rows x k) of some rows, of mean 0 and covariance I."""
 
     rows: NDArray[np.int64]
@@ -322,9 +313,8 @@ def find_faces(values: FloatArray, least: int, most: int, rng: np.random.Generat
         if len(found) >= _FACES:
             break
         if free[row]:
-            face = _grown(
-                values, _flat_through(values, row, int(rng.integers(least, min(on[row] - 2, most) + 1)), rng), 2
-            )
+            k = int(rng.integers(least, min(on[row] - 2, most) + 1))
+            face = _grown(values, _flat_through(values, row, k, rng), 2)
             if face is not None:
                 free[face.rows] = False
                 found.append(face)
@@ -407,9 +397,8 @@ def polished(values: FloatArray, chart: Chart) -> Chart:
         fit = recover_matrix(Cells(np.ascontiguousarray(table / size)), request, start=start)
     except InvalidDataError:
         return chart
-    assert fit.factors.bias is not None
     better, sure = np.full_like(maps, np.nan), fit.conditions.column_identifiable
-    better[units[sure]] = (np.column_stack([fit.factors.loadings, fit.factors.bias]) * size[:, None])[sure]
+    better[units[sure]] = (fit.factors.extended * size[:, None])[sure]
     more = explained(values, better, 1, 1e-6)
     return chart if more is None or len(more.rows) < 0.5 * len(chart.rows) else more
 
