@@ -40,7 +40,7 @@ from benchmarks.studies import command, run_each, show, told
 from benchmarks.table import Claim
 from unrelu.errors import UnreluWarning
 from unrelu.papers.guarantees import latent_recovery_bound, latent_recovery_rate, linear_image
-from unrelu.recovery.latent.methods import penalty_rule, solve_lasso
+from unrelu.recovery.latent_methods import penalty_rule, solve_lasso
 
 K = 10
 BIASES = stats.norm(0.0, 1.0)

@@ -8,7 +8,7 @@ import unrelu
 from tests.references import latent as reference
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.recovery import LatentLasso
-from unrelu.recovery.latent.methods import mean_slope, penalty_rule, solve_lasso
+from unrelu.recovery.latent_methods import mean_slope, penalty_rule, solve_lasso
 
 SIZES = pytest.mark.parametrize(("d", "k"), [(30, 1), (40, 3), (120, 10)])
 

@@ -178,7 +178,8 @@ def test_planes_that_are_no_units_are_dropped(net, found, share):
     facets = [Facet(n / s, o, cloud.noise) for n, s, o in zip(normals, sizes, offsets, strict=True)]
     false = false_plane(cloud, facets[10], facets[11], share)
     true = [counted(facet, cloud.points) for facet in facets[:10]]
-    search = Search(cloud, 4, seeded(), planes=[*true, false])
+    search = Search(cloud, 4, seeded())
+    search.planes = [*true, false]
     search.run()
     assert search.complete
     assert true_units(search, net, used)

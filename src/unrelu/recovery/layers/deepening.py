@@ -48,37 +48,19 @@ _TOGETHER = 12  # starts between two looks at what was found
 _STARTS, _IDLE = 10, 6  # a unit, and looks in a row without a new plane, that end the search for planes
 _IDLE_ROUNDS = 2  # rounds of faces in a row without anything new that end the search
 _SAME = 1e-9  # of one less the cosine of two units that are one
-_SHARE = 0.01  # of the rows that are off where a plane says so
 _OFF = 6.0  # standard deviations of noise
-_CHART_NOISE = 3e-9  # of coordinates of variance 1
-_MAPPED = 1e-5  # relative error of a map that a unit begins from
-
 _MEMBER = 1e-8  # standard deviations from a flat
-_PICKS = 30  # of neighbours that may span it
 _SPARE = 8  # rows beyond those that span a flat
 _EXACT = 1e-7  # relative error of a map
-_MAP_ROWS = 3  # rows beyond its unknowns that a map needs
-_GROWTHS = 8
-_WORST = 100.0  # amplification beyond which coordinates are too coarse
-_SEEDS, _FACES = 60, 12
+_FACES = 12
 _JOINTLY = (3e-2, 1e-2, 3e-3, 1e-3)  # least singular value of units that are to be coordinates
-_CHARTS = 8
-_ENOUGH = 0.9  # share of the rows with enough units on that ends the search for a chart
-_POLISHED = 2000  # rows that polish a chart
 _ALONE = 1.0 - 1e-6  # leverage of a row without which the others span less
-_FLAT = 1e-7
-
 _FITS = 1e-6  # relative error of values that agree
 _ZERO = 1e-7  # of the largest value
 _OPEN = 1e-7
-_NULL = 1e-8  # of the largest singular value
 _RANK = 1e-9
-_TRIES = 4
 _FACE_STARTS, _PATIENCE, _DESCENTS = 40, 12, 60  # of a search for units on a face
 _FOUND = 1e-14  # squared share of a unit that is not in the column space
-_BOTH_SIDES = 3  # rows that are on, and off
-_PRICE = 10.0
-_BEYOND = 12  # rows of a face beyond its rank
 
 
 def decode_deepening(
@@ -161,7 +143,7 @@ class DeepSearch:
             on = np.flatnonzero(column == 0.0)
             off = on[not_alone(self._H[on])]
             held = (values[off] == 0.0).all(axis=0)
-            if len(off) < _SHARE * len(column) or rank_of(self._H[off]) + 1 + held.sum() != self._H.shape[1]:
+            if len(off) < 0.01 * len(column) or rank_of(self._H[off]) + 1 + held.sum() != self._H.shape[1]:
                 continue
             known = np.where((values[:, held] == 0.0).all(axis=1), column, np.nan)
             known[off] = 0.0
@@ -196,7 +178,7 @@ class DeepSearch:
         if chart is None:
             return False
         chart = polished(self._values, chart)
-        space = Subspace(np.zeros(k), np.eye(k), _CHART_NOISE, np.ones(len(chart.rows), dtype=bool))
+        space = Subspace(np.zeros(k), np.eye(k), 3e-9, np.ones(len(chart.rows), dtype=bool))  # rounding
         found = decode_widening(chart.z, space, True, self.n_inputs, self.rng, self.clock, gaussian=False)
         self._tell("Finding units behind units")
         below, report = found.inner, found.report
@@ -206,7 +188,7 @@ class DeepSearch:
                 f"in {len(chart.rows):,} rows {planes} planes and {sure} units with {self.n_inputs} inputs were found"
             )
             return False
-        maps = maps_on(self._values, chart, _MAPPED)
+        maps = maps_on(self._values, chart, 1e-5)
         known = np.isfinite(maps[:, 0])
         A, b = maps[known, :-1] @ found.layer.weights, maps[known, -1] + maps[known, :-1] @ found.layer.bias
         g = inputs_near(self._values[:, known], A, b, below)[1]
@@ -255,7 +237,7 @@ def not_alone(rows: FloatArray) -> NDArray[np.int64]:
     kept = np.arange(len(rows))
     while len(kept):
         left, sizes, _ = np.linalg.svd(rows[kept], full_matrices=False)
-        alone = (left[:, sizes > _FLAT * sizes[0]] ** 2).sum(axis=1) > _ALONE
+        alone = (left[:, sizes > 1e-7 * sizes[0]] ** 2).sum(axis=1) > _ALONE
         if not alone.any():
             break
         kept = kept[~alone]
@@ -268,7 +250,7 @@ def maps_on(values: FloatArray, chart: Chart, exact: float = _EXACT) -> FloatArr
     maps = np.full((values.shape[1], Z.shape[1]), np.nan)
     for j, column in enumerate(values[chart.rows].T):
         on = column > 0.0
-        if np.count_nonzero(on) < Z.shape[1] + _MAP_ROWS:
+        if np.count_nonzero(on) < Z.shape[1] + 3:
             continue
         found, _, rank, _ = np.linalg.lstsq(Z[on], column[on], rcond=1e-9)
         if rank == Z.shape[1] and np.abs(Z[on] @ found - column[on]).max() < exact * column[on].max():
@@ -290,13 +272,13 @@ def explained(values: FloatArray, maps: FloatArray, spare: int, exact: float = _
     z, amplified = inputs_of(np.nan_to_num(seen[rows]), weights, bias)
     left = np.abs(np.maximum(z @ weights.T + bias, 0.0) - seen[rows])
     fits = np.nanmax(left, axis=1) < exact * (1.0 + np.nanmax(seen[rows], axis=1))
-    fits &= amplified < _WORST
+    fits &= amplified < 100.0  # beyond, coordinates are too coarse
     return Chart.of(rows[fits], z[fits])
 
 
 def _grown(values: FloatArray, chart: Chart | None, spare: int) -> Chart | None:
     """A chart with all rows that its maps explain, and so on."""
-    for _ in range(_GROWTHS):
+    for _ in range(8):
         more = None if chart is None else explained(values, maps_on(values, chart), spare)
         if chart is None or more is None or len(more.rows) <= len(chart.rows):
             break
@@ -309,7 +291,7 @@ def find_faces(values: FloatArray, least: int, most: int, rng: np.random.Generat
     found: list[Chart] = []
     free = np.ones(len(values), dtype=bool)
     on = np.count_nonzero(values > 0.0, axis=1)
-    for row in rng.permutation(np.flatnonzero(on >= least + 2))[: 4 * _SEEDS]:
+    for row in rng.permutation(np.flatnonzero(on >= least + 2))[:240]:
         if len(found) >= _FACES:
             break
         if free[row]:
@@ -333,7 +315,7 @@ def _flat_through(values: FloatArray, row: int, k: int, rng: np.random.Generator
     seen = values[np.ix_(rows, units)]
     moved = (seen - values[row, units]) / seen.std(axis=0)
     near = np.argsort((moved**2).sum(axis=1))[1 : 4 * k]
-    picks = np.stack([moved[rng.choice(near, k, replace=False)] for _ in range(_PICKS)])
+    picks = np.stack([moved[rng.choice(near, k, replace=False)] for _ in range(30)])
     normals = np.linalg.svd(picks)[2][:, k:]
     inside = (np.abs(np.einsum("ni,tji->tnj", moved, normals)) < _MEMBER).all(axis=2)
     best = np.flatnonzero(inside[inside.sum(axis=1).argmax()])
@@ -350,11 +332,11 @@ def find_chart(values: FloatArray, k: int, rng: np.random.Generator) -> Chart | 
     """Coordinates of all of g for the rows with more than k units on, or for most of them."""
     best: Chart | None = None
     most = np.count_nonzero(np.count_nonzero(values > 0.0, axis=1) > k)
-    for number in range(_CHARTS):
+    for number in range(8):
         chart = _grown(values, _jointly_on(values, k, _JOINTLY[number % 4], 0.2 * (number > 0), rng), 1)
         if chart is not None and (best is None or len(chart.rows) > len(best.rows)):
             best = chart
-        if best is not None and len(best.rows) > _ENOUGH * most:
+        if best is not None and len(best.rows) > 0.9 * most:
             break
     return best if best is not None and len(best.rows) >= _SPARE * k else None
 
@@ -388,7 +370,7 @@ def polished(values: FloatArray, chart: Chart) -> Chart:
     units = np.flatnonzero(np.isfinite(maps[:, 0]) & often)
     if len(units) <= k:
         return chart
-    part = np.linspace(0, len(chart.rows) - 1, min(_POLISHED, len(chart.rows))).astype(int)
+    part = np.linspace(0, len(chart.rows) - 1, min(2000, len(chart.rows))).astype(int)
     table = values[np.ix_(chart.rows[part], units)]
     size = np.sqrt(np.nansum(table**2, axis=0) / np.maximum((table > 0.0).sum(axis=0), 1))
     start = Factors(chart.z[part], maps[units, :-1] / size[:, None], maps[units, -1] / size)
@@ -434,7 +416,7 @@ def implied(H: FloatArray, chart: Chart, heights: FloatArray, rng: np.random.Gen
     rows = H[chart.rows]
     w, open_ = np.linalg.lstsq(rows, heights, rcond=_RANK)[0], H @ _null_space(rows)
     size = float(heights[heights > 0.0].mean())
-    for number in range(_TRIES):
+    for number in range(4):
         weights = rng.exponential(size=len(H)) if number else np.ones(len(H))
         left = H @ w / size
         width, price, t = 1.0, weights, np.zeros(open_.shape[1])
@@ -444,7 +426,7 @@ def implied(H: FloatArray, chart: Chart, heights: FloatArray, rng: np.random.Gen
             gram[np.diag_indices(len(gram))] += 1e-13 * np.trace(gram)
             t = np.asarray(np.linalg.lstsq(gram, -scaled.T @ left)[0], dtype=np.float64)
             r = left + open_ @ t
-            price = np.where(r < -0.5 * width, _PRICE / width**2, weights / np.maximum(np.abs(r), width))
+            price = np.where(r < -0.5 * width, 10.0 / width**2, weights / np.maximum(np.abs(r), width))
             width *= 0.8
         left = left + open_ @ t
         near = np.abs(left) < 1e-5
@@ -503,7 +485,7 @@ def units_on(H: FloatArray, values: FloatArray, chart: Chart, rng: np.random.Gen
     kept = not_alone(H[chart.rows])
     chart = Chart(chart.rows[kept], chart.z[kept])
     basis, Z = _range(H[chart.rows]), chart.lifted
-    if len(kept) < basis.shape[1] + _BEYOND:
+    if len(kept) < basis.shape[1] + 12:
         return values
     outside = Z - basis @ (basis.T @ Z)
     linear = Z @ _null_space(outside) if np.linalg.norm(outside) > _OPEN * np.linalg.norm(Z) else Z
@@ -518,7 +500,7 @@ def units_on(H: FloatArray, values: FloatArray, chart: Chart, rng: np.random.Gen
         a, ratio = descend(Z, basis, known, a / np.linalg.norm(a), _DESCENTS)
         line = Z @ a
         since += 1
-        if ratio < _FOUND and min((line > 0.0).sum(), (line < 0.0).sum()) >= _BOTH_SIDES:
+        if ratio < _FOUND and min((line > 0.0).sum(), (line < 0.0).sum()) >= 3:
             known, since = _range(np.column_stack([known, np.maximum(line, 0.0)])), 0
             # Where affine functions are in the column space, the other side is a solution, too.
             sides = [implied(H, chart, np.maximum(side, 0.0), rng) for side in (line, -line)]
@@ -541,5 +523,5 @@ def _range(rows: FloatArray) -> FloatArray:
 
 def _null_space(rows: FloatArray) -> FloatArray:
     _, sizes, turn = np.linalg.svd(rows, full_matrices=len(rows) < rows.shape[1])
-    null: FloatArray = turn[np.count_nonzero(sizes > _NULL * sizes[0]) :].T
+    null: FloatArray = turn[np.count_nonzero(sizes > 1e-8 * sizes[0]) :].T
     return null

@@ -27,6 +27,7 @@ from unrelu.kernels.floor_cells import packed_products, unpacked
 from unrelu.methods import Method
 from unrelu.passes.local import map_in_threads, one_blas_thread
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, Subspace
+from unrelu.recovery.layers.deepening import decode_deepening
 from unrelu.recovery.layers.facets import Clock, TimeIsUp
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_near, inputs_of, standard_layer
 from unrelu.recovery.layers.peeled import Outputs, Peeled, PeeledLayer
@@ -107,14 +108,24 @@ def peel_layers(
         space = _space(undone, peeled, outputs.rounding, where)
         told = clock.staged(f"{where}finding units")
         if deep:
-            found = _deepened(undone, space, peeled, numbers[1], n_inputs or "auto", rng, told)
+            if undone.report.residual > _DEEP_RESIDUAL:
+                raise CannotPeelError(
+                    f"{where}the rectifier could be undone only up to a relative residual of"
+                    f" {undone.report.residual:.1g}. Networks of three layers are found from exact outputs alone: those"
+                    " in double precision, without noise.",
+                    peeled,
+                    undone.report,
+                )
+            found = decode_deepening(undone.T, space, numbers[1], n_inputs or "auto", rng, told)
         else:
-            clear, amplified = _clear_rows(undone)
+            clear, amplified = undone.determined, 1.0
+            if undone.report.residual > ROUNDED:  # rows to search in: those that noise disturbs least
+                clear = clear & (undone.amplified <= np.median(undone.amplified[clear]))
+                amplified = float(np.median(undone.amplified[clear]))
             inputs = n_inputs if innermost else None
             found = find_units(undone.T, space, True, inputs, innermost, rng, told, clear, amplified)
         ended = None if deep else found.ended
-        report = replace(found.report, n_features=len(undone.outputs), ended=ended)
-        found = replace(found, report=report)
+        found = replace(found, report=replace(found.report, n_features=len(undone.outputs), ended=ended))
         _judge(found, undone.report, n_inputs, peeled)
         peeled, lengths = _with_layer(peeled, undone, outputs, found)
         if found.ended is not None:
@@ -134,8 +145,8 @@ def peel_layers(
     return replace(peeled, hidden_distribution=law)
 
 
-def _unrectified(so_far: Peeled, width: int | str, few: bool, seed: int, clock: Clock) -> Unrectified:
-    """The next layer's outputs without their rectifier, from ``few`` rows first or not, or the reason why not."""
+def _unrectified(so_far: Peeled, width: int | str, deep: bool, seed: int, clock: Clock) -> Unrectified:
+    """The next layer's outputs without their rectifier, or the reason why not."""
     where, X = f"Layer {len(so_far.layers) + 1}: ", so_far.hidden
     if not isinstance(width, str) and width >= X.shape[1]:
         raise CannotPeelError(
@@ -151,7 +162,7 @@ def _unrectified(so_far: Peeled, width: int | str, few: bool, seed: int, clock: 
         )
     try:
         check_range(X)
-        return undo_rectifier(X, width, seed, clock, _FEW) if few else undo_rectifier(X, width, seed, clock)
+        return undo_rectifier(X, width, seed, clock, _FEW if deep else _ROWS_PER_UNIT)
     except InvalidDataError as error:
         raise CannotPeelError(f"{where}{error}", so_far) from error
     except TimeIsUp as error:
@@ -180,36 +191,6 @@ def _space(undone: Unrectified, so_far: Peeled, rounding: float, where: str) -> 
     size = float(np.sqrt((rows**2).mean()))
     noise = report.residual * size / math.sqrt(max(1.0 - report.share_floored, 0.05))
     return Subspace(center, basis, max(noise, rounding * size), undone.determined)
-
-
-def _clear_rows(undone: Unrectified) -> tuple[BoolArray, float]:
-    """Rows of T to search in, those that noise disturbs least if there is noise, and theirs against one output's."""
-    if undone.report.residual <= ROUNDED:
-        return undone.determined, 1.0
-    clear: BoolArray = undone.determined & (undone.amplified <= np.median(undone.amplified[undone.determined]))
-    return clear, float(np.median(undone.amplified[clear]))
-
-
-def _deepened(
-    undone: Unrectified,
-    space: Subspace,
-    so_far: Peeled,
-    inner_width: int,
-    n_inputs: int | str,
-    rng: np.random.Generator,
-    clock: Clock,
-) -> FoundLayer:
-    """The units behind T, and the two layers behind them: experimental."""
-    from unrelu.recovery.layers.deepening import decode_deepening
-
-    if undone.report.residual > _DEEP_RESIDUAL:
-        raise CannotPeelError(
-            f"Layer 1: the rectifier could be undone only up to a relative residual of {undone.report.residual:.1g}."
-            " Networks of three layers are found from exact outputs alone: those in double precision, without noise.",
-            so_far,
-            undone.report,
-        )
-    return decode_deepening(undone.T, space, inner_width, n_inputs, rng, clock)
 
 
 def _with_layer(so_far: Peeled, undone: Unrectified, outputs: Outputs, found: FoundLayer) -> tuple[Peeled, FloatArray]:

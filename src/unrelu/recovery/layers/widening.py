@@ -103,15 +103,9 @@ def described(
 class Search:
     """What is known so far of a cloud's units; :meth:`run` goes on until all are known, and may be ended any time."""
 
-    def __init__(
-        self,
-        cloud: Cloud,
-        n_inputs: int | str,
-        rng: np.random.Generator,
-        watch: Watch = unwatched,
-        planes: Sequence[Facet] = (),
-    ) -> None:
-        self.cloud, self.n_inputs, self.rng, self.watch, self.planes = cloud, n_inputs, rng, watch, [*planes]
+    def __init__(self, cloud: Cloud, n_inputs: int | str, rng: np.random.Generator, watch: Watch = unwatched) -> None:
+        self.cloud, self.n_inputs, self.rng, self.watch = cloud, n_inputs, rng, watch
+        self.planes: list[Facet] = []
         self.units: list[Facet] = []
         self.layer = InnerLayer(np.zeros((0, 0)), np.zeros(0))  # of these units
         self.choice: dict[int, float] = {}

@@ -1,12 +1,12 @@
-"""The latent vector of one output: priors, the robust method, and program (47) of Mazumdar and Rawat (2018) as written.
+"""The latent vector behind one output of a known layer: priors, the robust method, and program (47) as written.
 
-Robust recovery of c from v = ReLU(A c + b) + e + w, e sparse, w small (section 4): the noise's scale first. Where the
-layer is off, v is noise, so negative entries are noise or outliers; a half-normal part and an even one are told apart
-by EM. Without negative entries (noise before the rectifier, a model that fits only roughly) a ladder of scales is
-searched, and the likelihood of the residuals chooses. Then a search for the lowest optimum of Tukey's loss of
-v - ReLU(A c + b) (:mod:`unrelu.kernels.latent_search`), at a scale somewhat below: a narrow loss tells two candidate
-vectors apart, a wide one averages them. Then the scale again from all residuals, descent at it, and least squares on
-the entries that are on and agree: as accurate as if somebody had pointed out the outliers.
+Robust recovery of c from v = ReLU(A c + b) + e + w, e sparse, w small (Mazumdar and Rawat 2018, section 4): the noise's
+scale first. Where the layer is off, v is noise, so negative entries are noise or outliers; a half-normal part and an
+even one are told apart by EM. Without negative entries (noise before the rectifier, a model that fits only roughly) a
+ladder of scales is searched, and the likelihood of the residuals chooses. Then a search for the lowest optimum of
+Tukey's loss of v - ReLU(A c + b) (:mod:`unrelu.kernels.latent_search`), at a scale somewhat below: a narrow loss tells
+two candidate vectors apart, a wide one averages them. Then the scale again from all residuals, descent at it, and least
+squares on the entries that are on and agree: as accurate as if somebody had pointed out the outliers.
 
 Program (47) treats the nonlinear layer as a linear one, outliers as a sparse vector:
 

@@ -11,7 +11,7 @@ from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
 from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, InvalidParameterError
 from unrelu.notebook import Shown
 from unrelu.passes.local import available_cores, map_in_threads, one_blas_thread
-from unrelu.recovery.latent.methods import LatentMethod, LatentResult, Layer, names_of
+from unrelu.recovery.latent_methods import LatentMethod, LatentResult, Layer, names_of
 from unrelu.validation import row_label, row_labels, warn
 
 _STAGE = "Recovering rows"
