@@ -27,7 +27,6 @@ from unrelu.kernels.floor_cells import packed_products, unpacked
 from unrelu.methods import Method
 from unrelu.passes.local import map_in_threads, one_blas_thread
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, Subspace
-from unrelu.recovery.layers.deepening import decode_deepening
 from unrelu.recovery.layers.facets import Clock, TimeIsUp
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_near, inputs_of, standard_layer
 from unrelu.recovery.layers.peeled import Outputs, Peeled, PeeledLayer
@@ -116,6 +115,8 @@ def peel_layers(
                     peeled,
                     undone.report,
                 )
+            from unrelu.recovery.layers.deepening import decode_deepening  # only such networks need it
+
             found = decode_deepening(undone.T, space, numbers[1], n_inputs or "auto", rng, told)
         else:
             clear, amplified = undone.determined, 1.0
