@@ -40,7 +40,7 @@ from benchmarks.studies import command, run_each, show, told
 from benchmarks.table import Claim
 from unrelu.errors import UnreluWarning
 from unrelu.papers.guarantees import latent_recovery_bound, latent_recovery_rate, linear_image
-from unrelu.recovery.latent.methods import penalty_rule, solve_lasso
+from unrelu.recovery.latent_methods import penalty_rule, solve_lasso
 
 K = 10
 BIASES = stats.norm(0.0, 1.0)
@@ -185,15 +185,15 @@ def program(most: int) -> list[Claim]:
         penalty = penalty_rule(problem.b, 1.0, DELTA) * (0.1 if tenth else 1.0)
         for intercept in (False, True):
             c, e = solved_by_cvxpy(problem.A, problem.v, penalty, intercept)
-            solved = solve_lasso(problem.A, problem.v, penalty, intercept)
-            latent.append(float(np.abs(c - solved.c).max()))
-            outliers.append(float(np.abs(e - solved.e).max()))
+            found, sparse, _ = solve_lasso(problem.A, problem.v, penalty, intercept)
+            latent.append(float(np.abs(c - found).max()))
+            outliers.append(float(np.abs(e - sparse).max()))
             rows.append(
                 [
                     f"d={d} {kind}",
                     f"{penalty:.4f}",
                     "yes" if intercept else "no",
-                    f"{(solved.e != 0.0).sum()}",
+                    f"{(sparse != 0.0).sum()}",
                     f"{latent[-1]:.1e}",
                     f"{outliers[-1]:.1e}",
                 ]
@@ -252,9 +252,9 @@ def rate(most: int) -> list[Claim]:
 
 def _parts(problem: Problem, penalty: float, mu: float) -> tuple[float, float]:
     """(49)'s left side."""
-    solved = solve_lasso(problem.A, problem.v, penalty, intercept=False)
-    outliers = float(np.linalg.norm(solved.e - problem.e)) / math.sqrt(len(problem.e))
-    return float(np.linalg.norm(solved.c - mu * problem.c)), outliers
+    found, sparse, _ = solve_lasso(problem.A, problem.v, penalty, intercept=False)
+    outliers = float(np.linalg.norm(sparse - problem.e)) / math.sqrt(len(problem.e))
+    return float(np.linalg.norm(found - mu * problem.c)), outliers
 
 
 def _slopes(

@@ -17,9 +17,8 @@ import numpy as np
 
 from benchmarks.rivals.latent_cells import gap_cells, projected_cells
 from unrelu.contracts import FloatArray, unwatched
-from unrelu.recovery.matrix.cells import Cells
 from unrelu.recovery.matrix.descent import Iterate, Recovered, Task
-from unrelu.recovery.matrix.factors import Factors
+from unrelu.recovery.matrix.factors import Cells, Factors
 
 _OVERSAMPLED = 10  # directions beyond the rank, and steps, of the subspace iteration that starts a fit
 _STEPS = 2
@@ -30,8 +29,8 @@ _WINDOW = 10  # iterations over which a fit has to get better
 class LatentMatrix:
     """The table, dense, NaN where missing, and its norm.
 
-    >>> from unrelu.recovery.matrix.cells import DenseCells
-    >>> table = LatentMatrix.of(DenseCells(np.array([[3.0, 0.0, 0.0, np.nan]])))
+    >>> from unrelu.recovery.matrix.factors import Cells
+    >>> table = LatentMatrix.of(Cells(np.array([[3.0, 0.0, 0.0, np.nan]])))
     >>> table.project(np.array([[1.0, 2.0, -4.0, 5.0]]))
     array([[ 3.,  0., -4.,  5.]])
     """

@@ -29,10 +29,10 @@ class ThreeBlock:
     G. Seraghiti, A. Awari, A. Vandaele, M. Porcelli, N. Gillis, Accelerated algorithms for nonlinear matrix
     decomposition with the ReLU function, 2023, arXiv:2305.08687.
 
-    >>> from unrelu.recovery.matrix.cells import DenseCells
+    >>> from unrelu.recovery.matrix.factors import Cells
     >>> draw = np.random.default_rng(0).standard_normal
     >>> theta = draw((90, 3)) @ draw((3, 70))
-    >>> cells = DenseCells(np.maximum(theta, 0.0))
+    >>> cells = Cells(np.maximum(theta, 0.0))
     >>> found = ThreeBlock().recover(Task(cells, n_components=3, free_bias=False, tolerance=1e-9))
     >>> bool(np.abs(found.factors.matrix() - theta).max() < 1e-6)
     True

@@ -8,9 +8,8 @@ from benchmarks.rivals.a_nmd import ANMD, _Pace
 from benchmarks.rivals.ebcd import EBCD
 from benchmarks.rivals.latent_matrix import LatentMatrix, low_rank_fit, read_off
 from benchmarks.rivals.three_block import ThreeBlock
-from unrelu.recovery.matrix.cells import DenseCells, SparseCells
 from unrelu.recovery.matrix.descent import Task
-from unrelu.recovery.matrix.factors import Factors
+from unrelu.recovery.matrix.factors import Cells, Factors
 
 METHODS = [ANMD(), ThreeBlock(), EBCD()]
 every_method = pytest.mark.parametrize("method", METHODS, ids=["a_nmd", "three_block", "ebcd"])
@@ -29,7 +28,7 @@ def table(theta, missing=0.0):
 
 
 def task_of(values, rank=4, free_bias=False, **others):
-    return Task(DenseCells(values), rank, free_bias=free_bias, **others)
+    return Task(Cells(values), rank, free_bias=free_bias, **others)
 
 
 def history(method, **task):
@@ -121,7 +120,7 @@ def literal_ebcd(values, w, h, iterations, alpha=1.0):
 
 
 def start_of(values, rank):
-    return LatentMatrix.of(DenseCells(values)).start(task_of(values, rank))
+    return LatentMatrix.of(Cells(values)).start(task_of(values, rank))
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.1])
@@ -190,7 +189,7 @@ def test_missing_cells_are_filled_in(method, bias):
 def test_sparse_cells_are_the_same_table(method):
     values = table(latent_matrix(4, 60, 30, 3))
     dense = method.recover(task_of(values, 3, max_iterations=20))
-    sparse = method.recover(Task(SparseCells(scipy.sparse.csr_array(values)), 3, free_bias=False, max_iterations=20))
+    sparse = method.recover(Task(Cells(scipy.sparse.csr_array(values)), 3, free_bias=False, max_iterations=20))
     np.testing.assert_array_equal(sparse.factors.matrix(), dense.factors.matrix())
 
 
@@ -348,9 +347,7 @@ def test_whoever_watches_sees_factors_that_a_fit_can_go_on_from(method):
     """Not those of rank k + 1 that hold the bias as one more component."""
     seen = []
     values = table(latent_matrix(5, 60, 30, 3, bias=True))
-    task = Task(
-        DenseCells(values), n_components=3, max_iterations=4, watch=lambda step: seen.append(step.state.factors)
-    )
+    task = Task(Cells(values), n_components=3, max_iterations=4, watch=lambda step: seen.append(step.state.factors))
     method.recover(task)
     assert len(seen) == 4
     assert all(factors.rank == 3 and factors.bias is not None for factors in seen)

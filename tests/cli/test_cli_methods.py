@@ -8,7 +8,7 @@ import pytest
 from unrelu.cli.options import METHODS, methods_in_words
 from unrelu.errors import InvalidParameterError
 from unrelu.methods import method_named
-from unrelu.recovery.latent.methods import latent_method
+from unrelu.recovery.latent_methods import latent_method
 from unrelu.recovery.matrix.descent import matrix_method
 from unrelu.recovery.two_layer_estimator import TwoLayerReLULearner
 

@@ -314,7 +314,7 @@ def undetermined(layer):
 
 
 def test_a_row_found_to_be_undetermined_stops_the_work(run, refused, layer, undetermined, monkeypatch):
-    monkeypatch.setattr("unrelu.recovery.latent.recover.available_cores", lambda: 2)
+    monkeypatch.setattr("unrelu.recovery.latent_rows.available_cores", lambda: 2)
     line = refused(run("recover", "w.npz", "v.npy", "-o", "out.npz"))
     assert "1 of 40 rows cannot be recovered. Row 34 is not determined. The 2 entries" in line
     assert "--prior gaussian" in line

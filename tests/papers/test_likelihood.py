@@ -18,9 +18,8 @@ from unrelu.papers.program import (
     project_on_ball,
     solve_nuclear,
 )
-from unrelu.recovery.matrix.cells import DenseCells, SparseCells
 from unrelu.recovery.matrix.descent import Task
-from unrelu.recovery.matrix.factors import Factors
+from unrelu.recovery.matrix.factors import Cells, Factors
 
 NORMAL = stats.norm(0.0, 1.0)
 TWO_HILLS = stats.rv_histogram((np.array([3.0, 1.0, 5.0, 2.0]), np.array([-2.0, -1.0, 0.0, 1.0, 2.0])), density=False)
@@ -50,11 +49,11 @@ def low_rank(factors):
 
 
 def task_of(X, rank=3, **options):
-    return Task(DenseCells(X), rank, **options)
+    return Task(Cells(X), rank, **options)
 
 
 def feasible_of(X, gamma=np.inf, nu=0.0):
-    return FeasibleSet.of(DenseCells(X), gamma, nu)
+    return FeasibleSet.of(Cells(X), gamma, nu)
 
 
 def in_set_29(M, X, gamma=np.inf, nu=0.0, tolerance=1e-9):
@@ -341,7 +340,7 @@ class TestRank:
         true = truth(13)
         X = rectified(true)
         dense = Likelihood(NORMAL).recover(task_of(X)).factors
-        other = Likelihood(NORMAL).recover(Task(SparseCells(sparse.csr_matrix(X)), 3, start=dense)).factors
+        other = Likelihood(NORMAL).recover(Task(Cells(sparse.csr_matrix(X)), 3, start=dense)).factors
         np.testing.assert_allclose(other.bias, dense.bias, atol=1e-8)
         np.testing.assert_allclose(other.matrix(), dense.matrix(), atol=1e-8)
 

@@ -11,7 +11,7 @@ from unrelu import guarantees
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.papers import Likelihood, normalized_log_likelihood
 from unrelu.papers.likelihood import BiasDensity, FeasibleSet, literal_program
-from unrelu.recovery.matrix.cells import DenseCells
+from unrelu.recovery.matrix.factors import Cells
 
 P = stats.norm(0.3, 1.2)
 
@@ -41,7 +41,7 @@ def test_program_34_maximises_it():
     gamma, nu = 1.5, 0.05
     matrix = rng.uniform(-1.0, 1.0, (6, 12))
     table = np.maximum(matrix + P.rvs(size=12, random_state=rng), 0.0)
-    feasible = FeasibleSet.of(DenseCells(table), gamma, nu)
+    feasible = FeasibleSet.of(Cells(table), gamma, nu)
     density = BiasDensity.checked(P)
     best = literal_program(table, feasible, density)
     most = normalized_log_likelihood(table, best.matrix, P)

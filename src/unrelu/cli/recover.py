@@ -15,7 +15,7 @@ from unrelu.cli.outcome import Answer, command
 from unrelu.errors import InputFileError, InvalidParameterError
 
 if TYPE_CHECKING:
-    from unrelu.recovery.latent.methods import LatentMethod
+    from unrelu.recovery.latent_methods import LatentMethod
 
 _PRIORS = ("none", "gaussian", "sparse", "nonnegative")
 
@@ -108,7 +108,7 @@ def _methods(
 ) -> dict[bool, LatentMethod]:
     """The method, checked; for a fitted layer (True) latent numbers are Gaussian where nothing else is said."""
     from unrelu.recovery import LatentLasso, RobustLatent
-    from unrelu.recovery.latent.methods import prior_named
+    from unrelu.recovery.latent_methods import prior_named
     from unrelu.validation import check_choice
 
     check_choice("method", name, list(options.METHODS["recover"]))

@@ -23,8 +23,7 @@ from numpy.typing import ArrayLike
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.passes.engine import map_in_threads
-from unrelu.recovery.matrix.cells import Cells, tiles
-from unrelu.recovery.matrix.factors import Factors
+from unrelu.recovery.matrix.factors import Cells, Factors, tiles
 from unrelu.validation import column_label, label_columns
 
 _GRID, _ZOOMS = 33, 9  # each zoom narrows an interval 16 times

@@ -28,10 +28,8 @@ from unrelu.papers.likelihood import (
     relative_residual,
 )
 from unrelu.passes.engine import map_in_threads, one_blas_thread
-from unrelu.recovery.matrix.cells import Cells, tiles
 from unrelu.recovery.matrix.descent import Iterate, Recovered, Task, descend
-from unrelu.recovery.matrix.factors import Factors
-from unrelu.recovery.matrix.newton import LeastSquares
+from unrelu.recovery.matrix.factors import Cells, Factors, tiles
 from unrelu.validation import check_choice, check_positive, label_columns, warn
 
 _CONSTRAINTS = ("rank", "nuclear", "none")
@@ -150,7 +148,7 @@ def _rank_program(task: Task, feasible: FeasibleSet, density: BiasDensity) -> Re
             " floor. Drop such columns or give a density with a wider support."
         )
     caps = np.where(seen & (feasible.zeros > 0), np.minimum(0.0, feasible.caps), 0.0)
-    recovered = descend(task, LeastSquares(caps))
+    recovered = descend(task, caps)
     if feasible.nu > 0.0:
         miss = _missed_margins(task.cells, recovered.factors, caps)
         late: BoolArray = miss > _MARGIN_TOLERANCE * np.maximum(feasible.largest, 0.0)

@@ -1,6 +1,6 @@
 """recover_latent, ReLULatentRecovery and recall: latent vectors of corrupted outputs of a known layer.
 
-The mathematics is in :mod:`unrelu.recovery.latent`.
+The mathematics is in :mod:`unrelu.recovery.latent_methods`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.model import RectifiedGaussian
 from unrelu.parameters import generator
 from unrelu.passes.rows import Rows, as_rows
-from unrelu.recovery.latent.methods import LatentMethod, LatentResult, Layer, Prior, latent_method, names_of
-from unrelu.recovery.latent.recover import LatentReport, LatentRows, recover_rows, warn_of
+from unrelu.recovery.latent_methods import LatentMethod, LatentResult, Layer, Prior, latent_method, names_of
+from unrelu.recovery.latent_rows import LatentReport, LatentRows, recover_rows, warn_of
 from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
 
 

@@ -18,10 +18,8 @@ from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.passes.tiles import as_stored
-from unrelu.recovery.matrix.cells import Cells, DenseCells, SparseCells, check_stored
 from unrelu.recovery.matrix.descent import MatrixMethod, matrix_method
-from unrelu.recovery.matrix.factors import GAUGES
-from unrelu.recovery.matrix.identifiability import StandardErrors
+from unrelu.recovery.matrix.factors import GAUGES, Cells, StandardErrors, check_stored
 from unrelu.recovery.matrix.matrix import MatrixFit, MatrixReport, MatrixRequest, lifted_cells, recover_matrix, warn_of
 from unrelu.recovery.matrix.state import recover_kept
 from unrelu.shapes import Shapes, from_latent
@@ -196,9 +194,9 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         assumptions = self._assumptions()
         heights = values.astype(np.float64) - as_stored(np.array(assumptions.floor), values)
         heights[heights <= assumptions.floor_tolerance] = 0.0
-        return DenseCells(heights)
+        return Cells(heights)
 
-    def _sparse_cells(self, X: Any) -> SparseCells:
+    def _sparse_cells(self, X: Any) -> Cells:
         table = scipy.sparse.csr_array(X)
         if not (isinstance(self.shape, str) and self.shape == "normal"):
             raise InvalidParameterError("shape= goes with dense tables: pass X.toarray().")
@@ -215,7 +213,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
             table = table.copy()
             table.data[~keep] = 0.0
             table.eliminate_zeros()
-        return SparseCells(table)
+        return Cells(table)
 
     def check_loaded(self) -> None:
         """Raise InvalidParameterError or InvalidDataError if a file held what no fit can have given."""

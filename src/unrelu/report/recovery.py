@@ -12,7 +12,7 @@ from rich.table import Table
 
 from unrelu.contracts import BoolArray, FloatArray, Samples
 from unrelu.limits import floor_per_column
-from unrelu.recovery.latent.recover import LatentRows
+from unrelu.recovery.latent_rows import LatentRows
 from unrelu.report import pictures
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, MOST_CELLS, MOST_NAMES, NAIVE, SEEN, name_columns, tidy
 from unrelu.report.tables import fact_table

@@ -6,7 +6,7 @@ import pytest
 from tests.references import generators as reference
 from unrelu.recovery.layers.decoding import cloud_of, find_subspace
 from unrelu.recovery.layers.facets import Cloud, Facet
-from unrelu.recovery.layers.planes import PlaneSearch, Whitened
+from unrelu.recovery.layers.planes import PlaneSearch
 
 LIFTED = pytest.mark.parametrize("lifted", [False, True])
 
@@ -34,7 +34,7 @@ def clouded(lifted, *, noise=0.0, p=8, q=5, seed=0):
 @LIFTED
 def test_white_rows_are_white(lifted):
     points = seeded().standard_normal((500, 3)) * [10.0, 1.0, 0.01] + [3.0, 0.0, -2.0]
-    rows = Whitened.of(points, lifted).rows
+    rows = Cloud(points, 0.25, lifted).white
     centered = rows[:, :3] - (rows[:, :3].mean(axis=0) if lifted else 0.0)
     np.testing.assert_allclose(centered.T @ centered / 500, np.eye(3), atol=1e-9)
     assert rows.shape == (500, 4 if lifted else 3)
@@ -45,9 +45,9 @@ def test_white_rows_are_white(lifted):
 @LIFTED
 def test_a_direction_of_white_rows_is_a_facet_of_points(lifted):
     points = seeded().standard_normal((500, 3)) * [10.0, 1.0, 0.1] + [3.0, 0.0, -2.0]
-    white = Whitened.of(points, lifted)
-    w = seeded(1).standard_normal(white.rows.shape[1])
-    facet = white.facet(w, 0.25)
+    white = Cloud(points, 0.25, lifted)
+    w = seeded(1).standard_normal(white.white.shape[1])
+    facet = white.facet(w)
     assert np.linalg.norm(facet.normal) == pytest.approx(1.0)
     assert facet.noise == 0.25
     assert lifted or facet.offset == 0.0
@@ -64,24 +64,24 @@ def test_a_direction_of_white_rows_is_a_facet_of_points(lifted):
 @pytest.mark.parametrize(("noise", "most"), [(0.0, 1e-6), (1e-3, 0.02)])
 def test_planes_are_units(lifted, noise, most):
     net, cloud, used = clouded(lifted, noise=noise)
-    search = PlaneSearch(cloud, Whitened.of(cloud.points, lifted), seeded())
+    search = PlaneSearch(cloud, seeded())
     found = search.planes([], 24)
     assert len(found) >= 6
-    heights = np.stack([candidate.facet.height(cloud.points) for candidate in found], axis=1)
+    heights = np.stack([candidate.height(cloud.points) for candidate in found], axis=1)
     assert reference.nearest_sine(heights, net.h[used]).max() < most
     for candidate, height in zip(found, heights.T, strict=True):
         off = np.count_nonzero(np.abs(height) < 4.0 * cloud.noise)
-        assert candidate.support.on == pytest.approx(off, rel=0.1)
+        assert candidate.on == pytest.approx(off, rel=0.1)
 
 
 def test_known_planes_are_not_found_again():
     net, cloud, used = clouded(True)
-    search = PlaneSearch(cloud, Whitened.of(cloud.points, True), seeded())
+    search = PlaneSearch(cloud, seeded())
     known, units = [], set()
     for _ in range(4):
         new = []
         for candidate in search.planes(known, 12):
-            height = candidate.facet.height(cloud.points)
+            height = candidate.height(cloud.points)
             unit = int(np.argmax([np.corrcoef(height, h)[0, 1] for h in net.h[used].T]))
             assert unit not in units
             new.append((unit, candidate))
@@ -93,10 +93,9 @@ def test_known_planes_are_not_found_again():
 
 def test_a_seed_decides():
     _, cloud, _ = clouded(True)
-    white = Whitened.of(cloud.points, True)
-    one, two = (PlaneSearch(cloud, white, seeded(3)).planes([], 6) for _ in range(2))
+    one, two = (PlaneSearch(cloud, seeded(3)).planes([], 6) for _ in range(2))
     for first, second in zip(one, two, strict=True):
-        np.testing.assert_array_equal(first.facet.normal, second.facet.normal)
+        np.testing.assert_array_equal(first.normal, second.normal)
 
 
 @LIFTED
@@ -110,14 +109,14 @@ def test_there_are_no_planes_where_there_are_no_units(lifted, kind):
         "a plane in the middle": lambda: rng.standard_normal((600, 4)) * ~in_it,  # rows lie below it
     }[kind]()
     cloud = Cloud(points, 1e-9, lifted)
-    assert PlaneSearch(cloud, Whitened.of(points, lifted), seeded()).planes([], 24) == []
+    assert PlaneSearch(cloud, seeded()).planes([], 24) == []
 
 
 def test_a_plane_with_rows_below_is_none():
     points = seeded(5).standard_normal((600, 4))
     points[::2, 0] = 0.0
     for rows, holds in ((points, False), (np.abs(points), True)):
-        search = PlaneSearch(Cloud(rows, 1e-9, False), Whitened.of(rows, False), seeded())
+        search = PlaneSearch(Cloud(rows, 1e-9, False), seeded())
         assert search._holds(Facet(np.eye(4)[0], 0.0, 1e-9)) == holds
 
 
@@ -127,5 +126,5 @@ def test_a_plane_that_one_row_alone_spans_is_none():
     points = np.abs(rng.standard_normal((400, 3)))
     points[:100, 1:] = 0.0
     cloud = Cloud(points, 1e-9, False)
-    found = PlaneSearch(cloud, Whitened.of(points, False), seeded()).planes([], 24)
+    found = PlaneSearch(cloud, seeded()).planes([], 24)
     assert found == []

@@ -7,7 +7,7 @@ import pytest
 
 from tests.references import generators as reference
 from unrelu.recovery.layers.decoding import cloud_of, find_subspace
-from unrelu.recovery.layers.facets import Candidate, Clock, Facet, support
+from unrelu.recovery.layers.facets import Clock, Facet, counted
 from unrelu.recovery.layers.two_layers import why_missing
 from unrelu.recovery.layers.widening import Search, decode_widening
 
@@ -30,10 +30,10 @@ def decoded(net, q, clock=None, lifted=True):
 
 def check(found, net, sine=1e-7, inputs=1e-7):
     """Every unit, its inputs as far as rows tell them, and the layer of these."""
-    layer, inner = found.decoded.layer, found.inner
+    layer, inner = found.layer, found.inner
     assert found.ended is None
     assert found.verdict is None
-    assert found.decoded.report.converged
+    assert found.report.converged
     wrong, order = reference.sines(layer.weights, net.A2)
     assert wrong.max() < sine
     lengths = np.linalg.norm(net.A2, axis=0)
@@ -49,7 +49,7 @@ def check(found, net, sine=1e-7, inputs=1e-7):
 
 def true_units(search, net, used, most=1e-6):
     """Whether every unit that a search holds is one."""
-    heights = np.stack([unit.facet.height(search.cloud.points) for unit in search.units], axis=1)
+    heights = np.stack([unit.height(search.cloud.points) for unit in search.units], axis=1)
     return bool(reference.nearest_sine(heights, net.h[used]).max() < most)
 
 
@@ -63,7 +63,7 @@ def found(net):
 
 def test_all_units_and_their_inputs(net, found):
     check(found, net)
-    report = found.decoded.report
+    report = found.report
     assert (report.method, report.n_hidden, report.units_found, report.doubtful_units) == ("widening", 12, 12, ())
     assert (np.sort(report.rows_off) == np.sort((net.h == 0.0).sum(axis=0))).all()
 
@@ -133,7 +133,7 @@ def with_bias(net, unit, bias):
 def test_a_unit_that_is_never_off_is_doubtful_and_the_others_exact(net):
     net = with_bias(net, 5, 30.0)
     found = decoded(net, 4)
-    report, layer = found.decoded.report, found.decoded.layer
+    report, layer = found.report, found.layer
     assert report.converged
     [doubtful] = report.doubtful_units
     assert report.rows_off[doubtful] == 0
@@ -141,7 +141,7 @@ def test_a_unit_that_is_never_off_is_doubtful_and_the_others_exact(net):
     assert wrong.max() < 1e-6  # the column as well: only its bias is not told from that of the outputs
     assert order[5] == doubtful
     hidden = layer.hidden(net.T)
-    assert found.decoded.genuine.all()
+    assert found.genuine.all()
     np.testing.assert_allclose(layer.output(hidden), net.T, atol=1e-6)
 
 
@@ -155,7 +155,7 @@ def test_a_unit_that_is_off_in_a_handful_of_rows_brings_nothing_false(net):
     search.run()
     certain = [unit for unit in search.units if unit.misfit == 0.0]
     assert len(certain) in (11, 12)
-    heights = np.stack([unit.facet.height(cloud.points) for unit in certain], axis=1)
+    heights = np.stack([unit.height(cloud.points) for unit in certain], axis=1)
     assert reference.nearest_sine(heights, net.h[used]).max() < 1e-6
 
 
@@ -164,21 +164,22 @@ def false_plane(cloud, one, two, share):
     normal = one.normal + share * two.normal
     length = np.linalg.norm(normal)
     facet = Facet(normal / length, (one.offset + share * two.offset) / length, cloud.noise)
-    return Candidate(facet, support(facet, cloud.points), 0.0)
+    return counted(facet, cloud.points)
 
 
 @pytest.mark.parametrize("share", [0.3, 1.0])
 def test_planes_that_are_no_units_are_dropped(net, found, share):
     space = find_subspace(net.T, 12, True, seeded())
     cloud, used = cloud_of(net.T, space, True, False)  # no law tells mixtures from units
-    layer = found.decoded.layer
+    layer = found.layer
     normals = layer.encoder @ space.basis
     sizes = np.linalg.norm(normals, axis=1)
     offsets = (layer.offset + layer.encoder @ space.center) / sizes
     facets = [Facet(n / s, o, cloud.noise) for n, s, o in zip(normals, sizes, offsets, strict=True)]
     false = false_plane(cloud, facets[10], facets[11], share)
-    true = [Candidate(facet, support(facet, cloud.points), 0.0) for facet in facets[:10]]
-    search = Search(cloud, 4, seeded(), planes=[*true, false])
+    true = [counted(facet, cloud.points) for facet in facets[:10]]
+    search = Search(cloud, 4, seeded())
+    search.planes = [*true, false]
     search.run()
     assert search.complete
     assert true_units(search, net, used)
@@ -201,20 +202,20 @@ class Stop:
 
 def test_an_interrupt_keeps_planes_as_doubtful_units(net):
     found = decoded(net, 4, Clock(watch=Stop("Finding planes", 1, KeyboardInterrupt())))
-    report = found.decoded.report
+    report = found.report
     assert found.ended == "The search was interrupted"
     assert found.inner is None
     assert 0 < report.units_found < 12
     assert report.doubtful_units == tuple(range(report.units_found))
-    assert np.isnan(found.decoded.layer.weights).all()
-    hidden = found.decoded.layer.hidden(net.T)
+    assert np.isnan(found.layer.weights).all()
+    hidden = found.layer.hidden(net.T)
     assert hidden.shape == (900, report.units_found)
 
 
 def test_time_that_is_up_at_once(net):
     found = decoded(net, 4, Clock(1e-9))
     assert found.ended == "The time was up"
-    assert found.decoded.report.units_found < 12
+    assert found.report.units_found < 12
     assert found.inner is None
 
 
@@ -223,8 +224,8 @@ def test_however_many_planes_there_are_without_inputs_there_are_no_weights():
     """As many planes as units, and too few of them on together to find as many inputs as are asked for."""
     found = decoded(reference.draw(1, 16, 8, 3, 800), 6)
     assert found.inner is None
-    assert not found.decoded.report.converged
-    assert np.isnan(found.decoded.layer.weights).all()
+    assert not found.report.converged
+    assert np.isnan(found.layer.weights).all()
     assert 6 not in dict(found.choice)
     assert "n_inputs=6 is too large: 3 inputs explain" in why_missing(found, 6)
 
@@ -233,7 +234,7 @@ def test_one_unit_to_spare_is_enough_where_rows_with_more_are_few():
     network = reference.draw(1, 16, 8, 3, 800)
     found = decoded(network, 3)
     assert found.inner is not None
-    cosines = np.abs(found.decoded.layer.weights.T @ (network.A2 / np.linalg.norm(network.A2, axis=0)))
+    cosines = np.abs(found.layer.weights.T @ (network.A2 / np.linalg.norm(network.A2, axis=0)))
     assert cosines.max(axis=1).min() > 1.0 - 1e-12
 
 
@@ -258,7 +259,7 @@ def test_mistakes_of_a_watch_are_not_swallowed(net):
 
 def test_a_seed_decides(net, found):
     again = decoded(net, 4)
-    np.testing.assert_array_equal(again.decoded.layer.weights, found.decoded.layer.weights)
+    np.testing.assert_array_equal(again.layer.weights, found.layer.weights)
     np.testing.assert_array_equal(again.inner.weights, found.inner.weights)
 
 
@@ -267,5 +268,5 @@ def test_tables_without_units_end_soon():
     space = find_subspace(T, 6, True, seeded())
     found = decode_widening(T, space, True, 2, seeded(), Clock())
     assert found.inner is None
-    assert found.decoded.report.units_found == 0
+    assert found.report.units_found == 0
     assert found.choice == ()

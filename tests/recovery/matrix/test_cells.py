@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from unrelu.recovery.matrix import cells as module
-from unrelu.recovery.matrix.cells import DenseCells, HeldOut, SparseCells, observed, tiles
+from unrelu.recovery.matrix import factors as module
+from unrelu.recovery.matrix.factors import Cells, observed, tiles
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def test_tiles_cover_every_row_once(shape):
 
 
 def test_kinds_of_tables_agree(values):
-    dense, sparse = DenseCells(values), SparseCells(scipy.sparse.csr_array(values))
+    dense, sparse = Cells(values), Cells(scipy.sparse.csr_array(values))
     assert dense.shape == sparse.shape == (50, 8)
     for start, stop in [(0, 50), (10, 11), (45, 50)]:
         np.testing.assert_array_equal(dense.rows(start, stop), sparse.rows(start, stop))
@@ -40,12 +40,12 @@ def test_observed_counts_what_is_not_missing(values, monkeypatch):
     monkeypatch.setattr(module, "_LEAST_CELLS", 64)
     assert len(tiles(values.shape)) > 1
     count = np.isfinite(values).sum()
-    assert observed(DenseCells(values)) == observed(SparseCells(scipy.sparse.csr_array(values))) == count
+    assert observed(Cells(values)) == observed(Cells(scipy.sparse.csr_array(values))) == count
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
 def test_held_out_cells_are_about_their_share(share):
-    held = HeldOut(DenseCells(np.ones((2000, 30))), share, 7)
+    held = Cells(np.ones((2000, 30)), (share, 7))
     hidden = held.hidden(0, 2000)
     error = np.sqrt(share * (1.0 - share) / hidden.size)
     assert abs(hidden.mean() - share) < 4.0 * error
@@ -55,17 +55,17 @@ def test_held_out_cells_are_about_their_share(share):
 
 
 def test_held_out_cells_do_not_depend_on_how_the_table_is_read(values):
-    held = HeldOut(DenseCells(values), 0.3, 11)
+    held = Cells(values, (0.3, 11))
     whole = held.rows(0, 50)
     pieces = np.concatenate([held.rows(start, min(start + 7, 50)) for start in range(0, 50, 7)])
     np.testing.assert_array_equal(whole, pieces)
     np.testing.assert_array_equal(np.isnan(whole), held.hidden(0, 50) | np.isnan(values))
-    np.testing.assert_array_equal(HeldOut(SparseCells(scipy.sparse.csr_array(values)), 0.3, 11).rows(0, 50), whole)
+    np.testing.assert_array_equal(Cells(scipy.sparse.csr_array(values), (0.3, 11)).rows(0, 50), whole)
 
 
 def test_held_out_seeds_differ_and_parts_keep_their_cells(values):
-    held = HeldOut(DenseCells(values), 0.3, 11)
-    assert (held.hidden(0, 50) != HeldOut(DenseCells(values), 0.3, 12).hidden(0, 50)).mean() > 0.2
+    held = Cells(values, (0.3, 11))
+    assert (held.hidden(0, 50) != Cells(values, (0.3, 12)).hidden(0, 50)).mean() > 0.2
     rows, columns = np.arange(50) % 2 == 0, np.arange(8) != 3
     np.testing.assert_array_equal(held.part(rows, columns).rows(0, 25), held.rows(0, 50)[rows][:, columns])
     np.testing.assert_array_equal(held.scaled(2.0).rows(0, 50), 2.0 * held.rows(0, 50))

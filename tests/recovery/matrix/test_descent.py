@@ -9,11 +9,10 @@ import pytest
 import scipy.sparse
 
 from tests.references import matrix as reference
-from unrelu.recovery.matrix import cells as cells_module
-from unrelu.recovery.matrix.cells import DenseCells, SparseCells, column_norms, tiles
-from unrelu.recovery.matrix.descent import CensoredALS, Prior, Task, free_parameters, noise_left
-from unrelu.recovery.matrix.factors import Factors, singular_start
-from unrelu.recovery.matrix.newton import Descent, LeastSquares
+from unrelu.recovery.matrix import factors as cells_module
+from unrelu.recovery.matrix.descent import CensoredALS, Task, free_parameters, noise_left, own_start, prior_ridge
+from unrelu.recovery.matrix.factors import Cells, Factors, column_norms, singular_start, tiles
+from unrelu.recovery.matrix.newton import Descent
 
 
 def truth(seed, n=200, d=30, k=3, bias=0.5):
@@ -31,7 +30,7 @@ def noisy(seed, noise, **shape):
 
 
 def recover(X, rank=3, **options):
-    return CensoredALS().recover(Task(DenseCells(X), rank, **options))
+    return CensoredALS().recover(Task(Cells(X), rank, **options))
 
 
 @pytest.mark.parametrize(("seed", "n", "d", "k"), [(0, 200, 30, 2), (1, 300, 40, 3), (2, 300, 60, 5), (3, 80, 60, 3)])
@@ -74,7 +73,7 @@ def test_with_noise_the_end_is_a_minimum_of_the_penalized_objective(seed):
 def test_nothing_is_left_to_gain_at_the_end():
     X = noisy(1, 0.5)
     found = recover(X)
-    descent = Descent(DenseCells(X), LeastSquares(np.zeros(30)), found.ridge)
+    descent = Descent(Cells(X), ridge=found.ridge)
     state = first = descent.start(found.factors)
     for _ in range(20):
         state = descent.join(descent.alternate(state), 1e-3, 100)[0]
@@ -85,8 +84,8 @@ def test_nothing_is_left_to_gain_at_the_end():
 def test_the_penalty_is_that_of_the_noise_left():
     X = noisy(1, 0.3)
     found = recover(X)
-    state = Descent(DenseCells(X), LeastSquares(np.zeros(30)), found.ridge).start(found.factors)
-    wanted = Prior(Task(DenseCells(X), 3)).ridge(noise_left(state))
+    state = Descent(Cells(X), ridge=found.ridge).start(found.factors)
+    wanted = prior_ridge(own_start(Task(Cells(X), 3)), noise_left(state))
     assert 0.5 * wanted <= found.ridge <= 2.0 * wanted
 
 
@@ -112,11 +111,11 @@ def test_the_prior_ridge_is_n_noise_squared_over_singular_values():
     """The table's own, whatever the fit begins with."""
     X = np.abs(np.random.default_rng(1).standard_normal((50, 2)) @ np.random.default_rng(2).standard_normal((2, 8)))
     mean = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)[:2].mean()
-    task = Task(DenseCells(X), 2)
-    assert Prior(task).ridge(0.3) == pytest.approx(0.5 * 50 * 0.09 / mean, rel=1e-4)
-    other = singular_start(DenseCells(X), 2, True).scaled(5.0)
-    assert Prior(replace(task, start=other)).ridge(0.3) == pytest.approx(Prior(task).ridge(0.3), rel=1e-12)
-    assert Prior(Task(DenseCells(np.zeros((9, 4))), 2)).ridge(0.3) == 0.0
+    task = Task(Cells(X), 2)
+    assert prior_ridge(own_start(task), 0.3) == pytest.approx(0.5 * 50 * 0.09 / mean, rel=1e-4)
+    other = replace(task, start=singular_start(Cells(X), 2, True).scaled(5.0))
+    assert prior_ridge(own_start(other), 0.3) == pytest.approx(prior_ridge(own_start(task), 0.3), rel=1e-12)
+    assert prior_ridge(own_start(Task(Cells(np.zeros((9, 4))), 2)), 0.3) == 0.0
 
 
 def test_the_objective_only_falls_while_the_penalty_stays():
@@ -125,7 +124,7 @@ def test_the_objective_only_falls_while_the_penalty_stays():
     recover(X, watch=heard.append)
     seen = [(step.done, step.state.residual, step.state.factors) for step in heard if step.state is not None]
     assert [iteration for iteration, _, _ in seen] == list(range(1, len(seen) + 1))
-    descent = Descent(DenseCells(X), LeastSquares(np.zeros(30)), 0.0)
+    descent = Descent(Cells(X))
     before_the_penalty = [descent.start(factors).objective for _, _, factors in seen[:4]]
     assert all(b <= a * (1.0 + 1e-12) for a, b in pairwise(before_the_penalty))
 
@@ -136,7 +135,7 @@ def test_max_iterations_keeps_what_was_reached():
     assert (short.iterations, short.converged) == (1, False)
     assert longer.residual < short.residual < 1.0
     norm = np.linalg.norm(X)
-    squares = Descent(DenseCells(X), LeastSquares(np.zeros(30))).start(short.factors).sums.squares
+    squares = Descent(Cells(X)).start(short.factors).squares
     assert short.residual == pytest.approx(math.sqrt(squares) / norm, rel=1e-12)
 
 
@@ -153,7 +152,7 @@ def test_a_start_is_gone_on_from():
 def test_tiles_and_storage_do_not_matter(monkeypatch, noise):
     X = noisy(5, noise)
     whole = recover(X)
-    sparse = CensoredALS().recover(Task(SparseCells(scipy.sparse.csr_array(X)), 3))
+    sparse = CensoredALS().recover(Task(Cells(scipy.sparse.csr_array(X)), 3))
     np.testing.assert_array_equal(whole.factors.matrix(), sparse.factors.matrix())
     monkeypatch.setattr(cells_module, "_LEAST_CELLS", 1000)
     assert len(tiles(X.shape)) > 1
@@ -162,7 +161,7 @@ def test_tiles_and_storage_do_not_matter(monkeypatch, noise):
 
 def test_column_norms_leave_out_what_is_missing():
     X = np.array([[3.0, np.nan], [4.0, 2.0]])
-    np.testing.assert_array_equal(column_norms(DenseCells(X)), [5.0, 2.0])
+    np.testing.assert_array_equal(column_norms(Cells(X)), [5.0, 2.0])
 
 
 def test_without_a_bias():

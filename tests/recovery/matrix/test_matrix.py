@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from unrelu.errors import InvalidDataError, InvalidParameterError, RankDeficientWarning, WeakRowsWarning
-from unrelu.recovery.matrix.cells import DenseCells
 from unrelu.recovery.matrix.descent import TobitEM
+from unrelu.recovery.matrix.factors import Cells
 from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, recover_matrix, warn_of
 
 
 def table(n=200, d=30, k=3, lift=0.0, seed=12):
     rng = np.random.default_rng(seed)
     T = rng.standard_normal((n, k)) @ rng.standard_normal((k, d)) + 0.5 * rng.standard_normal(d) + lift
-    return T, DenseCells(np.maximum(T, 0.0))
+    return T, Cells(np.maximum(T, 0.0))
 
 
 def test_the_number_of_components_is_chosen_then_fitted():
@@ -39,7 +39,7 @@ def test_reports_count_cells():
     _, cells = table()
     X = cells.values.copy()
     X[6], X[3:, 7], X[::9, 4] = 0.0, 0.0, np.nan
-    report = recover_matrix(DenseCells(X), MatrixRequest(3)).report
+    report = recover_matrix(Cells(X), MatrixRequest(3)).report
     assert report.share_missing == pytest.approx(np.isnan(X).mean())
     assert report.share_floored == pytest.approx((X == 0.0).sum() / np.isfinite(X).sum())
     assert (report.weak_columns, report.weak_rows) == ((7,), 1)
@@ -87,7 +87,7 @@ def test_bad_requests(request_of, message):
 def test_it_warns_of_nothing_by_itself():
     X = table(k=2, lift=20.0)[0].copy()
     X[0] = np.nan
-    fit = recover_matrix(DenseCells(X), MatrixRequest(3))
+    fit = recover_matrix(Cells(X), MatrixRequest(3))
     with pytest.warns(WeakRowsWarning, match="1 of 200 rows"), pytest.warns(RankDeficientWarning, match="1 of 3"):
         warn_of(fit, None)
 

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 import unrelu
 from tests.references import matrix as reference
-from unrelu.recovery.matrix import cells as cells_module
-from unrelu.recovery.matrix.cells import DenseCells, SparseCells, tiles
-from unrelu.recovery.matrix.factors import Factors
-from unrelu.recovery.matrix.newton import Descent, LeastSquares, Tobit
+from unrelu.recovery.matrix import factors as cells_module
+from unrelu.recovery.matrix.factors import Cells, Factors, tiles
+from unrelu.recovery.matrix.newton import Descent
 
 
 def problem(seed, n=40, d=10, k=2, noise=0.3, missing=0.1, bias=True):
@@ -25,10 +24,6 @@ def problem(seed, n=40, d=10, k=2, noise=0.3, missing=0.1, bias=True):
     return X, Factors(
         rng.standard_normal((n, k)), rng.standard_normal((d, k)), rng.standard_normal(d) if bias else None
     )
-
-
-def loss_of(sigma, d):
-    return LeastSquares(np.zeros(d)) if sigma is None else Tobit(sigma)
 
 
 def objective(X, factors, ridge, sigma):
@@ -46,7 +41,7 @@ LOSSES = pytest.mark.parametrize("sigma", [None, 0.5])
 @pytest.mark.parametrize("ridge", [0.0, 0.7])
 def test_start_knows_the_objective_and_its_gradient(sigma, bias, ridge):
     X, factors = problem(0, n=15, d=6, bias=bias)
-    descent = Descent(DenseCells(X), loss_of(sigma, 6), ridge)
+    descent = Descent(Cells(X), sigma or 0.0, ridge)
     state = descent.start(factors)
     assert state.objective == pytest.approx(objective(X, factors, ridge, sigma), rel=1e-12)
 
@@ -54,20 +49,20 @@ def test_start_knows_the_objective_and_its_gradient(sigma, bias, ridge):
         return objective(X, factors.with_extended(extended), 0.0, sigma)
 
     slope = reference.difference_quotient(of_columns, factors.extended)
-    np.testing.assert_allclose(state.sums.gradient, -slope, atol=2e-6)
+    np.testing.assert_allclose(state.gradient, -slope, atol=2e-6)
     point = descent._evaluate(descent.start(factors))
 
     def of_rows(latent):
         return objective(X, Factors(latent, factors.loadings, factors.bias), ridge, sigma)
 
-    np.testing.assert_allclose(point.row_gradient, -reference.difference_quotient(of_rows, factors.latent), atol=2e-6)
-    assert point.row_objective.sum() + 0.5 * ridge * np.sum(factors.loadings**2) == pytest.approx(state.objective)
+    np.testing.assert_allclose(point.gradient, -reference.difference_quotient(of_rows, factors.latent), atol=2e-6)
+    assert point.objective.sum() + 0.5 * ridge * np.sum(factors.loadings**2) == pytest.approx(state.objective)
 
 
 @LOSSES
 def test_sums_of_squares_and_weights(sigma):
     X, factors = problem(1, n=15, d=6)
-    sums = Descent(DenseCells(X), loss_of(sigma, 6)).start(factors).sums
+    sums = Descent(Cells(X), sigma or 0.0).start(factors)
     cells = [reference.cell(x, t, sigma) for x, t in zip(X.ravel(), factors.matrix().ravel(), strict=True)]
     assert sums.squares == pytest.approx(sum(c[3] for c in cells), rel=1e-12)
     assert sums.weight == pytest.approx(sum(c[1] for c in cells), rel=1e-6)
@@ -92,7 +87,7 @@ def test_sums_of_squares_and_weights(sigma):
 def test_alternation_and_joint_steps_never_raise_the_objective(seed, sigma, ridge, far, bias):
     X, factors = problem(seed % 1000, n=25, d=8, bias=bias)
     factors = Factors(factors.latent * far, factors.loadings, factors.bias)
-    descent = Descent(DenseCells(X), loss_of(sigma, 8), ridge)
+    descent = Descent(Cells(X), sigma or 0.0, ridge)
     state = descent.start(factors)
     for step in range(6):
         if step % 3 == 2:
@@ -110,7 +105,7 @@ def test_columns_that_would_lose_by_their_step_step_back(seed, sigma):
     """Full steps carry so many cells across the floor that the rows cannot make up for it."""
     X, factors = problem(seed, n=25, d=6, k=3, missing=0.0)
     factors = Factors(factors.latent * 0.01, factors.loadings, factors.bias)
-    descent = Descent(DenseCells(X), loss_of(sigma, 6))
+    descent = Descent(Cells(X), sigma or 0.0)
     state = descent.alternate(descent.start(factors))
     full = state.factors.with_extended(state.factors.extended + descent._column_step(state))
     rows_after = descent._row_step(full, slice(0, 25))[0]
@@ -124,7 +119,7 @@ def test_columns_that_would_lose_by_their_step_step_back(seed, sigma):
 def test_rows_settle_at_their_optimum(sigma):
     X, factors = problem(3, n=12, d=9, k=2)
     ridge = np.array([0.05, 0.2])
-    descent = Descent(DenseCells(X), loss_of(sigma, 9), row_ridge=ridge)
+    descent = Descent(Cells(X), sigma or 0.0, row_ridge=ridge)
     settled = descent.settle_rows(factors)
     np.testing.assert_array_equal(settled.loadings, factors.loadings)
     for i, x in enumerate(X):
@@ -134,7 +129,7 @@ def test_rows_settle_at_their_optimum(sigma):
 
 def test_rows_settle_from_far_away():
     X, factors = problem(4, n=30, d=9, k=2)
-    descent = Descent(DenseCells(X), Tobit(0.2), ridge=0.1)
+    descent = Descent(Cells(X), 0.2, ridge=0.1)
     near, far = descent.settle_rows(factors), descent.settle_rows(Factors(factors.latent * 1e3, *list_of(factors)))
     np.testing.assert_allclose(near.latent, far.latent, atol=1e-9)
 
@@ -146,9 +141,9 @@ def list_of(factors):
 def test_a_row_without_cells_stays_where_its_penalty_is_least():
     X, factors = problem(5, n=6, d=5)
     X[2] = np.nan
-    settled = Descent(DenseCells(X), LeastSquares(np.zeros(5)), ridge=0.1).settle_rows(factors)
+    settled = Descent(Cells(X), ridge=0.1).settle_rows(factors)
     np.testing.assert_allclose(settled.latent[2], 0.0, atol=1e-12)
-    free = Descent(DenseCells(X), LeastSquares(np.zeros(5))).settle_rows(factors)
+    free = Descent(Cells(X)).settle_rows(factors)
     np.testing.assert_array_equal(free.latent[2], factors.latent[2])
 
 
@@ -162,7 +157,7 @@ def test_products_with_the_gauss_newton_matrix(sigma, bias):
     X, factors = problem(6, n=9, d=5, bias=bias)
     ridge, k = 0.3, 2
     width = k + int(bias)
-    descent = Descent(DenseCells(X), loss_of(sigma, 5), ridge)
+    descent = Descent(Cells(X), sigma or 0.0, ridge)
     point = descent._evaluate(descent.start(factors))
     at = np.concatenate([factors.latent.ravel(), factors.extended.ravel()])
 
@@ -177,19 +172,19 @@ def test_products_with_the_gauss_newton_matrix(sigma, bias):
     direction = np.random.default_rng(0).standard_normal(len(at))
     wanted = jacobian.T @ (weights * (jacobian @ direction)) + penalty * direction
     parts = [direction[: 9 * k].reshape(9, k), direction[9 * k :].reshape(5, width)]
-    got = descent._hessian(point, parts, descent._tiles())
+    got = descent._hessian(factors, point.weights, parts)
     np.testing.assert_allclose(np.concatenate([part.ravel() for part in got]), wanted, atol=1e-6)
 
 
 def test_the_direction_solves_the_gauss_newton_system():
     X, factors = problem(7, n=30, d=8)
-    descent = Descent(DenseCells(X), LeastSquares(np.zeros(8)), ridge=0.5)
-    point = descent._evaluate(descent.start(factors))
-    rows, columns = descent._direction(point, 1e-10, 40)
-    fresh = descent._evaluate(descent.start(factors))  # conjugate gradients use up the gradient
-    image = descent._hessian(fresh, [rows, columns], descent._tiles())
-    np.testing.assert_allclose(image[0], fresh.row_gradient, atol=1e-4)
-    gradient = fresh.sums.gradient.copy()
+    descent = Descent(Cells(X), ridge=0.5)
+    state = descent.start(factors)
+    rows, columns = descent._direction(state, descent._evaluate(state), 1e-10, 40)
+    fresh = descent._evaluate(state)  # conjugate gradients use up the gradient
+    image = descent._hessian(factors, fresh.weights, [rows, columns])
+    np.testing.assert_allclose(image[0], fresh.gradient, atol=1e-4)
+    gradient = state.gradient.copy()
     gradient[:, :2] -= 0.5 * factors.loadings
     np.testing.assert_allclose(image[1], gradient, atol=1e-4)
     assert np.abs(gradient).min() > 1e-2
@@ -200,7 +195,7 @@ def test_joint_steps_are_fast_where_the_fit_is_exact():
     rng = np.random.default_rng(8)
     true = Factors(rng.standard_normal((80, 2)), rng.standard_normal((20, 2)), 0.5 * rng.standard_normal(20))
     near = true.with_extended(true.extended + 1e-2 * rng.standard_normal((20, 3)))
-    descent = Descent(DenseCells(np.maximum(true.matrix(), 0.0)), LeastSquares(np.zeros(20)))
+    descent = Descent(Cells(np.maximum(true.matrix(), 0.0)))
     joint = alternating = descent.start(near)
     for _ in range(4):
         joint, fell = descent.join(joint, 1e-4, 100)
@@ -219,23 +214,23 @@ def test_tiles_and_storage_do_not_matter(monkeypatch, sigma):
     filled = np.where(np.isnan(X), 0.0, X)
 
     def walk(cells):
-        descent = Descent(cells, loss_of(sigma, 10), 0.2)
+        descent = Descent(cells, sigma or 0.0, 0.2)
         state = descent.start(factors)
         for _ in range(3):
             state = descent.join(descent.alternate(state), 0.03, 40)[0]
         return state
 
-    whole, sparse = walk(DenseCells(filled)), walk(SparseCells(scipy.sparse.csr_array(filled)))
+    whole, sparse = walk(Cells(filled)), walk(Cells(scipy.sparse.csr_array(filled)))
     assert whole.objective == sparse.objective
     np.testing.assert_array_equal(whole.factors.latent, sparse.factors.latent)
     monkeypatch.setattr(cells_module, "_LEAST_CELLS", 200)
     assert len(tiles(X.shape)) > 1
-    cut = walk(DenseCells(filled))
+    cut = walk(Cells(filled))
     assert cut.objective == pytest.approx(whole.objective, rel=1e-6)
     np.testing.assert_allclose(cut.factors.matrix(), whole.factors.matrix(), atol=1e-3)
-    settled = Descent(DenseCells(X), loss_of(sigma, 10), 0.2).settle_rows(factors).latent
+    settled = Descent(Cells(X), sigma or 0.0, 0.2).settle_rows(factors).latent
     monkeypatch.undo()
-    again = Descent(DenseCells(X), loss_of(sigma, 10), 0.2).settle_rows(factors).latent
+    again = Descent(Cells(X), sigma or 0.0, 0.2).settle_rows(factors).latent
     np.testing.assert_allclose(settled, again, atol=1e-11)
 
 
@@ -250,7 +245,7 @@ def test_a_component_without_curvature_does_not_carry_rows_off(sigma, size):
     loadings = factors.loadings.copy()
     loadings[:, 1] *= size
     factors = replace(factors, loadings=loadings)
-    settled = Descent(DenseCells(X), loss_of(sigma, X.shape[1])).settle_rows(factors, 3)
+    settled = Descent(Cells(X), sigma or 0.0).settle_rows(factors, 3)
     assert np.isfinite(settled.latent).all()
     assert objective(X, settled, 0.0, sigma) <= objective(X, factors, 0.0, sigma)
 

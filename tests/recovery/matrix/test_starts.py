@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from unrelu.recovery.matrix import cells as module
-from unrelu.recovery.matrix.cells import DenseCells, SparseCells, tiles
-from unrelu.recovery.matrix.factors import singular_start
+from unrelu.recovery.matrix import factors as module
+from unrelu.recovery.matrix.factors import Cells, singular_start, tiles
 
 
 def table(seed=0, n=200, d=30, k=3):
@@ -24,7 +23,7 @@ def best(X, rank, centre):
 @pytest.mark.parametrize("rank", [1, 3])
 def test_is_nearly_the_best_low_rank_fit(free_bias, rank):
     X = table()
-    start = singular_start(DenseCells(X), rank, free_bias)
+    start = singular_start(Cells(X), rank, free_bias)
     assert (start.bias is None) != free_bias
     left, least = np.linalg.norm(X - start.matrix()), np.linalg.norm(X - best(X, rank, free_bias))
     assert least * (1.0 - 1e-12) <= left <= least * (1.0 + 1e-5)
@@ -32,23 +31,23 @@ def test_is_nearly_the_best_low_rank_fit(free_bias, rank):
 
 def test_is_exact_where_the_table_has_low_rank():
     low = best(table() + 100.0, 4, True)
-    np.testing.assert_allclose(singular_start(DenseCells(low), 4, True).matrix(), low, rtol=1e-12)
+    np.testing.assert_allclose(singular_start(Cells(low), 4, True).matrix(), low, rtol=1e-12)
 
 
 def test_missing_cells_count_as_their_columns_mean():
     X = table(1)
     X[np.random.default_rng(2).random(X.shape) < 0.2] = np.nan
     filled = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
-    got, wanted = singular_start(DenseCells(X), 3, True), singular_start(DenseCells(filled), 3, True)
+    got, wanted = singular_start(Cells(X), 3, True), singular_start(Cells(filled), 3, True)
     np.testing.assert_allclose(got.matrix(), wanted.matrix(), atol=1e-10)
-    got, wanted = singular_start(DenseCells(X), 3, False), singular_start(DenseCells(filled), 3, False)
+    got, wanted = singular_start(Cells(X), 3, False), singular_start(Cells(filled), 3, False)
     np.testing.assert_allclose(got.matrix(), wanted.matrix(), atol=1e-10)
 
 
 def test_tiles_and_storage_do_not_matter(monkeypatch):
     X = table(3)
-    whole = singular_start(DenseCells(X), 3, True).matrix()
-    np.testing.assert_array_equal(singular_start(SparseCells(scipy.sparse.csr_array(X)), 3, True).matrix(), whole)
+    whole = singular_start(Cells(X), 3, True).matrix()
+    np.testing.assert_array_equal(singular_start(Cells(scipy.sparse.csr_array(X)), 3, True).matrix(), whole)
     monkeypatch.setattr(module, "_LEAST_CELLS", 500)
     assert len(tiles(X.shape)) > 1
-    np.testing.assert_allclose(singular_start(DenseCells(X), 3, True).matrix(), whole, atol=1e-10)
+    np.testing.assert_allclose(singular_start(Cells(X), 3, True).matrix(), whole, atol=1e-10)

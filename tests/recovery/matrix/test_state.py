@@ -14,9 +14,8 @@ from tests.archives import rewrite
 from unrelu.contracts import Step
 from unrelu.errors import InvalidParameterError, ModelFileError, OutputError, UnreluWarning
 from unrelu.recovery.matrix import state as module
-from unrelu.recovery.matrix.cells import DenseCells, SparseCells
 from unrelu.recovery.matrix.descent import Iterate
-from unrelu.recovery.matrix.factors import Factors
+from unrelu.recovery.matrix.factors import Cells, Factors
 from unrelu.recovery.matrix.state import Keeper, MatrixState, fingerprint
 from unrelu.storage import stated_format
 
@@ -32,7 +31,7 @@ def hidden():
 @pytest.fixture
 def facts(hidden):
     return fingerprint(
-        DenseCells(np.maximum(hidden, 0.0)), n_components=K, method="censored_als", gauge="centered", floor=0.0
+        Cells(np.maximum(hidden, 0.0)), n_components=K, method="censored_als", gauge="centered", floor=0.0
     )
 
 
@@ -117,30 +116,30 @@ def test_every_cell_counts(hidden, facts):
     for i, j in [(0, 0), (N - 1, D - 1), (70, 3)]:
         changed = table.copy()
         changed[i, j] = np.nextafter(table[i, j], 9.0)
-        assert fingerprint(DenseCells(changed))["cells"] != facts["cells"]
-    assert fingerprint(DenseCells(table[::-1]))["cells"] != facts["cells"]
+        assert fingerprint(Cells(changed))["cells"] != facts["cells"]
+    assert fingerprint(Cells(table[::-1]))["cells"] != facts["cells"]
 
 
 def test_the_same_table_is_the_same_however_it_is_held(hidden, facts):
     table = np.maximum(hidden, 0.0)
-    assert fingerprint(SparseCells(scipy.sparse.csr_array(table)))["cells"] == facts["cells"]
-    assert fingerprint(DenseCells(np.asfortranarray(np.where(table == 0.0, -0.0, table))))["cells"] == facts["cells"]
+    assert fingerprint(Cells(scipy.sparse.csr_array(table)))["cells"] == facts["cells"]
+    assert fingerprint(Cells(np.asfortranarray(np.where(table == 0.0, -0.0, table))))["cells"] == facts["cells"]
     single = table.astype(np.float32)
-    assert fingerprint(DenseCells(single)) == fingerprint(DenseCells(single.astype(np.float64)))
+    assert fingerprint(Cells(single)) == fingerprint(Cells(single.astype(np.float64)))
 
 
 def test_missing_cells_are_alike():
     odd = np.array([[0x7FF8000000000001, 0]], dtype=np.uint64).view(np.float64)
     assert np.isnan(odd[0, 0])
-    assert fingerprint(DenseCells(odd)) == fingerprint(DenseCells(np.array([[np.nan, 0.0]])))
+    assert fingerprint(Cells(odd)) == fingerprint(Cells(np.array([[np.nan, 0.0]])))
 
 
 def test_the_last_tile_counts():
     table = np.random.default_rng(0).random((3000, 100))
-    whole = fingerprint(DenseCells(table))
-    assert fingerprint(DenseCells(table.copy())) == whole
+    whole = fingerprint(Cells(table))
+    assert fingerprint(Cells(table.copy())) == whole
     table[-1, -1] += 1.0
-    assert fingerprint(DenseCells(table)) != whole
+    assert fingerprint(Cells(table)) != whole
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,9 @@ import pytest
 import scipy.sparse
 
 from tests.references import matrix as reference
-from unrelu.recovery.matrix import cells as cells_module
-from unrelu.recovery.matrix.cells import DenseCells, SparseCells, tiles
+from unrelu.recovery.matrix import factors as cells_module
 from unrelu.recovery.matrix.descent import Task, TobitEM
-from unrelu.recovery.matrix.factors import Factors
-from unrelu.recovery.matrix.identifiability import standard_errors
+from unrelu.recovery.matrix.factors import Cells, Factors, standard_errors, tiles
 from unrelu.recovery.matrix.matrix import fit_task
 
 
@@ -25,7 +23,7 @@ def test_standard_errors_are_those_of_the_whole_information(missing):
     X[np.random.default_rng(1).random(X.shape) < missing] = np.nan
     factors = factors.standard()
     latent, loadings, bias = reference.standard_errors(X, factors.latent, factors.loadings, factors.bias, 0.4)
-    got = standard_errors(DenseCells(X), factors, 0.4)
+    got = standard_errors(Cells(X), factors, 0.4)
     np.testing.assert_allclose(got.latent, latent, rtol=1e-8)
     np.testing.assert_allclose(got.loadings, loadings, rtol=1e-8)
     np.testing.assert_allclose(got.bias, bias, rtol=1e-8)
@@ -34,7 +32,7 @@ def test_standard_errors_are_those_of_the_whole_information(missing):
 def test_without_a_bias_there_is_no_error_of_it():
     factors, X = draw(2, 0.4, 30, 12)
     bare = Factors(factors.latent, factors.loadings, None)
-    got = standard_errors(DenseCells(X), bare, 0.4)
+    got = standard_errors(Cells(X), bare, 0.4)
     assert got.bias is None
     assert got.loadings.shape == (12, 2)
 
@@ -42,7 +40,7 @@ def test_without_a_bias_there_is_no_error_of_it():
 def test_no_information_is_an_infinite_error():
     factors, X = draw(3, 0.4, 30, 12)
     X[4], X[:, 5] = np.nan, np.nan
-    got = standard_errors(DenseCells(X), factors.standard(), 0.4)
+    got = standard_errors(Cells(X), factors.standard(), 0.4)
     assert np.isinf(got.latent[4]).all()
     assert np.isinf(got.loadings[5]).all()
     assert np.isinf(got.bias[5])
@@ -52,12 +50,12 @@ def test_no_information_is_an_infinite_error():
 
 def test_tiles_and_storage_do_not_matter(monkeypatch):
     factors, X = draw(4, 0.4, 60, 20)
-    whole = standard_errors(DenseCells(X), factors, 0.4)
-    sparse = standard_errors(SparseCells(scipy.sparse.csr_array(X)), factors, 0.4)
+    whole = standard_errors(Cells(X), factors, 0.4)
+    sparse = standard_errors(Cells(scipy.sparse.csr_array(X)), factors, 0.4)
     np.testing.assert_array_equal(whole.loadings, sparse.loadings)
     monkeypatch.setattr(cells_module, "_LEAST_CELLS", 200)
     assert len(tiles(X.shape)) > 1
-    cut = standard_errors(DenseCells(X), factors, 0.4)
+    cut = standard_errors(Cells(X), factors, 0.4)
     np.testing.assert_allclose(cut.loadings, whole.loadings, rtol=1e-9)
     np.testing.assert_allclose(cut.latent, whole.latent, rtol=1e-9)
 
@@ -72,7 +70,7 @@ def test_estimates_scatter_as_their_standard_errors_say():
     squares = {"loadings": [], "bias": [], "latent": []}
     for seed in range(seeds):
         true, X = draw(seed, 0.3, n, d)
-        fit = fit_task(Task(DenseCells(X), k), TobitEM(), "centered")
+        fit = fit_task(Task(Cells(X), k), TobitEM(), "centered")
         found, errors = fit.factors, fit.errors
         z = {
             "loadings": residual(true.loadings, found.loadings) / errors.loadings,
@@ -97,8 +95,8 @@ def test_errors_of_the_bias_are_those_of_its_gauge():
     rng = np.random.default_rng(5)
     true = Factors(2.0 + rng.standard_normal((60, 2)), rng.standard_normal((15, 2)), np.zeros(15))
     X = np.maximum(true.matrix() + 0.3 * rng.standard_normal((60, 15)), 0.0)
-    fit = fit_task(Task(DenseCells(X), 2), TobitEM(), "orthogonal")
+    fit = fit_task(Task(Cells(X), 2), TobitEM(), "orthogonal")
     assert np.abs(fit.factors.latent.mean(axis=0)).max() > 0.5
     parts = fit.factors.latent, fit.factors.loadings, fit.factors.bias
-    wanted = reference.standard_errors(X, *parts, fit.recovered.noise)[2]
+    wanted = reference.standard_errors(X, *parts, fit.report.noise)[2]
     np.testing.assert_allclose(fit.errors.bias, wanted, rtol=1e-3)

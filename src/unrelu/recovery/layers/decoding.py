@@ -18,7 +18,7 @@ scale, and the extreme ones among rows scaled to sum 1. Successive projection (A
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from scipy.stats import chi2
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
 from unrelu.notebook import Shown
 from unrelu.passes.engine import one_blas_thread
-from unrelu.recovery.layers.facets import MISFIT, Cloud, FoundFacets, find_facets
+from unrelu.recovery.layers.facets import MISFIT, Cloud, Facet, find_facets
 from unrelu.recovery.layers.inputs import InnerLayer
 
 ROUNDING = 1e-9  # of the rows' root mean square
@@ -60,11 +60,6 @@ class Subspace:
     basis: FloatArray
     noise: float
     genuine: BoolArray  # rows that lie in it
-
-    def coordinates(self, X: FloatArray) -> FloatArray:
-        """Of rows, n x p."""
-        inside: FloatArray = (X - self.center) @ self.basis
-        return inside
 
 
 def find_subspace(
@@ -247,32 +242,20 @@ class LayerReport(Shown):
         """Whether every unit was found."""
         return self.units_found == self.n_hidden
 
-    @property
-    def needs_inputs(self) -> bool:
-        """Whether there are fewer inputs than units and facets alone do not tell all of these."""
-        return self.thin and (not self.converged or bool(self.doubtful_units))
 
+@dataclass(frozen=True, eq=False)
+class FoundLayer:
+    """An output layer, its report, the rows that it describes, and what was found of the inputs behind it.
 
-@dataclass(frozen=True)
-class DecodedLayer:
-    """An output layer, its report, and the rows that it describes."""
+    ``inner`` is the layer of the inputs, where these were asked for and every unit was found, and ``choice`` are pairs
+    of a number of inputs tried and the relative residual that it leaves of the units known then. ``below`` is the layer
+    below that one, with the report of its units, where the inputs are rectified themselves. ``ended`` is why the search
+    was ended, if it was, ``verdict`` what is wrong with the number of inputs.
+    """
 
     layer: OutputLayer
     report: LayerReport
     genuine: BoolArray
-
-
-@dataclass(frozen=True, eq=False)
-class FoundLayer:
-    """An output layer, and the layer of its inputs, where these were asked for and every unit was found.
-
-    ``below`` is the layer below that one, with the report of its units, where the inputs are rectified themselves.
-    ``ended`` is why the search was ended, if it was, ``verdict`` what is wrong with the number of inputs.
-
-    ``choice`` are pairs of a number of inputs tried and the relative residual that it leaves of the units known then.
-    """
-
-    decoded: DecodedLayer
     inner: InnerLayer | None = None
     choice: tuple[tuple[int, float], ...] = ()
     ended: str | None = None
@@ -283,19 +266,19 @@ class FoundLayer:
 
 def decode_by_facets(
     X: FloatArray, space: Subspace, lifted: bool, gaussian: bool, rng: np.random.Generator, watch: Watch = unwatched
-) -> DecodedLayer:
+) -> FoundLayer:
     """The layer whose facets rows of X show; incomplete where fewer than p are found."""
     cloud, used = cloud_of(X, space, lifted, gaussian)
     n, p = cloud.points.shape
-    found = FoundFacets((), np.ones(n, dtype=bool), 0) if n < p else find_facets(cloud, p, rng, watch)
-    layer = _layer_of(found, space)
+    facets, starts = ([], 0) if n < p else find_facets(cloud, p, rng, watch)
+    layer = _layer_of(facets, space)
     thin = _is_thin(cloud.points, layer.heights(X[used]) > layer.threshold, space.noise)
-    return assembled(X, space, found, "facets", _THIN_MISFIT if thin else MISFIT, thin)[0]
+    return assembled(X, space, facets, "facets", _THIN_MISFIT if thin else MISFIT, thin, starts)[0]
 
 
 def cloud_of(X: FloatArray, space: Subspace, lifted: bool, gaussian: bool) -> tuple[Cloud, BoolArray]:
     """The different rows of X in their space, without those with every unit off, and which rows these are."""
-    points = space.coordinates(X)
+    points = (X - space.center) @ space.basis
     all_off = (not lifted) & (np.linalg.norm(points, axis=1) <= _TINY * space.noise)
     used = space.genuine & ~all_off
     if points.shape[1] > 1:  # one of each group of equal rows: copies lie on any facet through one and prove nothing
@@ -307,37 +290,36 @@ def cloud_of(X: FloatArray, space: Subspace, lifted: bool, gaussian: bool) -> tu
 
 
 def assembled(
-    X: FloatArray, space: Subspace, found: FoundFacets, method: str, misfit: float, thin: bool
-) -> tuple[DecodedLayer, NDArray[np.int64]]:
+    X: FloatArray, space: Subspace, facets: list[Facet], method: str, misfit: float, thin: bool, starts: int
+) -> tuple[FoundLayer, NDArray[np.int64]]:
     """The layer of facets, units by falling variance, and their order; a larger ``misfit`` makes a unit doubtful."""
-    layer, p = _layer_of(found, space), space.basis.shape[1]
+    layer, p = _layer_of(facets, space), space.basis.shape[1]
     order = np.argsort(-layer.hidden(X[space.genuine]).var(axis=0), kind="stable")
     weights = layer.weights[:, order] if len(order) == p else layer.weights
     layer = OutputLayer(weights, layer.bias, layer.encoder[order], layer.offset[order], layer.noise[order])
     genuine = space.genuine & ~(layer.heights(X) < -_BELOW * layer.noise).any(axis=1)
-    hidden = layer.hidden(X[genuine])
-    report = LayerReport(
-        method=method,
-        n_rows=len(X),
-        n_features=X.shape[1],
-        n_hidden=p,
-        units_found=hidden.shape[1],
-        rows_off=tuple(int(count) for count in (hidden == 0.0).sum(axis=0)),
-        noise=float(space.noise),
-        residual=_residual_of(X[genuine], layer, hidden) if hidden.shape[1] == p else math.nan,
-        n_outlier_rows=int(np.count_nonzero(~genuine)),
-        doubtful_units=tuple(i for i, unit in enumerate(order) if found.candidates[unit].misfit > misfit),
-        thin=thin,
-        starts=found.starts,
-    )
-    return DecodedLayer(layer, report, genuine), order
+    doubtful = tuple(i for i, unit in enumerate(order) if facets[unit].misfit > misfit)
+    report = _report_of(X[genuine], layer, method, space.noise)
+    outliers = int(np.count_nonzero(~genuine))
+    report = replace(report, n_rows=len(X), n_outlier_rows=outliers, doubtful_units=doubtful, thin=thin, starts=starts)
+    return FoundLayer(layer, report, genuine), order
 
 
-def _layer_of(found: FoundFacets, space: Subspace) -> OutputLayer:
-    d, p = space.basis.shape
-    m = len(found.facets)
-    normals = np.stack([facet.normal for facet in found.facets]) if m else np.zeros((0, p))
-    offsets = np.array([facet.offset for facet in found.facets])
+def _report_of(X: FloatArray, layer: OutputLayer, method: str, noise: float) -> LayerReport:
+    """What there is to say of a layer that describes all these rows."""
+    hidden, (d, p) = layer.hidden(X), layer.weights.shape
+    residual = math.nan
+    if hidden.shape[1] == p:  # the root mean square of what the layer leaves of rows, relative to theirs
+        size = float(np.sqrt((X**2).mean())) if X.size else 0.0
+        residual = float(np.sqrt(((X - layer.output(hidden)) ** 2).mean())) / size if size > 0.0 else 0.0
+    off = tuple(int(count) for count in (hidden == 0.0).sum(axis=0))
+    return LayerReport(method, len(X), d, p, hidden.shape[1], off, float(noise), residual, 0, (), False, 0)
+
+
+def _layer_of(facets: list[Facet], space: Subspace) -> OutputLayer:
+    (d, p), m = space.basis.shape, len(facets)
+    normals = np.stack([facet.normal for facet in facets]) if m else np.zeros((0, p))
+    offsets = np.array([facet.offset for facet in facets])
     encoder = normals @ space.basis.T
     offset = offsets - encoder @ space.center
     if m < p:
@@ -364,16 +346,10 @@ def _is_thin(points: FloatArray, on: BoolArray, noise: float) -> bool:
     return bool(np.mean(fewer) > _SOME) if fewer else False
 
 
-def _residual_of(X: FloatArray, layer: OutputLayer, hidden: FloatArray) -> float:
-    """Root mean square of what a layer leaves of rows, relative to theirs."""
-    size = float(np.sqrt((X**2).mean())) if X.size else 0.0
-    return float(np.sqrt(((X - layer.output(hidden)) ** 2).mean())) / size if size > 0.0 else 0.0
-
-
 # --- by separable factorization -------------------------------------------------------------------
 
 
-def decode_separably(X: FloatArray, space: Subspace) -> DecodedLayer:
+def decode_separably(X: FloatArray, space: Subspace) -> FoundLayer:
     """The layer whose columns are the rows with one unit on; h = A^+ x."""
     p = space.basis.shape[1]
     weights = X[pure_rows(X, p)].T
@@ -381,19 +357,11 @@ def decode_separably(X: FloatArray, space: Subspace) -> DecodedLayer:
     encoder = np.linalg.pinv(weights)
     noise = space.noise * np.linalg.norm(encoder, axis=1)
     layer = OutputLayer(weights, np.zeros(X.shape[1]), encoder, np.zeros(p), noise)
-    hidden = layer.hidden(X)
-    off = tuple(int(count) for count in (hidden == 0.0).sum(axis=0))
-    residual = _residual_of(X, layer, hidden)
-    report = LayerReport("separable", len(X), X.shape[1], p, p, off, float(space.noise), residual, 0, (), False, 0)
-    return DecodedLayer(layer, report, np.ones(len(X), dtype=bool))
+    return FoundLayer(layer, _report_of(X, layer, "separable", space.noise), np.ones(len(X), dtype=bool))
 
 
 def pure_rows(X: FloatArray, p: int) -> list[int]:
-    """Indices of p rows that successive projection takes for pure.
-
-    >>> pure_rows(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 2.0]]), 2)
-    [0, 2]
-    """
+    """Indices of p rows that successive projection takes for pure."""
     sums = X.sum(axis=1)
     rows = np.flatnonzero(sums > 1e-9 * sums.max(initial=0.0))
     left = X[rows] / sums[rows, None]

@@ -27,7 +27,8 @@ has NaN in rows where both are on: no table of outputs tells it there, only its 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,50 +36,31 @@ from numpy.typing import NDArray
 from unrelu.contracts import BoolArray, FloatArray, Step
 from unrelu.errors import InvalidDataError
 from unrelu.passes.engine import one_blas_thread
-from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, Subspace, assembled, cloud_of
-from unrelu.recovery.layers.facets import MISFIT, Candidate, Clock, Cloud, FoundFacets
+from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, Subspace, cloud_of
+from unrelu.recovery.layers.facets import Clock, Cloud, Facet
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_near, inputs_of
-from unrelu.recovery.layers.planes import Kinked, PlaneSearch, Whitened, descend
-from unrelu.recovery.layers.widening import Search, decode_widening
-from unrelu.recovery.matrix.cells import DenseCells
-from unrelu.recovery.matrix.factors import Factors
+from unrelu.recovery.layers.planes import PlaneSearch, descend
+from unrelu.recovery.layers.widening import Search, decode_widening, described, layer_of
+from unrelu.recovery.matrix.factors import Cells, Factors
 from unrelu.recovery.matrix.matrix import MatrixRequest, recover_matrix
 
 _TOGETHER = 12  # starts between two looks at what was found
 _STARTS, _IDLE = 10, 6  # a unit, and looks in a row without a new plane, that end the search for planes
 _IDLE_ROUNDS = 2  # rounds of faces in a row without anything new that end the search
 _SAME = 1e-9  # of one less the cosine of two units that are one
-_SHARE = 0.01  # of the rows that are off where a plane says so
 _OFF = 6.0  # standard deviations of noise
-_CHART_NOISE = 3e-9  # of coordinates of variance 1
-_MAPPED = 1e-5  # relative error of a map that a unit begins from
-
 _MEMBER = 1e-8  # standard deviations from a flat
-_PICKS = 30  # of neighbours that may span it
 _SPARE = 8  # rows beyond those that span a flat
 _EXACT = 1e-7  # relative error of a map
-_MAP_ROWS = 3  # rows beyond its unknowns that a map needs
-_GROWTHS = 8
-_WORST = 100.0  # amplification beyond which coordinates are too coarse
-_SEEDS, _FACES = 60, 12
+_FACES = 12
 _JOINTLY = (3e-2, 1e-2, 3e-3, 1e-3)  # least singular value of units that are to be coordinates
-_CHARTS = 8
-_ENOUGH = 0.9  # share of the rows with enough units on that ends the search for a chart
-_POLISHED = 2000  # rows that polish a chart
 _ALONE = 1.0 - 1e-6  # leverage of a row without which the others span less
-_FLAT = 1e-7
-
 _FITS = 1e-6  # relative error of values that agree
 _ZERO = 1e-7  # of the largest value
 _OPEN = 1e-7
-_NULL = 1e-8  # of the largest singular value
 _RANK = 1e-9
-_TRIES = 4
 _FACE_STARTS, _PATIENCE, _DESCENTS = 40, 12, 60  # of a search for units on a face
 _FOUND = 1e-14  # squared share of a unit that is not in the column space
-_BOTH_SIDES = 3  # rows that are on, and off
-_PRICE = 10.0
-_BEYOND = 12  # rows of a face beyond its rank
 
 
 def decode_deepening(
@@ -88,19 +70,12 @@ def decode_deepening(
 
     Where units are missing there is neither; planes are then doubtful units, as nothing was found behind them.
     """
-    cloud, _ = cloud_of(T, space, True, False)
-    search = DeepSearch(cloud, inner_width, n_inputs, rng, clock)
+    search = DeepSearch(cloud_of(T, space, True, False)[0], inner_width, n_inputs, rng, clock)
     ended = clock.run(search.run)
-    # One plane fewer than units: without inputs there are no weights, however many planes were found.
-    planes = [replace(plane, misfit=np.inf) for plane in search.planes[: space.basis.shape[1] - 1]]
-    certain = [unit for unit, _ in search.units] or planes
-    found = FoundFacets(tuple(certain), np.ones(len(cloud.points), dtype=bool), search.starts)
-    decoded, order = assembled(T, space, found, "deepening", MISFIT, True)
+    found = described(T, space, "deepening", search.units, search.planes, search.starts, search.outer)
     if search.outer is None:
-        return FoundLayer(decoded, ended=ended, verdict=search.verdict)
-    lengths = decoded.layer.noise / space.noise  # of A2's columns before they are scaled to 1
-    outer = InnerLayer(search.outer.weights[order], search.outer.bias[order]).scaled(lengths)
-    return FoundLayer(decoded, outer, search.outer.choice, below=search.below, below_report=search.report)
+        return replace(found, ended=ended, verdict=search.verdict)
+    return replace(found, below=search.below, below_report=search.report)
 
 
 class DeepSearch:
@@ -110,27 +85,29 @@ class DeepSearch:
         self, cloud: Cloud, inner_width: int, n_inputs: int | str, rng: np.random.Generator, clock: Clock
     ) -> None:
         self.cloud, self.inner_width, self.n_inputs, self.rng, self.clock = cloud, inner_width, n_inputs, rng, clock
-        self.planes: list[Candidate] = []
-        self.units: list[tuple[Candidate, Kinked]] = []
+        self.planes: list[Facet] = []
+        self.units: list[Facet] = []
         self.outer: InnerLayer | None = None
         self.below: InnerLayer | None = None
         self.report: LayerReport | None = None
         self.starts, self.stage = 0, "no chart of them was found"
-        self._white = Whitened.of(cloud.points, True)
-        self._H = self._white.rows
+        self._H = cloud.white
         self._width: int = cloud.points.shape[1]
         self._values = np.zeros((len(self._H), 0))
 
     @property
     def verdict(self) -> str:
         """Why not all was found."""
-        whole = int(np.isfinite(self._values).all(axis=0).sum())
-        part = self._values.shape[1] - whole
+        whole = self._whole()
         return (
-            f"{whole} of {self._width} hidden units were found and {part} in some rows only, but not the"
-            f" {self.inner_width} units behind them: {self.stage}. Networks of three layers are found where most units"
-            " are often on and often off; add rows, or check the widths and n_inputs."
+            f"{whole} of {self._width} hidden units were found and {self._values.shape[1] - whole} in some rows only,"
+            f" but not the {self.inner_width} units behind them: {self.stage}. Networks of three layers are found where"
+            " most units are often on and often off; add rows, or check the widths and n_inputs."
         )
+
+    def _whole(self) -> int:
+        """Units known in every row."""
+        return int(np.isfinite(self._values).all(axis=0).sum())
 
     def run(self) -> None:
         """Find planes, then faces and units on them, until both layers are known."""
@@ -145,9 +122,9 @@ class DeepSearch:
                 done = (idle == _IDLE_ROUNDS or self._values.shape[1] >= self._width) and self._look_behind()
 
     def _find_planes(self) -> None:
-        search, idle = PlaneSearch(self.cloud, self._white, self.rng, mixed=True), 0
-        leaning: list[Candidate] = []
-        partly: list[Candidate] = []
+        search, idle = PlaneSearch(self.cloud, self.rng, mixed=True), 0
+        leaning: list[Facet] = []
+        partly: list[Facet] = []
         while len(self.planes) < self._width and self.starts < _STARTS * self._width and idle < _IDLE:
             idle += 1
             for plane in search.planes([*self.planes, *leaning[: self._width - 3 - len(self.planes)]], _TOGETHER):
@@ -166,7 +143,7 @@ class DeepSearch:
             on = np.flatnonzero(column == 0.0)
             off = on[not_alone(self._H[on])]
             held = (values[off] == 0.0).all(axis=0)
-            if len(off) < _SHARE * len(column) or rank_of(self._H[off]) + 1 + held.sum() != self._H.shape[1]:
+            if len(off) < 0.01 * len(column) or rank_of(self._H[off]) + 1 + held.sum() != self._H.shape[1]:
                 continue
             known = np.where((values[:, held] == 0.0).all(axis=1), column, np.nan)
             known[off] = 0.0
@@ -174,9 +151,9 @@ class DeepSearch:
             if whole is not None:
                 self._values = joined(self._H, self._values, whole)
 
-    def _column(self, plane: Candidate) -> FloatArray:
-        heights = plane.facet.height(self.cloud.points)
-        column = np.where(heights > _OFF * plane.facet.noise, heights, 0.0)
+    def _column(self, plane: Facet) -> FloatArray:
+        heights = plane.height(self.cloud.points)
+        column = np.where(heights > _OFF * plane.noise, heights, 0.0)
         scaled: FloatArray = column / np.sqrt((column[column > 0.0] ** 2).mean())
         return scaled
 
@@ -192,55 +169,50 @@ class DeepSearch:
         for face in [*([] if chart is None else [chart]), *faces]:
             self._values = units_on(self._H, completed(self._H, self._values, face), face, self.rng)
             self._tell("Finding units on faces")
-            if np.isfinite(self._values).all(axis=0).sum() >= self._width:
+            if self._whole() >= self._width:
                 break
 
     def _look_behind(self) -> bool:
         """g, z and all units of h from what is known of h; whether all were found."""
-        chart = find_chart(self._values, self.inner_width, self.rng)
+        k, chart = self.inner_width, find_chart(self._values, self.inner_width, self.rng)
         if chart is None:
             return False
         chart = polished(self._values, chart)
-        k = self.inner_width
-        space = Subspace(np.zeros(k), np.eye(k), _CHART_NOISE, np.ones(len(chart.rows), dtype=bool))
+        space = Subspace(np.zeros(k), np.eye(k), 3e-9, np.ones(len(chart.rows), dtype=bool))  # rounding
         found = decode_widening(chart.z, space, True, self.n_inputs, self.rng, self.clock, gaussian=False)
         self._tell("Finding units behind units")
-        report = found.decoded.report
-        if found.inner is None:
+        below, report = found.inner, found.report
+        if below is None:
             planes, sure = report.units_found, report.units_found - len(report.doubtful_units)
             self.stage = (
                 f"in {len(chart.rows):,} rows {planes} planes and {sure} units with {self.n_inputs} inputs were found"
             )
             return False
-        maps = maps_on(self._values, chart, _MAPPED)
+        maps = maps_on(self._values, chart, 1e-5)
         known = np.isfinite(maps[:, 0])
-        layer = found.decoded.layer
-        A, b = maps[known, :-1] @ layer.weights, maps[known, -1] + maps[known, :-1] @ layer.bias
-        g = inputs_near(self._values[:, known], A, b, found.inner)[1]
-        return self._judge(found.inner, report, g, np.maximum(g @ A.T + b, 0.0))
-
-    def _judge(self, below: InnerLayer, report: LayerReport, g: FloatArray, mapped: FloatArray) -> bool:
-        """Whether every unit is one of g, in all rows whose g is known; ``mapped`` are what maps make of g."""
-        sure: BoolArray = np.isfinite(g[:, 0])
-        heights = np.column_stack([self._values[:, np.isfinite(self._values[sure]).all(axis=0)], mapped])
-        if rank_of(self._H[sure]) < self._H.shape[1]:
+        A, b = maps[known, :-1] @ found.layer.weights, maps[known, -1] + maps[known, :-1] @ found.layer.bias
+        g = inputs_near(self._values[:, known], A, b, below)[1]
+        # A unit counts if it is one of g in all rows whose g is known.
+        told: BoolArray = np.isfinite(g[:, 0])
+        whole = self._values[:, np.isfinite(self._values[told]).all(axis=0)]
+        if rank_of(self._H[told]) < self._H.shape[1]:
             self.stage = "all were, but hidden units are hardly ever on in rows that tell them"
             return False
-        search = Search(self.cloud, self.inner_width, self.rng, self.clock)
-        self.units = [pair for pair in search.units_of(g[sure], sure, heights) if pair[0].support.below == 0]
-        self.stage = f"all were, but only {len(self.units)} hidden units are rectified functions of them"
-        if len(self.units) < self._width:
+        search = Search(self.cloud, k, self.rng, self.clock)
+        units = search.units_of(g[told], told, np.column_stack([whole, np.maximum(g @ A.T + b, 0.0)]))
+        units = [(facet, row) for facet, row in units if facet.below == 0]
+        self.units = [facet for facet, _ in units]
+        self.stage = f"all were, but only {len(units)} hidden units are rectified functions of them"
+        if len(units) < self._width:
             return False
-        self.below, self.report = below, report
-        self.outer = InnerLayer(*search.layer_of(self.units), below.choice)
+        self.below, self.report, self.outer = below, report, replace(layer_of(units), choice=below.choice)
         return True
 
 
 # --- faces and charts -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Chart:
+class Chart(NamedTuple):
     """Coordinates (rows x k) of some rows, of mean 0 and covariance I."""
 
     rows: NDArray[np.int64]
@@ -265,7 +237,7 @@ def not_alone(rows: FloatArray) -> NDArray[np.int64]:
     kept = np.arange(len(rows))
     while len(kept):
         left, sizes, _ = np.linalg.svd(rows[kept], full_matrices=False)
-        alone = (left[:, sizes > _FLAT * sizes[0]] ** 2).sum(axis=1) > _ALONE
+        alone = (left[:, sizes > 1e-7 * sizes[0]] ** 2).sum(axis=1) > _ALONE
         if not alone.any():
             break
         kept = kept[~alone]
@@ -278,7 +250,7 @@ def maps_on(values: FloatArray, chart: Chart, exact: float = _EXACT) -> FloatArr
     maps = np.full((values.shape[1], Z.shape[1]), np.nan)
     for j, column in enumerate(values[chart.rows].T):
         on = column > 0.0
-        if np.count_nonzero(on) < Z.shape[1] + _MAP_ROWS:
+        if np.count_nonzero(on) < Z.shape[1] + 3:
             continue
         found, _, rank, _ = np.linalg.lstsq(Z[on], column[on], rcond=1e-9)
         if rank == Z.shape[1] and np.abs(Z[on] @ found - column[on]).max() < exact * column[on].max():
@@ -300,13 +272,13 @@ def explained(values: FloatArray, maps: FloatArray, spare: int, exact: float = _
     z, amplified = inputs_of(np.nan_to_num(seen[rows]), weights, bias)
     left = np.abs(np.maximum(z @ weights.T + bias, 0.0) - seen[rows])
     fits = np.nanmax(left, axis=1) < exact * (1.0 + np.nanmax(seen[rows], axis=1))
-    fits &= amplified < _WORST
+    fits &= amplified < 100.0  # beyond, coordinates are too coarse
     return Chart.of(rows[fits], z[fits])
 
 
 def _grown(values: FloatArray, chart: Chart | None, spare: int) -> Chart | None:
     """A chart with all rows that its maps explain, and so on."""
-    for _ in range(_GROWTHS):
+    for _ in range(8):
         more = None if chart is None else explained(values, maps_on(values, chart), spare)
         if chart is None or more is None or len(more.rows) <= len(chart.rows):
             break
@@ -319,13 +291,12 @@ def find_faces(values: FloatArray, least: int, most: int, rng: np.random.Generat
     found: list[Chart] = []
     free = np.ones(len(values), dtype=bool)
     on = np.count_nonzero(values > 0.0, axis=1)
-    for row in rng.permutation(np.flatnonzero(on >= least + 2))[: 4 * _SEEDS]:
+    for row in rng.permutation(np.flatnonzero(on >= least + 2))[:240]:
         if len(found) >= _FACES:
             break
         if free[row]:
-            face = _grown(
-                values, _flat_through(values, row, int(rng.integers(least, min(on[row] - 2, most) + 1)), rng), 2
-            )
+            k = int(rng.integers(least, min(on[row] - 2, most) + 1))
+            face = _grown(values, _flat_through(values, row, k, rng), 2)
             if face is not None:
                 free[face.rows] = False
                 found.append(face)
@@ -344,7 +315,7 @@ def _flat_through(values: FloatArray, row: int, k: int, rng: np.random.Generator
     seen = values[np.ix_(rows, units)]
     moved = (seen - values[row, units]) / seen.std(axis=0)
     near = np.argsort((moved**2).sum(axis=1))[1 : 4 * k]
-    picks = np.stack([moved[rng.choice(near, k, replace=False)] for _ in range(_PICKS)])
+    picks = np.stack([moved[rng.choice(near, k, replace=False)] for _ in range(30)])
     normals = np.linalg.svd(picks)[2][:, k:]
     inside = (np.abs(np.einsum("ni,tji->tnj", moved, normals)) < _MEMBER).all(axis=2)
     best = np.flatnonzero(inside[inside.sum(axis=1).argmax()])
@@ -361,11 +332,11 @@ def find_chart(values: FloatArray, k: int, rng: np.random.Generator) -> Chart | 
     """Coordinates of all of g for the rows with more than k units on, or for most of them."""
     best: Chart | None = None
     most = np.count_nonzero(np.count_nonzero(values > 0.0, axis=1) > k)
-    for number in range(_CHARTS):
+    for number in range(8):
         chart = _grown(values, _jointly_on(values, k, _JOINTLY[number % 4], 0.2 * (number > 0), rng), 1)
         if chart is not None and (best is None or len(chart.rows) > len(best.rows)):
             best = chart
-        if best is not None and len(best.rows) > _ENOUGH * most:
+        if best is not None and len(best.rows) > 0.9 * most:
             break
     return best if best is not None and len(best.rows) >= _SPARE * k else None
 
@@ -399,18 +370,17 @@ def polished(values: FloatArray, chart: Chart) -> Chart:
     units = np.flatnonzero(np.isfinite(maps[:, 0]) & often)
     if len(units) <= k:
         return chart
-    part = np.linspace(0, len(chart.rows) - 1, min(_POLISHED, len(chart.rows))).astype(int)
+    part = np.linspace(0, len(chart.rows) - 1, min(2000, len(chart.rows))).astype(int)
     table = values[np.ix_(chart.rows[part], units)]
     size = np.sqrt(np.nansum(table**2, axis=0) / np.maximum((table > 0.0).sum(axis=0), 1))
     start = Factors(chart.z[part], maps[units, :-1] / size[:, None], maps[units, -1] / size)
     request = MatrixRequest(k, tolerance=1e-13, max_iterations=15)
     try:
-        fit = recover_matrix(DenseCells(np.ascontiguousarray(table / size)), request, start=start)
+        fit = recover_matrix(Cells(np.ascontiguousarray(table / size)), request, start=start)
     except InvalidDataError:
         return chart
-    assert fit.factors.bias is not None
     better, sure = np.full_like(maps, np.nan), fit.conditions.column_identifiable
-    better[units[sure]] = (np.column_stack([fit.factors.loadings, fit.factors.bias]) * size[:, None])[sure]
+    better[units[sure]] = (fit.factors.extended * size[:, None])[sure]
     more = explained(values, better, 1, 1e-6)
     return chart if more is None or len(more.rows) < 0.5 * len(chart.rows) else more
 
@@ -446,7 +416,7 @@ def implied(H: FloatArray, chart: Chart, heights: FloatArray, rng: np.random.Gen
     rows = H[chart.rows]
     w, open_ = np.linalg.lstsq(rows, heights, rcond=_RANK)[0], H @ _null_space(rows)
     size = float(heights[heights > 0.0].mean())
-    for number in range(_TRIES):
+    for number in range(4):
         weights = rng.exponential(size=len(H)) if number else np.ones(len(H))
         left = H @ w / size
         width, price, t = 1.0, weights, np.zeros(open_.shape[1])
@@ -456,7 +426,7 @@ def implied(H: FloatArray, chart: Chart, heights: FloatArray, rng: np.random.Gen
             gram[np.diag_indices(len(gram))] += 1e-13 * np.trace(gram)
             t = np.asarray(np.linalg.lstsq(gram, -scaled.T @ left)[0], dtype=np.float64)
             r = left + open_ @ t
-            price = np.where(r < -0.5 * width, _PRICE / width**2, weights / np.maximum(np.abs(r), width))
+            price = np.where(r < -0.5 * width, 10.0 / width**2, weights / np.maximum(np.abs(r), width))
             width *= 0.8
         left = left + open_ @ t
         near = np.abs(left) < 1e-5
@@ -515,7 +485,7 @@ def units_on(H: FloatArray, values: FloatArray, chart: Chart, rng: np.random.Gen
     kept = not_alone(H[chart.rows])
     chart = Chart(chart.rows[kept], chart.z[kept])
     basis, Z = _range(H[chart.rows]), chart.lifted
-    if len(kept) < basis.shape[1] + _BEYOND:
+    if len(kept) < basis.shape[1] + 12:
         return values
     outside = Z - basis @ (basis.T @ Z)
     linear = Z @ _null_space(outside) if np.linalg.norm(outside) > _OPEN * np.linalg.norm(Z) else Z
@@ -530,7 +500,7 @@ def units_on(H: FloatArray, values: FloatArray, chart: Chart, rng: np.random.Gen
         a, ratio = descend(Z, basis, known, a / np.linalg.norm(a), _DESCENTS)
         line = Z @ a
         since += 1
-        if ratio < _FOUND and min((line > 0.0).sum(), (line < 0.0).sum()) >= _BOTH_SIDES:
+        if ratio < _FOUND and min((line > 0.0).sum(), (line < 0.0).sum()) >= 3:
             known, since = _range(np.column_stack([known, np.maximum(line, 0.0)])), 0
             # Where affine functions are in the column space, the other side is a solution, too.
             sides = [implied(H, chart, np.maximum(side, 0.0), rng) for side in (line, -line)]
@@ -553,5 +523,5 @@ def _range(rows: FloatArray) -> FloatArray:
 
 def _null_space(rows: FloatArray) -> FloatArray:
     _, sizes, turn = np.linalg.svd(rows, full_matrices=len(rows) < rows.shape[1])
-    null: FloatArray = turn[np.count_nonzero(sizes > _NULL * sizes[0]) :].T
+    null: FloatArray = turn[np.count_nonzero(sizes > 1e-8 * sizes[0]) :].T
     return null

@@ -29,7 +29,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeAlias
+from functools import cached_property
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
@@ -108,11 +108,7 @@ class Clock:
         return self.seconds is not None and time.monotonic() - self.started > self.seconds
 
     def run(self, search: Callable[[], None]) -> str | None:
-        """Search until the end, until time is up or until an interrupt, which keep what was found; these are said.
-
-        >>> Clock(0.0).run(lambda: Clock(0.0)(Step("Looking")))
-        'The time was up'
-        """
+        """Search until the end, until time is up or until an interrupt, which keep what was found; these are said."""
         try:
             search()
         except TimeIsUp:
@@ -127,11 +123,26 @@ class Clock:
 
 @dataclass(frozen=True)
 class Facet:
-    """u'y + o >= 0 with |u| = 1; ``noise`` is the standard deviation of u'y + o on the facet."""
+    """u'y + o >= 0 with |u| = 1; ``noise`` is the standard deviation of u'y + o on the facet.
+
+    What points say of it, once :func:`counted`: how many lie ``on`` it, how dense they are just above (per standard
+    deviation), how many lie ``below``, and how many clearly ``above``. ``misfit`` is how unlike those of a unit its
+    heights are, 0 where that is not known.
+    """
 
     normal: FloatArray
     offset: float
     noise: float
+    on: float = 0.0
+    density: float = 0.0
+    below: int = 0
+    above: int = 0
+    misfit: float = 0.0
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether this is hardly a unit."""
+        return self.misfit > MISFIT
 
     def height(self, points: FloatArray) -> FloatArray:
         """u'y + o of every point."""
@@ -139,34 +150,71 @@ class Facet:
         return heights
 
 
-class Support(NamedTuple):
-    """What points say of a facet: how many lie on it, how dense they are just above (per s), how many lie below, and
-    how many clearly above."""
+@dataclass(frozen=True)
+class Cloud:
+    """Points y (n x p), the standard deviation of noise in each coordinate, and whether facets may miss the origin.
 
-    on: float
-    density: float
-    below: int
-    above: int
+    ``gaussian`` says that units are known to be rectified Gaussians: those that do not look so are doubtful. ``off``
+    counts rows with every unit off that are not among the points.
+    """
+
+    points: FloatArray
+    noise: float
+    lifted: bool
+    gaussian: bool = False
+    off: int = 0
+
+    # In whitened coordinates, h = [(y - mean) root, 1], the constant only where lifted, a direction w is a facet.
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        mean: FloatArray = self.points.mean(axis=0) if self.lifted else np.zeros(self.points.shape[1])
+        return mean
+
+    @cached_property
+    def root(self) -> FloatArray:
+        _, values, directions = np.linalg.svd(self.points - self.mean, full_matrices=False)
+        root: FloatArray = directions.T / (values / np.sqrt(len(self.points)))
+        return root
+
+    @cached_property
+    def white(self) -> FloatArray:
+        """The rows h."""
+        rows: FloatArray = (self.points - self.mean) @ self.root
+        return np.column_stack([rows, np.ones(len(rows))]) if self.lifted else rows
+
+    def slope(self, w: FloatArray) -> float:
+        """By how much h'w grows with a step of length 1 among the points."""
+        return float(np.linalg.norm(self.root @ w[: len(self.mean)]))
+
+    def direction(self, facet: Facet) -> FloatArray:
+        """The w whose plane {h'w = 0} is a facet of the points."""
+        w: FloatArray = np.asarray(np.linalg.solve(self.root, facet.normal), dtype=np.float64)
+        return np.append(w, facet.offset + float(self.mean @ facet.normal)) if self.lifted else w
+
+    def facet(self, w: FloatArray) -> Facet:
+        """{h'w = 0} as a facet of the points."""
+        p = len(self.mean)
+        normal = self.root @ w[:p]
+        offset = (float(w[p]) if self.lifted else 0.0) - float(self.mean @ normal)
+        length = float(np.linalg.norm(normal))
+        return Facet(normal / length, offset / length, self.noise)
 
 
-def support(facet: Facet, points: FloatArray) -> Support:
-    """Counts of points on, just above and below."""
+def counted(facet: Facet, points: FloatArray) -> Facet:
+    """A facet with what these points say of it."""
     t = facet.height(points) / facet.noise
     density = np.count_nonzero((t > _CLEAR) & (t < _REACH)) / (_REACH - _CLEAR)
     on = (np.count_nonzero(np.abs(t) < 2.0) - 2.0 * density) / 0.9545
-    return Support(on, density, int(np.count_nonzero(t < -_CLEAR)), int(np.count_nonzero(t > _REACH)))
-
-
-def through(points: FloatArray, lifted: bool) -> tuple[FloatArray, float]:
-    """(u, o) of the hyperplane nearest to points, in total least squares; through the origin unless lifted."""
-    center = points.mean(axis=0) if lifted else np.zeros(points.shape[1])
-    moved = points - center
-    normal = np.linalg.eigh(moved.T @ moved)[1][:, 0]
-    return normal, -float(center @ normal)
+    below, above = int(np.count_nonzero(t < -_CLEAR)), int(np.count_nonzero(t > _REACH))
+    return replace(facet, on=on, density=density, below=below, above=above)
 
 
 def nearest_facet(start: Facet, points: FloatArray, lifted: bool) -> Facet | None:
-    """The hyperplane through the points around one, in narrowing bands; None where too few are left."""
+    """The hyperplane through the points around one, in narrowing bands; None where too few are left.
+
+    In total least squares, and through the origin unless lifted.
+    """
     facet, inside = start, np.zeros(len(points), dtype=bool)
     for width in (6.0, 4.0, 3.0, _BAND, _BAND, _BAND, _BAND, _BAND):
         before, inside = inside, np.abs(facet.height(points)) < width * facet.noise
@@ -174,7 +222,10 @@ def nearest_facet(start: Facet, points: FloatArray, lifted: bool) -> Facet | Non
             return None
         if (inside == before).all():
             break
-        normal, offset = through(points[inside], lifted)
+        center = points[inside].mean(axis=0) if lifted else np.zeros(points.shape[1])
+        moved = points[inside] - center
+        normal = np.linalg.eigh(moved.T @ moved)[1][:, 0]
+        offset = -float(center @ normal)
         if normal @ facet.normal < 0.0:
             normal, offset = -normal, -offset
         facet = Facet(normal, offset, facet.noise)
@@ -185,7 +236,7 @@ def most_likely(facet: Facet, points: FloatArray, lifted: bool) -> Facet:
     """The facet of highest likelihood near one."""
     for _ in range(_REFITS):
         near = points[np.abs(facet.height(points)) < _REACH * facet.noise]
-        seen = support(facet, near)
+        seen = counted(facet, near)
         density = max(seen.density, 0.5)
         total = max(seen.on, 1.0) + density * _REACH
         before, facet = facet, _ascend(facet, near, max(seen.on, 1.0) / total, density / total, lifted)
@@ -294,10 +345,6 @@ def misfit(heights: FloatArray, threshold: float = 0.0, off: int = 0) -> float:
 
     Times the root of their number; b and s are fitted to the quantiles above ``threshold``. ``off`` counts further
     heights of 0. Units stay below 1, sums of units soon do not.
-
-    >>> g = np.random.default_rng(0).standard_normal(1000)
-    >>> misfit(np.maximum(g, 0.0)) < 1.0 < misfit(np.maximum(g, 0.0) ** 2)
-    True
     """
     n = len(heights) + off
     ordered = np.sort(heights)
@@ -317,58 +364,10 @@ def misfit(heights: FloatArray, threshold: float = 0.0, off: int = 0) -> float:
 # --- all of them ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Cloud:
-    """Points y (n x p), the standard deviation of noise in each coordinate, and whether facets may miss the origin.
-
-    ``gaussian`` says that units are known to be rectified Gaussians: those that do not look so are doubtful. ``off``
-    counts rows with every unit off that are not among the points.
-    """
-
-    points: FloatArray
-    noise: float
-    lifted: bool
-    gaussian: bool = False
-    off: int = 0
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A facet, its support, and how unlike those of a unit its heights are (0 where that is not known)."""
-
-    facet: Facet
-    support: Support
-    misfit: float
-
-    @classmethod
-    def of(cls, facet: Facet, cloud: Cloud) -> Candidate:
-        unlike = 0.0
-        if cloud.gaussian:
-            unlike = misfit(facet.height(cloud.points), _NEAR_IT * facet.noise, cloud.off)
-        return cls(facet, support(facet, cloud.points), unlike)
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether this is hardly a unit."""
-        return self.misfit > MISFIT
-
-
-@dataclass(frozen=True)
-class FoundFacets:
-    """Facets, the rows that lie below none of them, and how many starts it took."""
-
-    candidates: tuple[Candidate, ...]
-    genuine: BoolArray
-    starts: int
-
-    @property
-    def facets(self) -> tuple[Facet, ...]:
-        """The facets alone."""
-        return tuple(candidate.facet for candidate in self.candidates)
-
-
-def find_facets(cloud: Cloud, count: int, rng: np.random.Generator, watch: Watch = unwatched) -> FoundFacets:
-    """Up to ``count`` facets; ``watch`` hears how many were found so far.
+def find_facets(
+    cloud: Cloud, count: int, rng: np.random.Generator, watch: Watch = unwatched
+) -> tuple[list[Facet], int]:
+    """Up to ``count`` facets, and how many starts it took; ``watch`` hears how many were found so far.
 
     What was found when time is up is given. Without success, facets may have rows below them that are outliers; once
     one is found, these rows are left out and the search begins again. Doubtful facets do not end the search before most
@@ -379,26 +378,26 @@ def find_facets(cloud: Cloud, count: int, rng: np.random.Generator, watch: Watch
         number = min(len(found), count)
         watch(Step("Finding units", number, count, f"{number} of {count} units found"))
 
-    genuine, starts = np.ones(len(cloud.points), dtype=bool), 0
     if cloud.points.shape[1] == 1:
-        found = [end for end in [_end_of_line(cloud)] if end.support.on + cloud.off >= _FEW]
+        found = [end for end in [_end_of_line(cloud)] if end.on + cloud.off >= _FEW]
         tell()
-        return FoundFacets(tuple(found), genuine & ~_outside(found, cloud.points, genuine), 0)
-    found = []
-    since, limit = 0, _STARTS * max(count, 10)
+        return found, 0
+    found, starts, since, limit = [], 0, 0, _STARTS * max(count, 10)
+    genuine = np.ones(len(cloud.points), dtype=bool)
     search = _Search(cloud, count, rng)
     with one_blas_thread():
         while since < limit:
             # Outliers would lie below most facets: where some were found without, there are none to allow for.
             level = 0.0 if genuine.all() and 4 * len(found) >= count else _LEVELS[len(_LEVELS) * since // limit]
-            known = [candidate.facet for candidate in found]
-            tasks = [search.start(starts + i, known, level) for i in range(_TOGETHER)]
+            tasks = [search.start(starts + i, found, level) for i in range(_TOGETHER)]
             starts, since = starts + _TOGETHER, since + _TOGETHER
-            for candidates in map_in_threads(search.facets, tasks):
-                for candidate in candidates:
-                    _admit(candidate, found, search.cloud, max(level, _CHANCE))
+            for facets in map_in_threads(search.facets, tasks):
+                for facet in facets:
+                    _admit(facet, found, search.cloud, max(level, _CHANCE))
             found = _extreme(found, search.cloud, certain=bool(genuine.all()))
-            below = _outside(found, cloud.points, genuine)
+            # Points that lie below a facet by more than noise explains.
+            lowest = np.array([-_LOW * facet.noise for facet in found])
+            below: BoolArray = genuine & (_heights(found, cloud.points) < lowest).any(axis=1)
             if level > 0.0 and below.any():
                 genuine = genuine & ~below
                 search = _Search(replace(cloud, points=cloud.points[genuine]), count, rng)
@@ -409,11 +408,16 @@ def find_facets(cloud: Cloud, count: int, rng: np.random.Generator, watch: Watch
                 break
             if len(found) >= count and (since >= _PATIENCE * limit or not any(each.doubtful for each in found)):
                 break
-    best = found[:count]
-    return FoundFacets(tuple(best), genuine & ~_outside(best, cloud.points, genuine), starts)
+    return found[:count], starts
 
 
-def _end_of_line(cloud: Cloud) -> Candidate:
+def _judged(facet: Facet, cloud: Cloud) -> Facet:
+    """A facet with what the cloud says of it."""
+    unlike = misfit(facet.height(cloud.points), _NEAR_IT * facet.noise, cloud.off) if cloud.gaussian else 0.0
+    return replace(counted(facet, cloud.points), misfit=unlike)
+
+
+def _end_of_line(cloud: Cloud) -> Facet:
     """The facet of points on a line: the origin, or where lifted the place where most points are."""
     line = cloud.points[:, 0]
     place = 0.0
@@ -423,12 +427,7 @@ def _end_of_line(cloud: Cloud) -> Candidate:
         most = int(together.argmax())
         place = float(ordered[most : most + together[most]].mean())
     sign = 1.0 if (line - place).sum() > 0.0 else -1.0
-    return Candidate.of(Facet(np.array([sign]), -sign * place, cloud.noise), cloud)
-
-
-_Start: TypeAlias = tuple[FloatArray, FloatArray, float, float]
-"""Row that is off the facet, first weights of all rows, how much worse it is to lie below than above, and the share of
-rows that may lie below for nothing."""
+    return _judged(Facet(np.array([sign]), -sign * place, cloud.noise), cloud)
 
 
 class _Search:
@@ -445,12 +444,16 @@ class _Search:
         self.cloud, self._rng, self._points, self._rows = cloud, rng, points, rows
         self._scale = 1.0 / np.maximum(lengths, 1e-3)
 
-    def start(self, number: int, found: list[Facet], spared: float) -> _Start:
-        """The next start: three of four aim at rows where what was found is low."""
+    def start(self, number: int, found: list[Facet], spared: float) -> tuple[FloatArray, FloatArray, float, float]:
+        """The next start: three of four aim at rows where what was found is low.
+
+        (Row that is off the facet, first weights of all rows, how much worse it is to lie below than above, and the
+        share of rows that may lie below for nothing.)
+        """
         rows = self._rng.choice(len(self._rows), _TARGETS)
         chosen = rows[0]
         if found and number % 4:  # much of what the facets found do not explain, against the highest unit found
-            heights = np.stack([np.maximum(facet.height(self._points), 0.0) for facet in found], axis=1)
+            heights = np.maximum(_heights(found, self._points), 0.0)
             known = np.column_stack([heights, np.ones(len(heights))]) if self.cloud.lifted else heights
             left = self._points - known @ np.linalg.lstsq(known, self._points)[0]
             amount = np.linalg.norm(left, axis=1)
@@ -462,11 +465,11 @@ class _Search:
         reference = self._rows[chosen] * self._scale[chosen]
         return reference, np.where(near, 1.0, _FAR), _STEEP[number % 2], spared
 
-    def facets(self, start: _Start) -> list[Candidate]:
+    def facets(self, start: tuple[FloatArray, FloatArray, float, float]) -> list[Facet]:
         """The facets that a start leads to: none, one, or two whose intersection it found."""
         cloud, wary = self.cloud, start[-1] > 0.0
         facet = nearest_facet(self._descend(*start), self._points, cloud.lifted)
-        if facet is None or not self._many(support(facet, self._points), slack=2.0):
+        if facet is None or not self._many(counted(facet, self._points), slack=2.0):
             return []
         sides = pencil(facet, cloud.points, cloud.lifted, wary)
         found = []
@@ -474,9 +477,9 @@ class _Search:
             near = nearest_facet(side, cloud.points, cloud.lifted)
             if near is None or pencil(near, cloud.points, cloud.lifted, wary) is not None:
                 continue
-            candidate = Candidate.of(most_likely(near, cloud.points, cloud.lifted), cloud)
-            if self._many(candidate.support):
-                found.append(candidate)
+            best = _judged(most_likely(near, cloud.points, cloud.lifted), cloud)
+            if self._many(best):
+                found.append(best)
         return found
 
     def _descend(self, reference: FloatArray, weights: FloatArray, steep: float, spared: float) -> Facet:
@@ -502,23 +505,22 @@ class _Search:
         offset = float(q[p]) * rows[0, p] if self.cloud.lifted else 0.0
         return Facet(q[:p] / length, offset / length, self.cloud.noise)
 
-    def _many(self, seen: Support, slack: float = 1.0) -> bool:
+    def _many(self, facet: Facet, slack: float = 1.0) -> bool:
         """Whether more points lie there than on a plane through some p of them, or than the density above explains."""
         least = 3 * self.cloud.points.shape[1]
-        enough = slack * seen.on >= least and slack * seen.on > _SPIKE * seen.density
-        return enough and seen.above >= _EVER_ON
+        enough = slack * facet.on >= least and slack * facet.on > _SPIKE * facet.density
+        return enough and facet.above >= _EVER_ON
 
 
-def _admit(candidate: Candidate, found: list[Candidate], cloud: Cloud, allowed: float) -> None:
+def _admit(facet: Facet, found: list[Facet], cloud: Cloud, allowed: float) -> None:
     """Add a facet. Where it depends on others, it takes the place of a doubtful one or one with fewer points on it.
 
     Of facets that depend on each other not all are facets of the cone: it has p, and their normals are a basis. The
     true ones have the most points.
     """
-    seen = candidate.support
-    if seen.below > max(allowed * len(cloud.points), _STRAY) or _CLEAN * seen.below > seen.on:
+    if facet.below > max(allowed * len(cloud.points), _STRAY) or _CLEAN * facet.below > facet.on:
         return
-    ranked = sorted([*found, candidate], key=lambda entry: (entry.doubtful, -entry.support.on))
+    ranked = sorted([*found, facet], key=lambda entry: (entry.doubtful, -entry.on))
     heights = _heights(ranked, cloud.points)
     if cloud.lifted:
         heights = heights - heights.mean(axis=0)
@@ -529,7 +531,7 @@ def _admit(candidate: Candidate, found: list[Candidate], cloud: Cloud, allowed: 
     found[:] = [entry for entry, is_new in zip(ranked, new, strict=True) if is_new]
 
 
-def _extreme(found: list[Candidate], cloud: Cloud, certain: bool) -> list[Candidate]:
+def _extreme(found: list[Facet], cloud: Cloud, certain: bool) -> list[Facet]:
     """Without sums of two facets: such a one is off in no row in which one of its parts is on.
 
     A row to the contrary is proof where rows are ``certain``; a few outliers are not.
@@ -542,14 +544,7 @@ def _extreme(found: list[Candidate], cloud: Cloud, certain: bool) -> list[Candid
     return [entry for entry, is_sum in zip(found, sums.any(axis=1), strict=True) if not is_sum]
 
 
-def _outside(found: list[Candidate], points: FloatArray, among: BoolArray) -> BoolArray:
-    """Points, of some, that lie below a facet by more than noise explains."""
-    lowest = np.array([-_LOW * candidate.facet.noise for candidate in found])
-    below: BoolArray = among & (_heights(found, points) < lowest).any(axis=1)
-    return below
-
-
-def _heights(found: list[Candidate], points: FloatArray) -> FloatArray:
+def _heights(found: list[Facet], points: FloatArray) -> FloatArray:
     """Of points above facets, n x m."""
-    columns = [candidate.facet.height(points) for candidate in found]
+    columns = [facet.height(points) for facet in found]
     return np.stack(columns, axis=1) if columns else np.zeros((len(points), 0))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,7 @@ from unrelu.errors import DependentDrawsWarning, InvalidDataError, InvalidParame
 from unrelu.model import RectifiedGaussian
 from unrelu.parameters import RandomState, generator, integer
 from unrelu.passes.engine import map_in_threads, one_blas_thread
-from unrelu.recovery.matrix.cells import DenseCells
-from unrelu.recovery.matrix.factors import singular_start
+from unrelu.recovery.matrix.factors import Cells, singular_start
 from unrelu.recovery.matrix.matrix import MatrixRequest, recover_matrix
 
 U = TypeVar("U")
@@ -43,115 +42,6 @@ _NEIGHBOURS = 20  # whose inputs steps begin from
 _STEADY = 100.0  # amplification of rounding up to which g is exact
 UNEXPLAINED = 1e-4  # relative error of units without noise that inputs may leave
 _TOLD = 1e-6  # of a unit's root mean square
-
-
-@dataclass(frozen=True)
-class InputFit:
-    """h = ReLU(A z + b) of some units: ``weights`` A (m x q), ``bias`` b, ``units`` that it explains, ``residual``."""
-
-    weights: FloatArray
-    bias: FloatArray
-    units: BoolArray
-    residual: float
-    bound: float
-
-    @property
-    def explains(self) -> bool:
-        """Whether nothing is left but noise."""
-        return self.residual <= self.bound
-
-    @property
-    def exact(self) -> bool:
-        """Whether there is no noise but rounding."""
-        return self.bound <= _EXACT
-
-
-def enough_rows(heights: FloatArray, q: int) -> bool:
-    """Whether units, 0 where off, are on in enough rows to find q inputs."""
-    return heights.shape[1] >= q + _SPARE and len(_useful(heights > 0.0, q)) >= _LEAST_PER_INPUT * (q + 1)
-
-
-def _useful(on: BoolArray, q: int) -> NDArray[np.int64]:
-    """Rows with some units on beyond the inputs, or with one where these are few."""
-    count = np.count_nonzero(on, axis=1)
-    rows = np.flatnonzero(count >= q + _SPARE)
-    return rows if len(rows) >= _LEAST_PER_INPUT * (q + 1) else np.flatnonzero(count > q)
-
-
-def fit_inputs(heights: FloatArray, noise: FloatArray, q: int, rng: np.random.Generator) -> InputFit | None:
-    """A and b of units (n x m, 0 where off), or None where too few are on together.
-
-    ``noise`` is the standard deviation of noise in each unit.
-    """
-    on = heights > 0.0
-    rows = _useful(on, q)
-    most = _ROWS + _ROWS_PER_INPUT * q
-    if len(rows) > most:
-        rows = np.sort(rng.choice(rows, most, replace=False))
-    units = np.count_nonzero(on[rows], axis=0) >= _ON * (q + 1)
-    if units.sum() <= q or len(rows) < _LEAST_PER_INPUT * (q + 1):
-        return None
-    scale = np.sqrt((heights[:, units] ** 2).mean(axis=0))
-    table = np.ascontiguousarray(heights[np.ix_(rows, units)] / scale)
-    relative = float(np.sqrt(((noise[units] / scale) ** 2).mean() / (table**2).mean()))
-    cells = DenseCells(table)
-    try:
-        fit = recover_matrix(cells, MatrixRequest(q, max_iterations=60), start=singular_start(cells, q, True))
-    except InvalidDataError:
-        return None
-    weights, bias = np.full((len(units), q), np.nan), np.full(len(units), np.nan)
-    known = fit.factors.bias
-    assert known is not None
-    weights[units], bias[units] = fit.factors.loadings * scale[:, None], known * scale
-    return InputFit(weights, bias, units, fit.report.residual, max(_EXACT, _NOISY * relative))
-
-
-def without_worst(fit: InputFit, heights: FloatArray) -> int:
-    """The unit of a fit whose heights it explains least in most rows: squares spread what is wrong over all units."""
-    layer, seen = InnerLayer(fit.weights[fit.units], fit.bias[fit.units]), heights[:, fit.units]
-    z = layer.inputs(seen)
-    known = np.isfinite(z[:, 0])
-    fitted, seen = layer.units(z[known]), seen[known]
-    left = np.median(np.abs(seen - fitted), axis=0) / np.sqrt(np.maximum((seen**2).mean(axis=0), 1e-300))
-    return int(np.flatnonzero(fit.units)[left.argmax()])
-
-
-def inputs_of(heights: FloatArray, weights: FloatArray, bias: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """z of every row by least squares over its units that are on, and by how much noise in units is amplified.
-
-    Amplification is against a row with every unit on; it is infinite where a row does not determine its z.
-
-    >>> z, amplified = inputs_of(np.array([[1.0, 3.0], [0.0, 0.0]]), np.array([[1.0], [2.0]]), np.array([0.0, 1.0]))
-    >>> z[0], amplified
-    (array([1.]), array([ 1., inf]))
-    """
-    scale = np.sqrt((weights**2).mean(axis=0))
-    A = weights / scale
-    products = (A[:, :, None] * A[:, None, :]).reshape(len(A), -1)
-    least = float(np.linalg.eigvalsh(A.T @ A)[0])
-
-    def at(rows: slice) -> tuple[FloatArray, FloatArray]:
-        on = (heights[rows] > 0.0).astype(np.float64)
-        gram = (on @ products).reshape(len(on), A.shape[1], A.shape[1])
-        values, vectors = np.linalg.eigh(gram)
-        known = values[:, 0] > values[:, -1] / _WORST**2
-        inverse = np.where(known[:, None], 1.0 / np.where(known[:, None], values, 1.0), 0.0)
-        z = np.zeros((len(on), A.shape[1]))
-        for _ in range(2):  # the second round takes off what the squares of the first one lose
-            left = on * (heights[rows] - z @ A.T - bias)
-            turned = np.einsum("nij,ni->nj", vectors, left @ A)
-            z = z + np.einsum("nij,nj->ni", vectors, inverse * turned)
-        amplified = np.full(len(z), np.inf)
-        amplified[known] = np.sqrt(least / values[known, 0])
-        return z / scale, amplified
-
-    z, amplified = zip(*_in_tiles(at, max(len(heights), 1)), strict=True)
-    return np.concatenate(z), np.concatenate(amplified)
-
-
-def _in_tiles(work: Callable[[slice], U], n: int) -> list[U]:
-    with one_blas_thread():
-        return map_in_threads(work, [slice(start, start + _TILE) for start in range(0, n, _TILE)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,13 +73,7 @@ class InnerLayer:
         return self.units(generator(random_state).standard_normal((n, self.n_inputs)))
 
     def inputs(self, hidden: FloatArray) -> FloatArray:
-        """z of rows of units, NaN where they do not determine it.
-
-        >>> layer = InnerLayer(np.array([[1.0], [-2.0]]), np.zeros(2))
-        >>> layer.inputs(layer.units(np.array([[3.0], [-1.5]])))
-        array([[ 3. ],
-               [-1.5]])
-        """
+        """z of rows of units, NaN where they do not determine it."""
         z, amplified = inputs_of(hidden, self.weights, self.bias)
         known: FloatArray = np.where(np.isfinite(amplified)[:, None], z, np.nan)
         return known
@@ -215,6 +99,99 @@ class InnerLayer:
         """The same layer for inputs that had this mean and covariance: z = mean + L z', covariance = L L'."""
         root = np.linalg.cholesky(covariance)
         return replace(self, weights=self.weights @ root, bias=self.bias + self.weights @ mean)
+
+
+class InputFit(NamedTuple):
+    """The layer of the inputs of some ``units``, what it leaves of them, whether that is noise, or rounding."""
+
+    layer: InnerLayer
+    units: NDArray[np.int64]
+    residual: float
+    explains: bool
+    exact: bool
+
+
+def enough_rows(heights: FloatArray, q: int) -> bool:
+    """Whether units, 0 where off, are on in enough rows to find q inputs."""
+    return heights.shape[1] >= q + _SPARE and len(_useful(heights > 0.0, q)) >= _LEAST_PER_INPUT * (q + 1)
+
+
+def _useful(on: BoolArray, q: int) -> NDArray[np.int64]:
+    """Rows with some units on beyond the inputs, or with one where these are few."""
+    count = np.count_nonzero(on, axis=1)
+    rows = np.flatnonzero(count >= q + _SPARE)
+    return rows if len(rows) >= _LEAST_PER_INPUT * (q + 1) else np.flatnonzero(count > q)
+
+
+def fit_inputs(heights: FloatArray, noise: FloatArray, q: int, rng: np.random.Generator) -> InputFit | None:
+    """h = ReLU(A z + b) of units (n x m, 0 where off), or None where too few are on together.
+
+    ``noise`` is the standard deviation of noise in each unit.
+    """
+    on = heights > 0.0
+    rows = _useful(on, q)
+    most = _ROWS + _ROWS_PER_INPUT * q
+    if len(rows) > most:
+        rows = np.sort(rng.choice(rows, most, replace=False))
+    units = np.count_nonzero(on[rows], axis=0) >= _ON * (q + 1)
+    if units.sum() <= q or len(rows) < _LEAST_PER_INPUT * (q + 1):
+        return None
+    scale = np.sqrt((heights[:, units] ** 2).mean(axis=0))
+    table = np.ascontiguousarray(heights[np.ix_(rows, units)] / scale)
+    relative = float(np.sqrt(((noise[units] / scale) ** 2).mean() / (table**2).mean()))
+    cells = Cells(table)
+    try:
+        fit = recover_matrix(cells, MatrixRequest(q, max_iterations=60), start=singular_start(cells, q, True))
+    except InvalidDataError:
+        return None
+    assert fit.factors.bias is not None
+    layer = InnerLayer(np.ascontiguousarray(fit.factors.loadings), fit.factors.bias).scaled(scale)
+    bound = max(_EXACT, _NOISY * relative)
+    return InputFit(layer, np.flatnonzero(units), fit.report.residual, fit.report.residual <= bound, bound <= _EXACT)
+
+
+def without_worst(fit: InputFit, heights: FloatArray) -> int:
+    """The unit of a fit whose heights it explains least in most rows: squares spread what is wrong over all units."""
+    seen = heights[:, fit.units]
+    z = fit.layer.inputs(seen)
+    known = np.isfinite(z[:, 0])
+    fitted, seen = fit.layer.units(z[known]), seen[known]
+    left = np.median(np.abs(seen - fitted), axis=0) / np.sqrt(np.maximum((seen**2).mean(axis=0), 1e-300))
+    return int(fit.units[left.argmax()])
+
+
+def inputs_of(heights: FloatArray, weights: FloatArray, bias: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """z of every row by least squares over its units that are on, and by how much noise in units is amplified.
+
+    Amplification is against a row with every unit on; it is infinite where a row does not determine its z.
+    """
+    scale = np.sqrt((weights**2).mean(axis=0))
+    A = weights / scale
+    products = (A[:, :, None] * A[:, None, :]).reshape(len(A), -1)
+    least = float(np.linalg.eigvalsh(A.T @ A)[0])
+
+    def at(rows: slice) -> tuple[FloatArray, FloatArray]:
+        on = (heights[rows] > 0.0).astype(np.float64)
+        gram = (on @ products).reshape(len(on), A.shape[1], A.shape[1])
+        values, vectors = np.linalg.eigh(gram)
+        known = values[:, 0] > values[:, -1] / _WORST**2
+        inverse = np.where(known[:, None], 1.0 / np.where(known[:, None], values, 1.0), 0.0)
+        z = np.zeros((len(on), A.shape[1]))
+        for _ in range(2):  # the second round takes off what the squares of the first one lose
+            left = on * (heights[rows] - z @ A.T - bias)
+            turned = np.einsum("nij,ni->nj", vectors, left @ A)
+            z = z + np.einsum("nij,nj->ni", vectors, inverse * turned)
+        amplified = np.full(len(z), np.inf)
+        amplified[known] = np.sqrt(least / values[known, 0])
+        return z / scale, amplified
+
+    z, amplified = zip(*_in_tiles(at, max(len(heights), 1)), strict=True)
+    return np.concatenate(z), np.concatenate(amplified)
+
+
+def _in_tiles(work: Callable[[slice], U], n: int) -> list[U]:
+    with one_blas_thread():
+        return map_in_threads(work, [slice(start, start + _TILE) for start in range(0, n, _TILE)])
 
 
 def standard_layer(layer: InnerLayer, hidden: FloatArray, seed: int, inputs: FloatArray | None = None) -> InnerLayer:

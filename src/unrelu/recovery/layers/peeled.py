@@ -15,8 +15,8 @@ from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, WeakRowsWar
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Shown
 from unrelu.parameters import RandomState
-from unrelu.recovery.latent.methods import Layer, NonnegativePrior, RobustLatent
-from unrelu.recovery.latent.recover import recover_rows
+from unrelu.recovery.latent_methods import Layer, NonnegativePrior, RobustLatent
+from unrelu.recovery.latent_rows import recover_rows
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_behind, inputs_near, inputs_of
 from unrelu.recovery.matrix.matrix import MatrixReport

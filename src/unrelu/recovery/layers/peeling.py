@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,12 +23,13 @@ from unrelu.errors import (
     InvalidDataError,
     WeakColumnsWarning,
 )
+from unrelu.kernels.floor_cells import packed_products, unpacked
 from unrelu.methods import Method
-from unrelu.recovery.layers.decoding import DecodedLayer, FoundLayer, LayerReport, Subspace
+from unrelu.passes.engine import map_in_threads, one_blas_thread
+from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, Subspace
 from unrelu.recovery.layers.facets import Clock, TimeIsUp
-from unrelu.recovery.layers.inputs import InnerLayer, inputs_near, standard_layer
+from unrelu.recovery.layers.inputs import InnerLayer, inputs_near, inputs_of, standard_layer
 from unrelu.recovery.layers.peeled import Outputs, Peeled, PeeledLayer
-from unrelu.recovery.layers.rectifier import INEXACT, ROUNDED, Unrectified, check_dimensions, undo_rectifier
 from unrelu.recovery.layers.two_layers import (
     ROWS_PER_UNIT,
     check_explained,
@@ -40,8 +41,12 @@ from unrelu.recovery.layers.two_layers import (
     warn_of_inputs,
     why_missing,
 )
-from unrelu.recovery.matrix.matrix import MatrixReport
+from unrelu.recovery.matrix.factors import Cells, Factors, singular_start, tiles
+from unrelu.recovery.matrix.matrix import MatrixFit, MatrixReport, MatrixRequest, recover_matrix
 from unrelu.validation import listed, warn
+
+INEXACT = 1e-6  # relative residual from where on there is noise, or worse
+ROUNDED = 1e-9  # from where on it is more than rounding of double precision
 
 _ON = 2  # times the unknowns of an output: rows in which it must be on
 _WORST = 1e4  # condition of an output's equations
@@ -53,6 +58,25 @@ _VAGUE = 0.1  # standard error of an output's weights, relative, that is too lar
 _FLAT = 1e-6  # of root mean squares
 _MORE = 8.0  # times the noise that a network may leave
 _MANY = 0.05  # share of the rows without units from where on the law of the inputs is a guess
+
+# of undoing a rectifier
+_TOLERANCE, _ITERATIONS = 1e-11, 100  # facets need exact zeros
+_SMALL = 3e7  # products for a round of all rows: no need to begin with some
+_ROWS_PER_UNIT = 50  # rows whose factors are found first
+_LONG = 0.9  # quantile of the rows' lengths; longer ones are not among those
+_ON_PER_UNKNOWN = 4  # rows among them in which an output must be on
+_MORE_OUTPUTS = 1.3  # times the units: outputs that must be on so often
+_KEPT = 0.85  # share of the rows that a concentration step keeps
+_STEPS = 6
+_SHORT = 40  # iterations of such a step
+_APART = 6.0  # times the median of the rows' residuals: rows that fit far worse than most
+_ROUNDING = 1e-7  # of the table's root mean square
+_SLOW = 1e-4  # relative residual that outlier rows would not leave: rare units take their time
+_LEVEL = 1e-7  # of the largest entry of T: directions that vary less are not there
+_MOST = 0.9  # share of the rows
+_HOPELESS = 0.25  # relative residual of a fit that no other start will better
+_BAD = 0.05  # relative residual of a fit that another start may better
+_ON_PER_UNIT = 20  # rows in which an output must be on, where there is noise
 
 
 def peel_layers(
@@ -69,12 +93,6 @@ def peel_layers(
     ``widths`` has one number for each layer, outermost first ("auto": to be found). ``n_inputs`` is the number of
     inputs of the innermost layer ("auto": to be found), or None where there are as many as units or the inputs do not
     matter. ``hidden_method`` learns the law of the innermost units in that case.
-
-    >>> rng = np.random.default_rng(0)
-    >>> h, A = np.maximum(rng.standard_normal((500, 2)), 0.0), rng.standard_normal((12, 2))
-    >>> peeled = peel_layers(Outputs.of(np.maximum(h @ A.T + 0.3, 0.0)), [2])
-    >>> bool(np.abs(peeled.layers[0].bias - 0.3).max() < 1e-6)
-    True
     """
     # Three layers: one of more units than the one below it, with the inputs of that one.
     numbers = [width for width in widths if not isinstance(width, str)]
@@ -89,20 +107,32 @@ def peel_layers(
         space = _space(undone, peeled, outputs.rounding, where)
         told = clock.staged(f"{where}finding units")
         if deep:
-            found = _deepened(undone, space, peeled, numbers[1], n_inputs or "auto", rng, told)
+            if undone.report.residual > _DEEP_RESIDUAL:
+                raise CannotPeelError(
+                    f"{where}the rectifier could be undone only up to a relative residual of"
+                    f" {undone.report.residual:.1g}. Networks of three layers are found from exact outputs alone: those"
+                    " in double precision, without noise.",
+                    peeled,
+                    undone.report,
+                )
+            from unrelu.recovery.layers.deepening import decode_deepening  # only such networks need it
+
+            found = decode_deepening(undone.T, space, numbers[1], n_inputs or "auto", rng, told)
         else:
-            clear, amplified = _clear_rows(undone)
+            clear, amplified = undone.determined, 1.0
+            if undone.report.residual > ROUNDED:  # rows to search in: those that noise disturbs least
+                clear = clear & (undone.amplified <= np.median(undone.amplified[clear]))
+                amplified = float(np.median(undone.amplified[clear]))
             inputs = n_inputs if innermost else None
             found = find_units(undone.T, space, True, inputs, innermost, rng, told, clear, amplified)
         ended = None if deep else found.ended
-        report = replace(found.decoded.report, n_features=len(undone.outputs), ended=ended)
-        found = replace(found, decoded=replace(found.decoded, report=report))
+        found = replace(found, report=replace(found.report, n_features=len(undone.outputs), ended=ended))
         _judge(found, undone.report, n_inputs, peeled)
-        peeled, lengths = _with_layer(peeled, undone, outputs, found.decoded)
+        peeled, lengths = _with_layer(peeled, undone, outputs, found)
         if found.ended is not None:
             return peeled
         _warn(found, undone.report, where, innermost or deep)
-        threshold, outputs = found.decoded.layer.threshold * lengths, Outputs.of(peeled.hidden)
+        threshold, outputs = found.layer.threshold * lengths, Outputs.of(peeled.hidden)
         if found.inner is not None and found.below is not None and found.below_report is not None:
             return _with_both_layers(peeled, found.inner.scaled(lengths), found.below, found.below_report, seed)
         if found.inner is not None:
@@ -116,8 +146,8 @@ def peel_layers(
     return replace(peeled, hidden_distribution=law)
 
 
-def _unrectified(so_far: Peeled, width: int | str, few: bool, seed: int, clock: Clock) -> Unrectified:
-    """The next layer's outputs without their rectifier, from ``few`` rows first or not, or the reason why not."""
+def _unrectified(so_far: Peeled, width: int | str, deep: bool, seed: int, clock: Clock) -> Unrectified:
+    """The next layer's outputs without their rectifier, or the reason why not."""
     where, X = f"Layer {len(so_far.layers) + 1}: ", so_far.hidden
     if not isinstance(width, str) and width >= X.shape[1]:
         raise CannotPeelError(
@@ -133,7 +163,7 @@ def _unrectified(so_far: Peeled, width: int | str, few: bool, seed: int, clock: 
         )
     try:
         check_range(X)
-        return undo_rectifier(X, width, seed, clock, _FEW) if few else undo_rectifier(X, width, seed, clock)
+        return undo_rectifier(X, width, seed, clock, _FEW if deep else _ROWS_PER_UNIT)
     except InvalidDataError as error:
         raise CannotPeelError(f"{where}{error}", so_far) from error
     except TimeIsUp as error:
@@ -164,58 +194,26 @@ def _space(undone: Unrectified, so_far: Peeled, rounding: float, where: str) -> 
     return Subspace(center, basis, max(noise, rounding * size), undone.determined)
 
 
-def _clear_rows(undone: Unrectified) -> tuple[BoolArray, float]:
-    """Rows of T to search in, those that noise disturbs least if there is noise, and theirs against one output's."""
-    if undone.report.residual <= ROUNDED:
-        return undone.determined, 1.0
-    clear: BoolArray = undone.determined & (undone.amplified <= np.median(undone.amplified[undone.determined]))
-    return clear, float(np.median(undone.amplified[clear]))
-
-
-def _deepened(
-    undone: Unrectified,
-    space: Subspace,
-    so_far: Peeled,
-    inner_width: int,
-    n_inputs: int | str,
-    rng: np.random.Generator,
-    clock: Clock,
-) -> FoundLayer:
-    """The units behind T, and the two layers behind them: experimental."""
-    from unrelu.recovery.layers.deepening import decode_deepening
-
-    if undone.report.residual > _DEEP_RESIDUAL:
-        raise CannotPeelError(
-            f"Layer 1: the rectifier could be undone only up to a relative residual of {undone.report.residual:.1g}."
-            " Networks of three layers are found from exact outputs alone: those in double precision, without noise.",
-            so_far,
-            undone.report,
-        )
-    return decode_deepening(undone.T, space, inner_width, n_inputs, rng, clock)
-
-
-def _with_layer(
-    so_far: Peeled, undone: Unrectified, outputs: Outputs, decoded: DecodedLayer
-) -> tuple[Peeled, FloatArray]:
+def _with_layer(so_far: Peeled, undone: Unrectified, outputs: Outputs, found: FoundLayer) -> tuple[Peeled, FloatArray]:
     """What was peeled so far with the next layer, and what its units were multiplied by to give columns length 1.
 
     A layer with units missing has no weights.
     """
     outliers = so_far.outlier_rows.copy()
-    outliers[~outliers] = ~decoded.genuine
-    layer = decoded.layer
-    hidden = layer.hidden(undone.T[decoded.genuine])
-    known, (d, p) = undone.outputs.copy(), (len(undone.outputs), decoded.report.n_hidden)
+    outliers[~outliers] = ~found.genuine
+    layer = found.layer
+    hidden = layer.hidden(undone.T[found.genuine])
+    known, (d, p) = undone.outputs.copy(), (len(undone.outputs), found.report.n_hidden)
     weights, bias, lengths = np.full((d, p), np.nan), np.full(d, np.nan), np.ones(layer.encoder.shape[0])
-    if decoded.report.converged:
+    if found.report.converged:
         weights[known], bias[known] = layer.weights, layer.bias
-        _add_rare(weights, bias, hidden, outputs.heights[decoded.genuine], undone.report.residual)
+        _add_rare(weights, bias, hidden, outputs.heights[found.genuine], undone.report.residual)
         known = np.isfinite(bias)
         lengths = np.linalg.norm(weights[known], axis=0)
         weights, hidden = weights / lengths, hidden * lengths
     else:
         known[:] = False
-    placed = PeeledLayer(weights, bias + outputs.level, outputs.floor, known, decoded.report, undone.report)
+    placed = PeeledLayer(weights, bias + outputs.level, outputs.floor, known, found.report, undone.report)
     return replace(so_far, layers=(*so_far.layers, placed), hidden=hidden, outlier_rows=outliers), lengths
 
 
@@ -236,7 +234,7 @@ def _add_rare(weights: FloatArray, bias: FloatArray, hidden: FloatArray, heights
 
 def _judge(found: FoundLayer, matrix: MatrixReport, n_inputs: int | str | None, so_far: Peeled) -> None:
     """Refuse a layer with units missing, and say why; warn of it where the search was ended."""
-    report, where = found.decoded.report, f"Layer {len(so_far.layers) + 1}: "
+    report, where = found.report, f"Layer {len(so_far.layers) + 1}: "
     if found.ended is not None:
         ended_early(found, so_far, where)
         return
@@ -384,3 +382,191 @@ def _with_both_layers(peeled: Peeled, outer: InnerLayer, below: InnerLayer, repo
             DoubtfulUnitsWarning,
         )
     return replace(peeled, layers=layers, hidden=g, inner=below, inputs=z, hidden_distribution=below.law)
+
+
+# --- undoing a rectifier ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Unrectified:
+    """T over the outputs that are known (``outputs`` marks them), and the rows that ``determined`` theirs.
+
+    ``amplified`` is the standard deviation of noise in a row of T, in its space, against that of one output: it is
+    larger where fewer outputs are on. ``report`` is that of the fit of all these rows.
+    """
+
+    T: FloatArray
+    outputs: BoolArray
+    determined: BoolArray
+    amplified: FloatArray
+    report: MatrixReport
+
+
+def undo_rectifier(
+    X: FloatArray, width: int | str, seed: int = 0, watch: Watch = unwatched, rows_per_unit: int = _ROWS_PER_UNIT
+) -> Unrectified:
+    """T behind rows X >= 0 (n x d), with so many units behind them ("auto": to be found).
+
+    The factors of A need far fewer rows than a table has: they are found from ``rows_per_unit`` rows, over the outputs
+    that are on often enough there (half as many are quicker where units have rectified inputs). Every other row then
+    follows by least squares over its outputs that are on, and all rows together are where a last fit begins.
+    """
+    rng = np.random.default_rng(seed)
+    request = MatrixRequest(width, tolerance=_TOLERANCE, max_iterations=_ITERATIONS)
+    for per_unit in [] if isinstance(width, str) else sorted({rows_per_unit, _ROWS_PER_UNIT}):
+        width = int(width)
+        some = per_unit * (width + 1)
+        if len(X) <= 2 * some or X.size * width**2 < _SMALL:
+            break
+        lengths = np.linalg.norm(X, axis=1)  # outliers are among the longest
+        usual = np.flatnonzero(lengths <= np.quantile(lengths, _LONG))
+        rows = np.sort(rng.choice(usual, some, replace=False))
+        outputs: BoolArray = np.count_nonzero(X[rows] > 0.0, axis=0) >= _ON_PER_UNKNOWN * (width + 1)
+        if outputs.sum() < _MORE_OUTPUTS * width:
+            continue
+        first = _concentrated(np.ascontiguousarray(X[np.ix_(rows, outputs)]), request, seed, watch)
+        if np.count_nonzero(first.conditions.column_identifiable) < _MORE_OUTPUTS * width:
+            continue
+        if first.report.residual <= _TOLERANCE:
+            _check_some(first, width, X, outputs, seed, watch)
+        continued = _continued(X, outputs, first, request, watch)
+        if continued is not None:
+            return continued
+    fit = recover_matrix(Cells(X), request, seed, watch=watch)
+    known = fit.conditions.column_identifiable & _often_on(X, fit)
+    T, determined = fit.hidden()[:, known], fit.conditions.row_identifiable
+    return Unrectified(T, known, determined, _amplified(X[:, known], fit.factors.loadings[known]), fit.report)
+
+
+def check_dimensions(T: FloatArray, width: int) -> None:
+    """Refuse rows without a rectifier that vary in fewer dimensions than there are to be units."""
+    rank = _dimensions(T)
+    if rank < width:
+        raise InvalidDataError(
+            f"what is behind the outputs varies in {rank} dimensions, fewer than the {width} hidden units asked for."
+            " Columns of its weights are dependent, or units are never on: lower the width."
+        )
+
+
+def _dimensions(T: FloatArray) -> int:
+    return int(np.linalg.matrix_rank(T - T.mean(axis=0), tol=_LEVEL * np.abs(T).max(initial=0.0)))
+
+
+def _check_some(first: MatrixFit, width: int, X: FloatArray, outputs: BoolArray, seed: int, watch: Watch) -> None:
+    """The same where some rows do, if so many dimensions explain all rows: with too many it takes minutes to tell."""
+    sure = first.conditions
+    T = first.hidden()[np.ix_(sure.row_identifiable, sure.column_identifiable)]
+    rank = _dimensions(T)
+    if 0 < rank < width:
+        fewer = undo_rectifier(X, rank, seed, watch)
+        explained = min(fewer.determined.mean(), fewer.outputs[outputs].mean())
+        if fewer.report.residual <= ROUNDED and explained > _MOST:
+            check_dimensions(T, width)
+
+
+def _amplified(table: FloatArray, loadings: FloatArray) -> FloatArray:
+    """sqrt(tr((A'A) (A_on'A_on)^-1) / p) of every row, A_on the loadings of its outputs that are on."""
+    if len(loadings) < loadings.shape[1]:
+        return np.full(len(table), np.inf)
+    basis = np.linalg.svd(loadings, full_matrices=False)[0]
+    products = packed_products(np.ascontiguousarray(basis))
+
+    def at(rows: slice) -> FloatArray:
+        gram = unpacked((table[rows] > 0.0).astype(np.float64) @ products, basis.shape[1])
+        values = np.maximum(np.linalg.eigvalsh(gram), 1e-300)
+        amplified: FloatArray = np.sqrt((1.0 / values).mean(axis=1))
+        return amplified
+
+    with one_blas_thread():
+        return np.concatenate(map_in_threads(at, tiles(table.shape)))
+
+
+def _often_on(X: FloatArray, fit: MatrixFit) -> BoolArray:
+    """Outputs that noise leaves known: those that are on often."""
+    if fit.report.residual <= INEXACT:
+        return np.ones(X.shape[1], dtype=bool)
+    often: BoolArray = np.count_nonzero(X > 0.0, axis=0) >= _ON_PER_UNIT * (fit.report.n_components + 1)
+    return often
+
+
+def _continued(
+    X: FloatArray, outputs: BoolArray, first: MatrixFit, request: MatrixRequest, watch: Watch
+) -> Unrectified | None:
+    """All rows, from the factors of some; None where these explain fewer rows than they were found from."""
+    known = first.conditions.column_identifiable
+    outputs = outputs.copy()
+    outputs[outputs] = known
+    table = np.ascontiguousarray(X[:, outputs])
+    start, amplified = _through(table, first.factors.of(slice(None), known))
+    used = np.isfinite(amplified) & ~_apart(_row_residuals(table, start), table)
+    if np.count_nonzero(used) < len(first.factors.latent):
+        return None
+    cells = Cells(np.ascontiguousarray(table[used]))
+    fit = recover_matrix(cells, request, start=start.of(used, slice(None)), watch=watch)
+    kept = fit.conditions.column_identifiable & _often_on(table, fit)
+    T = start.matrix()
+    T[used] = fit.hidden()
+    determined = used.copy()
+    determined[used] = fit.conditions.row_identifiable
+    outputs[outputs] = kept
+    n, d = X.shape
+    weak = tuple(np.flatnonzero(~outputs).tolist())
+    report = replace(
+        fit.report, n_rows=n, n_features=d, weak_columns=weak, weak_rows=int(np.count_nonzero(~determined))
+    )
+    amplified = _amplified(table[:, kept], fit.factors.loadings[kept])
+    return Unrectified(np.ascontiguousarray(T[:, kept]), outputs, determined, amplified, report)
+
+
+def _concentrated(table: FloatArray, request: MatrixRequest, seed: int, watch: Watch) -> MatrixFit:
+    """The fit of most rows, without those that fit far worse: outlier rows spoil factors.
+
+    It goes on without the worst rows until those that are left fit alike (concentration steps, as in least trimmed
+    squares).
+    """
+    kept = np.ones(len(table), dtype=bool)
+    step = replace(request, max_iterations=_SHORT)
+    start = singular_start(Cells(table), int(request.n_components), True)
+    fit = recover_matrix(Cells(table), step, seed, start, watch)
+    for _ in range(_STEPS):
+        if fit.report.residual <= _TOLERANCE:
+            return fit
+        if fit.report.residual < _SLOW:
+            break
+        start, _ = _through(table, fit.factors)
+        left = _row_residuals(table, start)
+        most = left <= np.quantile(left, _KEPT)
+        if not _apart(left, table).any() or (most == kept).all():
+            break
+        kept = most
+        cells = Cells(np.ascontiguousarray(table[kept]))
+        fit = recover_matrix(cells, step, seed, start.of(kept, slice(None)), watch)
+    if fit.report.residual > _HOPELESS:
+        raise InvalidDataError(
+            f"{request.n_components} units leave a relative residual of {fit.report.residual:.1g} of the outputs of"
+            f" {len(table):,} rows, which are not such a network's. Perhaps it has more units: raise the width."
+        )
+    if fit.report.residual > _BAD:
+        return recover_matrix(Cells(table), request, seed, watch=watch)
+    return recover_matrix(Cells(np.ascontiguousarray(table[kept])), request, seed, fit.factors, watch)
+
+
+def _through(table: FloatArray, factors: Factors) -> tuple[Factors, FloatArray]:
+    """Latent vectors of all rows under the columns of factors, and by how much noise is amplified in each."""
+    assert factors.bias is not None
+    latent, amplified = inputs_of(table, factors.loadings, factors.bias)
+    return replace(factors, latent=latent), amplified
+
+
+def _row_residuals(table: FloatArray, factors: Factors) -> FloatArray:
+    """Root mean square of what factors leave of each row's outputs."""
+    T = factors.matrix()
+    left = np.where(table > 0.0, table - T, np.maximum(T, 0.0))
+    size: FloatArray = np.sqrt((left**2).mean(axis=1))
+    return size
+
+
+def _apart(left: FloatArray, table: FloatArray) -> BoolArray:
+    """Rows that fit far worse than most, and than rounding explains."""
+    apart: BoolArray = left > max(_APART * float(np.median(left)), _ROUNDING * float(np.sqrt((table**2).mean())))
+    return apart

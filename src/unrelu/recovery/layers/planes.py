@@ -30,7 +30,8 @@ nearly every start leads to another unit. A solution counts if it holds in all r
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -38,7 +39,7 @@ from scipy.optimize import linprog
 
 from unrelu.contracts import FloatArray
 from unrelu.passes.engine import map_in_threads, one_blas_thread
-from unrelu.recovery.layers.facets import Candidate, Cloud, Facet, most_likely, nearest_facet, support
+from unrelu.recovery.layers.facets import Cloud, Facet, counted, most_likely, nearest_facet
 
 _SEARCHED = 40  # rows a unit that a search uses
 _LEVERAGE = 4  # of these, rows a dimension that reach farthest
@@ -60,63 +61,27 @@ _ABOVE = 0.1  # standard deviations that a unit that is never off is above 0
 _STUCK, _FAR_OFF = 1e-6, 1e-6  # gain of a round that is none, for ratios that are far from 0
 
 
-@dataclass(frozen=True)
-class Whitened:
-    """Rows h = [(y - mean) root, 1], the constant only where lifted; a direction w of them is a facet of the points."""
-
-    rows: FloatArray
-    mean: FloatArray
-    root: FloatArray
-    lifted: bool
-
-    @classmethod
-    def of(cls, points: FloatArray, lifted: bool) -> Whitened:
-        mean = points.mean(axis=0) if lifted else np.zeros(points.shape[1])
-        moved = points - mean
-        _, values, directions = np.linalg.svd(moved, full_matrices=False)
-        root = directions.T / (values / np.sqrt(len(points)))
-        rows = moved @ root
-        return cls(np.column_stack([rows, np.ones(len(rows))]) if lifted else rows, mean, root, lifted)
-
-    def slope(self, w: FloatArray) -> float:
-        """By how much h'w grows with a step of length 1 among the points."""
-        return float(np.linalg.norm(self.root @ w[: len(self.mean)]))
-
-    def direction(self, facet: Facet) -> FloatArray:
-        """The w whose plane {h'w = 0} is a facet of the points."""
-        w: FloatArray = np.asarray(np.linalg.solve(self.root, facet.normal), dtype=np.float64)
-        return np.append(w, facet.offset + float(self.mean @ facet.normal)) if self.lifted else w
-
-    def facet(self, w: FloatArray, noise: float) -> Facet:
-        """{h'w = 0} as a facet of the points."""
-        p = len(self.mean)
-        normal = self.root @ w[:p]
-        offset = (float(w[p]) if self.lifted else 0.0) - float(self.mean @ normal)
-        length = float(np.linalg.norm(normal))
-        return Facet(normal / length, offset / length, noise)
-
-
 class PlaneSearch:
     """Looks for planes of a cloud among some of its rows, those that reach farthest included."""
 
-    def __init__(self, cloud: Cloud, white: Whitened, rng: np.random.Generator, mixed: bool = False) -> None:
-        self._cloud, self._white, self._rng, self._mixed = cloud, white, rng, mixed
-        n, r = white.rows.shape
+    def __init__(self, cloud: Cloud, rng: np.random.Generator, mixed: bool = False) -> None:
+        self._cloud, self._rng, self._mixed = cloud, rng, mixed
+        n, r = cloud.white.shape
         chosen = np.arange(n)
         if n > _SEARCHED * r:
-            far = np.argsort(-((white.rows**2).sum(axis=1)), kind="stable")
+            far = np.argsort(-((cloud.white**2).sum(axis=1)), kind="stable")
             most = _LEVERAGE * r
             chosen = np.concatenate([far[:most], rng.choice(far[most:], _SEARCHED * r - most, replace=False)])
-        self._rows = white.rows[chosen]
+        self._rows = cloud.white[chosen]
         self._points = cloud.points[chosen]
         self._starts = 0
-        self.leaning: list[Candidate] = []  # planes of the last starts that some rows hold alone
+        self.leaning: list[Facet] = []  # planes of the last starts that some rows hold alone
 
-    def planes(self, known: list[Candidate], starts: int) -> list[Candidate]:
+    def planes(self, known: list[Facet], starts: int) -> list[Facet]:
         """New planes, from so many starts; they may be the same one."""
         left = self._rows  # (I - P_K) S
         if known:
-            heights = np.stack([np.maximum(entry.facet.height(self._points), 0.0) for entry in known], axis=1)
+            heights = np.stack([np.maximum(facet.height(self._points), 0.0) for facet in known], axis=1)
             basis = np.linalg.qr(heights / np.sqrt((heights**2).mean(axis=0)))[0]
             left = left - basis @ (basis.T @ left)
         norm = left.T @ left / len(left)
@@ -124,8 +89,8 @@ class PlaneSearch:
         begun = [(self._weights(), aim) for aim in [*lines, *[norm] * (starts - len(lines))]]
         with one_blas_thread():
             found = [each for each in map_in_threads(lambda start: self._plane(*start), begun) if each is not None]
-        self.leaning = [candidate for candidate in found if candidate.doubtful]
-        return [candidate for candidate in found if not candidate.doubtful]
+        self.leaning = [facet for facet in found if facet.doubtful]
+        return [facet for facet in found if not facet.doubtful]
 
     def _weights(self) -> FloatArray:
         """First weights of the rows: random ones, and less for rows far from a random one."""
@@ -138,22 +103,22 @@ class PlaneSearch:
             weights *= np.where(alike >= np.quantile(alike, 1.0 - share), 1.0, _FAR)
         return weights
 
-    def _plane(self, weights: FloatArray, aim: FloatArray) -> Candidate | None:
+    def _plane(self, weights: FloatArray, aim: FloatArray) -> Facet | None:
         w = self._descend(weights, aim)
         if w is None:
             return None
         cloud = self._cloud
-        facet = nearest_facet(self._white.facet(w, cloud.noise), cloud.points, cloud.lifted)
+        facet = nearest_facet(cloud.facet(w), cloud.points, cloud.lifted)
         if facet is None or not self._holds(facet):
             return None
         best = most_likely(facet, cloud.points, cloud.lifted)
         if not self._holds(best):
             return None
         # A plane leans on a row without which the others on it do not span it.
-        rows = self._white.rows[np.abs(best.height(cloud.points)) < _CLEAR * best.noise]
+        rows = cloud.white[np.abs(best.height(cloud.points)) < _CLEAR * best.noise]
         left = np.linalg.svd(rows, full_matrices=False)[0][:, : rows.shape[1] - 1]
         leans = bool(((left**2).sum(axis=1) >= _ALONE).any())
-        return Candidate(best, support(best, cloud.points), np.inf if leans else 0.0)
+        return replace(counted(best, cloud.points), misfit=np.inf if leans else 0.0)
 
     def _descend(self, weights: FloatArray, aim: FloatArray) -> FloatArray | None:
         rows, width = self._rows, _WIDTH
@@ -164,7 +129,7 @@ class PlaneSearch:
             heights = rows @ w
             if heights.sum() < 0.0:
                 w, heights = -w, -heights
-            least = max(width, 2.0 * self._cloud.noise * self._white.slope(w))
+            least = max(width, 2.0 * self._cloud.noise * self._cloud.slope(w))
             price = np.where(heights < -0.5 * least, _PRICE / least**2, weights / np.maximum(np.abs(heights), least))
             before, w = w, _longest(aim, (rows * price[:, None]).T @ rows)
             if w is not None and aim.ndim == 2 and w @ aim @ before < 0.0:
@@ -182,7 +147,7 @@ class PlaneSearch:
         below = (heights < -_CLEAR * s).sum()
         if np.count_nonzero(on) < _SHARE * len(points) or below > max(_STRAY, _CHANCE * len(points)):
             return False
-        values = np.linalg.svd(self._white.rows[on], compute_uv=False)
+        values = np.linalg.svd(self._cloud.white[on], compute_uv=False)
         return bool(values[-2] > _FLAT * values[0])
 
 
@@ -202,8 +167,7 @@ def _longest(aim: FloatArray, gram: FloatArray) -> FloatArray | None:
 # --- units whose inputs are known ------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Kinked:
+class Kinked(NamedTuple):
     """A unit h = ReLU(Z a), the direction w of the rows with H w = h, and what is left of it over all rows.
 
     ``size`` is the root mean square of Z a where the unit is on, or where it is off if that is smaller: a function that
@@ -261,16 +225,13 @@ class KinkSearch:
         if functional is None or not on.all():
             return judged
         residual, size = (float(np.sqrt((part**2).mean())) for part in (self._Z @ a - heights, heights))
-        return replace(judged, functional=functional, residual=residual, size=size)
+        return Kinked(judged.direction, functional, residual, size, judged.on, judged.off)
 
     def _judged(self, a: FloatArray) -> Kinked:
         line = self._Z @ a
         heights = np.maximum(line, 0.0)
-        on = int(np.count_nonzero(heights))
-        functional = self._solve(heights)
-        residual = float(np.sqrt(((self._H @ functional - heights) ** 2).mean()))
         size = float(np.sqrt(min((heights**2).mean(), (np.minimum(line, 0.0) ** 2).mean())))
-        return Kinked(self._in_inputs(a), functional, residual, size, on, len(heights) - on)
+        return self._kinked(a, heights, size)
 
     def linear(self, known: FloatArray, bound: float, rows: FloatArray) -> list[Kinked]:
         """Units that are never off: linear functions of the inputs in the column space that no known units make up.
@@ -290,19 +251,18 @@ class KinkSearch:
         for v in (turn @ inner[:, values < max(bound, _LINEAR) ** 2]).T:
             line = Z @ v
             a = np.append(v, _ABOVE * float(line.std()) - float((rows @ self._solve(line)).min()))
-            heights = self._Z @ a
-            functional = self._solve(heights)
-            residual = float(np.sqrt(((self._H @ functional - heights) ** 2).mean()))
-            found.append(Kinked(self._in_inputs(a), functional, residual, float(line.std()), len(Z), 0))
+            found.append(self._kinked(a, self._Z @ a, float(line.std())))
         return found
+
+    def _kinked(self, a: FloatArray, heights: FloatArray, size: float) -> Kinked:
+        functional = self._solve(heights)
+        residual = float(np.sqrt(((self._H @ functional - heights) ** 2).mean()))
+        weights = self._root @ a[:-1]  # of the inputs as they were given
+        direction, on = np.append(weights, a[-1] - float(self._mean @ weights)), int(np.count_nonzero(heights))
+        return Kinked(direction, functional, residual, size, on, len(heights) - on)
 
     def _solve(self, heights: FloatArray) -> FloatArray:
         return np.asarray(scipy.linalg.solve_triangular(self._triangle, self._basis.T @ heights), dtype=np.float64)
-
-    def _in_inputs(self, a: FloatArray) -> FloatArray:
-        """(A_j, b_j) of the inputs as they were given."""
-        weights = self._root @ a[:-1]
-        return np.append(weights, a[-1] - float(self._mean @ weights))
 
 
 def descend(

@@ -88,26 +88,17 @@ def learn_two_layers(
 
     ``method`` is "facets" or "separable" (A and rows not negative, no a). Noise below ``rounding``, relative to the
     rows' size, is not told from none. ``n_inputs`` ("auto": to be found) are the inputs of the units, where fewer.
-
-    >>> rng = np.random.default_rng(0)
-    >>> h = np.maximum(rng.standard_normal((500, 2)), 0.0)
-    >>> learned = learn_two_layers(h @ np.array([[3.0, 4.0, 0.0], [0.0, 0.0, -2.0]]), 2)
-    >>> learned.layer.weights.round(9) + 0.0
-    array([[ 0.6,  0. ],
-           [ 0.8,  0. ],
-           [ 0. , -1. ]])
     """
     p, clock = _units(table, n_hidden, output_bias), Clock(max_seconds, watch)
     watch(Step("Finding the space of the rows"))
     rng = np.random.default_rng(seed)
     space = find_subspace(table, p, output_bias, rng, rounding)
     if method == "separable":
-        found = FoundLayer(decode_separably(table, space))
+        found = decode_separably(table, space)
     else:
         found = find_units(table, space, output_bias, n_inputs, True, rng, clock)
-    layer, genuine = found.decoded.layer, found.decoded.genuine
     _judge(found, n_inputs)
-    report = replace(found.decoded.report, ended=found.ended)
+    layer, genuine, report = found.layer, found.genuine, replace(found.report, ended=found.ended)
     hidden = layer.hidden(table[genuine])
     if found.inner is None:
         return TwoLayers(layer, report, ~genuine, hidden_law(hidden, layer.threshold, hidden_method, seed, watch))
@@ -150,7 +141,7 @@ def _units(table: FloatArray, n_hidden: int | str, output_bias: bool) -> int:
 
 def _judge(found: FoundLayer, n_inputs: int | str | None) -> None:
     """Refuse a layer of which nothing was found, and say what is not to be relied on in another one."""
-    report = found.decoded.report
+    report = found.report
     if found.ended is not None:
         ended_early(found)
         return
@@ -194,13 +185,17 @@ def find_units(
     """
     few = n_inputs is not None and (isinstance(n_inputs, str) or n_inputs < space.basis.shape[1])
     if not few:
-        decoded = decode_by_facets(X, space, lifted, innermost, rng, clock)
-        found = FoundLayer(decoded, ended=None if decoded.report.converged or not clock.is_up else TIME_WAS_UP)
-    if few or (n_inputs is None and innermost and not clock.is_up and found.decoded.report.needs_inputs):
-        space = replace(space, noise=space.noise * amplified)
-        widened = decode_widening(X, space, lifted, n_inputs or "auto", rng, clock, clear)
-        found = widened if few or widened.inner is not None else found
-    return found
+        found = decode_by_facets(X, space, lifted, innermost, rng, clock)
+        report = found.report
+        if clock.is_up and not report.converged:
+            found = replace(found, ended=TIME_WAS_UP)
+        # Where there are fewer inputs than units facets alone may not tell all of these.
+        in_doubt = report.thin and (not report.converged or bool(report.doubtful_units))
+        if n_inputs is not None or not innermost or clock.is_up or not in_doubt:
+            return found
+    noisy = replace(space, noise=space.noise * amplified)
+    widened = decode_widening(X, noisy, lifted, n_inputs or "auto", rng, clock, clear)
+    return widened if few or widened.inner is not None else found
 
 
 def check_range(table: FloatArray) -> None:
@@ -246,7 +241,7 @@ def check_explained(inner: InnerLayer, hidden: FloatArray, peeled: Peeled | None
 
 def warn_of(found: FoundLayer, where: str = "") -> None:
     """Say what is not to be relied on in a layer."""
-    report = found.decoded.report
+    report = found.report
     if found.inner is not None or report.method == "widening":
         if report.doubtful_units:
             warn(
@@ -298,7 +293,7 @@ def warn_of_inputs(layer: InnerLayer, inputs: FloatArray, hidden: FloatArray) ->
 
 def ended_early(found: FoundLayer, so_far: Peeled | None = None, where: str = "") -> None:
     """Warn that the search was ended, ``hidden`` has the units found; where there are none, end as it was ended."""
-    report = found.decoded.report
+    report = found.report
     if not report.units_found:
         if found.ended == INTERRUPTED:
             raise KeyboardInterrupt
@@ -316,7 +311,7 @@ def ended_early(found: FoundLayer, so_far: Peeled | None = None, where: str = ""
 
 def why_missing(found: FoundLayer, n_inputs: int | str) -> str:
     """Why not every unit was found."""
-    report = found.decoded.report
+    report = found.report
     if found.verdict:
         return found.verdict
     said = f"{report.units_found} of {report.n_hidden} hidden units were found."

@@ -19,7 +19,7 @@ import numpy as np
 from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
 from unrelu.passes.engine import one_blas_thread
 from unrelu.recovery.layers.decoding import FoundLayer, Subspace, assembled, cloud_of
-from unrelu.recovery.layers.facets import MISFIT, Candidate, Clock, Cloud, Facet, FoundFacets, misfit, support
+from unrelu.recovery.layers.facets import MISFIT, Clock, Cloud, Facet, counted, misfit
 from unrelu.recovery.layers.inputs import (
     UNEXPLAINED,
     InnerLayer,
@@ -30,7 +30,7 @@ from unrelu.recovery.layers.inputs import (
     refitted,
     without_worst,
 )
-from unrelu.recovery.layers.planes import Kinked, KinkSearch, PlaneSearch, Whitened
+from unrelu.recovery.layers.planes import Kinked, KinkSearch, PlaneSearch
 
 _TOGETHER = 12  # starts between two looks at what was found
 _STARTS = 20  # a unit, before the search for planes gives up
@@ -71,41 +71,47 @@ def decode_widening(
     searched = space if clear is None else replace(space, genuine=space.genuine & clear)
     cloud, _ = cloud_of(T, searched, lifted, gaussian)
     if len(cloud.points) <= space.basis.shape[1]:
-        nothing = FoundFacets((), np.ones(len(cloud.points), dtype=bool), 0)
-        return FoundLayer(assembled(T, space, nothing, "widening", MISFIT, True)[0])
+        return assembled(T, space, [], "widening", MISFIT, True, 0)[0]
     search = Search(cloud, n_inputs, rng, clock)
     ended = clock.run(search.run)
+    choice, complete = tuple(sorted(search.choice.items())), search.complete
+    inner = replace(search.layer, choice=choice) if complete else None
+    found = described(T, space, "widening", search.units, search.planes, search.starts, inner)
+    return replace(found, choice=choice, ended=None if complete else ended, verdict=search.verdict)
+
+
+def described(
+    T: FloatArray,
+    space: Subspace,
+    method: str,
+    units: list[Facet],
+    planes: list[Facet],
+    starts: int,
+    inner: InnerLayer | None,
+) -> FoundLayer:
+    """The layer of the units that a search has found, or else of its planes; ``inner`` is the one behind the units."""
     # One plane fewer than units: without inputs there are no weights, however many planes were found.
-    certain = search.units or [replace(plane, misfit=np.inf) for plane in search.planes[: space.basis.shape[1] - 1]]
-    found = FoundFacets(tuple(certain), np.ones(len(cloud.points), dtype=bool), search.starts)
-    decoded, order = assembled(T, space, found, "widening", MISFIT, True)
-    choice = tuple(sorted(search.choice.items()))
-    inner = None
-    if search.complete:
-        lengths = decoded.layer.noise / space.noise  # of A2's columns before they are scaled to 1
-        inner = InnerLayer(search.weights[order], search.bias[order], choice).scaled(lengths)
-    return FoundLayer(decoded, inner, choice, None if search.complete else ended, search.verdict)
+    facets = units or [replace(plane, misfit=np.inf) for plane in planes[: space.basis.shape[1] - 1]]
+    found, order = assembled(T, space, facets, method, MISFIT, True, starts)
+    if inner is None:
+        return found
+    lengths = found.layer.noise / space.noise  # of A2's columns before they are scaled to 1
+    ordered = replace(inner, weights=inner.weights[order], bias=inner.bias[order]).scaled(lengths)
+    return replace(found, inner=ordered, choice=inner.choice)
 
 
 class Search:
     """What is known so far of a cloud's units; :meth:`run` goes on until all are known, and may be ended any time."""
 
-    def __init__(
-        self,
-        cloud: Cloud,
-        n_inputs: int | str,
-        rng: np.random.Generator,
-        watch: Watch = unwatched,
-        planes: Sequence[Candidate] = (),
-    ) -> None:
-        self.cloud, self.n_inputs, self.rng, self.watch, self.planes = cloud, n_inputs, rng, watch, [*planes]
-        self.units: list[Candidate] = []
-        self.weights, self.bias = np.zeros((0, 0)), np.zeros(0)
+    def __init__(self, cloud: Cloud, n_inputs: int | str, rng: np.random.Generator, watch: Watch = unwatched) -> None:
+        self.cloud, self.n_inputs, self.rng, self.watch = cloud, n_inputs, rng, watch
+        self.planes: list[Facet] = []
+        self.units: list[Facet] = []
+        self.layer = InnerLayer(np.zeros((0, 0)), np.zeros(0))  # of these units
         self.choice: dict[int, float] = {}
         self.starts = 0
         self.verdict: str | None = None  # on a number of inputs that is wrong
         self.failures = 0  # looks behind planes that found no inputs although there were rows enough
-        self._white = Whitened.of(cloud.points, cloud.lifted)
         self._width: int = cloud.points.shape[1]
 
     @property
@@ -115,15 +121,15 @@ class Search:
 
     def run(self) -> None:
         """Find units until all are known, or starts run out."""
-        search, idle = PlaneSearch(self.cloud, self._white, self.rng), 0
+        search, idle = PlaneSearch(self.cloud, self.rng), 0
         while not self.complete and self.starts < _STARTS * self._width:
             if self.verdict is not None or self.failures >= _FAILURES or idle >= _IDLE:
                 break
             before = len(self.planes)
-            for candidate in search.planes(self.planes, _TOGETHER):
-                height = self._heights([candidate])[:, 0]
-                if not (self.planes and _is_one_of(height, self._heights(self.planes), candidate.facet.noise)):
-                    self.planes.append(candidate)
+            for plane in search.planes(self.planes, _TOGETHER):
+                height = self._heights([plane])[:, 0]
+                if not (self.planes and _is_one_of(height, self._heights(self.planes), plane.noise)):
+                    self.planes.append(plane)
             self.starts += _TOGETHER
             self.watch(Step("Finding planes", len(self.planes), self._width, f"{len(self.planes)} planes found"))
             idle = 0 if len(self.planes) > before else idle + 1
@@ -136,14 +142,14 @@ class Search:
             with one_blas_thread():
                 heights = self._heights(self.planes)
                 heights = heights[:, self._trusted(heights)]
-                fewer = self._fewest(heights, range(1, asked))
-            if fewer is not None:
-                self.verdict = _too_large(asked, fewer, heights.shape[1])
+                self._find_too_large(asked, heights, range(1, asked))
 
-    def _heights(self, found: list[Candidate]) -> FloatArray:
+    def _heights(self, found: list[Facet], points: FloatArray | None = None) -> FloatArray:
         """Units of rows, 0 where they are off."""
-        columns = [_unit(entry.facet, self.cloud.points) for entry in found]
-        return np.stack(columns, axis=1) if columns else np.zeros((len(self.cloud.points), 0))
+        points = self.cloud.points if points is None else points
+        columns = [facet.height(points) for facet in found]
+        units = [np.where(each > _OFF * facet.noise, each, 0.0) for facet, each in zip(found, columns, strict=True)]
+        return np.stack(units, axis=1) if units else np.zeros((len(points), 0))
 
     # --- inputs -----------------------------------------------------------------------------------
 
@@ -154,23 +160,21 @@ class Search:
         fit = self._inputs(heights[:, trusted])
         if fit is None:
             return
-        units = np.flatnonzero(trusted)[fit.units]
-        layer = InnerLayer(fit.weights[fit.units], fit.bias[fit.units])
+        units, layer = np.flatnonzero(trusted)[fit.units], fit.layer
         for _ in range(0 if fit.exact else _SETTLING):  # with noise from all rows
             layer = refitted(layer, heights[:, units])
-        weights, bias = layer.weights, layer.bias
-        found: list[tuple[Candidate, Kinked]] = []
+        found: list[tuple[Facet, FloatArray]] = []
         planes = self.planes
         for _ in range(3):
-            z, amplified = inputs_of(heights[:, units], weights, bias)
+            z, amplified = inputs_of(heights[:, units], layer.weights, layer.bias)
             sure = self._sure(amplified, fit.exact)
-            if np.count_nonzero(sure) < _LEAST_ROWS * (self._width + weights.shape[1]):
+            if np.count_nonzero(sure) < _LEAST_ROWS * (self._width + layer.n_inputs):
                 break
             before, found = len(found), self._explained(self.units_of(z[sure], sure, heights, planes), fit.exact)
-            if len(found) <= before or len(found) <= weights.shape[1]:
+            if len(found) <= before or len(found) <= layer.n_inputs:
                 break
-            weights, bias = self.layer_of(found)
-            self.units, self.weights, self.bias = [candidate for candidate, _ in found], weights, bias
+            layer = layer_of(found)
+            self.units, self.layer = [facet for facet, _ in found], layer
             if self.complete:
                 if not fit.exact:
                     self._polish()
@@ -191,7 +195,7 @@ class Search:
 
         Facets are fitted to the rows on them alone; this uses all rows, and units with most of their noise taken off.
         """
-        layer = InnerLayer(self.weights, self.bias)
+        layer = self.layer
         for _ in range(_POLISHING):
             heights = self._heights(self.units)
             for _ in range(2):
@@ -207,13 +211,13 @@ class Search:
             offsets = -normals @ solution[-1] if self.cloud.lifted else np.zeros(self._width)
             lengths = np.linalg.norm(normals, axis=1)
             moved = [
-                replace(unit, facet=Facet(normal / length, float(offset / length), unit.facet.noise))
+                replace(unit, normal=normal / length, offset=float(offset / length))
                 for unit, normal, offset, length in zip(self.units, normals, offsets, lengths, strict=True)
             ]
             if sum(map(self._below, moved)) > sum(map(self._below, self.units)) + _STRAY:
                 return
             layer = layer.scaled(1.0 / lengths)
-            self.units, self.weights, self.bias = moved, layer.weights, layer.bias
+            self.units, self.layer = moved, layer
 
     def _trusted(self, heights: FloatArray) -> BoolArray:
         """Columns that look like rectified Gaussians, where units do."""
@@ -232,19 +236,35 @@ class Search:
             if more is not None:
                 self.verdict = (
                     f"n_inputs={asked} leaves a relative residual of {self.choice[asked]:.1g} of {heights.shape[1]}"
-                    f" units, {more.weights.shape[1]} inputs explain them: raise n_inputs."
+                    f" units, {more.layer.n_inputs} inputs explain them: raise n_inputs."
                 )
         elif fit is not None and asked > 1 and asked - 1 not in self.choice:
-            fewer = self._fewest(heights, (asked - 1,))
-            if fewer is not None:
-                self.verdict = _too_large(asked, fewer, heights.shape[1])
-                return None
-        return fit
+            self._find_too_large(asked, heights, (asked - 1,))
+        return fit if self.verdict is None else None
+
+    def _find_too_large(self, asked: int, heights: FloatArray, numbers: Sequence[int]) -> None:
+        """Say so if one of fewer numbers of inputs explains the units."""
+        fewer = self._fewest(heights, numbers)
+        if fewer is not None:
+            self.verdict = (
+                f"n_inputs={asked} is too large: {fewer.layer.n_inputs} inputs explain {heights.shape[1]} units up to a"
+                f" relative residual of {fewer.residual:.1g}. Lower n_inputs, or let 'auto' find it."
+            )
 
     def _fewest(self, heights: FloatArray, numbers: Sequence[int]) -> InputFit | None:
-        """The first of some numbers of inputs that explains the units."""
+        """The first of some numbers of inputs that explains the units, if need be without some that it does not."""
+        noise = np.full(heights.shape[1], self.cloud.noise)
         for q in numbers:
-            fit = self._without_wrong(heights, q) if enough_rows(heights, q) else None
+            if not enough_rows(heights, q):
+                return None
+            kept = heights.copy()
+            first = fit = fit_inputs(kept, noise, q, self.rng)
+            for _ in range(_DROPPED):
+                if fit is None or fit.explains or fit.residual > (_NEARLY if q != self.n_inputs else _FARTHER):
+                    break
+                kept[:, without_worst(fit, kept)] = 0.0
+                fit = fit_inputs(kept, noise, q, self.rng)
+            fit = fit if fit is not None and fit.explains else first
             if fit is None:
                 return None
             self.choice[q] = fit.residual
@@ -252,47 +272,55 @@ class Search:
                 return fit
         return None
 
-    def _without_wrong(self, heights: FloatArray, q: int) -> InputFit | None:
-        """The fit of q inputs, if need be without some units that it does not explain."""
-        noise = np.full(heights.shape[1], self.cloud.noise)
-        kept = heights.copy()
-        first = fit = fit_inputs(kept, noise, q, self.rng)
-        for _ in range(_DROPPED):
-            if fit is None or fit.explains or fit.residual > (_NEARLY if q != self.n_inputs else _FARTHER):
-                break
-            kept[:, without_worst(fit, kept)] = 0.0
-            fit = fit_inputs(kept, noise, q, self.rng)
-        return fit if fit is not None and fit.explains else first
-
     # --- units ------------------------------------------------------------------------------------
 
     def units_of(
-        self, z: FloatArray, sure: BoolArray, heights: FloatArray, planes: Sequence[Candidate] = ()
-    ) -> list[tuple[Candidate, Kinked]]:
+        self, z: FloatArray, sure: BoolArray, heights: FloatArray, planes: Sequence[Facet] = ()
+    ) -> list[tuple[Facet, FloatArray]]:
         """Every unit that is a rectified affine function of the inputs: those of ``heights``, then what starts lead to.
 
-        Planes that show the heights hold many rows: none of those with known inputs need be among them.
+        With each its row of [A1 b1], in the scale of its facet. Planes that show the heights hold many rows: none of
+        those with known inputs need be among them.
         """
-        search = KinkSearch(z, self._white.rows[sure], self.rng)
-        found: list[tuple[Candidate, Kinked]] = []
+        search = KinkSearch(z, self.cloud.white[sure], self.rng)
+        found: list[tuple[Facet, FloatArray]] = []
         known = np.zeros((len(z), 0))
         for number, column in enumerate(heights[sure].T):
-            w = self._white.direction(planes[number].facet) if planes else None
-            found, known = self._with(search.of_heights(column, w), found, known, sure, 0 if planes else 1)
+            w = self.cloud.direction(planes[number]) if planes else None
+            known = self._admit(search.of_heights(column, w), found, known, sure, 0 if planes else 1)
         since = 0
         while len(found) < self._width and since < _PATIENCE:
             before = len(found)
-            found, known = self._with(search.unit(known), found, known, sure, z.shape[1] + 1 + _BOTH_SIDES)
+            known = self._admit(search.unit(known), found, known, sure, z.shape[1] + 1 + _BOTH_SIDES)
             since = 0 if len(found) > before else since + 1
             self.watch(Step("Finding units", len(found), self._width, f"{len(found)} of {self._width} units found"))
         missing = self._width - known.shape[1]
         if missing:  # units that are never off, if there are just as many as are missing: they are doubtful
             bound = _NOISY * self.cloud.noise / float(np.sqrt((self.cloud.points**2).mean()))
-            lines = search.linear(known, bound, self._white.rows)
-            found += [(self._candidate(line, np.inf), line) for line in lines] if len(lines) == missing else []
+            lines = search.linear(known, bound, self.cloud.white)
+            found += [self._placed(line, np.inf) for line in lines] if len(lines) == missing else []
         return found
 
-    def _explained(self, found: list[tuple[Candidate, Kinked]], exact: bool) -> list[tuple[Candidate, Kinked]]:
+    def _admit(
+        self, unit: Kinked, found: list[tuple[Facet, FloatArray]], known: FloatArray, sure: BoolArray, off: int
+    ) -> FloatArray:
+        """Add a unit, if it is one and new, and give what is then known; rows must be on, and ``off`` of them off."""
+        # What may be left of it, relative to its size: rounding, or its noise.
+        noise = self.cloud.noise * self.cloud.slope(unit.functional)
+        allowed = max(_EXACT, _NOISY * noise / max(unit.size, 1e-300))
+        sides = unit.on >= len(unit.direction) + _BOTH_SIDES and unit.off >= off
+        if not sides or unit.residual > allowed * unit.size:
+            return known
+        facet, row = self._placed(unit, 0.0)
+        if self._below(facet) > max(_STRAY, _CHANCE * len(self.cloud.points)):
+            return known
+        height = self._heights([facet], self.cloud.points[sure])[:, 0]
+        if not height.any() or (known.shape[1] and _is_one_of(height, known, facet.noise)):
+            return known
+        found.append((facet, row))
+        return np.column_stack([known, height])
+
+    def _explained(self, found: list[tuple[Facet, FloatArray]], exact: bool) -> list[tuple[Facet, FloatArray]]:
         """Units without those that are no function of the others' inputs in all rows, though in the few known so far.
 
         None where they are not a few: the inputs are wrong. With noise the whole network is judged at the end.
@@ -301,8 +329,8 @@ class Search:
             return found
         rows = np.linspace(0, len(self.cloud.points) - 1, min(_JUDGED, len(self.cloud.points))).astype(int)
         for _ in range(_DROPPED + 1):
-            layer = InnerLayer(*self.layer_of(found))
-            heights = self._heights([candidate for candidate, _ in found])[rows]
+            layer = layer_of(found)
+            heights = self._heights([facet for facet, _ in found])[rows]
             if layer.left_of(heights)[0] <= UNEXPLAINED:
                 return found
             others = [np.delete(np.arange(len(found)), unit) for unit in range(len(found))]
@@ -310,44 +338,19 @@ class Search:
             found = [found[unit] for unit in others[int(np.argmin(left))]]
         return []
 
-    def _with(
-        self, unit: Kinked, found: list[tuple[Candidate, Kinked]], known: FloatArray, sure: BoolArray, off: int
-    ) -> tuple[list[tuple[Candidate, Kinked]], FloatArray]:
-        """What was found with one unit more, if it is one and new; rows must be on, and ``off`` of them off."""
-        # What may be left of it, relative to its size: rounding, or its noise.
-        noise = self.cloud.noise * self._white.slope(unit.functional)
-        allowed = max(_EXACT, _NOISY * noise / max(unit.size, 1e-300))
-        sides = unit.on >= len(unit.direction) + _BOTH_SIDES and unit.off >= off
-        if not sides or unit.residual > allowed * unit.size:
-            return found, known
-        candidate = self._candidate(unit, 0.0)
-        if self._below(candidate) > max(_STRAY, _CHANCE * len(self.cloud.points)):
-            return found, known
-        height = _unit(candidate.facet, self.cloud.points[sure])
-        if not height.any() or (known.shape[1] and _is_one_of(height, known, candidate.facet.noise)):
-            return found, known
-        return [*found, (candidate, unit)], np.column_stack([known, height])
-
-    def _below(self, candidate: Candidate) -> int:
+    def _below(self, facet: Facet) -> int:
         """Rows that lie below a unit by more than noise explains."""
-        facet = candidate.facet
         return int(np.count_nonzero(facet.height(self.cloud.points) < -_OFF * facet.noise))
 
-    def _candidate(self, unit: Kinked, misfit: float) -> Candidate:
-        facet = self._white.facet(unit.functional, self.cloud.noise)
-        return Candidate(facet, support(facet, self.cloud.points), misfit)
-
-    def layer_of(self, found: list[tuple[Candidate, Kinked]]) -> tuple[FloatArray, FloatArray]:
-        """A1 and b1 of units, in the scale of their facets."""
-        stacked = np.stack([unit.direction / self._white.slope(unit.functional) for _, unit in found])
-        return stacked[:, :-1], stacked[:, -1]
+    def _placed(self, unit: Kinked, misfit: float) -> tuple[Facet, FloatArray]:
+        facet = replace(counted(self.cloud.facet(unit.functional), self.cloud.points), misfit=misfit)
+        return facet, unit.direction / self.cloud.slope(unit.functional)
 
 
-def _too_large(asked: int, fewer: InputFit, n_units: int) -> str:
-    return (
-        f"n_inputs={asked} is too large: {fewer.weights.shape[1]} inputs explain {n_units} units up to a relative"
-        f" residual of {fewer.residual:.1g}. Lower n_inputs, or let 'auto' find it."
-    )
+def layer_of(found: list[tuple[Facet, FloatArray]]) -> InnerLayer:
+    """A1 and b1 of units, in the scale of their facets."""
+    stacked = np.stack([row for _, row in found])
+    return InnerLayer(stacked[:, :-1], stacked[:, -1])
 
 
 def _is_one_of(height: FloatArray, known: FloatArray, noise: float) -> bool:
@@ -355,9 +358,3 @@ def _is_one_of(height: FloatArray, known: FloatArray, noise: float) -> bool:
     length = float(np.linalg.norm(height))
     cosines = (height @ known) / length / np.linalg.norm(known, axis=0)
     return bool((1.0 - cosines**2).min() < _SAME**2 + _ALIKE**2 * len(height) * (noise / length) ** 2)
-
-
-def _unit(facet: Facet, points: FloatArray) -> FloatArray:
-    heights = facet.height(points)
-    unit: FloatArray = np.where(heights > _OFF * facet.noise, heights, 0.0)
-    return unit

@@ -4,8 +4,8 @@ Alternating steps while they are fast, joint ones after, until nothing is left t
 X = ReLU(T + sigma E), a zero says only that T plus noise was not positive, so T may well be above 0 there; least
 squares, which forbids that, is biased. Each zero then contributes -log Phi(-T/sigma) (Tobit). Expectation-maximization
 would fill the zeros with truncated-normal means, fit rank k, and update sigma from their variances; Newton steps climb
-the same likelihood faster, and sigma is updated as EM does. The ridge of :class:`Prior` keeps rows and columns that are
-almost always at the floor from running off to minus infinity.
+the same likelihood faster, and sigma is updated as EM does. The ridge of :func:`prior_ridge` keeps rows and columns
+that are almost always at the floor from running off to minus infinity.
 """
 
 from __future__ import annotations
@@ -13,17 +13,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
-from unrelu.contracts import Step, Watch, unwatched
+from unrelu.contracts import FloatArray, Step, Watch, unwatched
 from unrelu.errors import InvalidParameterError
 from unrelu.passes.engine import one_blas_thread
-from unrelu.recovery.matrix.cells import Cells, column_norms, observed
-from unrelu.recovery.matrix.factors import Factors, singular_start
-from unrelu.recovery.matrix.newton import Descent, LeastSquares, Loss, State, Tobit
+from unrelu.recovery.matrix.factors import Cells, Factors, column_norms, observed, singular_start
+from unrelu.recovery.matrix.newton import Descent, State
 from unrelu.validation import check_choice
 
 RECOVERING = "Recovering"  # a stage of the work
@@ -38,7 +36,6 @@ _TRIAL_ENOUGH = 10.0  # times what ends a descent ends a trial
 _CLEARLY = 0.98  # of the first one's residual
 _PRIOR_SHARE = 0.5  # the table's singular values are about half of those of T
 _REBALANCE = 10  # rounds of alternation after which the factors' scales may have drifted apart
-_CG_ACCURACY, _CG_ROUNDS = 3e-2, 40
 _QUIET_ROUNDS = 10  # with noise: least squares need not converge to be a start
 _ALTERNATING = 3  # iterations before the first joint step
 _SETTLED = 1e-6  # relative change of sigma, and share of the objective gained, that end the iterations
@@ -133,7 +130,7 @@ class CensoredALS:
     """
 
     def recover(self, task: Task) -> Recovered:
-        return descend(task, LeastSquares(np.zeros(task.cells.shape[1])))
+        return descend(task)
 
 
 @dataclass(frozen=True)
@@ -151,26 +148,26 @@ class TobitEM:
     """
 
     def recover(self, task: Task) -> Recovered:
-        plain, prior = LeastSquares(np.zeros(task.cells.shape[1])), Prior(task)
+        own = own_start(task)
         quiet = replace(task, max_iterations=min(_QUIET_ROUNDS, task.max_iterations), watch=unwatched)
-        factors = (task.start if task.start is not None else descend(quiet, plain).factors).balanced()
+        factors = (task.start if task.start is not None else descend(quiet).factors).balanced()
         with one_blas_thread():
             scale, seen = float(np.linalg.norm(column_norms(task.cells))) or 1.0, observed(task.cells)
             least = _LEAST_NOISE * scale / math.sqrt(seen)
-            sums = Descent(task.cells, plain).start(factors).sums
-            noise, done, residual = max(math.sqrt(sums.squares / sums.weight), least), False, math.inf
+            state = Descent(task.cells).start(factors)
+            noise, done, residual = max(math.sqrt(state.squares / state.weight), least), False, math.inf
             for iteration in range(1, task.max_iterations + 1):
-                descent = Descent(task.cells, Tobit(noise), prior.ridge(noise))
+                descent = Descent(task.cells, noise, prior_ridge(own, noise))
                 walk = Walk(descent, factors.balanced(), warm=iteration > _ALTERNATING)
                 gain = walk.step()
-                factors, sums = walk.state.factors, walk.state.sums
-                residual = math.sqrt(sums.squares) / scale
+                factors, squares = walk.state.factors, walk.state.squares
+                residual = math.sqrt(squares) / scale
                 task.watch(Iterate(iteration, residual, factors).step())
                 # EM's update, with the noise that the free parameters have fitted put back: of the rows' sum_i
                 # tr((G_i + ridge)^-1 G_i), which the ridge and rows with few cells keep below n k; of the columns' all
                 # but those of the gauge.
                 fitted = float(descent.fitted_by_rows(factors) + _free_of_columns(factors))
-                before, noise = noise, max(math.sqrt((sums.squares + fitted * noise * noise) / seen), least)
+                before, noise = noise, max(math.sqrt((squares + fitted * noise * noise) / seen), least)
                 settled = max(_SETTLED, task.enough)
                 if (abs(noise / before - 1.0) <= settled and gain <= settled) or residual <= task.tolerance:
                     done = True
@@ -204,35 +201,39 @@ def method_name(method: MatrixMethod) -> str:
     return names.get(type(method), type(method).__name__.lower())
 
 
-def descend(task: Task, loss: Loss) -> Recovered:
-    """Lower F from ``task.start``, or from the table's singular vectors, until it is done.
+def descend(task: Task, caps: FloatArray | None = None) -> Recovered:
+    """Lower F of least squares from ``task.start``, or from the table's singular vectors, until it is done.
 
     Those of a rectified table mislead where true components are smaller than what the rectifier adds. So a fit that is
-    not exact is begun again from components found one after the other, and the better one kept.
+    not exact is begun again from components found one after the other, and the better one kept. ``caps`` are those of
+    :class:`unrelu.recovery.matrix.newton.Descent`.
     """
     with one_blas_thread():  # tiles run on all cores; each one's products are small
-        found = _descent(task, loss, Prior(task))
-        if task.start is not None or found.residual <= task.tolerance or task.n_components == 1:
+        descent = Descent(task.cells, caps=caps)
+        if task.start is not None:
+            return _descent(task, descent, task.start.balanced())
+        own = own_start(task)
+        found = _descent(task, descent, own, own)
+        if found.residual <= task.tolerance or task.n_components == 1:
             return found
 
         def watch(step: Step) -> None:  # work on the side is no state to go on from
             task.watch(Step(step.stage, words=f"a second start, {step.words}"))
 
-        other = replace(task, start=built_up(replace(task, watch=watch), loss), watch=watch)
-        trial = replace(other, max_iterations=min(_TRIAL, task.max_iterations), enough=_TRIAL_ENOUGH * task.enough)
-        short = _descent(trial, loss, Prior(other))
+        start = _built_up(replace(task, watch=watch), descent).balanced()
+        trial = replace(task, max_iterations=min(_TRIAL, task.max_iterations), enough=_TRIAL_ENOUGH * task.enough)
+        short = _descent(replace(trial, watch=watch), descent, start, own)
         if short.residual >= _CLEARLY * found.residual:
             return found
-        again = _descent(replace(other, start=short.factors, watch=task.watch), loss, Prior(other))
+        again = _descent(task, descent, start, own)
         return again if again.residual < found.residual else found
 
 
-def built_up(task: Task, loss: Loss) -> Factors:
+def _built_up(task: Task, descent: Descent) -> Factors:
     """Factors of rank 1, then of rank 2, ...: each time the leading singular pair of what is left joins them.
 
     Where ``task.fewer`` is known, one more is all that is to be found.
     """
-    descent = Descent(task.cells, loss)
 
     def with_one_more(factors: Factors) -> Factors:
         factors = factors.balanced()
@@ -252,61 +253,56 @@ def built_up(task: Task, loss: Loss) -> Factors:
     return factors
 
 
-def _descent(task: Task, loss: Loss, prior: Prior) -> Recovered:
-    """One descent from ``prior.start``.
+def _descent(task: Task, descent: Descent, start: Factors, own: Factors | None = None) -> Recovered:
+    """One descent from ``start``; ``own`` is the table's :func:`own_start`, where it is known already.
 
     Where T fits exactly no penalty is needed, and none is used. Where it does not, rows and columns that few positive
     cells determine would fit their noise and predict wild values; so once the descent slows down short of an exact
-    fit, F gets the penalty of :class:`Prior` for the noise seen, again until that noise no longer changes.
+    fit, F gets the penalty of :func:`prior_ridge` for the noise seen, again until that noise no longer changes.
     """
     sizes = column_norms(task.cells)
     scale = float(np.linalg.norm(sizes)) or 1.0
-    walk = Walk(Descent(task.cells, loss), prior.start)
+    walk = Walk(descent, start)
     residual, done, settled = math.inf, False, False
     for iteration in range(1, task.max_iterations + 1):
         gain = walk.step()
-        residual = math.sqrt(max(walk.state.sums.squares, 0.0)) / scale
+        residual = math.sqrt(max(walk.state.squares, 0.0)) / scale
         task.watch(Iterate(iteration, residual, walk.state.factors).step())
         # A column of large values must not hide what is left in the others.
-        by_column = np.sqrt(2.0 * walk.state.sums.loss / np.where(sizes > 0.0, sizes, 1.0) ** 2)
+        by_column = np.sqrt(2.0 * walk.state.loss / np.where(sizes > 0.0, sizes, 1.0) ** 2)
         exact = residual <= task.tolerance and by_column.max() <= _COLUMN_TOLERANCE * task.tolerance
         if exact or (gain <= task.enough and (settled or residual <= task.tolerance)):
             done = True
             break
         if not settled and gain <= _SLOWED and residual > task.tolerance:
-            wanted = prior.ridge(noise_left(walk.state))
+            own = own_start(task) if own is None else own
+            wanted = prior_ridge(own, noise_left(walk.state))
             settled = 0.5 * wanted <= walk.descent.ridge <= 2.0 * wanted
             if not settled:
                 walk = Walk(replace(walk.descent, ridge=wanted), walk.state.factors.balanced(), warm=True)
     return Recovered(walk.state.factors, iteration, residual, done, ridge=walk.descent.ridge)
 
 
-class Prior:
-    """Where a fit begins, and the penalty that noise calls for.
+def own_start(task: Task) -> Factors:
+    """Factors from the table's own singular vectors, whatever the fit begins with."""
+    return singular_start(task.cells, task.n_components, task.free_bias).balanced()
 
-    n sigma^2 / S on (|C|^2 + |A|^2)/2 is what a standard normal c_i would cost, S the mean singular value of C A'. S is
-    that of the table's own singular vectors, also if the fit goes on from factors given: that of the fit would shrink
-    under the penalty, which would then grow.
+
+def prior_ridge(own: Factors, noise: float) -> float:
+    """The penalty that noise calls for: n sigma^2 / S on (|C|^2 + |A|^2)/2 is what a standard normal c_i would cost.
+
+    S is the mean singular value of C A' of the table's :func:`own_start`, also if the fit goes on from factors given:
+    that of the fit would shrink under the penalty, which would then grow.
     """
-
-    def __init__(self, task: Task) -> None:
-        self._task = task
-        self.start = self._own_start if task.start is None else task.start.balanced()
-
-    @cached_property
-    def _own_start(self) -> Factors:
-        return singular_start(self._task.cells, self._task.n_components, self._task.free_bias).balanced()
-
-    def ridge(self, noise: float) -> float:
-        n, k = self._own_start.latent.shape
-        singular = float((self._own_start.latent**2).sum()) / k
-        return _PRIOR_SHARE * n * noise * noise / singular if singular > 0.0 else 0.0
+    n, k = own.latent.shape
+    singular = float((own.latent**2).sum()) / k
+    return _PRIOR_SHARE * n * noise * noise / singular if singular > 0.0 else 0.0
 
 
 def noise_left(state: State) -> float:
     """Root mean square of what is left in the cells that count, after the free parameters."""
-    left = max(state.sums.weight - free_parameters(state.factors), 0.05 * state.sums.weight, 1.0)
-    return math.sqrt(state.sums.squares / left)
+    left = max(state.weight - free_parameters(state.factors), 0.05 * state.weight, 1.0)
+    return math.sqrt(state.squares / left)
 
 
 def free_parameters(factors: Factors) -> int:
@@ -332,7 +328,7 @@ class Walk:
         """Take one step; the share of the objective that it gained, which is small only when no kind of step gains."""
         before = self.state.objective
         if self._joint:
-            self.state, fell = self.descent.join(self.state, _CG_ACCURACY, _CG_ROUNDS)
+            self.state, fell = self.descent.join(self.state)
             if fell:
                 return self._gain(before)
             self._joint = False

@@ -1,8 +1,5 @@
 """Matrix recovery in the order of its steps: how many components, their factors, what is identified, a report.
 
-It takes heights above the floor (:mod:`unrelu.recovery.matrix.cells`) and gives a record. :func:`warn_of` says what a
-user should know of it.
-
 A fit is made on the core of the table and completed: rows and columns outside it follow, one side given the other. Both
 are convex. Where the fit had noise, its penalty ridge/2 (|C|^2 + |A|^2), for C'C = A'A, holds there as well: with C of
 unit variance, component m of a row pays ridge |A_m|/sqrt(n), that of a column ridge sqrt(n)/|A_m|. Without noise a
@@ -16,13 +13,12 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
+from unrelu.contracts import FloatArray, Step, Watch, unwatched
 from unrelu.errors import (
     InvalidDataError,
     InvalidParameterError,
@@ -32,19 +28,22 @@ from unrelu.errors import (
 )
 from unrelu.notebook import Shown
 from unrelu.passes.engine import one_blas_thread
-from unrelu.recovery.matrix.cells import Cells, DenseCells, HeldOut, observed, tile_by_tile
-from unrelu.recovery.matrix.descent import CensoredALS, MatrixMethod, Recovered, Task, method_name
-from unrelu.recovery.matrix.factors import GAUGES, Factors, in_gauge
-from unrelu.recovery.matrix.identifiability import (
+from unrelu.recovery.matrix.descent import CensoredALS, MatrixMethod, Task, method_name
+from unrelu.recovery.matrix.factors import (
+    GAUGES,
+    Cells,
     Conditions,
-    Core,
+    Factors,
     StandardErrors,
     conditions,
     effective_components,
     find_core,
+    in_gauge,
+    observed,
     standard_errors,
+    tile_by_tile,
 )
-from unrelu.recovery.matrix.newton import Descent, LeastSquares, Loss, Tobit
+from unrelu.recovery.matrix.newton import Descent
 from unrelu.validation import check_choice, check_count, check_positive, label_columns, warn
 
 CHOOSING = "Choosing the number of components"  # a stage of the work
@@ -146,16 +145,16 @@ class Filling:
     def columns_of(self, cells: Cells, factors: Factors) -> FloatArray:
         """[a_j b_j] for every column of a table, given C: they are the rows of the transposed table."""
         n, d = cells.shape
-        transposed = DenseCells(np.ascontiguousarray(cells.rows(0, n).T))
+        transposed = Cells(np.ascontiguousarray(cells.rows(0, n).T))
         extended = factors.extend(factors.latent)
         return self._settled(transposed, Factors(np.zeros((d, extended.shape[1])), extended, None), self.column_ridge)
 
     def _settled(self, cells: Cells, start: Factors, ridge: FloatArray) -> FloatArray:
-        loss: Loss = LeastSquares(np.zeros(cells.shape[1])) if self.noise is None else Tobit(self.noise)
+        descent = Descent(cells, self.noise or 0.0, row_ridge=ridge)
         with one_blas_thread():
-            settled = Descent(cells, loss, row_ridge=ridge).settle_rows(start)
+            settled = descent.settle_rows(start)
             if self.exact:
-                settled = Descent(cells, loss).settle_rows(settled)
+                settled = replace(descent, row_ridge=None).settle_rows(settled)
             return settled.latent
 
 
@@ -204,12 +203,6 @@ def recover_matrix(
 
     ``seed`` chooses the cells that are held out for the choice. ``start`` are factors to go on from, used where their
     shapes are those of the fit.
-
-    >>> from unrelu.recovery.matrix.cells import DenseCells
-    >>> T = np.outer(np.linspace(-1.0, 2.0, 40), [1.0, 2.0, -1.0, 0.5]) + 0.3
-    >>> fit = recover_matrix(DenseCells(np.maximum(T, 0.0)), MatrixRequest(n_components=1))
-    >>> bool(np.abs(fit.hidden() - T).max() < 1e-8), fit.report.converged
-    (True, True)
     """
     (n, d), free_bias = cells.shape, request.gauge != "zero"
     task = Task(cells, 1, free_bias, float(request.tolerance), int(request.max_iterations), None, watch)
@@ -218,8 +211,9 @@ def recover_matrix(
     if request.n_components == "auto":
         unit = usual_unit(cells)  # errors are squared
         scaled = task if unit == 1.0 else replace(task, cells=cells.scaled(1.0 / unit), unit=unit)
-        fit = lambda trial: fit_task(trial, request.method, request.gauge).factors  # noqa: E731
-        k, errors, fewer = choose_components(scaled, fit, seed)
+        k, errors, fewer = choose_components(
+            scaled, lambda trial: fit_task(trial, request.method, request.gauge).factors, seed
+        )
     else:
         k = int(request.n_components)
         if k < 1:
@@ -232,25 +226,8 @@ def recover_matrix(
     if start is not None:
         shapes = start.latent.shape, start.loadings.shape, start.bias is not None
         start, fewer = (start, None) if shapes == ((n, k), (d, k), free_bias) else (None, fewer)
-    fitted = fit_task(replace(task, n_components=k, start=start, fewer=fewer), request.method, request.gauge)
-    seen, recovered = observed(cells), fitted.recovered
-    report = MatrixReport(
-        method=method_name(request.method),
-        gauge=request.gauge,
-        n_rows=n,
-        n_features=d,
-        n_components=k,
-        iterations=recovered.iterations,
-        residual=recovered.residual,
-        converged=recovered.converged,
-        share_floored=1.0 - float(fitted.core.row_positives.sum()) / max(seen, 1.0),
-        share_missing=1.0 - seen / (n * d),
-        weak_columns=tuple(np.flatnonzero(~fitted.conditions.column_identifiable).tolist()),
-        weak_rows=int(np.count_nonzero(~fitted.conditions.row_identifiable)),
-        noise=recovered.noise,
-        component_errors=errors,
-    )
-    return MatrixFit(fitted.factors, fitted.conditions, report, fitted.latent_mean, fitted.filling, fitted.errors)
+    fit = fit_task(replace(task, n_components=k, start=start, fewer=fewer), request.method, request.gauge)
+    return replace(fit, report=replace(fit.report, component_errors=errors))
 
 
 def warn_of(fit: MatrixFit, names: Sequence[str] | None) -> None:
@@ -289,7 +266,7 @@ def lifted_cells(cells: Cells, factors: Factors) -> NDArray[np.int64]:
     d = cells.shape[1]
 
     def found(values: FloatArray, rows: slice) -> NDArray[np.int64]:
-        above = (values <= 0.0) & (replace(factors, latent=factors.latent[rows]).matrix() > 0.0)
+        above = (values <= 0.0) & (factors.of(rows, slice(None)).matrix() > 0.0)
         return np.asarray(np.flatnonzero(above) + rows.start * d, dtype=np.int64)
 
     lifted: NDArray[np.int64] = np.concatenate(tile_by_tile(cells, found))
@@ -299,20 +276,13 @@ def lifted_cells(cells: Cells, factors: Factors) -> NDArray[np.int64]:
 # --- factors, their number given ------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class TaskFit:
-    """Factors of the whole table in their gauge, and how they came about."""
-
-    factors: Factors
-    latent_mean: FloatArray  # of the core's rows
-    core: Core
-    conditions: Conditions
-    recovered: Recovered
-    filling: Filling
-    errors: StandardErrors | None
+def usual_unit(cells: Cells) -> float:
+    """A power of two near the largest value, or 1 where that is of a usual size."""
+    size = max(tile_by_tile(cells, lambda values, _: float(np.nanmax(values, initial=0.0))))
+    return 1.0 if size == 0.0 or 1.0 / _USUAL < size < _USUAL else 2.0 ** round(math.log2(size))
 
 
-def fit_task(task: Task, method: MatrixMethod, gauge: str) -> TaskFit:
+def fit_task(task: Task, method: MatrixMethod, gauge: str) -> MatrixFit:
     """Fit the core, fill in the other rows and columns, choose the gauge, and say what is identified.
 
     All in units in which the largest value is neither huge nor tiny: squares are summed, some in single precision.
@@ -324,92 +294,85 @@ def fit_task(task: Task, method: MatrixMethod, gauge: str) -> TaskFit:
     start, fewer = (None if given is None else given.scaled(1.0 / unit) for given in (task.start, task.fewer))
     scaled = replace(task, cells=task.cells.scaled(1.0 / unit), start=start, fewer=fewer, watch=watch, unit=unit)
     fit = _fitted(scaled, method, gauge)
-    noise, errors = fit.recovered.noise, fit.errors
+    noise, errors = fit.report.noise, fit.errors
     if noise is not None:
         noise *= unit
     if errors is not None:
         bias = None if errors.bias is None else errors.bias * unit
         errors = replace(errors, loadings=errors.loadings * unit, bias=bias)
-    return replace(
-        fit,
-        factors=fit.factors.scaled(unit),
-        recovered=replace(fit.recovered, factors=fit.recovered.factors.scaled(unit), noise=noise),
-        filling=replace(fit.filling, unit=unit),
-        errors=errors,
-    )
+    report, filling = replace(fit.report, noise=noise), replace(fit.filling, unit=unit)
+    return replace(fit, factors=fit.factors.scaled(unit), report=report, filling=filling, errors=errors)
 
 
-def usual_unit(cells: Cells) -> float:
-    """A power of two near the largest value, or 1 where that is of a usual size."""
-    size = max(tile_by_tile(cells, lambda values, _: float(np.nanmax(values, initial=0.0))))
-    return 1.0 if size == 0.0 or 1.0 / _USUAL < size < _USUAL else 2.0 ** round(math.log2(size))
-
-
-def _fitted(task: Task, method: MatrixMethod, gauge: str) -> TaskFit:
+def _fitted(task: Task, method: MatrixMethod, gauge: str) -> MatrixFit:
     """The factors of the core, then the whole table from them."""
-    cells = task.cells
+    cells, (n, d) = task.cells, task.cells.shape
     with one_blas_thread():
-        core = find_core(cells, task.n_components, task.free_bias)
-    if not core.is_everything:
-        # Given factors are cut to the core, and whoever watches sees those of the whole table, 0 outside the core.
-        start, fewer = (None if given is None else _cut(given, core) for given in (task.start, task.fewer))
-        watch = task.watched_through(lambda factors: _placed(factors, core))
-        task = replace(task, cells=cells.part(core.rows, core.columns), start=start, fewer=fewer, watch=watch)
+        rows, columns, positives = find_core(cells, task.n_components, task.free_bias)
+
+    def placed(factors: Factors) -> Factors:
+        """Factors of the core as those of the whole table, 0 outside the core."""
+        whole = Factors(
+            np.zeros((n, factors.rank)), np.zeros((d, factors.rank)), None if factors.bias is None else np.zeros(d)
+        )
+        whole.latent[rows], whole.loadings[columns] = factors.latent, factors.loadings
+        if whole.bias is not None:
+            whole.bias[columns] = factors.bias
+        return whole
+
+    if not (rows.all() and columns.all()):
+        start, fewer = (None if given is None else given.of(rows, columns) for given in (task.start, task.fewer))
+        part, watch = cells.part(rows, columns), task.watched_through(placed)
+        task = replace(task, cells=part, start=start, fewer=fewer, watch=watch)
     with one_blas_thread() if math.prod(task.cells.shape) < _SMALL else nullcontext():
         recovered = method.recover(task)
     with one_blas_thread():
         standard = recovered.factors.standard()
         filling = Filling.after(standard, recovered.noise, recovered.ridge)
-        whole = _placed(standard, core)
-        if not core.rows.all():
-            whole.latent[~core.rows] = filling.latent_of(cells.part(~core.rows, core.columns), standard)
-        found = conditions(cells, whole, core)
-        guessed = ~(core.columns & found.column_identifiable)
+        whole = placed(standard)
+        if not rows.all():
+            whole.latent[~rows] = filling.latent_of(cells.part(~rows, columns), standard)
+        found = conditions(cells, whole, columns)
+        guessed = ~(columns & found.column_identifiable)
         if guessed.any():  # set anew from the latent vectors that are known, or from all if none is
-            rows = found.row_identifiable
-            rows = rows if rows.any() else np.ones(len(rows), dtype=bool)
+            sure = found.row_identifiable
+            sure = sure if sure.any() else np.ones(n, dtype=bool)
             extended = whole.extended.copy()
-            known = replace(whole, latent=whole.latent[rows])
-            extended[guessed] = filling.columns_of(cells.part(rows, guessed), known)
+            extended[guessed] = filling.columns_of(cells.part(sure, guessed), whole.of(sure, slice(None)))
             whole = whole.with_extended(extended)
-        placed = in_gauge(recovered.factors, "kept" if recovered.fixed_bias else gauge)
-        mean: FloatArray = (placed.latent - standard.latent)[0]  # of the core's rows
+        moved = in_gauge(recovered.factors, "kept" if recovered.fixed_bias else gauge)
+        mean: FloatArray = (moved.latent - standard.latent)[0]  # of the core's rows
         whole = whole.shifted(-mean)
         errors = None if recovered.noise is None else standard_errors(cells, whole, recovered.noise)
-    return TaskFit(whole, mean, core, found, recovered, filling, errors)
-
-
-def _cut(factors: Factors, core: Core) -> Factors:
-    bias = None if factors.bias is None else factors.bias[core.columns]
-    return Factors(factors.latent[core.rows], factors.loadings[core.columns], bias)
-
-
-def _placed(factors: Factors, core: Core) -> Factors:
-    def spread(values: FloatArray, where: BoolArray) -> FloatArray:
-        full = np.zeros((len(where), *values.shape[1:]))
-        full[where] = values
-        return full
-
-    bias = None if factors.bias is None else spread(factors.bias, core.columns)
-    return Factors(spread(factors.latent, core.rows), spread(factors.loadings, core.columns), bias)
+        seen = observed(cells)
+    report = MatrixReport(
+        method=method_name(method),
+        gauge=gauge,
+        n_rows=n,
+        n_features=d,
+        n_components=task.n_components,
+        iterations=recovered.iterations,
+        residual=recovered.residual,
+        converged=recovered.converged,
+        share_floored=1.0 - positives / max(seen, 1.0),
+        share_missing=1.0 - seen / (n * d),
+        weak_columns=tuple(np.flatnonzero(~found.column_identifiable).tolist()),
+        weak_rows=int(np.count_nonzero(~found.row_identifiable)),
+        noise=recovered.noise,
+    )
+    return MatrixFit(whole, found, report, mean, filling, errors)
 
 
 # --- the number of components ---------------------------------------------------------------------
 
 
-class ComponentChoice(NamedTuple):
-    """The number chosen, and per number tried the relative error |X - ReLU(T)|/|X| over the held-out cells.
-
-    ``fewer``: the factors of one component less that were found on the way.
-    """
-
-    n_components: int
-    errors: tuple[tuple[int, float], ...]
-    fewer: Factors | None
-
-
-def choose_components(task: Task, fit: Callable[[Task], Factors], seed: int) -> ComponentChoice:
+def choose_components(
+    task: Task, fit: Callable[[Task], Factors], seed: int
+) -> tuple[int, tuple[tuple[int, float], ...], Factors | None]:
     """The smallest number of components whose error on cells it has not seen is as good as the best one's.
+
+    With it, per number tried, the relative error |X - ReLU(T)|/|X| over the held-out cells, and the factors of one
+    component less that were found on the way.
 
     Fit 1, 2, ... components to 90 % of the cells; each row's squared errors on the rest say which numbers differ. The
     best number has the lowest error; the smallest whose rows are worse by at most one standard error of that difference
@@ -421,8 +384,8 @@ def choose_components(task: Task, fit: Callable[[Task], Factors], seed: int) -> 
             f"No n_components is below both n_samples = {n} and n_features = {d}: at least two rows and two columns are"
             " needed."
         )
-    table = HeldOut(task.cells, _SHARE, seed)
-    shown: Cells = DenseCells(table.rows(0, n)) if isinstance(task.cells, DenseCells) else table
+    table = replace(task.cells, held_out=(_SHARE, seed))
+    shown = table if table.is_sparse else Cells(table.rows(0, n))
 
     def row_losses(factors: Factors | None) -> FloatArray:
         """Per row, the squared errors of ReLU(T) over its held-out cells; of 0 without factors."""
@@ -462,7 +425,7 @@ def choose_components(task: Task, fit: Callable[[Task], Factors], seed: int) -> 
         raise InvalidDataError("No component can be fitted: too few values above the floor.")
     chosen = _smallest_as_good(losses, norm)
     fewer = tried[chosen - 2].scaled(task.unit) if chosen > 1 else None
-    return ComponentChoice(chosen, tuple(errors), fewer)
+    return chosen, tuple(errors), fewer
 
 
 def _smallest_as_good(losses: list[FloatArray], norm: float) -> int:

@@ -26,8 +26,7 @@ from unrelu.kernels.floor_cells import (
     weigh,
 )
 from unrelu.passes.engine import map_in_threads
-from unrelu.recovery.matrix.cells import Cells, tiles
-from unrelu.recovery.matrix.factors import Factors
+from unrelu.recovery.matrix.factors import Cells, Factors, tiles
 
 _HALVINGS = 8
 _STILL = 1e-13  # relative movement of rows that have arrived
@@ -37,51 +36,17 @@ _LITTLE = 1e-12  # share of a row's objective: a careful step that gains less is
 _MUCH_BETTER = 0.25
 _FARTHEST = 1e9  # of a factor, values being about 1: beyond are rounding over rounding, and single precision's end
 _HARD = 1e-3  # relative pivot below which a row's Gram is formed anew in double precision
+_CG_ACCURACY, _CG_ROUNDS = 3e-2, 40
 
 
-@dataclass(frozen=True)
-class LeastSquares:
-    """F(T) = 1/2 sum_{X>0} (X - T)^2 + 1/2 sum_{X=0} max(0, T - cap)^2: no noise inside the rectifier.
+class State(NamedTuple):
+    """Factors, F with its penalty there, and what the columns' equations need, summed over rows.
 
-    ``caps``, one per column and 0 but where a margin is asked for, is what T may reach where X = 0. :meth:`cells` turns
-    fitted values into residuals and weights in place (kernels/floor_cells.py), and returns the expected sum of squared
-    noise; :meth:`of_rows` gives (caps, sigma) for steps row by row.
+    ``loss``, ``gradient`` and packed ``gram`` are the columns'; ``squares``, of the noise, and ``weight`` the table's.
     """
 
-    caps: FloatArray
-
-    def cells(
-        self, values: FloatArray, fitted: FloatArray, weight: Any, row_loss: FloatArray, column_loss: FloatArray
-    ) -> float:
-        before = float(row_loss.sum())
-        floor_cells(values, fitted, self.caps, weight, row_loss, column_loss)
-        return 2.0 * (float(row_loss.sum()) - before)
-
-    def of_rows(self, n_columns: int) -> tuple[FloatArray, float]:  # noqa: ARG002 - the noisy loss needs it
-        return self.caps, 0.0
-
-
-@dataclass(frozen=True)
-class Tobit:
-    """sigma^2 times the negative log-likelihood of X = ReLU(T + sigma noise), but for the logarithm of sigma."""
-
-    sigma: float
-
-    def cells(
-        self, values: FloatArray, fitted: FloatArray, weight: Any, row_loss: FloatArray, column_loss: FloatArray
-    ) -> float:
-        return float(tobit_cells(values, fitted, self.sigma, weight, row_loss, column_loss))
-
-    def of_rows(self, n_columns: int) -> tuple[FloatArray, float]:
-        return np.zeros(n_columns), self.sigma
-
-
-Loss = LeastSquares | Tobit
-
-
-class ColumnSums(NamedTuple):
-    """What the columns' equations need, summed over rows: losses, gradients, packed Grams; and the noise's squares."""
-
+    factors: Factors
+    objective: float
     loss: FloatArray
     gradient: FloatArray
     gram: FloatArray
@@ -89,33 +54,29 @@ class ColumnSums(NamedTuple):
     weight: float
 
 
-class State(NamedTuple):
-    """Factors, the columns' sums there, and F with its penalty."""
+class _Rows(NamedTuple):
+    """What a joint step needs of the rows."""
 
-    factors: Factors
-    sums: ColumnSums
-    objective: float
-
-
-class _Point(NamedTuple):
-    """All that a joint step needs at one set of factors."""
-
-    factors: Factors
-    sums: ColumnSums
-    row_objective: FloatArray
-    row_gradient: FloatArray
-    row_factor: FloatArray
+    objective: FloatArray
+    gradient: FloatArray
+    factor: FloatArray
     weights: list[Any]
 
 
 @dataclass(frozen=True)
 class Descent:
-    """The table, what a cell costs and the penalty: everything that stays while factors move."""
+    """The table, what a cell costs and the penalty: everything that stays while factors move.
+
+    With ``sigma`` = 0, no noise inside the rectifier, F(T) = 1/2 sum_{X>0} (X - T)^2 + 1/2 sum_{X=0} max(0, T - cap)^2;
+    the ``caps``, one per column, 0 unless given, are what T may reach where X = 0. Otherwise F is sigma^2 times minus
+    the log-likelihood of X = ReLU(T + sigma noise), but for the logarithm of sigma.
+    """
 
     cells: Cells
-    loss: Loss
+    sigma: float = 0.0
     ridge: float = 0.0
     row_ridge: FloatArray | None = None  # for rows alone, in place of ``ridge``: one per component
+    caps: FloatArray | None = None
 
     # --- alternating steps ------------------------------------------------------------------------
 
@@ -128,7 +89,7 @@ class Descent:
             moved = factors.with_extended(_in_range(extended + share[:, None] * step))
             after, loss_before = self._moved_rows(moved)
             penalty = (moved.loadings**2).sum(axis=1) - (extended[:, : factors.rank] ** 2).sum(axis=1)
-            rise = loss_before + 0.5 * self.ridge * penalty - state.sums.loss
+            rise = loss_before + 0.5 * self.ridge * penalty - state.loss
             if rise.sum() <= _ROUNDING * state.objective:
                 return after
             share = np.where(rise > 0.0, 0.5 * share, share)
@@ -156,7 +117,8 @@ class Descent:
         for _ in range(rounds):
             right = right / max(float(np.linalg.norm(right)), 1e-300)
             left = np.concatenate([piece @ right for piece in pieces])
-            right = np.add.reduce([left[part] @ piece for part, piece in zip(self._tiles(), pieces, strict=True)])
+            parts = tiles(self.cells.shape)
+            right = np.add.reduce([left[part] @ piece for part, piece in zip(parts, pieces, strict=True)])
             size = float(left @ left)
             right = right / size if size > 0.0 else right
         return left, right
@@ -172,35 +134,36 @@ class Descent:
 
         return float(sum(self._by_tile(at)))
 
-    def _tiles(self) -> list[slice]:
-        return tiles(self.cells.shape)
-
     def _by_tile(self, work: Any) -> list[Any]:
-        return map_in_threads(work, self._tiles())
+        return map_in_threads(work, tiles(self.cells.shape))
 
     def _at(self, factors: Factors, rows: slice) -> _TileFit:
         return _TileFit(self, factors, self.cells.rows(rows.start, rows.stop), factors.latent[rows])
 
-    def _state(self, factors: Factors, parts: list[ColumnSums]) -> State:
-        sums = ColumnSums(*(sum(each) for each in zip(*parts, strict=True)))
+    def _state(self, factors: Factors, parts: list[tuple[Any, ...]]) -> State:
+        loss, *others = (sum(each) for each in zip(*parts, strict=True))
         penalty = 0.0
         if self.ridge != 0.0:
             penalty = 0.5 * self.ridge * float((factors.latent**2).sum() + (factors.loadings**2).sum())
-        return State(factors, sums, float(sums.loss.sum()) + penalty)
+        return State(factors, float(loss.sum()) + penalty, loss, *others)
+
+    def _column_gradient(self, state: State) -> FloatArray:
+        gradient = state.gradient.copy()
+        gradient[:, : state.factors.rank] -= self.ridge * state.factors.loadings
+        return gradient
 
     def _column_step(self, state: State) -> FloatArray:
-        step = state.sums.gradient.copy()
-        step[:, : state.factors.rank] -= self.ridge * state.factors.loadings
-        solve_grams(self._column_factor(state.factors, state.sums), step)
+        step = self._column_gradient(state)
+        solve_grams(self._column_factor(state), step)
         return step
 
-    def _column_factor(self, factors: Factors, sums: ColumnSums) -> FloatArray:
-        ridge = np.full(factors.extended.shape[1], self.ridge)
-        ridge[factors.rank :] = 0.0
-        factor, pivot = np.empty_like(sums.gram), np.empty(len(sums.gram))
+    def _column_factor(self, state: State) -> FloatArray:
+        ridge = np.full(state.factors.extended.shape[1], self.ridge)
+        ridge[state.factors.rank :] = 0.0
+        factor, pivot = np.empty_like(state.gram), np.empty(len(state.gram))
 
         def at(part: slice) -> None:
-            factor_grams(sums.gram[part], ridge, _SINGLE_DAMPING, factor[part], pivot[part])
+            factor_grams(state.gram[part], ridge, _SINGLE_DAMPING, factor[part], pivot[part])
 
         map_in_threads(at, [slice(start, start + 64) for start in range(0, len(factor), 64)])
         return factor
@@ -216,7 +179,7 @@ class Descent:
 
     def _row_step(
         self, factors: Factors, rows: slice, jump: tuple[FloatArray, FloatArray] | None = None
-    ) -> tuple[FloatArray, FloatArray, ColumnSums]:
+    ) -> tuple[FloatArray, FloatArray, tuple[Any, ...]]:
         """A Newton step for every row of a tile: (latent vectors, columns' losses before it, sums after it).
 
         After a ``jump``, where a joint step leads all rows and the objective that they had, rows step only where it has
@@ -242,7 +205,7 @@ class Descent:
         if len(rose):  # as a full step carried cells across the floor: several careful ones
             latent, reached = moved.latent.copy(), np.ascontiguousarray(tile.latent[rose])
             offset = np.zeros(len(factors.loadings)) if factors.bias is None else np.ascontiguousarray(factors.bias)
-            how = (tile.row_ridge, *self.loss.of_rows(len(offset)))
+            how = (tile.row_ridge, tile.caps, self.sigma)
             loadings = np.ascontiguousarray(factors.loadings)
             careful_rows(values[rose], reached, offset, loadings, how, _DOUBLE_DAMPING, _LITTLE)
             latent[rose] = _in_range(reached)
@@ -251,51 +214,49 @@ class Descent:
 
     # --- joint steps ------------------------------------------------------------------------------
 
-    def join(self, state: State, accuracy: float, rounds: int) -> tuple[State, bool]:
+    def join(self, state: State, accuracy: float = _CG_ACCURACY, rounds: int = _CG_ROUNDS) -> tuple[State, bool]:
         """One Gauss-Newton step in all factors; (the state it led to, whether the objective fell)."""
         point = self._evaluate(state)
-        rows, columns = self._direction(point, accuracy, rounds)
+        rows, columns = self._direction(state, point, accuracy, rounds)
         for share in (1.0, 0.5, 0.25):
             moved = state.factors.with_extended(_in_range(state.factors.extended + share * columns))
-            tried, _ = self._moved_rows(moved, (_in_range(state.factors.latent + share * rows), point.row_objective))
+            tried, _ = self._moved_rows(moved, (_in_range(state.factors.latent + share * rows), point.objective))
             if tried.objective < state.objective:
                 return tried, True
         return state, False
 
-    def _evaluate(self, state: State) -> _Point:
+    def _evaluate(self, state: State) -> _Rows:
         def at(rows: slice) -> tuple[FloatArray, FloatArray, FloatArray, Any]:
             tile = self._at(state.factors, rows)
             kept = np.round(tile.weight * 255.0).astype(np.uint8)
             return tile.row_objective, tile.row_gradient(), tile.row_factor(), kept
 
         objective, gradient, factor, weights = zip(*self._by_tile(at), strict=True)
-        rows = np.concatenate(objective), np.concatenate(gradient), np.concatenate(factor)
-        return _Point(state.factors, state.sums, *rows, list(weights))
+        return _Rows(np.concatenate(objective), np.concatenate(gradient), np.concatenate(factor), list(weights))
 
-    def _direction(self, point: _Point, accuracy: float, rounds: int) -> tuple[FloatArray, FloatArray]:
+    def _direction(self, state: State, point: _Rows, accuracy: float, rounds: int) -> tuple[FloatArray, FloatArray]:
         """Preconditioned conjugate gradients on the Gauss-Newton system in (rows of C, columns' [A b])."""
-        factors = point.factors
-        column_gradient = point.sums.gradient.copy()
-        column_gradient[:, : factors.rank] -= self.ridge * factors.loadings
-        column_factor = self._column_factor(factors, point.sums)
-        parts = self._tiles()
+        column_factor, parts = self._column_factor(state), tiles(self.cells.shape)
 
         def precondition(rows: FloatArray, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
             rows, columns = rows.copy(), columns.copy()
-            map_in_threads(lambda part: solve_grams(point.row_factor[part], rows[part]), parts)
+            map_in_threads(lambda part: solve_grams(point.factor[part], rows[part]), parts)
             solve_grams(column_factor, columns)
             return _in_range(rows), _in_range(columns)
 
-        residual = [point.row_gradient, column_gradient]
+        def product(one: Any, other: Any) -> float:
+            return float(sum(np.vdot(a, b) for a, b in zip(one, other, strict=True)))
+
+        residual = [point.gradient, self._column_gradient(state)]
         solution = [np.zeros_like(residual[0]), np.zeros_like(residual[1])]
         z = precondition(*residual)
         direction = [z[0].copy(), z[1].copy()]
-        rho = first = _dot(residual, z)
+        rho = first = product(residual, z)
         for _ in range(rounds):
             if not rho > accuracy * accuracy * first:
                 break
-            image = self._hessian(point, direction, parts)
-            curvature = _dot(direction, image)
+            image = self._hessian(state.factors, point.weights, direction)
+            curvature = product(direction, image)
             if not curvature > 0.0:
                 break
             alpha = rho / curvature
@@ -303,13 +264,12 @@ class Descent:
                 s += alpha * p
                 r -= alpha * q
             z = precondition(*residual)
-            rho, before = _dot(residual, z), rho
+            rho, before = product(residual, z), rho
             direction = [z_part + (rho / before) * p for z_part, p in zip(z, direction, strict=True)]
         return solution[0], solution[1]
 
-    def _hessian(self, point: _Point, direction: list[FloatArray], parts: list[slice]) -> list[FloatArray]:
+    def _hessian(self, factors: Factors, weights: list[Any], direction: list[FloatArray]) -> list[FloatArray]:
         """The Gauss-Newton matrix times a direction, in single precision: directions need few digits."""
-        factors = point.factors
         both = np.concatenate([factors.loadings, direction[1]], axis=1).astype(np.float32)
         loadings = np.ascontiguousarray(both[:, : factors.rank])
 
@@ -320,7 +280,7 @@ class Descent:
             weigh(product, weight)
             return product @ loadings, product.T @ extended
 
-        results = map_in_threads(at, list(zip(parts, point.weights, strict=True)))
+        results = map_in_threads(at, list(zip(tiles(self.cells.shape), weights, strict=True)))
         rows = np.concatenate([result[0] for result in results]).astype(np.float64)
         rows = rows / 255.0 + self.ridge * direction[0]
         columns = np.add.reduce([result[1].astype(np.float64) for result in results]) / 255.0
@@ -336,8 +296,15 @@ class _TileFit:
         self._extended = factors.extend(latent)
         self.residual = self._extended @ factors.extended.T
         self.weight = np.empty(self.residual.shape, np.float32)
+        self.caps = np.zeros(values.shape[1]) if descent.caps is None else descent.caps
         row_loss, self.column_loss = np.zeros(len(values)), np.zeros(values.shape[1])
-        self._squares = descent.loss.cells(values, self.residual, self.weight, row_loss, self.column_loss)
+        # The kernels turn fitted values into residuals, in place.
+        if descent.sigma > 0.0:
+            squares = tobit_cells(values, self.residual, descent.sigma, self.weight, row_loss, self.column_loss)
+        else:
+            floor_cells(values, self.residual, self.caps, self.weight, row_loss, self.column_loss)
+            squares = 2.0 * float(row_loss.sum())
+        self._squares = float(squares)
         own = descent.row_ridge
         self.row_ridge: FloatArray = np.full(factors.rank, descent.ridge) if own is None else own
         self.row_objective = row_loss + 0.5 * (latent**2 @ self.row_ridge)
@@ -360,16 +327,13 @@ class _TileFit:
             factor[hard] = exact
         return factor
 
-    def column_sums(self) -> ColumnSums:
+    def column_sums(self) -> tuple[FloatArray, FloatArray, FloatArray, float, float]:
+        """The tile's part of a :class:`State`, from ``loss`` on."""
         gram = (self.weight.T @ packed_products(self._extended.astype(np.float32))).astype(np.float64)
         weight = float(self.weight.sum(dtype=np.float64))
-        return ColumnSums(self.column_loss, self.residual.T @ self._extended, gram, self._squares, weight)
+        return self.column_loss, self.residual.T @ self._extended, gram, self._squares, weight
 
 
 def _in_range(factors: FloatArray) -> FloatArray:
     """What no curvature to speak of carried off stays where its squares are numbers; the objective then judges it."""
     return np.clip(np.nan_to_num(factors), -_FARTHEST, _FARTHEST)
-
-
-def _dot(one: Any, other: Any) -> float:
-    return float(sum(np.vdot(a, b) for a, b in zip(one, other, strict=True)))

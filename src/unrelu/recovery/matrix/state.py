@@ -15,9 +15,8 @@ import numpy as np
 from unrelu import storage
 from unrelu.contracts import FloatArray, Step, Watch, unwatched
 from unrelu.errors import InvalidDataError, InvalidParameterError, OutputError, UnreluWarning
-from unrelu.recovery.matrix.cells import Cells, tile_by_tile
 from unrelu.recovery.matrix.descent import Iterate, method_name
-from unrelu.recovery.matrix.factors import Factors
+from unrelu.recovery.matrix.factors import Cells, Factors, tile_by_tile
 from unrelu.recovery.matrix.matrix import CHOOSING, MatrixFit, MatrixRequest, recover_matrix
 from unrelu.storage import FilePath
 from unrelu.validation import warn
@@ -60,14 +59,7 @@ def recover_kept(
 
 
 def fingerprint(cells: Cells, **request: Any) -> dict[str, Any]:
-    """What a state belongs to: the table (its shape, and a hash of its cells) and what is asked of it.
-
-    >>> from unrelu.recovery.matrix.cells import DenseCells
-    >>> fingerprint(DenseCells(np.array([[0.0, 1.0]])), n_components=1) == fingerprint(
-    ...     DenseCells(np.array([[-0.0, 1.0]])), n_components=1
-    ... )
-    True
-    """
+    """What a state belongs to: the table (its shape, and a hash of its cells) and what is asked of it."""
 
     def digest(values: FloatArray, _: slice) -> bytes:  # every zero and every missing cell is the same
         doubles = values.astype("<f8") + 0.0
@@ -122,11 +114,13 @@ class MatrixState:
 
 
 def _differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
-    """What is not the same, in words; heights of tables of different shapes or floors need no word.
+    """What is not the same, in words; heights of tables of different shapes or floors need no word."""
 
-    >>> _differences({"shape": [5, 4], "cells": "a", "floor": 3.0}, {"shape": [6, 4], "cells": "b", "floor": 2.0})
-    ['a table of 5 x 4, not 6 x 4', 'floor 3, not 2']
-    """
+    def in_words(value: Any) -> str:
+        if isinstance(value, list):
+            return f"{min(value):g} to {max(value):g}"
+        return f"{value:g}" if isinstance(value, float) else "unset" if value is None else str(value)
+
     found = []
     same_floor = all(_plain(theirs.get(name)) == _plain(ours.get(name)) for name in ("floor", "floor_tolerance"))
     if list(theirs["shape"]) != list(ours["shape"]):
@@ -135,8 +129,9 @@ def _differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str
     elif theirs.get("cells") != ours.get("cells") and same_floor:
         found.append("a table with other values")
     for name in [name for name in {**ours, **theirs} if name not in ("shape", "cells")]:
-        old, new = _in_words(theirs.get(name)), _in_words(ours.get(name))
-        if _plain(theirs.get(name)) != _plain(ours.get(name)):
+        before, now = _plain(theirs.get(name)), _plain(ours.get(name))
+        if before != now:
+            old, new = in_words(before), in_words(now)
             found.append(f"{name} {old}, not {new}" if old != new else f"{name} another one for some columns")
     return found
 
@@ -149,25 +144,11 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _in_words(value: Any) -> str:
-    plain = _plain(value)
-    if isinstance(plain, list):
-        return f"{min(plain):g} to {max(plain):g}"
-    return f"{plain:g}" if isinstance(plain, float) else "unset" if plain is None else str(plain)
-
-
 class Keeper:
     """A watch that writes the state to a file, at most every few seconds, and once more when its block is left.
 
     It is left at the end, by an error or by Ctrl-C: the file then holds the last iteration that was finished. ``watch``
     hears the same, with the iterations of the state gone on from, ``before``, counted.
-
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "state.npz"
-    >>> with Keeper(path, {"shape": [3, 2], "gauge": "zero"}) as keeper:
-    ...     keeper(Iterate(1, 0.5, Factors(np.ones((3, 1)), np.ones((2, 1)), None)).step())
-    >>> MatrixState.load(path).residual
-    0.5
     """
 
     def __init__(

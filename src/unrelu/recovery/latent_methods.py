@@ -1,12 +1,12 @@
-"""The latent vector of one output: priors, the robust method, and program (47) of Mazumdar and Rawat (2018) as written.
+"""The latent vector behind one output of a known layer: priors, the robust method, and program (47) as written.
 
-Robust recovery of c from v = ReLU(A c + b) + e + w, e sparse, w small (section 4): the noise's scale first. Where the
-layer is off, v is noise, so negative entries are noise or outliers; a half-normal part and an even one are told apart
-by EM. Without negative entries (noise before the rectifier, a model that fits only roughly) a ladder of scales is
-searched, and the likelihood of the residuals chooses. Then a search for the lowest optimum of Tukey's loss of
-v - ReLU(A c + b) (:mod:`unrelu.kernels.latent_search`), at a scale somewhat below: a narrow loss tells two candidate
-vectors apart, a wide one averages them. Then the scale again from all residuals, descent at it, and least squares on
-the entries that are on and agree: as accurate as if somebody had pointed out the outliers.
+Robust recovery of c from v = ReLU(A c + b) + e + w, e sparse, w small (Mazumdar and Rawat 2018, section 4): the noise's
+scale first. Where the layer is off, v is noise, so negative entries are noise or outliers; a half-normal part and an
+even one are told apart by EM. Without negative entries (noise before the rectifier, a model that fits only roughly) a
+ladder of scales is searched, and the likelihood of the residuals chooses. Then a search for the lowest optimum of
+Tukey's loss of v - ReLU(A c + b) (:mod:`unrelu.kernels.latent_search`), at a scale somewhat below: a narrow loss tells
+two candidate vectors apart, a wide one averages them. Then the scale again from all residuals, descent at it, and least
+squares on the entries that are on and agree: as accurate as if somebody had pointed out the outliers.
 
 Program (47) treats the nonlinear layer as a linear one, outliers as a sparse vector:
 
@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from scipy.special import ndtr
@@ -96,33 +96,8 @@ class Layer:
         return clean
 
 
-class LatentMethod(Protocol):
-    """A way to recover c from v."""
-
-    def check(self, layer: Layer) -> None:
-        """Refuse layers that it cannot invert."""
-        ...
-
-    def least_entries(self, layer: Layer) -> int:
-        """How many entries above the floor a v must have."""
-        ...
-
-    def recover(self, layer: Layer, v: FloatArray, seed: int) -> LatentResult: ...
-
-
 # --- what is known of c beforehand ----------------------------------------------------------------
-
-
-class Prior(Protocol):
-    """``penalty`` is (ridge, sparsity, 1 if nonnegative) of :mod:`unrelu.kernels.latent_search`."""
-
-    @property
-    def penalty(self) -> FloatArray: ...
-
-    @property
-    def proper(self) -> bool:
-        """Whether it determines c even where v does not."""
-        ...
+# ``penalty`` is (ridge, sparsity, 1 if nonnegative); a ``proper`` prior determines c even where v does not.
 
 
 @dataclass(frozen=True)
@@ -189,6 +164,7 @@ class NonnegativePrior:
         return np.array([0.0, 0.0, 1.0])
 
 
+Prior: TypeAlias = NoPrior | GaussianPrior | SparsePrior | NonnegativePrior
 _PRIORS: dict[str, type[GaussianPrior] | type[SparsePrior] | type[NonnegativePrior]] = {
     "gaussian": GaussianPrior,
     "sparse": SparsePrior,
@@ -238,6 +214,7 @@ class RobustLatent:
             check_positive("noise_scale", self.noise_scale)
 
     def check(self, layer: Layer) -> None:
+        """Refuse layers that it cannot invert."""
         d, k = layer.weights.shape
         if self.prior.proper:
             return
@@ -254,6 +231,7 @@ class RobustLatent:
             )
 
     def least_entries(self, layer: Layer) -> int:
+        """How many entries above the floor a v must have."""
         return 1 if self.prior.proper else layer.weights.shape[1]
 
     def recover(self, layer: Layer, v: FloatArray, seed: int) -> LatentResult:
@@ -435,11 +413,7 @@ class LatentLasso:
 
 
 def mean_slope(b: FloatArray, norm: float) -> float:
-    """mu: the mean of Phi(b_i / |c|).
-
-    >>> mean_slope(np.array([0.0, 0.0]), 1.0)
-    0.5
-    """
+    """mu: the mean of Phi(b_i / |c|)."""
     return float(ndtr(b / norm).mean())
 
 
@@ -468,16 +442,8 @@ def penalty_rule(b: FloatArray, norm: float, noise: float) -> float:
     return 2.0 * (high + noise) / len(b)
 
 
-class LassoSolution(NamedTuple):
-    """(47)'s minimizers, before c is divided by mu."""
-
-    c: FloatArray
-    e: FloatArray
-    intercept: float
-
-
-def solve_lasso(A: FloatArray, v: FloatArray, penalty: float, intercept: bool) -> LassoSolution:
-    """(47) to rounding.
+def solve_lasso(A: FloatArray, v: FloatArray, penalty: float, intercept: bool) -> tuple[FloatArray, FloatArray, float]:
+    """(47) to rounding: its minimizers c, before that is divided by mu, and e, and the intercept.
 
     By Newton's method on Huber's loss, for thresholds that fall towards d lambda. A small threshold leaves Newton's
     method few entries to see; from the solution for a larger one it starts next to its own.
@@ -496,7 +462,7 @@ def solve_lasso(A: FloatArray, v: FloatArray, penalty: float, intercept: bool) -
     solution = _huber_minimum(design, near, solution, threshold)
     residual = v - design @ solution
     e = np.sign(residual) * np.maximum(np.abs(residual) - threshold, 0.0)
-    return LassoSolution(solution[:k], e, float(solution[k]) if intercept else 0.0)
+    return solution[:k], e, float(solution[k]) if intercept else 0.0
 
 
 def _huber_minimum(design: FloatArray, v: FloatArray, solution: FloatArray, threshold: float) -> FloatArray:
@@ -536,6 +502,7 @@ def _huber_minimum(design: FloatArray, v: FloatArray, solution: FloatArray, thre
 
 # --- by name --------------------------------------------------------------------------------------
 
+LatentMethod: TypeAlias = RobustLatent | LatentLasso
 _NAMES = ("robust", "lasso")
 
 
@@ -559,11 +526,7 @@ def latent_method(method: str | LatentMethod, prior: str | Prior | None = None) 
 
 
 def names_of(method: LatentMethod) -> tuple[str, str]:
-    """What reports call a method and its prior: their names, or their classes'; "none" for no prior.
-
-    >>> names_of(RobustLatent(GaussianPrior(2.0))), names_of(LatentLasso())
-    (('robust', 'gaussian'), ('lasso', 'none'))
-    """
+    """What reports call a method and its prior: their names, or their classes'; "none" for no prior."""
     prior = getattr(method, "prior", None)
     names: dict[type, str] = {kind: name for name, kind in _PRIORS.items()}
     names |= {NoPrior: "none", type(None): "none", RobustLatent: "robust", LatentLasso: "lasso"}

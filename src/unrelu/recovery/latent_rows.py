@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
 from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, InvalidParameterError
 from unrelu.notebook import Shown
 from unrelu.passes.engine import available_cores, map_in_threads, one_blas_thread
-from unrelu.recovery.latent.methods import LatentMethod, LatentResult, Layer, names_of
+from unrelu.recovery.latent_methods import LatentMethod, LatentResult, Layer, names_of
 from unrelu.validation import row_label, row_labels, warn
 
 _STAGE = "Recovering rows"
@@ -130,13 +130,6 @@ def recover_rows(
 
     Rows that can be seen to be useless are looked for first. Those from which nothing can be recovered raise
     InvalidDataError, or are left empty with ``skip_bad_rows`` if there are others.
-
-    >>> from unrelu.recovery.latent.methods import RobustLatent
-    >>> layer = Layer(np.array([[1.0], [2.0], [3.0]]), np.zeros(3))
-    >>> found = recover_rows(layer, np.array([[2.0, 4.0, 6.0], [0.0, 0.0, 0.0]]), RobustLatent(), skip_bad_rows=True)
-    >>> found.latent.round(6)
-    array([[ 2.],
-           [nan]])
     """
     if layer.weights.any() and not _in_range(max(np.abs(layer.weights).max(), np.abs(layer.bias).max())):
         raise InvalidParameterError(f"The layer {_OUT_OF_RANGE} layer and outputs.")
@@ -171,9 +164,8 @@ def recover_rows(
                 rivals[row] = result.rival
         _refuse(faults, last, n, skip_bad_rows)
         watch(Step(_STAGE, last, n))
-    whole = LatentRows(latent, clean, outliers, inliers, noise, covariance, rivals, tuple(sorted(faults.items())))
-    name, prior = names_of(method)
-    return replace(whole, method=name, prior=prior)
+    bad, names = tuple(sorted(faults.items())), names_of(method)
+    return LatentRows(latent, clean, outliers, inliers, noise, covariance, rivals, bad, *names)
 
 
 def warn_of(found: LatentRows) -> None:
