@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unrelu.checks.calibration import family_of, overall, standardized
+from unrelu.checks.statistics import family_of, overall, standardized
 
 
 def test_a_p_value_is_one_plus_the_number_as_large_over_all():

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from unrelu.checks.skewness import Skewness, skewness_of
+from unrelu.checks.statistics import Skewness, skewness_of
 from unrelu.contracts import Assembly, Assumptions, BoolArray, Doubt, FloatArray, PairCorrelations, RowParameters
 from unrelu.errors import (
     BentColumnsWarning,
@@ -80,26 +81,6 @@ WARNINGS: dict[str, type[DoubtfulTableWarning]] = {
 }
 
 
-@dataclass(frozen=True)
-class _Kinds:
-    """Which way columns are turned, and the kinds of their shapes."""
-
-    assumptions: Assumptions
-    d: int
-
-    @property
-    def sign(self) -> FloatArray:
-        return np.where(self.assumptions.mirrored or (False,) * self.d, -1.0, 1.0)
-
-    @property
-    def free(self) -> BoolArray:
-        return self.of("free")
-
-    def of(self, *kinds: str) -> BoolArray:
-        shapes = self.assumptions.shapes
-        return np.array([shape.kind in kinds for shape in shapes] if shapes else ["normal" in kinds] * self.d)
-
-
 @dataclass(frozen=True, eq=False)
 class _Table:
     """A fit, seen column by column. Numbers are those of the rows looked at, and as the learner saw them: latent, some
@@ -114,8 +95,8 @@ class _Table:
         return np.asarray(self.rows.scale > 0.0)
 
     @property
-    def mirrored(self) -> BoolArray:
-        return np.asarray(self.assumptions.mirrored or (False,) * len(self.rows.scale), dtype=np.bool_)
+    def sign(self) -> FloatArray:
+        return _signs(self.assumptions)
 
     def probability(self, low: FloatArray, high: FloatArray) -> FloatArray:
         """Of a value between the two, under the fitted model; 0 where they are not in order."""
@@ -125,10 +106,6 @@ class _Table:
         upper = below > 0.0
         difference = np.where(upper, ndtr(-below) - ndtr(-above), ndtr(above) - ndtr(below))
         return np.asarray(self.varying * np.maximum(difference, 0.0))
-
-    @property
-    def sign(self) -> FloatArray:
-        return np.where(self.mirrored, -1.0, 1.0)
 
     @property
     def curved(self) -> list[int]:
@@ -176,7 +153,9 @@ def doubts_of(
     look: Look | None = None,
 ) -> tuple[Doubt, ...]:
     """Everything doubtful about a fit; limits of single cells leave no record, and a record that was kept no rows."""
-    kinds = _Kinds(assumptions, len(rows.scale))
+    d = len(rows.scale)
+    kinds = np.array([shape.kind for shape in assumptions.shapes] or ["normal"] * d)
+    free = kinds == "free"
     limits: list[Doubt] = []
     tied: list[Doubt] = []
     skewness: Skewness | None = None
@@ -186,18 +165,18 @@ def doubts_of(
         limits = [*_repeated(table, repeated, look), *_gaps(table, repeated), *_nothing_floored(table, repeated)]
         limits += _gross(table)
         tied, skewness = _tied(table), skewness_of(record.shapes, rows)
-    explained = _columns(len(rows.scale), [doubt for doubt in limits if doubt.kind != "nothing floored"])
-    left_out = explained | _columns(len(rows.scale), tied)
+    explained = _columns(d, [doubt for doubt in limits if doubt.kind != "nothing floored"])
+    left_out = explained | _columns(d, tied)
     misfit = None
     if look is not None:
         from unrelu.checks.misfit import misfit_of, words_of
 
-        misfit = misfit_of(look, rows, pairs.correlation, left_out, kinds.free)
-    margins = _margins(kinds, rows, skewness, misfit, explained)
+        misfit = misfit_of(look, rows, pairs.correlation, left_out, free)
+    margins = _margins(kinds, _signs(assumptions), rows, skewness, misfit, explained)
     if look is not None and misfit is not None and margins:
         # Columns that are not normal look like whatever else; the others must show it without them.
-        without = left_out | _columns(len(rows.scale), [doubt for _, doubt in margins])
-        others = misfit_of(look, rows, pairs.correlation, without, kinds.free)
+        without = left_out | _columns(d, [doubt for _, doubt in margins])
+        others = misfit_of(look, rows, pairs.correlation, without, free)
         misfit = replace(others, neighbours=misfit.neighbours, dependent=misfit.dependent)
     shown = [*margins, *([] if misfit is None else words_of(misfit))]
     shown.sort(key=lambda each: -each[0])
@@ -205,6 +184,11 @@ def doubts_of(
     if record is not None:
         found += _matrix(record, int(np.count_nonzero(rows.scale > 0.0)), assumptions, pairs, assembly)
     return tuple(found)
+
+
+def _signs(assumptions: Assumptions) -> FloatArray:
+    """-1 of columns that were learned upside down."""
+    return np.where(assumptions.mirrored or (False,) * len(assumptions.floor), -1.0, 1.0)
 
 
 def _columns(d: int, doubts: Iterable[Doubt]) -> BoolArray:
@@ -248,15 +232,11 @@ def _repeated_end(table: _Table, end: int, look: Look | None) -> BoolArray:
     found = np.asarray(often & (weight > _BY_ROUNDING * by_rounding + 2.0) & table.varying)
     if look is not None:
         for j in np.flatnonzero(found).tolist():
-            found[j] = _stands_out(look.values[look.beyond[:, j] == 0, j], end)
+            values = look.values[look.beyond[:, j] == 0, j]
+            _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+            counts = counts[:: 1 if end == 0 else -1][: 1 + _NEXT]
+            found[j] = len(counts) < 2 or counts[0] > _BY_ROUNDING * counts[1:].max()
     return found
-
-
-def _stands_out(values: FloatArray, end: int) -> bool:
-    """Whether the smallest (largest) value is far more often than those next to it."""
-    _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-    counts = counts[:: 1 if end == 0 else -1][: 1 + _NEXT]
-    return len(counts) < 2 or bool(counts[0] > _BY_ROUNDING * counts[1:].max())
 
 
 def _repeated(table: _Table, repeated: BoolArray, look: Look | None) -> list[Doubt]:
@@ -278,8 +258,8 @@ def _repeated(table: _Table, repeated: BoolArray, look: Look | None) -> list[Dou
         table.at_end(0),
     )
     for end, columns in ((0, repeated & ~near), (1, _repeated_end(table, 1, look))):
-        for mirrored in (False, True):
-            low = (end == 0) != mirrored
+        for sign in (1.0, -1.0):
+            low = (end == 0) == (sign > 0.0)
             kind, extreme, limit, word = (
                 ("repeated minimum", "smallest", "floor", "min")
                 if low
@@ -287,7 +267,7 @@ def _repeated(table: _Table, repeated: BoolArray, look: Look | None) -> list[Dou
             )
             found += _doubt(
                 kind,
-                columns & (table.mirrored == mirrored),
+                columns & (table.sign == sign),
                 f"the {extreme} value repeats as a {limit} does, but is not named as one.",
                 f"If it stands for all values beyond it, pass it as {limit}=, or say {limit}={word!r}.",
                 table.at_end(end),
@@ -300,8 +280,8 @@ def _gaps(table: _Table, repeated: BoolArray) -> list[Doubt]:
     shapes, floor = table.shapes, table.rows.floor
     floored = shapes.observed - shapes.sums[0] > 0.5
     expected = shapes.observed * table.probability(floor, shapes.ends[0])
-    free = _Kinds(table.assumptions, len(floor)).free
-    for j in np.flatnonzero(free & ~table.mirrored).tolist():
+    free = [j for j in table.curved if table.assumptions.shapes[j].kind == "free" and table.sign[j] > 0.0]
+    for j in free:
         # Nobody is expected in a free column's gap; as many as in the next stretch of that width would be no wonder.
         shape, low, x = table.assumptions.shapes[j], float(table.told(floor)[j]), float(table.at_end(0)[j])
         if np.isfinite([low, x]).all():
@@ -360,20 +340,25 @@ def _nothing_floored(table: _Table, repeated: BoolArray) -> list[Doubt]:
 
 
 def _margins(
-    kinds: _Kinds, rows: RowParameters, record: Skewness | None, misfit: Misfit | None, explained: BoolArray
+    kinds: NDArray[np.str_],
+    sign: FloatArray,
+    rows: RowParameters,
+    record: Skewness | None,
+    misfit: Misfit | None,
+    explained: BoolArray,
 ) -> list[tuple[float, Doubt]]:
     """(z, finding): values above the floor that are not the upper part of a normal, so far that it matters.
 
     A floor that nobody named bends a column as well: where one was found it is the explanation, and so is what the rows
     show more clearly. Of free shapes there is nothing to say: their latent values are normal by construction.
     """
+    d, asked = len(kinds), ~explained & (kinds != "free")
     if misfit is None:
         if record is None:
             return []
-        sure = np.abs(record.z) > -ndtri(0.5 * _ALARM / kinds.d)
-        return _skewed(kinds, rows, record, sure & ~explained & ~kinds.free)
-    asked = misfit.by_margins(kinds.d) & ~explained & ~kinds.free
-    tails, skewed = (misfit.columns_of(kind, kinds.d) for kind in ("tails", "skewed"))
+        return _skewed(kinds, sign, rows, record, (np.abs(record.z) > -ndtri(0.5 * _ALARM / d)) & asked)
+    asked &= misfit.by_margins(d)
+    tails, skewed = (misfit.columns_of(kind, d) for kind in ("tails", "skewed"))
     long = asked & (tails < 0.0) & (np.abs(skewed) < _SYMMETRIC * np.abs(tails))
     found = []
     if long.any():
@@ -382,22 +367,24 @@ def _margins(
         found = [(float(np.abs(tails[long]).max()), long_tails(long))]
     sure, test = skewed != 0.0, record
     if test is None:
-        test = misfit.skewness(kinds.d)
+        test = misfit.skewness(d)
     else:
-        sure = sure | (np.abs(test.z) > -ndtri(0.5 * _ALARM / kinds.d))
-    return [*found, *_skewed(kinds, rows, test, sure & asked & ~long)]
+        sure = sure | (np.abs(test.z) > -ndtri(0.5 * _ALARM / d))
+    return [*found, *_skewed(kinds, sign, rows, test, sure & asked & ~long)]
 
 
-def _skewed(kinds: _Kinds, rows: RowParameters, test: Skewness, sure: BoolArray) -> list[tuple[float, Doubt]]:
+def _skewed(
+    kinds: NDArray[np.str_], sign: FloatArray, rows: RowParameters, test: Skewness, sure: BoolArray
+) -> list[tuple[float, Doubt]]:
     """(z, finding) of the columns that surely are, and as far as it matters."""
     z, skewness, shift = test.z, test.skewness, test.shift
     with np.errstate(invalid="ignore"):
         moved = np.abs(shift) * rows.scale > np.maximum(_SHIFTED * rows.scale, _HARM * rows.bias_stderr)
     sure = sure & (moved | (np.abs(skewness) > _SKEWED))
-    sign, found = kinds.sign, []
+    found: list[tuple[float, Doubt]] = []
     for which, beyond in (
-        (kinds.of("normal"), "beyond what a normal law allows"),
-        (~kinds.of("normal", "free"), "even after their shape"),
+        (kinds == "normal", "beyond what a normal law allows"),
+        (~np.isin(kinds, ["normal", "free"]), "even after their shape"),
     ):
         for right, side in ((True, "to the right"), (False, "to the left")):
             at = sure & ((sign * skewness > 0.0) == right) & which
@@ -417,10 +404,6 @@ def _skewed(kinds: _Kinds, rows: RowParameters, test: Skewness, sure: BoolArray)
     return found
 
 
-def _many_ties(shapes: ColumnShapes) -> BoolArray:
-    return np.asarray(shapes.different < (1.0 - _TIED_SHARE) * shapes.compared)
-
-
 def _tied(table: _Table) -> list[Doubt]:
     """Few different values, far apart: counts, or numbers rounded coarsely."""
     size = table.shapes.step.copy()  # of a step, where most values are
@@ -428,8 +411,9 @@ def _tied(table: _Table) -> list[Doubt]:
         low, high = table.cell_of(table.told(np.maximum(table.rows.bias, table.shapes.ends[0])))
         size[table.curved] = (high - low)[table.curved]
     coarse = size > _COARSE * table.rows.scale
+    ties = table.shapes.different < (1.0 - _TIED_SHARE) * table.shapes.compared
     return _doubt(
-        "ties", _many_ties(table.shapes) & coarse & table.varying,
+        "ties", ties & coarse & table.varying,
         "few different values (counts, or rounded coarsely), which the model takes for continuous ones (values: the"
         " step between them).",
         "Errors are then too small and densities mean little; use more digits, or a model for counts.",

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
-from unrelu.checks.fit_check import Columns, Fit, Rows, Simulations, check_fit, sampled_rows
-from unrelu.checks.result import FitCheck
+from unrelu.checks.fit_check import Columns, Fit, FitCheck, Rows, Simulations, check_fit, sampled_rows
 from unrelu.contracts import Assumptions, Block, FloatArray, Samples, Watch, unwatched
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table

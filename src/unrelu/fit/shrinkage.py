@@ -29,7 +29,7 @@ from scipy.linalg import LinAlgError, svd
 from scipy.linalg.lapack import dpotri
 
 from unrelu.contracts import FloatArray, PairCorrelations, Shrinkage
-from unrelu.fit.eigenvalues import is_definite, largest_eigenpairs, largest_eigenvalue, smallest_eigenvalue
+from unrelu.fit.nearest import is_definite, largest_eigenpairs, largest_eigenvalue, smallest_eigenvalue
 from unrelu.passes.device import all_eigenvalues, multiplier
 
 _MOST_FACTORS = 6

@@ -1,7 +1,7 @@
 """The distribution of every column: weights of its values, of runs of neighbouring values where they are many.
 
 Records merge exactly: which values are told apart depends on the set of all values alone
-(:mod:`unrelu.kernels.value_counts`), so that any split of the rows gives the same record. A long table may be looked at
+(:mod:`unrelu.kernels.row_block`), so that any split of the rows gives the same record. A long table may be looked at
 in a part of its rows, which are chosen by their place in it; its smallest and largest values are always those of all.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import Block, FloatArray
-from unrelu.kernels.value_counts import EMPTY, count_values
+from unrelu.kernels.row_block import EMPTY, count_values
 from unrelu.passes.local import map_in_threads
 
 MOST_KEYS = 2048

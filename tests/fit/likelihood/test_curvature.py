@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 import unrelu
-from unrelu.fit.likelihood import curvature
-from unrelu.fit.likelihood.cells import Cells
+from unrelu.fit.likelihood import climbing as curvature
+from unrelu.fit.likelihood.cells import Cells, ScoreQuestion
 from unrelu.fit.likelihood.climbing import Prior, climb
-from unrelu.fit.likelihood.covariance_law import CovarianceLaw
-from unrelu.fit.likelihood.factor_law import FactorLaw
-from unrelu.fit.likelihood.scores import ScoreQuestion
+from unrelu.fit.likelihood.laws import CovarianceLaw, FactorLaw
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.passes.local import LocalEngine
 from unrelu.tables import ArraySamples
