@@ -9,33 +9,16 @@ that nobody named, as they bend everything else; then, the strongest first, what
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from unrelu import errors
 from unrelu.checks.statistics import Skewness, skewness_of
 from unrelu.contracts import Assembly, Assumptions, BoolArray, Doubt, FloatArray, PairCorrelations, RowParameters
-from unrelu.errors import (
-    BentColumnsWarning,
-    DependentRowsWarning,
-    DoubtfulTableWarning,
-    EmptyGapWarning,
-    FewRowsWarning,
-    GrossValueWarning,
-    GroupsOfRowsWarning,
-    HeavyTailsWarning,
-    LeftOutWarning,
-    NothingFlooredWarning,
-    RepeatedLimitWarning,
-    SingularCovarianceWarning,
-    SkewedColumnsWarning,
-    TiedValuesWarning,
-    UnstableEdgesWarning,
-    ZerosForAnotherReasonWarning,
-)
 from unrelu.passes.column_shapes import ColumnShapes
 from unrelu.passes.pair_moments import PairMoments
 from unrelu.validation import column_label, listed, warn
@@ -60,43 +43,41 @@ _NEXT_SHARE = 0.05  # of a free column's rows that are beyond a gap, within its 
 _GROSS, _FAR_APART = 100.0, 20.0  # spreads of the others, and what they span, beyond which a value is gross
 _FEW_OTHERS, _FEW_GROSS = 8, 0.02  # other values that must be there, and the share of these that may be gross alike
 
-WARNINGS: dict[str, type[DoubtfulTableWarning]] = {
-    "repeated minimum": RepeatedLimitWarning,
-    "repeated maximum": RepeatedLimitWarning,
-    "near the floor": RepeatedLimitWarning,
-    "empty gap": EmptyGapWarning,
-    "gross value": GrossValueWarning,
-    "left out": LeftOutWarning,
-    "nothing floored": NothingFlooredWarning,
-    "skewed": SkewedColumnsWarning,
-    "ties": TiedValuesWarning,
-    "no inverse": SingularCovarianceWarning,
-    "few rows": FewRowsWarning,
-    "unstable edges": UnstableEdgesWarning,
-    "heavy tails": HeavyTailsWarning,
-    "groups": GroupsOfRowsWarning,
-    "bent": BentColumnsWarning,
-    "zeros for another reason": ZerosForAnotherReasonWarning,
-    "dependent rows": DependentRowsWarning,
+WARNINGS: dict[str, type[errors.DoubtfulTableWarning]] = {
+    "repeated minimum": errors.RepeatedLimitWarning,
+    "repeated maximum": errors.RepeatedLimitWarning,
+    "near the floor": errors.RepeatedLimitWarning,
+    "empty gap": errors.EmptyGapWarning,
+    "gross value": errors.GrossValueWarning,
+    "left out": errors.LeftOutWarning,
+    "nothing floored": errors.NothingFlooredWarning,
+    "skewed": errors.SkewedColumnsWarning,
+    "ties": errors.TiedValuesWarning,
+    "no inverse": errors.SingularCovarianceWarning,
+    "few rows": errors.FewRowsWarning,
+    "unstable edges": errors.UnstableEdgesWarning,
+    "heavy tails": errors.HeavyTailsWarning,
+    "groups": errors.GroupsOfRowsWarning,
+    "bent": errors.BentColumnsWarning,
+    "zeros for another reason": errors.ZerosForAnotherReasonWarning,
+    "dependent rows": errors.DependentRowsWarning,
 }
 
 
-@dataclass(frozen=True, eq=False)
 class _Table:
     """A fit, seen column by column. Numbers are those of the rows looked at, and as the learner saw them: latent, some
     columns upside down. Who is told of them wants the values of the table."""
 
-    shapes: ColumnShapes
-    rows: RowParameters
-    assumptions: Assumptions
-
-    @property
-    def varying(self) -> BoolArray:
-        return np.asarray(self.rows.scale > 0.0)
-
-    @property
-    def sign(self) -> FloatArray:
-        return _signs(self.assumptions)
+    def __init__(self, shapes: ColumnShapes, rows: RowParameters, assumptions: Assumptions) -> None:
+        self.shapes, self.rows, self.assumptions = shapes, rows, assumptions
+        self.varying = np.asarray(rows.scale > 0.0)
+        self.sign = _signs(assumptions)
+        # Columns that were learned as latent values.
+        self.curved = [j for j, shape in enumerate(assumptions.shapes) if shape.kind != "normal"]
+        # Between two values of the user's table; 0 where it is not known.
+        self.step = np.where(np.isfinite(shapes.step), shapes.step, 0.0)
+        for j in self.curved:
+            self.step[j] = assumptions.shapes[j].seen.step
 
     def probability(self, low: FloatArray, high: FloatArray) -> FloatArray:
         """Of a value between the two, under the fitted model; 0 where they are not in order."""
@@ -107,11 +88,6 @@ class _Table:
         difference = np.where(upper, ndtr(-below) - ndtr(-above), ndtr(above) - ndtr(below))
         return np.asarray(self.varying * np.maximum(difference, 0.0))
 
-    @property
-    def curved(self) -> list[int]:
-        """Columns that were learned as latent values."""
-        return [j for j, shape in enumerate(self.assumptions.shapes) if shape.kind != "normal"]
-
     def told(self, learned: FloatArray) -> FloatArray:
         """Learned values as the user's table has them."""
         x = self.sign * learned
@@ -119,29 +95,18 @@ class _Table:
             x[j] = self.assumptions.shapes[j].from_latent(x[j])
         return x
 
-    def learned(self, told: FloatArray) -> FloatArray:
-        """Values of the user's table as the learner saw them."""
-        y = told.copy()
-        for j in self.curved:
-            y[j] = self.assumptions.shapes[j].to_latent(y[j])
-        return self.sign * y
-
     def at_end(self, end: int) -> FloatArray:
         """The smallest (0) or largest (1) values as the user's table has them."""
         return self.told(self.shapes.ends[end])
 
-    @property
-    def step(self) -> FloatArray:
-        """Between two values of the user's table; 0 where it is not known."""
-        step = np.where(np.isfinite(self.shapes.step), self.shapes.step, 0.0)
-        for j in self.curved:
-            step[j] = self.assumptions.shapes[j].seen.step
-        return step
-
     def cell_of(self, told: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Learned values half a step below and above those of the user's table, in order."""
-        ends = [self.learned(told + half * self.step) for half in (-0.5, 0.5)]
-        return np.minimum(*ends), np.maximum(*ends)
+        ends = told - 0.5 * self.step, told + 0.5 * self.step
+        for j in self.curved:
+            for end in ends:
+                end[j] = self.assumptions.shapes[j].to_latent(end[j])
+        below, above = self.sign * ends[0], self.sign * ends[1]
+        return np.minimum(below, above), np.maximum(below, above)
 
 
 def doubts_of(

@@ -377,8 +377,8 @@ def _p_values(
 
     return {
         "p_value": overall(ofcolumns, ofpairs),
-        "columns_p_value": ofcolumns.p_value,
-        "pairs_p_value": ofpairs.p_value,
+        "columns_p_value": overall(ofcolumns),
+        "pairs_p_value": overall(ofpairs),
         "column_statistic": _spread_out(columns[0], d, kept),
         "column_p_value": _spread_out(ofcolumns.p_values, d, kept),
         "column_adjusted": _spread_out(ofcolumns.adjusted, d, kept),

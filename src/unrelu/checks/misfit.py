@@ -148,7 +148,9 @@ def _of_margins(test: Tests) -> BoolArray:
 
 def misfit_of(look: Look, rows: RowParameters, correlation: FloatArray, left_out: BoolArray, free: BoolArray) -> Misfit:
     """The tests of all columns but those ``left_out``; margins that are ``free`` are not asked for tails."""
-    groups = groups_of(np.nan_to_num(correlation), usable_columns(look, rows) & ~left_out)
+    seen = np.count_nonzero((look.beyond == 0) & ~np.isnan(look.values), axis=0)
+    usable = (rows.scale > 0.0) & (seen >= _FEWEST_SEEN)
+    groups = groups_of(np.nan_to_num(correlation), usable & ~left_out)
     # So many of the rows, by whole runs of neighbours, as tests of that many groups may take.
     look = look.thinned(-(-len(look.rows) * len(groups) // _MOST_ROWS))
     nothing = Misfit((), (), (), Neighbours(0.0, 0.0, 1.0), False)
@@ -161,11 +163,26 @@ def misfit_of(look: Look, rows: RowParameters, correlation: FloatArray, left_out
     dependent = alike and neighbours.factor > _DEPENDENT and not is_sorted(look)
     if alike:
         tests = tuple(replace(t, z=t.z / np.sqrt(np.quantile(inflation(look.rows, t.h), _MOST))) for t in tests)
-    asked = [_asked(test, free, look.cut) for test in tests]
     levels = _levels(tests)
-    told = tuple(each & (np.abs(test.z) > level) for test, each, level in zip(tests, asked, levels, strict=True))
-    told = tuple(each & _harms(test, rows) for test, each in zip(tests, told, strict=True))
+    told = tuple(_told(test, level, rows, free, look.cut) for test, level in zip(tests, levels, strict=True))
     return Misfit(tests, told, _strongest(tests, told, levels), neighbours, dependent)
+
+
+def _told(test: Tests, level: FloatArray, rows: RowParameters, free: BoolArray, cut: bool) -> BoolArray:
+    """Tests that are significant, could tell something, and matter."""
+    # A free margin is normal by construction, fewer cut-off cells are no doubt, and tails that were cut are short.
+    # Columns with short tails, such as a shape may leave, are no groups of rows.
+    short = (test.z > 0.0) & (np.isin(test.kinds, ["far", "tails"]) | (cut & (test.kinds == "axis")))
+    of_free = np.array([bool(free[list(columns)].any()) for columns in test.columns])
+    zeros, margin = test.kinds == "zeros", np.isin(test.kinds, ["tails", "skewed"])
+    asked = ~short & ~(margin & of_free) & ~(zeros & (test.z < 0.0))
+    # What moves means must move one by half its standard error; the others, which harm intervals and predictions, must
+    # be no smaller than a tenth of a standard deviation of what rows have.
+    error = rows.bias_stderr[test.group] / rows.scale[test.group]
+    with np.errstate(invalid="ignore"):
+        moved = np.any(~(np.abs(test.shift) < _HARM * error), axis=1)
+    effect = np.abs(test.z) / np.sqrt(len(test.h)) > _EFFECT
+    return np.asarray(asked & (np.abs(test.z) > level) & np.where(zeros, moved, effect | _of_margins(test)))
 
 
 def _kind(test: Tests) -> list[str]:
@@ -176,15 +193,6 @@ def _kind(test: Tests) -> list[str]:
         long[kind] if heavy and kind in long else others.get(kind, kind)
         for kind, heavy in zip(test.kinds.tolist(), (test.z < 0.0).tolist(), strict=True)
     ]
-
-
-def _asked(test: Tests, free: BoolArray, cut: bool) -> BoolArray:
-    """Tests that can tell something: a free margin is normal by construction, fewer cut-off cells are no doubt, and
-    tails that were cut are short. Columns with short tails, such as a shape may leave, are no groups of rows."""
-    short = (test.z > 0.0) & (np.isin(test.kinds, ["far", "tails"]) | (cut & (test.kinds == "axis")))
-    of_free = np.array([bool(free[list(columns)].any()) for columns in test.columns])
-    margin = np.isin(test.kinds, ["tails", "skewed"])
-    return np.asarray(~short & ~(margin & of_free) & ~((test.kinds == "zeros") & (test.z < 0.0)))
 
 
 def _levels(tests: Sequence[Tests]) -> list[FloatArray]:
@@ -212,16 +220,6 @@ def _sums(test: Tests) -> BoolArray:
     return np.asarray(wide & np.isin(test.kinds, ["tails", "zeros", "skewed"]))
 
 
-def _harms(test: Tests, rows: RowParameters) -> BoolArray:
-    """What moves means must move one by half its standard error; the others, which harm intervals and predictions, must
-    be no smaller than a tenth of a standard deviation of what rows have."""
-    error = rows.bias_stderr[test.group] / rows.scale[test.group]
-    with np.errstate(invalid="ignore"):
-        moved = np.any(~(np.abs(test.shift) < _HARM * error), axis=1)
-    effect = np.abs(test.z) / np.sqrt(len(test.h)) > _EFFECT
-    return np.asarray(np.where(test.kinds == "zeros", moved, effect | _of_margins(test)))
-
-
 def _strongest(
     tests: Sequence[Tests], told: Sequence[BoolArray], levels: Sequence[FloatArray]
 ) -> tuple[tuple[str, float], ...]:
@@ -241,19 +239,15 @@ def _strongest(
         over |= done  # tails are long or short, and what a test shows is said once
         for i, test in enumerate(tests):
             taken[i] |= told[i] & (kinds[i] == kind)
-            z[i] = _after(test, taken[i]) * told[i] * ~np.isin(kinds[i], list(over))
-            z[i] *= np.abs(z[i]) > levels[i]
-
-
-def _after(test: Tests, taken: BoolArray) -> FloatArray:
-    """The z of all tests when what some of them explain is taken off."""
-    if not taken.any():
-        return test.z
-    among = test.together[np.ix_(taken, taken)] + 1e-3 * np.eye(int(taken.sum()))
-    along = np.linalg.solve(among, test.together[taken])
-    left = 1.0 - (along * test.together[taken]).sum(axis=0)
-    after = (test.z - test.z[taken] @ along) / np.sqrt(np.maximum(left, _OWN))
-    return np.asarray(np.clip(after, -np.abs(test.z), np.abs(test.z)) * (left > _OWN))
+            left = test.z
+            if taken[i].any():  # the z of all tests when what those taken explain is taken off
+                among = test.together[np.ix_(taken[i], taken[i])] + 1e-3 * np.eye(int(taken[i].sum()))
+                along = np.linalg.solve(among, test.together[taken[i]])
+                own = 1.0 - (along * test.together[taken[i]]).sum(axis=0)
+                left = (left - left[taken[i]] @ along) / np.sqrt(np.maximum(own, _OWN))
+                left = np.clip(left, -np.abs(test.z), np.abs(test.z)) * (own > _OWN)
+            left = left * told[i] * ~np.isin(kinds[i], list(over))
+            z[i] = left * (np.abs(left) > levels[i])
 
 
 # --- words ----------------------------------------------------------------------------------------
@@ -367,12 +361,6 @@ def groups_of(correlation: FloatArray, usable: BoolArray) -> list[Index]:
     return found
 
 
-def usable_columns(look: Look, rows: RowParameters) -> BoolArray:
-    """Columns that vary, with some values seen."""
-    seen = np.count_nonzero((look.beyond == 0) & ~np.isnan(look.values), axis=0)
-    return np.asarray((rows.scale > 0.0) & (seen >= _FEWEST_SEEN))
-
-
 def group_tests(look: Look, rows: RowParameters, correlation: FloatArray, group: Index, n_groups: int = 1) -> Tests:
     """The tests of one group, of so many."""
     bias, scale, d = rows.bias[group], rows.scale[group], len(group)
@@ -415,44 +403,32 @@ def group_tests(look: Look, rows: RowParameters, correlation: FloatArray, group:
     )
 
 
-# --- simulated rows -------------------------------------------------------------------------------
-
-
 def _simulated(
     u: FloatArray, marks: Marks, floor: FloatArray, r: FloatArray, many: int, rng: Generator
 ) -> tuple[FloatArray, Marks]:
-    """Rows of the model, cut off and missing as those looked at."""
+    """Rows of the model, cut off and missing as those looked at.
+
+    Where cells have limits of their own, only those of cut-off cells are known: one at l stands for 1/P(u < l) cells.
+    """
     y = rng.standard_normal((many, len(r))) @ np.linalg.cholesky(r).T
     like = rng.permutation(many) % len(u)
     beyond = np.zeros(y.shape, dtype=np.int8)
     for j in range(len(r)):
-        low, high = _limits(u[:, j], marks[:, j], float(floor[j]), many, rng)
+        limits = {-1: np.full(many, floor[j]), 1: np.full(many, np.inf)}
+        known = np.count_nonzero(~np.isnan(u[:, j]))
+        for side in (-1, 1) if np.isneginf(floor[j]) else ():
+            at = u[marks[:, j] == side, j]
+            if len(at) > 0:
+                share = 1.0 / np.maximum(ndtr(-side * at), 0.03) / known
+                drawn = np.searchsorted(np.cumsum(share / max(1.0, share.sum())), rng.random(many))
+                limits[side] = np.where(drawn < len(at), at[np.minimum(drawn, len(at) - 1)], side * np.inf)
+        low, high = limits[-1], limits[1]
         beyond[:, j] = (y[:, j] >= high).astype(np.int8) - (y[:, j] <= low)
         y[:, j] = np.clip(y[:, j], low, high)
     missing = np.isnan(u[like])
     beyond[missing] = 0
     y[missing] = np.nan
     return y, beyond
-
-
-def _limits(u: FloatArray, marks: Marks, floor: float, many: int, rng: Generator) -> tuple[FloatArray, FloatArray]:
-    """A lower and an upper limit for every simulated cell of a column.
-
-    Where cells have limits of their own, only those of cut-off cells are known: one at l stands for 1/P(u < l) cells.
-    """
-    limits = {-1: np.full(many, floor), 1: np.full(many, np.inf)}
-    known = np.count_nonzero(~np.isnan(u))
-    for side in (-1, 1) if np.isneginf(floor) else ():
-        at = u[marks == side]
-        if len(at) == 0:
-            continue
-        share = 1.0 / np.maximum(ndtr(-side * at), 0.03) / known
-        drawn = np.searchsorted(np.cumsum(share / max(1.0, share.sum())), rng.random(many))
-        limits[side] = np.where(drawn < len(at), at[np.minimum(drawn, len(at) - 1)], side * np.inf)
-    return limits[-1], limits[1]
-
-
-# --- the numbers ----------------------------------------------------------------------------------
 
 
 def _list_of(d: int) -> tuple[NDArray[np.str_], list[tuple[int, ...]]]:

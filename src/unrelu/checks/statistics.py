@@ -167,19 +167,9 @@ class Family(NamedTuple):
     adjusted: FloatArray
     largest: FloatArray
 
-    @property
-    def p_value(self) -> float:
-        """Of the largest of them."""
-        return overall(self)
-
 
 def family_of(statistics: FloatArray) -> Family:
-    """From (B + 1) x K statistics, large where a table does not fit; NaN counts as nothing seen.
-
-    >>> numbers = np.array([[9.0, 2.0], [1.0, 1.0], [2.0, 3.0], [3.0, 4.0]])
-    >>> family_of(numbers).p_values, family_of(numbers).p_value
-    (array([0.25, 0.75]), 0.25)
-    """
+    """From (B + 1) x K statistics, large where a table does not fit; NaN counts as nothing seen."""
     known = ~np.isnan(statistics)
     size = standardized(np.log(np.maximum(statistics, 1e-12)))  # log: their right tails are long
     largest = np.where(known, size, -np.inf).max(axis=1, initial=-np.inf)
@@ -222,69 +212,48 @@ class Skewness(NamedTuple):
     shift: FloatArray
 
 
-class _Cubic(NamedTuple):
-    """A function of a cell, for every column: a polynomial of u above the floor (degree x d), a constant at it."""
-
-    above: FloatArray
-    floored: FloatArray
-
-    def times(self, other: _Cubic) -> _Cubic:
-        product = np.zeros((len(self.above) + len(other.above) - 1, self.above.shape[1]))
-        for power, coefficient in enumerate(self.above):
-            product[power : power + len(other.above)] += coefficient * other.above
-        return _Cubic(product, self.floored * other.floored)
-
-    def minus(self, factor: FloatArray, other: _Cubic) -> _Cubic:
-        above = np.zeros((max(len(self.above), len(other.above)), self.above.shape[1]))
-        above[: len(self.above)] += self.above
-        above[: len(other.above)] -= factor * other.above
-        return _Cubic(above, self.floored - factor * other.floored)
-
-
 def skewness_of(shapes: ColumnShapes, rows: RowParameters) -> Skewness:
     """The test for every column; z is 0 where nothing can be said (constant columns, fewer than 8 values)."""
     can = (rows.scale > 0.0) & (shapes.sums[0] >= 8.0)
     scale = np.where(can, rows.scale, 1.0)
     a = np.where(can, np.minimum((rows.bias - rows.floor) / scale, LARGEST_A), 0.0)
     moments = truncated_moments(a, _HIGHEST)
-    hidden = ndtr(-a)
+    hidden, power = ndtr(-a), np.arange(4)
+    second, third = (moments[power[:, None] + power], moments[power[:, None, None] + power[:, None] + power])
 
-    def mean(of: _Cubic) -> FloatArray:
-        return np.asarray((of.above * moments[: len(of.above)]).sum(axis=0) + of.floored * hidden)
+    def mean(one: FloatArray, other: FloatArray) -> FloatArray:
+        """Of the product of two functions of a cell, 5 x d: a cubic of u above the floor, and the value at it."""
+        above = np.einsum("id,jd,ijd->d", one[:4], other[:4], second)
+        return np.asarray(above + one[4] * other[4] * hidden)
 
     zero, one = np.zeros_like(a), np.ones_like(a)
     hazard = moments[1] / np.maximum(hidden, 1e-300) * (hidden > 0.0)
-    score_b = _Cubic(np.stack([zero, one]), -hazard)
-    score_s = _Cubic(np.stack([-one, zero, one]), a * hazard)
-    basis = [_Cubic(one[None], one)]
-    for function in (score_b, score_s, _Cubic(np.stack([zero, zero, zero, one]), zero)):
+    score_b = np.stack([zero, one, zero, zero, -hazard])
+    score_s = np.stack([-one, zero, one, zero, a * hazard])
+    basis = [np.stack([one, zero, zero, zero, one])]
+    for function in (score_b, score_s, np.stack([zero, zero, zero, one, zero])):
         for other in basis:
-            function = function.minus(mean(function.times(other)) / mean(other.times(other)), other)
+            function = function - mean(function, other) / mean(other, other) * other
         basis.append(function)
-    h = basis[3]
-    square = h.times(h)
-    variance = np.maximum(mean(square), 1e-300)
+    _, b_part, s_part, h = basis
+    variance = np.maximum(mean(h, h), 1e-300)
 
     u = shapes.about(np.where(can, rows.bias, shapes.origin), np.where(can, scale, shapes.unit)).sums
     total = np.maximum(shapes.observed, 1e-300)
-    observed = ((h.above * u).sum(axis=0) + h.floored * (shapes.observed - shapes.sums[0])) / total
+    observed = ((h[:4] * u).sum(axis=0) + h[4] * (shapes.observed - shapes.sums[0])) / total
     z = observed * np.sqrt(total / variance)
-    skew = mean(square.times(h)) / variance**1.5 / np.sqrt(total)
+    cubed = np.einsum("id,jd,kd,ijkd->d", h[:4], h[:4], h[:4], third) + h[4] ** 3 * hidden
+    skew = cubed / variance**1.5 / np.sqrt(total)
 
-    # Density phi(u) (1 + g He3(u) / 6) to first order in the skewness g: E[h He3] g / 6 is what was observed.
-    hermite = np.stack([zero, -3.0 * one, zero, one])
-    below = -(hermite * moments[:4]).sum(axis=0)  # E[He3 (1 - P)], as E[He3] = 0
-
-    def with_hermite(of: _Cubic) -> FloatArray:
-        product = _Cubic(of.above, zero).times(_Cubic(hermite, zero))
-        return np.asarray(mean(product) + of.floored * below)
-
-    along = with_hermite(h)
+    # Density phi(u) (1 + g He3(u) / 6) to first order in the skewness g: E[h He3] g / 6 is what was observed. At the
+    # floor He3 has the mean that E[He3] = 0 leaves it.
+    hermite = np.stack([zero, -3.0 * one, zero, one, zero])
+    hermite[4] = -(hermite[:4] * moments[:4]).sum(axis=0) / np.maximum(hidden, 1e-300) * (hidden > 0.0)
+    along = mean(h, hermite)
     latent = 6.0 * observed / np.where(np.abs(along) > 1e-12, along, np.copysign(1e-12, along))
-    b_part, s_part = basis[1], basis[2]
-    cross = mean(score_s.times(score_b)) / mean(b_part.times(b_part))
-    s_shift = latent / 6.0 * with_hermite(s_part) / mean(s_part.times(s_part))
-    b_shift = latent / 6.0 * with_hermite(b_part) / mean(b_part.times(b_part)) - cross * s_shift
+    cross = mean(score_s, score_b) / mean(b_part, b_part)
+    s_shift = latent / 6.0 * mean(s_part, hermite) / mean(s_part, s_part)
+    b_shift = latent / 6.0 * mean(b_part, hermite) / mean(b_part, b_part) - cross * s_shift
     return Skewness(np.where(can, normalized(z, skew), 0.0), np.where(can, latent, 0.0), np.where(can, b_shift, 0.0))
 
 

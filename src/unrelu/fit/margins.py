@@ -566,11 +566,7 @@ def _seen(margin: ColumnMargin, precision: Any) -> Seen:
 
 
 def _rounded(step: float) -> float:
-    """The step as a whole number, or one over a whole number, where it is either up to rounding; 0 elsewhere.
-
-    >>> _rounded(0.30000000000000004 - 0.2), _rounded(0.25), _rounded(0.3)
-    (0.1, 0.25, 0.0)
-    """
+    """The step as a whole number, or one over a whole number, where it is either up to rounding; 0 elsewhere."""
     for value, turned in ((step, False), (1.0 / step if step > 0.0 else 0.0, True)):
         whole = np.rint(value)
         if whole >= 1.0 and abs(value - whole) < 1e-6 * whole:

@@ -63,16 +63,7 @@ _TURNED_BACK = 2.0  # times the least turn since vectors were found: those kept 
 def assemble(
     scale: FloatArray, pairs: PairCorrelations, rank: int | None = None, place: Place | None = None
 ) -> tuple[FloatArray, Assembly]:
-    """(covariance, how it was assembled). Where R is already semidefinite and no rank is asked, R is kept.
-
-    >>> pairs = PairCorrelations(np.array([[1.0, 0.5], [0.5, 1.0]]), np.full((2, 2), 0.1))
-    >>> covariance, assembly = assemble(np.array([1.0, 2.0]), pairs)
-    >>> covariance
-    array([[1., 1.],
-           [1., 4.]])
-    >>> assembly.shift_max
-    0.0
-    """
+    """(covariance, how it was assembled). Where R is already semidefinite and no rank is asked, R is kept."""
     varying = np.flatnonzero(scale > 0.0)  # a constant column has no correlations to fit together
     r = np.nan_to_num(_part(pairs.correlation, varying))  # not recovered: 0, with no weight to defend it
     d = len(r)
@@ -288,12 +279,7 @@ def _part(matrix: FloatArray, columns: NDArray[np.int64]) -> FloatArray:
 
 
 def largest_eigenpairs(x: FloatArray, k: int, scale: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-    """(values, vectors) of the ``k`` largest eigenvalues of D^-1 X D^-1, D = diag(``scale``), in rising order.
-
-    >>> values, vectors = largest_eigenpairs(np.diag([1.0, 3.0, 2.0]), 2)
-    >>> values, np.abs(vectors[:, 1]).round(9)
-    (array([2., 3.]), array([0., 1., 0.]))
-    """
+    """(values, vectors) of the ``k`` largest eigenvalues of D^-1 X D^-1, D = diag(``scale``), in rising order."""
     d = len(x)
     if d <= _NARROW or k > _MOST_SHARE * d:
         values, vectors = eigh(x if scale is None else x / np.outer(scale, scale), subset_by_index=[d - k, d - 1])
@@ -306,11 +292,7 @@ def largest_eigenpairs(x: FloatArray, k: int, scale: FloatArray | None = None) -
 
 
 def largest_eigenvalue(product: Any, d: int) -> float:
-    """Of a symmetric d x d matrix that is known by its ``product`` with a vector.
-
-    >>> round(largest_eigenvalue(lambda v: np.array([2.0, 3.0]) * v, 2), 9)
-    3.0
-    """
+    """Of a symmetric d x d matrix that is known by its ``product`` with a vector."""
     if d <= _NARROW:
         dense = np.column_stack([product(row) for row in np.eye(d)])
         return float(eigh(dense, eigvals_only=True, subset_by_index=[d - 1, d - 1])[0])
@@ -318,11 +300,7 @@ def largest_eigenvalue(product: Any, d: int) -> float:
 
 
 def smallest_eigenvalue(x: FloatArray, place: Place | None = None) -> float:
-    """Of a symmetric matrix.
-
-    >>> round(smallest_eigenvalue(np.array([[2.0, 1.0], [1.0, 2.0]])), 9)
-    1.0
-    """
+    """Of a symmetric matrix."""
     d = len(x)
     if d <= _NARROW:
         return _smallest_by_lapack(x)
@@ -345,11 +323,7 @@ def _smallest_by_lapack(x: FloatArray) -> float:
 
 
 def is_definite(x: FloatArray) -> bool:
-    """Whether a Cholesky factor exists, which is far sooner known than an eigenvalue.
-
-    >>> is_definite(np.eye(2)), is_definite(-np.eye(2))
-    (True, False)
-    """
+    """Whether a Cholesky factor exists, which is far sooner known than an eigenvalue."""
     try:
         cholesky(x, lower=True, check_finite=False)
     except LinAlgError:
@@ -366,12 +340,6 @@ class PositivePart:
         Q <- Q + N C,     C_ij = (N'V Q - N'Q a)_ij / (a_j - c_i),     made orthonormal,
 
     has errors of second order, and errors shrink from matrix to matrix as long as N serves.
-
-    >>> part = PositivePart()
-    >>> factor = part.factor(np.array([[0.0, 2.0], [2.0, 0.0]]))
-    >>> (factor @ factor.T).round(9)
-    array([[1., 1.],
-           [1., 1.]])
     """
 
     def __init__(self) -> None:
@@ -431,11 +399,7 @@ def _root(values: Floats, vectors: Floats) -> Floats:
 
 
 def water_level(values: Floats, total: float) -> float:
-    """t with sum of max(values - t, 0) = ``total``.
-
-    >>> water_level(np.array([5.0, 3.0, -2.0]), 4.0)
-    2.0
-    """
+    """t with sum of max(values - t, 0) = ``total``."""
     falling = np.sort(values.astype(np.float64))[::-1]
     levels = (np.cumsum(falling) - total) / np.arange(1, len(falling) + 1)
     return float(levels[np.flatnonzero(falling > levels)[-1]])

@@ -52,11 +52,6 @@ def scoring_correlation(
     """(correlations to score rows by, what was done). ``assembled``: X; constant columns have no covariance in it.
 
     With a ``rank`` k the model is W W' and noise: T of k factors itself, with what W leaves of each column as Psi.
-
-    >>> r = np.array([[1.0, 0.9, 0.9], [0.9, 1.0, 0.9], [0.9, 0.9, 1.0]])
-    >>> correlation, shrinkage = scoring_correlation(PairCorrelations(r, np.full((3, 3), 0.02)), r, 100)
-    >>> correlation.round(2)[0], shrinkage.target_rank  # one factor explains them: nothing to change
-    (array([1. , 0.9, 0.9]), 1)
     """
     d = len(assembled)
     r, variance = _known(pairs)
@@ -85,11 +80,6 @@ class Target:
     """T = L L' + Psi with unit diagonal, from L alone; k directions and d numbers, whatever is asked of it.
 
     With D = Psi^1/2 and D^-1 L = U diag(s) V' the matrix A = (I - U diag(1 - 1/sqrt(1 + s^2)) U') D^-1 has A T A' = I.
-
-    >>> target = Target(np.array([[0.6], [0.8]]))
-    >>> target.whitened(target.matrix).round(9)
-    array([[1., 0.],
-           [0., 1.]])
     """
 
     loadings: FloatArray
@@ -172,9 +162,6 @@ def _least_noise(variance: FloatArray, rows: float) -> FloatArray:
 def rows_of_pairs(r: FloatArray, variance: FloatArray, n: float) -> FloatArray:
     """For every pair, how many rows without floors and gaps would know its correlation as well: (1 - r^2)^2 / variance,
     at most n.
-
-    >>> rows_of_pairs(np.array([[1.0, 0.5], [0.5, 1.0]]), np.full((2, 2), 0.005), 200.0)[0, 1]
-    np.float64(112.5)
     """
     rows = np.full_like(r, n)
     np.divide((1.0 - r * r) ** 2, variance, out=rows, where=variance > 0.0)
@@ -230,12 +217,7 @@ def _strongest_left(x: FloatArray, target: Target) -> float:
 
 
 def factor_loadings(x: FloatArray, k: int, least: FloatArray) -> FloatArray:
-    """L of L L' + Psi with unit diagonal: the most likely L given Psi, and Psi = 1 - diag(L L'), at least ``least``.
-
-    >>> x = np.array([[1.0, 0.72, 0.63], [0.72, 1.0, 0.56], [0.63, 0.56, 1.0]])
-    >>> np.abs(factor_loadings(x, 1, np.full(3, 0.01))[:, 0]).round(2)
-    array([0.9, 0.8, 0.7])
-    """
+    """L of L L' + Psi with unit diagonal: the most likely L given Psi, and Psi = 1 - diag(L L'), at least ``least``."""
     d = len(x)
     noise = np.full(d, 0.5)
     for _ in range(_MOST_ROUNDS if k <= _MOST_FACTORS else int(np.clip(_WORK / d**3, 3, _MOST_ROUNDS))):
@@ -290,9 +272,6 @@ def _apart(r: FloatArray, variance: FloatArray, n: float) -> FloatArray:
 def error_share(correlation: FloatArray, stderr: FloatArray) -> float:
     """The share of the correlations' squares that is sampling error, the best weight of the identity (Schaefer and
     Strimmer 2005, target D), squares weighted by 1/stderr^2, lest one uncertain pair takes all others with it.
-
-    >>> round(error_share(np.array([[1.0, 0.4], [0.4, 1.0]]), np.full((2, 2), 0.1)), 4)
-    0.0625
     """
     at = np.triu_indices(len(correlation), 1)
     certain = float(np.sum((correlation[at] / np.maximum(stderr[at], _SMALLEST_ERROR)) ** 2))

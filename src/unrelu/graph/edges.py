@@ -77,12 +77,7 @@ Graphs = BoolArray
 
 
 def invertible(correlation: FloatArray) -> FloatArray:
-    """R, or as little of the identity mixed in as gives it an inverse that is not all rounding.
-
-    >>> invertible(np.array([[1.0, 1.0], [1.0, 1.0]])).round(4)
-    array([[1.   , 0.999],
-           [0.999, 1.   ]])
-    """
+    """R, or as little of the identity mixed in as gives it an inverse that is not all rounding."""
     smallest = smallest_eigenvalue(correlation)
     if smallest >= _LEAST_EIGENVALUE:
         return correlation
@@ -91,11 +86,7 @@ def invertible(correlation: FloatArray) -> FloatArray:
 
 
 def penalties_for(correlation: FloatArray, effective_rows: float) -> FloatArray:
-    """From the one that leaves no edge down to one that lets in noise.
-
-    >>> penalties_for(np.array([[1.0, 0.5], [0.5, 1.0]]), 100.0)[[0, -1]]
-    array([0.5 , 0.05])
-    """
+    """From the one that leaves no edge down to one that lets in noise."""
     largest = float(np.max(np.abs(correlation - np.eye(len(correlation))), initial=0.0))
     if largest == 0.0:
         return np.ones(1)
@@ -104,12 +95,7 @@ def penalties_for(correlation: FloatArray, effective_rows: float) -> FloatArray:
 
 
 def neighbourhood_graphs(correlation: FloatArray, penalties: FloatArray) -> Graphs:
-    """One graph for every penalty, these from large to small; R must have an inverse.
-
-    >>> chain = np.array([[1.0, 0.5, 0.25], [0.5, 1.0, 0.5], [0.25, 0.5, 1.0]])
-    >>> neighbourhood_graphs(chain, np.array([0.6, 0.1])).sum(axis=(1, 2)) // 2
-    array([0, 2])
-    """
+    """One graph for every penalty, these from large to small; R must have an inverse."""
     from sklearn.linear_model import lasso_path  # takes its time
 
     d = len(correlation)
@@ -139,15 +125,7 @@ def neighbourhood_graphs(correlation: FloatArray, penalties: FloatArray) -> Grap
 
 
 def refitted_precision(correlation: FloatArray, adjacency: BoolArray, settled: float = 1e-9) -> FloatArray:
-    """K of the graph; ``correlation`` must have an inverse. No W moves by more than ``settled`` at the end.
-
-    >>> chain = np.array([[1.0, 0.5, 0.4], [0.5, 1.0, 0.5], [0.4, 0.5, 1.0]])
-    >>> edges = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], dtype=bool)
-    >>> np.linalg.inv(refitted_precision(chain, edges)).round(9)  # the pair without an edge follows from the others
-    array([[1.  , 0.5 , 0.25],
-           [0.5 , 1.  , 0.5 ],
-           [0.25, 0.5 , 1.  ]])
-    """
+    """K of the graph; ``correlation`` must have an inverse. No W moves by more than ``settled`` at the end."""
     d = len(correlation)
     if np.count_nonzero(adjacency) == d * (d - 1):
         return np.asarray(np.linalg.inv(correlation))
@@ -164,12 +142,7 @@ def refitted_precision(correlation: FloatArray, adjacency: BoolArray, settled: f
 
 
 def partial_correlations(precision: FloatArray) -> FloatArray:
-    """rho_ij = -K_ij / sqrt(K_ii K_jj), and 1 on the diagonal.
-
-    >>> partial_correlations(np.array([[2.0, -1.0], [-1.0, 2.0]]))
-    array([[1. , 0.5],
-           [0.5, 1. ]])
-    """
+    """rho_ij = -K_ij / sqrt(K_ii K_jj), and 1 on the diagonal."""
     scale = np.sqrt(np.diagonal(precision))
     partial = -precision / np.outer(scale, scale)
     np.fill_diagonal(partial, 1.0)
@@ -260,13 +233,7 @@ def left_by_common_neighbours(covariance: FloatArray, graph: BoolArray) -> tuple
 
 
 def criteria(correlation: FloatArray, graphs: Graphs, effective_rows: float) -> FloatArray:
-    """EBIC of every graph, NaN for those that are far denser than the best.
-
-    >>> chain = np.array([[1.0, 0.5, 0.25], [0.5, 1.0, 0.5], [0.25, 0.5, 1.0]])
-    >>> graphs = np.array([np.zeros((3, 3)), chain == 0.5, chain < 1.0], dtype=bool)
-    >>> int(np.argmin(criteria(chain, graphs, 100.0)))  # the chain
-    1
-    """
+    """EBIC of every graph, NaN for those that are far denser than the best."""
     found = np.full(len(graphs), np.nan)
     least, since = np.inf, 0
     before: tuple[int, float] | None = None
@@ -288,15 +255,7 @@ def criteria(correlation: FloatArray, graphs: Graphs, effective_rows: float) -> 
 
 
 def likely_edges(correlation: FloatArray, pair_rows: FloatArray, graph: BoolArray) -> BoolArray:
-    """The edges, from a graph to start with; ``pair_rows`` are n. From none there follow none.
-
-    >>> chain = np.array([[1.0, 0.5, 0.25], [0.5, 1.0, 0.5], [0.25, 0.5, 1.0]])
-    >>> start = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]], dtype=bool)
-    >>> likely_edges(chain, np.full((3, 3), 200.0), start).astype(int)
-    array([[0, 1, 0],
-           [1, 0, 1],
-           [0, 1, 0]])
-    """
+    """The edges, from a graph to start with; ``pair_rows`` are n. From none there follow none."""
     upper = np.triu_indices(len(correlation), 1)
     seen: list[BoolArray] = []
     while len(seen) < _MOST_GRAPHS and not any(np.array_equal(graph, before) for before in seen):
@@ -347,10 +306,6 @@ def q_values(partial: FloatArray, stderr: FloatArray, degrees: float) -> FloatAr
     """For every pair the least rate at which it is taken; NaN on the diagonal and where there is no error.
 
     Partial correlations go through Fisher's z = atanh(rho), whose error is that of rho over 1 - rho^2.
-
-    >>> partial = np.array([[1.0, 0.5, 0.02], [0.5, 1.0, -0.01], [0.02, -0.01, 1.0]])
-    >>> q_values(partial, np.full((3, 3), 0.03), np.inf)[0, 1] < 0.001
-    np.True_
     """
     d = len(partial)
     first, second = np.triu_indices(d, 1)

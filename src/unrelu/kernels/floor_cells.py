@@ -232,12 +232,7 @@ def careful_rows(
 
 
 def unpacked(packed: NDArray[Any], width: int) -> NDArray[Any]:
-    """Packed symmetric matrices in full.
-
-    >>> unpacked(np.array([[1.0, 2.0, 3.0]]), 2)
-    array([[[1., 2.],
-            [2., 3.]]])
-    """
+    """Packed symmetric matrices in full."""
     first, second = np.triu_indices(width)
     full = np.empty((len(packed), width, width), packed.dtype)
     full[:, first, second] = packed
@@ -246,11 +241,7 @@ def unpacked(packed: NDArray[Any], width: int) -> NDArray[Any]:
 
 
 def packed_products(vectors: NDArray[Any]) -> NDArray[Any]:
-    """Per vector v, the upper triangle of v v', row by row.
-
-    >>> packed_products(np.array([[1.0, 2.0, 3.0]]))
-    array([[1., 2., 3., 4., 6., 9.]])
-    """
+    """Per vector v, the upper triangle of v v', row by row."""
     first, second = np.triu_indices(vectors.shape[1])
     products: NDArray[Any] = vectors[:, first] * vectors[:, second]
     return products
