@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -221,8 +221,7 @@ class Rows:
     @property
     def seen(self) -> BoolArray:
         """Cells that are off their limit."""
-        turned = self.values * self.sign
-        return np.asarray(turned > np.array(self.assumptions.censoring))
+        return np.asarray(self.values * self.sign > np.array(self.assumptions.censoring))
 
     @property
     def sign(self) -> FloatArray:
@@ -245,8 +244,8 @@ def sampled_rows(samples: Samples, assumptions: Assumptions, seed: int, watch: W
     at_limit = sample.values <= seen_above(np.array(assumptions.censoring), sample.values)
     values = np.where(at_limit, assumptions.floor, sample.values.astype(np.float64))
     names = names_or_numbers(samples.feature_names, samples.n_features)
-    turned = Rows(values, sample.n_rows, assumptions, names)
-    return Rows(values * turned.sign, sample.n_rows, assumptions, names)
+    rows = Rows(values, sample.n_rows, assumptions, names)
+    return replace(rows, values=values * rows.sign)
 
 
 def check_fit(rows: Rows, judge: RectifiedGaussian | Fit, simulations: Simulations, watch: Watch) -> FitCheck:

@@ -293,14 +293,11 @@ class NormalFits:
     """Columns under given exponents: the log-likelihood ``level``, latent ``bias`` and ``scale``."""
 
     profile: Profile
+    exponents: FloatArray
     shapes: list[Power]
     level: FloatArray
     bias: FloatArray
     scale: FloatArray
-
-    @property
-    def exponents(self) -> FloatArray:
-        return np.array([shape.exponent for shape in self.shapes])
 
     def promised(self) -> FloatArray:
         """Twice the log-likelihood that the likeliest exponents would gain, by parabolas about these."""
@@ -348,7 +345,7 @@ class Profile:
             Power(float(e), *place, seen=column.seen)
             for e, place, column in zip(exponents, self._places, self.columns, strict=True)
         ]
-        return NormalFits(self, shapes, level, origin + unit * (1.0 + bias), unit * scale)
+        return NormalFits(self, exponents, shapes, level, origin + unit * (1.0 + bias), unit * scale)
 
     def likeliest(self, between: tuple[float, float]) -> FloatArray:
         """The exponents: a grid, then golden sections, all columns at a time."""

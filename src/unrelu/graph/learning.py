@@ -37,7 +37,7 @@ from unrelu.graph.edges import (
     q_values,
     refitted_precision,
 )
-from unrelu.graph.subsets import RowGroups, model_errors, partial_errors
+from unrelu.graph.subsets import RowGroups, partial_errors
 from unrelu.passes.local import blas_threads_for
 from unrelu.storage import atomic_write
 from unrelu.tables.tables import check_table, write_columns
@@ -298,16 +298,28 @@ def _on_graph(
     """The most likely partial correlations with zeros where there is no edge."""
     precision = refitted_precision(known.correlation, graph)
     partial = partial_correlations(precision)
-    stderr, degrees = _errors(known, partial, graph, watch)
-    stderr = np.where(graph, stderr, np.nan)
+    stderr, degrees = partial_errors(known.groups, partial, graph, known.effective_rows, watch)
+    stderr, q = np.where(graph, stderr, np.nan), np.full_like(partial, np.nan)
+    return _network(known, graph, precision, partial, (stderr, degrees, q), path, rule, halves)
+
+
+def _network(
+    known: Known,
+    graph: BoolArray,
+    precision: FloatArray,
+    partial: FloatArray,
+    errors: tuple[FloatArray, float, FloatArray],
+    path: NetworkPath | None,
+    rule: str,
+    halves: BoolArray | None,
+) -> Network:
+    """With standard errors, their degrees of freedom and q-values, and what halves of the rows say of the edges."""
+    stderr, degrees, q = errors
     np.fill_diagonal(stderr, 0.0)
-    q = np.full_like(partial, np.nan)
-    network = Network(graph, precision, partial, stderr, degrees, q, q, known.effective_rows, 0, path, rule)
-    return network if halves is None else _with_stability(network, halves)
-
-
-def _with_stability(network: Network, halves: BoolArray) -> Network:
-    """With what halves of the rows say of the edges."""
+    without = np.full_like(partial, np.nan)
+    network = Network(graph, precision, partial, stderr, degrees, without, q, known.effective_rows, 0, path, rule)
+    if halves is None:
+        return network
     return replace(network, stability=np.mean(halves, axis=0), agreement=agreement(halves), n_subsets=len(halves))
 
 
@@ -323,31 +335,18 @@ def _by_discoveries(known: Known, seed: int, watch: Watch) -> Network:
     every = ~np.eye(d, dtype=bool)
     precision = refitted_precision(known.correlation, every)
     partial = partial_correlations(precision)
-    stderr, degrees = _errors(known, partial, every, watch)
-    np.fill_diagonal(stderr, 0.0)
+    stderr, degrees = partial_errors(known.groups, partial, every, known.effective_rows, watch)
     q = q_values(partial, stderr, degrees)
-    without = np.full_like(partial, np.nan)
 
     def discovered(half: Known) -> BoolArray:
         larger = np.sqrt((known.effective_rows - d + 1.0) / max(half.effective_rows - d + 1.0, 1.0))
         found = partial_correlations(refitted_precision(half.correlation, every))
-        return _discoveries(q_values(found, larger * stderr, degrees))[None]
+        return np.asarray(q_values(found, larger * stderr, degrees) <= FALSE_DISCOVERIES)[None]  # NaN is none
 
-    network = Network(
-        _discoveries(q), precision, partial, stderr, degrees, without, q, known.effective_rows, 0, None, "fdr"
-    )
     halves = _halves(known, discovered, seed, watch)
-    return network if halves is None else _with_stability(network, halves[0])
-
-
-def _discoveries(q: FloatArray) -> BoolArray:
-    return np.asarray(np.nan_to_num(q, nan=1.0) <= FALSE_DISCOVERIES)
-
-
-def _errors(known: Known, partial: FloatArray, graph: BoolArray, watch: Watch) -> tuple[FloatArray, float]:
-    if known.groups is None:
-        return model_errors(partial, known.effective_rows), np.inf
-    return partial_errors(known.groups, partial, graph, known.effective_rows, watch)
+    errors = stderr, degrees, q
+    stable = None if halves is None else halves[0]
+    return _network(known, q <= FALSE_DISCOVERIES, precision, partial, errors, None, "fdr", stable)
 
 
 def _warn_of_trivial(path: NetworkPath, d: int) -> None:

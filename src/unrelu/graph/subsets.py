@@ -197,18 +197,13 @@ def _share(rows: int) -> float:
 # --- standard errors ---------------------------------------------------------------------------------
 
 
-def model_errors(partial: FloatArray, effective_rows: float) -> FloatArray:
-    """The root of f."""
-    return np.asarray((1.0 - partial**2) / np.sqrt(max(effective_rows - len(partial) + 1.0, 1.0)))
-
-
 def partial_errors(
-    groups: RowGroups, partial: FloatArray, adjacency: BoolArray, effective_rows: float, watch: Watch
+    groups: RowGroups | None, partial: FloatArray, adjacency: BoolArray, effective_rows: float, watch: Watch
 ) -> tuple[FloatArray, float]:
     """(standard errors of the partial correlations on a graph, their degrees of freedom)."""
-    model = model_errors(partial, effective_rows)
+    model = np.asarray((1.0 - partial**2) / np.sqrt(max(effective_rows - len(partial) + 1.0, 1.0)))  # the root of f
     first, second = np.nonzero(np.triu(adjacency, 1))
-    if len(first) == 0 or len(groups.weights) < _FEW_GROUPS:
+    if groups is None or len(first) == 0 or len(groups.weights) < _FEW_GROUPS:
         return model, np.inf
 
     def on_graph(correlation: FloatArray) -> FloatArray:

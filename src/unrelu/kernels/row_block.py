@@ -48,13 +48,7 @@ def scan_block(values: Array, allowed: Array, counts: Array, first: Array, below
 
 
 @kernel
-def _scan_block(
-    values: np.ndarray,
-    allowed: np.ndarray,
-    counts: np.ndarray,
-    first: np.ndarray,
-    below: np.ndarray,
-) -> None:
+def _scan_block(values: Array, allowed: Array, counts: Array, first: Array, below: Array) -> None:
     """:func:`scan_block` of many cells."""
     n, d = values.shape
     for j in range(d):
@@ -89,7 +83,7 @@ def out_of_place(values: Array, allowed: Array, most: Any) -> int:
 
 
 @kernel
-def _out_of_place(values: np.ndarray, allowed: np.ndarray, most: float) -> int:
+def _out_of_place(values: Array, allowed: Array, most: float) -> int:
     """:func:`out_of_place` of many cells."""
     n, d = values.shape
     found = 0
@@ -117,9 +111,7 @@ def centre_block(values: Array, floor: Array, origin: Array, most: Any, powers: 
 
 
 @kernel
-def _centre_block(
-    values: np.ndarray, floor: np.ndarray, origin: np.ndarray, most: float, powers: np.ndarray, above: np.ndarray
-) -> None:
+def _centre_block(values: Array, floor: Array, origin: Array, most: float, powers: Array, above: Array) -> None:
     """:func:`centre_block` of many cells."""
     n, d = values.shape
     nothing = powers.dtype.type(0.0)
@@ -146,7 +138,7 @@ def _bits_set(v: np.uint64) -> float:
 
 
 @kernel
-def pack_rows(above: np.ndarray, words: np.ndarray) -> None:
+def pack_rows(above: Array, words: Array) -> None:
     """64 rows of zeros and ones, of any type, to a row of d words."""
     n, d = above.shape
     words[:] = 0
@@ -158,7 +150,7 @@ def pack_rows(above: np.ndarray, words: np.ndarray) -> None:
 
 
 @kernel
-def add_upper_counts(words: np.ndarray, first: int, last: int, count: np.ndarray) -> None:
+def add_upper_counts(words: Array, first: int, last: int, count: Array) -> None:
     """count[i, j] += bits set in both columns' words, exactly, for first <= i < last and j >= i."""
     d = words.shape[1]
     for w in range(len(words)):
@@ -170,7 +162,7 @@ def add_upper_counts(words: np.ndarray, first: int, last: int, count: np.ndarray
 
 
 @kernel
-def add_joint_counts(above: np.ndarray, words: np.ndarray, count: np.ndarray) -> None:
+def add_joint_counts(above: Array, words: Array, count: Array) -> None:
     """count += above'above, exactly. ``words`` is scratch, one row of d words for every 64 rows."""
     pack_rows(above, words)
     d = len(count)
@@ -190,13 +182,7 @@ def add_stack(parts: Array, into: Array) -> None:
 
 @kernel
 def add_sparse_rows(
-    ends: np.ndarray,
-    columns: np.ndarray,
-    values: np.ndarray,
-    floor: np.ndarray,
-    origin: np.ndarray,
-    weights: np.ndarray,
-    sums: np.ndarray,
+    ends: Array, columns: Array, values: Array, floor: Array, origin: Array, weights: Array, sums: Array
 ) -> None:
     """sums[i, j] += w (1, t_i, t_i^2, t_i t_j) for every row and every two of its cells above their floors.
 
@@ -262,13 +248,7 @@ def add_powers(
 
 @kernel
 def _add_powers(
-    values: np.ndarray,
-    floor: np.ndarray,
-    origin: np.ndarray,
-    unit: np.ndarray,
-    weights: np.ndarray,
-    sums: np.ndarray,
-    ends: np.ndarray,
+    values: Array, floor: Array, origin: Array, unit: Array, weights: Array, sums: Array, ends: Array
 ) -> None:
     """:func:`add_powers` of many cells."""
     n, d = values.shape
@@ -308,15 +288,7 @@ _BEHIND_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
 @kernel
-def _add(
-    bits: np.ndarray,
-    row_weights: np.ndarray,
-    first: int,
-    most: int,
-    keys: np.ndarray,
-    weights: np.ndarray,
-    state: np.ndarray,
-) -> int:
+def _add(bits: Array, row_weights: Array, first: int, most: int, keys: Array, weights: Array, state: Array) -> int:
     """Add cells from the ``first`` on, until the table holds more than ``most`` keys; returns the next cell."""
     mask, shift, held = len(keys) - 1, state[0], state[1]
     for i in range(first, len(bits)):

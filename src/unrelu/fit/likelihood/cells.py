@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,9 +145,9 @@ class CellTallyQuestion:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Sums over rows: weighted log density and score, and outer products where they were asked for."""
+    """Sums over rows: weighted log density and score (or one of each for several laws), outer products if asked for."""
 
-    log_likelihood: float
+    log_likelihood: Any
     score: FloatArray
     outer: FloatArray | None
     weight: float

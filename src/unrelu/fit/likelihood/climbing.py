@@ -44,7 +44,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve, solve_triangular
@@ -234,20 +234,8 @@ def _direction(slope: FloatArray, pairs: list[tuple[FloatArray, FloatArray]]) ->
 
 
 @dataclass(frozen=True, eq=False)
-class _Nearby:
-    """Sums over rows at a law and at its neighbours, one a coordinate: corrections and scores; and the rows' weight."""
-
-    corrections: FloatArray
-    scores: FloatArray
-    weight: float
-
-    def merge(self, other: Self) -> Self:
-        return type(self)(self.corrections + other.corrections, self.scores + other.scores, self.weight + other.weight)
-
-
-@dataclass(frozen=True, eq=False)
 class _NearbyQuestion:
-    """Ask a block for corrections and scores under ``law`` and its neighbours."""
+    """Ask a block for corrections and scores under ``law`` and its neighbours, one a coordinate."""
 
     cells: Cells
     law: Law
@@ -256,7 +244,7 @@ class _NearbyQuestion:
     def laws(self) -> list[Law]:
         return [self.law, *(self.law.moved(step)[0] for step in _DIFFERENCE * np.eye(self.law.n_coordinates))]
 
-    def __call__(self, block: Block) -> _Nearby:
+    def __call__(self, block: Block) -> Scores:
         u, beyond, weights = self.cells.of(block)
 
         def summed(law: Law) -> tuple[float, FloatArray]:
@@ -264,7 +252,7 @@ class _NearbyQuestion:
             return float(weights @ corrections), weights @ scores
 
         corrections, scores = zip(*map_in_threads(summed, self.laws), strict=True)
-        return _Nearby(np.array(corrections), np.array(scores), float(weights.sum()))
+        return Scores(np.array(corrections), np.array(scores), None, float(weights.sum()))
 
 
 class Curvature(NamedTuple):
@@ -286,10 +274,10 @@ def curvature(
     nearby = evidence.collect(question, remember=False)
     share = rows[0] / nearby.weight if nearby.weight > 0.0 else 0.0
     scores = np.array(
-        [prior.add(each, 0.0, share * score)[1] for each, score in zip(question.laws, nearby.scores, strict=True)]
+        [prior.add(each, 0.0, share * score)[1] for each, score in zip(question.laws, nearby.score, strict=True)]
     )
     bend = (scores[0] - scores[1:]) / _DIFFERENCE @ law.jacobian
-    slope = share * (nearby.corrections[1:] - nearby.corrections[0]) / _DIFFERENCE
+    slope = share * (nearby.log_likelihood[1:] - nearby.log_likelihood[0]) / _DIFFERENCE
     return Curvature(0.5 * (bend + bend.T), law.metric(outer), slope)
 
 
