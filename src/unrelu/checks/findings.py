@@ -185,10 +185,8 @@ def _doubt(kind: str, which: BoolArray, words: str, remedy: str, values: FloatAr
 
 
 def _repeated_end(table: _Table, end: int, look: Look | None) -> BoolArray:
-    """Columns whose smallest (0) or largest (1) value above the floor occurs too often for rounding to explain.
-
-    Values of a coarse scale repeat as well, and so do their neighbours: rain of .1 and .2 mm is no limit.
-    """
+    """Columns whose smallest (0) or largest (1) value above the floor occurs too often for rounding to explain. Values
+    of a coarse scale repeat as well, and so do their neighbours: rain of .1 and .2 mm is no limit."""
     shapes = table.shapes
     weight = shapes.end_weights[end]
     with np.errstate(invalid="ignore"):  # levels of columns without values
@@ -312,11 +310,9 @@ def _margins(
     misfit: Misfit | None,
     explained: BoolArray,
 ) -> list[tuple[float, Doubt]]:
-    """(z, finding): values above the floor that are not the upper part of a normal, so far that it matters.
-
-    A floor that nobody named bends a column as well: where one was found it is the explanation, and so is what the rows
-    show more clearly. Of free shapes there is nothing to say: their latent values are normal by construction.
-    """
+    """(z, finding): values above the floor that are not the upper part of a normal, so far that it matters. A floor
+    that nobody named bends a column as well: where one was found it is the explanation, and so is what the rows show
+    more clearly. Of free shapes there is nothing to say: their latent values are normal by construction."""
     d, asked = len(kinds), ~explained & (kinds != "free")
     if misfit is None:
         if record is None:

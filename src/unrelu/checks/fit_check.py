@@ -136,10 +136,8 @@ class FitCheck(Shown):
 
     @property
     def misfits(self) -> tuple[list[int], list[tuple[int, int]]]:
-        """Columns and pairs that do not fit, allowing for their number; none where the model fits.
-
-        A column that does not fit spoils its pairs, which are then not named.
-        """
+        """Columns and pairs that do not fit, allowing for their number; none where the model fits. A column that does
+        not fit spoils its pairs, which are then not named."""
         if self.fits:
             return [], []
         columns = [j for j in self.worst_columns(len(self.names)) if self.column_adjusted[j] <= self.level]
@@ -331,11 +329,10 @@ def _grids(values: FloatArray, seen: BoolArray) -> list[FloatArray | None]:
 def _rounded(
     values: FloatArray, grids: list[FloatArray | None], model: RectifiedGaussian, tolerance: float
 ) -> FloatArray:
-    """Every value off its limit at the nearest one that its column has; those beyond an open end as they are.
-
-    Ties alone would make a column fail: a test for continuous laws takes a rounded normal for no normal. Rounding the
-    simulated tables likewise asks the question that matters, whether the law behind the rounded numbers is the model's.
-    """
+    """Every value off its limit at the nearest one that its column has; those beyond an open end as they are. Ties
+    alone would make a column fail: a test for continuous laws takes a rounded normal for no normal. Rounding the
+    simulated tables likewise asks the question that matters, whether the law behind the rounded numbers is the
+    model's."""
     low, high = model.floor + tolerance, model.ceiling - tolerance
     for j, grid in enumerate(grids):
         if grid is not None:
@@ -433,10 +430,8 @@ def _distances(table: Standardized) -> FloatArray:
 
 
 def _quantiles(values: FloatArray, model: RectifiedGaussian, table: Standardized) -> FloatArray:
-    """4 x points x columns: of the table, of the model, low and high; NaN where there are fewer.
-
-    The i-th smallest of n values is the model's quantile at a probability that has the law Beta(i, n - i + 1).
-    """
+    """4 x points x columns: of the table, of the model, low and high; NaN where there are fewer. The i-th smallest of n
+    values is the model's quantile at a probability that has the law Beta(i, n - i + 1)."""
     latent, shapes, tail = model.latent, model.shapes, 0.5 * (1.0 - _BAND)
     found = np.full((4, _POINTS, values.shape[1]), np.nan)
     for j, seen in enumerate(table.seen.T):

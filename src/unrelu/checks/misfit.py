@@ -65,7 +65,7 @@ Index = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Tests:
-    """Of one group of columns: K tests with their ``kinds`` and the ``columns`` that each is about.
+    """Of one group of columns: K tests, their ``kinds``, the ``columns`` of each, and which are of the ``whole`` group.
 
     ``z``: standard normal for rows of the model. ``size`` and ``error``: the parameter that the test is the score of.
     ``shift`` (K x columns of the group): how far the means are then off, in standard deviations. ``together``: the
@@ -76,6 +76,7 @@ class Tests:
     group: Index
     kinds: NDArray[np.str_]
     columns: tuple[tuple[int, ...], ...]
+    whole: BoolArray
     z: FloatArray
     size: FloatArray
     error: FloatArray
@@ -88,10 +89,8 @@ class Tests:
 
 @dataclass(frozen=True, eq=False)
 class Misfit:
-    """``found``: kinds of findings with the z of their strongest test, from the strongest down.
-
-    "heavy", "groups", "bent", "zeros" and "margins"; ``tests`` are of every group, ``told`` those that are significant.
-    """
+    """``found``: kinds of findings with the z of their strongest test, from the strongest down. "heavy", "groups",
+    "bent", "zeros" and "margins"; ``tests`` are of every group, ``told`` those that are significant."""
 
     tests: tuple[Tests, ...]
     told: tuple[BoolArray, ...]
@@ -107,9 +106,7 @@ class Misfit:
 
     def by_margins(self, d: int) -> BoolArray:
         """Which of d columns are in a group whose margins show more than its columns together, or that shows nothing.
-
-        Columns with long tails make rows lie far out as well, but less clearly; of a t law it is the reverse.
-        """
+        Columns with long tails make rows lie far out as well, but less clearly; of a t law it is the reverse."""
         which = np.ones(d, dtype=np.bool_)
         for test, told in zip(self.tests, self.told, strict=True):
             size, own = np.abs(test.z) * told, _of_margins(test)
@@ -119,14 +116,12 @@ class Misfit:
         return which
 
     def columns_of(self, kind: str, d: int) -> FloatArray:
-        """The z of the tests of single columns of a kind, 0 where they are not significant.
-
-        Where all columns of a group together are, such as are so at 5 % by themselves are meant.
-        """
+        """The z of the tests of single columns of a kind, 0 where they are not significant. Where all columns of a
+        group together are, such as are so at 5 % by themselves are meant."""
         z = np.zeros(d)
         for test, told in zip(self.tests, self.told, strict=True):
             which = test.kinds == kind
-            together = _sums(test) & which
+            together = test.whole & which
             single = which & ~together
             meant = told[single] | (told[together].any() & (np.abs(test.z[single]) > _BESIDE))
             z[test.group] = test.z[single] * meant
@@ -136,7 +131,7 @@ class Misfit:
         """Of every column, from these rows."""
         found = np.zeros((3, d))
         for test in self.tests:
-            own = np.flatnonzero((test.kinds == "skewed") & ~_sums(test))
+            own = np.flatnonzero((test.kinds == "skewed") & ~test.whole)
             found[:, test.group] = test.z[own], 6.0 * test.size[own], np.diagonal(test.shift[own])
         return Skewness(*found)
 
@@ -196,15 +191,12 @@ def _kind(test: Tests) -> list[str]:
 
 
 def _levels(tests: Sequence[Tests]) -> list[FloatArray]:
-    """|z| from which on a test is significant: every kind has its share of alarms, among all groups together.
-
-    Half of a share is for the sums over columns, where a kind has them.
-    """
-    sums = [_sums(test) for test in tests]
+    """|z| from which on a test is significant: every kind has its share of alarms, among all groups together. Half of a
+    share is for the sums over columns, where a kind has them."""
     levels = [np.empty(len(test.z)) for test in tests]
     for kind in np.unique(tests[0].kinds):
         for whole in (False, True):
-            which = [(test.kinds == kind) & (of_all == whole) for test, of_all in zip(tests, sums, strict=True)]
+            which = [(test.kinds == kind) & (test.whole == whole) for test in tests]
             number = sum(int(np.count_nonzero(each)) for each in which)
             both = kind in ("tails", "zeros", "skewed") and len(tests[0].group) > 1
             sides = 1.0 if kind == "zeros" else 2.0
@@ -212,12 +204,6 @@ def _levels(tests: Sequence[Tests]) -> list[FloatArray]:
             for each, at, test in zip(levels, which, tests, strict=True):
                 each[at] = level * (1.0 + _SLACK / test.seen)
     return levels
-
-
-def _sums(test: Tests) -> BoolArray:
-    """The sums over columns, of kinds that also have columns by themselves."""
-    wide = np.array([len(columns) > 1 for columns in test.columns])
-    return np.asarray(wide & np.isin(test.kinds, ["tails", "zeros", "skewed"]))
 
 
 def _strongest(
@@ -392,6 +378,7 @@ def group_tests(look: Look, rows: RowParameters, correlation: FloatArray, group:
         group=group,
         kinds=kinds,
         columns=tuple(tuple(group[list(each)].tolist()) for each in columns),
+        whole=np.isin(kinds, ["tails", "zeros", "skewed"]) & np.array([len(each) > 1 for each in columns]),
         z=normalized(mean / spread, skewness * np.sqrt(squares) / n),
         size=size,
         error=spread / along,
@@ -406,10 +393,8 @@ def group_tests(look: Look, rows: RowParameters, correlation: FloatArray, group:
 def _simulated(
     u: FloatArray, marks: Marks, floor: FloatArray, r: FloatArray, many: int, rng: Generator
 ) -> tuple[FloatArray, Marks]:
-    """Rows of the model, cut off and missing as those looked at.
-
-    Where cells have limits of their own, only those of cut-off cells are known: one at l stands for 1/P(u < l) cells.
-    """
+    """Rows of the model, cut off and missing as those looked at. Where cells have limits of their own, only those of
+    cut-off cells are known: one at l stands for 1/P(u < l) cells."""
     y = rng.standard_normal((many, len(r))) @ np.linalg.cholesky(r).T
     like = rng.permutation(many) % len(u)
     beyond = np.zeros(y.shape, dtype=np.int8)

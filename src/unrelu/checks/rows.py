@@ -32,10 +32,8 @@ _SORTED = 0.95  # of the steps to the next row that go one way
 @dataclass(frozen=True, eq=False)
 class Look:
     """``values`` (m x d) of the rows numbered ``rows``, in the table's order, with marks of cells that are cut off.
-
     Cells at a limit hold it. ``weights`` are those of the rows. ``cut``: rows or cells that lie far out were taken
-    away, so that tails that are too short say nothing.
-    """
+    away, so that tails that are too short say nothing."""
 
     rows: NDArray[np.int64]
     values: FloatArray

@@ -159,9 +159,7 @@ def quadrants(table: Standardized) -> tuple[FloatArray, FloatArray]:
 
 class Family(NamedTuple):
     """Statistics of one kind: ``p_values`` one by one, ``adjusted`` for there being many, ``largest`` of every table.
-
-    The largest are in standard deviations; NaN where there are none.
-    """
+    The largest are in standard deviations; NaN where there are none."""
 
     p_values: FloatArray
     adjusted: FloatArray

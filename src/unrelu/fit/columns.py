@@ -108,10 +108,8 @@ def _refuse_unknown(
 
 
 def maximize(share: FloatArray, location: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(g, t) for columns scaled so that m^2 + v = 1: ``share`` = n+/n, 0 < share < 1, and ``location`` = m.
-
-    Newton on f with bisection as the safeguard; each column stops where rounding does.
-    """
+    """(g, t) for columns scaled so that m^2 + v = 1: ``share`` = n+/n, 0 < share < 1, and ``location`` = m. Newton on f
+    with bisection as the safeguard; each column stops where rounding does."""
     g = ndtri(share)
     low, high = np.full_like(g, -np.inf), np.full_like(g, np.inf)
     active = np.ones(g.shape, dtype=bool)
@@ -141,11 +139,9 @@ def best_t(g: FloatArray, location: FloatArray) -> FloatArray:
 
 
 def scale_at_bound(share: FloatArray, location: FloatArray, depth: FloatArray) -> FloatArray:
-    """t = 1/s where the bias is held at the floor, g = -depth t: the likelihood is concave along that line, too.
-
-    Its derivative n0 depth phi(depth t)/Phi(depth t) + n+ (1/t - t ((m + depth)^2 + v)) falls in t; without tolerance
-    (depth 0) its root is 1, the scaled second moment being 1.
-    """
+    """t = 1/s where the bias is held at the floor, g = -depth t: the likelihood is concave along that line, too. Its
+    derivative n0 depth phi(depth t)/Phi(depth t) + n+ (1/t - t ((m + depth)^2 + v)) falls in t; without tolerance
+    (depth 0) its root is 1, the scaled second moment being 1."""
     moment = (location + depth) ** 2 + 1.0 - location**2
     low, high = np.full_like(share, 1e-6), np.full_like(share, 1e6)
     for _ in range(200):
@@ -158,12 +154,10 @@ def scale_at_bound(share: FloatArray, location: FloatArray, depth: FloatArray) -
 def inverse_information(
     share: FloatArray, location: FloatArray, g: FloatArray, t: FloatArray, at_bound: BoolArray
 ) -> FloatArray:
-    """Covariance of (b, s) per row, in units of the scaled column: the inverse Hessian of -log L / n.
-
-    Taken in (b, s), since the (t, g) Hessian is ill-conditioned for a column far above its floor. Times s^2, a value
-    above the floor with u = (y - b)/s adds (1, 2u, 3u^2 - 1) to the entries (bb, bs, ss); a floored one adds
-    (h, -kappa - g h, 2 g kappa + g^2 h) with h = kappa (kappa - g). A bias held at its bound has no error.
-    """
+    """Covariance of (b, s) per row, in units of the scaled column: the inverse Hessian of -log L / n. Taken in (b, s),
+    since the (t, g) Hessian is ill-conditioned for a column far above its floor. Times s^2, a value above the floor
+    with u = (y - b)/s adds (1, 2u, 3u^2 - 1) to the entries (bb, bs, ss); a floored one adds (h, -kappa - g h, 2 g
+    kappa + g^2 h) with h = kappa (kappa - g). A bias held at its bound has no error."""
     s = 1.0 / t
     kappa = hazard(g)
     floored = 1.0 - share

@@ -58,10 +58,9 @@ def chosen_kinds(
     requests: Sequence[str | Shape], margins: Margins, limits: Limits, tested: bool = True, bent: bool = False
 ) -> list[str | Shape]:
     """The requests with a word for every "auto": log for positive columns and normal for others, unless the column
-    clearly rejects it. Without being ``tested`` no column rejects anything.
-
-    ``bent``: a power, of which log is one, takes the place of log. Where outliers are looked for, even a column that is
-    not clearly bent would have its longer tail taken for them."""
+    clearly rejects it. Without being ``tested`` no column rejects anything. ``bent``: a power, of which log is one,
+    takes the place of log. Where outliers are looked for, even a column that is not clearly bent would have its longer
+    tail taken for them."""
     columns, kinds = _columns(margins, limits), list(requests)
     for j in [j for j, request in enumerate(requests) if request == "auto"]:
         varies = len(columns[j].low) > 1 or columns[j].has_own_limits
@@ -83,10 +82,9 @@ def fit_shapes(
     extreme: float = 0.0,
     standard: bool = False,
 ) -> Shapes:
-    """The shape of every column, as asked for; an error names the column that cannot have it.
-
-    ``extreme``: the share of the rows at an open end that has no say in exponents. ``standard``: latent values of free
-    columns have mean 0 and spread 1."""
+    """The shape of every column, as asked for; an error names the column that cannot have it. ``extreme``: the share of
+    the rows at an open end that has no say in exponents. ``standard``: latent values of free columns have mean 0 and
+    spread 1."""
     requests, columns = chosen_kinds(requests, margins, limits), _columns(margins, limits)
     _refuse(requests, columns, names)
     wanted = [j for j, request in enumerate(requests) if request == "power"]
@@ -229,11 +227,10 @@ def _own_fit(column: Column, lowest: float) -> tuple[float, float]:
 
 
 def _has_true_zeros(column: Column) -> bool:
-    """Whether zeros are those of rain, spend, counts or concentrations, with nothing below.
-
-    Nobody is between them and the smallest value, where a normal law has many; or that law is surely off, and values
-    are whole numbers, or few are zeros, or a lognormal law is likelier of the values above 0 than the upper part of a
-    normal one; or it is far off, and they are nearly as spread as an exponential law."""
+    """Whether zeros are those of rain, spend, counts or concentrations, with nothing below. Nobody is between them and
+    the smallest value, where a normal law has many; or that law is surely off, and values are whole numbers, or few are
+    zeros, or a lognormal law is likelier of the values above 0 than the upper part of a normal one; or it is far off,
+    and they are nearly as spread as an exponential law."""
     fit = Profile([column])(np.ones(1))
     if _has_gap(column, fit, 0):
         return True
@@ -371,10 +368,8 @@ class Profile:
 
 
 def _place(column: Column) -> tuple[float, float]:
-    """(origin, unit): t = 1 at the median of what is seen, and 0 at 0 where all values are positive by nature.
-
-    Else, with a floor of 0 or values on both sides of it, t = 1 at the lowest value that there may be.
-    """
+    """(origin, unit): t = 1 at the median of what is seen, and 0 at 0 where all values are positive by nature. Else,
+    with a floor of 0 or values on both sides of it, t = 1 at the lowest value that there may be."""
     x, w = column.x, column.w
     half = (0.5 - 1e-9) * w.sum()  # where half of the rows end between two values, rounding must not choose
     middle = float(x[np.searchsorted(np.cumsum(w), half)])
@@ -421,10 +416,8 @@ def censored_fits(
 @dataclass(eq=False)
 class Column:
     """A column's different values (or runs of them), their weights, and which of them are above floor, below ceiling.
-
     ``rows``: the effective number of all cells, cut-off ones included. ``at_most`` and ``at_least``: limits of cells
-    that have limits of their own, and their weights (2 x number). ``unreached``: a floor that no value is at.
-    """
+    that have limits of their own, and their weights (2 x number). ``unreached``: a floor that no value is at."""
 
     low: FloatArray
     high: FloatArray
@@ -519,11 +512,9 @@ class Column:
 
 
 def empirical_law(column: Column) -> tuple[FloatArray, FloatArray]:
-    """(mass below, mass at) each value seen, where cells have limits of their own: Turnbull's (1976) estimate.
-
-    The most likely masses by self-consistency: a cell "at most l" counts for the values up to l, and for what is below
-    all of them, as the masses say.
-    """
+    """(mass below, mass at) each value seen, where cells have limits of their own: Turnbull's (1976) estimate. The most
+    likely masses by self-consistency: a cell "at most l" counts for the values up to l, and for what is below all of
+    them, as the masses say."""
     x, w, n = column.x, column.w, column.total
     places = [np.searchsorted(x, column.at_most[0], side="right"), np.searchsorted(x, column.at_least[0], side="left")]
     mass = np.full(len(x) + 2, 1.0 / (len(x) + 2))  # below all values, at each, above all

@@ -167,10 +167,8 @@ def alternate_on(place: Place, r: FloatArray, weights: FloatArray, tolerance: fl
 
 class Mixing:
     """Anderson's acceleration of V <- V + F: of the last V + F the mixture whose F, were it linear, would be least.
-
     Rounds by themselves never lengthen the step. Where a mixture did, the shortest step so far is taken up again.
-    ``dot``: the sum of the products of two matrices' entries.
-    """
+    ``dot``: the sum of the products of two matrices' entries."""
 
     def __init__(self, dot: Callable[[Any, Any], float] = np.vdot) -> None:
         self._dot = dot
@@ -350,10 +348,8 @@ class PositivePart:
         self._least_turn = np.inf
 
     def factor(self, v: Floats, anew: bool = False, level: bool = False) -> Floats:
-        """F, with F F' the positive part of V. ``anew``: all vectors are found, not followed.
-
-        ``level``: of V - t I instead, t such that it has the trace of a unit diagonal, found on the way; V is shifted.
-        """
+        """F, with F F' the positive part of V. ``anew``: all vectors are found, not followed. ``level``: of V - t I
+        instead, t such that it has the trace of a unit diagonal, found on the way; V is shifted."""
         if self._above is None or anew or level:
             return self._found(v, level)
         return self._turned(v, self._above)

@@ -81,19 +81,15 @@ def fit_record(
     near: PairCorrelations | None = None,
     place: Any = None,
 ) -> tuple[RowParameters, PairCorrelations]:
-    """The first two steps of that fit: marginals, and correlations that may not fit together.
-
-    Correlations ``near`` those of the record save time where their standard errors are not wanted.
-    """
+    """The first two steps of that fit: marginals, and correlations that may not fit together. Correlations ``near``
+    those of the record save time where their standard errors are not wanted."""
     rows = fit_columns(record, assumptions, names)
     return rows, fit_pairs(record, rows, None if near is None else near.correlation, place)
 
 
 def with_inverse(stages: Stages, report: Report, rank: int | None, weight: float) -> tuple[RectifiedGaussian, Report]:
-    """The model with a covariance that can be inverted, where its own cannot be trusted; the report says so.
-
-    Errors are taken as of ``weight`` rows, so that weights and repeated rows give the same scores.
-    """
+    """The model with a covariance that can be inverted, where its own cannot be trusted; the report says so. Errors are
+    taken as of ``weight`` rows, so that weights and repeated rows give the same scores."""
     model, at = stages.distribution, np.flatnonzero(stages.rows.scale > 0.0)
     if len(at) == 0:
         return model, report

@@ -32,9 +32,7 @@ def fit_pairs(
     record: PairMoments, rows: RowParameters, near: FloatArray | None = None, place: Any = None
 ) -> PairCorrelations:
     """All pairs; ``near`` are correlations to start from, when standard errors are not wanted (they are NaN).
-
-    ``place``: a device to use.
-    """
+    ``place``: a device to use."""
     d = record.n_features
     place = device_at_hand() if place is None else place
     if place is not None and d >= _WORTH_A_DEVICE:

@@ -413,10 +413,8 @@ class PairModel:
 
 
 class Solved:
-    """The model at r: mean and covariance of the twelve statistics, their slope in r, and V factorized.
-
-    ``chol``: Cholesky's factor of V in unit diagonal, 1/pivots on its own.
-    """
+    """The model at r: mean and covariance of the twelve statistics, their slope in r, and V factorized. ``chol``:
+    Cholesky's factor of V in unit diagonal, 1/pivots on its own."""
 
     def __init__(self, model: PairModel, mhat: Row, r: Any) -> None:
         (c1, c2), a1, a2 = model.centres(), model.a1, model.a2

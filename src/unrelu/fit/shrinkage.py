@@ -49,10 +49,8 @@ _SMALLEST_ERROR = 1e-8  # of a correlation, that of a perfect one
 def scoring_correlation(
     pairs: PairCorrelations, assembled: FloatArray, n_rows: float, rank: int | None = None
 ) -> tuple[FloatArray, Shrinkage]:
-    """(correlations to score rows by, what was done). ``assembled``: X; constant columns have no covariance in it.
-
-    With a ``rank`` k the model is W W' and noise: T of k factors itself, with what W leaves of each column as Psi.
-    """
+    """(correlations to score rows by, what was done). ``assembled``: X; constant columns have no covariance in it. With
+    a ``rank`` k the model is W W' and noise: T of k factors itself, with what W leaves of each column as Psi."""
     d = len(assembled)
     r, variance = _known(pairs)
     apart = _apart(r, variance, n_rows)
@@ -77,10 +75,8 @@ def scoring_correlation(
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """T = L L' + Psi with unit diagonal, from L alone; k directions and d numbers, whatever is asked of it.
-
-    With D = Psi^1/2 and D^-1 L = U diag(s) V' the matrix A = (I - U diag(1 - 1/sqrt(1 + s^2)) U') D^-1 has A T A' = I.
-    """
+    """T = L L' + Psi with unit diagonal, from L alone; k directions and d numbers, whatever is asked of it. With D =
+    Psi^1/2 and D^-1 L = U diag(s) V' the matrix A = (I - U diag(1 - 1/sqrt(1 + s^2)) U') D^-1 has A T A' = I."""
 
     loadings: FloatArray
 
@@ -161,8 +157,7 @@ def _least_noise(variance: FloatArray, rows: float) -> FloatArray:
 
 def rows_of_pairs(r: FloatArray, variance: FloatArray, n: float) -> FloatArray:
     """For every pair, how many rows without floors and gaps would know its correlation as well: (1 - r^2)^2 / variance,
-    at most n.
-    """
+    at most n."""
     rows = np.full_like(r, n)
     np.divide((1.0 - r * r) ** 2, variance, out=rows, where=variance > 0.0)
     return np.asarray(np.clip(rows, 1.0, n))
@@ -235,10 +230,8 @@ def factor_loadings(x: FloatArray, k: int, least: FloatArray) -> FloatArray:
 
 
 def enough_factors(pairs: PairCorrelations, n_rows: float, most: int) -> int | None:
-    """With how many factors T costs rows no more than the errors of R do; None if with more than ``most``.
-
-    T misses R by |R - T|^2, of which E|E|^2 is due to errors, so that it costs less where a is at least one half.
-    """
+    """With how many factors T costs rows no more than the errors of R do; None if with more than ``most``. T misses R
+    by |R - T|^2, of which E|E|^2 is due to errors, so that it costs less where a is at least one half."""
     r, variance = _known(pairs)
     rows = rows_by_errors(r, variance, n_rows)
     k, target = _target(r, rows, _least_noise(variance, rows), most)
@@ -271,18 +264,15 @@ def _apart(r: FloatArray, variance: FloatArray, n: float) -> FloatArray:
 
 def error_share(correlation: FloatArray, stderr: FloatArray) -> float:
     """The share of the correlations' squares that is sampling error, the best weight of the identity (Schaefer and
-    Strimmer 2005, target D), squares weighted by 1/stderr^2, lest one uncertain pair takes all others with it.
-    """
+    Strimmer 2005, target D), squares weighted by 1/stderr^2, lest one uncertain pair takes all others with it."""
     at = np.triu_indices(len(correlation), 1)
     certain = float(np.sum((correlation[at] / np.maximum(stderr[at], _SMALLEST_ERROR)) ** 2))
     return min(1.0, len(at[0]) / certain) if certain > 0.0 else 0.0
 
 
 def shrunken(correlation: FloatArray, keep: float) -> FloatArray:
-    """keep R + (1 - keep) I, with less of R where pairs estimated one by one do not fit together.
-
-    Components come and go; only the model at the end is worth a proper assembly.
-    """
+    """keep R + (1 - keep) I, with less of R where pairs estimated one by one do not fit together. Components come and
+    go; only the model at the end is worth a proper assembly."""
     alone = np.eye(len(correlation))
     while True:
         mixed = keep * correlation + (1.0 - keep) * alone

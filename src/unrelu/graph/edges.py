@@ -153,10 +153,8 @@ def partial_correlations(precision: FloatArray) -> FloatArray:
 def agree_on_edges(
     correlation: FloatArray, starts: NDArray[np.int64], near: NDArray[np.int64], rounds: int, settled: float
 ) -> FloatArray:
-    """W of the module's text: rounds over the columns until no entry moves by ``settled``.
-
-    A graph is ``near[starts[j] : starts[j + 1]]``, the neighbours of every column j in order.
-    """
+    """W of the module's text: rounds over the columns until no entry moves by ``settled``. A graph is ``near[starts[j]
+    : starts[j + 1]]``, the neighbours of every column j in order."""
     d = len(correlation)
     covariance = correlation.copy()
     for j in range(d):
@@ -279,10 +277,8 @@ def left_to_pairs(correlation: FloatArray, graph: BoolArray) -> FloatArray:
 
 
 def tied_probability(z: FloatArray, rows: FloatArray, tied: BoolArray) -> FloatArray:
-    """The probability of every pair, from those that are ``tied`` for a start.
-
-    m and t are weighted moments of the sizes |z|, weighted by the probabilities and by what rows know of each.
-    """
+    """The probability of every pair, from those that are ``tied`` for a start. m and t are weighted moments of the
+    sizes |z|, weighted by the probabilities and by what rows know of each."""
     size, noise = np.abs(z), 1.0 / rows
     probability, spread = tied.astype(np.float64), 0.0
     for _ in range(_MOST_ROUNDS):
@@ -303,10 +299,8 @@ def tied_probability(z: FloatArray, rows: FloatArray, tied: BoolArray) -> FloatA
 
 
 def q_values(partial: FloatArray, stderr: FloatArray, degrees: float) -> FloatArray:
-    """For every pair the least rate at which it is taken; NaN on the diagonal and where there is no error.
-
-    Partial correlations go through Fisher's z = atanh(rho), whose error is that of rho over 1 - rho^2.
-    """
+    """For every pair the least rate at which it is taken; NaN on the diagonal and where there is no error. Partial
+    correlations go through Fisher's z = atanh(rho), whose error is that of rho over 1 - rho^2."""
     d = len(partial)
     first, second = np.triu_indices(d, 1)
     rho = np.clip(partial[first, second], -1.0 + 1e-12, 1.0 - 1e-12)

@@ -151,9 +151,8 @@ class Network:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What is known of the columns that vary: latent correlations R, semidefinite, and how many rows without floors
-    and gaps would know a typical one, or that of each pair, as well; ``groups`` where subsets of the rows can be
-    asked."""
+    """What is known of the columns that vary: latent correlations R, semidefinite, and how many rows without floors and
+    gaps would know a typical one, or that of each pair, as well; ``groups`` where subsets of the rows can be asked."""
 
     correlation: FloatArray
     effective_rows: float
@@ -405,10 +404,8 @@ def check_rows(n_rows: int, n_columns: int, varying: int) -> None:
 
 
 def common_edges(halves: BoolArray) -> tuple[float, float]:
-    """(edges that the two halves of a pair have in common, edges of a half), means over pairs.
-
-    ``halves`` are 2k x d x d, each followed by the one that has none of its rows.
-    """
+    """(edges that the two halves of a pair have in common, edges of a half), means over pairs. ``halves`` are 2k x d x
+    d, each followed by the one that has none of its rows."""
     first, second = np.triu_indices(halves.shape[-1], 1)
     pairs = halves[:, first, second]
     common = pairs[0::2] & pairs[1::2]
@@ -430,10 +427,8 @@ def most_agreed(rules: BoolArray) -> int:
 
 
 def without_many_unstable(graph: BoolArray, stability: FloatArray) -> BoolArray:
-    """The graph, or its stable edges alone where most are not, and those more than there are columns.
-
-    A graph that rows can tell has some edges a column. Where so many come and go with half of the rows, there is none.
-    """
+    """The graph, or its stable edges alone where most are not, and those more than there are columns. A graph that rows
+    can tell has some edges a column. Where so many come and go with half of the rows, there is none."""
     stable = graph & (stability >= STABLE)
     unstable = np.count_nonzero(graph & ~stable) // 2
     return stable if 2 * unstable > np.count_nonzero(graph) // 2 and unstable > len(graph) else graph

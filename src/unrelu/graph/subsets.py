@@ -98,11 +98,9 @@ class RowGroups:
             ) from error
 
     def halves(self, answer: Callable[[FloatArray, float], T], seed: int, watch: Watch) -> list[T]:
-        """What ``answer`` gives for the correlations of random halves of the groups, and their shares of the rows.
-
-        Each half is followed by the other one. A column that a half cannot tell is uncorrelated there. There are none
-        where rows or groups are too few.
-        """
+        """What ``answer`` gives for the correlations of random halves of the groups, and their shares of the rows. Each
+        half is followed by the other one. A column that a half cannot tell is uncorrelated there. There are none where
+        rows or groups are too few."""
         if self.record.n_rows < 2 * _FEWEST_ROWS or self.record.effective_groups < _FEWEST_GROUPS:
             return []
         total, rng = float(self.weights.sum()), np.random.default_rng(seed)

@@ -233,9 +233,7 @@ def factor_scores(
     densities: FloatArray, corrections: FloatArray, scores: Any,
 ) -> None:  # fmt: skip
     """``densities[i]``: log density of row i; ``scores[i]``: its derivative in bias, weights (by rows), log noise.
-
-    ``corrections[i]``: what is left out of the density; an empty array where it is not wanted.
-    """
+    ``corrections[i]``: what is left out of the density; an empty array where it is not wanted."""
     n = len(u)
     d, k = weights.shape
     s, m, c = np.empty((k, k)), np.empty(2 * k), np.empty(k)

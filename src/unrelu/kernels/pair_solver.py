@@ -83,11 +83,9 @@ WORK_ROWS = 46
 
 
 class Columns(NamedTuple):
-    """What is known of every column.
-
-    ``a`` = (b - floor)/s, ``moments`` (d x 5) of :func:`moments_of_columns`, ``influence`` (d x 2 x 3) of the three own
-    statistics on bias and scale in units of scale, ``rows`` the effective number of rows that see the column.
-    """
+    """What is known of every column. ``a`` = (b - floor)/s, ``moments`` (d x 5) of :func:`moments_of_columns`,
+    ``influence`` (d x 2 x 3) of the three own statistics on bias and scale in units of scale, ``rows`` the effective
+    number of rows that see the column."""
 
     a: np.ndarray
     moments: np.ndarray
@@ -179,9 +177,7 @@ def joint_moments(a1: float, a2: float, r: float, work: np.ndarray) -> None:
 @kernel
 def statistics_moments(work: np.ndarray) -> None:
     """The twelve expectations, E[v1^0..2 1{}], E[v2^0..2 1{}], then M_pq of the joint exponents, and their covariance.
-
-    Products of statistics are moments again. Of the covariance, the lower triangle.
-    """
+    Products of statistics are moments again. Of the covariance, the lower triangle."""
     for p in range(3):
         work[MEAN, p] = work[OWN, p]
         work[MEAN, 3 + p] = work[OWN + 1, p]
@@ -208,10 +204,8 @@ def statistics_moments(work: np.ndarray) -> None:
 
 @kernel
 def correlation_gradient(a1: float, a2: float, r: float, work: np.ndarray) -> None:
-    """d/dr of the twelve expectations, by Price's theorem d/dr E[f(u1) g(u2)] = E[f'(u1) g'(u2)].
-
-    f = v^p 1{v > l} has f' = p v^{p-1} 1{v > l} + l^p delta(v - l).
-    """
+    """d/dr of the twelve expectations, by Price's theorem d/dr E[f(u1) g(u2)] = E[f'(u1) g'(u2)]. f = v^p 1{v > l} has
+    f' = p v^{p-1} 1{v > l} + l^p delta(v - l)."""
     l1 = -a1 - centre_of(a1)
     l2 = -a2 - centre_of(a2)
     phi2 = bivariate_density(a1, a2, r)
@@ -229,10 +223,8 @@ def correlation_gradient(a1: float, a2: float, r: float, work: np.ndarray) -> No
 @kernel
 def marginal_gradient(a: float, side: int, work: np.ndarray) -> None:
     """d/d(bias, scale) of the twelve expectations in the rows SLOPES: of coordinate ``side``, in units of its scale.
-
-    For y = bias + scale u and f = v^p 1{v > l}: d/dbias E[f g] = E[f' g], d/dscale E[f g] = E[u f' g], and
-    u = v + c; at the floor u = -a.
-    """
+    For y = bias + scale u and f = v^p 1{v > l}: d/dbias E[f g] = E[f' g], d/dscale E[f g] = E[u f' g], and u = v + c;
+    at the floor u = -a."""
     c = centre_of(a)
     floor = -a - c
     at_floor = density(a)
@@ -266,11 +258,9 @@ def marginal_gradient(a: float, side: int, work: np.ndarray) -> None:
 
 @kernel
 def upper_parts(thresholds: np.ndarray, correlation: np.ndarray, share: np.ndarray, within: np.ndarray) -> None:
-    """Two unit normals above thresholds, for every pair of columns.
-
-    ``share[k, i, j]``: P(u_i > t_ki, u_j > t_kj), for each row k of ``thresholds``; ``within[i, j]``: the correlation
-    of u_i and u_j where both are above the thresholds of the first row, NaN where that hardly happens.
-    """
+    """Two unit normals above thresholds, for every pair of columns. ``share[k, i, j]``: P(u_i > t_ki, u_j > t_kj), for
+    each row k of ``thresholds``; ``within[i, j]``: the correlation of u_i and u_j where both are above the thresholds
+    of the first row, NaN where that hardly happens."""
     work = np.zeros((WORK_ROWS, N_STATISTICS))
     for i in range(correlation.shape[0]):
         for j in range(i):
@@ -364,9 +354,7 @@ def evaluate(a1: float, a2: float, r: float, work: np.ndarray) -> tuple[float, f
 @kernel
 def find_root(a1: float, a2: float, n: float, start: float, work: np.ndarray) -> tuple[float, float, float]:
     """(r, information per row, curvature of the penalized quasi-likelihood) at the root of the equation above.
-
-    ``start`` is an r nearby, NaN where none is known.
-    """
+    ``start`` is an r nearby, NaN where none is known."""
     known = abs(start) < _LARGEST_START
     z = math.atanh(start if known else _start_by_cross_moment(a1, a2, work))
     low = -_LARGEST_Z
@@ -419,11 +407,9 @@ def sampling_variance(
     a1: float, a2: float, rows: float, rows1: float, rows2: float, information: float, work: np.ndarray
 ) -> float:
     """Variance of r: of w'(mean over the pair's rows) plus the effect of both marginals (means over their own rows).
-
     The pair's rows are among those of each column, so the means are over nested sets of rows. ``work`` holds what
-    :func:`evaluate` left at the estimate, and holds the linear forms w (row WEIGHTS) and, through the marginals,
-    -w' G_i H_i (two rows THROUGH) afterwards.
-    """
+    :func:`evaluate` left at the estimate, and holds the linear forms w (row WEIGHTS) and, through the marginals, -w'
+    G_i H_i (two rows THROUGH) afterwards."""
     for back in range(N_STATISTICS):  # V^-1 G = scaled L^-T (L^-1 G)
         k = N_STATISTICS - 1 - back
         total = work[_HALF_GRADIENT, k]
@@ -461,10 +447,8 @@ def _solve_pairs(
     first: np.ndarray, second: np.ndarray, statistics: np.ndarray, columns: np.ndarray, wanted: bool, found: np.ndarray
 ) -> None:
     """As :func:`solve_pairs`, of arrays with rows for pairs and columns: mhat, n, rows; a, rows, moments, influence.
-
     ``found``: correlations, which hold starts, and standard errors if they are ``wanted``. Pairs with n = 0 are left as
-    they are.
-    """
+    they are."""
     work = np.empty((WORK_ROWS, N_STATISTICS))
     for pair in range(statistics.shape[0]):
         n = statistics[pair, N_STATISTICS]
@@ -502,11 +486,9 @@ def solve_pairs(
     stderr: np.ndarray,
 ) -> None:
     """Estimate a batch of ``pairs`` (first and second columns); results go to ``correlation`` and ``stderr``.
-
     ``statistics`` (pairs x 12) are the sample means mhat over the rows that see both columns, of total ``weight``,
     effectively ``rows`` many. With an empty ``stderr`` no errors are wanted and ``correlation`` holds starts, NaN where
-    there is none.
-    """
+    there is none."""
     n = np.maximum(weight, rows)  # integer weights then act exactly as repeated rows
     line = on_a_line(np, list(statistics.T), n)
     sought = (n > 0.0) & (line == 0.0)
@@ -565,12 +547,10 @@ def sample_statistics(xp: Any, pairs: tuple[Any, Any], sums: list[Any], columns:
 
 
 def on_a_line(xp: Any, mhat: list[Any], n: Any) -> Any:
-    """+1 or -1 where values and floors agree exactly with correlation +1 or -1, else 0; of arrays of pairs.
-
-    The rows above both floors must lie on a line, and (in units of scale) on the model's: slope +1 or -1 within the
-    error of the scales. With correlation 1 the coordinate that is rarer above its floor implies the other; with -1 no
-    row has both at the floor.
-    """
+    """+1 or -1 where values and floors agree exactly with correlation +1 or -1, else 0; of arrays of pairs. The rows
+    above both floors must lie on a line, and (in units of scale) on the model's: slope +1 or -1 within the error of the
+    scales. With correlation 1 the coordinate that is rarer above its floor implies the other; with -1 no row has both
+    at the floor."""
     joint = mhat[6]
     safe = xp.where(joint > 0.0, joint, xp.ones_like(joint))
     var1, var2 = mhat[10] - mhat[8] * mhat[8] / safe, mhat[11] - mhat[9] * mhat[9] / safe

@@ -29,12 +29,10 @@ Array = NDArray[Any]
 
 
 def scan_block(values: Array, allowed: Array, counts: Array, first: Array, below: Array) -> None:
-    """The cells that are missing or out of place, per column.
-
-    ``allowed`` is the least value a cell may have; an exact 0 below it, which says that nothing was found, is in place.
-    counts[0..2] = cells missing, below what is allowed, too large (infinite among them); first[0..1] = first row below,
-    too large (-1 if none); below = the smallest value below (what is allowed if none).
-    """
+    """The cells that are missing or out of place, per column. ``allowed`` is the least value a cell may have; an exact
+    0 below it, which says that nothing was found, is in place. counts[0..2] = cells missing, below what is allowed, too
+    large (infinite among them); first[0..1] = first row below, too large (-1 if none); below = the smallest value below
+    (what is allowed if none)."""
     if values.size > FEW_CELLS or len(values) == 0:
         _scan_block(values, allowed, counts, first, below)
         return
@@ -95,10 +93,8 @@ def _out_of_place(values: Array, allowed: Array, most: float) -> int:
 
 
 def centre_block(values: Array, floor: Array, origin: Array, most: Any, powers: Array, above: Array) -> None:
-    """powers = [t, t^2] with t = x - origin where floor < x <= most and 0 elsewhere; above = 1 there.
-
-    ``floor`` and ``most`` have the type of the values, ``origin`` that of the powers.
-    """
+    """powers = [t, t^2] with t = x - origin where floor < x <= most and 0 elsewhere; above = 1 there. ``floor`` and
+    ``most`` have the type of the values, ``origin`` that of the powers."""
     if values.size > FEW_CELLS:
         _centre_block(values, floor, origin, most, powers, above)
         return
@@ -184,10 +180,8 @@ def add_stack(parts: Array, into: Array) -> None:
 def add_sparse_rows(
     ends: Array, columns: Array, values: Array, floor: Array, origin: Array, weights: Array, sums: Array
 ) -> None:
-    """sums[i, j] += w (1, t_i, t_i^2, t_i t_j) for every row and every two of its cells above their floors.
-
-    Row r has the cells ends[r] to ends[r + 1]; those that are not stored are not above their floors.
-    """
+    """sums[i, j] += w (1, t_i, t_i^2, t_i t_j) for every row and every two of its cells above their floors. Row r has
+    the cells ends[r] to ends[r + 1]; those that are not stored are not above their floors."""
     n, d = len(ends) - 1, len(origin)
     # A batch of rows goes column by column i, so that the sums of i stay in the nearest cache.
     for start in range(0, n, _SPARSE_ROWS):
@@ -228,9 +222,7 @@ def add_powers(
     values: Array, floor: Array, origin: Array, unit: Array, weights: Array, sums: Array, ends: Array
 ) -> None:
     """sums[p] += sum of w t^p, t = (x - origin)/unit, p = 0..3; sums[4] += the weight of cells that are not missing.
-
-    ends[0..3] = smallest value, its weight, largest value, its weight. All but sums[4] are over x above the floor.
-    """
+    ends[0..3] = smallest value, its weight, largest value, its weight. All but sums[4] are over x above the floor."""
     if values.size > FEW_CELLS:
         _add_powers(values, floor, origin, unit, weights, sums, ends)
         return
@@ -316,10 +308,8 @@ def count_values(
     weights: NDArray[np.float64],
     state: NDArray[np.int64],
 ) -> None:
-    """Add a column's cells, as the bits of doubles without NaN. ``state`` = [shift, keys held], gone on from.
-
-    ``keys`` (EMPTY where free) and ``weights`` are the table; its length is a power of 2, at least twice ``most``.
-    """
+    """Add a column's cells, as the bits of doubles without NaN. ``state`` = [shift, keys held], gone on from. ``keys``
+    (EMPTY where free) and ``weights`` are the table; its length is a power of 2, at least twice ``most``."""
     done = 0
     while done < len(bits):
         done = _add(bits, row_weights, done, most, keys, weights, state)

@@ -36,9 +36,7 @@ class Fold:
 @dataclass(frozen=True, eq=False)
 class Cells:
     """How cells are read: the columns that vary, u = (x - origin)/unit, and the level at which cells are cut off.
-
-    ``rows``: only these are looked at.
-    """
+    ``rows``: only these are looked at."""
 
     columns: NDArray[np.int64]
     origin: FloatArray
@@ -60,10 +58,8 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class CellTally:
-    """Per column the weight of the cells seen, at most and at least a limit; mean and spread of those seen.
-
-    ``marked``: whether cells state their own limits. ``ends``: smallest and largest number, seen or a limit.
-    """
+    """Per column the weight of the cells seen, at most and at least a limit; mean and spread of those seen. ``marked``:
+    whether cells state their own limits. ``ends``: smallest and largest number, seen or a limit."""
 
     n_rows: int
     weight: float
@@ -109,10 +105,8 @@ class CellTally:
 
 @dataclass(frozen=True)
 class CellTallyQuestion:
-    """Ask how many cells are seen, cut off and missing; ``floor``: at or below it a cell is cut off.
-
-    ``rows``: only these count.
-    """
+    """Ask how many cells are seen, cut off and missing; ``floor``: at or below it a cell is cut off. ``rows``: only
+    these count."""
 
     floor: tuple[float, ...]
     rows: AllButGroup | None = None

@@ -76,6 +76,8 @@ _LENGTHS, _KEPT = (1.0, 0.5, 0.25), 0.25  # of the step, and the share of the sl
 _OF_MEAN, _OF_SCALE, _OF_HIDDEN = 1.0, 8.0, 13.0  # shares by which variances grow, over the number of cells
 
 Errors = tuple[FloatArray, FloatArray]
+Curvature = tuple[FloatArray, FloatArray, FloatArray]
+"""Around a maximum, in theta: the information, the outer products of the rows' scores, the slope of corrections."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,10 +131,8 @@ def climb(
     most_rounds: int = MOST_ROUNDS,
     to_gain: float = TO_GAIN,
 ) -> Climbed:
-    """The most likely law of its kind, from ``law`` on. ``rows``: their weight and their effective number.
-
-    ``to_gain``: log-likelihood that may be left, a parameter.
-    """
+    """The most likely law of its kind, from ``law`` on. ``rows``: their weight and their effective number. ``to_gain``:
+    log-likelihood that may be left, a parameter."""
     weight, effective = rows
     enough = to_gain * law.n_free * weight / effective
     levels: list[float] = []
@@ -255,14 +255,6 @@ class _NearbyQuestion:
         return Scores(np.array(corrections), np.array(scores), None, float(weights.sum()))
 
 
-class Curvature(NamedTuple):
-    """Around a maximum, in theta: the information, the outer products of the rows' scores, the slope of corrections."""
-
-    information: FloatArray
-    outer: FloatArray
-    slope: FloatArray
-
-
 def curvature(
     evidence: Evidence, cells: Cells, law: Law, prior: Prior, rows: tuple[float, float], outer: FloatArray
 ) -> Curvature:
@@ -278,7 +270,7 @@ def curvature(
     )
     bend = (scores[0] - scores[1:]) / _DIFFERENCE @ law.jacobian
     slope = share * (nearby.log_likelihood[1:] - nearby.log_likelihood[0]) / _DIFFERENCE
-    return Curvature(0.5 * (bend + bend.T), law.metric(outer), slope)
+    return 0.5 * (bend + bend.T), law.metric(outer), slope
 
 
 def corrected(
@@ -293,16 +285,17 @@ def corrected(
     if record.outer is None:
         return here, stay, None
     around = curvature(evidence, cells, law, prior, rows, record.outer)
-    if not around.slope.any():
+    _, outer, slope = around
+    if not slope.any():
         return here, stay, around
-    metric = around.outer + np.diag(_RIDGE * rows[0] * law.complete_metric())
-    step = solve(metric, around.slope, assume_a="pos")
+    metric = outer + np.diag(_RIDGE * rows[0] * law.complete_metric())
+    step = solve(metric, slope, assume_a="pos")
     step *= min(1.0, _LONGEST_CORRECTION / float(np.max(np.abs(step))))
     for length in _LENGTHS:
         moved = law.moved(length * step)[0]
         level = evidence.collect(ScoreQuestion(cells, moved, corrected=True), remember=False).log_likelihood
         gain = level + prior.level(moved) - record.log_likelihood - prior.level(law)
-        if gain > _KEPT * length * float(around.slope @ step):
+        if gain > _KEPT * length * float(slope @ step):
             return replace(climbed, law=moved, log_likelihood=level), length * step, around
     return here, stay, around
 
@@ -333,10 +326,10 @@ def _sandwich(law: Law, around: Curvature | None, tally: CellTally) -> Errors | 
     if around is None:
         return None
     try:
-        inverse = law.inverse(around.information)
+        inverse = law.inverse(around[0])
     except np.linalg.LinAlgError:
         return None
-    spread = inverse @ around.outer @ inverse * (tally.weight / tally.effective_rows)
+    spread = inverse @ around[1] @ inverse * (tally.weight / tally.effective_rows)
     return law.errors(law.jacobian @ spread @ law.jacobian.T)
 
 

@@ -29,11 +29,9 @@ from unrelu.kernels.likelihood_scores import covariance_scores, factor_scores
 
 @dataclass(frozen=True, eq=False)
 class CovarianceLaw:
-    """N(mean, covariance): coordinates are the mean and the covariance's lower triangle, row by row.
-
-    Steps theta = (a, lower triangle of B) go to mean + L a and L exp(B) L with L the symmetric root of the covariance:
-    no step leaves the definite matrices, and a complete row's information is 1 for a_i and B_ij, 1/2 for B_ii.
-    """
+    """N(mean, covariance): coordinates are the mean and the covariance's lower triangle, row by row. Steps theta = (a,
+    lower triangle of B) go to mean + L a and L exp(B) L with L the symmetric root of the covariance: no step leaves the
+    definite matrices, and a complete row's information is 1 for a_i and B_ij, 1/2 for B_ii."""
 
     mean: FloatArray
     covariance: FloatArray
@@ -151,10 +149,8 @@ def _doubled(derivative: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class FactorLaw:
-    """Factors plus noise: y = b + W z + e, z ~ N(0, I_k), independent e_j ~ N(0, psi_j).
-
-    Coordinates are (b, W row by row, log psi). W is told up to a rotation only: scores are 0 along W A, A' = -A.
-    """
+    """Factors plus noise: y = b + W z + e, z ~ N(0, I_k), independent e_j ~ N(0, psi_j). Coordinates are (b, W row by
+    row, log psi). W is told up to a rotation only: scores are 0 along W A, A' = -A."""
 
     mean: FloatArray
     weights: FloatArray

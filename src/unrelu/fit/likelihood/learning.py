@@ -208,10 +208,8 @@ def _with_inverse(stages: Stages, report: LikelihoodReport, tally: CellTally) ->
 @dataclass(frozen=True, eq=False)
 class Start:
     """Cells in units in which the start has mean 0 and variances 1, and its correlations, which can be inverted.
-
     ``bias`` and ``scale``: of all columns, also of those that are constant. A column that is an exact linear image of
-    an earlier one takes no part; ``one_pass`` knows of them.
-    """
+    an earlier one takes no part; ``one_pass`` knows of them."""
 
     cells: Cells
     bias: FloatArray
