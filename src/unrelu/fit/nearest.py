@@ -65,7 +65,8 @@ def assemble(
 ) -> tuple[FloatArray, Assembly]:
     """(covariance, how it was assembled). Where R is already semidefinite and no rank is asked, R is kept."""
     varying = np.flatnonzero(scale > 0.0)  # a constant column has no correlations to fit together
-    r = np.nan_to_num(_part(pairs.correlation, varying))  # not recovered: 0, with no weight to defend it
+    square: Any = np.ix_(varying, varying) if len(varying) < len(scale) else np.s_[:]
+    r = np.nan_to_num(pairs.correlation[square])  # not recovered: 0, with no weight to defend it
     d = len(r)
     covariance = np.zeros_like(pairs.correlation)
     if d == 0:
@@ -74,13 +75,14 @@ def assemble(
     with blas_threads_for(d):
         smallest = smallest_eigenvalue(r, place)
         if smallest < -_ROUNDING or (rank is not None and rank < d):
-            stderr = _part(pairs.stderr, varying)
-            x, rounds, converged = nearest_correlation(r, stderr, d if rank is None else min(rank, d), place)
+            x, rounds, converged = nearest_correlation(
+                r, pairs.stderr[square], d if rank is None else min(rank, d), place
+            )
     moved = x - r  # 0 on the diagonal
     shift = _largest(moved), float(np.sqrt(np.vdot(moved, moved) / max(d * (d - 1), 1)))
     np.outer(scale[varying], scale[varying], out=moved)  # a product that is exactly symmetric, as X is
     moved *= x
-    covariance[np.ix_(varying, varying)] = moved
+    covariance[square] = moved
     return covariance, Assembly(smallest, *shift, rounds, converged)
 
 
@@ -266,11 +268,6 @@ def _weights(stderr: FloatArray) -> tuple[FloatArray, float]:
     np.divide(typical, weights, out=weights)
     weights *= weights
     return np.clip(weights, *_WEIGHT_RANGE, out=weights), typical
-
-
-def _part(matrix: FloatArray, columns: NDArray[np.int64]) -> FloatArray:
-    """Rows and columns of a matrix; itself where they are all."""
-    return matrix if len(columns) == len(matrix) else np.asarray(matrix[np.ix_(columns, columns)])
 
 
 # --- few of all eigenvalues ---------------------------------------------------------------------------
