@@ -87,22 +87,20 @@ import json, os, time
 import numpy as np
 os.sched_setaffinity(0, {0})
 from unrelu.contracts import Assumptions, Block
-from unrelu.fit.correlations.weighted_moments import WeightedMoments
-from unrelu.passes.evidence import RecordedEvidence
-from unrelu.fit.marginals.censored_likelihood import CensoredLikelihood
+from unrelu.fit.columns import fit_columns
+from unrelu.fit.pairs import fit_pairs
 from unrelu.passes.pair_moments import PairMomentsQuestion
 rng = np.random.default_rng(0)
 d = 2000
 z = rng.standard_normal((3000, 30))
 x = np.maximum(z @ rng.standard_normal((30, d)) + 3 * rng.standard_normal((3000, d)) + 4 * rng.standard_normal(d), 0)
 assumptions = Assumptions((0.0,) * d)
-question = PairMomentsQuestion.under(assumptions)
-evidence = RecordedEvidence(question, question(Block(x)))
-rows = CensoredLikelihood(assumptions).estimate(evidence)
+record = PairMomentsQuestion.under(assumptions)(Block(x))
+rows = fit_columns(record, assumptions)
 best = np.inf
 for _ in range(3):
     start = time.process_time()  # what the core spent, whoever else was waiting for it
-    WeightedMoments(assumptions).estimate(evidence, rows)
+    fit_pairs(record, rows)
     best = min(best, time.process_time() - start)
 print(json.dumps(best / (d * (d - 1) / 2)))
 """

@@ -82,8 +82,8 @@ def table(n: int, d: int, seed: int = 0) -> Any:
 
 def measure(n: int, d: int, method: str) -> dict[str, Any]:
     """Seconds of one fit by stage, and the most memory that the process ever held until then."""
-    from unrelu import RectifiedGaussianLearner, learning
-    from unrelu.fit.correlations.weighted_moments import WeightedMoments
+    from unrelu import RectifiedGaussianLearner
+    from unrelu.fit import one_pass
 
     warnings.simplefilter("ignore")
     for small in (table(400, 20), table(100, 250)):
@@ -102,9 +102,9 @@ def measure(n: int, d: int, method: str) -> dict[str, Any]:
 
         setattr(owner, name, call)
 
-    timed(WeightedMoments, "estimate", "pairs")
-    timed(learning, "assemble", "assembly")
-    timed(learning, "scoring_correlation", "scoring")
+    timed(one_pass, "fit_pairs", "pairs")
+    timed(one_pass, "assemble", "assembly")
+    timed(one_pass, "scoring_correlation", "scoring")
     x = table(n, d)
     learner = RectifiedGaussianLearner(method, shape="normal")
     timed(learner, "fit", "fit")

@@ -10,7 +10,7 @@ from benchmarks.speed import floored, seconds
 from benchmarks.studies import told
 from benchmarks.table import Claim
 from unrelu.contracts import Assumptions, Block, FloatArray
-from unrelu.fit.marginals.shape_fitting import fit_shapes
+from unrelu.fit.margins import fit_shapes
 from unrelu.limits import limits_of
 from unrelu.passes.columns import MarginsQuestion
 from unrelu.passes.pair_moments import PairMomentsQuestion

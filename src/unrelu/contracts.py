@@ -269,7 +269,7 @@ class RowParameters:
 
     ``floor`` is where values are censored (floor + tolerance). ``bias_scale_covariance`` is d x 2 x 2: the sampling
     covariance of (b_i, s_i), NaN from a method that gives none.
-    ``influence`` is d x 2 x 3: how a row's statistics (p, v, v^2) of :mod:`unrelu.kernels.pair_model` move
+    ``influence`` is d x 2 x 3: how a row's statistics (p, v, v^2) of :mod:`unrelu.kernels.pair_solver` move
     (b_i, s_i), in units of s_i; standard errors of what is estimated next account for the marginals with it.
     ``scale`` is 0 for a constant column, whose errors are 0.
     """

@@ -8,7 +8,7 @@ import pytest
 from tests.references import fit_check as reference
 from unrelu import RectifiedGaussian
 from unrelu.checks.statistics import LEVELS, Standardized, column_statistics, pair_statistics, quadrants
-from unrelu.kernels.pair_model import upper_parts
+from unrelu.kernels.pair_solver import upper_parts
 
 CORRELATION = np.array([[1.0, 0.6, -0.4], [0.6, 1.0, 0.2], [-0.4, 0.2, 1.0]])
 MODEL = RectifiedGaussian(

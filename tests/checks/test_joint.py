@@ -5,7 +5,7 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from unrelu.checks.joint import group_tests, groups_of, numbers_of
+from unrelu.checks.misfit import group_tests, groups_of, numbers_of
 from unrelu.checks.rows import LookQuestion
 from unrelu.contracts import Assumptions, Block
 from unrelu.fit.one_pass import learn_record
@@ -39,23 +39,23 @@ def test_numbers_are_those_of_the_posterior():
     cells = HiddenCells(np.zeros(D), np.ones(D), R)
     posterior = cells.marginals(u, marks)
     at = kinds()
-    assert found.g.shape[1] == at["skewed"].stop
-    np.testing.assert_allclose(found.means, posterior.mean, atol=1e-6)
+    assert found[0].shape[1] == at["skewed"].stop
+    np.testing.assert_allclose(found[2], posterior.mean, atol=1e-6)
     square = posterior.mean**2 + posterior.std**2
-    np.testing.assert_allclose(found.g[:, at["tails"]][:, :D], np.log1p(square / 5.0), atol=1e-5)
+    np.testing.assert_allclose(found[0][:, at["tails"]][:, :D], np.log1p(square / 5.0), atol=1e-5)
     q, row = np.linalg.inv(R), 7
     mean, covariance = cells.joint(u[row : row + 1], marks[row : row + 1])
     whole = mean @ q @ mean + np.trace(q @ covariance)
-    assert found.g[row, 0] == pytest.approx(np.log1p(whole / 5.0), abs=1e-5)
+    assert found[0][row, 0] == pytest.approx(np.log1p(whole / 5.0), abs=1e-5)
     bent = (q @ mean)[1] / np.sqrt(q[1, 1]) * (min(square[row, 0], 9.0) - 1.0)
-    assert found.g[row, at["bent"]][0] == pytest.approx(bent, abs=1e-5)
+    assert found[0][row, at["bent"]][0] == pytest.approx(bent, abs=1e-5)
 
 
 def test_zeros_are_judged_by_the_rest_of_their_row():
     """One cut-off cell in a row of seen ones: its probability is that of a conditional normal."""
     u = np.array([[0.0, 1.5, 1.0, 2.0], [0.0, -1.0, -1.5, -0.5]])
     marks = np.array([[-1, 0, 0, 0], [-1, 0, 0, 0]], dtype=np.int8)
-    found = numbers_of(u, marks, R).g[:, kinds()["zeros"]]
+    found = numbers_of(u, marks, R)[0][:, kinds()["zeros"]]
     slope = np.linalg.solve(R[1:, 1:], R[1:, 0])
     p = ndtr(-(u[:, 1:] @ slope) / np.sqrt(1.0 - R[0, 1:] @ slope))
     np.testing.assert_allclose(found[:, 0], 1.0 / np.maximum(p, 0.1) - 1.0, rtol=1e-6)
@@ -66,7 +66,7 @@ def test_zeros_are_judged_by_the_rest_of_their_row():
 @pytest.mark.parametrize("hidden", [0.2, 0.5])
 def test_scores_have_mean_zero_under_the_model(hidden):
     """The exact ones, of skewness and of zeros (but for the bound on 1/p): within 4.5 standard errors."""
-    found = numbers_of(*rows_of(20_000, hidden), R).g
+    found = numbers_of(*rows_of(20_000, hidden), R)[0]
     skewed = found[:, kinds()["skewed"]]
     assert np.all(np.abs(skewed.mean(axis=0)) < 4.5 * skewed.std(axis=0) / np.sqrt(len(skewed)))
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import unrelu
-from unrelu.checks.neighbours import is_sorted, neighbours_of
-from unrelu.checks.rows import Look
+from unrelu.checks.rows import Look, is_sorted, neighbours_of
 
 R = 0.5 + 0.5 * np.eye(5)
 N = 2000

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 import unrelu
-from unrelu.checks.result import Remedy
+from unrelu.checks.fit_check import Remedy
 
 MODEL = unrelu.RectifiedGaussian([0.5, 0.2, 0.0], np.eye(3), feature_names=["As", "Pb", "Fe"])
 

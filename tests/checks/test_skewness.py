@@ -5,10 +5,9 @@ import pytest
 from scipy import integrate, stats
 from scipy.special import ndtri
 
-from unrelu.checks.skewness import normalized, skewness_of, truncated_moments
+from unrelu.checks.statistics import normalized, skewness_of, truncated_moments
 from unrelu.contracts import Assumptions, Block
-from unrelu.fit.marginals.censored_likelihood import CensoredLikelihood
-from unrelu.passes.evidence import RecordedEvidence
+from unrelu.fit.columns import fit_columns
 from unrelu.passes.pair_moments import PairMomentsQuestion
 
 
@@ -17,7 +16,7 @@ def examined(x):
     floor = (0.0,) * x.shape[1]
     question = PairMomentsQuestion(floor, floor)
     record = question(Block(x))
-    rows = CensoredLikelihood(Assumptions(floor)).estimate(RecordedEvidence(question, record))
+    rows = fit_columns(record, Assumptions(floor))
     return skewness_of(record.shapes, rows), rows
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unrelu.fit.eigenvalues import (
+from unrelu.fit.nearest import (
     PositivePart,
     is_definite,
     largest_eigenpairs,

@@ -8,7 +8,7 @@ import unrelu
 from unrelu import FloorOutlierDetector, RectifiedGaussian, RectifiedGaussianLearner
 from unrelu.contracts import PairCorrelations
 from unrelu.errors import SingularCovarianceWarning
-from unrelu.fit.covariance import nearest_correlation
+from unrelu.fit.nearest import nearest_correlation
 from unrelu.fit.shrinkage import Target, enough_factors, factor_target, scoring_correlation
 from unrelu.posterior.row_scores import RowScores
 

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from unrelu.errors import MissingDependencyError, OutputError
-from unrelu.graph.contracts import Edge
-from unrelu.graph.exporting import check_edges_file, networkx_graph, write_edges
+from unrelu.graph.learning import Edge, check_edges_file, networkx_graph, write_edges
 
 NAN = float("nan")
 EDGES = (Edge("As", "Pb", -0.4, 0.05, 0.9, NAN), Edge("Pb", "Zn & co", 0.2, 0.06, 1.0, NAN))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from unrelu.graph.discovery import q_values
+from unrelu.graph.edges import q_values
 
 
 @pytest.mark.parametrize("degrees", [19.0, np.inf])

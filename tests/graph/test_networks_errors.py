@@ -5,7 +5,7 @@ import pytest
 
 from tests.graph.tables import chain, floored
 from unrelu import RectifiedGaussianNetwork
-from unrelu.graph.errors import moderated
+from unrelu.graph.subsets import moderated
 
 
 def test_ratios_of_one_size_are_drawn_together_and_others_stay_apart():

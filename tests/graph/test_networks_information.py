@@ -3,8 +3,7 @@
 import numpy as np
 from scipy.stats import multivariate_normal
 
-from unrelu.graph.information import criteria
-from unrelu.graph.refit import refitted_precision
+from unrelu.graph.edges import criteria, refitted_precision
 
 
 def test_the_criterion_is_that_of_the_rows_likelihood():

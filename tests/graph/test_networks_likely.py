@@ -6,9 +6,8 @@ from scipy.stats import norm
 
 from benchmarks.networks.tables import f1
 from tests.graph.tables import chain_edges
+from unrelu.graph.edges import left_to_pairs, likely_edges, refitted_precision, tied_probability
 from unrelu.graph.learning import known_of_rows, learn_network
-from unrelu.graph.likely import left_to_pairs, likely_edges, tied_probability
-from unrelu.graph.refit import refitted_precision
 
 
 def a_tree(d, seed):

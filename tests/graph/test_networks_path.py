@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unrelu.graph.path import invertible, neighbourhood_graphs, penalties_for
+from unrelu.graph.edges import invertible, neighbourhood_graphs, penalties_for
 
 
 def slow_lasso(gram, cross, penalty):

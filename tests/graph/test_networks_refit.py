@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from unrelu.graph.refit import partial_correlations, refitted_precision
+from unrelu.graph.edges import partial_correlations, refitted_precision
 
 
 def a_graph(d, share, seed):

@@ -2,14 +2,7 @@
 
 import numpy as np
 
-from unrelu.graph.stability import (
-    agreement,
-    common_edges,
-    instability,
-    most_agreed,
-    most_stable,
-    without_many_unstable,
-)
+from unrelu.graph.learning import agreement, common_edges, instability, most_agreed, most_stable, without_many_unstable
 
 
 def test_instability_is_the_chance_that_two_subsets_disagree():

@@ -9,7 +9,7 @@ from tests.graph.tables import chain, floored
 from unrelu import RectifiedGaussianLearner
 from unrelu.contracts import PairCorrelations, unwatched
 from unrelu.errors import InvalidDataError
-from unrelu.graph.row_groups import SUBSETS, RowGroups
+from unrelu.graph.subsets import SUBSETS, RowGroups
 from unrelu.passes.pair_moments import GroupedMoments
 
 X = floored(chain(4), 500, 1)
@@ -29,7 +29,7 @@ def groups_of(X, days=None):
 def test_subsets_are_fits_of_their_rows():
     groups = groups_of(X, DAYS)
     labels = [int(label) for label in groups.record.labels]
-    chosen = list(groups._chosen(np.random.default_rng(5)))
+    chosen = [groups.drawn(rng, 10.0 / np.sqrt(500))[0] for rng in [np.random.default_rng(5)] * SUBSETS]
     found = groups.subsets(lambda r: r, 5, unwatched)
     assert len(found) == len(chosen) == SUBSETS
     for some, r in list(zip(chosen, found, strict=True))[:3]:
@@ -82,7 +82,7 @@ def test_halves_have_no_row_in_common_and_are_fits_of_their_rows():
     shares = np.array([share for _, share in halves])
     np.testing.assert_allclose(shares[0::2] + shares[1::2], 1.0)
     assert np.all(np.abs(shares - 0.5) < 0.06)
-    some, _ = groups._drawn(np.random.default_rng(0), 0.5)
+    some, _ = groups.drawn(np.random.default_rng(0), 0.5)
     labels = [int(groups.record.labels[k]) for k in some]
     for (r, _), rows in zip(halves[:2], (np.isin(DAYS, labels), ~np.isin(DAYS, labels)), strict=True):
         fitted = one_pass().fit(X[rows])
@@ -98,7 +98,8 @@ def test_a_column_that_a_half_cannot_tell_is_uncorrelated_there():
     halves = groups.halves(lambda r, _: r, 0, unwatched)
     has_values = [
         bool({"0", "1"} & {groups.record.labels[k] for k in some})
-        for some in groups._in_halves(np.random.default_rng(0))
+        for rng in [np.random.default_rng(0)] * (SUBSETS // 2)
+        for some in groups.drawn(rng, 0.5)
     ]
     blind = [not r[2, [0, 1, 3]].any() for r in halves]
     assert blind == [not has for has in has_values]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.references.hidden import exact_log_density
-from unrelu.kernels.covariance_scores import covariance_scores
+from unrelu.kernels.likelihood_scores import covariance_scores
 
 
 def scored(values, beyond, mean, covariance):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.references import bivariate
-from unrelu.kernels import pair_model
+from unrelu.kernels import pair_solver as pair_model
 
 CASES = [
     (-0.5, 0.7, 0.6),
@@ -22,7 +22,7 @@ class Pair:
     def __init__(self, a1, a2, r):
         self.a, self.r = (a1, a2), r
         self.c = tuple(pair_model.centre_of(a) for a in self.a)
-        work = np.zeros((pair_model.MODEL_ROWS, 12))
+        work = np.zeros((pair_model.WORK_ROWS, 12))
         self.own = pair_model.moments_of_columns(np.array(self.a))
         work[pair_model.OWN : pair_model.OWN + 2, :5] = self.own
         pair_model.joint_moments(a1, a2, r, work)

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from tests.references import weighted_moments as reference
-from unrelu.fit.marginals.censored_likelihood import row_influence
+from unrelu.fit.columns import row_influence
 from unrelu.kernels import pair_solver
-from unrelu.kernels.pair_model import moments_of_columns
+from unrelu.kernels.pair_solver import moments_of_columns
 
 
 def solve(mhat, n, a1, a2, n1=None, n2=None):

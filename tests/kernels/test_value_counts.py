@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from unrelu.kernels.value_counts import EMPTY, count_values
+from unrelu.kernels.row_block import EMPTY, count_values
 
 BEHIND_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 

@@ -12,7 +12,7 @@ import pytest
 
 import unrelu
 from unrelu.errors import DeviceMemoryError, InvalidDataError, InvalidParameterError
-from unrelu.fit import covariance
+from unrelu.fit import nearest as covariance
 from unrelu.passes import device
 from unrelu.passes.device import DeviceEngine, all_eigenvalues, brought_home, multiplier, place_of
 from unrelu.passes.engine import LocalEngine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unrelu.graph.contracts import Edge, NetworkPath
+from unrelu.graph.learning import Edge, NetworkPath
 from unrelu.report.network import network_picture, path_picture
 from unrelu.report.pictures import LEARNED, NAIVE, rendered
 

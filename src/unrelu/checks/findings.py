@@ -9,32 +9,16 @@ that nobody named, as they bend everything else; then, the strongest first, what
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from unrelu.checks.skewness import Skewness, skewness_of
+from unrelu import errors
+from unrelu.checks.statistics import Skewness, skewness_of
 from unrelu.contracts import Assembly, Assumptions, BoolArray, Doubt, FloatArray, PairCorrelations, RowParameters
-from unrelu.errors import (
-    BentColumnsWarning,
-    DependentRowsWarning,
-    DoubtfulTableWarning,
-    EmptyGapWarning,
-    FewRowsWarning,
-    GrossValueWarning,
-    GroupsOfRowsWarning,
-    HeavyTailsWarning,
-    LeftOutWarning,
-    NothingFlooredWarning,
-    RepeatedLimitWarning,
-    SingularCovarianceWarning,
-    SkewedColumnsWarning,
-    TiedValuesWarning,
-    UnstableEdgesWarning,
-    ZerosForAnotherReasonWarning,
-)
 from unrelu.passes.columns import ColumnShapes
 from unrelu.passes.pair_moments import PairMoments
 from unrelu.validation import column_label, listed, warn
@@ -59,63 +43,41 @@ _NEXT_SHARE = 0.05  # of a free column's rows that are beyond a gap, within its 
 _GROSS, _FAR_APART = 100.0, 20.0  # spreads of the others, and what they span, beyond which a value is gross
 _FEW_OTHERS, _FEW_GROSS = 8, 0.02  # other values that must be there, and the share of these that may be gross alike
 
-WARNINGS: dict[str, type[DoubtfulTableWarning]] = {
-    "repeated minimum": RepeatedLimitWarning,
-    "repeated maximum": RepeatedLimitWarning,
-    "near the floor": RepeatedLimitWarning,
-    "empty gap": EmptyGapWarning,
-    "gross value": GrossValueWarning,
-    "left out": LeftOutWarning,
-    "nothing floored": NothingFlooredWarning,
-    "skewed": SkewedColumnsWarning,
-    "ties": TiedValuesWarning,
-    "no inverse": SingularCovarianceWarning,
-    "few rows": FewRowsWarning,
-    "unstable edges": UnstableEdgesWarning,
-    "heavy tails": HeavyTailsWarning,
-    "groups": GroupsOfRowsWarning,
-    "bent": BentColumnsWarning,
-    "zeros for another reason": ZerosForAnotherReasonWarning,
-    "dependent rows": DependentRowsWarning,
+WARNINGS: dict[str, type[errors.DoubtfulTableWarning]] = {
+    "repeated minimum": errors.RepeatedLimitWarning,
+    "repeated maximum": errors.RepeatedLimitWarning,
+    "near the floor": errors.RepeatedLimitWarning,
+    "empty gap": errors.EmptyGapWarning,
+    "gross value": errors.GrossValueWarning,
+    "left out": errors.LeftOutWarning,
+    "nothing floored": errors.NothingFlooredWarning,
+    "skewed": errors.SkewedColumnsWarning,
+    "ties": errors.TiedValuesWarning,
+    "no inverse": errors.SingularCovarianceWarning,
+    "few rows": errors.FewRowsWarning,
+    "unstable edges": errors.UnstableEdgesWarning,
+    "heavy tails": errors.HeavyTailsWarning,
+    "groups": errors.GroupsOfRowsWarning,
+    "bent": errors.BentColumnsWarning,
+    "zeros for another reason": errors.ZerosForAnotherReasonWarning,
+    "dependent rows": errors.DependentRowsWarning,
 }
 
 
-@dataclass(frozen=True)
-class _Kinds:
-    """Which way columns are turned, and the kinds of their shapes."""
-
-    assumptions: Assumptions
-    d: int
-
-    @property
-    def sign(self) -> FloatArray:
-        return np.where(self.assumptions.mirrored or (False,) * self.d, -1.0, 1.0)
-
-    @property
-    def free(self) -> BoolArray:
-        return self.of("free")
-
-    def of(self, *kinds: str) -> BoolArray:
-        shapes = self.assumptions.shapes
-        return np.array([shape.kind in kinds for shape in shapes] if shapes else ["normal" in kinds] * self.d)
-
-
-@dataclass(frozen=True, eq=False)
 class _Table:
     """A fit, seen column by column. Numbers are those of the rows looked at, and as the learner saw them: latent, some
     columns upside down. Who is told of them wants the values of the table."""
 
-    shapes: ColumnShapes
-    rows: RowParameters
-    assumptions: Assumptions
-
-    @property
-    def varying(self) -> BoolArray:
-        return np.asarray(self.rows.scale > 0.0)
-
-    @property
-    def mirrored(self) -> BoolArray:
-        return np.asarray(self.assumptions.mirrored or (False,) * len(self.rows.scale), dtype=np.bool_)
+    def __init__(self, shapes: ColumnShapes, rows: RowParameters, assumptions: Assumptions) -> None:
+        self.shapes, self.rows, self.assumptions = shapes, rows, assumptions
+        self.varying = np.asarray(rows.scale > 0.0)
+        self.sign = _signs(assumptions)
+        # Columns that were learned as latent values.
+        self.curved = [j for j, shape in enumerate(assumptions.shapes) if shape.kind != "normal"]
+        # Between two values of the user's table; 0 where it is not known.
+        self.step = np.where(np.isfinite(shapes.step), shapes.step, 0.0)
+        for j in self.curved:
+            self.step[j] = assumptions.shapes[j].seen.step
 
     def probability(self, low: FloatArray, high: FloatArray) -> FloatArray:
         """Of a value between the two, under the fitted model; 0 where they are not in order."""
@@ -126,15 +88,6 @@ class _Table:
         difference = np.where(upper, ndtr(-below) - ndtr(-above), ndtr(above) - ndtr(below))
         return np.asarray(self.varying * np.maximum(difference, 0.0))
 
-    @property
-    def sign(self) -> FloatArray:
-        return np.where(self.mirrored, -1.0, 1.0)
-
-    @property
-    def curved(self) -> list[int]:
-        """Columns that were learned as latent values."""
-        return [j for j, shape in enumerate(self.assumptions.shapes) if shape.kind != "normal"]
-
     def told(self, learned: FloatArray) -> FloatArray:
         """Learned values as the user's table has them."""
         x = self.sign * learned
@@ -142,29 +95,18 @@ class _Table:
             x[j] = self.assumptions.shapes[j].from_latent(x[j])
         return x
 
-    def learned(self, told: FloatArray) -> FloatArray:
-        """Values of the user's table as the learner saw them."""
-        y = told.copy()
-        for j in self.curved:
-            y[j] = self.assumptions.shapes[j].to_latent(y[j])
-        return self.sign * y
-
     def at_end(self, end: int) -> FloatArray:
         """The smallest (0) or largest (1) values as the user's table has them."""
         return self.told(self.shapes.ends[end])
 
-    @property
-    def step(self) -> FloatArray:
-        """Between two values of the user's table; 0 where it is not known."""
-        step = np.where(np.isfinite(self.shapes.step), self.shapes.step, 0.0)
-        for j in self.curved:
-            step[j] = self.assumptions.shapes[j].seen.step
-        return step
-
     def cell_of(self, told: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Learned values half a step below and above those of the user's table, in order."""
-        ends = [self.learned(told + half * self.step) for half in (-0.5, 0.5)]
-        return np.minimum(*ends), np.maximum(*ends)
+        ends = told - 0.5 * self.step, told + 0.5 * self.step
+        for j in self.curved:
+            for end in ends:
+                end[j] = self.assumptions.shapes[j].to_latent(end[j])
+        below, above = self.sign * ends[0], self.sign * ends[1]
+        return np.minimum(below, above), np.maximum(below, above)
 
 
 def doubts_of(
@@ -176,7 +118,9 @@ def doubts_of(
     look: Look | None = None,
 ) -> tuple[Doubt, ...]:
     """Everything doubtful about a fit; limits of single cells leave no record, and a record that was kept no rows."""
-    kinds = _Kinds(assumptions, len(rows.scale))
+    d = len(rows.scale)
+    kinds = np.array([shape.kind for shape in assumptions.shapes] or ["normal"] * d)
+    free = kinds == "free"
     limits: list[Doubt] = []
     tied: list[Doubt] = []
     skewness: Skewness | None = None
@@ -186,18 +130,18 @@ def doubts_of(
         limits = [*_repeated(table, repeated, look), *_gaps(table, repeated), *_nothing_floored(table, repeated)]
         limits += _gross(table)
         tied, skewness = _tied(table), skewness_of(record.shapes, rows)
-    explained = _columns(len(rows.scale), [doubt for doubt in limits if doubt.kind != "nothing floored"])
-    left_out = explained | _columns(len(rows.scale), tied)
+    explained = _columns(d, [doubt for doubt in limits if doubt.kind != "nothing floored"])
+    left_out = explained | _columns(d, tied)
     misfit = None
     if look is not None:
         from unrelu.checks.misfit import misfit_of, words_of
 
-        misfit = misfit_of(look, rows, pairs.correlation, left_out, kinds.free)
-    margins = _margins(kinds, rows, skewness, misfit, explained)
+        misfit = misfit_of(look, rows, pairs.correlation, left_out, free)
+    margins = _margins(kinds, _signs(assumptions), rows, skewness, misfit, explained)
     if look is not None and misfit is not None and margins:
         # Columns that are not normal look like whatever else; the others must show it without them.
-        without = left_out | _columns(len(rows.scale), [doubt for _, doubt in margins])
-        others = misfit_of(look, rows, pairs.correlation, without, kinds.free)
+        without = left_out | _columns(d, [doubt for _, doubt in margins])
+        others = misfit_of(look, rows, pairs.correlation, without, free)
         misfit = replace(others, neighbours=misfit.neighbours, dependent=misfit.dependent)
     shown = [*margins, *([] if misfit is None else words_of(misfit))]
     shown.sort(key=lambda each: -each[0])
@@ -205,6 +149,11 @@ def doubts_of(
     if record is not None:
         found += _matrix(record, int(np.count_nonzero(rows.scale > 0.0)), assumptions, pairs, assembly)
     return tuple(found)
+
+
+def _signs(assumptions: Assumptions) -> FloatArray:
+    """-1 of columns that were learned upside down."""
+    return np.where(assumptions.mirrored or (False,) * len(assumptions.floor), -1.0, 1.0)
 
 
 def _columns(d: int, doubts: Iterable[Doubt]) -> BoolArray:
@@ -236,10 +185,8 @@ def _doubt(kind: str, which: BoolArray, words: str, remedy: str, values: FloatAr
 
 
 def _repeated_end(table: _Table, end: int, look: Look | None) -> BoolArray:
-    """Columns whose smallest (0) or largest (1) value above the floor occurs too often for rounding to explain.
-
-    Values of a coarse scale repeat as well, and so do their neighbours: rain of .1 and .2 mm is no limit.
-    """
+    """Columns whose smallest (0) or largest (1) value above the floor occurs too often for rounding to explain. Values
+    of a coarse scale repeat as well, and so do their neighbours: rain of .1 and .2 mm is no limit."""
     shapes = table.shapes
     weight = shapes.end_weights[end]
     with np.errstate(invalid="ignore"):  # levels of columns without values
@@ -248,15 +195,11 @@ def _repeated_end(table: _Table, end: int, look: Look | None) -> BoolArray:
     found = np.asarray(often & (weight > _BY_ROUNDING * by_rounding + 2.0) & table.varying)
     if look is not None:
         for j in np.flatnonzero(found).tolist():
-            found[j] = _stands_out(look.values[look.beyond[:, j] == 0, j], end)
+            values = look.values[look.beyond[:, j] == 0, j]
+            _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+            counts = counts[:: 1 if end == 0 else -1][: 1 + _NEXT]
+            found[j] = len(counts) < 2 or counts[0] > _BY_ROUNDING * counts[1:].max()
     return found
-
-
-def _stands_out(values: FloatArray, end: int) -> bool:
-    """Whether the smallest (largest) value is far more often than those next to it."""
-    _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-    counts = counts[:: 1 if end == 0 else -1][: 1 + _NEXT]
-    return len(counts) < 2 or bool(counts[0] > _BY_ROUNDING * counts[1:].max())
 
 
 def _repeated(table: _Table, repeated: BoolArray, look: Look | None) -> list[Doubt]:
@@ -278,8 +221,8 @@ def _repeated(table: _Table, repeated: BoolArray, look: Look | None) -> list[Dou
         table.at_end(0),
     )
     for end, columns in ((0, repeated & ~near), (1, _repeated_end(table, 1, look))):
-        for mirrored in (False, True):
-            low = (end == 0) != mirrored
+        for sign in (1.0, -1.0):
+            low = (end == 0) == (sign > 0.0)
             kind, extreme, limit, word = (
                 ("repeated minimum", "smallest", "floor", "min")
                 if low
@@ -287,7 +230,7 @@ def _repeated(table: _Table, repeated: BoolArray, look: Look | None) -> list[Dou
             )
             found += _doubt(
                 kind,
-                columns & (table.mirrored == mirrored),
+                columns & (table.sign == sign),
                 f"the {extreme} value repeats as a {limit} does, but is not named as one.",
                 f"If it stands for all values beyond it, pass it as {limit}=, or say {limit}={word!r}.",
                 table.at_end(end),
@@ -300,8 +243,8 @@ def _gaps(table: _Table, repeated: BoolArray) -> list[Doubt]:
     shapes, floor = table.shapes, table.rows.floor
     floored = shapes.observed - shapes.sums[0] > 0.5
     expected = shapes.observed * table.probability(floor, shapes.ends[0])
-    free = _Kinds(table.assumptions, len(floor)).free
-    for j in np.flatnonzero(free & ~table.mirrored).tolist():
+    free = [j for j in table.curved if table.assumptions.shapes[j].kind == "free" and table.sign[j] > 0.0]
+    for j in free:
         # Nobody is expected in a free column's gap; as many as in the next stretch of that width would be no wonder.
         shape, low, x = table.assumptions.shapes[j], float(table.told(floor)[j]), float(table.at_end(0)[j])
         if np.isfinite([low, x]).all():
@@ -360,20 +303,23 @@ def _nothing_floored(table: _Table, repeated: BoolArray) -> list[Doubt]:
 
 
 def _margins(
-    kinds: _Kinds, rows: RowParameters, record: Skewness | None, misfit: Misfit | None, explained: BoolArray
+    kinds: NDArray[np.str_],
+    sign: FloatArray,
+    rows: RowParameters,
+    record: Skewness | None,
+    misfit: Misfit | None,
+    explained: BoolArray,
 ) -> list[tuple[float, Doubt]]:
-    """(z, finding): values above the floor that are not the upper part of a normal, so far that it matters.
-
-    A floor that nobody named bends a column as well: where one was found it is the explanation, and so is what the rows
-    show more clearly. Of free shapes there is nothing to say: their latent values are normal by construction.
-    """
+    """(z, finding): values above the floor that are not the upper part of a normal, so far that it matters. A floor
+    that nobody named bends a column as well: where one was found it is the explanation, and so is what the rows show
+    more clearly. Of free shapes there is nothing to say: their latent values are normal by construction."""
+    d, asked = len(kinds), ~explained & (kinds != "free")
     if misfit is None:
         if record is None:
             return []
-        sure = np.abs(record.z) > -ndtri(0.5 * _ALARM / kinds.d)
-        return _skewed(kinds, rows, record, sure & ~explained & ~kinds.free)
-    asked = misfit.by_margins(kinds.d) & ~explained & ~kinds.free
-    tails, skewed = (misfit.columns_of(kind, kinds.d) for kind in ("tails", "skewed"))
+        return _skewed(kinds, sign, rows, record, (np.abs(record.z) > -ndtri(0.5 * _ALARM / d)) & asked)
+    asked &= misfit.by_margins(d)
+    tails, skewed = (misfit.columns_of(kind, d) for kind in ("tails", "skewed"))
     long = asked & (tails < 0.0) & (np.abs(skewed) < _SYMMETRIC * np.abs(tails))
     found = []
     if long.any():
@@ -382,22 +328,24 @@ def _margins(
         found = [(float(np.abs(tails[long]).max()), long_tails(long))]
     sure, test = skewed != 0.0, record
     if test is None:
-        test = misfit.skewness(kinds.d)
+        test = misfit.skewness(d)
     else:
-        sure = sure | (np.abs(test.z) > -ndtri(0.5 * _ALARM / kinds.d))
-    return [*found, *_skewed(kinds, rows, test, sure & asked & ~long)]
+        sure = sure | (np.abs(test.z) > -ndtri(0.5 * _ALARM / d))
+    return [*found, *_skewed(kinds, sign, rows, test, sure & asked & ~long)]
 
 
-def _skewed(kinds: _Kinds, rows: RowParameters, test: Skewness, sure: BoolArray) -> list[tuple[float, Doubt]]:
+def _skewed(
+    kinds: NDArray[np.str_], sign: FloatArray, rows: RowParameters, test: Skewness, sure: BoolArray
+) -> list[tuple[float, Doubt]]:
     """(z, finding) of the columns that surely are, and as far as it matters."""
     z, skewness, shift = test.z, test.skewness, test.shift
     with np.errstate(invalid="ignore"):
         moved = np.abs(shift) * rows.scale > np.maximum(_SHIFTED * rows.scale, _HARM * rows.bias_stderr)
     sure = sure & (moved | (np.abs(skewness) > _SKEWED))
-    sign, found = kinds.sign, []
+    found: list[tuple[float, Doubt]] = []
     for which, beyond in (
-        (kinds.of("normal"), "beyond what a normal law allows"),
-        (~kinds.of("normal", "free"), "even after their shape"),
+        (kinds == "normal", "beyond what a normal law allows"),
+        (~np.isin(kinds, ["normal", "free"]), "even after their shape"),
     ):
         for right, side in ((True, "to the right"), (False, "to the left")):
             at = sure & ((sign * skewness > 0.0) == right) & which
@@ -417,10 +365,6 @@ def _skewed(kinds: _Kinds, rows: RowParameters, test: Skewness, sure: BoolArray)
     return found
 
 
-def _many_ties(shapes: ColumnShapes) -> BoolArray:
-    return np.asarray(shapes.different < (1.0 - _TIED_SHARE) * shapes.compared)
-
-
 def _tied(table: _Table) -> list[Doubt]:
     """Few different values, far apart: counts, or numbers rounded coarsely."""
     size = table.shapes.step.copy()  # of a step, where most values are
@@ -428,8 +372,9 @@ def _tied(table: _Table) -> list[Doubt]:
         low, high = table.cell_of(table.told(np.maximum(table.rows.bias, table.shapes.ends[0])))
         size[table.curved] = (high - low)[table.curved]
     coarse = size > _COARSE * table.rows.scale
+    ties = table.shapes.different < (1.0 - _TIED_SHARE) * table.shapes.compared
     return _doubt(
-        "ties", _many_ties(table.shapes) & coarse & table.varying,
+        "ties", ties & coarse & table.varying,
         "few different values (counts, or rounded coarsely), which the model takes for continuous ones (values: the"
         " step between them).",
         "Errors are then too small and densities mean little; use more digits, or a model for counts.",

@@ -1,28 +1,36 @@
-"""The check on one screen: rows of the table, a model of them, tables of the model with models of their own, p-values.
+"""The check of a fit on one screen: rows of the table, a model of them, tables of the model with models of their own,
+p-values; and what it gives.
 
 A table of n rows is fitted and compared with its fit. So is each of B tables that the fitted model gives, with the same
 number of rows, the same cells missing, and rounded as the table is: whatever a fit does to the statistics, it does to
-all of them alike, and the table's rank among them is its p-value (a parametric bootstrap).
+all of them alike, and the table's rank among them is its p-value (a parametric bootstrap). How tables are fitted is the
+caller's: a function of values and columns, or a model that is given.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtr, ndtri
 
-from unrelu.checks.calibration import family_of, overall, standardized
-from unrelu.checks.result import FitCheck
-from unrelu.checks.statistics import Standardized, column_statistics, pair_statistics, quadrants
+from unrelu.checks.statistics import (
+    Standardized,
+    column_statistics,
+    family_of,
+    overall,
+    pair_statistics,
+    quadrants,
+    standardized,
+)
 from unrelu.contracts import Assumptions, BoolArray, FloatArray, Samples, Step, Watch
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.model import RectifiedGaussian
+from unrelu.notebook import Shown, facts_html, plain_fields
 from unrelu.passes.engine import available_cores, engine_for, map_in_threads, one_blas_thread
 from unrelu.passes.tiles import SubsampleQuestion, seen_above
 from unrelu.tables.write import names_or_numbers
@@ -39,10 +47,141 @@ _POINTS, _BAND = 60, 0.99
 Columns = NDArray[np.intp]
 
 
-class Fit(Protocol):
-    """How values of the columns ``at`` are fitted."""
+Fit: TypeAlias = Callable[[FloatArray, Columns], RectifiedGaussian]
+"""How values of some columns, given by their positions, are fitted."""
 
-    def __call__(self, values: FloatArray, at: Columns) -> RectifiedGaussian: ...
+
+@dataclass(frozen=True)
+class Remedy:
+    """Something that was tried where a model does not fit.
+
+    ``gain``: by how much the log density of rows that the fit has not seen is larger, on average, than by the model in
+    force. ``helps``: that is more than chance, and less fails, or the model then ``fits``; ``note``: what is better, or
+    why the remedy is none.
+    """
+
+    name: str
+    gain: float
+    helps: bool = False
+    fits: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FitCheck(Shown):
+    """Does the model fit? All arrays are plain; those of columns have d numbers, those of pairs d x d (NaN diagonal).
+
+    ``p_value``: of the whole table, right however many columns there are; ``columns_p_value`` and ``pairs_p_value`` of
+    all columns and of all pairs together. ``column_p_value`` and ``pair_p_value`` are of each by itself, the
+    ``adjusted`` ones allow for there being many. NaN where nothing can be tested: columns ``left_out`` (with the
+    reason), and columns with a free shape, whose margin fits always. ``coarse`` columns have few different values.
+
+    ``column_distance``: the largest difference of the distribution functions of table and model, a share of the rows.
+    ``quantiles``: 4 x points x d, in the table's units: of the table, of the model, and where the table's would be 99
+    times out of 100. ``observed`` and ``expected``: counts of rows, 2 x 2 x 2 x d x d: at two thresholds (the model's
+    median and 80 % quantile of what is seen of a column), first column above it, second column above it.
+
+    ``n_looked_at`` of ``n_rows`` rows were looked at; ``n_outlier_rows`` more were left out by the robust method.
+    ``refitted``: the model was fitted to them, and so were the simulated tables; else it was taken as given.
+    ``tried``: remedies that were tried because it does not fit, those that help first.
+    """
+
+    names: tuple[str, ...]
+    shapes: tuple[str, ...]
+    left_out: tuple[tuple[int, str], ...]
+    coarse: tuple[bool, ...]
+    n_rows: int
+    n_looked_at: int
+    n_outlier_rows: int
+    n_simulations: int
+    refitted: bool
+    n_components: int | None
+    level: float
+    p_value: float
+    columns_p_value: float
+    pairs_p_value: float
+    column_statistic: FloatArray
+    column_p_value: FloatArray
+    column_adjusted: FloatArray
+    column_distance: FloatArray
+    share_at_limit: FloatArray
+    expected_share_at_limit: FloatArray
+    pair_statistic: FloatArray
+    pair_p_value: FloatArray
+    pair_adjusted: FloatArray
+    observed: FloatArray
+    expected: FloatArray
+    quantiles: FloatArray
+    tried: tuple[Remedy, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether the table is no stranger than tables of the model: its p-value is above the level."""
+        return not self.p_value <= self.level
+
+    def worst_columns(self, most: int = 10) -> list[int]:
+        """Columns that were tested, those that fit worst first."""
+        order = np.lexsort((-self.column_statistic, self.column_p_value, self.column_adjusted))
+        return [int(j) for j in order if not np.isnan(self.column_p_value[j])][:most]
+
+    def worst_pairs(self, most: int = 10) -> list[tuple[int, int]]:
+        """Pairs of columns that were tested, those that fit worst first."""
+        first, second = np.triu_indices(len(self.names), 1)
+        keys = (-self.pair_statistic, self.pair_p_value, self.pair_adjusted)
+        order = np.lexsort([key[first, second] for key in keys])
+        pairs = [(int(first[k]), int(second[k])) for k in order]
+        return [pair for pair in pairs if not np.isnan(self.pair_p_value[pair])][:most]
+
+    @property
+    def misfits(self) -> tuple[list[int], list[tuple[int, int]]]:
+        """Columns and pairs that do not fit, allowing for their number; none where the model fits. A column that does
+        not fit spoils its pairs, which are then not named."""
+        if self.fits:
+            return [], []
+        columns = [j for j in self.worst_columns(len(self.names)) if self.column_adjusted[j] <= self.level]
+        pairs = [pair for pair in self.worst_pairs(len(self.names) ** 2) if self.pair_adjusted[pair] <= self.level]
+        return columns, [pair for pair in pairs if not {*pair} & {*columns}]
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: fits or not, which columns, what to do."""
+        who = "The model" if self.refitted else "The given model"
+        rows = f"{counted(self.n_looked_at, 'row')}, {counted(self.n_simulations, 'simulated table')}"
+        seen = f"p = {self.p_value:.3g}; {rows}"
+        if self.fits:
+            return f"{who} fits: nothing in the table is further from it than chance has it ({seen})."
+        columns, pairs = self.misfits
+        said = []
+        if columns:
+            shapes = listed(sorted({self.shapes[j] for j in columns}))
+            counts = ", of few different values" if any(self.coarse[j] for j in columns) else ""
+            said.append(f"not {shapes}{counts}: {listed(self.names[j] for j in columns)}")
+        if pairs:
+            told = listed(f"{self.names[i]} and {self.names[j]}" for i, j in pairs)
+            said.append(f"not related as in the model: {told}")
+        what = "; ".join(said) or "no single column or pair is to blame"
+        if not self.refitted:
+            return f"{who} does not fit ({seen}): {what}; fit a model to this table, and check that one."
+        return f"{who} does not fit ({seen}): {what}. {self.advice}".rstrip()
+
+    @property
+    def advice(self) -> str:
+        """What helps of all that was tried, and by how much; nothing where the model fits."""
+        if not self.tried:
+            return ""
+        best = self.tried[0]
+        if best.helps:
+            likelier = f" (log density of rows held out: {best.gain:+.2g} each)" if best.gain > 0.0 else ""
+            return f"{best.name} was tried and helps: {best.note}{likelier}."
+        names = listed((remedy.name for remedy in self.tried), len(self.tried))
+        whys = "; ".join(dict.fromkeys(remedy.note for remedy in self.tried if remedy.note))
+        return f"Nothing that was tried helps ({names}){f': {whys}' if whys else ''}."
+
+    def _repr_html_(self) -> str:
+        return facts_html("FitCheck", {"verdict": self.verdict, **plain_fields(self)})
+
+    def __repr__(self) -> str:
+        return f"FitCheck({self.verdict})"
 
 
 @dataclass(frozen=True)
@@ -78,8 +217,7 @@ class Rows:
     @property
     def seen(self) -> BoolArray:
         """Cells that are off their limit."""
-        turned = self.values * self.sign
-        return np.asarray(turned > np.array(self.assumptions.censoring))
+        return np.asarray(self.values * self.sign > np.array(self.assumptions.censoring))
 
     @property
     def sign(self) -> FloatArray:
@@ -102,8 +240,8 @@ def sampled_rows(samples: Samples, assumptions: Assumptions, seed: int, watch: W
     at_limit = sample.values <= seen_above(np.array(assumptions.censoring), sample.values)
     values = np.where(at_limit, assumptions.floor, sample.values.astype(np.float64))
     names = names_or_numbers(samples.feature_names, samples.n_features)
-    turned = Rows(values, sample.n_rows, assumptions, names)
-    return Rows(values * turned.sign, sample.n_rows, assumptions, names)
+    rows = Rows(values, sample.n_rows, assumptions, names)
+    return replace(rows, values=values * rows.sign)
 
 
 def check_fit(rows: Rows, judge: RectifiedGaussian | Fit, simulations: Simulations, watch: Watch) -> FitCheck:
@@ -118,15 +256,31 @@ def check_fit(rows: Rows, judge: RectifiedGaussian | Fit, simulations: Simulatio
         warnings.simplefilter("ignore")  # what is doubtful was said when the table was learned
         model = judge.marginal(kept.tolist()) if isinstance(judge, RectifiedGaussian) else judge(values, kept)
         grids = _grids(values, rows.seen[:, kept])
-        fit = None if isinstance(judge, RectifiedGaussian) else partial(judge, at=kept)
-        tables = _Tables(values, model, fit, rows.assumptions.floor_tolerance, grids, simulations.seed)
-        every = [tables.own]
+        tolerance, pairs = rows.assumptions.floor_tolerance, tested_pairs(model)
+
+        def numbers(values: FloatArray, fitted: RectifiedGaussian) -> tuple[FloatArray, FloatArray]:
+            table = Standardized.of(values, fitted, tolerance)
+            return column_statistics(table), pair_statistics(table)[:, pairs]
+
+        def simulated(number: int) -> tuple[FloatArray, FloatArray]:
+            """The numbers of a simulated table, fitted like the table itself."""
+            for attempt in range(_ATTEMPTS):
+                rng = np.random.default_rng([simulations.seed, number, attempt])
+                drawn = _rounded(model.sample(len(values), rng, as_seen=False), grids, model, tolerance)
+                drawn[np.isnan(values)] = np.nan
+                try:
+                    return numbers(drawn, model if isinstance(judge, RectifiedGaussian) else judge(drawn, kept))
+                except InvalidDataError:  # a column that is never above its floor in this one
+                    continue
+            raise InvalidDataError("Tables that the fitted model gives cannot be learned: add rows, or drop columns.")
+
+        every = [numbers(values, model)]
         while len(every) <= simulations.number:
             watch(Step("Simulating tables", len(every) - 1, simulations.number))
             batch = range(len(every), min(len(every) + available_cores(), simulations.number + 1))
-            every += map_in_threads(tables.simulated, batch)
+            every += map_in_threads(simulated, batch)
     columns, parts = np.stack([each for each, _ in every]), np.stack([each for _, each in every])
-    place, table = (len(rows.names), kept), tables.standardized(values, model)
+    place, table = (len(rows.names), kept), Standardized.of(values, model, tolerance)
     return FitCheck(
         names=rows.names,
         left_out=tuple(left_out.items()),
@@ -140,43 +294,6 @@ def check_fit(rows: Rows, judge: RectifiedGaussian | Fit, simulations: Simulatio
         **_p_values(columns, parts, model, place),
         **_described(values, model, table, grids, place),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Tables:
-    """Tables of a model in the image of one that it was fitted to (or, without ``fit``, given for)."""
-
-    values: FloatArray
-    model: RectifiedGaussian
-    fit: Callable[[FloatArray], RectifiedGaussian] | None
-    tolerance: float
-    grids: list[FloatArray | None]
-    seed: int
-
-    @property
-    def own(self) -> tuple[FloatArray, FloatArray]:
-        """The numbers of the table itself."""
-        return self._numbers(self.values, self.model)
-
-    def simulated(self, number: int) -> tuple[FloatArray, FloatArray]:
-        """The numbers of a simulated table, fitted like the table itself."""
-        for attempt in range(_ATTEMPTS):
-            rng = np.random.default_rng([self.seed, number, attempt])
-            drawn = self.model.sample(len(self.values), rng, as_seen=False)
-            drawn = _rounded(drawn, self.grids, self.model, self.tolerance)
-            drawn[np.isnan(self.values)] = np.nan
-            try:
-                return self._numbers(drawn, self.model if self.fit is None else self.fit(drawn))
-            except InvalidDataError:  # a column that is never above its floor in this one
-                continue
-        raise InvalidDataError("Tables that the fitted model gives cannot be learned: add rows, or drop columns.")
-
-    def standardized(self, values: FloatArray, model: RectifiedGaussian) -> Standardized:
-        return Standardized.of(values, model, self.tolerance)
-
-    def _numbers(self, values: FloatArray, model: RectifiedGaussian) -> tuple[FloatArray, FloatArray]:
-        table = self.standardized(values, model)
-        return column_statistics(table), pair_statistics(table)[:, tested_pairs(self.model)]
 
 
 def _left_out(rows: Rows, judge: RectifiedGaussian | Fit) -> dict[int, str]:
@@ -210,11 +327,10 @@ def _grids(values: FloatArray, seen: BoolArray) -> list[FloatArray | None]:
 def _rounded(
     values: FloatArray, grids: list[FloatArray | None], model: RectifiedGaussian, tolerance: float
 ) -> FloatArray:
-    """Every value off its limit at the nearest one that its column has; those beyond an open end as they are.
-
-    Ties alone would make a column fail: a test for continuous laws takes a rounded normal for no normal. Rounding the
-    simulated tables likewise asks the question that matters, whether the law behind the rounded numbers is the model's.
-    """
+    """Every value off its limit at the nearest one that its column has; those beyond an open end as they are. Ties
+    alone would make a column fail: a test for continuous laws takes a rounded normal for no normal. Rounding the
+    simulated tables likewise asks the question that matters, whether the law behind the rounded numbers is the
+    model's."""
     low, high = model.floor + tolerance, model.ceiling - tolerance
     for j, grid in enumerate(grids):
         if grid is not None:
@@ -255,8 +371,8 @@ def _p_values(
 
     return {
         "p_value": overall(ofcolumns, ofpairs),
-        "columns_p_value": ofcolumns.p_value,
-        "pairs_p_value": ofpairs.p_value,
+        "columns_p_value": overall(ofcolumns),
+        "pairs_p_value": overall(ofpairs),
         "column_statistic": _spread_out(columns[0], d, kept),
         "column_p_value": _spread_out(ofcolumns.p_values, d, kept),
         "column_adjusted": _spread_out(ofcolumns.adjusted, d, kept),
@@ -312,10 +428,8 @@ def _distances(table: Standardized) -> FloatArray:
 
 
 def _quantiles(values: FloatArray, model: RectifiedGaussian, table: Standardized) -> FloatArray:
-    """4 x points x columns: of the table, of the model, low and high; NaN where there are fewer.
-
-    The i-th smallest of n values is the model's quantile at a probability that has the law Beta(i, n - i + 1).
-    """
+    """4 x points x columns: of the table, of the model, low and high; NaN where there are fewer. The i-th smallest of n
+    values is the model's quantile at a probability that has the law Beta(i, n - i + 1)."""
     latent, shapes, tail = model.latent, model.shapes, 0.5 * (1.0 - _BAND)
     found = np.full((4, _POINTS, values.shape[1]), np.nan)
     for j, seen in enumerate(table.seen.T):

@@ -1,4 +1,27 @@
-"""What rows show that the fitted normal does not have, in words: the strongest first, and what it explains left out."""
+"""Do rows look like draws of the fitted normal? Score tests on groups of a few columns, and what they show in words.
+
+Every test is the mean over rows of a number g that a row has under the fit, such as how far out it lies. What the
+scores s of the group's means and covariances explain of it among rows simulated from the fit is taken off,
+
+    h = g - a - B s,
+
+so that the mean of h is 0 for rows of the model, and hardly moves with the errors of whatever fitted it (Neyman's
+C(alpha) test). Its spread and skewness are those of the simulated rows. If g is the score of some parameter, that
+parameter is about mean(h) / E[h g], and leaving it out moves the means and covariances by B times it. The numbers, for
+a row whose cells have posterior means e and second moments E[u u'] in standard units, with Q the inverse of their
+correlations:
+
+    far       log(1 + E[u'Qu] / 5): falls where all columns together have the tails of a t law
+    tails     log(1 + E[u_j^2] / 5), of a column, and the sum over columns
+    axis      log(1 + E[w^2] / 5), of a principal component w of the columns
+    lopsided  w^3 of it
+    bent      (Qe)_j (E[u_i^2] - 1): column j bends with column i
+    zeros     1/p - 1 of a cell that is cut off and had the probability p to be so given the rest of its row, -1 of one
+              that is seen: the score of a share of cells that are cut off for another reason; and the sum over columns
+    skewed    u^3 - 3 u of a column's cells, its mean beyond the limit where cut off; and the sum over columns
+
+Findings are told from the strongest down, and what one explains of the others is left out.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +29,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import ndtri
+from numpy.random import Generator
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
-from unrelu.checks.joint import Tests, group_tests, groups_of, rows_for, usable_columns
-from unrelu.checks.neighbours import Neighbours, inflation, is_sorted, neighbours_of
-from unrelu.checks.rows import Look
-from unrelu.checks.skewness import Skewness
-from unrelu.contracts import BoolArray, Doubt, FloatArray, RowParameters
+from unrelu.checks.rows import Look, Neighbours, inflation, is_sorted, neighbours_of
+from unrelu.checks.statistics import Skewness, normalized
+from unrelu.contracts import BoolArray, Doubt, FloatArray, Marks, RowParameters
+from unrelu.kernels.likelihood_scores import covariance_scores
 from unrelu.passes.engine import map_in_threads, one_blas_thread
 
 _ALARM = 0.0015  # chance of a finding of one kind among rows of the model
@@ -26,14 +50,47 @@ _MOST = 0.8  # of the tests that an allowance for dependent rows is enough for: 
 _CLEARLY = 1.4  # times as strong as its columns' tests that one of all together must be
 _BESIDE = 2.0
 _DEPENDENT = 1.1  # times too small that standard errors must be
+_COLUMNS, _MOST_GROUPS = 6, 12  # of a group, and groups
+_MOST_ROWS = 4096  # of all groups together
+_FEWEST_SEEN = 8  # values of a column
+_FEWEST_SIMULATED, _IN_ALL, _SIMULATED = 1000, 4000, 2  # rows of a group, of all, and for every row looked at
+_IMAGES = 0.98  # correlation from which on columns repeat each other
+_LEAST_EIGENVALUE = 0.02
+_FARTHEST, _LEAST = 4.0, 0.1  # standard deviations, and the least probability that is told from less
+_GROSS = 50.0  # standard deviations: whatever lies farther out is as far
+_HEAVY_DEGREES = 5.0  # degrees of freedom of a t law
+
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Tests:
+    """Of one group of columns: K tests, their ``kinds``, the ``columns`` of each, and which are of the ``whole`` group.
+
+    ``z``: standard normal for rows of the model. ``size`` and ``error``: the parameter that the test is the score of.
+    ``shift`` (K x columns of the group): how far the means are then off, in standard deviations. ``together``: the
+    correlations of the tests. ``h``: the rows' numbers; ``means``: of their cells; ``seen``: values of the column that
+    has the fewest.
+    """
+
+    group: Index
+    kinds: NDArray[np.str_]
+    columns: tuple[tuple[int, ...], ...]
+    whole: BoolArray
+    z: FloatArray
+    size: FloatArray
+    error: FloatArray
+    shift: FloatArray
+    together: FloatArray
+    h: FloatArray
+    means: FloatArray
+    seen: int
 
 
 @dataclass(frozen=True, eq=False)
 class Misfit:
-    """``found``: kinds of findings with the z of their strongest test, from the strongest down.
-
-    "heavy", "groups", "bent", "zeros" and "margins"; ``tests`` are of every group, ``told`` those that are significant.
-    """
+    """``found``: kinds of findings with the z of their strongest test, from the strongest down. "heavy", "groups",
+    "bent", "zeros" and "margins"; ``tests`` are of every group, ``told`` those that are significant."""
 
     tests: tuple[Tests, ...]
     told: tuple[BoolArray, ...]
@@ -49,9 +106,7 @@ class Misfit:
 
     def by_margins(self, d: int) -> BoolArray:
         """Which of d columns are in a group whose margins show more than its columns together, or that shows nothing.
-
-        Columns with long tails make rows lie far out as well, but less clearly; of a t law it is the reverse.
-        """
+        Columns with long tails make rows lie far out as well, but less clearly; of a t law it is the reverse."""
         which = np.ones(d, dtype=np.bool_)
         for test, told in zip(self.tests, self.told, strict=True):
             size, own = np.abs(test.z) * told, _of_margins(test)
@@ -61,14 +116,12 @@ class Misfit:
         return which
 
     def columns_of(self, kind: str, d: int) -> FloatArray:
-        """The z of the tests of single columns of a kind, 0 where they are not significant.
-
-        Where all columns of a group together are, such as are so at 5 % by themselves are meant.
-        """
+        """The z of the tests of single columns of a kind, 0 where they are not significant. Where all columns of a
+        group together are, such as are so at 5 % by themselves are meant."""
         z = np.zeros(d)
         for test, told in zip(self.tests, self.told, strict=True):
             which = test.kinds == kind
-            together = _sums(test) & which
+            together = test.whole & which
             single = which & ~together
             meant = told[single] | (told[together].any() & (np.abs(test.z[single]) > _BESIDE))
             z[test.group] = test.z[single] * meant
@@ -78,7 +131,7 @@ class Misfit:
         """Of every column, from these rows."""
         found = np.zeros((3, d))
         for test in self.tests:
-            own = np.flatnonzero((test.kinds == "skewed") & ~_sums(test))
+            own = np.flatnonzero((test.kinds == "skewed") & ~test.whole)
             found[:, test.group] = test.z[own], 6.0 * test.size[own], np.diagonal(test.shift[own])
         return Skewness(*found)
 
@@ -90,8 +143,11 @@ def _of_margins(test: Tests) -> BoolArray:
 
 def misfit_of(look: Look, rows: RowParameters, correlation: FloatArray, left_out: BoolArray, free: BoolArray) -> Misfit:
     """The tests of all columns but those ``left_out``; margins that are ``free`` are not asked for tails."""
-    groups = groups_of(np.nan_to_num(correlation), usable_columns(look, rows) & ~left_out)
-    look = rows_for(look, len(groups))
+    seen = np.count_nonzero((look.beyond == 0) & ~np.isnan(look.values), axis=0)
+    usable = (rows.scale > 0.0) & (seen >= _FEWEST_SEEN)
+    groups = groups_of(np.nan_to_num(correlation), usable & ~left_out)
+    # So many of the rows, by whole runs of neighbours, as tests of that many groups may take.
+    look = look.thinned(-(-len(look.rows) * len(groups) // _MOST_ROWS))
     nothing = Misfit((), (), (), Neighbours(0.0, 0.0, 1.0), False)
     if not groups or len(look.rows) < _FEWEST_ROWS:
         return nothing
@@ -102,11 +158,26 @@ def misfit_of(look: Look, rows: RowParameters, correlation: FloatArray, left_out
     dependent = alike and neighbours.factor > _DEPENDENT and not is_sorted(look)
     if alike:
         tests = tuple(replace(t, z=t.z / np.sqrt(np.quantile(inflation(look.rows, t.h), _MOST))) for t in tests)
-    asked = [_asked(test, free, look.cut) for test in tests]
     levels = _levels(tests)
-    told = tuple(each & (np.abs(test.z) > level) for test, each, level in zip(tests, asked, levels, strict=True))
-    told = tuple(each & _harms(test, rows) for test, each in zip(tests, told, strict=True))
+    told = tuple(_told(test, level, rows, free, look.cut) for test, level in zip(tests, levels, strict=True))
     return Misfit(tests, told, _strongest(tests, told, levels), neighbours, dependent)
+
+
+def _told(test: Tests, level: FloatArray, rows: RowParameters, free: BoolArray, cut: bool) -> BoolArray:
+    """Tests that are significant, could tell something, and matter."""
+    # A free margin is normal by construction, fewer cut-off cells are no doubt, and tails that were cut are short.
+    # Columns with short tails, such as a shape may leave, are no groups of rows.
+    short = (test.z > 0.0) & (np.isin(test.kinds, ["far", "tails"]) | (cut & (test.kinds == "axis")))
+    of_free = np.array([bool(free[list(columns)].any()) for columns in test.columns])
+    zeros, margin = test.kinds == "zeros", np.isin(test.kinds, ["tails", "skewed"])
+    asked = ~short & ~(margin & of_free) & ~(zeros & (test.z < 0.0))
+    # What moves means must move one by half its standard error; the others, which harm intervals and predictions, must
+    # be no smaller than a tenth of a standard deviation of what rows have.
+    error = rows.bias_stderr[test.group] / rows.scale[test.group]
+    with np.errstate(invalid="ignore"):
+        moved = np.any(~(np.abs(test.shift) < _HARM * error), axis=1)
+    effect = np.abs(test.z) / np.sqrt(len(test.h)) > _EFFECT
+    return np.asarray(asked & (np.abs(test.z) > level) & np.where(zeros, moved, effect | _of_margins(test)))
 
 
 def _kind(test: Tests) -> list[str]:
@@ -119,25 +190,13 @@ def _kind(test: Tests) -> list[str]:
     ]
 
 
-def _asked(test: Tests, free: BoolArray, cut: bool) -> BoolArray:
-    """Tests that can tell something: a free margin is normal by construction, fewer cut-off cells are no doubt, and
-    tails that were cut are short. Columns with short tails, such as a shape may leave, are no groups of rows."""
-    short = (test.z > 0.0) & (np.isin(test.kinds, ["far", "tails"]) | (cut & (test.kinds == "axis")))
-    of_free = np.array([bool(free[list(columns)].any()) for columns in test.columns])
-    margin = np.isin(test.kinds, ["tails", "skewed"])
-    return np.asarray(~short & ~(margin & of_free) & ~((test.kinds == "zeros") & (test.z < 0.0)))
-
-
 def _levels(tests: Sequence[Tests]) -> list[FloatArray]:
-    """|z| from which on a test is significant: every kind has its share of alarms, among all groups together.
-
-    Half of a share is for the sums over columns, where a kind has them.
-    """
-    sums = [_sums(test) for test in tests]
+    """|z| from which on a test is significant: every kind has its share of alarms, among all groups together. Half of a
+    share is for the sums over columns, where a kind has them."""
     levels = [np.empty(len(test.z)) for test in tests]
     for kind in np.unique(tests[0].kinds):
         for whole in (False, True):
-            which = [(test.kinds == kind) & (of_all == whole) for test, of_all in zip(tests, sums, strict=True)]
+            which = [(test.kinds == kind) & (test.whole == whole) for test in tests]
             number = sum(int(np.count_nonzero(each)) for each in which)
             both = kind in ("tails", "zeros", "skewed") and len(tests[0].group) > 1
             sides = 1.0 if kind == "zeros" else 2.0
@@ -145,22 +204,6 @@ def _levels(tests: Sequence[Tests]) -> list[FloatArray]:
             for each, at, test in zip(levels, which, tests, strict=True):
                 each[at] = level * (1.0 + _SLACK / test.seen)
     return levels
-
-
-def _sums(test: Tests) -> BoolArray:
-    """The sums over columns, of kinds that also have columns by themselves."""
-    wide = np.array([len(columns) > 1 for columns in test.columns])
-    return np.asarray(wide & np.isin(test.kinds, ["tails", "zeros", "skewed"]))
-
-
-def _harms(test: Tests, rows: RowParameters) -> BoolArray:
-    """What moves means must move one by half its standard error; the others, which harm intervals and predictions, must
-    be no smaller than a tenth of a standard deviation of what rows have."""
-    error = rows.bias_stderr[test.group] / rows.scale[test.group]
-    with np.errstate(invalid="ignore"):
-        moved = np.any(~(np.abs(test.shift) < _HARM * error), axis=1)
-    effect = np.abs(test.z) / np.sqrt(len(test.h)) > _EFFECT
-    return np.asarray(np.where(test.kinds == "zeros", moved, effect | _of_margins(test)))
 
 
 def _strongest(
@@ -182,19 +225,15 @@ def _strongest(
         over |= done  # tails are long or short, and what a test shows is said once
         for i, test in enumerate(tests):
             taken[i] |= told[i] & (kinds[i] == kind)
-            z[i] = _after(test, taken[i]) * told[i] * ~np.isin(kinds[i], list(over))
-            z[i] *= np.abs(z[i]) > levels[i]
-
-
-def _after(test: Tests, taken: BoolArray) -> FloatArray:
-    """The z of all tests when what some of them explain is taken off."""
-    if not taken.any():
-        return test.z
-    among = test.together[np.ix_(taken, taken)] + 1e-3 * np.eye(int(taken.sum()))
-    along = np.linalg.solve(among, test.together[taken])
-    left = 1.0 - (along * test.together[taken]).sum(axis=0)
-    after = (test.z - test.z[taken] @ along) / np.sqrt(np.maximum(left, _OWN))
-    return np.asarray(np.clip(after, -np.abs(test.z), np.abs(test.z)) * (left > _OWN))
+            left = test.z
+            if taken[i].any():  # the z of all tests when what those taken explain is taken off
+                among = test.together[np.ix_(taken[i], taken[i])] + 1e-3 * np.eye(int(taken[i].sum()))
+                along = np.linalg.solve(among, test.together[taken[i]])
+                own = 1.0 - (along * test.together[taken[i]]).sum(axis=0)
+                left = (left - left[taken[i]] @ along) / np.sqrt(np.maximum(own, _OWN))
+                left = np.clip(left, -np.abs(test.z), np.abs(test.z)) * (own > _OWN)
+            left = left * told[i] * ~np.isin(kinds[i], list(over))
+            z[i] = left * (np.abs(left) > levels[i])
 
 
 # --- words ----------------------------------------------------------------------------------------
@@ -202,26 +241,31 @@ def _after(test: Tests, taken: BoolArray) -> FloatArray:
 
 def words_of(misfit: Misfit) -> list[tuple[float, Doubt]]:
     """(z, finding) of everything but margins."""
-    told = [(z, doubt) for kind, z in misfit.found if (doubt := _doubt(misfit, kind)) is not None]
+    told = []
+    for kind, z in misfit.found:
+        if kind in ("zeros", "bent"):
+            told.append((z, _zeros(misfit) if kind == "zeros" else _bent(misfit)))
+        elif kind == "groups":
+            told.append((z, _GROUPS))
+        elif kind == "heavy":
+            told.append((z, replace(_HEAVY, remedy=_IF_SKEWED) if misfit.chosen("skewed") else _HEAVY))
     if misfit.dependent:
-        told.append((misfit.neighbours.z, _dependent(misfit.neighbours)))
+        near = misfit.neighbours
+        told.append((near.z, replace(_ALIKE, words=_ALIKE.words.format(near.correlation, near.factor))))
     return told
 
 
-def _doubt(misfit: Misfit, kind: str) -> Doubt | None:
-    if kind == "zeros":
-        return _zeros(misfit)
-    if kind == "bent":
-        return _bent(misfit)
-    if kind == "heavy" and misfit.chosen("skewed"):
-        first = (
-            "Give the columns shape='free'; if this is still said then, take errors with stderr='jackknife', and do not"
-        )
-        return replace(_HEAVY, remedy=f"{first} rely on intervals of single cells.")
-    return {"groups": _GROUPS, "heavy": _HEAVY}.get(kind)
-
-
-_ALL_THE_SAME = "take errors with stderr='jackknife', and do not rely on intervals of single cells."
+_IF_SKEWED = (
+    "Give the columns shape='free'; if this is still said then, take errors with stderr='jackknife', and do not"
+    " rely on intervals of single cells."
+)
+_ALIKE = Doubt(
+    "dependent rows",
+    (),
+    "neighbouring rows are alike (correlation {:.2f}): if they are of one day, site or"
+    " series, standard errors are too small by a factor of about {:.1f}.",
+    "Take errors with stderr='jackknife' and groups= of the days, sites or stretches of time that rows belong to.",
+)
 _GROUPS = Doubt(
     "groups",
     (),
@@ -234,7 +278,7 @@ _HEAVY = Doubt(
     (),
     "rows lie farther out in all columns together than a normal law's: standard errors are too small, and intervals of"
     " filled cells and predictions are too narrow in such rows.",
-    f"T{_ALL_THE_SAME[1:]}",
+    "Take errors with stderr='jackknife', and do not rely on intervals of single cells.",
 )
 
 
@@ -250,8 +294,7 @@ def long_tails(columns: BoolArray) -> Doubt:
 
 
 def _bent(misfit: Misfit) -> Doubt:
-    pairs = [(test.columns[k], float(test.z[k])) for test, k in misfit.chosen("bent")]
-    columns = tuple(sorted({column for pair, _ in pairs for column in pair}))
+    columns = tuple(sorted({column for test, k in misfit.chosen("bent") for column in test.columns[k]}))
     return Doubt(
         "bent",
         columns,
@@ -278,11 +321,170 @@ def _zeros(misfit: Misfit) -> Doubt:
     )
 
 
-def _dependent(neighbours: Neighbours) -> Doubt:
-    return Doubt(
-        "dependent rows",
-        (),
-        f"neighbouring rows are alike (correlation {neighbours.correlation:.2f}): if they are of one day, site or"
-        f" series, standard errors are too small by a factor of about {neighbours.factor:.1f}.",
-        "Take errors with stderr='jackknife' and groups= of the days, sites or stretches of time that rows belong to.",
+# --- the tests of one group --------------------------------------------------------------------------
+
+
+def groups_of(correlation: FloatArray, usable: BoolArray) -> list[Index]:
+    """Columns that say most of each other, a few together; one that repeats another is left out."""
+    left = np.flatnonzero(usable)
+    number = -(-len(left) // _COLUMNS)
+    if number > _MOST_GROUPS:
+        number = _MOST_GROUPS
+        left = left[np.linspace(0, len(left) - 1, number * _COLUMNS).astype(int)]
+    size = -(-len(left) // max(number, 1))
+    found, open_ = [], np.isin(np.arange(len(correlation)), left)
+    strength = np.abs(correlation)
+    while open_.any():
+        group = [int(open_.argmax())]
+        open_[group] = False
+        while open_.any() and len(group) < size:
+            near = np.where(open_, strength[:, group].max(axis=1), -1.0)
+            best = int(near.argmax())
+            open_[best] = False
+            if near[best] < _IMAGES:
+                group.append(best)
+        found.append(np.array(sorted(group)))
+    return found
+
+
+def group_tests(look: Look, rows: RowParameters, correlation: FloatArray, group: Index, n_groups: int = 1) -> Tests:
+    """The tests of one group, of so many."""
+    bias, scale, d = rows.bias[group], rows.scale[group], len(group)
+    u = np.clip((look.values[:, group] - bias) / scale, -_GROSS, _GROSS, order="C")
+    marks = np.ascontiguousarray(look.beyond[:, group])
+    values, vectors = np.linalg.eigh(np.nan_to_num(correlation[np.ix_(group, group)]))
+    lifted = (vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T  # of pairs learned one by one: to invert it
+    unit = np.sqrt(np.diagonal(lifted))
+    r = np.asarray(lifted / np.outer(unit, unit))
+    n = len(u)
+    many = max(_FEWEST_SIMULATED, _IN_ALL // n_groups, _SIMULATED * n)
+    rng = np.random.default_rng(0)
+    g, scores, _ = numbers_of(*_simulated(u, marks, (rows.floor[group] - bias) / scale, r, many, rng), r)
+    design = np.column_stack([np.ones(many), scores])
+    explained, *_ = np.linalg.lstsq(design, g, rcond=1e-10)
+    h = g - design @ explained
+    own, scores, means = numbers_of(u, marks, r)
+    mine = own - np.column_stack([np.ones(n), scores]) @ explained
+    variance = np.maximum((h * h).sum(axis=0) / (many - design.shape[1]), 1e-12)
+    skewness = (h * h * h).mean(axis=0) / variance**1.5
+    weights = look.weights / look.weights.mean()
+    squares = float(weights @ weights)
+    mean, spread = weights @ mine / n, np.sqrt(variance * (squares / n**2 + 1.0 / many))
+    along = (h * g).mean(axis=0)
+    along = np.where(along > 1e-9, along, np.inf)
+    kinds, columns = _list_of(d)
+    size = mean / along
+    return Tests(
+        group=group,
+        kinds=kinds,
+        columns=tuple(tuple(group[list(each)].tolist()) for each in columns),
+        whole=np.isin(kinds, ["tails", "zeros", "skewed"]) & np.array([len(each) > 1 for each in columns]),
+        z=normalized(mean / spread, skewness * np.sqrt(squares) / n),
+        size=size,
+        error=spread / along,
+        shift=size[:, None] * explained[1 : 1 + d].T,
+        together=(h / np.sqrt(variance)).T @ (h / np.sqrt(variance)) / many,
+        h=mine,
+        means=means,
+        seen=int(np.count_nonzero((marks == 0) & ~np.isnan(u), axis=0).min()),
     )
+
+
+def _simulated(
+    u: FloatArray, marks: Marks, floor: FloatArray, r: FloatArray, many: int, rng: Generator
+) -> tuple[FloatArray, Marks]:
+    """Rows of the model, cut off and missing as those looked at. Where cells have limits of their own, only those of
+    cut-off cells are known: one at l stands for 1/P(u < l) cells."""
+    y = rng.standard_normal((many, len(r))) @ np.linalg.cholesky(r).T
+    like = rng.permutation(many) % len(u)
+    beyond = np.zeros(y.shape, dtype=np.int8)
+    for j in range(len(r)):
+        limits = {-1: np.full(many, floor[j]), 1: np.full(many, np.inf)}
+        known = np.count_nonzero(~np.isnan(u[:, j]))
+        for side in (-1, 1) if np.isneginf(floor[j]) else ():
+            at = u[marks[:, j] == side, j]
+            if len(at) > 0:
+                share = 1.0 / np.maximum(ndtr(-side * at), 0.03) / known
+                drawn = np.searchsorted(np.cumsum(share / max(1.0, share.sum())), rng.random(many))
+                limits[side] = np.where(drawn < len(at), at[np.minimum(drawn, len(at) - 1)], side * np.inf)
+        low, high = limits[-1], limits[1]
+        beyond[:, j] = (y[:, j] >= high).astype(np.int8) - (y[:, j] <= low)
+        y[:, j] = np.clip(y[:, j], low, high)
+    missing = np.isnan(u[like])
+    beyond[missing] = 0
+    y[missing] = np.nan
+    return y, beyond
+
+
+def _list_of(d: int) -> tuple[NDArray[np.str_], list[tuple[int, ...]]]:
+    """Kinds and columns of the tests of d columns, in the order of :func:`numbers_of`."""
+    every = tuple(range(d))
+    single: list[tuple[int, ...]] = [(j,) for j in range(d)]
+    pairs = [(i, j) for i in range(d) for j in range(d) if i != j]
+    and_sum = [*single, every] if d > 1 else single
+    parts: list[tuple[str, list[tuple[int, ...]]]] = [
+        ("far", [every]),
+        ("tails", and_sum),
+        ("axis", [every] * d),
+        ("lopsided", [every] * d),
+        ("bent", [*pairs]),
+        ("zeros", and_sum),
+        ("skewed", and_sum),
+    ]
+    kinds = np.array([kind for kind, which in parts for _ in which])
+    return kinds, [columns for _, which in parts for columns in which]
+
+
+def numbers_of(u: FloatArray, beyond: Marks, r: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(numbers g, n x K, scores, means of the cells) of rows in standard units."""
+    n, d = u.shape
+    q = np.ascontiguousarray(np.linalg.inv(r))
+    scores, cavities = np.empty((n, d + d * (d + 1) // 2)), np.ones((2, n, d))
+    rest = np.empty(n), np.empty(n), scores, cavities
+    covariance_scores(u, beyond, np.zeros(d), q, 0.0, *rest)
+    residual = scores[:, :d]
+    e = residual @ r
+    i, j = np.tril_indices(d)
+    # d/dS_ij is of Q E[uu'] Q - Q, halved on the diagonal: what a' E[uu'] a is for some a is linear in it.
+    among = scores[:, d:]
+
+    def squares(a: FloatArray) -> FloatArray:
+        """a' E[u u'] a, for the columns of ``a``."""
+        b = r @ a
+        return np.asarray(np.maximum(2.0 * (among @ (b[i] * b[j])) + (b * a).sum(axis=0), 0.0))
+
+    values, vectors = np.linalg.eigh(r)
+    axes = vectors / np.sqrt(values)
+    own, along = squares(np.eye(d)), squares(axes)
+    tails, w = np.log1p(own / _HEAVY_DEGREES), np.clip(e @ axes, -_FARTHEST, _FARTHEST)
+    first, second = np.nonzero(~np.eye(d, dtype=bool))
+    unexplained = np.clip(residual / np.sqrt(np.diagonal(q)), -_FARTHEST, _FARTHEST)
+    zeros, skewed = _of_cells(u, beyond, cavities)
+    g = [
+        np.log1p(along.sum(axis=1) / _HEAVY_DEGREES)[:, None],
+        _and_sum(tails),
+        np.log1p(along / _HEAVY_DEGREES),
+        w * w * w,
+        unexplained[:, second] * (np.minimum(own, 9.0) - 1.0)[:, first],
+        _and_sum(zeros),
+        _and_sum(skewed),
+    ]
+    return np.column_stack(g), scores, e
+
+
+def _of_cells(u: FloatArray, beyond: Marks, cavities: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The numbers "zeros" and "skewed" of every cell; 0 where it is missing."""
+    cut, side, known = beyond != 0, beyond.astype(np.float64), ~np.isnan(u)
+    x = np.where(known, u, 0.0)
+    centre, variance = cavities
+    p = ndtr(np.where(cut, side * (centre - x), 0.0) / np.sqrt(np.maximum(variance, 1e-12)))
+    zeros = np.where(cut, 1.0 / np.maximum(p, _LEAST) - 1.0, -1.0)
+    near = np.clip(x, -_FARTHEST, _FARTHEST)
+    edge = np.exp(-0.5 * near**2) / np.sqrt(2.0 * np.pi) / np.maximum(ndtr(-side * near), 1e-6)
+    skewed = np.where(cut, side * edge * (near**2 - 1.0), near * (near * near - 3.0))
+    return zeros * known, skewed * known
+
+
+def _and_sum(columns: FloatArray) -> FloatArray:
+    """The columns, and their sum where there are several."""
+    return columns if columns.shape[1] == 1 else np.column_stack([columns, columns.sum(axis=1)])

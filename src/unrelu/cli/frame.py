@@ -48,7 +48,7 @@ class Output:
 
             check_table(self.path, columns=self.kind == "columns")
         elif self.kind == "edges":
-            from unrelu.graph.exporting import check_edges_file
+            from unrelu.graph.learning import check_edges_file
 
             check_edges_file(self.path)
         elif self.kind == "picture":

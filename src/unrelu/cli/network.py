@@ -63,7 +63,7 @@ def network(
         raise InvalidParameterError("--path-picture has nothing to draw: --selection fdr takes no path.")
     from unrelu.cli.inputs import opened
     from unrelu.estimators import RectifiedGaussianNetwork
-    from unrelu.graph.exporting import networkx_module, write_edges
+    from unrelu.graph.learning import networkx_module, write_edges
     from unrelu.report import network as drawing
 
     if picture is not None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from sklearn.base import clone
 
-from unrelu.checks.result import FitCheck, Remedy
+from unrelu.checks.fit_check import FitCheck, Remedy
 from unrelu.contracts import FloatArray, Step, Watch
 from unrelu.errors import HeavyTailsWarning, ManyBadCellsWarning, UnreluError
 from unrelu.estimators.mixture import RectifiedGaussianMixture

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
-from unrelu.checks.fit_check import Columns, Fit, Simulations, check_fit, sampled_rows
+from unrelu.checks.fit_check import Columns, Fit, FitCheck, Simulations, check_fit, sampled_rows
 from unrelu.checks.fit_check import Rows as SampledRows
-from unrelu.checks.result import FitCheck
 from unrelu.contracts import Assumptions, Block, FloatArray, Samples, Watch, unwatched
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table

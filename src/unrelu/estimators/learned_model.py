@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import FloatArray, LearningReport, Marks
 from unrelu.estimators.base import FloorEstimator, Table
+from unrelu.fit.jackknife import intervals
 from unrelu.fit.one_pass import Learned
-from unrelu.fit.standard_errors import intervals
 from unrelu.model import RectifiedGaussian
 from unrelu.parameters import RandomState
 from unrelu.posterior.cells import marks_of
@@ -21,7 +21,7 @@ from unrelu.posterior.hidden import HiddenCells
 from unrelu.shapes import Shapes
 
 if TYPE_CHECKING:
-    from unrelu.checks.result import FitCheck
+    from unrelu.checks.fit_check import FitCheck
     from unrelu.storage import FilePath
 
 _PAGES = "unrelu.report.page.making"

@@ -20,8 +20,8 @@ from unrelu.estimators.base import Table
 from unrelu.estimators.learned_model import LearnedModel
 from unrelu.estimators.second_look import SecondLook, continued, warn_again
 from unrelu.estimators.shaping import refuse_to_learn_by_parts
+from unrelu.fit.jackknife import jackknifed
 from unrelu.fit.one_pass import Learned
-from unrelu.fit.standard_errors import jackknifed
 from unrelu.methods import Auto, FullLikelihood, Method, OnePass, expects_outliers, is_of_papers, method_named
 from unrelu.passes.engine import engine_for
 from unrelu.passes.evidence import RecordedEvidence, SampleEvidence

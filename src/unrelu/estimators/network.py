@@ -25,20 +25,24 @@ from unrelu.errors import (
 )
 from unrelu.estimators.base import Table
 from unrelu.estimators.learner import RectifiedGaussianLearner
+from unrelu.fit.jackknife import fisher_interval
 from unrelu.fit.one_pass import Learned
-from unrelu.fit.standard_errors import fisher_interval
-from unrelu.graph.contracts import Edge, Network, NetworkPath
-from unrelu.graph.exporting import networkx_graph, write_edges
 from unrelu.graph.learning import (
+    UNSTABLE_EDGES,
+    Edge,
     Known,
+    Network,
+    NetworkPath,
     check_rows,
     check_selection,
+    doubt_of_edges,
     in_columns,
     learn_network,
+    networkx_graph,
     rows_that_would_do,
+    write_edges,
 )
-from unrelu.graph.row_groups import RowGroups
-from unrelu.graph.stability import UNSTABLE_EDGES, doubt_of_edges
+from unrelu.graph.subsets import RowGroups
 from unrelu.methods import Auto, Method, OnePass, method_named
 from unrelu.passes.engine import engine_for
 from unrelu.passes.evidence import SampleEvidence

@@ -62,8 +62,7 @@ def learned_shapes(
         raise InvalidParameterError(
             "floor_tolerance goes with shape='normal' alone: set values within it of the floor to the floor."
         )
-    from unrelu.fit.marginals.columns import refuse_tiny_values
-    from unrelu.fit.marginals.shape_fitting import EXTREME_WITH_OUTLIERS, chosen_kinds, fit_shapes, unreached_floors
+    from unrelu.fit.margins import EXTREME_WITH_OUTLIERS, chosen_kinds, fit_shapes, refuse_tiny_values, unreached_floors
     from unrelu.passes.columns import MarginsQuestion
     from unrelu.tables.shaped import ShapedSamples
 

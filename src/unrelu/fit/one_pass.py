@@ -12,24 +12,15 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from unrelu.contracts import (
-    Assembly,
-    Assumptions,
-    Census,
-    Evidence,
-    LearningReport,
-    PairCorrelations,
-    RowParameters,
-)
+from unrelu.contracts import Assembly, Assumptions, Census, LearningReport, PairCorrelations, RowParameters
 from unrelu.errors import MoreColumnsThanRowsWarning, PerfectCorrelationWarning
-from unrelu.fit.correlations.weighted_moments import WeightedMoments
-from unrelu.fit.covariance import assemble
-from unrelu.fit.marginals.censored_likelihood import CensoredLikelihood
+from unrelu.fit.columns import fit_columns
+from unrelu.fit.nearest import assemble
+from unrelu.fit.pairs import fit_pairs
 from unrelu.fit.shrinkage import scoring_correlation
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import blas_threads_for
-from unrelu.passes.evidence import RecordedEvidence
-from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
+from unrelu.passes.pair_moments import PairMoments
 from unrelu.validation import column_label, listed, warn
 
 Names = tuple[str, ...] | None
@@ -59,26 +50,28 @@ class Learned(Stages):
         return cls(model, stages.rows, stages.pairs, stages.assembly, told)
 
 
-def learn(
-    evidence: Evidence,
-    assumptions: Assumptions,
-    marginals: CensoredLikelihood,
-    correlations: WeightedMoments,
-) -> Stages:
-    """Learn a rectified Gaussian: marginals, then correlations given them, then the covariance."""
-    rows = marginals.estimate(evidence)
-    pairs = correlations.estimate(evidence, rows)
-    covariance, assembly = assemble(rows.scale, pairs, assumptions.n_components, evidence.place)
-    distribution = RectifiedGaussian(rows.bias, covariance, assumptions.floor, evidence.feature_names)
-    return Stages(distribution, rows, pairs, assembly)
-
-
 def learn_record(record: PairMoments, assumptions: Assumptions, names: Names = None, place: Any = None) -> Stages:
-    """The one-pass fit to a record, with warnings of what is doubtful in it."""
-    marginals, correlations = CensoredLikelihood(assumptions), WeightedMoments(assumptions)
-    stages = learn(_recorded(record, assumptions, names, place), assumptions, marginals, correlations)
-    warn_of_doubts(record, stages.pairs, names)
-    return stages
+    """The one-pass fit to a record, with warnings of what is doubtful in it; ``place``: a device to use."""
+    rows, pairs = fit_record(record, assumptions, names, place=place)
+    covariance, assembly = assemble(rows.scale, pairs, assumptions.n_components, place)
+    distribution = RectifiedGaussian(rows.bias, covariance, assumptions.floor, names)
+    if pairs.perfect_pairs:
+        shown = listed(
+            f"{column_label(i, names)} and {column_label(j, names)} ({pairs.correlation[i, j]:+.0f})"
+            for i, j in pairs.perfect_pairs
+        )
+        warn(
+            f"Exact linear images of each other: {shown}. Their latent correlation is +1 or -1 and the covariance is"
+            " singular; drop one column of each pair if that is not meant.",
+            PerfectCorrelationWarning,
+        )
+    if record.n_features > record.n_rows:
+        warn(
+            f"{record.n_features:,} columns but only {record.n_rows:,} rows: pairs are learned one by one and then"
+            " made semidefinite; consider n_components= to learn a factor model.",
+            MoreColumnsThanRowsWarning,
+        )
+    return Stages(distribution, rows, pairs, assembly)
 
 
 def fit_record(
@@ -88,22 +81,17 @@ def fit_record(
     near: PairCorrelations | None = None,
     place: Any = None,
 ) -> tuple[RowParameters, PairCorrelations]:
-    """The first two steps of that fit: marginals, and correlations that may not fit together.
-
-    Correlations ``near`` those of the record save time where their standard errors are not wanted.
-    """
-    evidence = _recorded(record, assumptions, names, place)
-    rows = CensoredLikelihood(assumptions).estimate(evidence)
-    return rows, WeightedMoments(assumptions).estimate(evidence, rows, None if near is None else near.correlation)
+    """The first two steps of that fit: marginals, and correlations that may not fit together. Correlations ``near``
+    those of the record save time where their standard errors are not wanted."""
+    rows = fit_columns(record, assumptions, names)
+    return rows, fit_pairs(record, rows, None if near is None else near.correlation, place)
 
 
 def with_inverse(
     stages: Stages, report: Report, rank: int | None, weight: float, place: Any = None
 ) -> tuple[RectifiedGaussian, Report]:
-    """The model with a covariance that can be inverted, where its own cannot be trusted; the report says so.
-
-    Errors are taken as of ``weight`` rows, so that weights and repeated rows give the same scores.
-    """
+    """The model with a covariance that can be inverted, where its own cannot be trusted; the report says so. Errors are
+    taken as of ``weight`` rows, so that weights and repeated rows give the same scores."""
     model, at = stages.distribution, np.flatnonzero(stages.rows.scale > 0.0)
     if len(at) == 0:
         return model, report
@@ -122,30 +110,6 @@ def with_inverse(
     return RectifiedGaussian(*given, covariance), told
 
 
-def _recorded(record: PairMoments, assumptions: Assumptions, names: Names, place: Any = None) -> RecordedEvidence:
-    return RecordedEvidence(PairMomentsQuestion.under(assumptions), record, names, place)
-
-
 def census_of(record: PairMoments) -> Census:
     """The cells of the rows that a record is of, by weight."""
     return Census(record.weight, record.column_weight, record.count.diagonal(), record.count == 0.0)
-
-
-def warn_of_doubts(record: PairMoments, pairs: PairCorrelations, names: Names) -> None:
-    """Say what a user should know about pairs and rows of a fit from pair moments."""
-    if pairs.perfect_pairs:
-        shown = listed(
-            f"{column_label(i, names)} and {column_label(j, names)} ({pairs.correlation[i, j]:+.0f})"
-            for i, j in pairs.perfect_pairs
-        )
-        warn(
-            f"Exact linear images of each other: {shown}. Their latent correlation is +1 or -1 and the covariance is"
-            " singular; drop one column of each pair if that is not meant.",
-            PerfectCorrelationWarning,
-        )
-    if record.n_features > record.n_rows:
-        warn(
-            f"{record.n_features:,} columns but only {record.n_rows:,} rows: pairs are learned one by one and then"
-            " made semidefinite; consider n_components= to learn a factor model.",
-            MoreColumnsThanRowsWarning,
-        )

@@ -30,7 +30,7 @@ from scipy.linalg import LinAlgError, svd
 from scipy.linalg.lapack import dpotri
 
 from unrelu.contracts import FloatArray, PairCorrelations, Shrinkage
-from unrelu.fit.eigenvalues import is_definite, largest_eigenpairs, largest_eigenvalue, smallest_eigenvalue
+from unrelu.fit.nearest import is_definite, largest_eigenpairs, largest_eigenvalue, smallest_eigenvalue
 from unrelu.passes.device import all_eigenvalues, multiplier
 
 _MOST_FACTORS = 6
@@ -50,15 +50,8 @@ _SMALLEST_ERROR = 1e-8  # of a correlation, that of a perfect one
 def scoring_correlation(
     pairs: PairCorrelations, assembled: FloatArray, n_rows: float, rank: int | None = None, place: Any = None
 ) -> tuple[FloatArray, Shrinkage]:
-    """(correlations to score rows by, what was done). ``assembled``: X; constant columns have no covariance in it.
-
-    With a ``rank`` k the model is W W' and noise: T of k factors itself, with what W leaves of each column as Psi.
-
-    >>> r = np.array([[1.0, 0.9, 0.9], [0.9, 1.0, 0.9], [0.9, 0.9, 1.0]])
-    >>> correlation, shrinkage = scoring_correlation(PairCorrelations(r, np.full((3, 3), 0.02)), r, 100)
-    >>> correlation.round(2)[0], shrinkage.target_rank  # one factor explains them: nothing to change
-    (array([1. , 0.9, 0.9]), 1)
-    """
+    """(correlations to score rows by, what was done). ``assembled``: X; constant columns have no covariance in it. With
+    a ``rank`` k the model is W W' and noise: T of k factors itself, with what W leaves of each column as Psi."""
     d = len(assembled)
     r, variance = _known(pairs)
     apart = _apart(r, variance, n_rows)
@@ -83,15 +76,8 @@ def scoring_correlation(
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """T = L L' + Psi with unit diagonal, from L alone; k directions and d numbers, whatever is asked of it.
-
-    With D = Psi^1/2 and D^-1 L = U diag(s) V' the matrix A = (I - U diag(1 - 1/sqrt(1 + s^2)) U') D^-1 has A T A' = I.
-
-    >>> target = Target(np.array([[0.6], [0.8]]))
-    >>> target.whitened(target.matrix).round(9)
-    array([[1., 0.],
-           [0., 1.]])
-    """
+    """T = L L' + Psi with unit diagonal, from L alone; k directions and d numbers, whatever is asked of it. With D =
+    Psi^1/2 and D^-1 L = U diag(s) V' the matrix A = (I - U diag(1 - 1/sqrt(1 + s^2)) U') D^-1 has A T A' = I."""
 
     loadings: FloatArray
 
@@ -172,11 +158,7 @@ def _least_noise(variance: FloatArray, rows: float) -> FloatArray:
 
 def rows_of_pairs(r: FloatArray, variance: FloatArray, n: float) -> FloatArray:
     """For every pair, how many rows without floors and gaps would know its correlation as well: (1 - r^2)^2 / variance,
-    at most n.
-
-    >>> rows_of_pairs(np.array([[1.0, 0.5], [0.5, 1.0]]), np.full((2, 2), 0.005), 200.0)[0, 1]
-    np.float64(112.5)
-    """
+    at most n."""
     rows = np.full_like(r, n)
     np.divide((1.0 - r * r) ** 2, variance, out=rows, where=variance > 0.0)
     return np.asarray(np.clip(rows, 1.0, n))
@@ -233,12 +215,7 @@ def _strongest_left(x: FloatArray, target: Target) -> float:
 
 
 def factor_loadings(x: FloatArray, k: int, least: FloatArray, place: Any = None) -> FloatArray:
-    """L of L L' + Psi with unit diagonal: the most likely L given Psi, and Psi = 1 - diag(L L'), at least ``least``.
-
-    >>> x = np.array([[1.0, 0.72, 0.63], [0.72, 1.0, 0.56], [0.63, 0.56, 1.0]])
-    >>> np.abs(factor_loadings(x, 1, np.full(3, 0.01))[:, 0]).round(2)
-    array([0.9, 0.8, 0.7])
-    """
+    """L of L L' + Psi with unit diagonal: the most likely L given Psi, and Psi = 1 - diag(L L'), at least ``least``."""
     d = len(x)
     noise = np.full(d, 0.5)
     for _ in range(_MOST_ROUNDS if k <= _MOST_FACTORS else int(np.clip(_WORK / d**3, 3, _MOST_ROUNDS))):
@@ -256,10 +233,8 @@ def factor_loadings(x: FloatArray, k: int, least: FloatArray, place: Any = None)
 
 
 def enough_factors(pairs: PairCorrelations, n_rows: float, most: int) -> int | None:
-    """With how many factors T costs rows no more than the errors of R do; None if with more than ``most``.
-
-    T misses R by |R - T|^2, of which E|E|^2 is due to errors, so that it costs less where a is at least one half.
-    """
+    """With how many factors T costs rows no more than the errors of R do; None if with more than ``most``. T misses R
+    by |R - T|^2, of which E|E|^2 is due to errors, so that it costs less where a is at least one half."""
     r, variance = _known(pairs)
     rows = rows_by_errors(r, variance, n_rows)
     k, target = _target(r, rows, _least_noise(variance, rows), most)
@@ -292,21 +267,15 @@ def _apart(r: FloatArray, variance: FloatArray, n: float) -> FloatArray:
 
 def error_share(correlation: FloatArray, stderr: FloatArray) -> float:
     """The share of the correlations' squares that is sampling error, the best weight of the identity (Schaefer and
-    Strimmer 2005, target D), squares weighted by 1/stderr^2, lest one uncertain pair takes all others with it.
-
-    >>> round(error_share(np.array([[1.0, 0.4], [0.4, 1.0]]), np.full((2, 2), 0.1)), 4)
-    0.0625
-    """
+    Strimmer 2005, target D), squares weighted by 1/stderr^2, lest one uncertain pair takes all others with it."""
     at = np.triu_indices(len(correlation), 1)
     certain = float(np.sum((correlation[at] / np.maximum(stderr[at], _SMALLEST_ERROR)) ** 2))
     return min(1.0, len(at[0]) / certain) if certain > 0.0 else 0.0
 
 
 def shrunken(correlation: FloatArray, keep: float) -> FloatArray:
-    """keep R + (1 - keep) I, with less of R where pairs estimated one by one do not fit together.
-
-    Components come and go; only the model at the end is worth a proper assembly.
-    """
+    """keep R + (1 - keep) I, with less of R where pairs estimated one by one do not fit together. Components come and
+    go; only the model at the end is worth a proper assembly."""
     alone = np.eye(len(correlation))
     while True:
         mixed = keep * correlation + (1.0 - keep) * alone

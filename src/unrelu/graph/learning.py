@@ -1,41 +1,158 @@
-"""A network on one screen: a path of graphs, the choice of one, its refit without a penalty, errors."""
+"""A network on one screen: a path of graphs, the choice of one, its refit without a penalty, errors; what comes out.
+
+Halves. A rule is asked for its graphs of random halves of the rows, in pairs that have no row in common. The stability
+of an edge is the share of the halves that have it (Meinshausen and Buehlmann 2010; in pairs: Shah and Samworth 2013).
+Of several rules that is taken which has most edges in common between the two halves of a pair, among those where these
+are a third of what a half has, and if there is none, that with the largest share (docs/research/036).
+
+StARS (Liu, Roeder and Wasserman 2010): the densest graph of a path that subsets of the rows agree on. A pair that is
+tied in the share t of the subsets is unstable by 2 t (1 - t): the chance that two subsets disagree. The smallest
+penalty is taken down to which the mean over all pairs has never been above 0.05.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from unrelu.contracts import BoolArray, FloatArray, PairCorrelations, Step, Watch, unwatched
-from unrelu.errors import InvalidDataError, InvalidParameterError, TrivialNetworkWarning
+from unrelu.contracts import BoolArray, Doubt, FloatArray, PairCorrelations, Step, Watch, unwatched
+from unrelu.errors import InvalidDataError, InvalidParameterError, MissingDependencyError, TrivialNetworkWarning
 from unrelu.fit.shrinkage import rows_by_errors, rows_of_pairs
-from unrelu.graph.contracts import Network, NetworkPath
-from unrelu.graph.discovery import FALSE_DISCOVERIES, q_values
-from unrelu.graph.errors import model_errors, partial_errors
-from unrelu.graph.information import criteria
-from unrelu.graph.likely import likely_edges
-from unrelu.graph.path import invertible, neighbourhood_graphs, penalties_for
-from unrelu.graph.refit import partial_correlations, refitted_precision
-from unrelu.graph.row_groups import RowGroups
-from unrelu.graph.stability import agreement, instability, most_agreed, most_stable, without_many_unstable
+from unrelu.graph.edges import (
+    criteria,
+    invertible,
+    likely_edges,
+    neighbourhood_graphs,
+    partial_correlations,
+    penalties_for,
+    q_values,
+    refitted_precision,
+)
+from unrelu.graph.subsets import RowGroups, partial_errors
 from unrelu.passes.engine import blas_threads_for
+from unrelu.storage import atomic_write
+from unrelu.tables.write import check_table, write_columns
 from unrelu.validation import counted, suggestion, warn
+
+if TYPE_CHECKING:
+    import networkx
 
 SELECTIONS = ("auto", "likely", "ebic", "stars", "fdr")
 _BY_INFORMATION = ("likely", "ebic")
 CHOOSING = "Choosing edges"
 _CERTAIN = 4.0  # standard errors of a correlation
 _ROWS_A_COLUMN = 2.0  # with fewer, and no halves to ask, the sparser rule
+FALSE_DISCOVERIES = 0.1
+UNSTABLE = 0.05
+UNSTABLE_EDGES = "unstable edges"  # the kind of a doubt
+STABLE = 0.5  # share of the halves that have a stable edge
+_COMMON = 1.0 / 3.0  # of the edges of a half: so many common ones are enough
+_FEW = 10  # unstable edges that nothing is said of: each has its own error and stability
+_GRAPHML = ".graphml"
+
+
+class Edge(NamedTuple):
+    """Two columns that are tied directly, by name (by position where columns have none).
+
+    ``stability``: the share of random halves of the rows in which they are; ``q_value``: the least false discovery rate
+    at which they are. NaN where that was not asked.
+    """
+
+    first: str | int
+    second: str | int
+    partial_correlation: float
+    stderr: float
+    stability: float
+    q_value: float
+
+
+EDGE_COLUMNS = tuple(Edge.__annotations__)
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkPath:
+    """Graphs from sparse to dense: penalty, number of edges and, where asked, what the choice looked at.
+
+    ``instability``: 2 t (1 - t) of a pair that is tied in the share t of StARS's subsets, averaged over all pairs,
+    and its largest value so far. ``criterion``: the EBIC of the refits, NaN where it was clear before. ``chosen`` is
+    the position of the graph that was taken or, with "likely", started from.
+    """
+
+    penalties: FloatArray
+    n_edges: NDArray[np.int64]
+    chosen: int
+    instability: FloatArray | None = None
+    criterion: FloatArray | None = None
+
+    @property
+    def penalty(self) -> float:
+        return float(self.penalties[self.chosen])
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A graph with the partial correlations on it; matrices are d x d.
+
+    ``precision`` and ``partial_correlation`` are the most likely ones with zeros where there is no edge, or, where
+    edges are chosen by their false discovery rate, those of all pairs. ``stderr`` is NaN where nothing was estimated;
+    ``degrees`` of freedom of these errors, inf for the model's own. ``effective_rows``: how many rows without floors
+    would know the correlations as well. ``path`` is None where there was no penalty.
+
+    ``rule``: how the edges were found, "likely", "ebic", "stars", "fdr" or "penalty". It was asked for the graphs of
+    ``n_subsets`` random halves of the rows: ``stability`` is the share of them that tie a pair, ``agreement`` the share
+    of a half's edges that the half without its rows has, too. ``n_left_out``: edges of the rule that fewer than half of
+    the halves have, left out because most of its edges are such.
+    """
+
+    adjacency: BoolArray
+    precision: FloatArray
+    partial_correlation: FloatArray
+    stderr: FloatArray
+    degrees: float
+    stability: FloatArray
+    q_value: FloatArray
+    effective_rows: float
+    n_subsets: int
+    path: NetworkPath | None
+    rule: str = ""
+    agreement: float = float("nan")
+    n_left_out: int = 0
+
+    @property
+    def n_edges(self) -> int:
+        return int(np.count_nonzero(self.adjacency)) // 2
+
+    def reflected(self, sign: FloatArray) -> Self:
+        """The network of columns of which some, with sign -1, are turned upside down."""
+        both = np.outer(sign, sign)
+        return replace(self, precision=self.precision * both, partial_correlation=self.partial_correlation * both)
+
+    def edges(self, names: tuple[str, ...] | None) -> tuple[Edge, ...]:
+        """The edges, the strongest first."""
+        first, second = np.nonzero(np.triu(self.adjacency, 1))
+        order = np.argsort(-np.abs(self.partial_correlation[first, second]), kind="stable")
+        found = []
+        for i, j in zip(first[order].tolist(), second[order].tolist(), strict=True):
+            told: Any = [
+                float(each[i, j]) for each in (self.partial_correlation, self.stderr, self.stability, self.q_value)
+            ]
+            found.append(Edge(i if names is None else names[i], j if names is None else names[j], *told))
+        return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What is known of the columns that vary: latent correlations R, semidefinite, and how many rows without floors
-    and gaps would know a typical one, or that of each pair, as well; ``groups`` where subsets of the rows can be
-    asked."""
+    """What is known of the columns that vary: latent correlations R, semidefinite, and how many rows without floors and
+    gaps would know a typical one, or that of each pair, as well; ``groups`` where subsets of the rows can be asked."""
 
     correlation: FloatArray
     effective_rows: float
@@ -110,7 +227,7 @@ def _informed(known: Known, rules: tuple[str, ...]) -> tuple[NetworkPath, BoolAr
     penalties = penalties_for(known.correlation, known.effective_rows)
     graphs = _graphs(known.correlation, penalties)
     found = criteria(known.correlation, graphs, known.effective_rows)
-    path = NetworkPath(penalties, _n_edges(graphs), int(np.nanargmin(found)), criterion=found)
+    path = NetworkPath(penalties, np.count_nonzero(graphs, axis=(1, 2)) // 2, int(np.nanargmin(found)), criterion=found)
     start = graphs[path.chosen]
     every = [start if rule == "ebic" else likely_edges(known.correlation, known.pair_rows, start) for rule in rules]
     return path, np.array(every)
@@ -122,7 +239,7 @@ def _by_path(known: Known, selection: str | float, seed: int, watch: Watch) -> N
     if not isinstance(selection, str):
         penalties = np.unique([*penalties, float(selection)])[::-1]
     graphs = _graphs(known.correlation, penalties)
-    path = NetworkPath(penalties, _n_edges(graphs), 0)
+    path = NetworkPath(penalties, np.count_nonzero(graphs, axis=(1, 2)) // 2, 0)
     if isinstance(selection, str):
         path = _most_stable(known, path, seed, watch)
     else:
@@ -133,10 +250,6 @@ def _by_path(known: Known, selection: str | float, seed: int, watch: Watch) -> N
         halves = _halves(known, lambda half: _graphs(half.correlation, penalty), seed, watch)
     rule = selection if isinstance(selection, str) else "penalty"
     return _on_graph(known, graphs[path.chosen], path, rule, None if halves is None else halves[0], watch)
-
-
-def _n_edges(graphs: BoolArray) -> NDArray[np.int64]:
-    return np.asarray(np.count_nonzero(graphs, axis=(1, 2)) // 2)
 
 
 def _graphs(correlation: FloatArray, penalties: FloatArray) -> BoolArray:
@@ -184,16 +297,26 @@ def _on_graph(
     """The most likely partial correlations with zeros where there is no edge."""
     precision = refitted_precision(known.correlation, graph)
     partial = partial_correlations(precision)
-    stderr, degrees = _errors(known, partial, graph, watch)
-    stderr = np.where(graph, stderr, np.nan)
+    stderr, degrees = partial_errors(known.groups, partial, graph, known.effective_rows, watch)
+    stderr, q = np.where(graph, stderr, np.nan), np.full_like(partial, np.nan)
+    return _network(known, graph, precision, partial, (stderr, degrees, q), path, rule, halves)
+
+
+def _network(
+    known: Known,
+    graph: BoolArray,
+    precision: FloatArray,
+    partial: FloatArray,
+    errors: tuple[FloatArray, float, FloatArray],
+    path: NetworkPath | None,
+    rule: str,
+    halves: BoolArray | None,
+) -> Network:
+    """With standard errors, their degrees of freedom and q-values, and what halves of the rows say of the edges."""
+    stderr, degrees, q = errors
     np.fill_diagonal(stderr, 0.0)
-    q = np.full_like(partial, np.nan)
-    network = Network(graph, precision, partial, stderr, degrees, q, q, known.effective_rows, 0, path, rule)
-    return _stated(network, halves)
-
-
-def _stated(network: Network, halves: BoolArray | None) -> Network:
-    """With what halves of the rows say of the edges."""
+    without = np.full_like(partial, np.nan)
+    network = Network(graph, precision, partial, stderr, degrees, without, q, known.effective_rows, 0, path, rule)
     if halves is None:
         return network
     return replace(network, stability=np.mean(halves, axis=0), agreement=agreement(halves), n_subsets=len(halves))
@@ -211,31 +334,18 @@ def _by_discoveries(known: Known, seed: int, watch: Watch) -> Network:
     every = ~np.eye(d, dtype=bool)
     precision = refitted_precision(known.correlation, every)
     partial = partial_correlations(precision)
-    stderr, degrees = _errors(known, partial, every, watch)
-    np.fill_diagonal(stderr, 0.0)
+    stderr, degrees = partial_errors(known.groups, partial, every, known.effective_rows, watch)
     q = q_values(partial, stderr, degrees)
-    without = np.full_like(partial, np.nan)
 
     def discovered(half: Known) -> BoolArray:
         larger = np.sqrt((known.effective_rows - d + 1.0) / max(half.effective_rows - d + 1.0, 1.0))
         found = partial_correlations(refitted_precision(half.correlation, every))
-        return _discoveries(q_values(found, larger * stderr, degrees))[None]
+        return np.asarray(q_values(found, larger * stderr, degrees) <= FALSE_DISCOVERIES)[None]  # NaN is none
 
-    network = Network(
-        _discoveries(q), precision, partial, stderr, degrees, without, q, known.effective_rows, 0, None, "fdr"
-    )
     halves = _halves(known, discovered, seed, watch)
-    return _stated(network, None if halves is None else halves[0])
-
-
-def _discoveries(q: FloatArray) -> BoolArray:
-    return np.asarray(np.nan_to_num(q, nan=1.0) <= FALSE_DISCOVERIES)
-
-
-def _errors(known: Known, partial: FloatArray, graph: BoolArray, watch: Watch) -> tuple[FloatArray, float]:
-    if known.groups is None:
-        return model_errors(partial, known.effective_rows), np.inf
-    return partial_errors(known.groups, partial, graph, known.effective_rows, watch)
+    errors = stderr, degrees, q
+    stable = None if halves is None else halves[0]
+    return _network(known, q <= FALSE_DISCOVERIES, precision, partial, errors, None, "fdr", stable)
 
 
 def _warn_of_trivial(path: NetworkPath, d: int) -> None:
@@ -288,3 +398,117 @@ def check_rows(n_rows: int, n_columns: int, varying: int) -> None:
             f"A network needs at least two columns that vary, and of {n_columns} in {n_rows:,} rows"
             f" {counted(varying, 'column')} does."
         )
+
+
+# --- what subsets of the rows agree on ---------------------------------------------------------------
+
+
+def common_edges(halves: BoolArray) -> tuple[float, float]:
+    """(edges that the two halves of a pair have in common, edges of a half), means over pairs. ``halves`` are 2k x d x
+    d, each followed by the one that has none of its rows."""
+    first, second = np.triu_indices(halves.shape[-1], 1)
+    pairs = halves[:, first, second]
+    common = pairs[0::2] & pairs[1::2]
+    return float(common.sum(axis=1).mean()), float(pairs.sum(axis=1).mean())
+
+
+def agreement(halves: BoolArray) -> float:
+    """Common edges as a share of those of a half; NaN where no half has one."""
+    common, found = common_edges(halves)
+    return common / found if found > 0.0 else float("nan")
+
+
+def most_agreed(rules: BoolArray) -> int:
+    """The position of the rule to take; ``rules`` are r x 2k x d x d. Where they are even, the first."""
+    common = [common_edges(halves)[0] for halves in rules]
+    shares = np.nan_to_num([agreement(halves) for halves in rules])
+    enough = shares >= _COMMON
+    return int(np.argmax(np.where(enough, common, -1.0) if enough.any() else shares))
+
+
+def without_many_unstable(graph: BoolArray, stability: FloatArray) -> BoolArray:
+    """The graph, or its stable edges alone where most are not, and those more than there are columns. A graph that rows
+    can tell has some edges a column. Where so many come and go with half of the rows, there is none."""
+    stable = graph & (stability >= STABLE)
+    unstable = np.count_nonzero(graph & ~stable) // 2
+    return stable if 2 * unstable > np.count_nonzero(graph) // 2 and unstable > len(graph) else graph
+
+
+def doubt_of_edges(network: Network) -> Doubt | None:
+    """What to say where most edges are unstable, whether they were left out or not."""
+    edges = np.triu(network.adjacency, 1)
+    unstable = int(np.count_nonzero(network.stability[edges] < STABLE)) + network.n_left_out
+    found = network.n_edges + network.n_left_out
+    if network.n_subsets == 0 or 2 * unstable <= found or unstable < _FEW:
+        return None
+    share = "none" if np.isnan(network.agreement) else f"{network.agreement:.0%}"
+    words = (
+        f"of {found:,} edges by {network.rule!r} {unstable:,} are found in fewer than half of {network.n_subsets}"
+        f" halves of the rows, and two halves without a common row share {share} of theirs:"
+    )
+    if network.n_left_out:
+        words += f" those {unstable:,} are left out."
+        remedy = f"More rows tell more edges; selection={network.rule!r} gives all of these."
+    else:
+        words += " they may be chance."
+        remedy = f"Take the {found - unstable:,} with a stability of {STABLE} and more, or add rows."
+    return Doubt(UNSTABLE_EDGES, (), words, remedy)
+
+
+def instability(shares: FloatArray) -> FloatArray:
+    """The mean of 2 t (1 - t) over all pairs, the largest so far; ``shares`` t are p x d x d, sparse graphs first."""
+    first, second = np.triu_indices(shares.shape[1], 1)
+    t = shares[:, first, second]
+    return np.asarray(np.maximum.accumulate(np.mean(2.0 * t * (1.0 - t), axis=1)))
+
+
+def most_stable(unstable: FloatArray) -> int:
+    """The position of the densest graph that is stable; 0, the empty one, where none is."""
+    return max(int(np.count_nonzero(unstable <= UNSTABLE)) - 1, 0)
+
+
+# --- for other programs -------------------------------------------------------------------------------
+
+
+def networkx_graph(edges: Sequence[Edge], nodes: Sequence[str | int]) -> networkx.Graph:
+    """Every column a node, whether tied or not; edges have what an :class:`Edge` has, and ``weight``, the size of the
+    partial correlation."""
+    graph = networkx_module().Graph()
+    graph.add_nodes_from(nodes)
+    for edge in edges:
+        told = zip(EDGE_COLUMNS[2:], edge[2:], strict=True)
+        known = {name: value for name, value in told if not math.isnan(value)}
+        graph.add_edge(edge.first, edge.second, weight=abs(edge.partial_correlation), **known)
+    return graph
+
+
+def networkx_module() -> Any:
+    """networkx, which few need."""
+    try:
+        import networkx
+    except ImportError as error:
+        raise MissingDependencyError('Graphs need networkx: pip install "unrelu[network]".') from error
+    return networkx
+
+
+def check_edges_file(path: str | os.PathLike[str]) -> None:
+    """Raise unless edges can be written under that name: before the long work, not after it."""
+    if Path(path).suffix.lower() == _GRAPHML:
+        networkx_module()
+    else:
+        check_table(path, columns=True)
+
+
+def write_edges(path: str | os.PathLike[str], edges: Sequence[Edge], nodes: Sequence[str | int]) -> None:
+    """One line per edge (csv, tsv, parquet, feather, arrow), or a .graphml file; whole or not at all."""
+    if Path(path).suffix.lower() == _GRAPHML:
+        graph = networkx_graph(edges, nodes)
+        with atomic_write(path) as stream:
+            networkx_module().write_graphml(graph, stream)
+        return
+    columns: dict[str, Any] = {}
+    for k, name in enumerate(EDGE_COLUMNS):
+        cells = [edge[k] for edge in edges]
+        names = name in ("first", "second")
+        columns[name] = list(map(str, cells)) if names else pa.array(np.array(cells, dtype=float), from_pandas=True)
+    write_columns(path, [columns])  # what was not asked is missing

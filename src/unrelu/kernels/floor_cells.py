@@ -91,11 +91,9 @@ def weigh(product: Any, weight: Any) -> None:
 @njit(cache=True, nogil=True)
 def factor_grams(packed: Any, ridge: FloatArray, damping: float, factor: FloatArray, least_pivot: FloatArray) -> None:
     """Cholesky factors L, transposed and packed like the Grams, of each G + diag(ridge), with a reciprocal diagonal.
-
     ``damping`` is added to the diagonal, relative to it: the share that the Grams' precision cannot resolve. A
-    direction without any curvature gets a reciprocal of 0: nothing is stepped along it. ``least_pivot`` is the
-    smallest pivot of each system relative to its diagonal entry: small where the system is nearly singular.
-    """
+    direction without any curvature gets a reciprocal of 0: nothing is stepped along it. ``least_pivot`` is the smallest
+    pivot of each system relative to its diagonal entry: small where the system is nearly singular."""
     k = len(ridge)
     for m in range(packed.shape[0]):
         row = factor[m]
@@ -193,12 +191,10 @@ def _weighted_gram(vectors: FloatArray, weights: FloatArray, packed: FloatArray)
 def careful_rows(
     values: Any, latent: FloatArray, offset: FloatArray, loadings: FloatArray, how: Any, damping: float, still: float
 ) -> None:
-    """Newton steps for each row in place, the last that gains a share ``still`` or less being the last of all.
-
-    ``how`` = (ridge per component, caps, sigma): sigma = 0 for least squares. A step that raises a row's objective is
-    tried again with ever more of A'A added to its Gram. As no cell weighs more than 1, A'A bounds the curvature
-    everywhere: with all of it the objective cannot rise.
-    """
+    """Newton steps for each row in place, the last that gains a share ``still`` or less being the last of all. ``how``
+    = (ridge per component, caps, sigma): sigma = 0 for least squares. A step that raises a row's objective is tried
+    again with ever more of A'A added to its Gram. As no cell weighs more than 1, A'A bounds the curvature everywhere:
+    with all of it the objective cannot rise."""
     d, k = loadings.shape
     size = k * (k + 1) // 2
     gram, packed, factor, bound = np.empty(size), np.empty((1, size)), np.empty((1, size)), np.empty(size)
@@ -232,12 +228,7 @@ def careful_rows(
 
 
 def unpacked(packed: NDArray[Any], width: int) -> NDArray[Any]:
-    """Packed symmetric matrices in full.
-
-    >>> unpacked(np.array([[1.0, 2.0, 3.0]]), 2)
-    array([[[1., 2.],
-            [2., 3.]]])
-    """
+    """Packed symmetric matrices in full."""
     first, second = np.triu_indices(width)
     full = np.empty((len(packed), width, width), packed.dtype)
     full[:, first, second] = packed
@@ -246,11 +237,7 @@ def unpacked(packed: NDArray[Any], width: int) -> NDArray[Any]:
 
 
 def packed_products(vectors: NDArray[Any]) -> NDArray[Any]:
-    """Per vector v, the upper triangle of v v', row by row.
-
-    >>> packed_products(np.array([[1.0, 2.0, 3.0]]))
-    array([[1., 2., 3., 4., 6., 9.]])
-    """
+    """Per vector v, the upper triangle of v v', row by row."""
     first, second = np.triu_indices(vectors.shape[1])
     products: NDArray[Any] = vectors[:, first] * vectors[:, second]
     return products

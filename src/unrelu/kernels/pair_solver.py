@@ -1,14 +1,28 @@
-"""Latent correlations of all pairs: optimally weighted moments, solved pair by pair.
+"""Two floored unit normals: their moments, and the correlation that fits those of rows.
 
-For one pair let mhat be the twelve sample statistics, m(r) their expectations, V(r) their covariance and
-G(r) = dm/dr. The estimate solves the quasi-score equation
+Setting: u1, u2 standard normal with correlation r; coordinate i is seen where u_i > -a_i (a_i = (b_i - floor_i)/s_i).
+Moments are taken about a centre c_i, v_i = u_i - c_i, with the floor at l_i = -a_i - c_i:
+
+    M_pq = E[v1^p v2^q 1{v1 > l1, v2 > l2}],   p + q <= 4.
+
+The centre is free (it does not change what the statistics span): we take the floor itself (c = -a) when the
+coordinate is mostly floored and the mean (c = 0) when it is mostly seen, which keeps the statistics far from
+collinear in both regimes. Stein's lemma E[u1 F] = E[dF/du1] + r E[dF/du2] gives the recursion
+
+    M_pq = -c1 M_{p-1,q} + (p-1) M_{p-2,q} + l1^{p-1} D1_q + r ( q M_{p-1,q-1} + l2^q D2_{p-1} ),   p >= 1,
+
+with boundary terms D1_q = phi(a1) E[v2^q 1{v2 > l2} | u1 = -a1] and D2_p with the coordinates exchanged.
+
+Latent correlations of all pairs are then optimally weighted moments, solved pair by pair. For one pair let mhat be the
+twelve sample statistics, m(r) their expectations, V(r) their covariance and G(r) = dm/dr. The estimate solves the
+quasi-score equation
 
     n G' V^-1 (mhat - m(r)) - r / (1 - r^2) = 0,
 
 by scoring steps on atanh(r) (Newton with expected curvature, then with the secant's) kept inside a bracket, and where
-they are slow by false position in it (the Illinois rule). The last term is the
-score of the prior density sqrt(1 - r^2): worth one row or less against n, it only matters for pairs that are
-almost never above their floors together, where the likelihood has its maximum at the useless value -1.
+they are slow by false position in it (the Illinois rule). The last term is the score of the prior density
+sqrt(1 - r^2): worth one row or less against n, it only matters for pairs that are almost never above their floors
+together, where the likelihood has its maximum at the useless value -1.
 
 The standard error accounts for the estimated marginals. With w = V^-1 G / (G' V^-1 G), a row moves r by
 w'(m_row - m) and, through its influence on (bias, scale) of coordinate i, by -w' G_i H_i (m_row - m), where
@@ -22,23 +36,19 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import erfc
 
+from unrelu.kernels.bivariate_normal import bivariate_density, upper_orthant
 from unrelu.kernels.compiling import kernel
-from unrelu.kernels.pair_model import (
-    GRADIENT,
-    MEAN,
-    MODEL_ROWS,
-    N_MARGINAL,
-    N_STATISTICS,
-    OWN,
-    SLOPES,
-    M,
-    V,
-    correlation_gradient,
-    joint_moments,
-    marginal_gradient,
-    statistics_moments,
-)
+from unrelu.kernels.normal import density, distribution
+
+# The twelve statistics of a pair: three of each coordinate alone, six of both. Exponents (p, q).
+N_STATISTICS = 12
+N_MARGINAL = 6
+LARGEST_A = 40.0  # a floor this far below the mean is as good as none: its density and tail are 0 in double precision
+NEARLY_ONE = 1.0 - 1e-6  # correlations beyond it are taken as this one, where a division needs it
+JOINT_P = np.array([0, 1, 1, 0, 2, 0])
+JOINT_Q = np.array([0, 1, 0, 1, 0, 2])
 
 _LARGEST_Z = 12.0  # atanh of the largest correlation considered, 1 - 1e-10
 _LARGEST_START = 0.98
@@ -53,30 +63,34 @@ _SMALLEST_VARIANCE = 1e-12  # relative: a statistic that hardly varies (never fl
 _ROUNDING = 1e-12  # a variance below this share of the mean square may be rounding alone
 _LINE = 1e-11  # joint positives whose correlation is this close to 1 lie on a line
 
+# Rows of a pair's work space: one array, as every array that a kernel is given takes time to compile.
+EDGES = 0  # two: the boundary terms D of each coordinate
+OWN = 2  # two: E[v^p 1{v > l}] of each coordinate
+M = 4  # five: M_pq
+MEAN = 9  # of the twelve statistics
+GRADIENT = 10  # d/dr of the mean
+SLOPES = 11  # two: its derivatives in bias and scale of one coordinate
+V = 13  # twelve: covariance of the statistics, lower triangle
+_SIZE = 25  # one over the standard deviation of each statistic
+_MHAT = 26  # sample means of the statistics
+_HALF_GRADIENT = 27
+_HALF_RESIDUAL = 28
+_INFLUENCE = 29  # two: of each coordinate, on its bias and then on its scale
+WEIGHTS = 31
+THROUGH = 32  # two
+_CHOL = 34  # twelve
+WORK_ROWS = 46
+
 
 class Columns(NamedTuple):
-    """What is known of every column.
-
-    ``a`` = (b - floor)/s, ``moments`` (d x 5) of :func:`marginal_moments`, ``influence`` (d x 2 x 3) of the three own
-    statistics on bias and scale in units of scale, ``rows`` the effective number of rows that see the column.
-    """
+    """What is known of every column. ``a`` = (b - floor)/s, ``moments`` (d x 5) of :func:`moments_of_columns`,
+    ``influence`` (d x 2 x 3) of the three own statistics on bias and scale in units of scale, ``rows`` the effective
+    number of rows that see the column."""
 
     a: np.ndarray
     moments: np.ndarray
     influence: np.ndarray
     rows: np.ndarray
-
-
-# Rows of the work space beside those of the model.
-_SIZE = MODEL_ROWS
-_MHAT = _SIZE + 1
-_HALF_GRADIENT = _MHAT + 1
-_HALF_RESIDUAL = _HALF_GRADIENT + 1
-_INFLUENCE = _HALF_RESIDUAL + 1  # two: of each coordinate, on its bias and then on its scale
-WEIGHTS = _INFLUENCE + 2
-THROUGH = WEIGHTS + 1  # two
-_CHOL = THROUGH + 2  # twelve
-WORK_ROWS = _CHOL + N_STATISTICS
 
 
 def workspace(pair: tuple[int, int], columns: Columns, mhat: np.ndarray) -> np.ndarray:
@@ -87,6 +101,181 @@ def workspace(pair: tuple[int, int], columns: Columns, mhat: np.ndarray) -> np.n
         work[OWN + side, :5] = columns.moments[column]
         work[_INFLUENCE + side, :6] = columns.influence[column].ravel()
     return work
+
+
+@kernel
+def centre_of(a: float) -> float:
+    """c: the floor for a mostly floored coordinate, the mean for a mostly seen one."""
+    return max(-a, 0.0)
+
+
+def moments_of_columns(a: np.ndarray) -> np.ndarray:
+    """d x 5: E[v^p 1{v > l}], p = 0..4, of every column."""
+    c = np.maximum(-a, 0.0)
+    floor = -a - c
+    edge = np.exp(-0.5 * a * a) / math.sqrt(2.0 * math.pi)
+    out = np.empty((len(a), 5))
+    out[:, 0] = 0.5 * erfc(-a * math.sqrt(0.5))
+    out[:, 1] = -c * out[:, 0] + edge
+    for p in range(2, 5):
+        edge = edge * floor
+        out[:, p] = -c * out[:, p - 1] + (p - 1) * out[:, p - 2] + edge
+    return out
+
+
+@kernel
+def _boundary_terms(a1: float, a2: float, r: float, side: int, work: np.ndarray) -> None:
+    """D1_q = phi(a1) E[v2^q 1{v2 > l2} | u1 = -a1], q = 0..3, in row EDGES + ``side``; u2 | u1 is N(-r a1, 1 - r^2)."""
+    gap2 = (1.0 - r) * (1.0 + r)
+    gap = math.sqrt(gap2)
+    c = centre_of(a2)
+    floor = -a2 - c
+    mean = -r * a1 - c
+    z = (a2 - r * a1) / gap
+    weight = density(a1)
+    edge = weight * gap * density(z)
+    before = 0.0
+    last = weight * distribution(z)
+    work[EDGES + side, 0] = last
+    for q in range(1, 4):
+        before, last = last, mean * last + (q - 1) * gap2 * before + edge
+        work[EDGES + side, q] = last
+        edge *= floor
+
+
+@kernel
+def joint_moments(a1: float, a2: float, r: float, work: np.ndarray) -> None:
+    """Fill M_pq for p + q <= 4, and the boundary terms."""
+    for side in range(2):
+        _boundary_terms(a1 if side == 0 else a2, a2 if side == 0 else a1, r, side, work)
+    c1 = centre_of(a1)
+    c2 = centre_of(a2)
+    l1 = -a1 - c1
+    l2 = -a2 - c2
+    work[M, 0] = upper_orthant(-a1, -a2, r)
+    power = 1.0  # l2^(q-1)
+    for q in range(1, 5):
+        value = -c2 * work[M, q - 1] + power * work[EDGES + 1, 0] + r * work[EDGES, q - 1]
+        if q >= 2:
+            value += (q - 1) * work[M, q - 2]
+        work[M, q] = value
+        power *= l2
+    edge1 = 1.0  # l1^(p-1)
+    for p in range(1, 5):
+        edge2 = 1.0  # l2^q
+        for q in range(5 - p):
+            value = -c1 * work[M + p - 1, q] + edge1 * work[EDGES, q] + r * edge2 * work[EDGES + 1, p - 1]
+            if p >= 2:
+                value += (p - 1) * work[M + p - 2, q]
+            if q >= 1:
+                value += r * q * work[M + p - 1, q - 1]
+            work[M + p, q] = value
+            edge2 *= l2
+        edge1 *= l1
+
+
+@kernel
+def statistics_moments(work: np.ndarray) -> None:
+    """The twelve expectations, E[v1^0..2 1{}], E[v2^0..2 1{}], then M_pq of the joint exponents, and their covariance.
+    Products of statistics are moments again. Of the covariance, the lower triangle."""
+    for p in range(3):
+        work[MEAN, p] = work[OWN, p]
+        work[MEAN, 3 + p] = work[OWN + 1, p]
+    for k in range(N_STATISTICS - N_MARGINAL):
+        work[MEAN, N_MARGINAL + k] = work[M + JOINT_P[k], JOINT_Q[k]]
+    for p in range(3):
+        for q in range(3):
+            work[V + 3 + q, p] = work[M + p, q]
+            work[V + p, q] = work[OWN, p + q]
+            work[V + 3 + p, 3 + q] = work[OWN + 1, p + q]
+    for k in range(N_STATISTICS - N_MARGINAL):
+        pk = JOINT_P[k]
+        qk = JOINT_Q[k]
+        row = V + N_MARGINAL + k
+        for p in range(3):
+            work[row, p] = work[M + pk + p, qk]
+            work[row, 3 + p] = work[M + pk, qk + p]
+        for j in range(k + 1):
+            work[row, N_MARGINAL + j] = work[M + pk + JOINT_P[j], qk + JOINT_Q[j]]
+    for k in range(N_STATISTICS):
+        for j in range(k + 1):
+            work[V + k, j] -= work[MEAN, k] * work[MEAN, j]
+
+
+@kernel
+def correlation_gradient(a1: float, a2: float, r: float, work: np.ndarray) -> None:
+    """d/dr of the twelve expectations, by Price's theorem d/dr E[f(u1) g(u2)] = E[f'(u1) g'(u2)]. f = v^p 1{v > l} has
+    f' = p v^{p-1} 1{v > l} + l^p delta(v - l)."""
+    l1 = -a1 - centre_of(a1)
+    l2 = -a2 - centre_of(a2)
+    phi2 = bivariate_density(a1, a2, r)
+    d1, d2 = work[EDGES, 0], work[EDGES + 1, 0]
+    for k in range(N_MARGINAL):
+        work[GRADIENT, k] = 0.0
+    work[GRADIENT, 6] = phi2
+    work[GRADIENT, 7] = work[M, 0] + l1 * d1 + l2 * d2 + l1 * l2 * phi2
+    work[GRADIENT, 8] = d2 + l1 * phi2
+    work[GRADIENT, 9] = d1 + l2 * phi2
+    work[GRADIENT, 10] = 2.0 * work[EDGES + 1, 1] + l1 * l1 * phi2
+    work[GRADIENT, 11] = 2.0 * work[EDGES, 1] + l2 * l2 * phi2
+
+
+@kernel
+def marginal_gradient(a: float, side: int, work: np.ndarray) -> None:
+    """d/d(bias, scale) of the twelve expectations in the rows SLOPES: of coordinate ``side``, in units of its scale.
+    For y = bias + scale u and f = v^p 1{v > l}: d/dbias E[f g] = E[f' g], d/dscale E[f g] = E[u f' g], and u = v + c;
+    at the floor u = -a."""
+    c = centre_of(a)
+    floor = -a - c
+    at_floor = density(a)
+    for k in range(N_STATISTICS):
+        p = q = 0
+        if k >= N_MARGINAL:
+            p, q = JOINT_P[k - N_MARGINAL], JOINT_Q[k - N_MARGINAL]
+            if side == 1:
+                p, q = q, p
+        elif k // 3 == side:
+            p = k % 3
+        else:
+            work[SLOPES, k] = work[SLOPES + 1, k] = 0.0
+            continue
+        bias = at_floor if k < N_MARGINAL else work[EDGES + side, q]
+        for _ in range(p):
+            bias *= floor
+        scale = -a * bias
+        if p > 0:
+            if k < N_MARGINAL:
+                below, same = work[OWN + side, p - 1], work[OWN + side, p]
+            elif side == 1:
+                below, same = work[M + q, p - 1], work[M + q, p]
+            else:
+                below, same = work[M + p - 1, q], work[M + p, q]
+            bias += p * below
+            scale += p * (same + c * below)
+        work[SLOPES, k] = bias
+        work[SLOPES + 1, k] = scale
+
+
+@kernel
+def upper_parts(thresholds: np.ndarray, correlation: np.ndarray, share: np.ndarray, within: np.ndarray) -> None:
+    """Two unit normals above thresholds, for every pair of columns. ``share[k, i, j]``: P(u_i > t_ki, u_j > t_kj), for
+    each row k of ``thresholds``; ``within[i, j]``: the correlation of u_i and u_j where both are above the thresholds
+    of the first row, NaN where that hardly happens."""
+    work = np.zeros((WORK_ROWS, N_STATISTICS))
+    for i in range(correlation.shape[0]):
+        for j in range(i):
+            r = min(max(correlation[i, j], -NEARLY_ONE), NEARLY_ONE)
+            for k in range(thresholds.shape[0]):
+                share[k, i, j] = share[k, j, i] = upper_orthant(thresholds[k, i], thresholds[k, j], r)
+            within[i, j] = within[j, i] = np.nan
+            joint_moments(-thresholds[0, i], -thresholds[0, j], r, work)
+            both = work[M, 0]
+            if both < 1e-9:
+                continue
+            mean1, mean2 = work[M + 1, 0] / both, work[M, 1] / both
+            var1, var2 = work[M + 2, 0] / both - mean1 * mean1, work[M, 2] / both - mean2 * mean2
+            if var1 > 0.0 and var2 > 0.0:
+                within[i, j] = within[j, i] = (work[M + 1, 1] / both - mean1 * mean2) / math.sqrt(var1 * var2)
 
 
 @kernel
@@ -165,9 +354,7 @@ def evaluate(a1: float, a2: float, r: float, work: np.ndarray) -> tuple[float, f
 @kernel
 def find_root(a1: float, a2: float, n: float, start: float, work: np.ndarray) -> tuple[float, float, float]:
     """(r, information per row, curvature of the penalized quasi-likelihood) at the root of the equation above.
-
-    ``start`` is an r nearby, NaN where none is known.
-    """
+    ``start`` is an r nearby, NaN where none is known."""
     known = abs(start) < _LARGEST_START
     z = math.atanh(start if known else _start_by_cross_moment(a1, a2, work))
     low = -_LARGEST_Z
@@ -220,11 +407,9 @@ def sampling_variance(
     a1: float, a2: float, rows: float, rows1: float, rows2: float, information: float, work: np.ndarray
 ) -> float:
     """Variance of r: of w'(mean over the pair's rows) plus the effect of both marginals (means over their own rows).
-
     The pair's rows are among those of each column, so the means are over nested sets of rows. ``work`` holds what
-    :func:`evaluate` left at the estimate, and holds the linear forms w (row WEIGHTS) and, through the marginals,
-    -w' G_i H_i (two rows THROUGH) afterwards.
-    """
+    :func:`evaluate` left at the estimate, and holds the linear forms w (row WEIGHTS) and, through the marginals, -w'
+    G_i H_i (two rows THROUGH) afterwards."""
     for back in range(N_STATISTICS):  # V^-1 G = scaled L^-T (L^-1 G)
         k = N_STATISTICS - 1 - back
         total = work[_HALF_GRADIENT, k]
@@ -262,10 +447,8 @@ def _solve_pairs(
     first: np.ndarray, second: np.ndarray, statistics: np.ndarray, columns: np.ndarray, wanted: bool, found: np.ndarray
 ) -> None:
     """As :func:`solve_pairs`, of arrays with rows for pairs and columns: mhat, n, rows; a, rows, moments, influence.
-
     ``found``: correlations, which hold starts, and standard errors if they are ``wanted``. Pairs with n = 0 are left as
-    they are.
-    """
+    they are."""
     work = np.empty((WORK_ROWS, N_STATISTICS))
     for pair in range(statistics.shape[0]):
         n = statistics[pair, N_STATISTICS]
@@ -303,11 +486,9 @@ def solve_pairs(
     stderr: np.ndarray,
 ) -> None:
     """Estimate a batch of ``pairs`` (first and second columns); results go to ``correlation`` and ``stderr``.
-
     ``statistics`` (pairs x 12) are the sample means mhat over the rows that see both columns, of total ``weight``,
     effectively ``rows`` many. With an empty ``stderr`` no errors are wanted and ``correlation`` holds starts, NaN where
-    there is none.
-    """
+    there is none."""
     n = np.maximum(weight, rows)  # integer weights then act exactly as repeated rows
     line = on_a_line(np, list(statistics.T), n)
     sought = (n > 0.0) & (line == 0.0)
@@ -324,13 +505,52 @@ def solve_pairs(
         stderr[:] = np.where(sought, found[1], np.where(n > 0.0, 0.0, 1.0))  # never seen together: nothing is known
 
 
-def on_a_line(xp: Any, mhat: list[Any], n: Any) -> Any:
-    """+1 or -1 where values and floors agree exactly with correlation +1 or -1, else 0; of arrays of pairs.
+def pairs_between(start: int, stop: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Some of the pairs of ``np.triu_indices(d, 1)``: all of them would take more memory than their correlations.
 
-    The rows above both floors must lie on a line, and (in units of scale) on the model's: slope +1 or -1 within the
-    error of the scales. With correlation 1 the coordinate that is rarer above its floor implies the other; with -1 no
-    row has both at the floor.
+    >>> pairs_between(1, 4, 4)
+    (array([0, 0, 1]), array([2, 3, 2]))
     """
+    before = np.arange(d) * (2 * d - 1 - np.arange(d)) // 2  # pairs whose first column is an earlier one
+    bounds = np.clip(before, start, min(stop, d * (d - 1) // 2))
+    first = np.repeat(np.arange(d - 1), np.diff(bounds))
+    return first, np.arange(bounds[0], bounds[-1]) - before[first] + first + 1
+
+
+def sample_statistics(xp: Any, pairs: tuple[Any, Any], sums: list[Any], columns: list[Any], n: Any) -> list[Any]:
+    """Twelve arrays of pairs: means of (p, v, v^2) of each column and of the six joint products, v = (t - centre)/scale
+    above the floor, over the rows of weight ``n`` that see both columns; 0 where there are none.
+
+    ``sums`` are d x d, flat: count, cross product, sum and square where both are above their floors, and of each column
+    over the rows that see the other, number, sum and square above its floor. Where nothing is missing these are the
+    diagonals of the first ones. ``columns`` are centre, measured from where t is, and scale of every column.
+    """
+    (i, j), (centre, scale), take = pairs, columns, xp.take
+    d = centre.shape[0]
+    at, turned, complete = i * d + j, j * d + i, len(sums) == 4
+    known = n > 0.0
+    n = xp.where(known, n, xp.ones_like(n))
+    out: list[Any] = [None] * N_STATISTICS
+    count = take(sums[0], at)
+    for side, (own, place, diagonal) in enumerate(((i, at, i * (d + 1)), (j, turned, j * (d + 1)))):
+        c, s = take(centre, own), take(scale, own)
+        alone = [take(sums[k], diagonal) for k in (0, 2, 3)] if complete else [take(each, place) for each in sums[4:]]
+        both = [count, take(sums[2], place), take(sums[3], place)]
+        for (s0, s1, s2), into in ((alone, range(3 * side, 3 * side + 3)), (both, (6, 8 + side, 10 + side))):
+            out[into[0]] = s0 / n
+            out[into[1]] = (s1 - c * s0) / (s * n)
+            out[into[2]] = (s2 - 2.0 * c * s1 + c * c * s0) / (s * s * n)
+    c1, c2 = take(centre, i), take(centre, j)
+    product = take(sums[1], at) - c1 * take(sums[2], turned) - c2 * take(sums[2], at) + c1 * c2 * count
+    out[7] = product / (take(scale, i) * take(scale, j) * n)
+    return [xp.where(known, each, xp.zeros_like(each)) for each in out]
+
+
+def on_a_line(xp: Any, mhat: list[Any], n: Any) -> Any:
+    """+1 or -1 where values and floors agree exactly with correlation +1 or -1, else 0; of arrays of pairs. The rows
+    above both floors must lie on a line, and (in units of scale) on the model's: slope +1 or -1 within the error of the
+    scales. With correlation 1 the coordinate that is rarer above its floor implies the other; with -1 no row has both
+    at the floor."""
     joint = mhat[6]
     safe = xp.where(joint > 0.0, joint, xp.ones_like(joint))
     var1, var2 = mhat[10] - mhat[8] * mhat[8] / safe, mhat[11] - mhat[9] * mhat[9] / safe

@@ -1,6 +1,13 @@
 """One block of rows: look at every cell once, lay out what the matrix products need, and sum what shapes need.
 
 Blocks of few cells are left to NumPy, which has done with them before a kernel is loaded, let alone compiled.
+
+Weights of a column's different values, in a hash table of fixed size that coarsens as values grow many.
+
+A double's bits, those of negative numbers turned round, are whole numbers in the order of the doubles. Such a key
+without its last ``shift`` bits stands for a run of neighbouring doubles. The table starts with every double by itself;
+whenever it would hold more than ``most`` keys, each key loses one more bit. So the shift is the least that leaves at
+most ``most`` keys, whatever the order of the values.
 """
 
 from __future__ import annotations
@@ -22,12 +29,10 @@ Array = NDArray[Any]
 
 
 def scan_block(values: Array, allowed: Array, counts: Array, first: Array, below: Array) -> None:
-    """The cells that are missing or out of place, per column.
-
-    ``allowed`` is the least value a cell may have; an exact 0 below it, which says that nothing was found, is in place.
-    counts[0..2] = cells missing, below what is allowed, too large (infinite among them); first[0..1] = first row below,
-    too large (-1 if none); below = the smallest value below (what is allowed if none).
-    """
+    """The cells that are missing or out of place, per column. ``allowed`` is the least value a cell may have; an exact
+    0 below it, which says that nothing was found, is in place. counts[0..2] = cells missing, below what is allowed, too
+    large (infinite among them); first[0..1] = first row below, too large (-1 if none); below = the smallest value below
+    (what is allowed if none)."""
     if values.size > FEW_CELLS or len(values) == 0:
         _scan_block(values, allowed, counts, first, below)
         return
@@ -41,13 +46,7 @@ def scan_block(values: Array, allowed: Array, counts: Array, first: Array, below
 
 
 @kernel
-def _scan_block(
-    values: np.ndarray,
-    allowed: np.ndarray,
-    counts: np.ndarray,
-    first: np.ndarray,
-    below: np.ndarray,
-) -> None:
+def _scan_block(values: Array, allowed: Array, counts: Array, first: Array, below: Array) -> None:
     """:func:`scan_block` of many cells."""
     n, d = values.shape
     for j in range(d):
@@ -82,7 +81,7 @@ def out_of_place(values: Array, allowed: Array, most: Any) -> int:
 
 
 @kernel
-def _out_of_place(values: np.ndarray, allowed: np.ndarray, most: float) -> int:
+def _out_of_place(values: Array, allowed: Array, most: float) -> int:
     """:func:`out_of_place` of many cells."""
     n, d = values.shape
     found = 0
@@ -94,10 +93,8 @@ def _out_of_place(values: np.ndarray, allowed: np.ndarray, most: float) -> int:
 
 
 def centre_block(values: Array, floor: Array, origin: Array, most: Any, powers: Array, above: Array) -> None:
-    """powers = [t, t^2] with t = x - origin where floor < x <= most and 0 elsewhere; above = 1 there.
-
-    ``floor`` and ``most`` have the type of the values, ``origin`` that of the powers.
-    """
+    """powers = [t, t^2] with t = x - origin where floor < x <= most and 0 elsewhere; above = 1 there. ``floor`` and
+    ``most`` have the type of the values, ``origin`` that of the powers."""
     if values.size > FEW_CELLS:
         _centre_block(values, floor, origin, most, powers, above)
         return
@@ -110,9 +107,7 @@ def centre_block(values: Array, floor: Array, origin: Array, most: Any, powers: 
 
 
 @kernel
-def _centre_block(
-    values: np.ndarray, floor: np.ndarray, origin: np.ndarray, most: float, powers: np.ndarray, above: np.ndarray
-) -> None:
+def _centre_block(values: Array, floor: Array, origin: Array, most: float, powers: Array, above: Array) -> None:
     """:func:`centre_block` of many cells."""
     n, d = values.shape
     nothing = powers.dtype.type(0.0)
@@ -139,7 +134,7 @@ def _bits_set(v: np.uint64) -> float:
 
 
 @kernel
-def pack_rows(above: np.ndarray, words: np.ndarray) -> None:
+def pack_rows(above: Array, words: Array) -> None:
     """64 rows of zeros and ones, of any type, to a row of d words."""
     n, d = above.shape
     words[:] = 0
@@ -151,7 +146,7 @@ def pack_rows(above: np.ndarray, words: np.ndarray) -> None:
 
 
 @kernel
-def add_upper_counts(words: np.ndarray, first: int, last: int, count: np.ndarray) -> None:
+def add_upper_counts(words: Array, first: int, last: int, count: Array) -> None:
     """count[i, j] += bits set in both columns' words, exactly, for first <= i < last and j >= i."""
     d = words.shape[1]
     for w in range(len(words)):
@@ -163,7 +158,7 @@ def add_upper_counts(words: np.ndarray, first: int, last: int, count: np.ndarray
 
 
 @kernel
-def add_joint_counts(above: np.ndarray, words: np.ndarray, count: np.ndarray) -> None:
+def add_joint_counts(above: Array, words: Array, count: Array) -> None:
     """count += above'above, exactly. ``words`` is scratch, one row of d words for every 64 rows."""
     pack_rows(above, words)
     d = len(count)
@@ -183,18 +178,10 @@ def add_stack(parts: Array, into: Array) -> None:
 
 @kernel
 def add_sparse_rows(
-    ends: np.ndarray,
-    columns: np.ndarray,
-    values: np.ndarray,
-    floor: np.ndarray,
-    origin: np.ndarray,
-    weights: np.ndarray,
-    sums: np.ndarray,
+    ends: Array, columns: Array, values: Array, floor: Array, origin: Array, weights: Array, sums: Array
 ) -> None:
-    """sums[i, j] += w (1, t_i, t_i^2, t_i t_j) for every row and every two of its cells above their floors.
-
-    Row r has the cells ends[r] to ends[r + 1]; those that are not stored are not above their floors.
-    """
+    """sums[i, j] += w (1, t_i, t_i^2, t_i t_j) for every row and every two of its cells above their floors. Row r has
+    the cells ends[r] to ends[r + 1]; those that are not stored are not above their floors."""
     n, d = len(ends) - 1, len(origin)
     # A batch of rows goes column by column i, so that the sums of i stay in the nearest cache.
     for start in range(0, n, _SPARSE_ROWS):
@@ -235,9 +222,7 @@ def add_powers(
     values: Array, floor: Array, origin: Array, unit: Array, weights: Array, sums: Array, ends: Array
 ) -> None:
     """sums[p] += sum of w t^p, t = (x - origin)/unit, p = 0..3; sums[4] += the weight of cells that are not missing.
-
-    ends[0..3] = smallest value, its weight, largest value, its weight. All but sums[4] are over x above the floor.
-    """
+    ends[0..3] = smallest value, its weight, largest value, its weight. All but sums[4] are over x above the floor."""
     if values.size > FEW_CELLS:
         _add_powers(values, floor, origin, unit, weights, sums, ends)
         return
@@ -255,13 +240,7 @@ def add_powers(
 
 @kernel
 def _add_powers(
-    values: np.ndarray,
-    floor: np.ndarray,
-    origin: np.ndarray,
-    unit: np.ndarray,
-    weights: np.ndarray,
-    sums: np.ndarray,
-    ends: np.ndarray,
+    values: Array, floor: Array, origin: Array, unit: Array, weights: Array, sums: Array, ends: Array
 ) -> None:
     """:func:`add_powers` of many cells."""
     n, d = values.shape
@@ -293,3 +272,66 @@ def _add_powers(
             sums[p, j] += total
         for p, end in enumerate((smallest, at_smallest, largest, at_largest)):
             ends[p, j] = end
+
+
+EMPTY = np.iinfo(np.int64).min
+_MIX = np.int64(-7046029254386353131)  # odd, its bits well mixed
+_BEHIND_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
+
+
+@kernel
+def _add(bits: Array, row_weights: Array, first: int, most: int, keys: Array, weights: Array, state: Array) -> int:
+    """Add cells from the ``first`` on, until the table holds more than ``most`` keys; returns the next cell."""
+    mask, shift, held = len(keys) - 1, state[0], state[1]
+    for i in range(first, len(bits)):
+        b = bits[i]
+        key = (b if b >= 0 else b ^ _BEHIND_SIGN) >> shift
+        at = ((key * _MIX) >> np.int64(40)) & mask
+        while keys[at] != key and keys[at] != EMPTY:
+            at = (at + 1) & mask
+        if keys[at] == EMPTY:
+            keys[at] = key
+            held += 1
+        weights[at] += row_weights[i]
+        if held > most:
+            state[1] = held
+            return i + 1
+    state[1] = held
+    return len(bits)
+
+
+def count_values(
+    bits: NDArray[np.int64],
+    row_weights: NDArray[np.float64],
+    most: int,
+    keys: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    state: NDArray[np.int64],
+) -> None:
+    """Add a column's cells, as the bits of doubles without NaN. ``state`` = [shift, keys held], gone on from. ``keys``
+    (EMPTY where free) and ``weights`` are the table; its length is a power of 2, at least twice ``most``."""
+    done = 0
+    while done < len(bits):
+        done = _add(bits, row_weights, done, most, keys, weights, state)
+        while state[1] > most:
+            _coarsen(most, keys, weights, state)
+
+
+def _coarsen(most: int, keys: NDArray[np.int64], weights: NDArray[np.float64], state: NDArray[np.int64]) -> None:
+    """Take one more bit off every key, or as many as tell nothing apart where none was taken yet: some thirty."""
+    at = keys != EMPTY
+    held, sums = keys[at], weights[at]
+    runs = held << state[0]
+    state[0] += _bits_apart(held) if state[0] == 0 else 1
+    state[1] = 0
+    keys[:] = EMPTY
+    weights[:] = 0.0
+    _add(np.where(runs >= 0, runs, runs ^ _BEHIND_SIGN), sums, 0, most, keys, weights, state)
+
+
+def _bits_apart(held: NDArray[np.int64]) -> int:
+    """The fewest bits whose loss makes two of the keys one."""
+    ordered = np.sort(held)
+    differing = ordered[1:] ^ ordered[:-1]
+    differing = differing[differing > 0]  # else one of the two is negative
+    return int(differing.min(initial=np.iinfo(np.int64).max)).bit_length()

@@ -38,9 +38,8 @@ from unrelu.contracts import (
     unwatched,
 )
 from unrelu.errors import InvalidDataError, InvalidParameterError, NotSemidefiniteError, PartialRecoveryWarning
-from unrelu.fit.covariance import assemble
-from unrelu.fit.eigenvalues import smallest_eigenvalue
-from unrelu.fit.marginals.columns import refuse_tiny, warn_of_constants
+from unrelu.fit.columns import refuse_tiny, warn_of_constants
+from unrelu.fit.nearest import assemble, smallest_eigenvalue
 from unrelu.fit.one_pass import Learned, Stages
 from unrelu.methods import LEARNING
 from unrelu.papers.batches import (

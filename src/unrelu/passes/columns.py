@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import Block, BoolArray, FloatArray
-from unrelu.kernels.row_block import LARGEST, add_powers
-from unrelu.kernels.value_counts import EMPTY, count_values
+from unrelu.kernels.row_block import EMPTY, LARGEST, add_powers, count_values
 from unrelu.passes.engine import map_in_threads
 from unrelu.passes.tiles import as_stored, tiles, without_absent
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.table import Table
 
-from unrelu.checks.result import FitCheck
+from unrelu.checks.fit_check import FitCheck
 from unrelu.contracts import FloatArray
 from unrelu.report.model_picture import ColumnQuantiles, draw_quantiles
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, diagonal, new_figure, short_name, tidy

@@ -13,7 +13,7 @@ from scipy.spatial.distance import squareform
 from scipy.special import ndtr, ndtri
 from scipy.stats import beta
 
-from unrelu.checks.skewness import Skewness, skewness_of
+from unrelu.checks.statistics import Skewness, skewness_of
 from unrelu.contracts import Block, FloatArray, RowParameters, Samples
 from unrelu.estimators import RectifiedGaussianLearner
 from unrelu.model import RectifiedGaussian

@@ -10,9 +10,7 @@ import numpy as np
 from rich.table import Table
 
 from unrelu.contracts import FloatArray
-from unrelu.graph.contracts import EDGE_COLUMNS, Edge, NetworkPath
-from unrelu.graph.exporting import networkx_graph, networkx_module
-from unrelu.graph.stability import STABLE
+from unrelu.graph.learning import EDGE_COLUMNS, STABLE, Edge, NetworkPath, networkx_graph, networkx_module
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, short_name, tidy
 from unrelu.report.tables import rows
 from unrelu.tables.write import names_or_numbers

@@ -50,11 +50,11 @@ KINDS = {
     # networks
     "RectifiedGaussianNetwork": _kind("estimators.network"),
     "Network": _kind(
-        "graph.contracts",
+        "graph.learning",
         adjacency="dd:bool", precision="dd", partial_correlation="dd", stderr="dd?", stability="dd?", q_value="dd?",
     ),
     "NetworkPath": _kind(
-        "graph.contracts", penalties="p", n_edges="p:int", instability="~p", criterion="~p?"
+        "graph.learning", penalties="p", n_edges="p:int", instability="~p", criterion="~p?"
     ),
     # methods with parameters of their own
     "OnePass": _kind("methods"),

@@ -6,8 +6,7 @@ import pytest
 import unrelu
 from unrelu.fit.likelihood.cells import Cells
 from unrelu.fit.likelihood.climbing import Prior, climb
-from unrelu.fit.likelihood.covariance_law import CovarianceLaw
-from unrelu.fit.likelihood.factor_law import FactorLaw
+from unrelu.fit.likelihood.laws import CovarianceLaw, FactorLaw
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.tables import ArraySamples

@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 import unrelu
-from unrelu.fit.likelihood import curvature
-from unrelu.fit.likelihood.cells import Cells
+from unrelu.fit.likelihood import climbing as curvature
+from unrelu.fit.likelihood.cells import Cells, ScoreQuestion
 from unrelu.fit.likelihood.climbing import Prior, climb
-from unrelu.fit.likelihood.covariance_law import CovarianceLaw
-from unrelu.fit.likelihood.factor_law import FactorLaw
-from unrelu.fit.likelihood.scores import ScoreQuestion
+from unrelu.fit.likelihood.laws import CovarianceLaw, FactorLaw
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.tables import ArraySamples
@@ -45,14 +43,14 @@ def test_information_is_the_bend_of_the_likelihood(rows, name):
     for i, j in ((0, 0), (0, D), (D, D), (D + 1, D + 2), (p - 1, p - 1), (1, p - 1)):
         e, f = step * np.eye(p)[[i, j]]
         bend = -(level(e + f) - level(e - f) - level(f - e) + level(-e - f)) / (4.0 * step**2)
-        scale = np.sqrt(found.information[i, i] * found.information[j, j])
-        assert found.information[i, j] == pytest.approx(bend, abs=0.02 * scale)
+        scale = np.sqrt(found[0][i, i] * found[0][j, j])
+        assert found[0][i, j] == pytest.approx(bend, abs=0.02 * scale)
 
 
 def test_the_slope_of_the_correction_is_its_derivative(rows):
     evidence = SampleEvidence(ArraySamples(rows), LocalEngine())
     law = climb(evidence, CELLS, LAWS["covariance"], PRIOR, (N, N)).law
-    found = around(evidence, CELLS, law).slope
+    found = around(evidence, CELLS, law)[2]
 
     def correction(theta):
         levels = [
@@ -72,8 +70,8 @@ def test_complete_rows_have_the_information_of_complete_rows_also_on_a_part_of_t
     cells = Cells(np.arange(D), np.zeros(D), np.ones(D), np.full(D, -np.inf))
     law = climb(evidence, cells, LAWS["covariance"], PRIOR, (N, N)).law
     wanted = np.diag(N * law.complete_metric())
-    np.testing.assert_allclose(around(evidence, cells, law).information, wanted, atol=0.02 * N)
+    np.testing.assert_allclose(around(evidence, cells, law)[0], wanted, atol=0.02 * N)
     monkeypatch.setattr(curvature, "_WORK", 1.0)
     monkeypatch.setattr(curvature, "_FEWEST_ROWS", 200)
-    half = around(evidence, cells, law).information
+    half = around(evidence, cells, law)[0]
     assert 0.002 * N < np.abs(half - wanted).max() < 0.4 * N  # 200 rows know second moments to a tenth

@@ -16,7 +16,7 @@ from unrelu.errors import (
     NotConvergedWarning,
     PerfectCorrelationWarning,
 )
-from unrelu.fit.likelihood import curvature
+from unrelu.fit.likelihood import climbing as curvature
 from unrelu.fit.likelihood.learning import LikelihoodReport
 from unrelu.posterior.hidden import HiddenCells
 from unrelu.shapes import Log

@@ -1,18 +1,22 @@
-"""A block's cells in standard units, each seen, at most, at least or missing; and how many of each a table has."""
+"""What is asked of rows: a block's cells in standard units, how many of each kind there are, and their scores."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from functools import reduce
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import Block, BoolArray, Census, FloatArray, Marks
+from unrelu.fit.likelihood.laws import Law
+from unrelu.passes.engine import map_in_threads
 from unrelu.passes.pair_moments import AllButGroup
 from unrelu.posterior.cells import marks_of
 
 _FOLD_STEP = 2_654_435_769  # 2^32 over the golden ratio: consecutive rows get folds that look drawn
+_CHUNK, _AT_A_TIME = 256, 16  # rows whose scores are held by a thread, and chunks whose sums wait to be merged
 
 
 @dataclass(frozen=True)
@@ -32,9 +36,7 @@ class Fold:
 @dataclass(frozen=True, eq=False)
 class Cells:
     """How cells are read: the columns that vary, u = (x - origin)/unit, and the level at which cells are cut off.
-
-    ``rows``: only these are looked at.
-    """
+    ``rows``: only these are looked at."""
 
     columns: NDArray[np.int64]
     origin: FloatArray
@@ -56,10 +58,8 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class CellTally:
-    """Per column the weight of the cells seen, at most and at least a limit; mean and spread of those seen.
-
-    ``marked``: whether cells state their own limits. ``ends``: smallest and largest number, seen or a limit.
-    """
+    """Per column the weight of the cells seen, at most and at least a limit; mean and spread of those seen. ``marked``:
+    whether cells state their own limits. ``ends``: smallest and largest number, seen or a limit."""
 
     n_rows: int
     weight: float
@@ -85,10 +85,6 @@ class CellTally:
     def census(self) -> Census:
         return Census(self.weight, self.observed, self.seen)
 
-    @property
-    def variance(self) -> FloatArray:
-        return np.asarray(self.square / np.maximum(self.seen, 1e-300))
-
     def merge(self, other: Self) -> Self:
         seen = self.seen + other.seen
         share = np.divide(other.seen, seen, out=np.zeros_like(seen), where=seen > 0.0)
@@ -109,10 +105,8 @@ class CellTally:
 
 @dataclass(frozen=True)
 class CellTallyQuestion:
-    """Ask how many cells are seen, cut off and missing; ``floor``: at or below it a cell is cut off.
-
-    ``rows``: only these count.
-    """
+    """Ask how many cells are seen, cut off and missing; ``floor``: at or below it a cell is cut off. ``rows``: only
+    these count."""
 
     floor: tuple[float, ...]
     rows: AllButGroup | None = None
@@ -128,10 +122,7 @@ class CellTallyQuestion:
         seen, below, above = (np.asarray(weights @ which) for which in (shown, marks == -1, marks == 1))
         mean = np.divide(weights @ np.where(shown, values, 0.0), seen, out=np.zeros_like(seen), where=seen > 0.0)
         square = weights @ np.where(shown, (values - mean) ** 2, 0.0)
-        ends = [
-            np.where(known, values, np.inf).min(axis=0),
-            np.where(known, values, -np.inf).max(axis=0),
-        ]
+        ends = np.where(known, values, np.inf).min(axis=0), np.where(known, values, -np.inf).max(axis=0)
         return CellTally(
             n_rows=len(values),
             weight=float(weights.sum()),
@@ -144,3 +135,47 @@ class CellTallyQuestion:
             ends=np.stack(ends).astype(np.float64),
             marked=block.beyond is not None and bool(np.any(block.beyond)),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Sums over rows: weighted log density and score (or one of each for several laws), outer products if asked for."""
+
+    log_likelihood: Any
+    score: FloatArray
+    outer: FloatArray | None
+    weight: float
+
+    def merge(self, other: Self) -> Self:
+        outer = None if self.outer is None or other.outer is None else self.outer + other.outer
+        return type(self)(
+            self.log_likelihood + other.log_likelihood, self.score + other.score, outer, self.weight + other.weight
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreQuestion:
+    """Ask a block for its scores under ``law``, with outer products if ``outer``, and ``corrected`` densities."""
+
+    cells: Cells
+    law: Law
+    outer: bool = False
+    corrected: bool = False
+
+    def __call__(self, block: Block) -> Scores:
+        u, beyond, weights = self.cells.of(block)
+        p = self.law.n_coordinates
+        whole = Scores(0.0, np.zeros(p), np.zeros((p, p)) if self.outer else None, 0.0)
+
+        def part(rows: slice) -> Scores:
+            w = weights[rows]
+            densities, corrections, scores = self.law.scores(u[rows], beyond[rows], self.corrected)
+            if self.corrected:
+                densities = densities + corrections
+            outer = scores.T @ (w[:, None] * scores) if self.outer else None
+            return Scores(float(w @ densities), w @ scores, outer, float(w.sum()))
+
+        rows = [slice(start, start + _CHUNK) for start in range(0, len(u), _CHUNK)]
+        for start in range(0, len(rows), _AT_A_TIME):
+            whole = reduce(Scores.merge, map_in_threads(part, rows[start : start + _AT_A_TIME]), whole)
+        return whole

@@ -1,7 +1,17 @@
-"""The full likelihood on one screen: a look at the cells, a start, the climb, errors from the rows' scores."""
+"""The full likelihood on one screen: a look at the cells, a start, the climb, errors from the rows' scores.
+
+The start is the one-pass fit or, where cells state their limits, the columns' own fits. Columns by themselves are
+factors plus noise without factors. One step from there, in each correlation alone,
+
+    r_ij = n sum s_i s_j / ( sum s_i^2  sum s_j^2 ),     s the rows' scores of the means in standard units,
+
+is the likelihood's own first guess: for complete rows the sample correlation.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +22,7 @@ from unrelu.checks.rows import look_at
 from unrelu.contracts import (
     Assembly,
     Assumptions,
-    Doubt,
+    BoolArray,
     Evidence,
     FloatArray,
     LearningReport,
@@ -23,22 +33,52 @@ from unrelu.contracts import (
     Watch,
     unwatched,
 )
-from unrelu.errors import InvalidParameterError, NotConvergedWarning
-from unrelu.fit.likelihood.cells import CellTally, CellTallyQuestion
-from unrelu.fit.likelihood.climbing import CLIMBING, Climbed, climb
-from unrelu.fit.likelihood.correction import corrected
-from unrelu.fit.likelihood.information import standard_errors
-from unrelu.fit.likelihood.leaving_out import laws_without_a_group
-from unrelu.fit.likelihood.rank import choose_components
-from unrelu.fit.likelihood.scores import Law
-from unrelu.fit.likelihood.starts import Start, start_from_columns, start_from_record, warn_of_rare_values
-from unrelu.fit.one_pass import Learned, Names, Stages, census_of, with_inverse
-from unrelu.fit.standard_errors import Fit, check_groups, with_scatter_of
+from unrelu.errors import (
+    FewPositivesWarning,
+    InvalidDataError,
+    InvalidParameterError,
+    NotConvergedWarning,
+    UnreluWarning,
+)
+from unrelu.fit.columns import warn_of_constants
+from unrelu.fit.jackknife import LEAVING_OUT, Fit, check_groups, not_without, with_scatter_of
+from unrelu.fit.likelihood.cells import Cells, CellTally, CellTallyQuestion, Fold, ScoreQuestion
+from unrelu.fit.likelihood.climbing import (
+    CLIMBING,
+    Climbed,
+    Errors,
+    Prior,
+    climb,
+    corrected,
+    independent_scores,
+    standard_errors,
+)
+from unrelu.fit.likelihood.laws import CovarianceLaw, FactorLaw, Law
+from unrelu.fit.one_pass import Learned, Names, Stages, census_of, learn_record, with_inverse
+from unrelu.fit.shrinkage import factor_loadings, scoring_correlation, shrunken
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import one_blas_thread
-from unrelu.passes.pair_moments import GroupedMoments, GroupedMomentsQuestion, PairMoments, PairMomentsQuestion
+from unrelu.passes.pair_moments import (
+    AllButGroup,
+    GroupedMoments,
+    GroupedMomentsQuestion,
+    PairMoments,
+    PairMomentsQuestion,
+)
 from unrelu.passes.tiles import ScreeningQuestion
-from unrelu.validation import warn
+from unrelu.validation import label_columns, warn
+
+_FEW, _MOSTLY = 5, 0.99  # values seen, and share of cells cut off, from which a column is barely determined
+_LARGEST_START = 0.9
+_KEPT = 0.95  # of the first correlations
+_LEAST_NOISE = 0.05  # of a column's variance, in a start
+_RIDGE = 0.01  # of the prior's second moment that is noise: the least variance is this over the number of rows
+_PRIOR_ROWS, _PRIOR_SHARE = 1.0, 0.01  # at most
+CHOOSING = "Choosing the number of factors"
+_FOLDS = 3
+_TO_GAIN_BY_FOLD = 1e-3  # a parameter: little beside what a factor too many costs, half a unit each
+_PATIENCE = 2  # numbers of factors in a row that are worse than the best
+_TO_GAIN_BY_GROUP = 5e-6  # a parameter: 19 times the way that is left is little beside what 20 groups scatter
 
 
 @dataclass(frozen=True)
@@ -74,7 +114,12 @@ def learn_by_likelihood(
     evidence.collect(ScreeningQuestion(assumptions.lowest)).check(assumptions, names)
     tally = evidence.collect(CellTallyQuestion(assumptions.censoring))
     watch(Step(CLIMBING, words="starting (the first run also compiles)"))
-    record, groups = _records(evidence, assumptions, tally.marked, jackknife)
+    # What one pass keeps of the rows, unless cells have limits of their own; the same by groups for a jackknife.
+    question, groups = PairMomentsQuestion.under(assumptions), None
+    if jackknife:
+        groups = evidence.collect(GroupedMomentsQuestion(question))
+        check_groups(groups)
+    record = None if tally.marked else evidence.collect(question) if groups is None else groups.whole
     rows = tally.weight, tally.effective_rows
     with one_blas_thread():  # many small products; the rows are shared out among threads
         if record is None:
@@ -101,35 +146,25 @@ def learn_by_likelihood(
     look = look_at(evidence, assumptions)
     doubts = doubts_of(record, stages.rows, assumptions, pairs.pairs, pairs.assembly, look)
     warn_of(doubts, names)
-    learned = _learned(stages, replace(climbed, log_likelihood=level), tally, record, doubts, assumptions)
+    report = LikelihoodReport.of(
+        "full_likelihood",
+        tally.n_rows,
+        tally.effective_rows,
+        tally.census if record is None else census_of(record),
+        stages.assembly,
+        rounds=climbed.rounds,
+        log_likelihood=level,
+        n_parameters=climbed.law.n_free,
+        n_components=climbed.law.n_components,
+        settled=climbed.converged,
+        doubts=doubts,
+        **assumptions.limits,
+    )
+    learned = _with_inverse(stages, report, tally)
     return learned if groups is None else with_scatter_of(learned, groups, others)
 
 
-def _records(
-    evidence: Evidence, assumptions: Assumptions, marked: bool, jackknife: bool
-) -> tuple[PairMoments | None, GroupedMoments | None]:
-    """(what one pass keeps of the rows, unless cells have limits of their own; the same by groups for a jackknife)."""
-    question = PairMomentsQuestion.under(assumptions)
-    if not jackknife:
-        return None if marked else evidence.collect(question), None
-    groups = evidence.collect(GroupedMomentsQuestion(question))
-    check_groups(groups)
-    return None if marked else groups.whole, groups
-
-
-def _warn(climbed: Climbed, tally: CellTally, names: Names) -> None:
-    if not climbed.converged:
-        warn(
-            f"The likelihood was still rising after {climbed.rounds} rounds: the model is near the most likely one, but"
-            " not at it. Give methods.FullLikelihood(max_rounds=...) more rounds, or drop columns hardly seen.",
-            NotConvergedWarning,
-        )
-    warn_of_rare_values(tally, names)
-
-
-def _stages(
-    start: Start, law: Law, errors: tuple[FloatArray, FloatArray], assumptions: Assumptions, names: Names
-) -> Stages:
+def _stages(start: Start, law: Law, errors: Errors, assumptions: Assumptions, names: Names) -> Stages:
     """The model of all columns in the units of the table; one that is constant has no spread and no errors."""
     d, at, unit = len(assumptions.floor), start.cells.columns, start.cells.unit
     square = np.ix_(at, at)
@@ -139,8 +174,9 @@ def _stages(
     both[at] = errors[0] * (unit**2)[:, None, None]
     stderr = np.full((d, d), np.nan)
     stderr[square] = errors[1]
-    for j, i in start.images.items():  # y_j = start's b_j + slope (y_i - start's b_i)
-        slope = start.scale[j] / start.scale[i] * np.sign(start.correlation_of(i, j))
+    for j, i in _images(start.one_pass).items():  # y_j = start's b_j + slope (y_i - start's b_i)
+        assert start.one_pass is not None, "columns that are images are found by it"
+        slope = start.scale[j] / start.scale[i] * np.sign(start.one_pass.pairs.correlation[i, j])
         bias[j] = start.bias[j] + slope * (bias[i] - start.bias[i])
         covariance[j] = slope * covariance[i]
         covariance[:, j] = slope * covariance[:, i]
@@ -153,34 +189,14 @@ def _stages(
     rows = RowParameters(bias, model.row_norms, floor, both, np.zeros((d, 2, 3)))
     vary = np.flatnonzero(model.row_norms)
     smallest = float(eigvalsh(model.correlation[np.ix_(vary, vary)])[0]) if len(vary) > 0 else 1.0
-    pairs = PairCorrelations(model.correlation, stderr, start.perfect_pairs)
+    perfect = () if start.one_pass is None else start.one_pass.pairs.perfect_pairs
+    pairs = PairCorrelations(model.correlation, stderr, perfect)
     return Stages(model, rows, pairs, Assembly(smallest))
 
 
-def _learned(
-    stages: Stages,
-    climbed: Climbed,
-    tally: CellTally,
-    record: PairMoments | None,
-    doubts: tuple[Doubt, ...],
-    assumptions: Assumptions,
-) -> Learned:
+def _with_inverse(stages: Stages, report: LikelihoodReport, tally: CellTally) -> Learned:
     """The same with a report and, unless factors and noise can be inverted anyway, a covariance for scores."""
-    k = climbed.law.n_components
-    report = LikelihoodReport.of(
-        "full_likelihood",
-        tally.n_rows,
-        tally.effective_rows,
-        tally.census if record is None else census_of(record),
-        stages.assembly,
-        rounds=climbed.rounds,
-        log_likelihood=climbed.log_likelihood,
-        n_parameters=climbed.law.n_free,
-        n_components=k,
-        settled=climbed.converged,
-        doubts=doubts,
-        **assumptions.limits,
-    )
+    k = report.n_components
     if k is None or stages.pairs.perfect_pairs:
         # All were learned together: their errors fit together, whatever floors and gaps add to them.
         r = stages.pairs.correlation
@@ -189,3 +205,167 @@ def _learned(
         return Learned(model, stages.rows, stages.pairs, stages.assembly, told)
     told = replace(report, shrinkage=Shrinkage(0.0, k, stages.assembly.smallest_eigenvalue))
     return Learned(stages.distribution, stages.rows, stages.pairs, stages.assembly, told)
+
+
+# --- where to start ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Cells in units in which the start has mean 0 and variances 1, and its correlations, which can be inverted.
+    ``bias`` and ``scale``: of all columns, also of those that are constant. A column that is an exact linear image of
+    an earlier one takes no part; ``one_pass`` knows of them."""
+
+    cells: Cells
+    bias: FloatArray
+    scale: FloatArray
+    correlation: FloatArray
+    one_pass: Stages | None = None
+
+    def law(self, k: int | None) -> Law:
+        """With any covariance (None), or with k factors."""
+        mean = np.zeros(len(self.correlation))
+        if k is None or k >= len(mean):
+            return CovarianceLaw(mean, self.correlation)
+        loadings = factor_loadings(self.correlation, k, np.full(len(mean), _LEAST_NOISE))
+        return FactorLaw(mean, loadings, np.maximum(1.0 - np.sum(loadings**2, axis=1), _LEAST_NOISE))
+
+    def prior(self, weight: float) -> Prior:
+        target = (1.0 - _RIDGE) * self.correlation + _RIDGE * np.eye(len(self.correlation))
+        return Prior(min(_PRIOR_ROWS, _PRIOR_SHARE * weight), target)
+
+
+def start_from_record(record: PairMoments, assumptions: Assumptions, names: Names) -> Start:
+    """From the one-pass fit, with its warnings."""
+    stages = learn_record(record, replace(assumptions, n_components=None), names)
+    rows, images = stages.rows, _images(stages)
+    at = np.array([j for j in np.flatnonzero(rows.scale > 0.0) if j not in images], dtype=np.int64)
+    square = np.ix_(at, at)
+    pairs = PairCorrelations(stages.pairs.correlation[square], stages.pairs.stderr[square])
+    correlation = stages.distribution.correlation[square]
+    if len(at) > 0:
+        correlation, _ = scoring_correlation(pairs, correlation, record.effective_rows)
+    cells = Cells(at, rows.bias[at], rows.scale[at], rows.floor[at])
+    return Start(cells, rows.bias, rows.scale, correlation, stages)
+
+
+def _images(stages: Stages | None) -> dict[int, int]:
+    """For every column that is an exact linear image, the first that it is one of."""
+    found: dict[int, int] = {}
+    for i, j in sorted(() if stages is None else stages.pairs.perfect_pairs):
+        if i not in found:
+            found.setdefault(j, i)
+    return found
+
+
+def start_from_columns(
+    evidence: Evidence, tally: CellTally, assumptions: Assumptions, watch: Watch = unwatched
+) -> Start:
+    """From every column's own fit, where cells state their own limits."""
+    constant = _check_columns(tally, evidence.feature_names)
+    at = np.flatnonzero(~constant)
+    variance = tally.square / np.maximum(tally.seen, 1e-300)
+    spread = np.where(variance > 0.0, np.sqrt(variance), 0.25 * (tally.ends[1] - tally.ends[0]))
+    cells = Cells(at, tally.mean[at], spread[at], np.array(assumptions.censoring)[at])
+    d = len(at)
+    law = FactorLaw(np.zeros(d), np.empty((d, 0)), np.ones(d))
+    prior = Prior(min(_PRIOR_ROWS, _PRIOR_SHARE * tally.weight), np.eye(d))
+    alone = climb(evidence, cells, law, prior, (tally.weight, tally.effective_rows), watch).law
+    scale = np.sqrt(np.diagonal(alone.covariance))
+    cells = replace(cells, origin=cells.origin + cells.unit * alone.mean, unit=cells.unit * scale)
+    outer = independent_scores(evidence, cells, np.zeros(d), np.ones(d), outer=True).outer
+    assert outer is not None, "it was asked for"
+    information = np.diagonal(outer)[:d]
+    r = np.clip(tally.weight * outer[:d, :d] / np.outer(information, information), -_LARGEST_START, _LARGEST_START)
+    np.fill_diagonal(r, 1.0)
+    bias, scale = tally.mean.copy(), np.zeros(len(constant))
+    bias[at], scale[at] = cells.origin, cells.unit
+    return Start(cells, bias, scale, shrunken(r, _KEPT))
+
+
+def _check_columns(tally: CellTally, names: Names) -> BoolArray:
+    """Raise for columns that cannot be learned; True where a column is constant."""
+    if (unseen := tally.observed == 0.0).any():
+        raise InvalidDataError(
+            f"No value at all in {label_columns(unseen, names)}: every row is missing (NaN) or has weight 0. Drop it."
+        )
+    cut = tally.observed - tally.seen > 1e-12 * tally.observed
+    if (never := tally.seen == 0.0).any():
+        raise InvalidDataError(
+            f"Every cell is only known to lie beyond a limit in {label_columns(never, names)}. Its norm and bias cannot"
+            " be learned. Drop it or add rows."
+        )
+    constant = np.asarray(~cut & (tally.ends[0] == tally.ends[1]))
+    warn_of_constants(constant, names)
+    return constant
+
+
+def _warn(climbed: Climbed, tally: CellTally, names: Names) -> None:
+    """Say where the climb was not over, and which columns are hardly ever seen."""
+    if not climbed.converged:
+        warn(
+            f"The likelihood was still rising after {climbed.rounds} rounds: the model is near the most likely one, but"
+            " not at it. Give methods.FullLikelihood(max_rounds=...) more rounds, or drop columns hardly seen.",
+            NotConvergedWarning,
+        )
+    share = 1.0 - tally.seen / tally.observed
+    seen = tally.seen / tally.weight * tally.effective_rows
+    if (rare := (share > 0.0) & ((share >= _MOSTLY) | (seen < _FEW - 0.5))).any():
+        warn(
+            f"At most one cell in a hundred, or fewer than {_FEW}, is within its limits in"
+            f" {label_columns(rare, names)}: bias, norm and correlations are barely determined; look at their standard"
+            " errors.",
+            FewPositivesWarning,
+        )
+
+
+# --- the climb on some of the rows -------------------------------------------------------------------
+
+
+def choose_components(evidence: Evidence, start: Start, rows: tuple[float, float], watch: Watch = unwatched) -> int:
+    """The best number of factors, from one up to where the held-out likelihood falls."""
+    most = max(1, len(start.correlation) // 2)
+    best, best_level = 1, -np.inf
+    for k in range(1, most + 1):
+        law, level = start.law(k), 0.0
+        for index in range(_FOLDS):
+            fold, kept = Fold(index, _FOLDS, True), (1.0 - 1.0 / _FOLDS) * np.array(rows)
+            others = replace(start.cells, rows=replace(fold, held_out=False))
+            prior = start.prior(float(kept[0]))
+            law = climb(evidence, others, law, prior, (kept[0], kept[1]), to_gain=_TO_GAIN_BY_FOLD).law
+            held = ScoreQuestion(replace(start.cells, rows=fold), law)
+            level += evidence.collect(held, remember=False).log_likelihood
+        watch(Step(CHOOSING, k, most, f"{k} factors: held-out log-likelihood {level:,.1f}"))
+        if level > best_level:
+            best, best_level = k, level
+        elif k - best >= _PATIENCE:
+            break
+    return best
+
+
+def laws_without_a_group(
+    evidence: Evidence,
+    start: Start,
+    law: Law,
+    record: GroupedMoments,
+    assumptions: Assumptions,
+    watch: Watch = unwatched,
+) -> Iterator[Law]:
+    """The most likely law without each group of the record; ``law`` is that of all rows."""
+    prior = start.prior(record.whole.weight)
+    for at, label in enumerate(record.labels):
+        watch(Step(LEAVING_OUT, at, len(record.labels)))
+        others = AllButGroup(label, record.n_groups)
+        tally = evidence.collect(CellTallyQuestion(assumptions.censoring, others), remember=False)
+        # What is doubtful in the whole was said; without a group it would be said once more for every group.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnreluWarning)
+            try:
+                constant = _check_columns(tally, evidence.feature_names)
+                if constant[start.cells.columns].any():
+                    names = label_columns(constant & (start.scale > 0.0), evidence.feature_names)
+                    raise InvalidDataError(f"Constant: {names}.")
+            except InvalidDataError as error:
+                raise not_without(record, at, error) from error
+        cells, rows = replace(start.cells, rows=others), (tally.weight, tally.effective_rows)
+        yield climb(evidence, cells, law, prior, rows, to_gain=_TO_GAIN_BY_GROUP).law

@@ -27,7 +27,7 @@ from unrelu.contracts import (
     unwatched,
 )
 from unrelu.errors import DuplicatedRowsWarning, UnreluWarning
-from unrelu.fit.marginals.censored_likelihood import CensoredLikelihood
+from unrelu.fit.columns import fit_columns
 from unrelu.fit.robust_rows.clusters import (
     ClusterComponent,
     ColumnMixture,
@@ -42,6 +42,7 @@ from unrelu.fit.robust_rows.mixture import Mixture, Settled, settle, weighted_ro
 from unrelu.fit.robust_rows.selection import ColumnEvidence, ColumnIndex, RowIndex
 from unrelu.fit.robust_rows.table import shuffled_prior, standardized, varying_columns
 from unrelu.passes.engine import one_blas_thread
+from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.passes.tiles import Subsample, SubsampleQuestion
 from unrelu.validation import warn
 
@@ -111,7 +112,8 @@ def fit_shared(evidence: Evidence, assumptions: Assumptions, columns: ColumnInde
     """The fits of the other columns by themselves: constant in the whole table (scale 0), or so rarely different that
     the sample did not see it. All columns are looked at, so that doubts about any of them are told, once."""
     others = np.setdiff1d(np.arange(len(assumptions.floor)), columns)
-    rows = CensoredLikelihood(assumptions).estimate(evidence)
+    record = evidence.collect(PairMomentsQuestion.under(assumptions))
+    rows = fit_columns(record, assumptions, evidence.feature_names)
     return SharedColumns(others, rows.bias[others], rows.scale[others], rows.floor[others])
 
 

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from unrelu.contracts import Block, FloatArray, MixtureReport
 from unrelu.errors import InvalidDataError
-from unrelu.fit.covariance import assemble
+from unrelu.fit.nearest import assemble
 from unrelu.fit.one_pass import fit_record
 from unrelu.fit.robust_rows.components import GaussianComponent, Setting
 from unrelu.fit.robust_rows.mixture import Mixture, MixtureMoments

@@ -7,7 +7,7 @@ on all covariances, relative to |W|_F or |W|_F^2,
 
 whose quantiles :class:`SquaredError` gives: rows = quantile / error^2.
 
-The learner's influences are linear in the twelve statistics m of a pair, centred (:mod:`unrelu.kernels.pair_model`).
+The learner's influences are linear in the twelve statistics m of a pair, centred (:mod:`unrelu.kernels.pair_solver`).
 With H_i, a row's influence on (b_i, s_i) in units of s_i, and w, G_i as in :mod:`unrelu.kernels.pair_solver`,
 
     on b_i:   s_i H_i[0]' m_i             on s_i:   s_i H_i[1]' m_i             on r_ij:  (w - H_i'G_i'w - H_j'G_j'w)' m
@@ -34,8 +34,9 @@ from scipy.special import chdtri, ndtr, ndtri
 from unrelu import RectifiedGaussian
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidParameterError
-from unrelu.fit.marginals.censored_likelihood import row_influence
-from unrelu.kernels import pair_model, pair_solver
+from unrelu.fit.columns import row_influence
+from unrelu.kernels import pair_solver
+from unrelu.kernels import pair_solver as pair_model
 from unrelu.papers.guarantees.arguments import between_0_and_1, number, samples, whole
 from unrelu.parameters import RandomState, generator
 from unrelu.validation import column_label

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unrelu.contracts import FloatArray
-from unrelu.fit.eigenvalues import largest_eigenpairs
+from unrelu.fit.nearest import largest_eigenpairs
 from unrelu.model import RectifiedGaussian
 from unrelu.posterior.cells import Cells
 from unrelu.report.model import labels, strongest_pairs

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from unrelu.checks.fit_check import Simulations
-from unrelu.checks.result import FitCheck
+from unrelu.checks.fit_check import FitCheck, Simulations
 from unrelu.contracts import FloatArray, LearningReport, Watch
 from unrelu.errors import SingularCovarianceWarning, UnreluError, UnreluWarning
 from unrelu.estimators import FloorOutlierDetector

@@ -14,16 +14,13 @@ and needs no assumption on the sign of the bias. Given g the best t is the posit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtri
 
-from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, RowParameters
-from unrelu.errors import FewPositivesWarning, InvalidDataError
-from unrelu.fit.marginals.columns import refuse_tiny, warn_of_constants
-from unrelu.kernels.pair_model import LARGEST_A, moments_of_columns
-from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
+from unrelu.contracts import Assumptions, BoolArray, FloatArray, RowParameters
+from unrelu.errors import ConstantColumnWarning, FewPositivesWarning, InvalidDataError
+from unrelu.kernels.pair_solver import LARGEST_A, moments_of_columns
+from unrelu.passes.pair_moments import PairMoments
 from unrelu.validation import label_columns, warn
 
 _MOST_ROUNDS = 200
@@ -38,98 +35,81 @@ def hazard(g: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(2.0 / np.pi) / erfcx(g / np.sqrt(2.0)))
 
 
-@dataclass(frozen=True)
-class CensoredLikelihood:
+def fit_columns(record: PairMoments, assumptions: Assumptions, names: tuple[str, ...] | None = None) -> RowParameters:
     """Maximum likelihood of each column; if the assumptions say so, under the constraint b >= floor."""
+    floor = np.array(assumptions.censoring)
+    record.screening.check(assumptions, names)
+    weight, rows = record.column_weight, record.column_rows
+    positive, mean, variance = record.positive_moments()
+    distance = mean - floor
+    floored = np.maximum(weight - positive, 0.0)
+    # Weighted sums of the same rows may differ by rounding; that is no floored row.
+    floored[floored < 1e-12 * weight] = 0.0
+    _refuse_unknown(record, assumptions, names, positive)
+    refuse_tiny(positive > 0.0, distance, variance, names)
+    never = positive == 0.0
+    constant = never | (floored == 0.0) & (variance <= (_CONSTANT * mean) ** 2)
+    warn_of_constants(constant, names)
+    share = positive / weight
+    if (few := ((share * rows < _FEW - 0.5) | (share <= _RARE)) & (floored > 0.0) & ~never).any():
+        warn(
+            f"Fewer than {_FEW} values above the floor, or {_RARE:.0%} of them, in {label_columns(few, names)}:"
+            " bias, norm and correlations are barely determined; look at their standard errors.",
+            FewPositivesWarning,
+        )
+    bias, scale = np.where(positive > 0.0, mean, assumptions.floor), np.zeros_like(mean)
+    covariance = np.zeros((len(mean), 2, 2))
 
-    assumptions: Assumptions
+    whole = ~constant & (floored == 0.0)  # never floored: an ordinary normal sample
+    scale[whole] = np.sqrt(variance[whole])
+    covariance[whole, 0, 0] = variance[whole] / rows[whole]
+    covariance[whole, 1, 1] = variance[whole] / (2.0 * rows[whole])
 
-    def estimate(self, evidence: Evidence) -> RowParameters:
-        record = evidence.collect(PairMomentsQuestion.under(self.assumptions))
-        floor = np.array(self.assumptions.censoring)
-        record.screening.check(self.assumptions, evidence.feature_names)
-        weight = record.column_weight
-        positive, mean, variance = record.positive_moments()
-        distance = mean - floor
-        floored = np.maximum(weight - positive, 0.0)
-        # Weighted sums of the same rows may differ by rounding; that is no floored row.
-        floored[floored < 1e-12 * weight] = 0.0
-        constant = self._check_columns(record, evidence.feature_names, positive, floored, mean, variance)
-        rows = record.column_rows
-        bias, scale = np.where(positive > 0.0, mean, self.assumptions.floor), np.zeros_like(mean)
-        covariance = np.zeros((len(mean), 2, 2))
+    cut = ~constant & (floored > 0.0)
+    size = np.sqrt(distance[cut] ** 2 + variance[cut])
+    share, location = share[cut], distance[cut] / size
+    g, t = maximize(share, location)
+    bound = np.zeros(len(mean), dtype=bool)
+    if assumptions.nonnegative_bias:
+        depth = assumptions.floor_tolerance / size  # of the floor below the point of censoring
+        low = g < -depth * t
+        t[low] = scale_at_bound(share[low], location[low], depth[low])
+        g[low] = -depth[low] * t[low]
+        bound[cut] = low
+    bias[cut] = floor[cut] + size * g / t
+    bias[bound] = np.array(assumptions.floor)[bound]
+    scale[cut] = size / t
+    per_row = inverse_information(share, location, g, t, bound[cut])
+    covariance[cut] = per_row * (size**2 / rows[cut])[:, None, None]
+    influence = np.zeros((len(mean), 2, 3))
+    influence[~constant] = row_influence((bias - floor)[~constant] / scale[~constant], bound[~constant])
+    return RowParameters(bias, scale, floor, covariance, influence)
 
-        whole = ~constant & (floored == 0.0)  # never floored: an ordinary normal sample
-        scale[whole] = np.sqrt(variance[whole])
-        covariance[whole, 0, 0] = variance[whole] / rows[whole]
-        covariance[whole, 1, 1] = variance[whole] / (2.0 * rows[whole])
 
-        cut = ~constant & (floored > 0.0)
-        size = np.sqrt(distance[cut] ** 2 + variance[cut])
-        share, location = positive[cut] / weight[cut], distance[cut] / size
-        g, t = maximize(share, location)
-        bound = np.zeros(len(mean), dtype=bool)
-        if self.assumptions.nonnegative_bias:
-            depth = self.assumptions.floor_tolerance / size  # of the floor below the point of censoring
-            low = g < -depth * t
-            t[low] = scale_at_bound(share[low], location[low], depth[low])
-            g[low] = -depth[low] * t[low]
-            bound[cut] = low
-        bias[cut] = floor[cut] + size * g / t
-        bias[bound] = np.array(self.assumptions.floor)[bound]
-        scale[cut] = size / t
-        per_row = inverse_information(share, location, g, t, bound[cut])
-        covariance[cut] = per_row * (size**2 / rows[cut])[:, None, None]
-        influence = np.zeros((len(mean), 2, 3))
-        influence[~constant] = row_influence((bias - floor)[~constant] / scale[~constant], bound[~constant])
-        return RowParameters(bias, scale, floor, covariance, influence)
-
-    def _check_columns(
-        self,
-        record: PairMoments,
-        names: tuple[str, ...] | None,
-        positive: FloatArray,
-        floored: FloatArray,
-        mean: FloatArray,
-        variance: FloatArray,
-    ) -> BoolArray:
-        """Raise for columns that cannot be learned, warn of doubtful ones; True where a column is constant."""
-        rows = record.column_rows
-        if (unseen := rows == 0.0).any():
-            raise InvalidDataError(
-                f"No value at all in {label_columns(unseen, names)}: every row is missing (NaN) or has"
-                " weight 0. Drop it."
-            )
-        if (once := rows < 1.5).any():
-            raise InvalidDataError(
-                f"Only 1 sample (row), weights considered, has a value in {label_columns(once, names)}: at least two"
-                " are needed. Add rows or drop it."
-            )
-        never = positive == 0.0
-        if never.any() and not self.assumptions.nonnegative_bias:
-            raise InvalidDataError(
-                f"Never above its floor in {record.n_rows:,} rows: {label_columns(never, names)}. Its norm and bias"
-                " cannot be learned. Drop it or add rows."
-            )
-        refuse_tiny(positive > 0.0, mean - np.array(self.assumptions.censoring), variance, names)
-        constant = (floored == 0.0) & (variance <= (_CONSTANT * mean) ** 2)
-        warn_of_constants(constant | never, names)
-        share = positive / record.column_weight
-        few = ((share * rows < _FEW - 0.5) | (share <= _RARE)) & (floored > 0.0) & ~never
-        if few.any():
-            warn(
-                f"Fewer than {_FEW} values above the floor, or {_RARE:.0%} of them, in {label_columns(few, names)}:"
-                " bias, norm and correlations are barely determined; look at their standard errors.",
-                FewPositivesWarning,
-            )
-        return np.asarray(constant | never)
+def _refuse_unknown(
+    record: PairMoments, assumptions: Assumptions, names: tuple[str, ...] | None, positive: FloatArray
+) -> None:
+    """Raise for columns that cannot be learned."""
+    rows = record.column_rows
+    if (unseen := rows == 0.0).any():
+        raise InvalidDataError(
+            f"No value at all in {label_columns(unseen, names)}: every row is missing (NaN) or has weight 0. Drop it."
+        )
+    if (once := rows < 1.5).any():
+        raise InvalidDataError(
+            f"Only 1 sample (row), weights considered, has a value in {label_columns(once, names)}: at least two"
+            " are needed. Add rows or drop it."
+        )
+    if (never := positive == 0.0).any() and not assumptions.nonnegative_bias:
+        raise InvalidDataError(
+            f"Never above its floor in {record.n_rows:,} rows: {label_columns(never, names)}. Its norm and bias"
+            " cannot be learned. Drop it or add rows."
+        )
 
 
 def maximize(share: FloatArray, location: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(g, t) for columns scaled so that m^2 + v = 1: ``share`` = n+/n, 0 < share < 1, and ``location`` = m.
-
-    Newton on f with bisection as the safeguard; each column stops where rounding does.
-    """
+    """(g, t) for columns scaled so that m^2 + v = 1: ``share`` = n+/n, 0 < share < 1, and ``location`` = m. Newton on f
+    with bisection as the safeguard; each column stops where rounding does."""
     g = ndtri(share)
     low, high = np.full_like(g, -np.inf), np.full_like(g, np.inf)
     active = np.ones(g.shape, dtype=bool)
@@ -159,11 +139,9 @@ def best_t(g: FloatArray, location: FloatArray) -> FloatArray:
 
 
 def scale_at_bound(share: FloatArray, location: FloatArray, depth: FloatArray) -> FloatArray:
-    """t = 1/s where the bias is held at the floor, g = -depth t: the likelihood is concave along that line, too.
-
-    Its derivative n0 depth phi(depth t)/Phi(depth t) + n+ (1/t - t ((m + depth)^2 + v)) falls in t; without tolerance
-    (depth 0) its root is 1, the scaled second moment being 1.
-    """
+    """t = 1/s where the bias is held at the floor, g = -depth t: the likelihood is concave along that line, too. Its
+    derivative n0 depth phi(depth t)/Phi(depth t) + n+ (1/t - t ((m + depth)^2 + v)) falls in t; without tolerance
+    (depth 0) its root is 1, the scaled second moment being 1."""
     moment = (location + depth) ** 2 + 1.0 - location**2
     low, high = np.full_like(share, 1e-6), np.full_like(share, 1e6)
     for _ in range(200):
@@ -176,12 +154,10 @@ def scale_at_bound(share: FloatArray, location: FloatArray, depth: FloatArray) -
 def inverse_information(
     share: FloatArray, location: FloatArray, g: FloatArray, t: FloatArray, at_bound: BoolArray
 ) -> FloatArray:
-    """Covariance of (b, s) per row, in units of the scaled column: the inverse Hessian of -log L / n.
-
-    Taken in (b, s), since the (t, g) Hessian is ill-conditioned for a column far above its floor. Times s^2, a value
-    above the floor with u = (y - b)/s adds (1, 2u, 3u^2 - 1) to the entries (bb, bs, ss); a floored one adds
-    (h, -kappa - g h, 2 g kappa + g^2 h) with h = kappa (kappa - g). A bias held at its bound has no error.
-    """
+    """Covariance of (b, s) per row, in units of the scaled column: the inverse Hessian of -log L / n. Taken in (b, s),
+    since the (t, g) Hessian is ill-conditioned for a column far above its floor. Times s^2, a value above the floor
+    with u = (y - b)/s adds (1, 2u, 3u^2 - 1) to the entries (bb, bs, ss); a floored one adds (h, -kappa - g h, 2 g
+    kappa + g^2 h) with h = kappa (kappa - g). A bias held at its bound has no error."""
     s = 1.0 / t
     kappa = hazard(g)
     floored = 1.0 - share
@@ -273,3 +249,26 @@ def maximize_censored(
         g, t = g + length * step_g, t + length * step_t
         here = derivatives(g, t)
     return g, t, here[0]
+
+
+_SMALLEST_SQUARE = 1e-280  # below it squares of the scale underflow
+
+
+def warn_of_constants(constant: BoolArray, names: tuple[str, ...] | None) -> None:
+    """A zero row of W (Wu et al. 2019, footnote 3): always the same value, the bias itself."""
+    if constant.any():
+        warn(
+            f"Constant: {label_columns(constant, names)}. The learned row norm is 0 and the correlations with other"
+            " columns are set to 0.",
+            ConstantColumnWarning,
+        )
+
+
+def refuse_tiny(seen: BoolArray, distance: FloatArray, variance: FloatArray, names: tuple[str, ...] | None) -> None:
+    """Raise for columns so near to the floor that squares underflow: whether they vary could not be told."""
+    tiny = seen & (distance**2 + variance < _SMALLEST_SQUARE)
+    if tiny.any():
+        raise InvalidDataError(
+            f"Values too small to square in double precision in {label_columns(tiny, names)}. Multiply such a column by"
+            " a constant."
+        )

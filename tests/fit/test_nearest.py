@@ -3,8 +3,8 @@ import pytest
 from scipy.optimize import minimize
 
 from unrelu.contracts import PairCorrelations
-from unrelu.fit import covariance
-from unrelu.fit.covariance import assemble, nearest_correlation
+from unrelu.fit import nearest as covariance
+from unrelu.fit.nearest import assemble, nearest_correlation
 
 INDEFINITE = np.array([[1.0, 0.9, -0.7], [0.9, 1.0, 0.6], [-0.7, 0.6, 1.0]])
 
@@ -161,7 +161,7 @@ def test_what_a_followed_solution_lacks_is_noticed():
 
 
 def test_mixed_rounds_that_go_astray_are_taken_back():
-    mixing, rng = covariance._Mixing(5), np.random.default_rng(0)
+    mixing, rng = covariance.Mixing(), np.random.default_rng(0)
     steps = [scale * rng.standard_normal((4, 4)) for scale in (1.0, 0.5, 3.0, 0.4)]
     places = [rng.standard_normal((4, 4)) for _ in steps]
     np.testing.assert_allclose(mixing.next(places[0], steps[0]), places[0])

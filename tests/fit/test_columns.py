@@ -10,17 +10,14 @@ import unrelu
 from tests.references import likelihood
 from unrelu.contracts import Assumptions, Block
 from unrelu.errors import ConstantColumnWarning, FewPositivesWarning, InvalidDataError
-from unrelu.fit.marginals.censored_likelihood import CensoredLikelihood, hazard
-from unrelu.passes.evidence import RecordedEvidence
+from unrelu.fit.columns import fit_columns, hazard
 from unrelu.passes.pair_moments import PairMomentsQuestion
 
 
 def estimate(x, floor=0.0, weights=None, **options):
     x = np.asarray(x, dtype=float).reshape(len(x), -1)
     assumptions = Assumptions((floor,) * x.shape[1], **options)
-    question = PairMomentsQuestion.under(assumptions)
-    record = question(Block(x, 0, weights))
-    return CensoredLikelihood(assumptions).estimate(RecordedEvidence(question, record))
+    return fit_columns(PairMomentsQuestion.under(assumptions)(Block(x, 0, weights)), assumptions)
 
 
 @pytest.mark.parametrize("bias", [-2.0, -1.0, 0.0, 0.7, 2.5])

@@ -3,18 +3,16 @@ import pytest
 
 from tests.references import likelihood
 from unrelu.contracts import Assumptions, Block
-from unrelu.fit.correlations.weighted_moments import WeightedMoments
-from unrelu.fit.marginals.censored_likelihood import CensoredLikelihood
-from unrelu.passes.evidence import RecordedEvidence
+from unrelu.fit.columns import fit_columns
+from unrelu.fit.pairs import fit_pairs
 from unrelu.passes.pair_moments import PairMomentsQuestion
 
 
 def estimate(x, weights=None, near=None):
     assumptions = Assumptions((0.0,) * x.shape[1])
-    question = PairMomentsQuestion.under(assumptions)
-    evidence = RecordedEvidence(question, question(Block(x, 0, weights)))
-    rows = CensoredLikelihood(assumptions).estimate(evidence)
-    return rows, WeightedMoments(assumptions).estimate(evidence, rows, near)
+    record = PairMomentsQuestion.under(assumptions)(Block(x, 0, weights))
+    rows = fit_columns(record, assumptions)
+    return rows, fit_pairs(record, rows, near)
 
 
 def simulate(seed, n, d, bias_size=0.8):

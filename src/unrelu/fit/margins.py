@@ -4,15 +4,16 @@ A power has the profile log-likelihood, over the n+ values above the floor and t
 
     l(e) = max_{b, s} [ -n+ log s - sum (y - b)^2 / (2 s^2) + n0 log Phi((y0 - b)/s) ] + (e - 1) sum log t,
 
-whose inner maximum is that of :mod:`unrelu.fit.marginals.censored_likelihood`; the last sum is the Jacobian's. A free
+whose inner maximum is that of :mod:`unrelu.fit.columns`; the last sum is the Jacobian's. A free
 shape has the scores b + s Phi^-1(F(x)), F at the middle of its jump, and the share floored at the floor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -20,11 +21,11 @@ from scipy.special import boxcox, log_ndtr, ndtr, ndtri
 
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError
-from unrelu.fit.marginals.censored_likelihood import maximize_censored
-from unrelu.fit.marginals.observed_column import Column
+from unrelu.fit.columns import maximize_censored, refuse_tiny
 from unrelu.limits import Limits
-from unrelu.passes.columns import Margins
-from unrelu.shapes import Free, Log, Normal, Power, Shape, Shapes, refuse_outside
+from unrelu.passes.columns import ColumnMargin, Margins
+from unrelu.passes.tiles import seen_above
+from unrelu.shapes import Free, Log, Normal, Power, Seen, Shape, Shapes, refuse_outside
 from unrelu.validation import column_label
 
 _FEWEST = 20  # values above the floor, for a power
@@ -50,19 +51,20 @@ _FEW_ZEROS = 0.15  # of the rows
 _FARTHEST_MEAN = 20.0  # standard deviations below 0: what is above it is exponential
 _LEAST_UNIT, _MOST_UNIT = 1e-9, 1e100  # spreads, beside the mean and in all, that latent values can have
 _KNOTS = 512
+_MOST_LAW_ROUNDS, _SETTLED_LAW = 400, 1e-9  # of the empirical law of cells with limits of their own
 
 
 def chosen_kinds(
     requests: Sequence[str | Shape], margins: Margins, limits: Limits, tested: bool = True, bent: bool = False
 ) -> list[str | Shape]:
     """The requests with a word for every "auto": log for positive columns and normal for others, unless the column
-    clearly rejects it. Without being ``tested`` no column rejects anything.
-
-    ``bent``: a power, of which log is one, takes the place of log. Where outliers are looked for, even a column that is
-    not clearly bent would have its longer tail taken for them."""
+    clearly rejects it. Without being ``tested`` no column rejects anything. ``bent``: a power, of which log is one,
+    takes the place of log. Where outliers are looked for, even a column that is not clearly bent would have its longer
+    tail taken for them."""
     columns, kinds = _columns(margins, limits), list(requests)
     for j in [j for j, request in enumerate(requests) if request == "auto"]:
-        kinds[j] = "log" if columns[j].is_positive and columns[j].varies else "normal"
+        varies = len(columns[j].low) > 1 or columns[j].has_own_limits
+        kinds[j] = "log" if columns[j].is_positive and varies else "normal"
     learned = [j for j, request in enumerate(requests) if request == "auto" and tested and _has_power(columns[j])]
     for j, kind in zip(learned, _tested_kinds([columns[j] for j in learned]), strict=True):
         kinds[j] = kind
@@ -80,19 +82,23 @@ def fit_shapes(
     extreme: float = 0.0,
     standard: bool = False,
 ) -> Shapes:
-    """The shape of every column, as asked for; an error names the column that cannot have it.
-
-    ``extreme``: the share of the rows at an open end that has no say in exponents. ``standard``: latent values of free
-    columns have mean 0 and spread 1."""
+    """The shape of every column, as asked for; an error names the column that cannot have it. ``extreme``: the share of
+    the rows at an open end that has no say in exponents. ``standard``: latent values of free columns have mean 0 and
+    spread 1."""
     requests, columns = chosen_kinds(requests, margins, limits), _columns(margins, limits)
     _refuse(requests, columns, names)
     wanted = [j for j, request in enumerate(requests) if request == "power"]
     bounded = [columns[j].without_extremes(extreme) if extreme else columns[j] for j in wanted]
     powers = dict(zip(wanted, fit_powers(bounded), strict=True))
-    return tuple(
-        request if not isinstance(request, str) else _fitted(request, column, powers.get(j), standard)
-        for j, (request, column) in enumerate(zip(requests, columns, strict=True))
-    )
+    found: list[Shape] = []
+    for j, (request, column) in enumerate(zip(requests, columns, strict=True)):
+        if not isinstance(request, str):
+            found.append(request)
+        elif request == "free":
+            found.append(free_shape(column, standard))
+        else:
+            found.append(Log(column.seen) if request == "log" else powers.get(j, Normal(column.seen)))
+    return tuple(found)
 
 
 def _columns(margins: Margins, limits: Limits) -> list[Column]:
@@ -102,12 +108,15 @@ def _columns(margins: Margins, limits: Limits) -> list[Column]:
 
 def unreached_floors(margins: Margins, limits: Limits) -> BoolArray:
     """Columns whose values are all above 0, and their floor is not: no value ever reaches it."""
-    smallest = np.array([_lowest(margins, j) for j in range(len(margins.columns))])
+    known = zip(margins.columns, margins.at_most, margins.at_least, strict=True)
+    smallest = np.array([min(margin.ends[0] for margin in column) for column in known])
     return np.asarray((limits.floor <= 0.0) & np.isfinite(limits.floor) & (smallest > 0.0) & np.isfinite(smallest))
 
 
-def _lowest(margins: Margins, j: int) -> float:
-    return min(each[j].ends[0] for each in (margins.columns, margins.at_most, margins.at_least))
+def refuse_tiny_values(margins: Margins, names: tuple[str, ...] | None) -> None:
+    """Raise where squares underflow: whatever shapes make of numbers, limits and steps are told from them."""
+    largest = np.array([np.abs(margin.ends).max() for margin in margins.columns])
+    refuse_tiny(largest > 0.0, largest, np.zeros(len(largest)), names)
 
 
 def _refuse(requests: Sequence[str | Shape], columns: list[Column], names: Sequence[str] | None) -> None:
@@ -132,14 +141,6 @@ def _refuse(requests: Sequence[str | Shape], columns: list[Column], names: Seque
 
 def _has_power(column: Column) -> bool:
     return column.distinct >= 5 and column.rows_above >= _FEWEST
-
-
-def _fitted(request: str, column: Column, power: Power | None, standard: bool) -> Shape:
-    if request == "log":
-        return Log(column.seen)
-    if request == "free":
-        return free_shape(column, standard)
-    return Normal(column.seen) if power is None else power
 
 
 def _tested_kinds(columns: Sequence[Column]) -> list[str]:
@@ -206,9 +207,10 @@ def free_shape(column: Column, standard: bool = False) -> Free:
         x, y = x[chosen], y[chosen]
     mean, spread = _own_fit(column, float(x[0]))
     cut_off = column.is_cut and not (x[0] == 0.0 and _has_true_zeros(column))
+    cut_above = column.is_mirrored or bool(column.at_least.size)
     if standard:
-        return Free(x, y, column.seen, spread * cut_off, spread * column.is_cut_above)
-    return Free(x, mean + spread * y, column.seen, float(cut_off), float(column.is_cut_above))
+        return Free(x, y, column.seen, spread * cut_off, spread * cut_above)
+    return Free(x, mean + spread * y, column.seen, float(cut_off), float(cut_above))
 
 
 def _own_fit(column: Column, lowest: float) -> tuple[float, float]:
@@ -225,11 +227,10 @@ def _own_fit(column: Column, lowest: float) -> tuple[float, float]:
 
 
 def _has_true_zeros(column: Column) -> bool:
-    """Whether zeros are those of rain, spend, counts or concentrations, with nothing below.
-
-    Nobody is between them and the smallest value, where a normal law has many; or that law is surely off, and values
-    are whole numbers, or few are zeros, or a lognormal law is likelier of the values above 0 than the upper part of a
-    normal one; or it is far off, and they are nearly as spread as an exponential law."""
+    """Whether zeros are those of rain, spend, counts or concentrations, with nothing below. Nobody is between them and
+    the smallest value, where a normal law has many; or that law is surely off, and values are whole numbers, or few are
+    zeros, or a lognormal law is likelier of the values above 0 than the upper part of a normal one; or it is far off,
+    and they are nearly as spread as an exponential law."""
     fit = Profile([column])(np.ones(1))
     if _has_gap(column, fit, 0):
         return True
@@ -289,14 +290,11 @@ class NormalFits:
     """Columns under given exponents: the log-likelihood ``level``, latent ``bias`` and ``scale``."""
 
     profile: Profile
+    exponents: FloatArray
     shapes: list[Power]
     level: FloatArray
     bias: FloatArray
     scale: FloatArray
-
-    @property
-    def exponents(self) -> FloatArray:
-        return np.array([shape.exponent for shape in self.shapes])
 
     def promised(self) -> FloatArray:
         """Twice the log-likelihood that the likeliest exponents would gain, by parabolas about these."""
@@ -327,22 +325,24 @@ class Profile:
             [float(c.w @ logs) * c.rows / c.total for c, logs in zip(columns, self._seen, strict=True)]
         )
 
-    def shapes(self, exponents: FloatArray) -> list[Power]:
-        return [
-            Power(float(e), *place, seen=column.seen)
-            for e, place, column in zip(exponents, self._places, self.columns, strict=True)
-        ]
-
     def __call__(self, exponents: FloatArray) -> NormalFits:
         y = [
             np.expm1(e * logs) / e if e else logs  # boxcox, whose logarithms are at hand
             for e, logs in zip(exponents, self._seen, strict=True)
         ]
-        turns = [partial(_boxcox, place, e) for place, e in zip(self._places, exponents, strict=True)]
+
+        def latent(place: tuple[float, float], exponent: float, x: FloatArray) -> FloatArray:
+            return np.asarray(boxcox(np.clip((x - place[0]) / place[1], *_REACH), exponent))
+
+        turns = [partial(latent, place, e) for place, e in zip(self._places, exponents, strict=True)]
         bias, scale, level = censored_fits(self.columns, y, turns)
         level += (exponents - 1.0) * self._logs
         origin, unit = np.array(self._places).T
-        return NormalFits(self, self.shapes(exponents), level, origin + unit * (1.0 + bias), unit * scale)
+        shapes = [
+            Power(float(e), *place, seen=column.seen)
+            for e, place, column in zip(exponents, self._places, self.columns, strict=True)
+        ]
+        return NormalFits(self, exponents, shapes, level, origin + unit * (1.0 + bias), unit * scale)
 
     def likeliest(self, between: tuple[float, float]) -> FloatArray:
         """The exponents: a grid, then golden sections, all columns at a time."""
@@ -359,26 +359,17 @@ class Profile:
             at_left, at_right = np.where(lower, fresh, at_right), np.where(lower, at_left, fresh)
         exponent = 0.5 * (low + high)
         for step in _PARABOLAS:
-            exponent = np.clip(self._highest(exponent, step), *between)
+            # Where parabolas through the levels at and beside the exponents are highest, no farther than they tell.
+            before, here, after = (self(exponent + side * step).level for side in (-1.0, 0.0, 1.0))
+            bend = 2.0 * here - before - after
+            move = np.where(bend > 0.0, 0.5 * (after - before) / np.where(bend > 0.0, bend, 1.0), 0.0)
+            exponent = np.clip(exponent + step * np.clip(move, -2.0, 2.0), *between)
         return np.asarray(exponent)
-
-    def _highest(self, at: FloatArray, step: float) -> FloatArray:
-        """Where parabolas through the levels at and beside the exponents are highest, no farther than they tell."""
-        left, here, right = (self(at + side * step).level for side in (-1.0, 0.0, 1.0))
-        bend = 2.0 * here - left - right
-        move = np.where(bend > 0.0, 0.5 * (right - left) / np.where(bend > 0.0, bend, 1.0), 0.0)
-        return np.asarray(at + step * np.clip(move, -2.0, 2.0))
-
-
-def _boxcox(place: tuple[float, float], exponent: float, x: FloatArray) -> FloatArray:
-    return np.asarray(boxcox(np.clip((x - place[0]) / place[1], *_REACH), exponent))
 
 
 def _place(column: Column) -> tuple[float, float]:
-    """(origin, unit): t = 1 at the median of what is seen, and 0 at 0 where all values are positive by nature.
-
-    Else, with a floor of 0 or values on both sides of it, t = 1 at the lowest value that there may be.
-    """
+    """(origin, unit): t = 1 at the median of what is seen, and 0 at 0 where all values are positive by nature. Else,
+    with a floor of 0 or values on both sides of it, t = 1 at the lowest value that there may be."""
     x, w = column.x, column.w
     half = (0.5 - 1e-9) * w.sum()  # where half of the rows end between two values, rounding must not choose
     middle = float(x[np.searchsorted(np.cumsum(w), half)])
@@ -409,15 +400,163 @@ def censored_fits(
         spread[k] = np.sqrt(max(w @ (y - mean[k]) ** 2 / weight[k], 1e-300))
         both = column.cut(turn)
         cut.append([((z - mean[k]) / spread[k], own * (column.rows / column.total)) for z, own in both])
-    limits = [_padded([each[side] for each in cut]) for side in (0, 1)]
-    g, t, level = maximize_censored(weight, *limits[0], *limits[1])
+    limits = []  # of columns as two matrices, limits and weights; what is not there has no weight
+    for side in (0, 1):
+        padded = np.zeros((2, d, max(len(each[side][0]) for each in cut)))
+        for k, each in enumerate(cut):
+            padded[:, k, : len(each[side][0])] = each[side]
+        limits += [padded[0], padded[1]]
+    g, t, level = maximize_censored(weight, *limits)
     return mean + spread * g / t, spread / t, level - weight * np.log(spread)
 
 
-def _padded(rows: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
-    """Limits and weights of columns as two matrices; what is not there has no weight."""
-    widest = max(len(limits) for limits, _ in rows)
-    both = np.zeros((2, len(rows), widest))
-    for k, (limits, weights) in enumerate(rows):
-        both[:, k, : len(limits)] = limits, weights
-    return both[0], both[1]
+# --- one column as the choice of its shape sees it --------------------------------------------------
+
+
+@dataclass(eq=False)
+class Column:
+    """A column's different values (or runs of them), their weights, and which of them are above floor, below ceiling.
+    ``rows``: the effective number of all cells, cut-off ones included. ``at_most`` and ``at_least``: limits of cells
+    that have limits of their own, and their weights (2 x number). ``unreached``: a floor that no value is at."""
+
+    low: FloatArray
+    high: FloatArray
+    weights: FloatArray
+    above: BoolArray
+    floor: float
+    ceiling: float
+    rows: float
+    seen: Seen
+    at_most: FloatArray = field(default_factory=lambda: np.empty((2, 0)))
+    at_least: FloatArray = field(default_factory=lambda: np.empty((2, 0)))
+    unreached: float = -np.inf
+
+    def __post_init__(self) -> None:
+        self.x = np.asarray(0.5 * (self.low + self.high)[self.above])  # the middle of each run above the floor
+        self.w = self.weights[self.above]
+        self.total = float(self.weights.sum() + self.at_most[1].sum() + self.at_least[1].sum())
+        self.rows_above = self.rows * float(self.w.sum() / self.total) if len(self.weights) else 0.0
+        self.distinct = int(np.count_nonzero(self.above))
+        self.has_single_values = bool((self.low == self.high).all())
+        self.has_own_limits = bool(self.at_most.size or self.at_least.size)
+        self.is_cut, self.is_mirrored = bool(np.isfinite(self.floor) or self.at_most.size), self.ceiling < np.inf
+        # The floor, or the smallest value where there is none; is all that is known above 0, limits included?
+        self.lowest = self.floor if np.isfinite(self.floor) else float(self.low[self.above].min(initial=np.inf))
+        self.is_positive = bool(min(self.lowest, np.inf, *self.at_most[0], *self.at_least[0]) > 0.0)
+
+    @classmethod
+    def of(cls, margins: Margins, j: int, floor: float, ceiling: float) -> Column:
+        margin, like = margins.columns[j], np.empty(0, dtype=margins.stored_as)
+        low, high = margin.runs
+        lowest, edge = seen_above(np.array([floor]), like)[0], -seen_above(np.array([-ceiling]), like)[0]
+        unreached = -np.inf
+        if margin.ends[0] > lowest:
+            # A floor that no value reaches is no floor; one at 0 or below, of positive values, not even a limit.
+            floor, unreached = -np.inf, -np.inf if floor <= 0.0 < margin.ends[0] else floor
+        at_most, at_least = (
+            np.stack([0.5 * np.add(*each.runs), each.weights]) for each in (margins.at_most[j], margins.at_least[j])
+        )
+        seen = _seen(margin, np.finfo(margins.stored_as).eps)
+        if at_most.size or at_least.size:  # what was cut off may lie anywhere below, or above
+            seen = Seen(-np.inf if at_most.size else seen.low, max([seen.high, *at_least[0]]), seen.step)
+        above = (low > lowest) & (high < edge)
+        given = low, high, margin.weights, above, floor, ceiling, float(margins.rows[j]), seen, at_most, at_least
+        return cls(*given, unreached)
+
+    @cached_property
+    def levels(self) -> FloatArray:
+        """The empirical distribution function at the values above the floor, at the middle of each jump; of runs of
+        values, at their upper ends."""
+        jump = 0.5 if self.has_single_values else 1.0
+        x = self.x
+        outside = bool(len(x) and (self.at_most[0] <= x[0]).all() and (self.at_least[0] >= x[-1]).all())
+        if not self.has_own_limits or outside:  # no limit of single cells is among the values seen
+            up = self.at_most[1].sum() + np.cumsum(self.weights) - (1.0 - jump) * self.weights
+            return np.asarray(up[self.above] / self.total)
+        before, mass = empirical_law(self)
+        return np.asarray(before + jump * mass)
+
+    def without_extremes(self, share: float) -> Column:
+        """The same with the largest values, and the smallest unless they are cut off already, cut off where that share
+        of the rows is: how far out they lie then says nothing."""
+        if self.has_own_limits or len(self.low) < 2:
+            return self
+        up = np.cumsum(self.weights) / self.total
+        first = 0 if self.is_cut else int(np.searchsorted(up, share))
+        last = len(up) - 1 if self.is_mirrored else int(np.searchsorted(up, 1.0 - share))
+        if first >= last or not self.above[first : last + 1].any():
+            return self
+        kept = slice(first, last + 1)
+        below, above = self.weights[:first].sum(), self.weights[last + 1 :].sum()
+        trimmed = replace(
+            self,
+            low=self.low[kept],
+            high=self.high[kept],
+            weights=self.weights[kept],
+            above=self.above[kept],
+            at_most=np.array([[self.low[first]], [below]]) if below > 0.0 else self.at_most,
+            at_least=np.array([[self.high[last]], [above]]) if above > 0.0 else self.at_least,
+        )
+        trimmed.is_positive, trimmed.is_cut = self.is_positive, self.is_cut  # as all of its values have it
+        return trimmed
+
+    def cut(self, y: Callable[[FloatArray], FloatArray]) -> list[tuple[FloatArray, FloatArray]]:
+        """Limits of the cut-off cells as ``y`` has them, and their weights: at most, at least."""
+        weight = self.weights.sum() - self.w.sum()
+        at_most, at_least = (*self.at_most,), (*self.at_least,)
+        if self.is_mirrored and weight > 0.0:
+            at_least = np.array([self.ceiling]), np.array([weight])
+        elif np.isfinite(self.floor) and weight > 0.0:
+            at_most = np.array([self.floor]), np.array([weight])
+        return [(y(limits), weights) for limits, weights in (at_most, at_least)]
+
+
+def empirical_law(column: Column) -> tuple[FloatArray, FloatArray]:
+    """(mass below, mass at) each value seen, where cells have limits of their own: Turnbull's (1976) estimate. The most
+    likely masses by self-consistency: a cell "at most l" counts for the values up to l, and for what is below all of
+    them, as the masses say."""
+    x, w, n = column.x, column.w, column.total
+    places = [np.searchsorted(x, column.at_most[0], side="right"), np.searchsorted(x, column.at_least[0], side="left")]
+    mass = np.full(len(x) + 2, 1.0 / (len(x) + 2))  # below all values, at each, above all
+    mass[0] *= float(column.at_most.size > 0)
+    mass[-1] *= float(column.at_least.size > 0)
+    for _ in range(_MOST_LAW_ROUNDS):
+        up = np.cumsum(mass)
+        counted = np.concatenate([[0.0], w, [0.0]])
+        if column.at_most.size:
+            each = np.bincount(places[0], column.at_most[1] / np.maximum(up[places[0]], 1e-300), len(mass))
+            counted += mass * np.cumsum(each[::-1])[::-1]
+        if column.at_least.size:
+            left = np.maximum(up[-1] - np.concatenate([[0.0], up])[places[1] + 1], 1e-300)
+            counted += mass * np.cumsum(np.bincount(places[1] + 1, column.at_least[1] / left, len(mass)))
+        counted /= n
+        moved, mass = float(np.abs(counted - mass).max()), counted
+        if moved < _SETTLED_LAW:
+            break
+    return np.cumsum(mass)[:-2], mass[1:-1]
+
+
+def _seen(margin: ColumnMargin, precision: Any) -> Seen:
+    """Range and step: 1, or the power of ten down to 1e-4 that all values are multiples of, up to their precision."""
+    values, sizes = margin.runs[0], np.abs(margin.runs[0])
+    if len(values) == 0:
+        return Seen()
+    step = 1.0 if margin.whole else 0.0
+    if margin.shift == 0:
+        least = float(np.diff(values).min()) if len(values) > 1 else 0.0
+        for tried in (_rounded(least), 1.0, 0.1, 0.01, 1e-3, 1e-4):
+            if tried <= 100.0 * precision * sizes.max():  # finer than what the numbers resolve
+                continue
+            if (np.abs(values - np.rint(values / tried) * tried) <= 2.0 * precision * sizes).all():
+                step = tried
+                break
+    return Seen(*margin.ends, step)
+
+
+def _rounded(step: float) -> float:
+    """The step as a whole number, or one over a whole number, where it is either up to rounding; 0 elsewhere."""
+    for value, turned in ((step, False), (1.0 / step if step > 0.0 else 0.0, True)):
+        whole = np.rint(value)
+        if whole >= 1.0 and abs(value - whole) < 1e-6 * whole:
+            return float(1.0 / whole if turned else whole)
+    return 0.0

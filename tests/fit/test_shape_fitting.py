@@ -11,8 +11,7 @@ from scipy.special import log_ndtr, ndtri
 
 from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError
-from unrelu.fit.marginals.observed_column import Column, empirical_law
-from unrelu.fit.marginals.shape_fitting import censored_fits, fit_powers, fit_shapes, unreached_floors
+from unrelu.fit.margins import Column, censored_fits, empirical_law, fit_powers, fit_shapes, unreached_floors
 from unrelu.limits import limits_of
 from unrelu.passes.columns import MarginsQuestion
 from unrelu.shapes import Free, Log, Normal, Power, Seen

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unrelu.kernels.graph_covariance import agree_on_edges, left_by_common_neighbours, regression
+from unrelu.graph.edges import agree_on_edges, left_by_common_neighbours, regression
 
 
 def a_graph(d, share, seed):

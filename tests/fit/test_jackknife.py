@@ -11,7 +11,7 @@ from scipy import stats
 import unrelu
 from unrelu import RectifiedGaussianLearner, synthetic
 from unrelu.errors import FewGroupsWarning, InvalidDataError, InvalidParameterError
-from unrelu.fit.standard_errors import intervals
+from unrelu.fit.jackknife import intervals
 from unrelu.tables import open_samples
 
 TRUTH = synthetic.random_model(3, condition_number=4.0, bias="signed", random_state=3)

@@ -6,9 +6,9 @@ import pytest
 
 import unrelu
 from unrelu.contracts import Assumptions
-from unrelu.fit.correlations.pair_arrays import Normal
-from unrelu.fit.correlations.pairs_at_once import solve_all
+from unrelu.fit import pairs_on_device as on_device
 from unrelu.fit.one_pass import fit_record
+from unrelu.fit.pairs_on_device import solve_all
 from unrelu.kernels.bivariate_normal import upper_orthant
 from unrelu.passes.device import place_of
 from unrelu.passes.engine import LocalEngine
@@ -23,7 +23,7 @@ R = np.clip(R, -1.0 + 1e-9, 1.0 - 1e-9)
 
 
 def test_the_bivariate_normal_is_that_of_the_kernel():
-    found = PLACE.host(Normal(PLACE).upper_orthant(*map(PLACE.array, (H, K, R))))
+    found = PLACE.host(on_device.upper_orthant(PLACE, *map(PLACE.array, (H, K, R))))
     true = [upper_orthant(h, k, r) for h, k, r in zip(H, K, R, strict=True)]
     np.testing.assert_allclose(found, true, atol=2e-15)
 

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 import unrelu
-from unrelu.fit.assembly_on_device import alternate_on
-from unrelu.fit.covariance import nearest_correlation
+from unrelu.fit.nearest import alternate_on, nearest_correlation
 from unrelu.passes.device import place_of
 
 

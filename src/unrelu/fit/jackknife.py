@@ -45,24 +45,26 @@ def jackknifed(
 
 def with_scatter_of(learned: Learned, record: GroupedMoments, fits: list[Fit]) -> Learned:
     """The same model with the errors that its fits without every group of the record in turn make."""
-    weight = [_pair_weight(part) for part in record.parts]
     rows, pairs = learned.rows, learned.pairs
-    own = np.array([each.diagonal() for each in weight])
+    shape = pairs.correlation.shape
+    weight = np.array(
+        [np.full(shape, part.weight) if part.observed is None else part.observed.count for part in record.parts]
+    )
+    own = weight.diagonal(axis1=1, axis2=2)
     both = np.stack([rows.bias, rows.scale], axis=-1)
     moved = np.array([np.stack([fit.bias, fit.scale], axis=-1) for fit, _ in fits])
     deviation = group_deviations(both - moved, own[:, :, None])
     covariance = np.einsum("gdi,gdj->dij", deviation, deviation)
     covariance[_seen(own) < 2] = np.nan
     covariance[rows.scale == 0.0] = 0.0
-    stderr = _pair_errors(pairs, fits, np.array(weight))
+    deviation = group_deviations(pairs.correlation - np.array([each.correlation for _, each in fits]), weight)
+    stderr = np.minimum(np.sqrt(np.einsum("gij,gij->ij", deviation, deviation)), 1.0)
+    stderr[_seen(weight) < 2] = np.nan
+    np.fill_diagonal(stderr, 0.0)
     stderr[np.isnan(pairs.stderr)] = np.nan
     report = replace(learned.report, stderr="jackknife", stderr_degrees=len(fits) - 1)
-    return replace(
-        learned,
-        rows=replace(rows, bias_scale_covariance=covariance),
-        pairs=replace(pairs, stderr=stderr),
-        report=report,
-    )
+    rows, pairs = replace(rows, bias_scale_covariance=covariance), replace(pairs, stderr=stderr)
+    return replace(learned, rows=rows, pairs=pairs, report=report)
 
 
 def check_groups(record: GroupedMoments) -> None:
@@ -112,15 +114,6 @@ def not_without(record: GroupedMoments, group: int, error: InvalidDataError) -> 
     )
 
 
-def _pair_errors(pairs: PairCorrelations, fits: list[Fit], weight: FloatArray) -> FloatArray:
-    moved = np.array([each.correlation for _, each in fits])
-    deviation = group_deviations(pairs.correlation - moved, weight)
-    stderr = np.minimum(np.sqrt(np.einsum("gij,gij->ij", deviation, deviation)), 1.0)
-    stderr[_seen(weight) < 2] = np.nan
-    np.fill_diagonal(stderr, 0.0)
-    return np.asarray(stderr)
-
-
 def group_deviations(change: FloatArray, weight: FloatArray) -> FloatArray:
     """(theta~_g - theta_J) / sqrt(G (h_g - 1)) from theta - theta_g; 0 for a group without values."""
     total = weight.sum(axis=0)
@@ -133,11 +126,6 @@ def group_deviations(change: FloatArray, weight: FloatArray) -> FloatArray:
 def _seen(weight: FloatArray) -> FloatArray:
     """How many groups have values."""
     return np.asarray(np.count_nonzero(weight, axis=0), dtype=np.float64)
-
-
-def _pair_weight(part: PairMoments) -> FloatArray:
-    shape = (part.n_features, part.n_features)
-    return np.full(shape, part.weight) if part.observed is None else part.observed.count
 
 
 def intervals(

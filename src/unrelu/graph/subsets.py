@@ -1,25 +1,43 @@
-"""Latent correlations of subsets of the rows, from the records of groups of rows: no row is read again."""
+"""Latent correlations of subsets of the rows, from the records of groups of rows: no row is read again; and what they
+tell of the standard errors of partial correlations: a jackknife over the groups, moderated, or the model's.
+
+Fisher's variance of a partial correlation from n rows is
+
+    f_ij = (1 - rho_ij^2)^2 / (n - d + 1)
+
+with the number n of rows without floors that would know the correlations as well. The jackknife over G groups gives
+v_ij, right for any table but known only to G - 1 degrees of freedom. As pairs differ little in v/f, each is drawn
+towards the others as far as their scatter is that of chi-squared / (G - 1): with a prior of d0 degrees about s0^2
+(Smyth 2004), found from mean and variance of log(v/f),
+
+    stderr_ij^2 = f_ij (d0 s0^2 + (G - 1) v_ij/f_ij) / (d0 + G - 1),     with d0 + G - 1 degrees of freedom.
+"""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import islice
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import digamma, polygamma
 from sklearn.exceptions import ConvergenceWarning
 
-from unrelu.contracts import Assumptions, FloatArray, PairCorrelations, Step, Watch
-from unrelu.errors import InvalidDataError, UnreluWarning
-from unrelu.fit.covariance import assemble
+from unrelu.contracts import Assumptions, BoolArray, FloatArray, PairCorrelations, Step, Watch
+from unrelu.errors import FewGroupsWarning, InvalidDataError, UnreluWarning
+from unrelu.fit.jackknife import LEAVING_OUT, group_deviations
+from unrelu.fit.nearest import assemble
 from unrelu.fit.one_pass import Names, fit_record
+from unrelu.graph.edges import ROUGHLY, invertible, partial_correlations, refitted_precision
 from unrelu.passes.engine import available_cores, map_in_threads
 from unrelu.passes.pair_moments import GroupedMoments, PairMoments
+from unrelu.validation import warn
 
 SUBSETS = 20  # or halves, in pairs that have no row in common
 _FEWEST_GROUPS = 6  # with fewer, subsets are much alike
@@ -28,6 +46,9 @@ _FEWEST_VALUES = 2  # above the floor, of a column
 _MANY_ROWS, _SHARE = 144, 0.8
 _SUBSETS = "Looking at subsets of the rows"
 _BY_COLUMN, _BY_PAIR = ("floor", "mirrored", "shapes"), ("correlation", "stderr")
+_FEWEST_PAIRS = 10  # from which a prior can be learned
+_DEGREES = 1e-2, 1e4  # of a prior
+_FEW_GROUPS = 5
 
 T = TypeVar("T")
 
@@ -60,14 +81,15 @@ class RowGroups:
     def left_out(self, answer: Callable[[FloatArray], T], watch: Watch) -> list[T]:
         """What ``answer`` gives for the correlations without every group in turn."""
         n = len(self.record.parts)
-        return list(self._each("Leaving out groups", self.record.left_out(), n, self._asked(answer), watch))
+        return self._each(LEAVING_OUT, self.record.left_out(), n, lambda part: answer(self.correlation(part)), watch)
 
     def subsets(self, answer: Callable[[FloatArray], T], seed: int, watch: Watch) -> list[T]:
         """The same for random subsets of the groups, each with about 10 sqrt(n) of n rows."""
         self._check_subsets()
-        chosen = self._chosen(np.random.default_rng(seed))
+        rng, share = np.random.default_rng(seed), _share(self.record.n_rows)
+        chosen = (self._joined(self.drawn(rng, share)[0]) for _ in range(SUBSETS))
         try:
-            return list(self._each(_SUBSETS, self._joined(chosen), SUBSETS, self._asked(answer), watch))
+            return self._each(_SUBSETS, chosen, SUBSETS, lambda part: answer(self.correlation(part)), watch)
         except InvalidDataError as error:
             raise InvalidDataError(
                 f"selection='stars' looks at subsets of the rows, and in one of them a column cannot be learned."
@@ -75,21 +97,19 @@ class RowGroups:
             ) from error
 
     def halves(self, answer: Callable[[FloatArray, float], T], seed: int, watch: Watch) -> list[T]:
-        """What ``answer`` gives for the correlations of random halves of the groups, and their shares of the rows.
-
-        Each half is followed by the other one. A column that a half cannot tell is uncorrelated there. There are none
-        where rows or groups are too few.
-        """
+        """What ``answer`` gives for the correlations of random halves of the groups, and their shares of the rows. Each
+        half is followed by the other one. A column that a half cannot tell is uncorrelated there. There are none where
+        rows or groups are too few."""
         if self.record.n_rows < 2 * _FEWEST_ROWS or self.record.effective_groups < _FEWEST_GROUPS:
             return []
-        total = float(self.weights.sum())
+        total, rng = float(self.weights.sum()), np.random.default_rng(seed)
 
         def of_half(record: PairMoments) -> T:
             return answer(self._told(record), record.weight / total)
 
-        chosen = self._in_halves(np.random.default_rng(seed))
+        chosen = (self._joined(half) for _ in range(SUBSETS // 2) for half in self.drawn(rng, 0.5))
         try:
-            return list(self._each(_SUBSETS, self._joined(chosen), SUBSETS, of_half, watch))
+            return self._each(_SUBSETS, chosen, SUBSETS, of_half, watch)
         except InvalidDataError:  # a half has values that nobody can learn from
             return []
 
@@ -113,7 +133,7 @@ class RowGroups:
         covariance, _ = assemble(rows.scale, pairs)
         return covariance[np.ix_(self.columns, self.columns)]
 
-    def _of_columns(self, at: NDArray[np.intp]) -> Self:
+    def _of_columns(self, at: NDArray[np.intp]) -> RowGroups:
         """What is asked of records of these columns alone."""
         assumed = self.assumptions
         some: dict[str, Any] = {
@@ -123,26 +143,20 @@ class RowGroups:
         names = None if self.names is None else tuple(self.names[j] for j in at)
         return replace(self, assumptions=replace(assumed, **some), near=near, columns=np.arange(len(at)), names=names)
 
-    def _asked(self, answer: Callable[[FloatArray], T]) -> Callable[[PairMoments], T]:
-        return lambda record: answer(self.correlation(record))
-
-    def _joined(self, chosen: Iterator[Sequence[int]]) -> Iterator[PairMoments]:
-        return (reduce(PairMoments.merge, [self.record.parts[k] for k in some]) for some in chosen)
-
     def _each(
         self, stage: str, records: Iterator[PairMoments], total: int, answer: Callable[[PairMoments], T], watch: Watch
-    ) -> Iterator[T]:
+    ) -> list[T]:
         """As many at a time as there are cores."""
         # What is doubtful in the whole was said; of subsets it would be said once more for each. What threads ignore by
         # themselves, another thread may bring back.
         with warnings.catch_warnings():
             for kind in (UnreluWarning, ConvergenceWarning):
                 warnings.simplefilter("ignore", kind)
-            done = 0
+            found: list[T] = []
             while batch := list(islice(records, available_cores())):
-                watch(Step(stage, done, total))
-                yield from map_in_threads(answer, batch)
-                done += len(batch)
+                watch(Step(stage, len(found), total))
+                found += map_in_threads(answer, batch)
+        return found
 
     def _check_subsets(self) -> None:
         rows, groups = self.record.n_rows, self.record.effective_groups
@@ -160,16 +174,10 @@ class RowGroups:
                 " more labels, or none."
             )
 
-    def _chosen(self, rng: np.random.Generator) -> Iterator[Sequence[int]]:
-        """Groups that have about the share of the weight that a subset should have."""
-        for _ in range(SUBSETS):
-            yield self._drawn(rng, _share(self.record.n_rows))[0]
+    def _joined(self, groups: list[int]) -> PairMoments:
+        return reduce(PairMoments.merge, [self.record.parts[k] for k in groups])
 
-    def _in_halves(self, rng: np.random.Generator) -> Iterator[Sequence[int]]:
-        for _ in range(SUBSETS // 2):
-            yield from self._drawn(rng, 0.5)
-
-    def _drawn(self, rng: np.random.Generator, share: float) -> tuple[Sequence[int], Sequence[int]]:
+    def drawn(self, rng: np.random.Generator, share: float) -> tuple[list[int], list[int]]:
         """Groups that have about that share of the weight, and the others."""
         weights = self.weights
         order = rng.permutation(len(weights))
@@ -179,9 +187,57 @@ class RowGroups:
 
 
 def _share(rows: int) -> float:
-    """Of the rows that a subset has, as Liu, Roeder and Wasserman (2010) have it.
-
-    >>> _share(100), _share(400)
-    (0.8, 0.5)
-    """
+    """Of the rows that a subset has, as Liu, Roeder and Wasserman (2010) have it."""
     return _SHARE if rows <= _MANY_ROWS else min(_SHARE, 10.0 / math.sqrt(rows))
+
+
+# --- standard errors ---------------------------------------------------------------------------------
+
+
+def partial_errors(
+    groups: RowGroups | None, partial: FloatArray, adjacency: BoolArray, effective_rows: float, watch: Watch
+) -> tuple[FloatArray, float]:
+    """(standard errors of the partial correlations on a graph, their degrees of freedom)."""
+    model = np.asarray((1.0 - partial**2) / np.sqrt(max(effective_rows - len(partial) + 1.0, 1.0)))  # the root of f
+    first, second = np.nonzero(np.triu(adjacency, 1))
+    if groups is None or len(first) == 0 or len(groups.weights) < _FEW_GROUPS:
+        return model, np.inf
+
+    def on_graph(correlation: FloatArray) -> FloatArray:
+        refit = refitted_precision(invertible(correlation), adjacency, ROUGHLY)
+        return np.asarray(partial_correlations(refit)[first, second])
+
+    try:
+        moved = np.array(groups.left_out(on_graph, watch))
+        centre = on_graph(groups.whole())
+    except InvalidDataError as error:
+        warn(
+            "Standard errors of partial correlations trust the model: without one of the groups of rows a column"
+            f" cannot be learned. {error}",
+            FewGroupsWarning,
+        )
+        return model, np.inf
+    deviation = group_deviations(centre - moved, np.broadcast_to(groups.weights[:, None], moved.shape))
+    variance = np.einsum("ge,ge->e", deviation, deviation)
+    fisher = model[first, second] ** 2
+    ratio, degrees = moderated(variance / fisher, groups.record.effective_groups - 1.0)
+    stderr = np.full_like(partial, np.nan)
+    stderr[first, second] = stderr[second, first] = np.sqrt(fisher * ratio)
+    return stderr, degrees
+
+
+def moderated(ratio: FloatArray, degrees: float) -> tuple[FloatArray, float]:
+    """(ratios drawn towards each other, their degrees of freedom)."""
+    if len(ratio) < _FEWEST_PAIRS or not np.all(ratio > 0.0):
+        return ratio, degrees
+    half = degrees / 2.0
+    e = np.log(ratio) - digamma(half) + np.log(half)
+    excess = float(np.var(e, ddof=1) - polygamma(1, half))
+    if excess <= float(polygamma(1, _DEGREES[1] / 2.0)):
+        prior, centre = _DEGREES[1], float(np.exp(np.mean(e)))
+    elif excess >= float(polygamma(1, _DEGREES[0] / 2.0)):
+        return ratio, degrees
+    else:
+        prior = 2.0 * float(brentq(lambda x: polygamma(1, x) - excess, _DEGREES[0] / 2.0, _DEGREES[1] / 2.0))
+        centre = float(np.exp(np.mean(e) + digamma(prior / 2.0) - np.log(prior / 2.0)))
+    return np.asarray((prior * centre + degrees * ratio) / (prior + degrees)), prior + degrees

@@ -1,1 +1,0 @@
-"""Latent correlations of all pairs, given the marginals: one variant, one file."""
