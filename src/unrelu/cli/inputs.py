@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unrelu import storage, tables
+from unrelu.cli.frame import ROW_LABEL
 from unrelu.cli.options import FitOptions, TableOptions, limits
-from unrelu.cli.outcome import ROW_LABEL
-from unrelu.contracts import BoolArray, FloatArray, Samples, Watch
+from unrelu.contracts import FloatArray, Samples, Watch
 from unrelu.errors import InputFileError, InvalidParameterError, ModelFileError, WeakColumnsWarning
 from unrelu.limits import floor_per_column
 from unrelu.model import RectifiedGaussian
@@ -45,40 +45,29 @@ def _law_of(content: Any, path: Path) -> RectifiedGaussian:
 
 @dataclass(frozen=True, eq=False)
 class RowSource:
-    """What rows are drawn from: ``draw`` so many with a generator, of columns that may have names.
-
-    Columns that are not ``known`` are NaN in all rows.
-    """
+    """What rows are drawn from: ``draw`` so many with a generator, of columns that may have names."""
 
     draw: Callable[[int, np.random.Generator], FloatArray]
     n_features: int
     feature_names: tuple[str, ...] | None
-    known: BoolArray | None = None
-
-    @classmethod
-    def of_law(cls, law: RectifiedGaussian, as_seen: bool = True) -> RowSource:
-        """A model."""
-        return cls(lambda count, rng: law.sample(count, rng, as_seen), law.n_features, law.feature_names)
-
-    def warn_of_unknown(self) -> None:
-        """Name the columns that no row has."""
-        if self.known is not None and self.known.any() and not self.known.all():
-            columns = label_columns(~self.known, self.feature_names)
-            warn(f"The network's weights of {columns} are not determined: empty in all rows.", WeakColumnsWarning)
 
 
 def source_in(path: Path, as_seen: bool) -> RowSource:
-    """What can be sampled in a file: a model, what has learned one, or a network."""
+    """What can be sampled in a file: a model, what has learned one, or a network, some of whose columns may be NaN."""
     content = storage.load(path)
     kind = type(content).__name__  # by its name, so that a model is read without the modules of all others
+    if kind not in ("Peeled", "TwoLayerReLULearner"):
+        law = _law_of(content, path)
+        return RowSource(lambda count, rng: law.sample(count, rng, as_seen), law.n_features, law.feature_names)
     if kind == "Peeled":
-        layer = content.layers[0]
-        return RowSource(content.sample, len(layer.bias), content.feature_names, layer.column_identifiable)
-    if kind == "TwoLayerReLULearner":
-        names = getattr(content, "feature_names_in_", None)
-        named = None if names is None else tuple(names.tolist())
-        return RowSource(content.sample, content.n_features_in_, named, content.column_identifiable_)
-    return RowSource.of_law(_law_of(content, path), as_seen)
+        known, names = content.layers[0].column_identifiable, content.feature_names
+    else:
+        known, named = content.column_identifiable_, getattr(content, "feature_names_in_", None)
+        names = None if named is None else tuple(named.tolist())
+    if known.any() and not known.all():
+        columns = label_columns(~known, names)
+        warn(f"The network's weights of {columns} are not determined: empty in all rows.", WeakColumnsWarning)
+    return RowSource(content.sample, len(known), names)
 
 
 def opened(

@@ -113,10 +113,6 @@ def _draw_panel(axes: Axes, results: Results, panel: Panel, drawn: list[Stroke])
 
 
 def _short(x: float) -> str:
-    """
-    >>> _short(20_000.0), _short(0.95), _short(500.0)
-    ('20k', '0.95', '500')
-    """
     return f"{x / 1e3:g}k" if x >= 1e3 else f"{x:g}"
 
 
@@ -178,8 +174,4 @@ def _draw_row(axes: Axes, study: Study, results: Results, layout: TableLayout, n
 
 
 def _seconds(value: float) -> str:
-    """
-    >>> _seconds(0.00123), _seconds(2.5)
-    ('1.2 ms', '2.5 s')
-    """
     return f"{1e3 * value:.2g} ms" if value < 0.1 else f"{value:.2g} s"

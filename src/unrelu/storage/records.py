@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from unrelu.errors import InvalidDataError, InvalidParameterError, ModelFileError
-from unrelu.parameters import require_reachable
 from unrelu.storage.archives import ArchiveFormat, damaged, stated_format
 from unrelu.storage.files import FilePath
 from unrelu.storage.kinds import KINDS, Kind
+from unrelu.validation import require_reachable
 
 VERSION = 2
 MODEL = "RectifiedGaussian"  # has a plainer format of its own, which other programs write, too

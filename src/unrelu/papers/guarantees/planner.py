@@ -38,8 +38,7 @@ from unrelu.fit.marginals.censored_likelihood import row_influence
 from unrelu.kernels import pair_model, pair_solver
 from unrelu.model import RectifiedGaussian
 from unrelu.papers.guarantees.arguments import between_0_and_1, number, samples, whole
-from unrelu.parameters import RandomState, generator
-from unrelu.validation import column_label
+from unrelu.validation import RandomState, column_label, generator
 
 _DRAWS = 1000  # rows drawn: their 1000 x 1000 products take 8 MB, and the answer is sure to about one per cent
 _SIMILAR = 0.5  # numbers of rows, in logarithms
