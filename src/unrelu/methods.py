@@ -285,7 +285,8 @@ def method_named(method: str | Method) -> Method:
         if isinstance(method, type) or not callable(getattr(method, "learn", None)):
             names = ", ".join(repr(name) for name in method_names())
             raise InvalidParameterError(
-                f"method must be a name ({names}) or an object from unrelu.methods, got {method!r}."
+                f"method must be a name ({names}) or an object from unrelu.methods, got {method!r}.",
+                parameter="method",
             )
         return method
     check_choice("method", method, method_names())

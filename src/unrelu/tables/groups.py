@@ -165,7 +165,9 @@ def split_groups(table: Any, groups: Any) -> tuple[Any, RowLabels]:
             f"groups={groups!r} names a column, which only data frames and files have: give one label per row."
         )
     if groups not in list(columns):
-        raise InvalidParameterError(f"groups: no column {groups!r}. {suggestion(groups, map(str, columns), most=8)}")
+        raise InvalidParameterError(
+            f"groups: no column {groups!r}. {suggestion(groups, map(str, columns), most=8)}", parameter="groups"
+        )
     return table[[name for name in columns if name != groups]], row_labels(table[groups], groups)
 
 
@@ -188,7 +190,8 @@ def row_labels(given: Any, name: str | None = None) -> RowLabels:
         where = "" if name is None else f" (column {name!r})"
         raise InvalidDataError(
             f"The group of {counted(int(missing.sum()), 'row')} is missing{where}, first in"
-            f" {row_label(int(missing.argmax()))}. Give these rows a label, or leave them out."
+            f" {row_label(int(missing.argmax()))}. Give these rows a label, or leave them out.",
+            rows=[int(missing.argmax())],
         )
     texts, again = np.unique(np.array([_text(kind) for kind in kinds], dtype=np.str_), return_inverse=True)
     return RowLabels(again[index].astype(np.int32), tuple(texts.tolist()))
