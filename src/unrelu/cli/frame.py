@@ -70,10 +70,10 @@ def command(says: Mapping[str, str] | None = None) -> Callable[[Callable[..., An
     def decorated(body: Callable[..., Answer | None]) -> Callable[..., None]:
         signature = inspect.signature(body, eval_str=True)
         spelled = options.spelled_out(signature)
-        named = options_of(spelled.parameters)
+        OPTIONS.update(options_of(spelled.parameters))
 
         def words(what: object) -> str:
-            return one_line(what, named, says)
+            return one_line(what, OPTIONS, says)
 
         @functools.wraps(body)
         def run(**arguments: Any) -> None:
@@ -295,10 +295,14 @@ class Job:
     def watch(self, doubts: bool = True) -> Iterator[Meter]:
         """Around long work: a watch that shows its steps. Without ``doubts`` those are no warnings, as the answer has
         them in one table."""
+        from unrelu.contracts import unwatched
+        from unrelu.kernels import telling_of_compiling
+
         with meter(hidden=self.to_stdout) as shown, warnings.catch_warnings():
             if not doubts:
                 warnings.simplefilter("ignore", DoubtfulTableWarning)
-            yield shown
+            with telling_of_compiling(shown if sys.stderr.isatty() else unwatched):
+                yield shown
 
     def write(self, **contents: Callable[..., Any]) -> None:
         """Write the files that are wanted, each whole or not at all.
@@ -471,8 +475,12 @@ ROW_LABEL: ContextVar[Callable[[int], str] | None] = ContextVar("ROW_LABEL", def
 """What the table that a command reads calls a row that is counted from 0."""
 
 
+OPTIONS: dict[str, str] = {}
+"""The options of all commands by the library's names of these parameters."""
+
+
 def options_of(names: Iterable[str]) -> dict[str, str]:
-    """The options of a command by the library's names of these parameters."""
+    """Of one command."""
     own = {name: f"--{name.replace('_', '-')}" for name in names}
     return {**own, **{name: own[option] for name, option in _RENAMED.items() if option in own}}
 
@@ -492,7 +500,8 @@ def one_line(what: object, options: Mapping[str, str], says: Mapping[str, str] |
     text = " ".join(str(what).splitlines()).replace("must be None or between", "must be between")
     for phrase, own in (says or {}).items():
         text = text.replace(phrase, own)
-    parameter, rows = getattr(what, "parameter", None), getattr(what, "rows", ())
+    parameter: str = getattr(what, "parameter", None) or ""
+    rows = getattr(what, "rows", ())
     if rows:
         text = _rows_counted_from_one(text, rows)
     if parameter in options:

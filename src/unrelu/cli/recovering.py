@@ -329,6 +329,7 @@ def _methods(
 
 @command(
     {
+        "n_components=": "--widths ",
         "If these columns have another floor": "If the outermost layer has no rectifier, x = A h, add --linear; if"
         " these columns have another floor",
         "Leave such rows out, or the columns": "Leave such rows out, or the columns with --drop",
