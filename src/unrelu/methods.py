@@ -27,7 +27,7 @@ from unrelu.passes.evidence import SampleEvidence, ask_at_once
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.validation import check_choice, check_count
 
-LEARNING = "Learning (the first run also compiles)"
+LEARNING = "Learning"
 
 _ROWS_A_COLUMN = 4  # fewer of them, and all correlations at once are less certain than each by itself
 _ROWS_FOR_CELLS = 5  # of them for every column that tell bad cells from others

@@ -22,6 +22,7 @@ from unrelu.estimators.second_look import SecondLook, continued, warn_again
 from unrelu.estimators.shaping import refuse_to_learn_by_parts
 from unrelu.fit.one_pass import Learned
 from unrelu.fit.standard_errors import jackknifed
+from unrelu.kernels import tells_of_compiling
 from unrelu.methods import Auto, FullLikelihood, Method, OnePass, expects_outliers, is_of_papers, method_named
 from unrelu.passes import engine_for
 from unrelu.passes.evidence import RecordedEvidence, SampleEvidence
@@ -142,6 +143,7 @@ class RectifiedGaussianLearner(LearnedModel):
 
     # --- learning ---------------------------------------------------------------------------------
 
+    @tells_of_compiling
     def fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
         """Learn from the rows of X, forgetting any earlier rows.
 

@@ -74,7 +74,7 @@ def learn_by_likelihood(
     names = evidence.feature_names
     evidence.collect(ScreeningQuestion(assumptions.lowest)).check(assumptions, names)
     tally = evidence.collect(CellTallyQuestion(assumptions.censoring))
-    watch(Step(CLIMBING, words="starting (the first run also compiles)"))
+    watch(Step(CLIMBING, words="starting"))
     record, groups = _records(evidence, assumptions, tally.marked, jackknife)
     rows = tally.weight, tally.effective_rows
     with one_blas_thread():  # many small products; the rows are shared out among threads
