@@ -166,7 +166,9 @@ def symmetric(s: FloatArray, d: int) -> FloatArray:
     constant = variance <= 0.0
     # Rounding is judged on the scale of each pair; a coordinate without one borrows the largest.
     scale = np.sqrt(np.where(constant, max(variance.max(), 0.0), variance))
-    if not constant.any() and _is_symmetric(s):
+    # A few rows at a time, as of thousands of columns the transpose is all over the memory.
+    panels = (slice(k, k + _PANEL) for k in range(0, d, _PANEL))
+    if not constant.any() and all(np.array_equal(s[panel], s[:, panel].T) for panel in panels):
         return s.copy()
     allowed = _TOLERANCE * np.outer(scale, scale)
     for i, j in np.argwhere(np.abs(s - s.T) > allowed)[:1].tolist():
@@ -177,11 +179,6 @@ def symmetric(s: FloatArray, d: int) -> FloatArray:
     s = 0.5 * s + 0.5 * s.T
     s[constant, :] = s[:, constant] = 0.0
     return s
-
-
-def _is_symmetric(s: FloatArray) -> bool:
-    """Exactly; a few rows at a time, as of thousands of columns the transpose is all over the memory."""
-    return all(np.array_equal(s[k : k + _PANEL], s[:, k : k + _PANEL].T) for k in range(0, len(s), _PANEL))
 
 
 def scaled(s: FloatArray) -> FloatArray:

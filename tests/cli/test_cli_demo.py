@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import unrelu
-from unrelu.report import demo as digits
+from unrelu.report import trying as digits
 
 
 def test_demo_end_to_end(run, folder):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from unrelu.errors import MissingDependencyError, OutputError
-from unrelu.report.demo import layer_picture, moments_of_rows
 from unrelu.report.pictures import check_picture, rendered, write_picture
+from unrelu.report.trying import layer_picture, moments_of_rows
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 from rich.console import Console
 
 from unrelu.model import RectifiedGaussian
-from unrelu.report.demo import Moments, comparison_table, mean_absolute_skewness, moment_errors, moments_of_rows
 from unrelu.report.model import (
     column_facts,
     column_table,
@@ -17,6 +16,7 @@ from unrelu.report.model import (
     variance_shares,
 )
 from unrelu.report.tables import with_error
+from unrelu.report.trying import Moments, comparison_table, mean_absolute_skewness, moment_errors, moments_of_rows
 from unrelu.synthetic import random_model
 
 

@@ -69,7 +69,7 @@ def command(says: Mapping[str, str] | None = None) -> Callable[[Callable[..., An
 
     def decorated(body: Callable[..., Answer | None]) -> Callable[..., None]:
         signature = inspect.signature(body, eval_str=True)
-        spelled = options.spelled_out(signature)
+        spelled, groups = options.spelled_out(signature)
         OPTIONS.update(options_of(spelled.parameters))
 
         def words(what: object) -> str:
@@ -78,7 +78,7 @@ def command(says: Mapping[str, str] | None = None) -> Callable[[Callable[..., An
         @functools.wraps(body)
         def run(**arguments: Any) -> None:
             def work() -> Answer | None:
-                given = options.gathered(signature, arguments)
+                given = options.gathered(signature, groups, arguments)
                 if "job" in signature.parameters:
                     given["job"] = Job.of(signature, given, arguments["as_json"])
                     given["job"].words = words

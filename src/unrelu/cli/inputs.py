@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from unrelu import storage, tables
 from unrelu.cli.frame import ROW_LABEL
-from unrelu.cli.options import FitOptions, TableOptions, limits
+from unrelu.cli.options import FitOptions, TableOptions
 from unrelu.contracts import FloatArray, Samples, Watch
 from unrelu.errors import InputFileError, InvalidParameterError, ModelFileError, WeakColumnsWarning
 from unrelu.limits import floor_per_column
@@ -179,38 +179,33 @@ class KnownLayer:
     ``fitted``: it was learned by unrelu, so that its latent numbers are standard normal.
     """
 
-    path: Path
     weights: FloatArray
     bias: FloatArray
     floor: FloatArray
     names: tuple[str, ...] | None
     fitted: bool
-    own_floor: bool = True
 
     def part(self, at: list[int]) -> KnownLayer:
         """The columns at these positions."""
         names = None if self.names is None else tuple(self.names[j] for j in at)
-        return replace(self, weights=self.weights[at], bias=self.bias[at], floor=self.floor[at], names=names)
-
-    def with_floor(self, texts: list[str] | None) -> KnownLayer:
-        """With the floors of --floor, if there are any."""
-        if not texts:
-            return self
-        return replace(self, floor=floor_per_column(limits("--floor", texts), len(self.bias), self.names))
+        return KnownLayer(self.weights[at], self.bias[at], self.floor[at], names, self.fitted)
 
 
 def loaded_layer(path: Path, n_components: int | None, floor: list[str] | None) -> KnownLayer:
-    """The layer in a file, whatever wrote it."""
+    """The layer in a file, whatever wrote it; its floor may be given where the file does not tell it."""
     from unrelu.recovery.latent_estimator import ReLULatentRecovery
     from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
 
     content = None if storage.stated_format(path) is None else storage.load(path)
-    layer = _of_arrays(path) if content is None else _of_model(path, content, n_components)
+    if content is None:
+        layer, own_floor = _of_arrays(path)
+    else:
+        layer, own_floor = _of_model(path, content, n_components), True
     if n_components is not None and (content is None or isinstance(content, ReLUMatrixRecovery | ReLULatentRecovery)):
         raise InvalidParameterError(
             f"--components is for a model that unrelu fit wrote, and {path} is none: leave it out."
         )
-    if layer.own_floor and floor is not None:
+    if own_floor and floor is not None:
         raise InvalidParameterError(f"{path} has its own floor: leave --floor out.")
     return layer
 
@@ -238,11 +233,11 @@ def _of_model(path: Path, content: Any, n_components: int | None) -> KnownLayer:
     layer = (recovery.weights_, recovery.bias_) if learned else (recovery.weights, recovery.bias)
     weights, bias = map(np.asarray, layer)
     floor = floor_per_column(recovery.floor, len(bias))
-    return KnownLayer(path, weights, bias, floor, None if names is None else tuple(map(str, names)), fitted=not own)
+    return KnownLayer(weights, bias, floor, None if names is None else tuple(map(str, names)), fitted=not own)
 
 
-def _of_arrays(path: Path) -> KnownLayer:
-    """An npz file of somebody's own."""
+def _of_arrays(path: Path) -> tuple[KnownLayer, bool]:
+    """An npz file of somebody's own, and whether it tells the floor."""
     from unrelu.recovery import GaussianPrior, RobustLatent
     from unrelu.recovery.latent_estimator import ReLULatentRecovery
 
@@ -259,8 +254,8 @@ def _of_arrays(path: Path) -> KnownLayer:
         ReLULatentRecovery(weights, bias, RobustLatent(GaussianPrior())).fit()  # shapes, and only finite numbers
         floor = floor_per_column(arrays.get("floor", 0.0), len(bias))
     except InvalidParameterError as error:
-        raise ModelFileError(f"{path}: {error}") from error
+        raise ModelFileError(f"{path}: {error}", parameter=error.parameter) from error
     names = tuple(arrays["feature_names"].ravel().tolist()) if "feature_names" in arrays else None
     if names is not None and (len({*names}) != len(bias) or not all(isinstance(name, str) for name in names)):
         raise ModelFileError(f"{path}: feature_names is not one text for each row of weights, all of them different.")
-    return KnownLayer(path, weights, bias, floor, names, fitted=False, own_floor="floor" in arrays)
+    return KnownLayer(weights, bias, floor, names, fitted=False), "floor" in arrays

@@ -219,7 +219,8 @@ def _learned(job: Job, learner: RectifiedGaussianLearner, likelihood: dict[str, 
     from unrelu.validation import counted
 
     report, law = learner.report_, learner.distribution_
-    columns, names = reports.learned_columns(learner), reports.labels(law)
+    shares, names = report.share_floored_by_column, reports.labels(law)
+    columns = reports.column_facts(law, shares, learner.bias_stderr_, learner.row_norms_stderr_)
     strongest = reports.strongest_correlations(law, learner.correlation_stderr_)
     facts = {
         "report": asdict(report),

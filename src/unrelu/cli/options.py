@@ -217,24 +217,22 @@ FittingByOneMethod = Annotated[FitOptions, _LIMITS]
 EVERYTHING, USUAL = TableOptions(), FitOptions()
 
 
-def _group(annotation: Any) -> dict[str, Any]:
-    """The options that a parameter stands for, and their annotations; none where it is one option."""
-    kind = getattr(annotation, "__origin__", annotation)
-    if kind not in (TableOptions, FitOptions):
-        return {}
-    every = get_type_hints(kind, include_extras=True)
-    return {name: every[name] for name in getattr(annotation, "__metadata__", [every])[0]}
+def spelled_out(signature: inspect.Signature) -> tuple[inspect.Signature, dict[str, list[str]]]:
+    """The signature of a command as typer reads it: every option with its name, shared ones and --json included.
 
-
-def spelled_out(signature: inspect.Signature) -> inspect.Signature:
-    """The signature of a command as typer reads it: every option with its name, shared ones and --json included."""
-    parameters = []
+    Also the options of every parameter that stands for several.
+    """
+    parameters, groups = [], {}
     for each in signature.parameters.values():
-        if each.name == "job":
-            continue
-        for name, annotation in (_group(each.annotation) or {each.name: each.annotation}).items():
+        kind = getattr(each.annotation, "__origin__", each.annotation)
+        wanted = {each.name: each.annotation}
+        if kind in (TableOptions, FitOptions):
+            every = get_type_hints(kind, include_extras=True)
+            wanted = {name: every[name] for name in getattr(each.annotation, "__metadata__", [every])[0]}
+            groups[each.name] = list(wanted)
+        for name, annotation in wanted.items() if each.name != "job" else ():
             default = each.default
-            if name != each.name:
+            if each.name in groups:
                 default = None if name in _LISTS else getattr(each.default, name)
             kind, (given, *more) = annotation.__origin__, annotation.__metadata__
             if isinstance(given, Writes):
@@ -244,16 +242,17 @@ def spelled_out(signature: inspect.Signature) -> inspect.Signature:
                 made.default = f"--{name.replace('_', '-')}"
             parameters.append(each.replace(name=name, annotation=Annotated[kind, made], default=default))
     last = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, annotation=Json, default=False)
-    return signature.replace(parameters=[*parameters, last])
+    return signature.replace(parameters=[*parameters, last]), groups
 
 
-def gathered(signature: inspect.Signature, given: Mapping[str, Any]) -> dict[str, Any]:
+def gathered(
+    signature: inspect.Signature, groups: Mapping[str, Sequence[str]], given: Mapping[str, Any]
+) -> dict[str, Any]:
     """The arguments of a command, those that a parameter stands for as one."""
-    found: dict[str, Any] = {}
-    for each in signature.parameters.values():
-        own = {name: listed_items(given[name]) if name in _LISTS else given[name] for name in _group(each.annotation)}
-        if each.name != "job":
-            found[each.name] = replace(each.default, **own) if own else given[each.name]
+    found = {name: given[name] for name in signature.parameters if name not in groups and name != "job"}
+    for name, options in groups.items():
+        own = {each: listed_items(given[each]) if each in _LISTS else given[each] for each in options}
+        found[name] = replace(signature.parameters[name].default, **own)
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -276,6 +275,7 @@ def recover(
             raise InputFileError(f"{path} is given both as WEIGHTS and as a table: give the layer first, then tables.")
     methods = _methods(method, prior, noise_scale, penalty, intercept)
     from unrelu.cli.inputs import ids_of, loaded_layer, matched_table
+    from unrelu.limits import floor_per_column
     from unrelu.recovery.latent_estimator import ReLULatentRecovery
     from unrelu.report.recovery import component_names, recover_picture, recovery_facts, recovery_shown
     from unrelu.report.tables import write_rows
@@ -283,11 +283,12 @@ def recover(
     layer = loaded_layer(weights, components, floor)
     table, at = matched_table(weights, layer.names, len(layer.bias), paths, reading)
     job.reads(table)
-    names = layer.part(at).names or table.feature_names
-    layer = replace(layer.part(at), names=names).with_floor(floor)
+    layer = layer.part(at)
+    names = layer.names or table.feature_names
+    limit = floor_per_column(options.limits("--floor", floor), len(layer.bias), names) if floor else layer.floor
     known = layer.weights, layer.bias, methods[layer.fitted]
     try:
-        recovery = ReLULatentRecovery(*known, floor=layer.floor, floor_tolerance=floor_tolerance, random_state=seed)
+        recovery = ReLULatentRecovery(*known, floor=limit, floor_tolerance=floor_tolerance, random_state=seed)
         recovery.fit()
     except InvalidParameterError as error:
         raise InvalidParameterError(f"{weights}: {error}", parameter=error.parameter) from error
@@ -297,7 +298,7 @@ def recover(
         clean=lambda path: write_rows(path, rows.clean, names, ids_of(table)),
         latent=lambda path: write_rows(path, rows.latent, component_names(rows.latent.shape[1]), ids_of(table)),
         outliers=lambda path: write_rows(path, rows.outliers, names, ids_of(table)),
-        picture=lambda: recover_picture(rows, layer.floor, table, names),
+        picture=lambda: recover_picture(rows, limit, table, names),
     )
     facts = {"weights": weights, **recovery_facts(rows, names)}
     return job.answer(facts, recovery_shown(rows, names, f"{weights} in {job.seconds:.2f} s"))

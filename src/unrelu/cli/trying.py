@@ -41,7 +41,7 @@ def demo(
 
         with job.watch(doubts=False) as watch:  # the text below tells of the doubts in one line
             watch(Step("Training a network on images of digits"))
-            from unrelu.report import demo as digits
+            from unrelu.report import trying as digits
             from unrelu.report.model import fit_details
 
             before, accuracy = digits.trained_layer(seed=seed)
@@ -102,7 +102,7 @@ def reproduce(
     from unrelu.papers.experiments import experiment_named
     from unrelu.papers.experiments.design import Study
     from unrelu.papers.experiments.runner import Journal
-    from unrelu.report.reproduction import reproduction_picture
+    from unrelu.report.trying import reproduction_picture
     from unrelu.validation import warn
 
     study = Study(experiment_named(name), quick, seed)

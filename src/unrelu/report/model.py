@@ -63,12 +63,6 @@ def column_facts(
     return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
 
 
-def learned_columns(learner: RectifiedGaussianLearner) -> list[Facts]:
-    """The same of a fitted learner."""
-    shares = learner.report_.share_floored_by_column
-    return column_facts(learner.distribution_, shares, learner.bias_stderr_, learner.row_norms_stderr_)
-
-
 def shape_facts(model: RectifiedGaussian) -> Facts:
     """For JSON: every column's shape, and the columns in the user's units; nothing where all are normal."""
     if model.shapes is None:
@@ -130,7 +124,10 @@ def fit_details(learner: RectifiedGaussianLearner) -> Facts:
 def column_table(columns: Sequence[Facts], title: str = "") -> Table:
     """Bias and norm of the first columns, and how many more there are: the mean and the sd of y, before the floor."""
     known = any(column["share_floored"] is not None for column in columns)
-    limits = [_limit_words(column) for column in columns]
+    limits = []
+    for column in columns:
+        floor = "none" if column["floor"] is None else f"{column['floor']:g}"
+        limits.append(floor if column["ceiling"] is None else f"at most {column['ceiling']:g}")
     floors_differ = len(set(limits)) > 1
     lines = []
     for column, limit in zip(columns, limits, strict=True):
@@ -139,12 +136,6 @@ def column_table(columns: Sequence[Facts], title: str = "") -> Table:
         lines.append((column["name"], *[share] * known, bias, norm, *[limit] * floors_differ))
     heads = ("column", *[">floored"] * known, ">latent mean (bias)", ">latent sd (norm)", *[">floor"] * floors_differ)
     return Table(heads, lines, title, _MOST_COLUMNS)
-
-
-def _limit_words(column: Facts) -> str:
-    if column["ceiling"] is not None:
-        return f"at most {column['ceiling']:g}"
-    return "none" if column["floor"] is None else f"{column['floor']:g}"
 
 
 def model_tables(model: RectifiedGaussian, columns: Sequence[Facts], strongest: Sequence[Facts]) -> list[Table]:
@@ -243,8 +234,10 @@ def _of_model(model: RectifiedGaussian, header: Mapping[str, Any], _: Path) -> C
     report = details.get("report")
     flat = {**(report if isinstance(report, dict) else {}), **{k: v for k, v in details.items() if k != "report"}}
     for name, value in flat.items():  # what tables show is left to them
+        if name == "assembly" and isinstance(value, dict):
+            value = {_ASSEMBLY.get(key, key): item for key, item in value.items()}
         if name not in _IN_TABLES:
-            described[name.replace("_", " ")] = _detail(name, value)
+            described[name.replace("_", " ")] = in_words(_plain(value))
     doubts = _doubts(report)
     shown = [doubt_table(doubts, labels(model), str)] if doubts else []
     return (
@@ -394,12 +387,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
-
-
-def _detail(name: str, value: Any) -> str:
-    if name == "assembly" and isinstance(value, dict):
-        value = {_ASSEMBLY.get(key, key): item for key, item in value.items()}
-    return in_words(_plain(value))
 
 
 def _doubts(report: Any) -> list[Doubt]:

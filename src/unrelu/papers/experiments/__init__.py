@@ -7,7 +7,7 @@
     outliers.py    Bulusu et al. 2022, Figures 1 and 2 and Table 1
 
 An experiment is data. To add one: a file like ``wu2019.py`` and its name below. Nothing here draws or prints; pictures
-are in :mod:`unrelu.report.reproduction`.
+are in :mod:`unrelu.report.trying`.
 """
 
 from __future__ import annotations
