@@ -25,7 +25,7 @@ def telling_of_compiling(watch: Watch) -> Iterator[None]:
         return
     from numba.core import event
 
-    class Listener(event.Listener):  # type: ignore[misc]
+    class Listener(event.Listener):
         def on_start(self, _: Any) -> None:
             watch(COMPILING)
 
