@@ -18,7 +18,7 @@ from scipy import integrate, stats
 import unrelu.model
 from unrelu.errors import InvalidParameterError
 from unrelu.model import RectifiedGaussian
-from unrelu.parameters import generator
+from unrelu.validation import generator
 
 BIAS = np.array([0.5, -1.0, 2.0])
 COVARIANCE = np.array([[4.0, 1.0, -0.3], [1.0, 1.0, 0.2], [-0.3, 0.2, 0.25]])

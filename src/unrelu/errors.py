@@ -7,18 +7,27 @@ docs/troubleshooting.md: what happened, and what to do; the end of its docstring
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 
-class _Explained:
-    """Adds to the docstring of every class below where it is explained."""
+class _Explained(Exception):
+    """Base of all below: what a message speaks of, and where its class is explained.
+
+    ``parameter`` is the one at fault; ``rows`` are the numbers, from 0, of the rows that the message names.
+    """
+
+    def __init__(self, message: object = "", *, parameter: str | None = None, rows: Iterable[int] = ()) -> None:
+        super().__init__(message)
+        self.parameter = parameter
+        self.rows = tuple(rows)
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         cls.__doc__ = f"{cls.__doc__}\n\nExplained in docs/troubleshooting.md#{cls.__name__.lower()}"
 
 
-class UnreluError(_Explained, Exception):
+class UnreluError(_Explained):
     """Base of every exception this package raises on purpose."""
 
 
@@ -33,8 +42,8 @@ class InvalidParameterError(UnreluError, ValueError):
 class CannotPeelError(InvalidDataError):
     """A layer cannot be peeled off; ``peeled`` holds the layers above it, and ``report`` what was found of it."""
 
-    def __init__(self, message: str, peeled: object = None, report: object = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, peeled: object = None, report: object = None, **fields: Any) -> None:
+        super().__init__(message, **fields)
         self.peeled = peeled
         self.report = report
 
@@ -42,8 +51,8 @@ class CannotPeelError(InvalidDataError):
 class NotSemidefiniteError(InvalidDataError):
     """Pairs put together as they are give no covariance; ``bias`` and ``covariance`` hold what was put together."""
 
-    def __init__(self, message: str, bias: object = None, covariance: object = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, bias: object = None, covariance: object = None, **fields: Any) -> None:
+        super().__init__(message, **fields)
         self.bias = bias
         self.covariance = covariance
 

@@ -95,7 +95,9 @@ def floor_per_column(floor: Any, n_features: int, names: Sequence[str] | None = 
     """
     values, from_data, _ = levels("floor", floor, n_features, names)
     if from_data.any():
-        raise InvalidParameterError("floor must be numbers here, not 'min': there is no table to take it from.")
+        raise InvalidParameterError(
+            "floor must be numbers here, not 'min': there is no table to take it from.", parameter="floor"
+        )
     refuse_none(values, names)
     return values
 
@@ -191,9 +193,12 @@ def _by_name(
         if key not in labels:
             if names is None:
                 raise InvalidParameterError(
-                    f"{what}: no column {key!r}. The columns have no names: use their numbers, 0 to {n_features - 1}."
+                    f"{what}: no column {key!r}. The columns have no names: use their numbers, 0 to {n_features - 1}.",
+                    parameter=what,
                 )
-            raise InvalidParameterError(f"{what}: no column {key!r}. {suggestion(str(key), labels, most=8)}")
+            raise InvalidParameterError(
+                f"{what}: no column {key!r}. {suggestion(str(key), labels, most=8)}", parameter=what
+            )
         items[labels.index(key)], named[labels.index(key)] = item, True
     return items, named
 

@@ -27,7 +27,7 @@ from unrelu.passes.evidence import SampleEvidence, ask_at_once
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.validation import check_choice, check_count
 
-LEARNING = "Learning (the first run also compiles)"
+LEARNING = "Learning"
 
 _ROWS_A_COLUMN = 4  # fewer of them, and all correlations at once are less certain than each by itself
 _ROWS_FOR_CELLS = 5  # of them for every column that tell bad cells from others
@@ -284,7 +284,8 @@ def method_named(method: str | Method) -> Method:
         if isinstance(method, type) or not callable(getattr(method, "learn", None)):
             names = ", ".join(repr(name) for name in method_names())
             raise InvalidParameterError(
-                f"method must be a name ({names}) or an object from unrelu.methods, got {method!r}."
+                f"method must be a name ({names}) or an object from unrelu.methods, got {method!r}.",
+                parameter="method",
             )
         return method
     check_choice("method", method, method_names())

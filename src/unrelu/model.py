@@ -20,7 +20,10 @@ from unrelu import shapes as column_shapes
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidParameterError
 from unrelu.notebook import few, model_html
-from unrelu.parameters import (
+from unrelu.passes.device import place_of
+from unrelu.posterior.answers import Answers
+from unrelu.shapes import Shape, Shapes, cut_from_latent, is_shape, latent_limits, to_latent
+from unrelu.validation import (
     RandomState,
     distinct,
     finite,
@@ -32,9 +35,6 @@ from unrelu.parameters import (
     scaled,
     symmetric,
 )
-from unrelu.passes.device import place_of
-from unrelu.posterior.answers import Answers
-from unrelu.shapes import Shape, Shapes, cut_from_latent, is_shape, latent_limits, to_latent
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath

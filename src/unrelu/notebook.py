@@ -1,15 +1,84 @@
-"""Results as notebooks show them, one compact table, escaped, and as JSON holds them: plain values."""
+"""Results as people and programs are shown them: tables for terminals and notebooks, and plain values for JSON.
+
+A result tells its facts (a dictionary) and its tables; this file alone makes text, HTML and JSON of them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
 
 _MOST_FACTS, _MOST_COLUMNS, _LONGEST = 14, 10, 300
 _STYLE = "text-align:left;vertical-align:top;font-weight:normal"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Lines below heads; facts, names and values, have no heads. Texts are data: never read as markup.
+
+    A head of ">share" is of numbers, which do not break, at the right; "<unit" of words that do not break, at the left;
+    any other of text. A first column without a head names its lines. ``most``: of more lines it is said how many.
+    """
+
+    heads: Sequence[str]
+    lines: Sequence[Sequence[Any]]
+    title: str = ""
+    most: int | None = None
+
+    @property
+    def beyond(self) -> str:
+        """What is said of the lines that are not shown."""
+        left = 0 if self.most is None else len(self.lines) - self.most
+        return f"... and {left:,} more" if left > 0 else ""
+
+    def on_terminal(self) -> RichTable:
+        """For rich to print."""
+        from rich import box
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        if not self.heads:
+            table = RichTable(box=None, show_header=False, pad_edge=False)
+            table.add_column(style="bold", no_wrap=True)
+            table.add_column(overflow="fold")
+        else:
+            table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, title=self.title or None, title_justify="left")
+        for place, head in enumerate(self.heads):
+            style = "bold" if place == 0 and head in ("", "<") else None
+            if head[:1] in ("<", ">"):
+                side: Any = "right" if head[0] == ">" else "left"
+                table.add_column(head[1:], justify=side, style=style, no_wrap=True)
+            else:
+                table.add_column(head, style=style, overflow="fold")
+        for line in self.lines[: self.most]:
+            table.add_row(*map(Text, line))
+        if self.beyond:
+            table.add_row(Text(self.beyond))
+        return table
+
+    def _repr_html_(self) -> str:
+        heads = [f"<th>{_text(head.lstrip('<>'))}</th>" for head in self.heads]
+        lines = [f"<tr>{''.join(heads)}</tr>"] * bool(heads)
+        for line in self.lines[: self.most]:
+            if heads:
+                lines.append("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in line) + "</tr>")
+            else:
+                name, value = map(_text, line)
+                lines.append(f'<tr><th style="{_STYLE}">{name}</th><td style="{_STYLE}">{value}</td></tr>')
+        if self.beyond and heads:
+            lines.append(f'<tr><td colspan="{len(heads)}">{self.beyond}</td></tr>')
+        return f'<table><caption style="text-align:left"><b>{_text(self.title)}</b></caption>{"".join(lines)}</table>'
+
+
+def fact_table(facts: Mapping[str, Any], title: str = "", most: int | None = None) -> Table:
+    """Names and values, line by line."""
+    return Table((), list(facts.items()), title, most)
 
 
 class Shown:
@@ -20,13 +89,7 @@ class Shown:
 
 
 def plain_fields(record: Any) -> dict[str, Any]:
-    """Numbers and words of a dataclass, doubts by their kinds; arrays and long lists are left out.
-
-    >>> from unrelu.contracts import Assembly, LearningReport
-    >>> report = LearningReport("one_pass", 9, 1, 9.0, 0.25, (0.25,), 0.0, 0, Assembly(1, 0.0, True))
-    >>> list(plain_fields(report))[:3]
-    ['method', 'n_rows', 'n_features']
-    """
+    """Numbers and words of a dataclass, doubts by their kinds; arrays and long lists are left out."""
     found = {field.name: getattr(record, field.name) for field in fields(record)}
     if "doubts" in found:
         found["doubts"] = ", ".join(doubt.kind for doubt in found["doubts"]) or "none"
@@ -36,18 +99,8 @@ def plain_fields(record: Any) -> dict[str, Any]:
 
 
 def facts_html(title: str, facts: Mapping[str, Any]) -> str:
-    """Names and values, line by line.
-
-    >>> facts_html("Check", {"<b>": 0.25})[:60]
-    '<table><caption style="text-align:left"><b>Check</b></captio'
-    >>> "&lt;b&gt;" in facts_html("Check", {"<b>": 0.25})
-    True
-    """
-    lines = [
-        f'<tr><th style="{_STYLE}">{_text(name)}</th><td style="{_STYLE}">{_text(value)}</td></tr>'
-        for name, value in list(facts.items())[:_MOST_FACTS]
-    ]
-    return _table(title, lines)
+    """Names and values for a notebook, the first of them."""
+    return fact_table(facts, title, _MOST_FACTS)._repr_html_()
 
 
 def model_html(names: Sequence[str] | None, numbers: Mapping[str, Any]) -> str:
@@ -57,32 +110,19 @@ def model_html(names: Sequence[str] | None, numbers: Mapping[str, Any]) -> str:
     3
     """
     d = len(next(iter(numbers.values())))
-    lines = ["<tr>" + "".join(f"<th>{_text(head)}</th>" for head in ("column", *numbers)) + "</tr>"]
-    for j in range(min(d, _MOST_COLUMNS)):
-        row = [j if names is None else names[j], *(float(values[j]) for values in numbers.values())]
-        lines.append("<tr>" + "".join(f"<td>{_text(value)}</td>" for value in row) + "</tr>")
-    if d > _MOST_COLUMNS:
-        lines.append(f'<tr><td colspan="{1 + len(numbers)}">... and {d - _MOST_COLUMNS:,} more</td></tr>')
-    return _table(f"RectifiedGaussian of {d:,} column{'s' * (d != 1)}", lines)
+    first = range(d) if names is None else names
+    lines = [[first[j], *(float(values[j]) for values in numbers.values())] for j in range(d)]
+    title = f"RectifiedGaussian of {d:,} column{'s' * (d != 1)}"
+    return Table(("column", *numbers), lines, title, _MOST_COLUMNS)._repr_html_()
 
 
 def learned_html(estimator: Any) -> str:
-    """What a fitted estimator has learned, as tables.
-
-    >>> import unrelu
-    >>> learner = unrelu.RectifiedGaussianLearner().fit([[0.0, 1.0], [2.0, 0.5], [1.0, 3.0], [0.5, 0.0]])
-    >>> "one_pass" in learned_html(learner)
-    True
-    """
+    """What a fitted estimator has learned, as tables."""
     report, model = getattr(estimator, "report_", None), getattr(estimator, "distribution_", None)
     told = facts_html("report_", plain_fields(report)) if is_dataclass(report) else ""
     if model is None:
         return told
     return told + model_html(model.feature_names, {"floor": model.floor, "bias": model.bias, "norm": model.row_norms})
-
-
-def _table(title: str, lines: Iterable[str]) -> str:
-    return f'<table><caption style="text-align:left"><b>{_text(title)}</b></caption>{"".join(lines)}</table>'
 
 
 def _text(value: Any) -> str:
@@ -95,20 +135,12 @@ def _text(value: Any) -> str:
 
 
 def few(names: tuple[str, ...]) -> str:
-    """The first of some names, and how many there are.
-
-    >>> few(("a", "b"))
-    "'a', 'b'"
-    """
+    """The first of some names, and how many there are."""
     return ", ".join(map(repr, names[:4])) + (f", ... ({len(names)} in all)" if len(names) > 4 else "")
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold: lists for arrays and tuples, null for numbers that are not finite.
-
-    >>> plain({"a": (1, float("nan"))})
-    {'a': [1, None]}
-    """
+    """What JSON can hold: lists for arrays and tuples, null for numbers that are not finite."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

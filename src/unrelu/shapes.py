@@ -324,7 +324,8 @@ def shape_requests(given: Any, n_features: int, names: Sequence[str] | None = No
             continue
         if isinstance(item, str):
             raise InvalidParameterError(
-                f"shape of {column_label(column, names)}: unknown shape {item!r}. {suggestion(item, WORDS)}"
+                f"shape of {column_label(column, names)}: unknown shape {item!r}. {suggestion(item, WORDS)}",
+                parameter="shape",
             )
         if not is_shape(item):
             raise InvalidParameterError(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from unrelu.contracts import BoolArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.model import RectifiedGaussian
-from unrelu.parameters import RandomState, generator
+from unrelu.validation import RandomState, generator
 
 
 @runtime_checkable
@@ -54,9 +54,11 @@ def random_model(
     k = d if k is None else k
     for name, value in (("d", d), ("k", k)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise InvalidParameterError(f"{name} must be an integer of 1 or more, got {value!r}.")
+            raise InvalidParameterError(f"{name} must be an integer of 1 or more, got {value!r}.", parameter=name)
     if k > d:
-        raise InvalidParameterError(f"k must be at most d = {d}, the largest rank W W' can have; got {k}.")
+        raise InvalidParameterError(
+            f"k must be at most d = {d}, the largest rank W W' can have; got {k}.", parameter="k"
+        )
     if not 1.0 <= condition_number < float("inf"):
         raise InvalidParameterError(f"condition_number must be 1 or more and finite, got {condition_number!r}.")
     if k == 1 and condition_number != 1.0:

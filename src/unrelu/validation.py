@@ -1,87 +1,71 @@
-"""Checks shared by the borders, and the words they use for columns."""
+"""Checks of what is given (numbers, limits, names, covariances, seeds), and the words for rows and columns."""
 
 from __future__ import annotations
 
+import operator
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from numbers import Integral, Real
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from unrelu.contracts import BoolArray
+from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidParameterError
 
+RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
+
 _PACKAGE = str(Path(__file__).parent)
+_TOLERANCE = 1e-8  # on the correlation scale, where rounding is about 1e-16 times the number of features
+_PANEL = 256  # rows of a matrix that are compared at a time
+_LARGEST = 1e140  # beyond it squares leave double precision
 
 
 def column_label(index: int, feature_names: Sequence[str] | None) -> str:
-    """How messages name a column: its position from 0, and its name where it has one.
-
-    >>> column_label(7, None), column_label(1, ["Pb", "As"])
-    ('column 7', "column 1 ('As')")
-    """
+    """How messages name a column: its position from 0, and its name where it has one."""
     if feature_names is None:
         return f"column {index}"
     return f"column {index} ({feature_names[index]!r})"
 
 
 def row_label(row: int) -> str:
-    """How messages name a row of a table in memory. The command line counts from 1, and changes this where it is said.
-
-    >>> row_label(35)
-    'row 35 (the first is 0)'
-    """
+    """How messages name a row of a table in memory; the command line counts from 1."""
     return row_labels([row])
 
 
 def row_labels(rows: Iterable[int]) -> str:
-    """The same for several rows.
-
-    >>> row_labels([3, 35])
-    'rows 3, 35 (the first is 0)'
-    """
+    """The same for several rows."""
     rows = list(rows)
     return f"row{'s' if len(rows) > 1 else ''} {listed(f'{row:,}' for row in rows)} (the first is 0)"
 
 
 def listed(items: Iterable[str], most: int = 5) -> str:
-    """Join for a message, cutting a long list.
-
-    >>> listed(["a", "b", "c"], most=2)
-    'a, b and 1 more'
-    """
+    """Join for a message, cutting a long list."""
     items = list(items)
     shown = ", ".join(items[:most])
     return shown if len(items) <= most else f"{shown} and {len(items) - most} more"
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and its noun.
-
-    >>> counted(1, "row"), counted(2000, "row")
-    ('1 row', '2,000 rows')
-    """
+    """A number and its noun."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def label_columns(which: BoolArray, feature_names: Sequence[str] | None) -> str:
-    """The columns marked True, as messages name them.
-
-    >>> label_columns(np.array([True, False, True]), None)
-    'column 0, column 2'
-    """
+    """The columns marked True, as messages name them."""
     return listed(column_label(int(j), feature_names) for j in np.flatnonzero(which))
 
 
-def warn(message: str, category: type[Warning]) -> None:
-    """Issue a warning that points at the caller's line, outside this package."""
+def warn(message: str, category: type[Warning], **fields: Any) -> None:
+    """Issue a warning that points at the caller's line, outside this package; ``fields`` as of all our warnings."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)
+    warnings.warn(category(message, **fields), stacklevel=level)
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
@@ -93,15 +77,11 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     unrelu.errors.InvalidParameterError: Unknown filter 'medain'. Did you mean 'median'? There are: median, mean.
     """
     if value not in choices:
-        raise InvalidParameterError(f"Unknown {name} {value!r}. {suggestion(value, choices)}")
+        raise InvalidParameterError(f"Unknown {name} {value!r}. {suggestion(value, choices)}", parameter=name)
 
 
 def suggestion(value: str, choices: Iterable[str], there_are: str = "There are:", most: int = 20) -> str:
-    """Which of the choices may have been meant, and what there is.
-
-    >>> suggestion("as", ["As", "Pb"]), suggestion("x", ["As", "Pb"], "Its columns are")
-    ("Did you mean 'As'? There are: As, Pb.", 'Its columns are As, Pb.')
-    """
+    """Which of the choices may have been meant, and what there is."""
     known = {choice.casefold(): choice for choice in choices}
     near = get_close_matches(str(value).casefold(), known, n=1, cutoff=0.5)
     meant = f"Did you mean {known[near[0]]!r}? " if near else ""
@@ -111,10 +91,151 @@ def suggestion(value: str, choices: Iterable[str], there_are: str = "There are:"
 def check_positive(name: str, value: float, least: float = 0.0) -> None:
     """Raise InvalidParameterError unless value is a finite number above ``least``."""
     if isinstance(value, bool) or not (isinstance(value, Real) and least < value < float("inf")):
-        raise InvalidParameterError(f"{name} must be a finite number above {least:g}, got {value!r}.")
+        raise InvalidParameterError(f"{name} must be a finite number above {least:g}, got {value!r}.", parameter=name)
 
 
 def check_count(name: str, value: int) -> None:
     """Raise InvalidParameterError unless value is a whole number of at least 1."""
     if not (isinstance(value, Integral) and value >= 1):
-        raise InvalidParameterError(f"{name} must be a whole number of at least 1, got {value!r}.")
+        raise InvalidParameterError(f"{name} must be a whole number of at least 1, got {value!r}.", parameter=name)
+
+
+# --- the numbers of a model ---------------------------------------------------------------------------
+
+
+def finite(name: str, value: ArrayLike) -> FloatArray:
+    """A float64 copy with only finite numbers in it."""
+    try:
+        if np.iscomplexobj(value):
+            raise TypeError("it holds complex ones")
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameterError(f"{name} must be an array of real numbers: {error}.", parameter=name) from error
+    for at in np.argwhere(~np.isfinite(array))[:1].tolist():
+        raise InvalidParameterError(
+            f"{name} must be finite, but holds {array[tuple(at)]} at index {at}.", parameter=name
+        )
+    return array
+
+
+def limit(name: str, value: ArrayLike, d: int, none: float) -> FloatArray:
+    """One number per column, ``none`` where there is no limit."""
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameterError(f"{name} must be an array of real numbers: {error}.", parameter=name) from error
+    if array.shape not in ((), (d,)):
+        raise InvalidParameterError(
+            f"{name} must be one number or one per column ({d}), got shape {array.shape}.", parameter=name
+        )
+    for at in np.argwhere(np.isnan(array) | (array == -none))[:1].tolist():
+        raise InvalidParameterError(
+            f"{name} must be finite (or {none}: none), but holds {array[tuple(at)]} at {at}.", parameter=name
+        )
+    return np.full(d, array)
+
+
+def integer(name: str, value: Any) -> int:
+    if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
+        raise InvalidParameterError(f"{name} must be an integer, got {value!r}.", parameter=name)
+    return operator.index(value)
+
+
+def distinct(names: Iterable[str] | None, d: int) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    given = tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (None,)
+    if not all(isinstance(name, str) for name in given):
+        raise InvalidParameterError(f"feature_names must be a list of strings, got {names!r}.")
+    if len(given) != d:
+        raise InvalidParameterError(f"feature_names has {len(given)} names for {d} features.")
+    if len(set(given)) < d:
+        twice = next(name for name in given if given.count(name) > 1)
+        raise InvalidParameterError(f"feature_names must be distinct, but {twice!r} occurs more than once.")
+    return tuple(str(name) for name in given)
+
+
+def symmetric(s: FloatArray, d: int) -> FloatArray:
+    """The covariance made exactly symmetric and clean of rounding where a variance is zero; or an error."""
+    if s.shape != (d, d):
+        raise InvalidParameterError(f"covariance must be {d} x {d} to fit the bias, got shape {s.shape}.")
+    variance = np.diagonal(s)
+    if variance.min() < -_TOLERANCE * variance.max():
+        i = int(variance.argmin())
+        raise InvalidParameterError(f"covariance has a negative variance, {variance[i]:.3g}, at index {i}.")
+    constant = variance <= 0.0
+    # Rounding is judged on the scale of each pair; a coordinate without one borrows the largest.
+    scale = np.sqrt(np.where(constant, max(variance.max(), 0.0), variance))
+    # A few rows at a time, as of thousands of columns the transpose is all over the memory.
+    panels = (slice(k, k + _PANEL) for k in range(0, d, _PANEL))
+    if not constant.any() and all(np.array_equal(s[panel], s[:, panel].T) for panel in panels):
+        return s.copy()
+    allowed = _TOLERANCE * np.outer(scale, scale)
+    for i, j in np.argwhere(np.abs(s - s.T) > allowed)[:1].tolist():
+        pair = f"entry ({i}, {j}) is {s[i, j]:.6g} and ({j}, {i}) is {s[j, i]:.6g}"
+        raise InvalidParameterError(f"covariance must be symmetric, but {pair}.")
+    for i, j in np.argwhere((np.abs(s) > allowed) & constant)[:1].tolist():
+        raise InvalidParameterError(f"covariance gives index {j} no variance, but a covariance with {i}.")
+    s = 0.5 * s + 0.5 * s.T
+    s[constant, :] = s[:, constant] = 0.0
+    return s
+
+
+def scaled(s: FloatArray) -> FloatArray:
+    """The covariance with a unit diagonal; beyond [-1, 1] only where it is not semidefinite."""
+    scale = np.where(np.diagonal(s) > 0.0, np.sqrt(np.diagonal(s)), 1.0)
+    r: FloatArray = s / scale[:, None] / scale  # two divisions: a product of tiny scales could be zero
+    np.fill_diagonal(r, 1.0)
+    return r
+
+
+def require_semidefinite(r: FloatArray) -> None:
+    """Eigenvalues are slow at thousands of features: they are for the doubtful cases and the message."""
+    try:
+        np.linalg.cholesky(r + _TOLERANCE * np.eye(len(r)))
+    except np.linalg.LinAlgError:
+        smallest = float(np.linalg.eigvalsh(r)[0])
+        if smallest < -_TOLERANCE:
+            raise InvalidParameterError(
+                "covariance must be positive semidefinite, but its smallest eigenvalue, scaled to a "
+                f"correlation matrix, is {smallest:.3g}. Take the nearest semidefinite one, or from_weights."
+            ) from None
+
+
+def generator(random_state: RandomState) -> np.random.Generator:
+    """The generator a ``random_state`` stands for; a generator handed in is used, and moves on."""
+    try:
+        if isinstance(random_state, np.random.RandomState):
+            return np.random.default_rng(random_state.randint(2**31 - 1, size=4))  # moves on, too
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        kinds = "None, an integer of 0 or more, or a NumPy generator"
+        raise InvalidParameterError(
+            f"random_state must be {kinds}, got {random_state!r}.", parameter="random_state"
+        ) from error
+
+
+def require_reachable(shapes: Iterable[Any]) -> None:
+    """Raise InvalidParameterError for a column's shape whose numbers leave double precision when they are used.
+
+    >>> from unrelu.shapes import Log, Power
+    >>> require_reachable([Log(), Power(0.5)])
+    >>> require_reachable([Power(0.5, unit=1e-310)])
+    Traceback (most recent call last):
+    ...
+    unrelu.errors.InvalidParameterError: The shape of column 0 is beyond precision: its unit is 1e-310. Rescale it.
+    """
+    for column, shape in enumerate(shapes):
+        sizes = {name: abs(float(getattr(shape, name, 0.0))) for name in ("exponent", "origin", "below")}
+        widths = {"unit": float(getattr(shape, "unit", 1.0)), "step": float(shape.seen.step) or 1.0}
+        for name in ("values", "scores"):
+            if (knots := getattr(shape, name, None)) is not None:
+                sizes[name] = float(np.abs(knots).max())
+                widths[f"spread of {name}"] = float(knots[-1]) - float(knots[0])
+        wrong = [(name, size) for name, size in sizes.items() if not size <= _LARGEST]
+        wrong += [(name, width) for name, width in widths.items() if not 1.0 / _LARGEST <= width <= 2.0 * _LARGEST]
+        if wrong:
+            name, value = wrong[0]
+            raise InvalidParameterError(
+                f"The shape of column {column} is beyond precision: its {name} is {value:g}. Rescale it."
+            )

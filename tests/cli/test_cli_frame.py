@@ -10,8 +10,8 @@ import pytest
 import typer
 
 from unrelu.cli.app import app
-from unrelu.cli.frame import Job, Output, rows_output
-from unrelu.errors import InvalidParameterError, OutputError
+from unrelu.cli.frame import Job, Output
+from unrelu.errors import OutputError
 from unrelu.report.tables import write_rows
 
 COMMANDS = typer.main.get_command(app).commands
@@ -61,7 +61,7 @@ def test_every_command_writes_to_output_and_takes_a_seed(name):
 
 
 def test_a_picture_is_drawn_before_anything_is_written(folder):
-    job = Job(Output("model", Path("model.npz"), "Model"), Output("picture", Path("p.png"), "Picture", "picture"))
+    job = Job({"model": Output(Path("model.npz"), "Model"), "picture": Output(Path("p.png"), "Picture", "picture")})
 
     def fails() -> None:
         raise ZeroDivisionError
@@ -72,7 +72,8 @@ def test_a_picture_is_drawn_before_anything_is_written(folder):
 
 
 def test_only_what_is_wanted_is_written_and_told(folder):
-    job = Job(Output("model", Path("m.txt"), "Model"), Output("extra", None, "Extra"), Output("quiet", Path("q.txt")))
+    outputs = {"model": Output(Path("m.txt"), "Model"), "extra": Output(None, "Extra"), "quiet": Output(Path("q.txt"))}
+    job = Job(outputs)
     job.write(model=lambda path: path.write_text("m"), extra=lambda _: pytest.fail("not wanted"), quiet=Path.touch)
     answer = job.answer({"n": 3}, ["found"], ["last"])
     assert answer.shown == ["found", "Model written to m.txt", "last"]
@@ -84,18 +85,18 @@ def test_only_what_is_wanted_is_written_and_told(folder):
 @pytest.mark.parametrize(
     ("outputs", "words"),
     [
-        ([Output("a", Path("x.npz")), Output("b", Path("./x.npz"))], "two outputs"),
-        ([Output("a", Path("rows.csv"))], "also an input"),
-        ([Output("a", Path("x.cvs"), kind="table")], "Did you mean '.csv'?"),
-        ([Output("a", Path("x.npy"), kind="columns")], "unknown kind of file"),
-        ([Output("a", Path("x.pgn"), kind="picture")], "unknown kind of picture. Did you mean '.png'?"),
-        ([Output("a", Path("-"))], "give a file name"),
+        ([Output(Path("x.npz")), Output(Path("./x.npz"))], "two outputs"),
+        ([Output(Path("rows.csv"))], "also an input"),
+        ([Output(Path("x.cvs"), kind="table")], "Did you mean '.csv'?"),
+        ([Output(Path("x.npy"), kind="columns")], "unknown kind of file"),
+        ([Output(Path("x.pgn"), kind="picture")], "unknown kind of picture. Did you mean '.png'?"),
+        ([Output(Path("-"))], "give a file name"),
     ],
 )
 def test_outputs_are_refused_before_the_work(folder, outputs, words):
     (folder / "rows.csv").write_text("a\n1\n")
     with pytest.raises(OutputError) as refusal:
-        Job(*outputs, tables=["r*.csv"])  # a glob finds it, too
+        Job(dict(enumerate(outputs)), tables=["r*.csv"])  # a glob finds it, too
     assert words in str(refusal.value)
     assert os.listdir(folder) == ["rows.csv"]
 
@@ -108,9 +109,10 @@ def test_rows_are_written_with_their_ids_block_by_block(folder):
     assert Path("y.csv").read_text() == "x0,x1\n1.5,2\n3,4\n"
 
 
-def test_rows_on_standard_output_leave_no_room(folder):
-    with pytest.raises(InvalidParameterError, match="--json needs --output"):
-        rows_output("-", as_json=True)
-    job = Job(rows_output("-", as_json=False))
+def test_rows_on_standard_output_leave_no_room(run, model):
+    refused = run("sample", model, "--json")
+    assert refused.exit_code == 2
+    assert "--json needs --output" in refused.stderr
+    job = Job({"output": Output(Path("-"), kind="rows")})
     assert job.to_stdout
     assert job.answer({}, ["not shown"]) is None

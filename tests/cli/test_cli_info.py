@@ -201,7 +201,7 @@ def test_fit_and_info_tell_the_likelihood(run, folder, table, rows):
 
 
 def test_big_fits_say_where_the_likelihood_is(run, folder, table, monkeypatch):
-    monkeypatch.setattr("unrelu.cli.fit._CHEAP", 1e4)
+    monkeypatch.setattr("unrelu.cli.learning._CHEAP", 1e4)
     result = run("fit", table, "--method", "one_pass", "-o", "out.npz")
     assert "take a pass of their own: unrelu info out.npz --table TABLE" in result.stdout
     assert json.loads(run("info", "out.npz", "--json").stdout)["likelihood"] is None

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import unrelu
-from unrelu.report.prediction import Nearness
+from unrelu.report.imputation import Nearness
 from unrelu.tables import write_table
 
 NAMES = ["As", "Pb", "Fe"]

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from unrelu.cli.reproduce import NAMES
+from unrelu.cli.trying import NAMES
 from unrelu.papers import experiments, runner
 
 

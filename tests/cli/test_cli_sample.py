@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import unrelu
-from unrelu.cli.sample import contaminated
+from unrelu.cli.using import contaminated
 from unrelu.tables import open_samples
 
 

@@ -6,7 +6,10 @@ import shlex
 
 import pytest
 
-from unrelu.cli.outcome import OPTIONS, one_line
+import unrelu.cli.app  # noqa: F401 - fills the table of options
+from unrelu.cli.frame import OPTIONS as EVERY
+from unrelu.cli.frame import one_line
+from unrelu.errors import InvalidDataError, InvalidParameterError
 
 
 @pytest.mark.parametrize(
@@ -19,8 +22,6 @@ from unrelu.cli.outcome import OPTIONS, one_line
         ("Use method='facets'.", "Use --method facets."),
         ("Ask for n_hidden=3.", "Ask for --widths 3."),
         ("skip_bad_rows=True leaves such rows empty", "--skip-bad-rows leaves such rows empty"),
-        ("tol must be a finite number", "--tol must be a finite number"),
-        ("w.npz: floor must be finite", "w.npz: --floor must be finite"),
         ("every prior must be known", "every prior must be known"),
         ("Lower n_components, or raise max_iter.", "Lower --components, or raise --max-iter."),
         ("row_weights_ and output_bias_ are attributes", "row_weights_ and output_bias_ are attributes"),
@@ -29,14 +30,32 @@ from unrelu.cli.outcome import OPTIONS, one_line
     ],
 )
 def test_parameters_are_named_as_options(message, expected):
-    assert one_line(message) == expected
+    assert one_line(message, EVERY) == expected
+
+
+def test_the_parameter_at_fault_is_named_as_an_option():
+    for message, expected in (
+        ("tol must be a finite number", "--tol must be a finite number"),
+        ("tol.npz: tol must be finite", "tol.npz: --tol must be finite"),
+    ):
+        assert one_line(InvalidParameterError(message, parameter="tol"), EVERY) == expected
+        assert one_line(InvalidParameterError(message), EVERY) == message
+
+
+def test_rows_are_counted_from_one():
+    for rows, message, expected in (
+        ([35], "Infinite in row 35 (the first is 0).", "Infinite in row 36."),
+        ([35], "Row 35 (the first is 0) is off.", "Row 36 is off."),
+        ([3, 1200], "Look at rows 3, 1,200 (the first is 0).", "Look at rows 4, 1,201."),
+    ):
+        assert one_line(InvalidDataError(message, rows=rows), {}) == expected
 
 
 def test_columns_to_leave_out_can_be_pasted_into_a_shell():
     from unrelu.cli.options import listed_items
 
     names = ["As", "site name", "Fe, total", "it's", 'a "b"', '"c"', "$x", "[d]"]
-    words = shlex.split(one_line(f"Leave them out with drop={names!r}, or wait. Say id=[0, 12]."))
+    words = shlex.split(one_line(f"Leave them out with drop={names!r}, or wait. Say id=[0, 12].", EVERY))
     assert listed_items([words[words.index("--drop") + 1].rstrip(",")]) == names
     assert listed_items([words[words.index("--id") + 1].rstrip(".")]) == ["0", "12"]
 
@@ -45,25 +64,11 @@ def test_columns_to_leave_out_can_be_pasted_into_a_shell():
 def test_a_column_to_leave_out_can_be_pasted_into_a_shell(name):
     from unrelu.cli.options import listed_items
 
-    words = shlex.split(one_line(f"Leave it out with drop={name!r}."))
+    words = shlex.split(one_line(f"Leave it out with drop={name!r}.", EVERY))
     assert words[-2] == "--drop"
     assert listed_items([words[-1].removesuffix(".")]) == [name]
 
 
 def test_a_command_has_words_of_its_own():
-    says = {"use method='one_pass'": "give --model", "k": "--components"}
-    assert one_line("Add rows, or use method='one_pass'.", says) == "Add rows, or give --model."
-    assert one_line("k must be at most 3", says) == "--components must be at most 3"
-    assert one_line("k must be at most 3") == "k must be at most 3"
-
-
-def test_every_option_named_exists(run):
-    """A translation to an option that no command has would mislead."""
-    import typer
-
-    from unrelu.cli.app import app
-
-    every = {
-        option for command in typer.main.get_command(app).commands.values() for p in command.params for option in p.opts
-    }
-    assert set(OPTIONS.values()) <= every
+    says = {"use method='one_pass'": "give --model"}
+    assert one_line("Add rows, or use method='one_pass'.", EVERY, says) == "Add rows, or give --model."

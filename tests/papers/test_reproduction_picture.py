@@ -9,7 +9,7 @@ from unrelu.methods import OnePass
 from unrelu.papers.experiments import EXPERIMENTS
 from unrelu.papers.study import BIAS, KL, Curve, Results, Study
 from unrelu.report.pictures import LEARNED, rendered
-from unrelu.report.reproduction import reproduction_picture, strokes
+from unrelu.report.trying import reproduction_picture, strokes
 
 
 def made_up(name: str) -> tuple[Study, Results]:

@@ -1,4 +1,4 @@
-"""The picture of a generator: weights of inputs in their places, what chose their number, samples, weights matched."""
+"""The picture of a generator: weights of inputs in their places, what chose their number, samples."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from unrelu.report.layers import InnerSummary, LayerSummary, Network, TrueWeights, peel_picture
+from unrelu.report.layers import InnerSummary, LayerSummary, Network, peel_picture
 from unrelu.report.pictures import LEARNED, SEEN, rendered
 
 D, P, Q, N = 9, 5, 3, 60
@@ -32,19 +32,6 @@ def network():
 
 def panels(figure):
     return {axes.get_title(loc="left").split(":")[0]: axes for axes in figure.axes if axes.get_title(loc="left")}
-
-
-def test_true_weights_are_matched_up_to_what_cannot_be_known(network):
-    true, found = TrueWeights(A2, A1).matched(network)
-    assert true.outer.shape == (D - 1, P)
-    np.testing.assert_allclose(found.outer, true.outer)
-    np.testing.assert_allclose(found.inner, true.inner)
-    other = A2.copy()
-    other[0, 0] += 0.5
-    true, found = TrueWeights(other, A1).matched(network)
-    assert np.abs(found.outer - true.outer).max() > 0.05
-    true, found = TrueWeights(A2, A1 + 0.5 * (np.arange(P) == 1)[:, None]).matched(network)
-    assert np.abs(found.inner - true.inner).max() > 0.05
 
 
 def test_inputs_have_their_weights_and_residuals(network):
@@ -73,16 +60,6 @@ def test_samples_stand_beside_the_table_in_its_principal_components(network):
     np.testing.assert_allclose(table.var(axis=0), np.linalg.eigvalsh(covariance)[::-1][:2])
     directions = np.linalg.lstsq(ROWS[:, known] - ROWS[:, known].mean(axis=0), table)[0]
     np.testing.assert_allclose(drawn, (samples[:, known] - ROWS[:, known].mean(axis=0)) @ directions, atol=1e-9)
-
-
-def test_true_weights_are_drawn_against_those_found(network):
-    figure = peel_picture(network, UNITS, (ROWS, SAMPLES), TrueWeights(A2, A1))
-    against = [axes for axes in figure.axes if "found against true" in axes.get_title(loc="left")]
-    assert [len(axes.collections[0].get_offsets()) for axes in against] == [(D - 1) * P, P * Q]
-    for axes in against:
-        x, y = np.asarray(axes.collections[0].get_offsets()).T
-        np.testing.assert_allclose(x, y)
-    assert rendered(figure).startswith(b"\x89PNG")
 
 
 @pytest.mark.slow  # some seconds

@@ -11,7 +11,7 @@ from matplotlib.text import Text
 from scipy.stats import norm
 
 from unrelu.model import RectifiedGaussian
-from unrelu.report.model_picture import ColumnQuantiles, column_order, model_picture
+from unrelu.report.check import ColumnQuantiles, column_order, model_picture
 from unrelu.report.pictures import NAIVE, rendered
 from unrelu.shapes import Log, Power
 from unrelu.synthetic import random_model

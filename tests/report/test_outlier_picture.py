@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from unrelu.report.outliers import OutlierResult, outlier_picture, score_edges, shown_columns
+from unrelu.report.outliers import Judged, outlier_picture, score_edges
 from unrelu.report.pictures import rendered
 
 
-def result_of(d: int = 4, rows: int = 6, lowest: float = -50.0) -> OutlierResult:
+def judged(scores, simulated, threshold, cells, names) -> Judged:
+    top = np.arange(len(cells))
+    looked_at = SimpleNamespace(whole=dict(zip(top.tolist(), cells, strict=True)))
+    verdict = SimpleNamespace(scores=scores, model_scores=simulated, threshold=threshold, top=top, cells=looked_at)
+    return Judged(verdict, 0.01, names, None, {})
+
+
+def result_of(d: int = 4, rows: int = 6, lowest: float = -50.0) -> Judged:
     rng = np.random.default_rng(0)
     simulated = np.sort(-rng.chisquare(d, 5000) / 2.0)
     scores = np.concatenate([np.linspace(lowest, -20.0, 30), -rng.chisquare(d, 970) / 2.0])
@@ -19,7 +27,11 @@ def result_of(d: int = 4, rows: int = 6, lowest: float = -50.0) -> OutlierResult
     if rows:
         cells[0, 0] = np.nan
     names = tuple(f"column {j}" for j in range(d))
-    return OutlierResult(scores, simulated, float(np.quantile(simulated, 0.01)), 0.01, np.arange(rows), cells, names)
+    return judged(scores, simulated, float(np.quantile(simulated, 0.01)), cells, names)
+
+
+def strangeness(result: Judged) -> np.ndarray:
+    return np.array(list(result.verdict.cells.whole.values()))
 
 
 OTHERS = [pytest.param(*kind, marks=pytest.mark.slow) for kind in ((".svg", b"<?xml"), (".pdf", b"%PDF"))]
@@ -37,34 +49,32 @@ def test_every_row_is_counted_and_far_ones_do_not_hide_the_others(lowest):
     result = result_of(lowest=lowest)
     scores = outlier_picture(result).axes[0]
     table, model = (patch.get_data() for patch in scores.patches)
-    assert table.values.sum() == len(result.scores)
-    assert model.values.sum() == pytest.approx(len(result.scores))  # as many clean rows
-    assert scores.lines[0].get_xdata()[0] == result.threshold
+    assert table.values.sum() == len(result.verdict.scores)
+    assert model.values.sum() == pytest.approx(len(result.verdict.scores))  # as many clean rows
+    assert scores.lines[0].get_xdata()[0] == result.verdict.threshold
     # The rows of the model keep at least a fifth of the width.
-    genuine = np.ptp(result.simulated) / np.ptp(score_edges(result))
+    genuine = np.ptp(result.verdict.model_scores) / np.ptp(score_edges(result.verdict))
     assert genuine > 0.2
-    beyond = int(np.sum(result.scores < table.edges[0]))
+    beyond = int(np.sum(result.verdict.scores < table.edges[0]))
     assert [text.get_text().startswith(f"← {beyond:,} row") for text in scores.texts] == [True] * (beyond > 0)
 
 
 def test_the_cells_are_those_of_the_strangest_rows():
     result = result_of()
     cells = outlier_picture(result).axes[1]
-    shown = cells.collections[0].get_array().reshape(result.strangeness.shape)
-    np.testing.assert_array_equal(np.ma.getmaskarray(shown), np.isnan(result.strangeness))
-    np.testing.assert_array_equal(shown.compressed(), result.strangeness[~np.isnan(result.strangeness)])
+    shown = cells.collections[0].get_array().reshape(strangeness(result).shape)
+    np.testing.assert_array_equal(np.ma.getmaskarray(shown), np.isnan(strangeness(result)))
+    np.testing.assert_array_equal(shown.compressed(), strangeness(result)[~np.isnan(strangeness(result))])
     norm = cells.collections[0].norm
     assert norm(0.0) == pytest.approx(0.5)  # neither red nor blue
-    assert norm.vmax >= np.nanmax(np.abs(result.strangeness))
+    assert norm.vmax >= np.nanmax(np.abs(strangeness(result)))
     assert [label.get_text() for label in cells.get_xticklabels()] == list(result.names)
     assert [label.get_text() for label in cells.get_yticklabels()] == ["1", "2", "3", "4", "5", "6"]
     assert cells.yaxis_inverted()  # the strangest row on top
 
 
 def test_infinite_cells_and_a_single_row_can_be_drawn():
-    result = OutlierResult(
-        np.array([-3.0]), np.linspace(-9.0, 0.0, 50), -8.0, 0.01, np.array([0]), np.array([[np.inf, 0.0]]), ("a", "$b")
-    )
+    result = judged(np.array([-3.0]), np.linspace(-9.0, 0.0, 50), -8.0, np.array([[np.inf, 0.0]]), ("a", "$b"))
     figure = outlier_picture(result)
     assert rendered(figure).startswith(b"\x89PNG")
     assert [label.get_text() for label in figure.axes[1].get_xticklabels()] == ["a", r"\$b"]
@@ -81,13 +91,13 @@ def test_of_many_columns_and_rows_the_strangest_are_shown():
     result = result_of(d=100, rows=60)
     cells = outlier_picture(result).axes[1]
     shown = cells.collections[0].get_array().reshape(25, 30)
-    kept = shown_columns(result.strangeness[:25])
+    kept = np.array([int(label.get_text().split()[1]) for label in cells.get_xticklabels()])
     np.testing.assert_array_equal(kept, np.sort(kept))
     others = np.setdiff1d(np.arange(100), kept)
-    strongest = np.nanmax(np.abs(result.strangeness[:25]), axis=0)
+    strongest = np.nanmax(np.abs(strangeness(result)[:25]), axis=0)
     assert strongest[kept].min() >= strongest[others].max()
     assert "70 calmer columns left out" in cells.get_title(loc="left")
-    np.testing.assert_array_equal(shown[1], result.strangeness[1, kept])
+    np.testing.assert_array_equal(shown[1], strangeness(result)[1, kept])
 
 
 @pytest.mark.parametrize(("d", "rows"), [(4, 6), (40, 25), (2, 1)])
@@ -104,7 +114,8 @@ def test_nothing_overlaps_the_edge(d, rows):
 @pytest.mark.parametrize(("d", "rows"), [(12, 12), (13, 5), (30, 5)])
 def test_numbers_in_cells_do_not_overlap(d, rows):
     result = result_of(d, rows)
-    result.strangeness[:] = -1234.0
+    for cells in result.verdict.cells.whole.values():
+        cells[:] = -1234.0
     figure = outlier_picture(result)
     figure.draw_without_rendering()
     texts = figure.axes[1].texts

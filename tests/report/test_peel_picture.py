@@ -106,32 +106,32 @@ def test_odd_networks_are_drawn():
 
 
 def test_tables_leave_out_what_there_is_nothing_to_say_of():
-    lines = [str(cell) for cell in layer_table((LAYER, INNER)).columns[0].cells]
+    lines = [line[0] for line in layer_table((LAYER, INNER)).lines]
     assert lines[-2:] == ["outputs not determined", "doubtful units"]
     plain = replace(LAYER, undetermined=())
-    assert [str(cell) for cell in layer_table((plain,)).columns[0].cells][-1] == "outlier rows"
-    law = unrelu.RectifiedGaussian(np.zeros(P), np.eye(P))
-    units = Network((LAYER,), (np.ones((D, P)),), tuple("abcdef"), law).units
-    assert str(list(unit_table(units, most=3).columns[0].cells)[-1]) == "... and 1 more"
+    assert [line[0] for line in layer_table((plain,)).lines][-1] == "outlier rows"
+    many = replace(LAYER, n_hidden=21, units_found=21, share_off=(0.5,) * 21)
+    law = unrelu.RectifiedGaussian(np.zeros(21), np.eye(21))
+    units = Network((many,), (np.ones((D, 21)),), tuple("abcdef"), law).units
+    assert unit_table(units).beyond == "... and 1 more"
 
 
 def test_a_line_says_why_a_search_ended():
     ended = replace(LAYER, ended="The time was up")
     table = layer_table((LAYER, ended))
-    assert str(list(table.columns[0].cells)[-1]) == "search"
-    assert [str(list(column.cells)[-1]) for column in table.columns[1:]] == ["", "The time was up"]
+    assert table.lines[-1] == ("search", "", "The time was up")
 
 
 def test_tables_of_inputs_show_what_chose_their_number():
     weights = np.arange(150.0).reshape(25, 6) + 0.5
     inner = InnerSummary(np.column_stack([weights, weights]), np.zeros(25), ((11, 0.25), (12, 3e-12)), 7)
     facts, table = inner_tables(inner)
-    assert [str(cell) for cell in facts.columns[1].cells] == ["12", "11 leaves 0.25, 12 leaves 3e-12", "7"]
-    assert [column.header for column in table.columns] == ["weights of inputs", *(f"z{i}" for i in range(6)), "..."]
-    assert list(table.columns[2].cells)[:2] == ["1.5", "7.5"]
-    assert str(list(table.columns[0].cells)[-1]) == "... and 5 more"
+    assert [value for _, value in facts.lines] == ["12", "11 leaves 0.25, 12 leaves 3e-12", "7"]
+    assert table.heads == ("weights of inputs", *(f">z{i}" for i in range(6)), ">...")
+    assert [line[2] for line in table.lines[:2]] == ["1.5", "7.5"]
+    assert table.beyond == "... and 5 more"
     without = inner_tables(replace(inner, choice=(), rows_without_inputs=None))[0]
-    assert [str(cell) for cell in without.columns[0].cells] == ["inputs"]
+    assert [name for name, _ in without.lines] == ["inputs"]
 
 
 def test_rows_without_inputs_are_those_that_were_used():

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from unrelu import RectifiedGaussianLearner
-from unrelu.report.model_picture import worst_columns
+from unrelu.report.check import worst_columns
 from unrelu.tables import ArraySamples, joined
 
 

@@ -8,7 +8,7 @@ from matplotlib.colors import to_rgba
 
 import unrelu
 from unrelu.report.pictures import HIDDEN, NAIVE, rendered
-from unrelu.report.recovery import RecoverResult, recover_picture
+from unrelu.report.recovery import recover_picture, recovered_cells
 from unrelu.tables import ArraySamples
 
 pytestmark = pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
@@ -26,9 +26,14 @@ def recovered(n=30, d=16, k=2, floor=0.0, bad=(), noise=0.05):
     return unrelu.ReLULatentRecovery(weights, bias, floor=floor).recover_rows(table, skip_bad_rows=True), table, clean
 
 
-def result_of(names=None, floor=0.0, most=240, **options):
+def pictured(names=None, floor=0.0, **options):
     rows, table, _ = recovered(floor=floor, **options)
-    return RecoverResult.of(rows, floor, ArraySamples(table), names, most)
+    return recover_picture(rows, floor, ArraySamples(table), names)
+
+
+def cells(floor=0.0, most=240, **options):
+    rows, table, _ = recovered(floor=floor, **options)
+    return recovered_cells(rows, np.full(table.shape[1], floor), ArraySamples(table), most)
 
 
 def panels(figure):
@@ -41,19 +46,19 @@ OTHERS = [pytest.param(*kind, marks=pytest.mark.slow) for kind in ((".svg", b"<?
 
 @pytest.mark.parametrize(("kind", "start"), [(".png", b"\x89PNG"), *OTHERS])
 def test_kinds_of_pictures(kind, start):
-    result = result_of(n=6, d=4)
-    one = rendered(recover_picture(result), kind)
+    one = rendered(pictured(n=6, d=4), kind)
     assert one.startswith(start)
-    assert kind != ".svg" or one == rendered(recover_picture(result), kind)
+    assert kind != ".svg" or one == rendered(pictured(n=6, d=4), kind)
 
 
 def test_the_cells_are_those_of_the_table():
     rows, table, clean = recovered(floor=0.5, bad=(4,))
-    result = RecoverResult.of(rows, 0.5, ArraySamples(table), None)
-    np.testing.assert_array_equal(result.given, table - 0.5)
+    heights, recovered_heights, flagged, _ = cells(floor=0.5, bad=(4,))
+    np.testing.assert_array_equal(heights, table - 0.5)
+    np.testing.assert_array_equal(flagged, rows.flagged)
     good = np.delete(np.arange(30), 4)
-    assert np.median(np.abs(result.clean + 0.5 - clean)[good]) < 0.05
-    figure = recover_picture(result)
+    assert np.median(np.abs(recovered_heights + 0.5 - clean)[good]) < 0.05
+    figure = recover_picture(rows, 0.5, ArraySamples(table), None)
     shown = panels(figure)
     given, cleaned = (shown[name].images[0].get_array() for name in ("Given", "Clean"))
     np.testing.assert_array_equal((given == to_rgba(NAIVE)).all(axis=2), rows.flagged)
@@ -62,14 +67,13 @@ def test_the_cells_are_those_of_the_table():
     assert grey[4].all()
     assert not grey[good].any()
     # Darker is higher.
-    assert np.corrcoef(cleaned[good][..., 0].ravel(), result.clean[good].ravel())[0, 1] < -0.7
+    assert np.corrcoef(cleaned[good][..., 0].ravel(), recovered_heights[good].ravel())[0, 1] < -0.7
     assert figure.get_suptitle().startswith("30 rows (1 skipped) of 16 values, ")
 
 
 def test_outliers_are_counted_by_column():
     rows, table, _ = recovered()
-    result = result_of(names=["As", "$x$", *"cdefghijklmnop"])
-    axes = panels(recover_picture(result))["Outliers by column"]
+    axes = panels(pictured(names=["As", "$x$", *"cdefghijklmnop"]))["Outliers by column"]
     seen = (~np.isnan(table)).sum(axis=0)
     heights = [bar.get_height() for bar in axes.containers[0]]
     np.testing.assert_allclose(heights, 100.0 * rows.flagged.sum(axis=0) / seen)
@@ -79,11 +83,9 @@ def test_outliers_are_counted_by_column():
 
 def test_residuals_are_in_noise_scales():
     rows, table, _ = recovered()
-    result = result_of()
     scaled = ((table - rows.clean) / rows.noise_scale[:, None])[~np.isnan(table)]
-    np.testing.assert_allclose(np.sort(result.sizes), np.sort(scaled))
-    figure = recover_picture(result)
-    axes = panels(figure)["Given minus clean"]
+    np.testing.assert_allclose(np.sort(cells()[3]), np.sort(scaled))
+    axes = panels(pictured())["Given minus clean"]
     counts = axes.patches[0].get_data().values
     assert counts.sum() == len(scaled)
     beyond = int((np.abs(scaled) > 10.0).sum())
@@ -97,21 +99,19 @@ def test_residuals_are_in_noise_scales():
 
 def test_values_at_the_floor_say_nothing_of_the_noise():
     rows, table, _ = recovered(noise=0.0)
-    result = result_of(noise=0.0)
     silent = (rows.clean == 0.0) & (table == 0.0)
     assert silent.sum() > 20
-    assert len(result.sizes) == (~np.isnan(table)).sum() - silent.sum()
+    assert len(cells(noise=0.0)[3]) == (~np.isnan(table)).sum() - silent.sum()
 
 
 @pytest.mark.slow  # large tables
 def test_large_tables_are_thinned_out_and_odd_ones_drawn():
-    result = result_of(n=50, d=40, most=20)
-    assert result.given.shape == result.clean.shape == result.flagged.shape == (20, 20)
-    assert len(result.shares) == 40
-    figure = recover_picture(result)
+    given, clean, flagged, _ = cells(n=50, d=40, most=20)
+    assert given.shape == clean.shape == flagged.shape == (20, 20)
+    figure = pictured(n=50, d=40)
     assert panels(figure)["Given"].get_xlim() == (-0.5, 39.5)
     assert panels(figure)["Given"].get_ylim() == (50.5, 0.5)  # rows count from 1
     assert rendered(figure)
     rows = unrelu.ReLULatentRecovery([[1.0], [2.0]], [0.0, 0.0]).recover_rows([[1.0, 2.0]])
-    one = RecoverResult.of(rows, 0.0, ArraySamples(np.array([[1.0, 2.0]])), ["a" * 40, "µg/l"])
-    assert rendered(recover_picture(one)).startswith(b"\x89PNG")
+    one = recover_picture(rows, 0.0, ArraySamples(np.array([[1.0, 2.0]])), ["a" * 40, "µg/l"])
+    assert rendered(one).startswith(b"\x89PNG")

@@ -1,13 +1,15 @@
 """The command line: what commands ask for, read, write and tell; no mathematics, and no picture.
 
-    app.py      the commands, listed
-    frame.py    what every command shares: outputs declared, checked and written, progress, the answer
-    outcome.py  how every command ends: exit codes, one-line errors, warnings, --json, in words of options
-    options.py  shared options, and texts of the command line turned into columns and floors
-    inputs.py   models and layers from files, and their columns found in a table
-    fit.py (fit, merge)  check.py (check, report, info)  impute.py (impute, predict)  score.py (score, clean)
-    sample.py (sample, simulate)  factor.py  network.py  recover.py  peel.py  demo.py  reproduce.py
+    app.py         the commands, listed
+    learning.py    fit, merge, check, report, info
+    using.py       impute, predict, score, clean, sample, simulate
+    recovering.py  factor, network, recover, peel
+    trying.py      demo, reproduce
+    options.py     what the annotations of a command declare: options, the files that it reads and writes
+    frame.py       the frame of all commands: files checked and written, progress, the answer, exit codes
+    inputs.py      models and layers from files, and their columns found in a table
 
+A command is one function: its signature declares options, inputs and outputs, its docstring is the help.
 Only typer and rich are imported at the start; everything heavier waits for the command that needs it, so that
 ``unrelu --help`` answers at once.
 """

@@ -13,18 +13,11 @@ from typing import Annotated, Any
 import typer
 
 from unrelu._version import __version__
-from unrelu.cli.check import check, info, report
-from unrelu.cli.demo import demo
-from unrelu.cli.factor import factor
-from unrelu.cli.fit import fit, merge
-from unrelu.cli.impute import impute, predict
-from unrelu.cli.network import network
+from unrelu.cli.learning import check, fit, info, merge, report
 from unrelu.cli.options import methods_in_words
-from unrelu.cli.peel import peel
-from unrelu.cli.recover import recover
-from unrelu.cli.reproduce import reproduce
-from unrelu.cli.sample import sample, simulate
-from unrelu.cli.score import clean, score
+from unrelu.cli.recovering import factor, network, peel, recover
+from unrelu.cli.trying import demo, reproduce
+from unrelu.cli.using import clean, impute, predict, sample, score, simulate
 
 app = typer.Typer(
     name="unrelu",
@@ -53,7 +46,7 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[  # noqa: ARG001 - its callback does the work
+    version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
@@ -73,6 +66,6 @@ def run() -> None:
     app(prog_name="unrelu")
 
 
-def _terminate(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+def _terminate(number: int, frame: FrameType | None) -> None:
     sys.stderr.write("Terminated." + os.linesep)
     sys.exit(128 + number)

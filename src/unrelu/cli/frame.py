@@ -1,40 +1,208 @@
-"""What every command shares: files checked before the long work, progress, files written, the answer."""
+"""What every command shares: files checked before the long work, progress, files written, the answer, the end.
+
+A command ends in an answer as text or JSON, in warnings, or in one clear line and an exit code.
+"""
 
 from __future__ import annotations
 
+import ast
+import functools
+import inspect
+import json
+import logging
 import os
+import re
+import shlex
 import sys
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unrelu.cli.outcome import Answer, one_line, standard_output
-from unrelu.errors import DoubtfulTableWarning, InvalidParameterError, MissingDependencyError, OutputError
+import typer
+
+from unrelu.cli import options
+from unrelu.errors import (
+    DoubtfulTableWarning,
+    InvalidParameterError,
+    MissingDependencyError,
+    OutputError,
+    UnreluError,
+    UnreluWarning,
+)
+from unrelu.notebook import Table, plain
 
 if TYPE_CHECKING:
     from rich.progress import Progress
-    from rich.table import Table
 
     from unrelu.contracts import Samples, Step
 
+Words = Callable[[object], str]
+
 STDOUT = Path("-")
+BAD_INPUT, INTERNAL, INTERRUPTED, BROKEN_PIPE = 2, 1, 130, 141
 
 
-@dataclass(frozen=True)
-class Output:
-    """A file that a command writes where it is wanted (has a path).
+# --- the end ----------------------------------------------------------------------------------------
 
-    ``name`` is its name among the facts, ``called`` what the answer calls it (not told if empty). ``kind``: "archive",
-    "table", "columns" (numbers and text), "edges" (of a network), "rows" (a table that may go to standard output),
-    "picture" "spare picture", which is left out where there is no matplotlib, or "kept", which the work writes by
-    itself.
+
+@dataclass
+class Answer:
+    """What a command found: ``facts`` for --json, lines and tables for people, and the exit code that says so."""
+
+    facts: Mapping[str, Any]
+    shown: Sequence[str | Table]
+    code: int = 0
+
+
+def command(says: Mapping[str, str] | None = None) -> Callable[[Callable[..., Answer | None]], Callable[..., None]]:
+    """Make a body a command: it may return an answer or raise; exit code and output follow from that.
+
+    A body with a parameter ``job`` gets one: its files are those that the other parameters' annotations name. ``says``
+    are the command's own words for what the library says.
     """
 
-    name: str
+    def decorated(body: Callable[..., Answer | None]) -> Callable[..., None]:
+        signature = inspect.signature(body, eval_str=True)
+        spelled, groups = options.spelled_out(signature)
+        OPTIONS.update(options_of(spelled.parameters))
+
+        def words(what: object) -> str:
+            return one_line(what, OPTIONS, says)
+
+        @functools.wraps(body)
+        def run(**arguments: Any) -> None:
+            def work() -> Answer | None:
+                given = options.gathered(signature, groups, arguments)
+                if "job" in signature.parameters:
+                    given["job"] = Job.of(signature, given, arguments["as_json"])
+                    given["job"].words = words
+                return body(**given)
+
+            code = _conduct(work, arguments["as_json"], words)
+            if code:
+                raise typer.Exit(code)
+
+        run.__signature__ = spelled  # type: ignore[attr-defined]
+        return run
+
+    return decorated
+
+
+def _conduct(body: Callable[[], Answer | None], as_json: bool, words: Words) -> int:
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its font cache
+    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "critical")  # it tells of lost connections, with tracebacks
+    ROW_LABEL.set(None)
+    notes: list[str] = []
+    code, line = 0, ""
+    try:
+        with _listening(notes, words):
+            answer = body()
+            if answer is not None:
+                _present(answer, notes, as_json)
+                code = answer.code
+    except KeyboardInterrupt as stop:
+        how_to_go_on = [words(note) for note in getattr(stop, "__notes__", [])]
+        code, line = INTERRUPTED, "\n".join([*how_to_go_on, "Interrupted: nothing half-written is left."])
+    except BrokenPipeError:  # the reader has seen enough, as in `unrelu sample ... | head`
+        _abandon_standard_output()
+        code = BROKEN_PIPE
+    except Exception as error:
+        code, line = _explain(error, words)
+        if _debugging():
+            traceback.print_exc()
+    for note in notes:
+        typer.echo(f"Warning: {note}", err=True)
+    if line:
+        typer.echo(line, err=True)
+    return code
+
+
+def _explain(error: Exception, words: Words) -> tuple[int, str]:
+    """(exit code, one line)."""
+    if isinstance(error, UnreluError):
+        return BAD_INPUT, f"Error: {words(error)}"
+    if isinstance(error, MemoryError):
+        return BAD_INPUT, f"Error: Not enough memory. {words(str(error))}".rstrip()
+    if isinstance(error, OSError):
+        place = f": {error.filename}" if error.filename else ""
+        return BAD_INPUT, f"Error: {words(f'{error.strerror or error}{place}')}"
+    what = words(f"{type(error).__name__}: {error}").rstrip(".: ")
+    return INTERNAL, f"Internal error: {what}; please report it; set UNRELU_DEBUG=1 for the traceback"
+
+
+@contextmanager
+def _listening(notes: list[str], words: Words) -> Iterator[None]:
+    """Our warnings are noted; those of other libraries tell a user nothing and are dropped.
+
+    ConvergenceWarning is scikit-learn's, and what our estimators warn with, as it asks.
+    """
+    show = warnings.showwarning
+
+    def note(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        text = words(message)
+        if issubclass(category, UnreluWarning) or category.__name__ == "ConvergenceWarning":
+            if text not in notes:
+                notes.append(text)
+        elif _debugging():
+            show(message, category, *place, **more)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)  # both are
+        warnings.showwarning = note
+        yield
+
+
+def _debugging() -> bool:
+    return bool(os.environ.get("UNRELU_DEBUG"))
+
+
+def _present(answer: Answer, notes: list[str], as_json: bool) -> None:
+    with standard_output():
+        if as_json:
+            typer.echo(json.dumps(plain({**answer.facts, "warnings": notes}), allow_nan=False, indent=2))
+            return
+        from rich.console import Console
+
+        # Names of columns and files are data, not markup.
+        console = Console(highlight=False, markup=False, emoji=False)
+        for item in answer.shown:
+            console.print(item if isinstance(item, str) else item.on_terminal(), soft_wrap=isinstance(item, str))
+
+
+@contextmanager
+def standard_output() -> Iterator[None]:
+    """Around what writes to standard output: a full disk is reported, not raised when the program ends."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _abandon_standard_output()
+        raise OutputError(f"Cannot write to standard output: {error.strerror or error}.") from error
+
+
+def _abandon_standard_output() -> None:
+    """Let what is still buffered go nowhere: at its end Python would try again, and complain."""
+    with suppress(OSError, ValueError):
+        descriptor = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(descriptor, sys.stdout.fileno())
+        os.close(descriptor)
+
+
+# --- files, checked before the long work and written after it --------------------------------------
+
+
+@dataclass
+class Output:
+    """A file that a command writes where it is wanted (has a path); see :class:`unrelu.cli.options.Writes`."""
+
     path: Path | None
     called: str = ""
     kind: str = "archive"
@@ -57,23 +225,19 @@ class Output:
             check_picture(self.path)
 
 
-def rows_output(path: str, as_json: bool) -> Output:
-    """The rows of ``sample`` and ``simulate``: a table, or standard output, which cannot hold --json as well."""
-    if path == "-" and as_json:
-        raise InvalidParameterError("--json needs --output: standard output cannot hold the rows as well.")
-    return Output("output", Path(path), kind="rows")
-
-
 class Job:
     """One run of a command. Made before the long work, as it checks all files that can be refused by then.
 
     ``tables`` are paths and globs of input tables, ``files`` other inputs.
     """
 
-    def __init__(self, *outputs: Output, tables: Sequence[str] = (), files: Iterable[Path | None] = ()) -> None:
+    def __init__(
+        self, outputs: Mapping[str, Output], tables: Sequence[str] = (), files: Iterable[Path | None] = ()
+    ) -> None:
+        self.words: Words = str
         self._begin = time.perf_counter()
-        self._outputs = {output.name: output for output in outputs if output.path is not None}
-        self._names = [output.name for output in outputs]
+        self._outputs = {name: output for name, output in outputs.items() if output.path is not None}
+        self._names = list(outputs)
         self._left_out: list[str] = []
         self._table: Samples | None = None
         inputs: list[str | Path] = [path for path in files if path is not None]
@@ -81,10 +245,25 @@ class Job:
             from unrelu.tables.files import files_of
 
             inputs += files_of(list(tables))
-        chosen = [output.path for output in self._outputs.values() if output.path is not None]
+        chosen = [output.path for output in self._outputs.values()]
         check_outputs([path for path in chosen if not (self.to_stdout and path == STDOUT)], inputs)
         for output in self._outputs.values():
             output.check()
+
+    @classmethod
+    def of(cls, signature: inspect.Signature, given: Mapping[str, Any], as_json: bool) -> Job:
+        """That of a command: ``paths`` and ``table`` are tables; ``model``, ``weights`` and ``files`` other inputs."""
+        outputs, reading = {}, given.get("reading", options.EVERYTHING)
+        for name, parameter in signature.parameters.items():
+            marks = getattr(parameter.annotation, "__metadata__", ())
+            for spec in [mark for mark in marks if isinstance(mark, options.Writes)]:
+                kind = "columns" if spec.kind == "table" and reading.id else spec.kind
+                path = given[name]
+                outputs[spec.fact or name] = Output(None if path is None else Path(path), spec.called, kind)
+                if kind == "rows" and path == "-" and as_json:
+                    raise InvalidParameterError("--json needs --output: standard output cannot hold the rows as well.")
+        tables = given.get("paths", [given["table"]] if "table" in given else [])
+        return cls(outputs, tables, [given.get("model"), given.get("weights"), *given.get("files", ())])
 
     @property
     def to_stdout(self) -> bool:
@@ -97,14 +276,15 @@ class Job:
         return time.perf_counter() - self._begin
 
     @property
-    def written(self) -> list[Path]:
-        """The files that are wanted and can be written."""
-        return [path for path in self.files.values() if path is not None]
-
-    @property
     def files(self) -> dict[str, Path | None]:
         """Every output's path by its name; None where it is not wanted, or was left out."""
         return {name: self._outputs[name].path if name in self._outputs else None for name in self._names}
+
+    def expect(self, name: str, called: str, kind: str) -> None:
+        """An output is something else than its annotation says."""
+        if name in self._outputs:
+            self._outputs[name] = Output(self._outputs[name].path, called, kind)
+            self._outputs[name].check()
 
     def reads(self, table: Samples) -> Samples:
         """The table itself; the answer tells what its text cells were read as."""
@@ -112,17 +292,17 @@ class Job:
         return table
 
     @contextmanager
-    def watch(self) -> Iterator[Meter]:
-        """Around long work: a watch that shows its steps."""
-        with meter(hidden=self.to_stdout) as shown:
-            yield shown
+    def watch(self, doubts: bool = True) -> Iterator[Meter]:
+        """Around long work: a watch that shows its steps. Without ``doubts`` those are no warnings, as the answer has
+        them in one table."""
+        from unrelu.contracts import unwatched
+        from unrelu.kernels import telling_of_compiling
 
-    @contextmanager
-    def fitting(self) -> Iterator[Meter]:
-        """Around a fit: the same, and its doubts are no warnings, as the answer has them in one table."""
-        with self.watch() as shown, warnings.catch_warnings():
-            warnings.simplefilter("ignore", DoubtfulTableWarning)
-            yield shown
+        with meter(hidden=self.to_stdout) as shown, warnings.catch_warnings():
+            if not doubts:
+                warnings.simplefilter("ignore", DoubtfulTableWarning)
+            with telling_of_compiling(shown if sys.stderr.isatty() else unwatched):
+                yield shown
 
     def write(self, **contents: Callable[..., Any]) -> None:
         """Write the files that are wanted, each whole or not at all.
@@ -130,9 +310,9 @@ class Job:
         A content is given the path to write; that of a picture returns the figure, and is drawn before anything is
         written.
         """
-        pictures = {name: output for name, output in self._outputs.items() if output.kind.endswith("picture")}
-        drawn = {name: self._drawn(output, contents[name]) for name, output in pictures.items()}
-        for name, output in list(self._outputs.items()):
+        pictures = [name for name, output in self._outputs.items() if output.kind.endswith("picture")]
+        drawn = {name: self._drawn(self._outputs[name], contents[name]) for name in pictures}
+        for name, output in self._outputs.items():
             if name not in drawn and output.kind != "kept":
                 with standard_output() if output.path == STDOUT else nullcontext():
                     contents[name](output.path)
@@ -142,7 +322,7 @@ class Job:
                 continue
             from unrelu.report.pictures import write_picture
 
-            write_picture(pictures[name].path or "", picture)
+            write_picture(self._outputs[name].path or "", picture)
 
     def leave_out(self, name: str, why: str) -> bool:
         """Write an output not after all, and say why in the answer; whether it was wanted."""
@@ -186,12 +366,9 @@ class Job:
 
             report = getattr(fitted, "report_", None)
             every["report"] = None if report is None else asdict(report)
-            told += doubts_shown(report, labels(fitted.distribution_), one_line)
+            told += doubts_shown(report, labels(fitted.distribution_), self.words)
         written = [f"{each.called} written to {each.path}" for each in self._outputs.values() if each.called]
         return Answer(every, [*told, *shown[1:], *written, *self._left_out, *last])
-
-
-# --- files, checked before the long work and written after it --------------------------------------
 
 
 class _Tried(Exception):
@@ -248,7 +425,7 @@ class Meter:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._task = progress.add_task("Starting (the first run also compiles)", total=None, words="")
+        self._task = progress.add_task("Starting", total=None, words="")
         self._stage = ""
 
     def __call__(self, step: Step) -> None:
@@ -278,3 +455,94 @@ def meter(*, hidden: bool = False) -> Iterator[Meter]:
     )
     with progress if drawn else nullcontext():  # older versions of rich end a disabled one with an empty line
         yield Meter(progress)
+
+
+# --- what the library says of parameters and rows, said of options and lines ------------------------
+
+_RENAMED = {
+    "k": "components",
+    "n_components": "components",
+    "n_draws": "draws",
+    "n_hidden": "widths",
+    "n_inputs": "inputs",
+    "n_simulations": "simulations",
+    "random_state": "seed",
+}
+_TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
+_VALUE = rf"{_TEXT}|True|False|{_NUMBER}|\[(?:{_TEXT}|{_NUMBER}|,\s*)+\]"
+ROW_LABEL: ContextVar[Callable[[int], str] | None] = ContextVar("ROW_LABEL", default=None)
+"""What the table that a command reads calls a row that is counted from 0."""
+
+
+OPTIONS: dict[str, str] = {}
+"""The options of all commands by the library's names of these parameters."""
+
+
+def options_of(names: Iterable[str]) -> dict[str, str]:
+    """Of one command."""
+    own = {name: f"--{name.replace('_', '-')}" for name in names}
+    return {**own, **{name: own[option] for name, option in _RENAMED.items() if option in own}}
+
+
+def one_line(what: object, options: Mapping[str, str], says: Mapping[str, str] | None = None) -> str:
+    """A message, or an error or warning, for one line of the terminal: options where the library names parameters.
+
+    The library writes a parameter and its value as name=value. Bare names are the parameter at fault, and those that
+    cannot be English. ``says`` are a command's own words for phrases of the library.
+
+    >>> options = options_of(["floor", "drop", "method"])
+    >>> one_line("If the floor is lower,\\npass it as floor= (say floor=-1).", options)
+    'If the floor is lower, pass it as --floor (say --floor=-1).'
+    >>> print(one_line("Leave them out with drop=['site', 'Fe, total'], or use method='facets'.", options))
+    Leave them out with --drop 'site,"Fe, total"', or use --method facets.
+    """
+    text = " ".join(str(what).splitlines()).replace("must be None or between", "must be between")
+    for phrase, own in (says or {}).items():
+        text = text.replace(phrase, own)
+    parameter: str = getattr(what, "parameter", None) or ""
+    rows = getattr(what, "rows", ())
+    if rows:
+        text = _rows_counted_from_one(text, rows)
+    if parameter in options:
+        before, found, after = text.partition(f": {parameter} ")
+        if text.startswith((f"{parameter} ", f"{parameter}:")):
+            text = options[parameter] + text[len(parameter) :]
+        elif found:
+            text = f"{before}: {options[parameter]} {after}"
+    every, certain = "|".join(options), "|".join(name for name in options if "_" in name)
+    bare = rf"|(?P<bare>{certain})\b(?![('\"=])" if certain else ""
+    named = rf"(?P<name>{every})=(?:(?P<value>{_VALUE})|(?=[\s.,;:)]|$))"
+
+    def option(match: re.Match[str]) -> str:
+        found, value = options[match["name"] or match["bare"]], match["value"]
+        if value is None or value == "True":
+            return found
+        if value == "False":
+            return found.replace("--", "--no-")
+        if value[0] in "'\"[":
+            read = ast.literal_eval(value)
+            return f"{found} " + shlex.quote(",".join(map(_item, read if isinstance(read, list) else [read])))
+        return found + ("=" if value.startswith("-") else " ") + value
+
+    return re.sub(rf"(?<![\w.'\"-])(?:{named}{bare})", option, text) if options else text
+
+
+def _rows_counted_from_one(text: str, rows: Sequence[int]) -> str:
+    """Rows on the command line are counted from 1; a single one also has its line in the file."""
+    from unrelu.validation import listed, row_label, row_labels
+
+    label = ROW_LABEL.get() or (lambda row: f"row {row + 1:,}")
+    told = {row_label(row): label(row) for row in rows}
+    if len(rows) > 1:
+        told[row_labels(rows)] = f"rows {listed(f'{row + 1:,}' for row in rows)}"
+    for before, after in told.items():
+        for start in (str, str.capitalize):
+            text = text.replace(start(before[0]) + before[1:], start(after[0]) + after[1:])
+    return text
+
+
+def _item(value: object) -> str:
+    """An item of a list in which commas separate columns."""
+    text = str(value)
+    return '"' + text.replace('"', '""') + '"' if "," in text or text.startswith('"') else text

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unrelu import storage, tables
-from unrelu.cli.options import FitOptions, TableOptions, limits
-from unrelu.cli.outcome import ROW_LABEL
-from unrelu.contracts import BoolArray, FloatArray, Samples, Watch
+from unrelu.cli.frame import ROW_LABEL
+from unrelu.cli.options import FitOptions, TableOptions
+from unrelu.contracts import FloatArray, Samples, Watch
 from unrelu.errors import InputFileError, InvalidParameterError, ModelFileError, WeakColumnsWarning
 from unrelu.limits import floor_per_column
 from unrelu.model import RectifiedGaussian
@@ -45,40 +45,29 @@ def _law_of(content: Any, path: Path) -> RectifiedGaussian:
 
 @dataclass(frozen=True, eq=False)
 class RowSource:
-    """What rows are drawn from: ``draw`` so many with a generator, of columns that may have names.
-
-    Columns that are not ``known`` are NaN in all rows.
-    """
+    """What rows are drawn from: ``draw`` so many with a generator, of columns that may have names."""
 
     draw: Callable[[int, np.random.Generator], FloatArray]
     n_features: int
     feature_names: tuple[str, ...] | None
-    known: BoolArray | None = None
-
-    @classmethod
-    def of_law(cls, law: RectifiedGaussian, as_seen: bool = True) -> RowSource:
-        """A model."""
-        return cls(lambda count, rng: law.sample(count, rng, as_seen), law.n_features, law.feature_names)
-
-    def warn_of_unknown(self) -> None:
-        """Name the columns that no row has."""
-        if self.known is not None and self.known.any() and not self.known.all():
-            columns = label_columns(~self.known, self.feature_names)
-            warn(f"The network's weights of {columns} are not determined: empty in all rows.", WeakColumnsWarning)
 
 
 def source_in(path: Path, as_seen: bool) -> RowSource:
-    """What can be sampled in a file: a model, what has learned one, or a network."""
+    """What can be sampled in a file: a model, what has learned one, or a network, some of whose columns may be NaN."""
     content = storage.load(path)
     kind = type(content).__name__  # by its name, so that a model is read without the modules of all others
+    if kind not in ("Peeled", "TwoLayerReLULearner"):
+        law = _law_of(content, path)
+        return RowSource(lambda count, rng: law.sample(count, rng, as_seen), law.n_features, law.feature_names)
     if kind == "Peeled":
-        layer = content.layers[0]
-        return RowSource(content.sample, len(layer.bias), content.feature_names, layer.column_identifiable)
-    if kind == "TwoLayerReLULearner":
-        names = getattr(content, "feature_names_in_", None)
-        named = None if names is None else tuple(names.tolist())
-        return RowSource(content.sample, content.n_features_in_, named, content.column_identifiable_)
-    return RowSource.of_law(_law_of(content, path), as_seen)
+        known, names = content.layers[0].column_identifiable, content.feature_names
+    else:
+        known, named = content.column_identifiable_, getattr(content, "feature_names_in_", None)
+        names = None if named is None else tuple(named.tolist())
+    if known.any() and not known.all():
+        columns = label_columns(~known, names)
+        warn(f"The network's weights of {columns} are not determined: empty in all rows.", WeakColumnsWarning)
+    return RowSource(content.sample, len(known), names)
 
 
 def opened(
@@ -190,38 +179,33 @@ class KnownLayer:
     ``fitted``: it was learned by unrelu, so that its latent numbers are standard normal.
     """
 
-    path: Path
     weights: FloatArray
     bias: FloatArray
     floor: FloatArray
     names: tuple[str, ...] | None
     fitted: bool
-    own_floor: bool = True
 
     def part(self, at: list[int]) -> KnownLayer:
         """The columns at these positions."""
         names = None if self.names is None else tuple(self.names[j] for j in at)
-        return replace(self, weights=self.weights[at], bias=self.bias[at], floor=self.floor[at], names=names)
-
-    def with_floor(self, texts: list[str] | None) -> KnownLayer:
-        """With the floors of --floor, if there are any."""
-        if not texts:
-            return self
-        return replace(self, floor=floor_per_column(limits("--floor", texts), len(self.bias), self.names))
+        return KnownLayer(self.weights[at], self.bias[at], self.floor[at], names, self.fitted)
 
 
 def loaded_layer(path: Path, n_components: int | None, floor: list[str] | None) -> KnownLayer:
-    """The layer in a file, whatever wrote it."""
+    """The layer in a file, whatever wrote it; its floor may be given where the file does not tell it."""
     from unrelu.recovery.latent_estimator import ReLULatentRecovery
     from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
 
     content = None if storage.stated_format(path) is None else storage.load(path)
-    layer = _of_arrays(path) if content is None else _of_model(path, content, n_components)
+    if content is None:
+        layer, own_floor = _of_arrays(path)
+    else:
+        layer, own_floor = _of_model(path, content, n_components), True
     if n_components is not None and (content is None or isinstance(content, ReLUMatrixRecovery | ReLULatentRecovery)):
         raise InvalidParameterError(
             f"--components is for a model that unrelu fit wrote, and {path} is none: leave it out."
         )
-    if layer.own_floor and floor is not None:
+    if own_floor and floor is not None:
         raise InvalidParameterError(f"{path} has its own floor: leave --floor out.")
     return layer
 
@@ -249,11 +233,11 @@ def _of_model(path: Path, content: Any, n_components: int | None) -> KnownLayer:
     layer = (recovery.weights_, recovery.bias_) if learned else (recovery.weights, recovery.bias)
     weights, bias = map(np.asarray, layer)
     floor = floor_per_column(recovery.floor, len(bias))
-    return KnownLayer(path, weights, bias, floor, None if names is None else tuple(map(str, names)), fitted=not own)
+    return KnownLayer(weights, bias, floor, None if names is None else tuple(map(str, names)), fitted=not own)
 
 
-def _of_arrays(path: Path) -> KnownLayer:
-    """An npz file of somebody's own."""
+def _of_arrays(path: Path) -> tuple[KnownLayer, bool]:
+    """An npz file of somebody's own, and whether it tells the floor."""
     from unrelu.recovery import GaussianPrior, RobustLatent
     from unrelu.recovery.latent_estimator import ReLULatentRecovery
 
@@ -270,8 +254,8 @@ def _of_arrays(path: Path) -> KnownLayer:
         ReLULatentRecovery(weights, bias, RobustLatent(GaussianPrior())).fit()  # shapes, and only finite numbers
         floor = floor_per_column(arrays.get("floor", 0.0), len(bias))
     except InvalidParameterError as error:
-        raise ModelFileError(f"{path}: {error}") from error
+        raise ModelFileError(f"{path}: {error}", parameter=error.parameter) from error
     names = tuple(arrays["feature_names"].ravel().tolist()) if "feature_names" in arrays else None
     if names is not None and (len({*names}) != len(bias) or not all(isinstance(name, str) for name in names)):
         raise ModelFileError(f"{path}: feature_names is not one text for each row of weights, all of them different.")
-    return KnownLayer(path, weights, bias, floor, names, fitted=False, own_floor="floor" in arrays)
+    return KnownLayer(weights, bias, floor, names, fitted=False), "floor" in arrays

@@ -1,4 +1,4 @@
-"""Options that commands share, and texts of the command line turned into what the library takes."""
+"""Options that commands share, what annotations say of files, and texts of the command line turned into values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 from typer.models import OptionInfo
@@ -18,6 +18,7 @@ from unrelu.errors import InvalidParameterError
 
 OTHERS = "*"  # columns that are not named
 _LISTS = ("columns", "drop", "id")  # options that are lists of columns
+_TABLE_KINDS = "csv, tsv (also gzipped), parquet, feather or arrow"
 
 
 def option(help_text: str, *names: str, **more: Any) -> Any:
@@ -28,22 +29,44 @@ def option(help_text: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=help_text, **more)
 
 
+class Writes(NamedTuple):
+    """An option for a file that a command writes where it has a path.
+
+    ``called`` is what the answer calls it (not told if empty), ``fact`` its name among the facts, if that is not the
+    parameter's. ``kind``: "archive", "table" (with ids among its columns, if there are any), "columns" (numbers and
+    text), "edges" (of a network), "rows" (a table that may go to standard output), "picture", or "kept", which the work
+    writes by itself.
+    """
+
+    help_text: str
+    called: str = ""
+    kind: str = "archive"
+    fact: str = ""
+    names: tuple[str, ...] = ()
+
+
+def output(help_text: str, called: str = "", kind: str = "archive", fact: str = "") -> Any:
+    """The main file, or (a text alone) the folder, that a command writes."""
+    names = ("--output", "-o")
+    return Writes(help_text, called, kind, fact, names) if called or kind == "rows" else option(help_text, *names)
+
+
+def picture(what: str, called: str = "Picture") -> Writes:
+    """A picture of what a command finds."""
+    return Writes(f"Also draw {what}: a png, svg or pdf file.", called, "picture")
+
+
+def lines(what: str) -> str:
+    """The help text of a table that has a line for each ``what``."""
+    return f"{what}: {_TABLE_KINDS}."
+
+
 def tables(what: str = "Tables", more: str = "") -> Any:
     """The argument that names tables."""
     kinds = "csv, tsv, also as gz, bz2, zst or zip; xlsx, parquet, feather, npy, npz, scipy's sparse npz"
     return typer.Argument(
         help=f"{what} ({kinds}), globs or folders of them, or - for csv on stdin.{more}", metavar="PATHS"
     )
-
-
-def output(help_text: str) -> Any:
-    """The main file, or the folder, that a command writes."""
-    return option(help_text, "--output", "-o")
-
-
-def picture(what: str) -> Any:
-    """A picture of what a command finds."""
-    return option(f"Also draw {what}: a png, svg or pdf file.")
 
 
 def floor(help_text: str = "The floor: a number") -> Any:
@@ -56,7 +79,6 @@ def floor(help_text: str = "The floor: a number") -> Any:
 
 
 def _shape(usual: str = "auto") -> Any:
-    """One shape, or those of single columns."""
     return option(
         "What columns are like: auto (log for positive columns, normal for others, power or free where a column"
         " clearly rejects that), normal, log, power, free (any increasing curve), or for single columns As=log,*=auto"
@@ -66,7 +88,7 @@ def _shape(usual: str = "auto") -> Any:
 
 
 Tables = Annotated[list[str], tables()]
-Rows = Annotated[str, output("The table to write, its kind by extension; - is csv on stdout.")]
+Rows = Annotated[str, output("The table to write, its kind by extension; - is csv on stdout.", kind="rows")]
 Json = Annotated[bool, option("Print one JSON object instead of text.", "--json", show_default=False)]
 Seed = Annotated[int | None, "Whole number that makes the random draws repeatable.", {"min": 0}]
 Floor = Annotated[list[str], floor()]
@@ -135,11 +157,6 @@ class TableOptions:
         {"metavar": "ADDRESS"},
     ] = None
 
-    @property
-    def table_kind(self) -> str:
-        """The kind of a table that is written: one with ids holds text as well."""
-        return "columns" if self.id else "table"
-
     def without(self, label: str | None) -> TableOptions:
         """The same without a column of labels: it may be text, which no table of features holds.
 
@@ -152,8 +169,13 @@ class TableOptions:
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         if columns is not None:
             given |= {"columns": columns, "drop": []}
-        own = {"nondetect": _nondetect(self.nondetect, floor), "skip_bad_files": bool(self.skip_bad_files)}
-        return {**given, **own}
+        if self.nondetect == "floor":  # such cells are at the floors that --floor gives, if it gives any
+            floors = limits("--floor", [item for item in listed_items(floor) if _number(item.rpartition("=")[2])])
+            one = floors.pop(OTHERS, None) if isinstance(floors, dict) else floors
+            given["nondetect"] = (floors if isinstance(floors, dict) else None) or (
+                self.nondetect if one is None else one
+            )
+        return {**given, "skip_bad_files": bool(self.skip_bad_files)}
 
 
 @dataclass(frozen=True)
@@ -175,14 +197,15 @@ class FitOptions:
                     f"--{name} belongs to a fit, and {model} has its own: leave one of them out."
                 )
 
-    def parameters(self, seed: int, method: str = "auto") -> dict[str, Any]:
+    def parameters(self, seed: int, method: str = "auto", components: bool = True) -> dict[str, Any]:
         """Those of a learner; ``method`` is that of a command that asks for none."""
+        rank = None if self.components is None else number_or_auto("--components", self.components)
         return {
             "method": self.method or method,
             "floor": limits("--floor", self.floor or ["0.0"]),
             "ceiling": limits("--ceiling", self.ceiling or ()),
             "shape": shapes(self.shape),
-            "n_components": components_of(self.components),
+            **({"n_components": rank} if components else {}),
             "floor_tolerance": self.floor_tolerance,
             "random_state": seed,
         }
@@ -194,55 +217,46 @@ FittingByOneMethod = Annotated[FitOptions, _LIMITS]
 EVERYTHING, USUAL = TableOptions(), FitOptions()
 
 
-def _group(annotation: Any) -> dict[str, Any]:
-    """The options that a parameter stands for, and their annotations; none where it is one option."""
-    kind = getattr(annotation, "__origin__", annotation)
-    if kind not in (TableOptions, FitOptions):
-        return {}
-    every = get_type_hints(kind, include_extras=True)
-    return {name: every[name] for name in getattr(annotation, "__metadata__", [every])[0]}
+def spelled_out(signature: inspect.Signature) -> tuple[inspect.Signature, dict[str, list[str]]]:
+    """The signature of a command as typer reads it: every option with its name, shared ones and --json included.
 
-
-def spelled_out(signature: inspect.Signature) -> inspect.Signature:
-    """The signature of a command as typer reads it: every option with its name, shared ones and --json included."""
-    parameters = []
+    Also the options of every parameter that stands for several.
+    """
+    parameters, groups = [], {}
     for each in signature.parameters.values():
-        for name, annotation in _group(each.annotation).items():
-            default = None if name in _LISTS else getattr(each.default, name)
-            parameters.append(each.replace(name=name, annotation=_named(name, annotation), default=default))
-        if not _group(each.annotation):
-            parameters.append(each.replace(annotation=_named(each.name, each.annotation)))
-    if "as_json" not in signature.parameters:
-        last = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, annotation=Json, default=False)
-        parameters.append(last)
-    return signature.replace(parameters=parameters)
+        kind = getattr(each.annotation, "__origin__", each.annotation)
+        wanted = {each.name: each.annotation}
+        if kind in (TableOptions, FitOptions):
+            every = get_type_hints(kind, include_extras=True)
+            wanted = {name: every[name] for name in getattr(each.annotation, "__metadata__", [every])[0]}
+            groups[each.name] = list(wanted)
+        for name, annotation in wanted.items() if each.name != "job" else ():
+            default = each.default
+            if each.name in groups:
+                default = None if name in _LISTS else getattr(each.default, name)
+            kind, (given, *more) = annotation.__origin__, annotation.__metadata__
+            if isinstance(given, Writes):
+                given = option(given.help_text, *given.names)
+            made = option(given, **(more[0] if more else {})) if isinstance(given, str) else copy(given)
+            if isinstance(made, OptionInfo) and made.default is ...:  # typer keeps the first name there
+                made.default = f"--{name.replace('_', '-')}"
+            parameters.append(each.replace(name=name, annotation=Annotated[kind, made], default=default))
+    last = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, annotation=Json, default=False)
+    return signature.replace(parameters=[*parameters, last]), groups
 
 
-def _named(name: str, annotation: Any) -> Any:
-    """The option of a parameter, by its name where it has no other."""
-    kind, (given, *more) = annotation.__origin__, annotation.__metadata__
-    made = option(given, **(more[0] if more else {})) if isinstance(given, str) else copy(given)
-    if isinstance(made, OptionInfo) and made.default is ...:  # typer keeps the first name there
-        made.default = f"--{name.replace('_', '-')}"
-    return Annotated[kind, made]
-
-
-def gathered(signature: inspect.Signature, given: Mapping[str, Any]) -> dict[str, Any]:
+def gathered(
+    signature: inspect.Signature, groups: Mapping[str, Sequence[str]], given: Mapping[str, Any]
+) -> dict[str, Any]:
     """The arguments of a command, those that a parameter stands for as one."""
-    found: dict[str, Any] = {}
-    for each in signature.parameters.values():
-        own = {name: listed_items(given[name]) if name in _LISTS else given[name] for name in _group(each.annotation)}
-        found[each.name] = replace(each.default, **own) if own else given[each.name]
+    found = {name: given[name] for name in signature.parameters if name not in groups and name != "job"}
+    for name, options in groups.items():
+        own = {each: listed_items(given[each]) if each in _LISTS else given[each] for each in options}
+        found[name] = replace(signature.parameters[name].default, **own)
     return found
 
 
-def _nondetect(text: str | None, floor: Sequence[str] | None) -> Any:
-    """With --nondetect floor, cells that were not detected are at the floors that --floor gives, if it gives any."""
-    items = listed_items(floor) if text == "floor" else []
-    own = dict(item.rpartition("=")[::2] for item in items if "=" in item)
-    numbers = {name.strip(): float(value) for name, value in own.items() if _is_number(value)}
-    others = [float(item) for item in items if "=" not in item and _is_number(item)]
-    return numbers or (others[0] if others else text)
+# --- texts of the command line ----------------------------------------------------------------------
 
 
 def listed_items(texts: Sequence[str] | None) -> list[str]:
@@ -255,6 +269,15 @@ def listed_items(texts: Sequence[str] | None) -> list[str]:
     return [item.strip() for row in rows for item in row if item.strip()]
 
 
+def _number(text: str) -> float | None:
+    """A finite number, or None."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
 def limits(option: str, texts: Sequence[str]) -> Any:
     """Floors or ceilings from a number, from ``name=number`` items, or both; a lone number is for all others.
 
@@ -265,81 +288,43 @@ def limits(option: str, texts: Sequence[str]) -> Any:
     ({'As': 0.5, 'Pb': None}, 0.1, {'1': -2.0, '*': 'max'})
     """
     own: dict[str, float | str | None] = {}
-    others: list[float | str | None] = []
+    word = "min" if option == "--floor" else "max"
     for item in listed_items(texts):
         name, equals, text = item.rpartition("=")
-        value = _limit(option, text.strip(), item)
-        if equals:
-            own[name.strip()] = value
-        else:
-            others = [value]
-    if not own:
-        return others[0] if others else None
-    return {**own, OTHERS: others[0]} if others else own
+        value: float | str | None = _number(text)
+        if text.strip().casefold() == word:
+            value = word
+        elif value is None and text.strip().casefold() != "none":
+            raise InvalidParameterError(
+                f"{option}: {item!r} is not a finite number, none or {word}."
+                " Give one of them, or name=number,name=number."
+            )
+        own[name.strip() if equals else OTHERS] = value
+    if set(own) - {OTHERS}:  # the one for all others comes last
+        return {**{name: own[name] for name in own if name != OTHERS}, **{k: own[k] for k in own if k == OTHERS}}
+    return own.get(OTHERS)
 
 
 def shapes(texts: Sequence[str] | None, usual: str = "auto") -> Any:
-    """Shapes from a word, from ``name=word`` items, or both; a lone word, or that of ``*``, is for all others.
-
-    >>> shapes(["As=log", "*=auto"]), shapes(["free"]), shapes(["As=log,auto"]), shapes(None)
-    ({'As': 'log', '*': 'auto'}, 'free', {'As': 'log', '*': 'auto'}, 'auto')
-    """
+    """Shapes from a word, from ``name=word`` items, or both; a lone word, or that of ``*``, is for all others."""
     parts = [item.rpartition("=") for item in listed_items(texts)]
     given = {(name.strip() if equals else OTHERS): word.strip() for name, equals, word in parts}
     return given if set(given) - {OTHERS} else given.get(OTHERS, usual)
 
 
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
-
-
-def _limit(option: str, text: str, item: str) -> float | str | None:
-    word = "min" if option == "--floor" else "max"
-    if text.casefold() in ("none", word):
-        return None if text.casefold() == "none" else word
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise InvalidParameterError(
-            f"{option}: {item!r} is not a finite number, none or {word}. Give one of them, or name=number,name=number."
-        )
-    return value
-
-
 def levels(option: str, texts: Sequence[str] | None) -> tuple[float, ...]:
-    """Levels of quantiles, from small to large.
-
-    >>> levels("--quantile", [".95, 0.05"])
-    (0.05, 0.95)
-    """
+    """Levels of quantiles, from small to large."""
     found = set()
     for item in listed_items(texts):
-        if not (_is_number(item) and 0.0 < float(item) < 1.0):
+        level = _number(item)
+        if level is None or not 0.0 < level < 1.0:
             raise InvalidParameterError(f"{option}: {item!r} is no number between 0 and 1. Give one, or .05,.5,.95.")
-        found.add(float(item))
+        found.add(level)
     return tuple(sorted(found))
 
 
-def components_of(text: str | None) -> int | str | None:
-    """What --components asks for.
-
-    >>> components_of(None), components_of("2")
-    (None, 2)
-    """
-    return None if text is None else number_or_auto("--components", text)
-
-
 def number_or_auto(option: str, text: str) -> int | str:
-    """A whole number of at least 1, or auto.
-
-    >>> number_or_auto("--components", "3"), number_or_auto("--components", "auto")
-    (3, 'auto')
-    """
+    """A whole number of at least 1, or auto."""
     if text == "auto":
         return text
     if not (text.isascii() and text.isdecimal() and int(text) >= 1):
@@ -375,13 +360,7 @@ METHODS = {
 
 
 def methods_in_words(command: str) -> str | None:
-    """The methods of a command, a paragraph each; None where it has none.
-
-    >>> print(methods_in_words("factor").split(";")[0])
-    Methods:
-    <BLANKLINE>
-    censored_als: default
-    """
+    """The methods of a command, a paragraph each; None where it has none."""
     if command not in METHODS:
         return None
     return "\n\n".join(["Methods:", *(f"{name}: {words}" for name, words in METHODS[command].items())])

@@ -38,13 +38,12 @@ from unrelu.estimators.reading import (
 from unrelu.limits import Limits, is_by_cell, lifts, limits_of, refuse_none
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import learned_html
-from unrelu.parameters import generator
 from unrelu.passes.blocks import as_floats
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.rows import ArraySamples, Rows
 from unrelu.passes.tiles import ScreeningQuestion
 from unrelu.shapes import Shapes, latent_limits, shape_requests
-from unrelu.validation import listed
+from unrelu.validation import generator, listed
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath

@@ -19,7 +19,6 @@ from unrelu.estimators.shaping import law_and_parameters
 from unrelu.fit.one_pass import Learned
 from unrelu.methods import Method
 from unrelu.model import RectifiedGaussian
-from unrelu.parameters import RandomState
 from unrelu.passes.tiles import ScreeningQuestion, reachable
 from unrelu.posterior.cells import Cells, marks_of
 from unrelu.posterior.drawn_models import UncertainModel
@@ -27,7 +26,7 @@ from unrelu.posterior.draws import drawn_parts, number_of, seed_of
 from unrelu.posterior.filling import Filling
 from unrelu.posterior.gross import naming_gross
 from unrelu.posterior.imputation import imputed
-from unrelu.validation import check_choice
+from unrelu.validation import RandomState, check_choice
 
 _LEVELS: dict[str, tuple[float, ...]] = {"mean": (), "median": (0.5,)}
 _STRATEGIES = ("mean", "median", "draw")

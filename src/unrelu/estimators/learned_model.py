@@ -15,10 +15,10 @@ from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.fit.jackknife import intervals
 from unrelu.fit.one_pass import Learned
 from unrelu.model import RectifiedGaussian
-from unrelu.parameters import RandomState
 from unrelu.posterior.cells import marks_of
 from unrelu.posterior.hidden import HiddenCells
 from unrelu.shapes import Shapes
+from unrelu.validation import RandomState
 
 if TYPE_CHECKING:
     from unrelu.checks.fit_check import FitCheck

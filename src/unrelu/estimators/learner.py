@@ -22,6 +22,7 @@ from unrelu.estimators.second_look import SecondLook, continued, warn_again
 from unrelu.estimators.shaping import refuse_to_learn_by_parts
 from unrelu.fit.jackknife import jackknifed
 from unrelu.fit.one_pass import Learned
+from unrelu.kernels import tells_of_compiling
 from unrelu.methods import Auto, FullLikelihood, Method, OnePass, expects_outliers, is_of_papers, method_named
 from unrelu.passes.engine import engine_for
 from unrelu.passes.evidence import RecordedEvidence, SampleEvidence
@@ -147,6 +148,7 @@ class RectifiedGaussianLearner(LearnedModel):
 
     # --- learning ---------------------------------------------------------------------------------
 
+    @tells_of_compiling
     def fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
         """Learn from the rows of X, forgetting any earlier rows.
 

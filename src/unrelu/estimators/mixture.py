@@ -21,14 +21,13 @@ from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.fit.robust_rows.clustering import fit_mixture
 from unrelu.fit.robust_rows.clusters import FittedMixture
 from unrelu.model import RectifiedGaussian
-from unrelu.parameters import RandomState, generator
 from unrelu.passes.blocks import as_floats
 from unrelu.passes.engine import engine_for
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.passes.rows import ArraySamples, Rows, as_rows
 from unrelu.passes.tiles import without_absent
 from unrelu.posterior.scored_rows import scored_rows
-from unrelu.validation import check_count
+from unrelu.validation import RandomState, check_count, generator
 
 Labels = NDArray[np.int64]
 

@@ -181,7 +181,8 @@ def check_selection(selection: str | float) -> None:
     advice = suggestion(selection, SELECTIONS) if isinstance(selection, str) else ""
     raise InvalidParameterError(
         "selection must be 'auto', 'likely', 'ebic', 'stars', 'fdr' or a penalty between 0 and 1, got"
-        f" {selection!r}. {advice}".strip()
+        f" {selection!r}. {advice}".strip(),
+        parameter="selection",
     )
 
 

@@ -3,3 +3,45 @@
 Nothing here allocates per call in a hot loop or knows about rows, files or models. Every kernel has
 a slow NumPy or quadrature twin in ``tests/references`` that defines the truth.
 """
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from unrelu.contracts import Step, Watch, unwatched
+
+F = TypeVar("F", bound=Callable[..., Any])
+COMPILING = Step("Compiling", words="once after an installation, for about 15 s of one core")
+
+
+@contextmanager
+def telling_of_compiling(watch: Watch) -> Iterator[None]:
+    """While inside, ``watch`` hears of it when a kernel is compiled: not when it is found in numba's cache."""
+    if watch is unwatched:
+        yield
+        return
+    from numba.core import event
+
+    class Listener(event.Listener):
+        def on_start(self, _: Any) -> None:
+            watch(COMPILING)
+
+        def on_end(self, _: Any) -> None:
+            """The next step says how the work goes on."""
+
+    with event.install_listener("numba:compile", Listener()):
+        yield
+
+
+def tells_of_compiling(method: F) -> F:
+    """A method of an estimator whose watch hears of it when kernels are compiled meanwhile."""
+
+    @functools.wraps(method)
+    def run(self: Any, *args: Any, **options: Any) -> Any:
+        with telling_of_compiling(self._watch):
+            return method(self, *args, **options)
+
+    return run  # type: ignore[return-value]

@@ -1,7 +1,7 @@
 """The papers' experiments as data: Wu et al. 2019, Figure 1; Bulusu et al. 2022, Figures 1 and 2 and Table 1.
 
 Nothing here draws or prints: trials are run by :mod:`unrelu.papers.runner`, pictures are in
-:mod:`unrelu.report.reproduction`. To add an experiment: its data here, and its name below.
+:mod:`unrelu.report.trying`. To add an experiment: its data here, and its name below.
 """
 
 from __future__ import annotations

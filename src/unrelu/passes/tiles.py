@@ -134,7 +134,8 @@ class Screening:
             raise InvalidDataError(
                 f"{_amount(self.large_count)} infinite or beyond {LARGEST:g}, in"
                 f" {_places(self.large_count, self.large_first_row, feature_names)}. Replace infinite values or mark"
-                " them as missing with NaN; divide a column of huge numbers by a constant."
+                " them as missing with NaN; divide a column of huge numbers by a constant.",
+                rows=self.large_first_row[self.large_count > 0].tolist(),
             )
         mirrored = np.array(assumptions.mirrored or (False,) * len(self.below_count))
         self._check_limit(np.where(mirrored, 0, self.below_count), assumptions, feature_names, -1.0)
@@ -152,18 +153,21 @@ class Screening:
         levels = np.unique(-sign * np.array(assumptions.lowest)[columns])
         level = f"the {what} {levels[0]:g}" if len(levels) == 1 else f"their column's {what}"
         kind = "Negative values in data" if farthest < 0.0 and sign < 0.0 else f"Values {side} the {what}"
+        rows = self.below_first_row[columns].tolist()
         distance = np.abs(np.array(assumptions.lowest)[columns] - self.below_smallest[columns])
         if (distance <= _TYPED * np.abs(self.below_smallest[columns])).all():
             raise InvalidDataError(
                 f"{kind}: {_amount(counts)} {side} {level} by no more than rounding, in"
                 f" {_places(counts, self.below_first_row, names)}. The {extreme} is {farthest!r}. Give the {what} as"
-                f" the table has it, or {what}={word!r}, or a floor_tolerance."
+                f" the table has it, or {what}={word!r}, or a floor_tolerance.",
+                rows=rows,
             )
         raise InvalidDataError(
             f"{kind}: {_amount(counts)} {side} {level}, in {_places(counts, self.below_first_row, names)}. The"
             f" {extreme} is {farthest!r}. If these columns have another {what}, say which with {what}=, or take"
             f" {what}={word!r}: each column's {extreme} value where it repeats. A column without a {what} has"
-            f" {what}=None. Otherwise correct these values or mark them as missing with NaN."
+            f" {what}=None. Otherwise correct these values or mark them as missing with NaN.",
+            rows=rows,
         )
 
 

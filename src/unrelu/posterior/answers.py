@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidParameterError
-from unrelu.parameters import RandomState
+from unrelu.validation import RandomState
 
 if TYPE_CHECKING:
     from unrelu.model import RectifiedGaussian

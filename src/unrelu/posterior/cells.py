@@ -158,7 +158,7 @@ def table_of(model: RectifiedGaussian, X: Any) -> FloatArray:
     if np.isinf(x).any():
         i, j = np.argwhere(np.isinf(x))[0].tolist()
         raise InvalidDataError(
-            f"An infinite value in {column_label(j, names)}, {row_label(i)}: mark it as missing with NaN."
+            f"An infinite value in {column_label(j, names)}, {row_label(i)}: mark it as missing with NaN.", rows=[i]
         )
     return x
 

@@ -11,7 +11,6 @@ import numpy as np
 from unrelu.contracts import FloatArray
 from unrelu.errors import DependentDrawsWarning, InvalidParameterError
 from unrelu.kernels.drawn_rows import draw_rows
-from unrelu.parameters import RandomState, generator, integer
 from unrelu.passes.engine import map_in_threads
 from unrelu.posterior.cells import Cells
 from unrelu.posterior.filling import EVERYTHING, Filling
@@ -19,7 +18,7 @@ from unrelu.posterior.hidden import HiddenCells
 from unrelu.posterior.imputation import within
 from unrelu.posterior.marginal_values import finite
 from unrelu.posterior.prepared import RIDGE, row_shares
-from unrelu.validation import warn
+from unrelu.validation import RandomState, generator, integer, warn
 
 if TYPE_CHECKING:
     from unrelu.model import RectifiedGaussian

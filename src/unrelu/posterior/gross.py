@@ -44,6 +44,7 @@ class GrossCells:
             f" what is filled in there are finite, and mean little. Is it the unit, or a slip? Correct such values, or"
             f" mark them as missing with NaN.",
             ImpossibleRowsWarning,
+            rows=np.sort(self.rows).tolist(),
         )
 
 

@@ -18,11 +18,11 @@ from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.model import RectifiedGaussian
-from unrelu.parameters import generator
 from unrelu.passes.rows import Rows, as_rows
 from unrelu.recovery.latent_methods import LatentMethod, LatentResult, Layer, Prior, latent_method, names_of
 from unrelu.recovery.latent_rows import LatentReport, LatentRows, recover_rows, warn_of
 from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
+from unrelu.validation import generator
 
 
 def recover_latent(

@@ -181,7 +181,8 @@ def prior_named(prior: str | Prior | None) -> Prior:
         return _PRIORS[prior]()
     if isinstance(prior, type) or not hasattr(prior, "penalty"):
         raise InvalidParameterError(
-            f"prior must be None, a name or an object of unrelu.recovery, got {prior!r}. Names: {', '.join(_PRIORS)}."
+            f"prior must be None, a name or an object of unrelu.recovery, got {prior!r}. Names: {', '.join(_PRIORS)}.",
+            parameter="prior",
         )
     return prior
 

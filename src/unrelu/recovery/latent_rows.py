@@ -171,10 +171,12 @@ def recover_rows(
 def warn_of(found: LatentRows) -> None:
     """Warn of rows that two latent vectors explain."""
     if found.ambiguous.any():
-        rows = "v" if len(found.latent) == 1 else row_labels(np.flatnonzero(found.ambiguous).tolist())
+        numbers = np.flatnonzero(found.ambiguous).tolist()
+        rows = "v" if len(found.latent) == 1 else row_labels(numbers)
         warn(
             f"Two latent vectors explain {rows} about equally well: the result has both, as latent and rival.",
             AmbiguousOptimumWarning,
+            rows=numbers,
         )
 
 
@@ -217,4 +219,4 @@ def _refuse(faults: Mapping[int, str], seen: int, n: int, skip: bool) -> None:
     of = f"{n:,} rows" if seen == n else f"the first {seen:,} rows"
     what_next = "" if bad == n else " skip_bad_rows=True leaves such rows empty and recovers the others."
     row = row_label(first).capitalize()
-    raise InvalidDataError(f"{bad:,} of {of} cannot be recovered. {row} {faults[first]}{what_next}")
+    raise InvalidDataError(f"{bad:,} of {of} cannot be recovered. {row} {faults[first]}{what_next}", rows=[first])

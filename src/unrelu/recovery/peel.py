@@ -109,7 +109,9 @@ class _Table(OutputReader):
 
 def _checked_widths(widths: Sequence[int | str]) -> list[int | str]:
     if isinstance(widths, str | Integral) or not isinstance(widths, Sequence | np.ndarray) or len(widths) == 0:
-        raise InvalidParameterError(f"widths must be a list with one number per layer, such as [8], got {widths!r}.")
+        raise InvalidParameterError(
+            f"widths must be a list with one number per layer, such as [8], got {widths!r}.", parameter="widths"
+        )
     return [checked_width("Every width", width) for width in widths]
 
 

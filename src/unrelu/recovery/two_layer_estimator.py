@@ -19,14 +19,13 @@ from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import Table
 from unrelu.methods import Method, method_named
 from unrelu.model import RectifiedGaussian
-from unrelu.parameters import RandomState
 from unrelu.recovery.layers.decoding import ROUNDING, LayerReport
 from unrelu.recovery.layers.inputs import InnerLayer
 from unrelu.recovery.layers.peeled import Peeled
 from unrelu.recovery.layers.peeling import peel_layers
 from unrelu.recovery.layers.two_layers import TwoLayers, learn_two_layers
 from unrelu.recovery.peel import OutputReader, checked_inputs, checked_seconds, checked_width
-from unrelu.validation import check_choice, label_columns
+from unrelu.validation import RandomState, check_choice, label_columns
 
 _NAMES = ("facets", "separable")
 _SINGLE = 1e-6  # relative size of rounding in single precision

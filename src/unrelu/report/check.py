@@ -1,31 +1,59 @@
-"""A check of a model in plain numbers, tables and a picture of what fits worst."""
+"""A model beside its table: the check of the fit in numbers and tables; pictures of the model and of its check."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from rich.table import Table
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import leaves_list, linkage
+from scipy.spatial.distance import squareform
+from scipy.special import ndtr, ndtri
+from scipy.stats import beta
 
 from unrelu.checks.fit_check import FitCheck
-from unrelu.contracts import FloatArray
-from unrelu.report.model_picture import ColumnQuantiles, draw_quantiles
-from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, diagonal, new_figure, short_name, tidy
-from unrelu.report.tables import rows
+from unrelu.checks.statistics import Skewness, skewness_of
+from unrelu.contracts import Block, FloatArray, RowParameters, Samples
+from unrelu.estimators import RectifiedGaussianLearner
+from unrelu.model import RectifiedGaussian
+from unrelu.notebook import Table
+from unrelu.passes.columns import ShapeSums
+from unrelu.passes.engine import engine_for
+from unrelu.passes.tiles import SubsampleQuestion, seen_above
+from unrelu.report.model import labels
+from unrelu.report.pictures import (
+    BOTH_SIGNS,
+    HIDDEN,
+    INK,
+    LEARNED,
+    NAIVE,
+    Numbers,
+    diagonal,
+    new_figure,
+    short_name,
+    tidy,
+)
+from unrelu.report.tables import shape_words
+from unrelu.tables.turned import TurnedSamples
 from unrelu.validation import counted, listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
-Point = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
-
+_MOST_NAMES, _MOST_LARGE_NAMES = 60, 30
+_MOST_NUMBERS = 12  # columns whose correlations are written out
+_FAR = 30.0  # times the smallest: the largest value from which on axes of columns with a shape are logarithmic
+_ROWS = 4096  # of the sample: all of them are looked at
+_POINTS = 100  # evenly spaced in standard deviations, so that tails are seen
+_BAND = 0.99  # of the tables that the model fits have a given quantile within the band
+_MOST_ORDERED = 500  # columns beyond which the leaves of the tree stay as they come
 _MOST = 10  # columns and pairs in a table for people
 _MOST_PAIRS = 100  # in JSON
-_MOST_COLUMNS, _MOST_NAMED = 6, 4  # in the picture
+_MOST_DRAWN, _MOST_COLOURED = 6, 4  # columns and pairs in the picture
 _COLOURS = (NAIVE, "#009E73", "#CC79A7", "#E69F00")
 _LEGEND = (
     "Off by: the largest difference of the shares of rows below a value. High: above the model's median of what is seen"
@@ -99,7 +127,7 @@ def check_shown(check: FitCheck, seconds: float, words: Callable[[str], str]) ->
         lines.append((check.names[j], check.shapes[j], *numbers))
     if lines:
         heads = ("worst columns", "shape", ">at limit", ">expected", ">off by", ">p-value", ">adjusted")
-        shown += [_LEGEND, rows(heads, lines)]
+        shown += [_LEGEND, Table(heads, lines)]
     pairs = []
     for i, j in check.worst_pairs(_MOST):
         seen, expected = (each[:, 1, 1, i, j] for each in (check.observed, check.expected))
@@ -108,16 +136,211 @@ def check_shown(check: FitCheck, seconds: float, words: Callable[[str], str]) ->
         pairs.append((f"{check.names[i]} – {check.names[j]}", *counts, *(f"{p:.3g}" for p in p_values)))
     if pairs:
         heads = ("worst pairs", ">both high", ">expected", ">higher", ">expected", ">p-value", ">adjusted")
-        shown.append(rows(heads, pairs))
+        shown.append(Table(heads, pairs))
     return shown
 
 
-# --- the picture ----------------------------------------------------------------------------------
+# --- quantiles of columns ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnQuantiles:
+    """Quantiles of a column that are off its limit, the smallest first: of the table, and of the fitted model.
+
+    All in the table's units. ``low`` and ``high``: where the table's would be 99 times out of 100 if the model were
+    true. ``z`` is the test of skewness of latent values, standard normal then. ``shape``: its name, and its exponent.
+    """
+
+    name: str
+    seen: FloatArray
+    fitted: FloatArray
+    low: FloatArray
+    high: FloatArray
+    floor: float | None
+    ceiling: float | None
+    z: float
+    shape: str = "normal"
+
+
+def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int = 5) -> list[ColumnQuantiles]:
+    """The columns with the largest test statistics for skewness, largest first; another pass over the learned rows.
+
+    Rows that a robust fit took for outliers, with weights below half, are left out.
+    """
+    model = learner.distribution_
+    mirrored = model.ceiling < np.inf
+    sign = np.where(mirrored, -1.0, 1.0)
+    law = model.latent.reflected(mirrored)  # only floors
+    limit = np.where(mirrored, -model.ceiling, model.floor) + learner.floor_tolerance
+    question = SubsampleQuestion(_ROWS, 0, tuple(limit.tolist()), (-np.inf,) * len(limit))
+    sample = engine_for(samples).collect(TurnedSamples(samples, mirrored), question)
+    x, above = sample.values.astype(np.float64), seen_above(limit, sample.values)
+    weights = getattr(learner, "row_weights_", None)
+    if weights is not None:
+        x = x[weights[sample.rows] >= 0.5]
+    values, floor = (x, limit) if model.shapes is None else (sign * model.to_latent(sign * x), law.floor)
+    values = np.where(x <= above, np.minimum(values, floor), values)
+    unknown = np.full((len(floor), 2, 3), np.nan)
+    rows = RowParameters(law.bias, law.row_norms, floor, unknown[:, :, :2], unknown)
+    block = Block(values)
+    sums = ShapeSums(block, rows.floor, rows.bias)
+    sums.add(block)
+    test = skewness_of(sums.record(), rows)
+    own = getattr(samples, "limits_by_cell", ())  # whose order statistics are not known
+    ordered = [j for j in np.argsort(-np.abs(test.z), kind="stable").tolist() if j not in own]
+    worst = [j for j in ordered[:most] if test.z[j] != 0.0]
+    return [_column(model, j, _points(values[:, j], rows, j), test) for j in worst]
+
+
+def _points(values: FloatArray, rows: RowParameters, column: int) -> FloatArray:
+    """Seen, fitted, low, high (4 x points): order statistics above the floor, and what the model says of them.
+
+    The i-th smallest of n values is the model's quantile at a probability that has the law Beta(i, n - i + 1).
+    """
+    ordered = np.sort(values[~np.isnan(values)])
+    n, floor = len(ordered), rows.floor[column]
+    edge = -ndtri(0.5 / n)
+    wanted = np.linspace(-edge, edge, _POINTS)
+    rank = np.unique(np.clip(np.floor(n * ndtr(wanted)).astype(int), 0, n - 1))
+    rank = rank[ordered[rank] > floor]
+    tail = 0.5 * (1.0 - _BAND)
+    probabilities = np.stack([(rank + 0.5) / n, *(beta.ppf(p, rank + 1, n - rank) for p in (tail, 1.0 - tail))])
+    fitted = np.maximum(rows.bias[column] + rows.scale[column] * ndtri(probabilities), floor)
+    return np.vstack([ordered[rank], fitted])
+
+
+def _column(model: RectifiedGaussian, column: int, points: FloatArray, test: Skewness) -> ColumnQuantiles:
+    """The points of a column, the right way up again, and in the table's units."""
+    limits = (float(levels[column]) for levels in (model.floor, model.ceiling))
+    floor, ceiling = (level if np.isfinite(level) else None for level in limits)
+    sign = 1.0 if ceiling is None else -1.0
+    points, shape = points if ceiling is None else -points[[0, 1, 3, 2], ::-1], "normal"
+    if model.shapes is not None:
+        points, shape = model.shapes[column].from_latent(points), shape_words(model.shapes[column])
+    seen, fitted, low, high = points
+    z = sign * float(test.z[column])
+    return ColumnQuantiles(labels(model)[column], seen, fitted, low, high, floor, ceiling, z, shape)
+
+
+# --- the picture of a model ----------------------------------------------------------------------
+
+
+def model_picture(
+    model: RectifiedGaussian, shares: Sequence[float] | FloatArray, worst: Sequence[ColumnQuantiles] = ()
+) -> Figure:
+    """The learned correlations, and two checks of single columns: the share at the floor, and quantiles above it.
+
+    ``shares``: of values at the limit, seen in the table. ``worst``: the columns whose quantiles are drawn.
+    """
+    limited = np.isfinite(model.floor) | np.isfinite(model.ceiling)
+    panels = int(limited.any()) + len(worst)
+    wide = (panels + 1) // 2
+    d = model.n_features
+    height = float(np.clip(1.4 + 0.115 * min(d, _MOST_NAMES), 6.4, 8.3))
+    widths = [height + 0.6] * (d > 1 or not panels) + [max(3.5 * wide, 4.5)] * (panels > 0)
+    figure = new_figure((sum(widths), height))
+    figure.suptitle(f"Learned model of {counted(d, 'column')}", fontsize=14, color=INK)
+    parts = cast("list[SubFigure]", figure.subfigures(1, len(widths), width_ratios=widths, squeeze=False)[0].tolist())
+    if d > 1 or not panels:
+        _draw_correlations(parts[0], parts[0].subplots(), model)
+    if not panels:
+        return figure
+    axes = list(parts[-1].subplots(min(panels, 2), wide, squeeze=False).ravel())
+    for spare in axes[panels:]:
+        spare.set_axis_off()
+    if limited.any():
+        _draw_shares(axes.pop(0), model, np.asarray(shares, dtype=np.float64), limited)
+    for panel, column in zip(axes, worst, strict=False):
+        draw_quantiles(panel, column, legend=column is worst[0])
+    if worst and d > len(worst):
+        parts[-1].suptitle("Checks of single columns, and those that the model fits least", fontsize=11, color=INK)
+    return figure
+
+
+def column_order(correlation: FloatArray, most_ordered: int = _MOST_ORDERED) -> Numbers:
+    """Columns that go together side by side: the leaves of average-linkage clustering by 1 - |r|.
+
+    They are optimally turned up to so many columns.
+    """
+    d = len(correlation)
+    if d < 3:
+        return np.arange(d)
+    distance = np.maximum(1.0 - np.abs(correlation), 0.0)
+    np.fill_diagonal(distance, 0.0)
+    tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=d <= most_ordered)
+    return np.asarray(leaves_list(tree), dtype=np.intp)
+
+
+def _draw_correlations(figure: Figure | SubFigure, axes: Axes, model: RectifiedGaussian) -> None:
+    order = column_order(model.correlation)
+    shown = model.correlation[np.ix_(order, order)]
+    image = axes.imshow(shown, cmap=BOTH_SIGNS, vmin=-1.0, vmax=1.0, interpolation="nearest")
+    d, names = len(order), [short_name(labels(model)[j]) for j in order]
+    tidy(axes, "Latent correlations" + (", columns ordered by clustering" if d > 2 else ""), "", "")
+    axes.spines[["left", "bottom"]].set_visible(False)
+    axes.tick_params(length=0)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    if d <= _MOST_NAMES:
+        size = 8.0 if d <= _MOST_LARGE_NAMES else 6.0
+        flat = d * max(map(len, names)) <= 50
+        axes.set_xticks(range(d), names, rotation=0 if flat else 90, fontsize=size)
+        axes.set_yticks(range(d), names, fontsize=size)
+    if d <= _MOST_NUMBERS:
+        for (i, j), r in np.ndenumerate(shown):
+            colour = "white" if abs(r) > 0.6 else INK
+            axes.text(j, i, f"{r:.2f}", ha="center", va="center", fontsize=7.5, color=colour)
+    figure.colorbar(image, ax=axes, shrink=0.8)
+
+
+def _draw_shares(axes: Axes, model: RectifiedGaussian, shares: FloatArray, limited: NDArray[np.bool_]) -> None:
+    shown = (model.row_norms > 0.0) & limited
+    room = np.minimum(model.bias - model.latent.floor, model.latent.ceiling - model.bias)
+    implied = ndtr(-room[shown] / model.row_norms[shown])
+    axes.scatter(shares[shown], implied, color=LEARNED, s=22, alpha=0.8, edgecolors="none", zorder=2)
+    diagonal(axes, [np.array([0.0, 1.0])])
+    limit = " or ".join(
+        word for word, levels in (("floor", model.floor), ("ceiling", model.ceiling)) if np.isfinite(levels).any()
+    )
+    tidy(axes, f"Values at the {limit}\n(off the line: does not fit)", "share in the table", "share the model implies")
+
+
+def draw_quantiles(axes: Axes, column: ColumnQuantiles, *, legend: bool, note: str | None = None) -> None:
+    """The quantiles of a column against those of the model; ``note`` is said of it below its name."""
+    axes.fill_between(
+        column.fitted, column.low, column.high, color=HIDDEN, linewidth=0.0, label="99 % if the model holds"
+    )
+    ends: Any = (column.fitted[0], column.fitted[-1])
+    axes.plot(ends, ends, color=INK, linewidth=0.8)
+    axes.plot(column.fitted, column.seen, ".", color=LEARNED, markersize=5, label="the table")
+    lowest, highest = min(column.seen[0], column.fitted[0]), max(column.seen[-1], column.fitted[-1])
+    logarithmic = column.shape != "normal" and highest > _FAR * lowest > 0.0
+    for word, level in (("floor", column.floor), ("ceiling", column.ceiling)):
+        if level is not None and (level > 0.0 or not logarithmic):
+            axes.axhline(level, color=NAIVE, linestyle="--", linewidth=1.0)
+            # Values leave the floor at the left, and meet the ceiling at the right: the other side is free.
+            x, side, over = (0.98, "right", "bottom") if word == "floor" else (0.02, "left", "top")
+            axes.text(
+                x, level, f"{word} {level:.4g}", transform=axes.get_yaxis_transform(), ha=side, va=over, fontsize=8,
+                color=NAIVE,
+            )  # fmt: skip
+    axes.margins(0.06)
+    if logarithmic:
+        axes.set(xscale="log", yscale="log", ylim=(lowest / 1.5, highest * 1.5))
+    form = "" if column.shape == "normal" else f": {column.shape}"
+    test = "normal by construction" if column.shape == "free" else f"test of skewness: z = {column.z:+.1f}"
+    title = f"{short_name(column.name, 26 - len(form))}{form}\n({note or test})"
+    tidy(axes, title, "quantiles of the model", "quantiles of the table")
+    if legend:
+        axes.legend(frameon=False, fontsize=8, loc="upper left" if column.ceiling is None else "lower right")
+
+
+# --- the picture of a check ----------------------------------------------------------------------
 
 
 def check_picture(check: FitCheck) -> Figure:
     """Quantile plots, worst column first; observed against expected counts in the quadrants of all pairs."""
-    columns, pairs = check.worst_columns(_MOST_COLUMNS), check.worst_pairs(1)
+    columns, pairs = check.worst_columns(_MOST_DRAWN), check.worst_pairs(1)
     panels = len(columns) + 2 * bool(pairs)
     wide = min(max(panels, 1), 4)
     rows = max(-(-panels // wide), 1)
@@ -145,13 +368,15 @@ def check_picture(check: FitCheck) -> Figure:
     return figure
 
 
-def _scatter(axes: Axes, check: FitCheck, point: Point) -> None:
+def _scatter(
+    axes: Axes, check: FitCheck, point: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
+) -> None:
     """Every quadrant of every pair; those that fit worst in colours."""
     first, second = np.triu_indices(len(check.names), 1)
     expected = np.maximum(check.expected[..., first, second], 1e-9)
     x, y = (each.ravel() for each in point(check.observed[..., first, second], expected))
     axes.plot(x, y, ".", color=LEARNED, markersize=3, alpha=0.5, label="all pairs")
-    for colour, (i, j) in zip(_COLOURS, check.worst_pairs(_MOST_NAMED), strict=False):
+    for colour, (i, j) in zip(_COLOURS, check.worst_pairs(_MOST_COLOURED), strict=False):
         x, y = point(check.observed[..., i, j], np.maximum(check.expected[..., i, j], 1e-9))
         name = (
             f"{short_name(check.names[i], 12)} – {short_name(check.names[j], 12)}, p = {check.pair_p_value[i, j]:.3g}"

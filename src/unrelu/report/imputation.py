@@ -1,4 +1,4 @@
-"""A table with its hidden cells filled in: its rows, what became of every column's mean, and a picture."""
+"""Cells filled in and columns predicted: rows, what became of every column's mean, how near predictions come."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.table import Table
 from scipy.special import ndtr
 
 from unrelu.contracts import BoolArray, FloatArray, Samples
 from unrelu.estimators import FloorImputer
 from unrelu.model import RectifiedGaussian
+from unrelu.notebook import Table
 from unrelu.posterior.cells import Cells, SampledCells
 from unrelu.posterior.draws import drawn, drawn_parts
 from unrelu.posterior.gross import naming_gross
 from unrelu.posterior.imputation import imputed
+from unrelu.posterior.prediction import Prediction, predicted
 from unrelu.report.model import labels
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, Numbers, new_figure, short_name, tidy
-from unrelu.report.tables import check_names, level_name, rows, write_rows
+from unrelu.report.tables import check_names, level_name, write_rows
 from unrelu.shapes import Normal
 from unrelu.tables.write import write_columns
 from unrelu.validation import counted, listed
@@ -97,7 +98,7 @@ class Completion:
     def _pass(self) -> Iterator[tuple[Cells, FloatArray]]:
         """Cells, and the same rows completed, block by block; what others will ask for is kept on the way."""
         blocks = naming_gross(self._model, self._imputer.cells(self._table))
-        for cells, completed, std in self._drawn(blocks) if self._draws else self._filled(blocks):
+        for cells, completed, std in self._completed(blocks):
             filled = self._filling.filled(cells)
             self.tally.add(cells, completed[..., : len(self._names)], filled)
             made: dict[str, Any] = {"rows": completed, "std": std, "mask": filled.astype(np.float32)}
@@ -105,18 +106,18 @@ class Completion:
                 kept.add(made[name])
             yield cells, completed
 
-    def _filled(self, blocks: Iterator[Cells]) -> Iterator[tuple[Cells, FloatArray, FloatArray]]:
-        """Rows with their quantiles beside them, and the standard deviations of cells: one posterior tells all."""
+    def _completed(self, blocks: Iterator[Cells]) -> Iterator[tuple[Cells, FloatArray, FloatArray]]:
+        """Cells, rows (draws x rows x columns, a few at a time), or rows with their quantiles beside them, and the
+        standard deviations of cells."""
+        if self._draws:
+            for cells, part in drawn_parts(self._models, blocks, self._draws, self._seed, self._filling):
+                std = imputed(self._model, cells, (), self._filling)[1] if "std" in self._kept else np.empty(0)
+                yield cells, part, std
+            return
         middle = (0.5,) if self._median else ()
-        for cells in blocks:
+        for cells in blocks:  # one posterior tells all
             mean, std, *others = imputed(self._model, cells, (*middle, *self._levels), self._filling)
             yield cells, np.hstack(others if self._median else [mean, *others]), std
-
-    def _drawn(self, blocks: Iterator[Cells]) -> Iterator[tuple[Cells, FloatArray, FloatArray]]:
-        """Draws x rows x columns, a few rows at a time: memory is set by the draws, not by the table."""
-        for cells, part in drawn_parts(self._models, blocks, self._draws or 1, self._seed, self._filling):
-            std = imputed(self._model, cells, (), self._filling)[1] if "std" in self._kept else np.empty(0)
-            yield cells, part, std
 
     def picture(self) -> Figure:
         """Of some of the rows, chosen by chance. To be asked for before the rows: it makes the pass."""
@@ -266,7 +267,121 @@ class Tally:
             texts = ("" if np.isnan(mean) else f"{mean:.4g}" for mean in means)
             lines.append((column["name"], f"{column['share_hidden']:.1%}", *texts))
         heads = ("mean of", ">hidden", ">seen cells", ">limits for hidden", ">completed", ">the model")
-        return [*shown, rows(heads, lines, _MOST_COLUMNS)]
+        return [*shown, Table(heads, lines, most=_MOST_COLUMNS)]
+
+
+# --- one column predicted --------------------------------------------------------------------------
+
+
+def predicted_lines(
+    imputer: FloorImputer,
+    table: Samples,
+    law: RectifiedGaussian,
+    nearness: Nearness,
+    ids: Mapping[str, Sequence[str]],
+    *,
+    uncut: bool,
+) -> Iterator[dict[str, Any]]:
+    """One line per row, block by block, of what the table shows, or of the ``uncut`` value."""
+    j, levels, first = nearness.column, nearness.levels, 0
+    own_limits, lacks = bool(getattr(table, "limits_by_cell", ())), law.n_features > imputer.n_features_in_
+    for given in imputer.cells(table):
+        cells = given.widened(j) if lacks else given
+        rest = cells.without(j)
+        found = predicted(law, rest, j, levels)
+        nearness.add(rest if own_limits else cells, found)  # what a cell's own limit would show is not predicted
+        if uncut:
+            found = predicted(law, rest, j, levels, hidden=True)
+        rows = slice(first, first + len(found.mean))
+        first = rows.stop
+        yield {
+            "row": np.arange(rows.start, rows.stop) + 1,
+            **{name: list(texts[rows]) for name, texts in ids.items()},
+            "mean": found.mean,
+            "std": found.std,
+            **{level_name(level): found.quantiles[:, k] for k, level in enumerate(found.levels)},
+            "probability_floored": found.probability_floored,
+        }
+
+
+class Nearness:
+    """How near predictions of what a table shows come to its values, added up while rows are predicted."""
+
+    def __init__(self, law: RectifiedGaussian, j: int, levels: tuple[float, ...]) -> None:
+        self.rows = self.values = 0
+        self.column, self.levels = j, levels
+        self._limits = float(law.floor[j]), float(law.ceiling[j])
+        self._origin = 0.0  # about which squares are summed: near the mean, for their digits
+        self._sums = np.zeros(7)
+
+    def add(self, cells: Cells, found: Prediction) -> None:
+        """Some rows; a cell at its limit shows that limit."""
+        x, at_limit = cells.given[:, self.column], cells.beyond[:, self.column] != 0
+        known = ~np.isnan(x)
+        self.rows += len(x)
+        if not known.any():
+            return
+        if not self.values:
+            self._origin = float(x[known].mean())
+        self.values += int(known.sum())
+        parts = (
+            x - self._origin,
+            (x - self._origin) ** 2,
+            (x - found.mean) ** 2,
+            (found.quantiles[:, 0] <= x) & (x <= found.quantiles[:, -1]),
+            self._expected(found),
+            at_limit,
+            found.probability_floored,
+        )
+        self._sums += [float(np.sum(part[known])) for part in parts]
+
+    def _expected(self, found: Prediction) -> FloatArray:
+        """The model's own probability of the closed interval: where an end is a limit, all that is cut off is in it."""
+        low, high = self.levels[0], self.levels[-1]
+        first, last = found.quantiles[:, 0], found.quantiles[:, -1]
+        at_floor, at_ceiling = first <= self._limits[0], last >= self._limits[1]
+        one = np.where(at_floor, high, np.where(at_ceiling, 1.0 - low, high - low))
+        whole = (last <= self._limits[0]) | (first >= self._limits[1])
+        return np.asarray(np.where(whole, found.probability_floored, one))
+
+    def facts(self) -> dict[str, Any]:
+        """For JSON; nothing where the table does not have the column."""
+        if not self.values:
+            return {"rows": self.rows, "values": 0}
+        total, square, error, within, expected, floored, predicted = self._sums / self.values
+        variance = square - total**2
+        return {
+            "rows": self.rows,
+            "values": self.values,
+            "share_explained": 1.0 - error / variance if variance > 0.0 else None,
+            "root_mean_square_error": float(np.sqrt(error)),
+            "share_within": within,
+            "expected_share_within": expected,
+            "share_floored": floored,
+            "predicted_share_floored": predicted,
+        }
+
+    def shown(self) -> list[str]:
+        """For the terminal."""
+        facts, low, high = self.facts(), self.levels[0], self.levels[-1]
+        if not self.values:
+            return []
+        explained = facts["share_explained"]
+        share = "nothing" if explained is None or explained <= 0.0 else f"{explained:.1%}"
+        lines = [
+            f"Explained: {share} of the variance of the {counted(self.values, 'value')} that the table has of it; root"
+            f" mean square error {facts['root_mean_square_error']:.4g}.",
+        ]
+        if low < high:
+            lines.append(
+                f"Between the {100.0 * low:g} and the {100.0 * high:g} % quantile: {facts['share_within']:.1%} of them;"
+                f" the model expects {facts['expected_share_within']:.1%}."
+            )
+        if facts["share_floored"] or facts["predicted_share_floored"] > 0.0005:
+            lines.append(
+                f"At the limit: {facts['share_floored']:.1%}; predicted {facts['predicted_share_floored']:.1%}."
+            )
+        return lines
 
 
 # --- the picture ----------------------------------------------------------------------------------
@@ -297,18 +412,12 @@ def filled_columns(
     for j in [j for j in order.tolist() if hidden[:, j].any()]:
         limits = np.unique(cells.given[cells.beyond[:, j] != 0, j])
         known = ~np.isnan(completed[:, j])  # what is missing may stay so
-        law = _law(model, j, shapes[j].to_latent)
-        found.append(FilledColumn(names[j], completed[known, j], hidden[known, j], limits, law))
+
+        def below(x: FloatArray, j: int = j) -> FloatArray:
+            return np.asarray(ndtr((shapes[j].to_latent(x) - model.bias[j]) / max(model.row_norms[j], 1e-300)))
+
+        found.append(FilledColumn(names[j], completed[known, j], hidden[known, j], limits, below))
     return found
-
-
-def _law(
-    model: RectifiedGaussian, j: int, to_latent: Callable[[FloatArray], FloatArray]
-) -> Callable[[FloatArray], FloatArray]:
-    def below(x: FloatArray) -> FloatArray:
-        return np.asarray(ndtr((to_latent(x) - model.bias[j]) / max(model.row_norms[j], 1e-300)))
-
-    return below
 
 
 def imputation_picture(columns: list[FilledColumn], n_rows: int, filling: str) -> Figure:
@@ -327,12 +436,8 @@ def imputation_picture(columns: list[FilledColumn], n_rows: int, filling: str) -
 
 
 def bin_edges(values: FloatArray, limits: FloatArray) -> FloatArray:
-    """Edges of bins over all values, one of them at a lone limit; of equal ratios where positive values span so much.
-
-    >>> bin_edges(np.array([0.01, 100.0]), np.array([1.0]))[[0, 25, 50]].round(3)
-    array([1.e-02, 1.e+00, 1.e+02])
-    """
-    ratios = _spans_much(values)
+    """Edges of bins over all values, one of them at a lone limit; of equal ratios where positive values span much."""
+    ratios = bool(values.min() > 0.0 and values.max() > _WIDE * values.min())
     low, high, *others = (
         np.log([values.min(), values.max(), *limits]) if ratios else [values.min(), values.max(), *limits]
     )
@@ -341,10 +446,6 @@ def bin_edges(values: FloatArray, limits: FloatArray) -> FloatArray:
     below, above = int(np.ceil((start - low) / width - 1e-9)), int(np.ceil((high - start) / width - 1e-9))
     edges = start + width * np.arange(-below, max(above, 1) + 1)
     return np.asarray(np.exp(edges) if ratios else edges)
-
-
-def _spans_much(values: FloatArray) -> bool:
-    return bool(values.min() > 0.0 and values.max() > _WIDE * values.min())
 
 
 def _draw(axes: Axes, column: FilledColumn, legend: bool) -> None:
@@ -358,7 +459,7 @@ def _draw(axes: Axes, column: FilledColumn, legend: bool) -> None:
         axes.axvline(limit, color=INK, linestyle="--", linewidth=1.2)
     if len(column.limits):
         axes.plot([], [], color=INK, linestyle="--", linewidth=1.2, label="limit")
-    if _spans_much(column.values):
+    if column.values.min() > 0.0 and column.values.max() > _WIDE * column.values.min():
         axes.set_xscale("log")
     # Means of cells that nothing tells apart lie in one place: they must not flatten everything else.
     top = 1.15 * max(float(seen.max()), float(expected.max()), 1.0)

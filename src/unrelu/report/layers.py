@@ -7,12 +7,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from rich.table import Table
-from scipy.optimize import linear_sum_assignment
 from scipy.stats import norm
 
 from unrelu.contracts import FloatArray
 from unrelu.model import RectifiedGaussian
+from unrelu.notebook import Table, fact_table
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.layers.peeled import Peeled
 from unrelu.recovery.two_layer_estimator import TwoLayerReLULearner
@@ -22,14 +21,12 @@ from unrelu.report.pictures import (
     MOST_NAMES,
     NAIVE,
     SEEN,
-    diagonal,
     evenly,
     name_columns,
     new_figure,
     tidy,
     weight_image,
 )
-from unrelu.report.tables import fact_table, rows
 from unrelu.tables.write import names_or_numbers
 from unrelu.validation import listed
 
@@ -40,7 +37,6 @@ if TYPE_CHECKING:
 _MOST_UNITS, _MOST_INPUTS = 20, 6  # in a table
 _MOST_HISTOGRAMS, _BINS = 4, 30
 _MOST_UNIT_NAMES, _MOST_INPUT_NAMES = 24, 12  # that are all written in a picture
-_PAIRS = ((0, 1), (0, 2), (1, 2))  # principal components of a panel
 _LEAST = 1e-17  # residual that is drawn
 
 
@@ -65,8 +61,7 @@ class LayerSummary:
     ended: str | None = None
 
     @classmethod
-    def of(cls, report: LayerReport, n_outputs: int, undetermined: Sequence[str] = ()) -> LayerSummary:
-        """From a layer's report."""
+    def of(cls, report: LayerReport, n_outputs: int, undetermined: Sequence[str]) -> LayerSummary:
         used = max(report.n_rows - report.n_outlier_rows, 1)
         return cls(
             report.n_rows,
@@ -96,11 +91,6 @@ class InnerSummary:
     choice: tuple[tuple[int, float], ...]
     rows_without_inputs: int | None = None
 
-    @property
-    def n_inputs(self) -> int:
-        """q."""
-        return int(self.weights.shape[1])
-
 
 @dataclass(frozen=True, eq=False)
 class Network:
@@ -124,7 +114,7 @@ class Network:
         for depth, layer in enumerate(peeled.layers, start=1):
             unknown = [outputs[j] for j in np.flatnonzero(~layer.column_identifiable)]
             layers.append(LayerSummary.of(layer.report, len(layer.bias), unknown))
-            outputs = tuple(f"{name} of layer {depth}" for name in unit_names(layer.report.n_hidden))
+            outputs = tuple(f"{name} of layer {depth}" for name in numbered("h", layer.report.n_hidden))
         weights, inner = tuple(each.weights for each in peeled.layers), peeled.inner
         found = None if inner is None else InnerSummary(inner.weights, inner.bias, inner.choice)
         return cls(tuple(layers), weights, labels, peeled.hidden_distribution, found)
@@ -153,7 +143,7 @@ class Network:
         """How often each of the innermost units is off, and the Gaussian before its rectifier, where that is known."""
         if self.law is None:
             return []
-        layer, names = self.layers[-1], unit_names(self.law.n_features)
+        layer, names = self.layers[-1], numbered("h", self.law.n_features)
         facts = zip(names, layer.share_off, self.law.bias.tolist(), self.law.row_norms.tolist(), strict=True)
         return [
             {"unit": unit, "share_off": off, "bias": bias, "norm": size, "doubtful": i in layer.doubtful_units}
@@ -161,22 +151,9 @@ class Network:
         ]
 
 
-def unit_names(count: int) -> tuple[str, ...]:
-    """What tables call hidden units.
-
-    >>> unit_names(2)
-    ('h0', 'h1')
-    """
-    return tuple(f"h{index}" for index in range(count))
-
-
-def input_names(count: int) -> tuple[str, ...]:
-    """What tables call inputs.
-
-    >>> input_names(2)
-    ('z0', 'z1')
-    """
-    return tuple(f"z{index}" for index in range(count))
+def numbered(letter: str, count: int) -> tuple[str, ...]:
+    """What tables call hidden units (h0, h1, ...) and inputs (z0, z1, ...)."""
+    return tuple(f"{letter}{index}" for index in range(count))
 
 
 def layer_table(layers: Sequence[LayerSummary]) -> Table:
@@ -203,42 +180,36 @@ def layer_table(layers: Sequence[LayerSummary]) -> Table:
     lines = [(what, *(words[what] for words in told)) for what in told[0] if any(words[what] for words in told)]
     outermost = " (outermost)" if len(layers) > 1 else ""
     heads = (f"layer {depth}" + outermost * (depth == 1) for depth in range(1, len(layers) + 1))
-    table = rows(("<", *heads), lines)
-    table.columns[0].style = "bold"
-    return table
+    return Table(("<", *heads), lines)
 
 
-def unit_table(units: Sequence[Mapping[str, Any]], most: int = _MOST_UNITS) -> Table:
+def unit_table(units: Sequence[Mapping[str, Any]]) -> Table:
     """The first units, and how many more there are."""
-    lines = [
-        (
-            unit["unit"],
-            f"{unit['share_off']:.1%}",
-            f"{unit['bias']:.4g}",
-            f"{unit['norm']:.4g}",
-            "doubtful" * unit["doubtful"],
-        )
-        for unit in units
-    ]
-    return rows(("<innermost unit", ">rows off", ">latent mean (bias)", ">latent sd (norm)", ""), lines, most)
+    lines = []
+    for unit in units:
+        numbers = f"{unit['share_off']:.1%}", f"{unit['bias']:.4g}", f"{unit['norm']:.4g}"
+        lines.append((unit["unit"], *numbers, "doubtful" * unit["doubtful"]))
+    heads = ("<innermost unit", ">rows off", ">latent mean (bias)", ">latent sd (norm)", "")
+    return Table(heads, lines, most=_MOST_UNITS)
 
 
-def inner_tables(inner: InnerSummary, most: int = _MOST_UNITS) -> list[Table]:
+def inner_tables(inner: InnerSummary) -> list[Table]:
     """How many inputs there are and why, and the weights of the first of them on the first units."""
-    facts = {"inputs": f"{inner.n_inputs:,}"}
+    n_units, n_inputs = inner.weights.shape
+    facts = {"inputs": f"{n_inputs:,}"}
     if inner.choice:
         tried = (f"{q} leaves {left:.2g}" for q, left in inner.choice)
         facts["relative residual"] = listed(tried, most=_MOST_UNITS)
     if inner.rows_without_inputs is not None:
         facts["rows without inputs"] = f"{inner.rows_without_inputs:,}"
-    shown = min(inner.n_inputs, _MOST_INPUTS)
-    more = inner.n_inputs > shown
+    shown = min(n_inputs, _MOST_INPUTS)
+    more = n_inputs > shown
     lines = [
         (name, *(f"{weight:.4g}" for weight in row[:shown]), *[""] * more)
-        for name, row in zip(unit_names(len(inner.bias)), inner.weights.tolist(), strict=True)
+        for name, row in zip(numbered("h", n_units), inner.weights.tolist(), strict=True)
     ]
-    heads = ("weights of inputs", *(f">{name}" for name in input_names(shown)), *[">..."] * more)
-    return [fact_table(facts), rows(heads, lines, most)]
+    heads = ("weights of inputs", *(f">{name}" for name in numbered("z", shown)), *[">..."] * more)
+    return [fact_table(facts), Table(heads, lines, most=_MOST_UNITS)]
 
 
 def network_facts(network: Network) -> dict[str, Any]:
@@ -247,7 +218,7 @@ def network_facts(network: Network) -> dict[str, Any]:
     return {
         "layers": [asdict(layer) for layer in network.layers],
         "units": network.units,
-        "inner": None if inner is None else {"n_inputs": inner.n_inputs, **asdict(inner)},
+        "inner": None if inner is None else {"n_inputs": int(inner.weights.shape[1]), **asdict(inner)},
     }
 
 
@@ -265,16 +236,14 @@ def peel_picture(
     network: Network,
     units: FloatArray,
     beside: tuple[FloatArray, FloatArray] | None = None,
-    truth: TrueWeights | None = None,
 ) -> Figure:
     """A row for every layer, its weights beside its units' shares of rows off; below, a few of the innermost units.
 
     ``units`` are the innermost ones in rows of the table, NaN where the layers do not explain the row. With inputs, two
-    more: their weights, and what chose their number; ``beside``, rows of the table and as many samples of the network,
-    with its ``truth``, if that is known.
+    more: their weights, and what chose their number; ``beside``, rows of the table and as many samples of the network.
     """
     heights = [min(5.0, 1.7 + 0.17 * layer.n_hidden) for layer in network.layers]
-    heights += [2.8, *([min(5.0, 2.2 + 0.17 * network.inner.n_inputs)] if network.inner is not None else [])]
+    heights += [2.8, *([min(5.0, 2.2 + 0.17 * network.inner.weights.shape[1])] if network.inner is not None else [])]
     heights += [3.4] * (network.inner is not None and beside is not None)
     figure = new_figure((11.5, sum(heights) + 0.6))
     first, depth = network.layers[0], len(network.layers)
@@ -287,7 +256,7 @@ def peel_picture(
     names = network.names
     for number, (part, layer, weights) in enumerate(zip(parts, network.layers, network.weights, strict=False), start=1):
         _draw_layer(part, number, layer, weights, names)
-        names = unit_names(layer.n_hidden)
+        names = numbered("h", layer.n_hidden)
     explained, panels = units[~np.isnan(units).any(axis=1)], parts[depth].subplots(1, _MOST_HISTOGRAMS)
     shown = evenly(units.shape[1], _MOST_HISTOGRAMS).tolist()
     for axes, unit in zip(panels, shown, strict=False):
@@ -298,7 +267,7 @@ def peel_picture(
     if network.inner is not None:
         _draw_inner(parts[depth + 1], network.inner)
         if beside is not None:
-            _draw_generated(parts[depth + 2], network, *beside, truth)
+            _draw_generated(parts[depth + 2], *beside)
     return figure
 
 
@@ -332,7 +301,7 @@ def _draw_layer(
 
 def _name_units(axes: Axes, count: int) -> None:
     shown = evenly(count, _MOST_UNIT_NAMES).tolist()
-    axes.set_yticks(shown, [unit_names(count)[unit] for unit in shown], fontsize=8)
+    axes.set_yticks(shown, [numbered("h", count)[unit] for unit in shown], fontsize=8)
     axes.tick_params(axis="y", length=0)
 
 
@@ -346,57 +315,20 @@ def _draw_unit(axes: Axes, unit: int, values: FloatArray, network: Network) -> N
     axes.stairs(density, edges, fill=True, color=SEEN, label="rows")
     off = f"off in {1.0 - len(on) / max(len(values), 1):.0%}"
     if network.law is not None:
-        implied, curve = _law_of(network.law, unit, edges)
+        bias, size = float(network.law.bias[unit]), float(network.law.row_norms[unit])
+        implied = float(norm.cdf(-bias / size)) if size > 0.0 else float(bias <= 0.0)
+        curve = norm.pdf(edges, bias, size) if size > 0.0 else np.zeros(len(edges))
         axes.plot(edges, curve, color=LEARNED, linewidth=2, label="learned")
         off += f", learned {implied:.0%}"
     doubtful = " (doubtful)" if unit in network.layers[-1].doubtful_units else ""
-    tidy(axes, f"Innermost {unit_names(unit + 1)[unit]}{doubtful}", off, "")
+    tidy(axes, f"Innermost h{unit}{doubtful}", off, "")
     axes.title.set_color(NAIVE if doubtful else INK)
     axes.set_xlim(0.0, top)
     axes.set_ylim(bottom=0.0)
     axes.legend(frameon=False, fontsize=8, loc="upper right")
 
 
-def _law_of(law: RectifiedGaussian, unit: int, at: FloatArray) -> tuple[float, FloatArray]:
-    """(share of rows off, density above 0) that the law of the units implies."""
-    bias, size = float(law.bias[unit]), float(law.row_norms[unit])
-    if size == 0.0:
-        return float(bias <= 0.0), np.zeros(len(at))
-    return float(norm.cdf(-bias / size)), np.asarray(norm.pdf(at, bias, size))
-
-
 # --- inputs, and samples beside the table ----------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class TrueWeights:
-    """The weights that a network was made with: of the outputs (d x p), and of the inputs (p x q)."""
-
-    outer: FloatArray
-    inner: FloatArray
-
-    def matched(self, network: Network) -> tuple[TrueWeights, TrueWeights]:
-        """(true, found) weights made comparable; outputs that are not determined are left out.
-
-        A unit is known up to its place and scale: columns of the outer weights have length 1, in the order of those
-        found. Inputs are known up to a linear map: the found ones are given the one nearest to the true weights.
-
-        >>> A2, A1 = np.array([[0.0, 3.0], [2.0, 0.0]]), np.array([[1.0], [2.0]])
-        >>> inner = InnerSummary(np.array([[-6.0], [-2.0]]), np.zeros(2), ())
-        >>> true, found = TrueWeights(A2, A1).matched(Network((), (np.eye(2),), ("a", "b"), None, inner))
-        >>> bool(np.allclose(true.outer, found.outer) and np.allclose(true.inner, found.inner))
-        True
-        """
-        inner = network.inner
-        assert inner is not None, "a generator has inputs"
-        known = np.isfinite(network.weights[0]).all(axis=1)
-        found, true = network.weights[0][known], self.outer[known]
-        sizes, lengths = np.linalg.norm(found, axis=0), np.linalg.norm(true, axis=0)
-        found, true = found / sizes, true / lengths
-        order = linear_sum_assignment(-found.T @ true)[1]
-        of_inputs, own = inner.weights * sizes[:, None], (self.inner * lengths[:, None])[order]
-        turned = of_inputs @ np.linalg.lstsq(of_inputs, own)[0]
-        return TrueWeights(true[:, order], own), TrueWeights(found, turned)
 
 
 def _draw_inner(figure: SubFigure, inner: InnerSummary) -> None:
@@ -405,8 +337,8 @@ def _draw_inner(figure: SubFigure, inner: InnerSummary) -> None:
     figure.colorbar(weight_image(left, inner.weights), ax=left, pad=0.02, extend="both")
     tidy(left, f"Inputs: weights on {len(inner.bias):,} units", "hidden unit", "input")
     left.spines[:].set_visible(False)
-    name_columns(left, unit_names(len(inner.bias)))
-    shown, names = evenly(inner.n_inputs, _MOST_INPUT_NAMES).tolist(), input_names(inner.n_inputs)
+    name_columns(left, numbered("h", len(inner.bias)))
+    shown, names = evenly(inner.weights.shape[1], _MOST_INPUT_NAMES).tolist(), numbered("z", inner.weights.shape[1])
     left.set_yticks(shown, [names[i] for i in shown], fontsize=8)
     left.tick_params(axis="y", length=0)
     if not inner.choice:
@@ -415,19 +347,20 @@ def _draw_inner(figure: SubFigure, inner: InnerSummary) -> None:
     tried, residuals = np.array(inner.choice).T
     residuals = np.maximum(residuals, _LEAST)
     right.plot(tried, residuals, color=INK, linewidth=0.8, zorder=1)
-    right.scatter(tried, residuals, c=[LEARNED if q == inner.n_inputs else SEEN for q in tried], s=40, zorder=2)
+    right.scatter(tried, residuals, c=[LEARNED if q == inner.weights.shape[1] else SEEN for q in tried], s=40, zorder=2)
     right.set_yscale("log")
     right.set_xticks(tried[evenly(len(tried), _MOST_INPUT_NAMES)])
     tidy(right, "Residual by inputs tried", "inputs (dark: chosen)", "relative residual")
 
 
-def _draw_generated(
-    figure: SubFigure, network: Network, rows: FloatArray, samples: FloatArray, truth: TrueWeights | None
-) -> None:
-    """Samples beside rows of the table, in principal components; true against found weights where they are known."""
+def _draw_generated(figure: SubFigure, rows: FloatArray, samples: FloatArray) -> None:
+    """Samples beside rows of the table, in the first three principal components of these; NaN columns are left out."""
     panels = figure.subplots(1, 3)
-    scores, drawn = _components(rows, samples)
-    pairs = [pair for pair in _PAIRS[: 1 if truth is not None else 3] if max(pair) < scores.shape[1]]
+    known = np.isfinite(samples).all(axis=0)
+    center = rows[:, known].mean(axis=0)
+    directions = np.linalg.svd(rows[:, known] - center, full_matrices=False)[2][:3].T
+    scores, drawn = ((values[:, known] - center) @ directions for values in (rows, samples))
+    pairs = [pair for pair in ((0, 1), (0, 2), (1, 2)) if max(pair) < scores.shape[1]]
     for axes, (x, y) in zip(panels, pairs, strict=False):
         for values, colour, size, label in ((scores, SEEN, 30, "table"), (drawn, LEARNED, 4, "samples")):
             axes.scatter(values[:, x], values[:, y], s=size, color=colour, linewidths=0, label=label)
@@ -436,21 +369,3 @@ def _draw_generated(
     panels[0].legend(frameon=False, fontsize=8)
     for axes in panels[len(pairs) :]:
         axes.set_axis_off()
-    if truth is not None:
-        true, found = truth.matched(network)
-        for axes, title, ours, theirs in (
-            (panels[1], "Layer 1", found.outer, true.outer),
-            (panels[2], "Inputs", found.inner, true.inner),
-        ):
-            axes.set_axis_on()
-            axes.scatter(theirs.ravel(), ours.ravel(), s=8, color=LEARNED, alpha=0.6, linewidths=0, zorder=2)
-            diagonal(axes, [theirs, ours])
-            tidy(axes, f"{title}: found against true weights", "true", "found")
-
-
-def _components(rows: FloatArray, samples: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The first three principal components of rows, and samples along the same directions; NaN columns are left out."""
-    known = np.isfinite(samples).all(axis=0)
-    center = rows[:, known].mean(axis=0)
-    directions = np.linalg.svd(rows[:, known] - center, full_matrices=False)[2][:3].T
-    return (rows[:, known] - center) @ directions, (samples[:, known] - center) @ directions

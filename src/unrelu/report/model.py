@@ -1,106 +1,69 @@
-"""A learned model in plain numbers and tables, the same for the terminal, JSON and model files."""
+"""A learned model in plain numbers and tables, the same for the terminal, JSON and model files; any file's contents."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from rich.table import Table
 from scipy.linalg import eigvalsh
 from scipy.sparse.linalg import eigsh
 
-from unrelu.contracts import FloatArray
+from unrelu.contracts import Doubt, FloatArray
 from unrelu.model import RectifiedGaussian
-from unrelu.report.tables import rows, with_error
-from unrelu.shapes import Power, Shape
+from unrelu.notebook import Table, fact_table
+from unrelu.report.tables import doubt_table, shape_words, with_error
 from unrelu.tables.write import names_or_numbers
+from unrelu.validation import counted
 
 if TYPE_CHECKING:
-    from unrelu.estimators import RectifiedGaussianLearner
+    from unrelu.estimators import (
+        RectifiedGaussianLearner,
+        RectifiedGaussianMixture,
+        ReLUMatrixRecovery,
+        TwoLayerReLULearner,
+    )
     from unrelu.estimators.learned_model import LearnedModel
+    from unrelu.recovery.layers.peeled import Peeled
+    from unrelu.recovery.matrix.state import MatrixState
+
+Facts: TypeAlias = dict[str, Any]
 
 _MOST_COLUMNS = 20  # in a table
 _POWER = ("exponent", "exponent_stderr", "origin", "unit")
 _DENSE = 500  # beyond so many columns a few eigenvalues come sooner by Lanczos' method
 
 
-@dataclass(frozen=True)
-class ColumnSummary:
-    """One column: what the model says of the latent y, and how sure it is (None where the file does not tell)."""
-
-    name: str
-    floor: float | None
-    ceiling: float | None
-    bias: float
-    norm: float
-    share_floored: float | None = None
-    bias_stderr: float | None = None
-    norm_stderr: float | None = None
-
-    @property
-    def limit(self) -> str:
-        """The floor, the ceiling, or neither, in a word."""
-        if self.ceiling is not None:
-            return f"at most {self.ceiling:g}"
-        return "none" if self.floor is None else f"{self.floor:g}"
-
-
-@dataclass(frozen=True)
-class CorrelationSummary:
-    """One pair of columns, by name."""
-
-    first: str
-    second: str
-    correlation: float
-    stderr: float | None = None
-
-
 def labels(model: RectifiedGaussian) -> tuple[str, ...]:
-    """The columns' names; x0, x1, ... where they have none, as in tables written from the model.
-
-    >>> labels(RectifiedGaussian([0.0, 1.0], [[1.0, 0.0], [0.0, 1.0]]))
-    ('x0', 'x1')
-    """
+    """The columns' names; x0, x1, ... where they have none, as in tables written from the model."""
     return names_or_numbers(model.feature_names, model.n_features)
 
 
-def column_summaries(
+def column_facts(
     model: RectifiedGaussian,
     shares: Sequence[float] | FloatArray | None = None,
     bias_stderr: Sequence[float] | FloatArray | None = None,
     norm_stderr: Sequence[float] | FloatArray | None = None,
-) -> list[ColumnSummary]:
-    """One summary per column, in order."""
-    d = model.n_features
-    nothing = [None] * d
-    columns = zip(
-        labels(model),
-        *(
-            [level if np.isfinite(level) else None for level in limits.tolist()]
-            for limits in (model.floor, model.ceiling)
-        ),
-        model.bias.tolist(),
-        model.row_norms.tolist(),
-        *(nothing if known is None else np.asarray(known).tolist() for known in (shares, bias_stderr, norm_stderr)),
-        strict=True,
-    )
-    return [ColumnSummary(*values) for values in columns]
+) -> list[Facts]:
+    """Each column: what the model says of the latent y, and how sure it is (None where that is not known)."""
+    nothing = [None] * model.n_features
+    limits = {"floor": model.floor, "ceiling": model.ceiling}
+    told = {"share_floored": shares, "bias_stderr": bias_stderr, "norm_stderr": norm_stderr}
+    lists = {
+        "name": labels(model),
+        **{key: [x if math.isfinite(x) else None for x in levels.tolist()] for key, levels in limits.items()},
+        "bias": model.bias.tolist(),
+        "norm": model.row_norms.tolist(),
+        **{key: nothing if known is None else np.asarray(known).tolist() for key, known in told.items()},
+    }
+    return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
 
 
-def shape_words(shape: Shape) -> str:
-    """A shape's name, and the exponent of a power.
-
-    >>> from unrelu.shapes import Log, Power
-    >>> shape_words(Log()), shape_words(Power(0.3333))
-    ('log', 'power 0.33')
-    """
-    return f"power {shape.exponent:.2f}" if isinstance(shape, Power) else shape.kind
-
-
-def shape_facts(model: RectifiedGaussian) -> dict[str, Any]:
+def shape_facts(model: RectifiedGaussian) -> Facts:
     """For JSON: every column's shape, and the columns in the user's units; nothing where all are normal."""
     if model.shapes is None:
         return {}
@@ -111,20 +74,14 @@ def shape_facts(model: RectifiedGaussian) -> dict[str, Any]:
     return {"shapes": shapes, "column_summary": model.column_summary()}
 
 
-def strongest_correlations(
-    model: RectifiedGaussian, stderr: FloatArray | None = None, most: int = 5
-) -> list[CorrelationSummary]:
-    """The pairs with the largest latent correlations in size, strongest first.
-
-    >>> model = RectifiedGaussian([0.0] * 3, [[1.0, 0.2, 0.0], [0.2, 1.0, -0.5], [0.0, -0.5, 1.0]])
-    >>> [(pair.first, pair.second, pair.correlation) for pair in strongest_correlations(model, most=2)]
-    [('x1', 'x2', -0.5), ('x0', 'x1', 0.2)]
-    """
+def strongest_correlations(model: RectifiedGaussian, stderr: FloatArray | None = None, most: int = 5) -> list[Facts]:
+    """The pairs with the largest latent correlations in size, strongest first."""
     names, r = labels(model), model.correlation
-    return [
-        CorrelationSummary(names[i], names[j], float(r[i, j]), None if stderr is None else float(stderr[i, j]))
-        for i, j in strongest_pairs(r, most)
-    ]
+    found = []
+    for i, j in strongest_pairs(r, most):
+        error = None if stderr is None else float(stderr[i, j])
+        found.append({"first": names[i], "second": names[j], "correlation": float(r[i, j]), "stderr": error})
+    return found
 
 
 def strongest_pairs(r: FloatArray, most: int) -> list[tuple[int, int]]:
@@ -137,11 +94,7 @@ def strongest_pairs(r: FloatArray, most: int) -> list[tuple[int, int]]:
 
 
 def variance_shares(model: RectifiedGaussian, most: int = 5) -> list[float]:
-    """Shares of the latent variance in the first principal components, columns standardized.
-
-    >>> variance_shares(RectifiedGaussian([0.0, 0.0], [[1.0, 0.5], [0.5, 1.0]]))
-    [0.75, 0.25]
-    """
+    """Shares of the latent variance in the first principal components, columns standardized."""
     r = model.correlation
     d = len(r)
     k = min(most, d)
@@ -152,15 +105,8 @@ def variance_shares(model: RectifiedGaussian, most: int = 5) -> list[float]:
     return [round(float(value), 12) for value in np.maximum(values[::-1], 0.0) / d]
 
 
-def learned_columns(learner: RectifiedGaussianLearner) -> list[ColumnSummary]:
-    """One summary per column of a fitted learner."""
-    shares = learner.report_.share_floored_by_column
-    return column_summaries(learner.distribution_, shares, learner.bias_stderr_, learner.row_norms_stderr_)
-
-
-def fit_details(learner: RectifiedGaussianLearner) -> dict[str, Any]:
+def fit_details(learner: RectifiedGaussianLearner) -> Facts:
     """What a model file keeps of its fit. No times: the same rows give the same bytes."""
-    strongest = strongest_correlations(learner.distribution_, learner.correlation_stderr_, most=20)
     return {
         "report": asdict(learner.report_),
         "columns": {
@@ -168,58 +114,53 @@ def fit_details(learner: RectifiedGaussianLearner) -> dict[str, Any]:
             "bias_stderr": learner.bias_stderr_.tolist(),
             "norm_stderr": learner.row_norms_stderr_.tolist(),
         },
-        "strongest_correlations": [asdict(pair) for pair in strongest],
+        "strongest_correlations": strongest_correlations(learner.distribution_, learner.correlation_stderr_, most=20),
     }
 
 
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def column_table(columns: Sequence[ColumnSummary], title: str = "") -> Table:
+def column_table(columns: Sequence[Facts], title: str = "") -> Table:
     """Bias and norm of the first columns, and how many more there are: the mean and the sd of y, before the floor."""
-    known = any(column.share_floored is not None for column in columns)
-    floors_differ = len({column.limit for column in columns}) > 1
-    lines = []
+    known = any(column["share_floored"] is not None for column in columns)
+    limits = []
     for column in columns:
-        share = "" if column.share_floored is None else f"{column.share_floored:.1%}"
-        bias, norm = with_error(column.bias, column.bias_stderr), with_error(column.norm, column.norm_stderr)
-        lines.append((column.name, *[share] * known, bias, norm, *[column.limit] * floors_differ))
+        floor = "none" if column["floor"] is None else f"{column['floor']:g}"
+        limits.append(floor if column["ceiling"] is None else f"at most {column['ceiling']:g}")
+    floors_differ = len(set(limits)) > 1
+    lines = []
+    for column, limit in zip(columns, limits, strict=True):
+        share = "" if column["share_floored"] is None else f"{column['share_floored']:.1%}"
+        bias, norm = (with_error(column[key], column[f"{key}_stderr"]) for key in ("bias", "norm"))
+        lines.append((column["name"], *[share] * known, bias, norm, *[limit] * floors_differ))
     heads = ("column", *[">floored"] * known, ">latent mean (bias)", ">latent sd (norm)", *[">floor"] * floors_differ)
-    return rows(heads, lines, _MOST_COLUMNS, title)
+    return Table(heads, lines, title, _MOST_COLUMNS)
 
 
-def shape_tables(model: RectifiedGaussian) -> list[Table]:
-    """Where columns have shapes, what the model says in the units of the user's table: one table for each law."""
-    if model.shapes is None:
-        return []
-    told, tables = ("mean", "lower_quartile", "median", "upper_quartile"), []
-    columns = list(zip(labels(model), model.shapes, model.column_summary(), strict=True))
-    for law in dict.fromkeys(column["law"] for *_, column in columns):
+def model_tables(model: RectifiedGaussian, columns: Sequence[Facts], strongest: Sequence[Facts]) -> list[Table]:
+    """Columns; their shapes, where they have any, in the units of the user's table, a table a law; correlations."""
+    tables, keys = [column_table(columns)], ("mean", "lower_quartile", "median", "upper_quartile")
+    told = [] if model.shapes is None else list(zip(labels(model), model.shapes, model.column_summary(), strict=True))
+    for law in dict.fromkeys(column["law"] for *_, column in told):
         lines = []
-        for name, shape, column in [each for each in columns if each[2]["law"] == law]:
+        for name, shape, column in [each for each in told if each[2]["law"] == law]:
             error = getattr(shape, "exponent_stderr", math.nan)
             words = shape_words(shape) + (f" ± {error:.1g}" if math.isfinite(error) else "")
-            lines.append((name, words, f"{column['share_floored']:.1%}", *(f"{column[key]:.4g}" for key in told)))
+            lines.append((name, words, f"{column['share_floored']:.1%}", *(f"{column[key]:.4g}" for key in keys)))
         heads = ("column", ">shape", ">floored", ">mean", ">25 %", ">median", ">75 %")
-        tables.append(rows(heads, lines, _MOST_COLUMNS, f"in the units of the table, {law}:"))
+        tables.append(Table(heads, lines, f"in the units of the table, {law}:", _MOST_COLUMNS))
+    if strongest:
+        pairs = [(f"{p['first']} – {p['second']}", with_error(p["correlation"], p["stderr"])) for p in strongest]
+        tables.append(Table(("strongest correlations", ">"), pairs))
     return tables
-
-
-def correlation_table(pairs: Sequence[CorrelationSummary]) -> Table:
-    """Pairs of columns with their correlations."""
-    lines = [(f"{pair.first} – {pair.second}", with_error(pair.correlation, pair.stderr)) for pair in pairs]
-    return rows(("strongest correlations", ">"), lines)
 
 
 # --- how probable a model makes rows, so that models compare --------------------------------------
 
 
-def likelihood_facts(log_likelihood: float, n_parameters: int, n_rows: float) -> dict[str, Any]:
-    """AIC and BIC as scikit-learn has them: lower is better.
-
-    >>> likelihood_facts(-10.0, 2, 100)["aic"]
-    24.0
-    """
+def likelihood_facts(log_likelihood: float, n_parameters: int, n_rows: float) -> Facts:
+    """AIC and BIC as scikit-learn has them: lower is better."""
     return {
         "log_likelihood": log_likelihood,
         "n_parameters": n_parameters,
@@ -229,33 +170,270 @@ def likelihood_facts(log_likelihood: float, n_parameters: int, n_rows: float) ->
     }
 
 
-def density_facts(densities: FloatArray, n_parameters: int) -> dict[str, Any]:
-    """The same from log densities of rows."""
-    return likelihood_facts(float(densities.sum()), n_parameters, len(densities))
-
-
-def reported_likelihood(learner: LearnedModel) -> dict[str, Any] | None:
+def reported_likelihood(learner: LearnedModel) -> Facts | None:
     """What a fit by likelihood has told already; None of other fits."""
     found = getattr(learner.report_, "log_likelihood", None)
     return None if found is None else likelihood_facts(found, learner.n_parameters_, learner.report_.n_rows)
 
 
-def kept_likelihood(details: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a model file holds of it; None where it is not one of ours."""
-    found = details.get("likelihood")
-    known = isinstance(found, dict) and all(
-        isinstance(found.get(name), int | float) for name in ("log_likelihood", "n_parameters", "rows", "aic", "bic")
-    )
-    return found if known else None
-
-
-def likelihood_words(facts: Mapping[str, Any]) -> str:
-    """In a line.
-
-    >>> likelihood_words(likelihood_facts(-1234.56, 9, 1000))
-    '-1,234.6 of 1,000 rows with 9 parameters: AIC 2,487.1, BIC 2,531.3'
-    """
+def likelihood_words(facts: Facts) -> str:
+    """In a line."""
     return (
         f"{facts['log_likelihood']:,.1f} of {facts['rows']:,.0f} rows with {facts['n_parameters']:,} parameters:"
         f" AIC {facts['aic']:,.1f}, BIC {facts['bic']:,.1f}"
     )
+
+
+# --- what is in a file of ours --------------------------------------------------------------------
+
+Contents: TypeAlias = tuple[Facts, dict[str, str], list[Table]]  # for JSON; line by line; and tables
+
+
+def contents(content: Any, header: Mapping[str, Any], path: Path) -> tuple[Facts, list[Table]]:
+    """Facts for JSON, and tables for people."""
+    kind = next((each.__name__ for each in type(content).__mro__ if each.__name__ in _KINDS), "")
+    if kind == "RectifiedGaussianLearner" and not hasattr(content, "report_"):  # made from a model
+        kind = ""
+    name, of_kind = _KINDS.get(kind, ("file", _of_anything))
+    facts, described, tables = of_kind(content, header, path)
+    stated = {key: header.get(key) for key in ("format", "format_version", "unrelu_version")}
+    version = header.get("unrelu_version", "of unknown version")
+    written = {"format": f"{header.get('format')} {header.get('format_version')}, written by unrelu {version}"}
+    return {name: path, **stated, **facts}, [fact_table({**written, **described}), *tables]
+
+
+def _of_model(model: RectifiedGaussian, header: Mapping[str, Any], _: Path) -> Contents:
+    details = header.get("details")
+    details = details if isinstance(details, dict) else {}
+    # Details are the writer's own: of lists with one number per column, and of errors, whatever is there is taken.
+    lists = details.get("columns")
+    lists = lists if isinstance(lists, dict) else {}
+    known = {"shares": "share_floored", "bias_stderr": "bias_stderr", "norm_stderr": "norm_stderr"}
+    found = {name: lists.get(key) for name, key in known.items()}
+    pairs = details.get("strongest_correlations")
+    errors = {
+        (pair.get("first"), pair.get("second")): pair.get("stderr")
+        for pair in (pairs if isinstance(pairs, list) else ())
+        if isinstance(pair, dict)
+    }
+    columns = column_facts(
+        model, **{name: v for name, v in found.items() if isinstance(v, list) and len(v) == model.n_features}
+    )
+    strongest = strongest_correlations(model)
+    for pair in strongest:
+        pair["stderr"] = errors.get((pair["first"], pair["second"]))
+    likelihood = details.get("likelihood")
+    numbers = ("log_likelihood", "n_parameters", "rows", "aic", "bic")
+    if not (isinstance(likelihood, dict) and all(isinstance(likelihood.get(n), int | float) for n in numbers)):
+        likelihood = None  # not one of ours
+    shares = variance_shares(model)
+    facts = {"n_features": model.n_features, "variance_shares": shares, **_law_facts(model, columns, strongest)}
+    described = _described(model, shares)
+    if likelihood is not None:
+        described["log-likelihood"] = likelihood_words(likelihood)
+    report = details.get("report")
+    flat = {**(report if isinstance(report, dict) else {}), **{k: v for k, v in details.items() if k != "report"}}
+    for name, value in flat.items():  # what tables show is left to them
+        if name == "assembly" and isinstance(value, dict):
+            value = {_ASSEMBLY.get(key, key): item for key, item in value.items()}
+        if name not in _IN_TABLES:
+            described[name.replace("_", " ")] = in_words(_plain(value))
+    doubts = _doubts(report)
+    shown = [doubt_table(doubts, labels(model), str)] if doubts else []
+    return (
+        {**facts, "likelihood": likelihood, "details": details},
+        described,
+        [
+            *shown,
+            *model_tables(model, columns, strongest),
+        ],
+    )
+
+
+def _of_learner(learner: RectifiedGaussianLearner, header: Mapping[str, Any], path: Path) -> Contents:
+    """What a model file would say of it, and its parameters."""
+    told = {"parameters": _parameters(learner), "likelihood": reported_likelihood(learner)}
+    return _of_model(learner.distribution_, {**header, "details": {**told, **fit_details(learner)}}, path)
+
+
+def _of_mixture(mixture: RectifiedGaussianMixture, header: Mapping[str, Any], path: Path) -> Contents:
+    """Parameters and report, and every group's columns."""
+    facts, described, tables = _of_anything(mixture, header, path)
+    facts["groups"] = []
+    for number, (law, share) in enumerate(zip(mixture.distributions_, mixture.weights_.tolist(), strict=True), start=1):
+        columns = column_facts(law)
+        facts["groups"].append({"share": share, "columns": columns, **shape_facts(law)})
+        first, *others = model_tables(law, columns, ())
+        tables += [replace(first, title=f"group {number}: {share:.1%} of the rows"), *others]
+    return facts, described, tables
+
+
+def _of_factors(recovery: ReLUMatrixRecovery, _: Mapping[str, Any], __: Path) -> Contents:
+    from unrelu.report.recovery import factor_facts, factor_shown
+
+    own = {"floor": recovery.floor_.tolist(), "floor_tolerance": recovery.floor_tolerance}
+    described, tables = factor_shown(recovery)
+    return {**own, **factor_facts(recovery)}, {"floor": _range(recovery.floor_), **described}, tables
+
+
+def _of_state(state: MatrixState, _: Mapping[str, Any], path: Path) -> Contents:
+    run = {name: value for name, value in state.facts.items() if name not in ("shape", "cells", "floor")}
+    n, d = state.facts["shape"]
+    described = {
+        "table": f"{n:,} x {d:,}",
+        "iterations": f"{state.iterations:,}",
+        "relative residual": f"{state.residual:.3g}",
+        **{name.replace("_", " "): in_words(_plain(value)) for name, value in run.items()},
+        "to go on": f"unrelu factor --state {path}, with the same table and options",
+    }
+    own = {"iterations": state.iterations, "residual": state.residual, "shape": state.facts["shape"]}
+    return {**own, **run}, described, []
+
+
+def _of_peeled(peeled: Peeled, _: Mapping[str, Any], __: Path) -> Contents:
+    from unrelu.report.layers import Network, network_facts, network_tables
+
+    report, network = peeled.report, Network.of_peeled(peeled)
+    described = {"rows explained": f"{report.n_rows - report.n_outlier_rows:,} of {report.n_rows:,}"}
+    if not report.learned:
+        described["innermost units"] = "their law was not learned"
+    return network_facts(network), described, network_tables(network)
+
+
+def _of_two_layers(learner: TwoLayerReLULearner, _: Mapping[str, Any], __: Path) -> Contents:
+    from unrelu.report.layers import Network, network_facts, network_tables
+
+    network, model = Network.of_learner(learner), "x = A h + a" if learner.output_bias else "x = A h"
+    outputs = f"{model}, not rectified" if learner.floor is None else "x = max(A h + a, floor)"
+    return network_facts(network), {"outputs": outputs, "method": learner.method}, network_tables(network)
+
+
+def _of_anything(content: Any, _: Mapping[str, Any], __: Path) -> Contents:
+    """Parameters and report of an estimator, plain fields of a record; arrays by their shapes."""
+    if is_dataclass(content):
+        own = {field.name: getattr(content, field.name) for field in fields(content)}
+    else:
+        report = getattr(content, "report_", None)
+        own = {**_parameters(content), **(asdict(report) if is_dataclass(report) else {})}  # type: ignore[arg-type]
+    facts = {name: _plain(value) for name, value in own.items()}
+    described = {name.replace("_", " "): in_words(value) for name, value in facts.items()}
+    law, tables = getattr(content, "distribution_", None), []
+    if isinstance(law, RectifiedGaussian):
+        columns, strongest = column_facts(law), strongest_correlations(law)
+        facts |= _law_facts(law, columns, strongest)
+        tables = [fact_table(_described(law, variance_shares(law))), *model_tables(law, columns, strongest)]
+    return facts, described, tables
+
+
+# Found by the class's name, so that a model file is read without the modules of all other kinds.
+_KINDS: dict[str, tuple[str, Callable[[Any, Mapping[str, Any], Path], Contents]]] = {
+    "RectifiedGaussian": ("model", _of_model),
+    "RectifiedGaussianLearner": ("model", _of_learner),
+    "RectifiedGaussianMixture": ("file", _of_mixture),
+    "ReLUMatrixRecovery": ("factors", _of_factors),
+    "MatrixState": ("state", _of_state),
+    "Peeled": ("layers_file", _of_peeled),
+    "TwoLayerReLULearner": ("layers_file", _of_two_layers),
+}
+
+
+def _law_facts(model: RectifiedGaussian, columns: Sequence[Facts], strongest: Sequence[Facts]) -> Facts:
+    return {"columns": columns, "strongest_correlations": strongest, **shape_facts(model)}
+
+
+def _described(model: RectifiedGaussian, shares: list[float]) -> dict[str, str]:
+    """Columns, limits, shapes where one is not normal, and the spread of the numbers."""
+    limits = {}
+    for name, levels in (("floor", model.floor), ("ceiling", model.ceiling)):
+        known = levels[np.isfinite(levels)]
+        if len(known):
+            others = f"; none in {counted(len(levels) - len(known), 'column')}" if len(known) < len(levels) else ""
+            limits[name] = f"{_range(known)}{others}"
+    shapes = {}
+    if model.shapes is not None:
+        counts = Counter(shape.kind for shape in model.shapes).most_common()
+        shapes["shapes"] = ", ".join(f"{kind} ({counted(number, 'column')})" for kind, number in counts)
+    return {
+        "columns": f"{model.n_features:,}{'' if model.feature_names is not None else ' (without names)'}",
+        **(limits or {"floor": "none"}),
+        **shapes,
+        "latent mean (bias)": _range(model.bias),
+        "latent sd (norm)": _range(model.row_norms),
+        "variance in the first components": ", ".join(f"{share:.1%}" for share in shares) + " (columns standardized)",
+    }
+
+
+def _range(values: FloatArray) -> str:
+    low, high = values.min(), values.max()
+    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+
+
+def _parameters(estimator: Any) -> Facts:
+    parameters: Facts = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
+    return {name: _plain(value) for name, value in parameters.items()}
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can hold: a large array by its shape, a record by its fields."""
+    if isinstance(value, np.ndarray):
+        shape = " x ".join(f"{size:,}" for size in value.shape)
+        return value.tolist() if value.size <= 20 and value.ndim <= 1 else f"{shape} numbers"
+    if is_dataclass(value) and not isinstance(value, type):
+        return {"kind": type(value).__name__, **{f.name: _plain(getattr(value, f.name)) for f in fields(value)}}
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
+
+
+def _doubts(report: Any) -> list[Doubt]:
+    """The doubts in a report as a file has it; none where it is not one of ours."""
+    try:
+        return [
+            Doubt(d["kind"], tuple(d["columns"]), d["words"], d["remedy"], tuple(d["values"])) for d in report["doubts"]
+        ]
+    except (KeyError, TypeError):
+        return []
+
+
+def in_words(value: Any) -> str:
+    """A plain value for people.
+
+    >>> in_words(None), in_words(0.123456), in_words([1000, 2]), in_words({"share_off": True})
+    ('not set', '0.1235', '1,000, 2', 'share off yes')
+    """
+    if value is None or isinstance(value, bool):
+        return {None: "not set", True: "yes", False: "no"}[value]
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value.is_integer() else f"{value:.4g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name.replace('_', ' ')} {in_words(item)}" for name, item in value.items())
+    if isinstance(value, list):
+        if not value:
+            return "none"
+        more = f" and {len(value) - 5:,} more" if len(value) > 5 else ""
+        return ", ".join(in_words(item) for item in value[:5]) + more
+    return str(value)
+
+
+_IN_TABLES = {
+    "columns",
+    "likelihood",
+    "strongest_correlations",
+    "share_floored_by_column",
+    "n_features",
+    "floor",
+    "ceiling",
+    "doubts",
+}
+# Assembly: pairs of columns are learned one by one, and then made one matrix that can be a covariance.
+_ASSEMBLY = {
+    "smallest_eigenvalue": "of the pairs to one matrix: smallest eigenvalue before",
+    "shift_max": "correlations moved by at most",
+    "shift_rms": "by a root mean square of",
+}

@@ -7,12 +7,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.table import Table
 
 from unrelu.contracts import FloatArray
 from unrelu.graph.learning import EDGE_COLUMNS, STABLE, Edge, NetworkPath, networkx_graph, networkx_module
+from unrelu.notebook import Table
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, short_name, tidy
-from unrelu.report.tables import rows
 from unrelu.tables.write import names_or_numbers
 from unrelu.validation import counted, listed
 
@@ -81,9 +80,16 @@ def network_shown(network: RectifiedGaussianNetwork, seconds: float) -> list[str
         )
     if alone:
         shown.append(f"Without an edge: {listed(alone, 12)}.")
-    if edges:
-        shown.append(_edge_table(edges))
-    return shown
+    if not edges:
+        return shown
+    last = (">stability", ">q-value")[: 1 if np.isnan(edges[0].q_value) else 2]
+    lines = []
+    for edge in edges[:_MOST]:
+        told = ("" if np.isnan(number) else f"{number:.2g}" for number in (edge.stability, edge.q_value)[: len(last)])
+        numbers = (f"{edge.partial_correlation:+.3f}", f"{edge.stderr:.3f}", *told)
+        lines.append((str(edge.first), str(edge.second), *numbers))
+    title = "strongest edges" if len(edges) > _MOST else "edges"
+    return [*shown, Table((title, "", ">partial correlation", ">error", *last), lines)]
 
 
 def _n_stable(edges: tuple[Edge, ...]) -> int | None:
@@ -91,17 +97,6 @@ def _n_stable(edges: tuple[Edge, ...]) -> int | None:
     if edges and np.isnan(edges[0].stability):
         return None
     return sum(edge.stability >= STABLE for edge in edges)
-
-
-def _edge_table(edges: tuple[Edge, ...]) -> Table:
-    title = "strongest edges" if len(edges) > _MOST else "edges"
-    last = (">stability", ">q-value")[: 1 if np.isnan(edges[0].q_value) else 2]
-    lines = []
-    for edge in edges[:_MOST]:
-        told = ("" if np.isnan(number) else f"{number:.2g}" for number in (edge.stability, edge.q_value)[: len(last)])
-        numbers = (f"{edge.partial_correlation:+.3f}", f"{edge.stderr:.3f}", *told)
-        lines.append((str(edge.first), str(edge.second), *numbers))
-    return rows((title, "", ">partial correlation", ">error", *last), lines)
 
 
 # --- the graph ------------------------------------------------------------------------------------
@@ -121,7 +116,10 @@ def network_picture(edges: Sequence[Edge], nodes: Sequence[str | int]) -> Figure
     laid_out = networkx_graph([*stable, *beside.values()], nodes)
     alone = [node for node in laid_out if laid_out.degree(node) == 0]
     places = _places(laid_out)
-    figure = new_figure(_size(places))
+    size = float(np.clip(5.5 + 0.03 * len(places), 6.0, 11.5))  # larger for more columns, as wide and tall as they lie
+    extent = np.ptp(list(places.values()), axis=0) + 1.0 if places else np.ones(2)
+    aspect = float(np.clip(np.sqrt(extent[0] / extent[1]), 0.9, 1.4))
+    figure = new_figure((size * aspect, size / aspect + 0.8))
     axes = figure.subplots()
     axes.set_axis_off()
     axes.set_aspect("equal")
@@ -141,14 +139,6 @@ def network_picture(edges: Sequence[Edge], nodes: Sequence[str | int]) -> Figure
     if below:
         figure.supxlabel("\n".join(below), fontsize=9, color=INK, x=0.02, ha="left")
     return figure
-
-
-def _size(places: Places) -> tuple[float, float]:
-    """Of the figure in inches: larger for more columns, as wide and tall as they lie."""
-    size = float(np.clip(5.5 + 0.03 * len(places), 6.0, 11.5))
-    extent = np.ptp(list(places.values()), axis=0) + 1.0 if places else np.ones(2)
-    aspect = float(np.clip(np.sqrt(extent[0] / extent[1]), 0.9, 1.4))
-    return size * aspect, size / aspect + 0.8
 
 
 # --- where the columns are drawn ----------------------------------------------------------------------

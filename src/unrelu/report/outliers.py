@@ -1,27 +1,48 @@
-"""A judged table in plain numbers, tables and a picture: how many rows are flagged, the strangest ones, and why."""
+"""A judged table in numbers, tables and pictures: the strangest rows and cells, and the table without its bad cells."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.table import Table
+from scipy.special import ndtr
 
-from unrelu.contracts import FloatArray
-from unrelu.estimators import FloorOutlierDetector
+from unrelu.contracts import BoolArray, FloatArray, Samples
+from unrelu.errors import ManyBadCellsWarning
+from unrelu.estimators import FloorImputer, FloorOutlierDetector
+from unrelu.fit.robust_cells.shares import left_columns, too_many
 from unrelu.fit.robust_rows.scoring import Verdict
+from unrelu.model import RectifiedGaussian
+from unrelu.notebook import Table
+from unrelu.posterior.cells import Cells
+from unrelu.posterior.filling import Filling
+from unrelu.posterior.imputation import imputed
+from unrelu.posterior.prediction import predicted
 from unrelu.report.model import labels
-from unrelu.report.pictures import BOTH_SIGNS, HIDDEN, INK, LEARNED, NAIVE, Numbers, new_figure, short_name, tidy
-from unrelu.report.tables import rows
-from unrelu.validation import counted
+from unrelu.report.pictures import (
+    BOTH_SIGNS,
+    HIDDEN,
+    INK,
+    LEARNED,
+    MOST_CELLS,
+    NAIVE,
+    Numbers,
+    name_columns,
+    new_figure,
+    short_name,
+    tidy,
+)
+from unrelu.report.tables import ROWS_AT_A_TIME, check_names, write_rows
+from unrelu.tables.write import write_columns
+from unrelu.validation import counted, warn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_ROWS_AT_A_TIME = 100_000
 _MANY = (
     "Take them for outliers only if the others are normal above their floors: of skewed columns, which unrelu fit"
     " names, the tail is flagged; --shape auto learns how they are skewed."
@@ -30,12 +51,22 @@ _FLAGGED = (
     "Flagged: the p-value is below the false alarm rate, as it is for {:.3g} % of the genuine rows. Weight: how much"
     " the row counted in the fit; a flagged row of weight 1.00 is strange, but no stranger than some genuine rows are."
 )
+_CELLS = (
+    "Score: standard deviations between a cell and what the rest of its row predicts, for a cell at its limit as far as"
+    " it should have been beyond; predicted: mean ± standard deviation of the uncut value, in the table's units."
+    " Bad: the probability that a cell is none of its row's, by which they are sorted."
+)
+_MOST_SHOWN = 10  # columns whose cells were changed
+_FAR = 4.0  # standard deviations that a clean table hardly has
 _BINS = 60
 _DEPTH = 3.0  # the axis shows scores this many times as far below the typical one as the threshold is
 _CALM = 3.0  # standard deviations up to which colours are about linear, and logarithmic beyond
 _MOST_ROWS, _MOST_COLUMNS = 25, 30
 _MOST_NUMBERS, _MOST_WIDE = 150, 12  # cells, and columns of them, that can be read
 _FEW_ROWS = 8
+
+
+# --- rows -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,25 +83,20 @@ class Judged:
     ids: Mapping[str, Sequence[str]]
 
     @classmethod
-    def by(
-        cls, detector: FloorOutlierDetector, verdict: Verdict, ids: Mapping[str, Sequence[str]] | None = None
-    ) -> Judged:
+    def by(cls, detector: FloorOutlierDetector, verdict: Verdict, ids: Mapping[str, Sequence[str]]) -> Judged:
         """The verdict of a detector on the table that it was fitted to, or of one that was made from a model."""
         weights = getattr(detector, "row_weights_", None)
-        return cls(verdict, detector.false_alarm_rate, labels(detector.distribution_), weights, ids or {})
+        return cls(verdict, detector.false_alarm_rate, labels(detector.distribution_), weights, ids)
 
     def words(self, row: int) -> str:
         """A row's strangest cells as people read them, "As +7.2, Pb -4.1"."""
         return ", ".join(f"{self.names[column]} {size:+.1f}" for column, size in self.verdict.drivers(row))
 
     def columns(self) -> Iterator[dict[str, Any]]:
-        """One line per row: its number, score, p-value, whether it is flagged, its weight in the fit, strangest cells.
-
-        The cells of all flagged rows must have been looked at.
-        """
+        """One line per row, for a file. The cells of all flagged rows must have been looked at."""
         flagged = self.verdict.flagged
-        for start in range(0, len(flagged), _ROWS_AT_A_TIME):
-            at = slice(start, start + _ROWS_AT_A_TIME)
+        for start in range(0, len(flagged), ROWS_AT_A_TIME):
+            at = slice(start, start + ROWS_AT_A_TIME)
             rows = np.arange(start, start + len(flagged[at]))
             yield {
                 "row": rows + 1,
@@ -84,25 +110,27 @@ class Judged:
 
     def facts(self) -> dict[str, Any]:
         """All of it, for JSON; of the rows only the strangest."""
-        verdict = self.verdict
+        verdict, strangest = self.verdict, []
+        for row in verdict.top.tolist():
+            drivers = [{"column": self.names[j], "residual": size} for j, size in verdict.drivers(row)]
+            strangest.append(
+                {
+                    "row": row + 1,
+                    **({"id": {name: texts[row] for name, texts in self.ids.items()}} if self.ids else {}),
+                    "score": float(verdict.scores[row]),
+                    "p_value": float(verdict.p_values[row]),
+                    "outlier": bool(verdict.flagged[row]),
+                    **({} if self.weights is None else {"weight": float(self.weights[row])}),
+                    "drivers": drivers,
+                }
+            )
         return {
             "rows": len(verdict.scores),
             "flagged": int(verdict.flagged.sum()),
             "expected_if_clean": len(verdict.scores) * self.false_alarm_rate,
             "false_alarm_rate": self.false_alarm_rate,
             "threshold": verdict.threshold,
-            "strangest": [self._row(row) for row in verdict.top.tolist()],
-        }
-
-    def _row(self, row: int) -> dict[str, Any]:
-        return {
-            "row": row + 1,
-            **({"id": {name: texts[row] for name, texts in self.ids.items()}} if self.ids else {}),
-            "score": float(self.verdict.scores[row]),
-            "p_value": float(self.verdict.p_values[row]),
-            "outlier": bool(self.verdict.flagged[row]),
-            **({} if self.weights is None else {"weight": float(self.weights[row])}),
-            "drivers": [{"column": self.names[j], "residual": size} for j, size in self.verdict.drivers(row)],
+            "strangest": strangest,
         }
 
     def shown(self, judge: str, seconds: float) -> list[str | Table]:
@@ -119,125 +147,312 @@ class Judged:
             shown.append(_MANY)
         if not strangest:
             return shown
-        if self.weights is not None:
+        weighted = self.weights is not None
+        if weighted:
             shown.append(_FLAGGED.format(100.0 * self.false_alarm_rate))
         lines = []
         for row in strangest:
-            p = row["p_value"]
-            lines.append(
-                (
-                    f"{row['row']:,}",
-                    *row.get("id", {}).values(),
-                    f"{row['score']:.4g}",
-                    f"{p:.2g}" if p >= 1e-99 else "< 1e-99",
-                    "yes" if row["outlier"] else "no",
-                    *([f"{row['weight']:.2f}"] if "weight" in row else []),
-                    self.words(row["row"] - 1),
-                )
-            )
-        weight = [] if self.weights is None else [">weight"]
-        heads = (">row", *(f">{name}" for name in self.ids), ">score", ">p-value", ">flagged", *weight)
-        return [*shown, rows((*heads, "strangest cells, in standard deviations given the others"), lines)]
+            p = f"{row['p_value']:.2g}" if row["p_value"] >= 1e-99 else "< 1e-99"
+            weight = [f"{row['weight']:.2f}"] if weighted else []
+            numbers = (f"{row['score']:.4g}", p, "yes" if row["outlier"] else "no", *weight)
+            lines.append((f"{row['row']:,}", *row.get("id", {}).values(), *numbers, self.words(row["row"] - 1)))
+        heads = (">row", *(f">{name}" for name in self.ids), ">score", ">p-value", ">flagged", *[">weight"] * weighted)
+        return [*shown, Table((*heads, "strangest cells, in standard deviations given the others"), lines)]
 
 
-# --- the picture ----------------------------------------------------------------------------------
+# --- cells ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class OutlierResult:
-    """Scores of a table's rows, and the strangest of them cell by cell.
+class StrangestCells:
+    """Cells from the strangest on: rows and columns (from 0), probabilities of being bad, scores, values, and what the
+    rest of each row predicts.
 
-    ``simulated``: scores of rows drawn from the model. ``rows``: numbers of the strangest rows, strangest first.
-    ``strangeness``: one row of the table's columns for each of them, in signed standard deviations; NaN where missing.
+    ``n_cells``: all that were looked at, ``n_far`` those beyond 4 standard deviations, ``n_bad`` those that are rather
+    bad than not. ``ids`` say which row is which.
     """
 
-    scores: FloatArray
-    simulated: FloatArray
-    threshold: float
-    false_alarm_rate: float
-    rows: Numbers
-    strangeness: FloatArray
     names: tuple[str, ...]
+    rows: Numbers
+    columns: Numbers
+    bad: FloatArray
+    scores: FloatArray
+    values: FloatArray
+    mean: FloatArray
+    std: FloatArray
+    n_rows: int
+    n_cells: int
+    n_far: int
+    n_bad: int
+    ids: Mapping[str, Sequence[str]]
 
     @classmethod
-    def of(cls, judged: Judged) -> OutlierResult:
-        """From the verdict on a table."""
-        verdict, d = judged.verdict, len(judged.names)
-        whole = [verdict.cells.whole[row] for row in verdict.top.tolist()]
-        return cls(
-            verdict.scores,
-            verdict.model_scores,
-            verdict.threshold,
-            judged.false_alarm_rate,
-            verdict.top,
-            np.array(whole).reshape(len(whole), d),
-            judged.names,
-        )
+    def of(
+        cls,
+        model: RectifiedGaussian,
+        judged: tuple[FloatArray, FloatArray],
+        blocks: Iterable[Cells],
+        top: int | None,
+        ids: Mapping[str, Sequence[str]],
+    ) -> StrangestCells:
+        """The ``top`` of them, or all.
+
+        ``judged``: of all cells, signed standard deviations and probabilities of being bad, NaN where missing.
+        """
+        strangeness, probability = judged
+        size, bad = np.abs(strangeness).ravel(), probability.ravel()
+        known = np.flatnonzero(~np.isnan(size))
+        near = known
+        if top is not None and 0 < top < len(known):  # no need to sort them all
+            near = known[bad[known] >= np.partition(bad[known], -top)[-top]]
+        order = near[np.lexsort((-size[near], -bad[near]))][:top]
+        rows, columns = np.divmod(order, strangeness.shape[1])
+        found, first = np.full((3, len(rows)), np.nan), 0  # values, means, standard deviations given the rest of a row
+        for block in blocks:
+            inside = np.flatnonzero((rows >= first) & (rows < first + len(block.given)))
+            for j in np.unique(columns[inside]).tolist():
+                at = inside[columns[inside] == j]
+                part = block.of_rows(rows[at] - first)
+                law = predicted(model, part.without(j), j, (), hidden=True)
+                found[:, at] = part.given[:, j], law.mean, law.std
+            first += len(block.given)
+        far, n_bad = (int(np.count_nonzero(each)) for each in (size[known] > _FAR, bad[known] > 0.5))
+        given = (probability[rows, columns], strangeness[rows, columns], found[0], found[1], found[2])
+        return cls(labels(model), rows, columns, *given, len(strangeness), len(known), far, n_bad, ids)
+
+    def lines(self, size: int = ROWS_AT_A_TIME) -> Iterator[dict[str, Any]]:
+        """One line per cell, for a file, so many at a time."""
+        for start in range(0, max(len(self.rows), 1), max(size, 1)):
+            at = slice(start, start + size)
+            rows = self.rows[at].tolist()
+            yield {
+                "row": self.rows[at] + 1,
+                **{name: [texts[row] for row in rows] for name, texts in self.ids.items()},
+                "column": [self.names[j] for j in self.columns[at].tolist()],
+                "value": self.values[at],
+                "predicted_mean": self.mean[at],
+                "predicted_std": self.std[at],
+                "score": self.scores[at],
+                "bad_probability": self.bad[at],
+            }
+
+    def facts(self, most: int) -> dict[str, Any]:
+        """For JSON."""
+        names = ("row", "column", "value", "predicted_mean", "predicted_std", "score", "bad_probability")
+        first = next(self.lines(most))
+        lines = zip(*(np.asarray(first[name]).tolist() for name in names), strict=True)
+        cells = [dict(zip(names, line, strict=True)) for line in lines]
+        for cell in cells if self.ids else ():
+            cell["id"] = {name: texts[cell["row"] - 1] for name, texts in self.ids.items()}
+        return {
+            "rows": self.n_rows,
+            "cells_scored": self.n_cells,
+            "cells_bad": self.n_bad,
+            "cells_beyond_4": self.n_far,
+            "expected_beyond_4": 2.0 * float(ndtr(-_FAR)) * self.n_cells,
+            "strangest_cells": cells,
+        }
+
+    def shown(self, judge: str, most: int) -> list[str | Table]:
+        """For the terminal; ``judge``: by whom, and how long it took."""
+        facts = self.facts(most)
+        expected = facts["expected_beyond_4"]
+        shown: list[str | Table] = [
+            f"Scored {counted(self.n_cells, 'cell')} in {counted(self.n_rows, 'row')} of"
+            f" {counted(len(self.names), 'column')} by {judge}.",
+            f"{counted(self.n_bad, 'cell')} rather bad than not.",
+            f"{counted(self.n_far, 'cell')} beyond 4 standard deviations; a clean table of that size that the model"
+            f" fits would have at most about {expected:,.{0 if expected >= 10 else 1}f}.",
+        ]
+        lines = []
+        for cell in facts["strangest_cells"]:
+            said = f"{cell['predicted_mean']:.4g} ± {cell['predicted_std']:.2g}"
+            numbers = (f"{cell['value']:.4g}", said, f"{cell['score']:+.1f}", f"{cell['bad_probability']:.3f}")
+            lines.append((f"{cell['row']:,}", *cell.get("id", {}).values(), cell["column"], *numbers))
+        heads = (">row", *(f">{name}" for name in self.ids), "column", ">value", ">predicted", ">score", ">bad")
+        return [*shown, _CELLS, Table(heads, lines)] if lines else shown
 
 
-def outlier_picture(result: OutlierResult) -> Figure:
-    """Two panels: how many rows score how low, and where the strangest rows are strange (if any are given)."""
-    shown = len(result.rows) > 0
-    figure = new_figure((13.0, 5.8) if shown else (7.5, 5.8))
-    flagged = int(np.count_nonzero(result.scores < result.threshold))
-    figure.suptitle(f"{flagged:,} of {len(result.scores):,} rows flagged as outliers", fontsize=14, color=INK)
-    panels: Any = figure.subplots(1, 2, width_ratios=[1.0, 1.15]) if shown else [figure.subplots()]
-    _draw_scores(panels[0], result)
-    if shown:
-        _draw_cells(figure, panels[1], result)
+class Cleaning:
+    """A table, the detector of its bad cells, and what becomes of them: missing, or imputed.
+
+    Columns of which more than a third would be bad are named and left as they are.
+    """
+
+    def __init__(
+        self,
+        detector: FloorOutlierDetector,
+        table: Samples,
+        ids: Mapping[str, Sequence[str]],
+        impute: bool,
+        level: float,
+    ) -> None:
+        self._detector, self._table, self._impute = detector, table, impute
+        self._model, self._ids = detector.distribution_, ids
+        self._names = labels(self._model)
+        check_names([*self._ids, *self._names])
+        self._probability = detector.cell_probabilities(table)
+        self._bad = self._probability > level
+        self._old, self._new = np.empty(0), np.empty(0)
+        tolerance, n_bad, there, first = detector.floor_tolerance, [], [], 0
+        for block in table.blocks():
+            with np.errstate(invalid="ignore"):
+                off = (block.values > self._model.floor + tolerance) & (block.values < self._model.ceiling - tolerance)
+            here = self._bad[first : first + len(off)]
+            n_bad.append([here.sum(axis=0), (here & off).sum(axis=0)])
+            there.append([np.count_nonzero(~np.isnan(block.values), axis=0), off.sum(axis=0)])
+            first += len(off)
+        left: BoolArray = too_many(np.sum(n_bad, axis=0), np.sum(there, axis=0))
+        if left.any():
+            warn(left_columns(left, self._names), ManyBadCellsWarning)
+        self._bad &= ~left
+
+    def write(self, path: Path) -> None:
+        """The table without its bad cells; what was and what became of them is kept."""
+        write_rows(path, self._cleaned(), self._names, self._ids)
+
+    def _cleaned(self) -> Iterator[FloatArray]:
+        old, new, first = [], [], 0
+        imputer = FloorImputer.from_model(self._model, floor_tolerance=self._detector.floor_tolerance)
+        blocks = imputer.cells(self._table) if self._impute else iter(())
+        for block in self._table.blocks():
+            bad = self._bad[first : first + len(block.values)]
+            cleaned = np.array(block.values, dtype=np.float64)
+            old.append(cleaned[bad])
+            cleaned[bad] = np.nan
+            if self._impute:
+                filled = imputed(self._model, next(blocks).without_cells(bad), (), Filling("missing", "floor"))[0]
+                cleaned[bad] = filled[bad]  # what the row would have shown
+            new.append(cleaned[bad])
+            first += len(bad)
+            yield cleaned
+        self._old, self._new = np.concatenate(old), np.concatenate(new)
+
+    def write_changes(self, path: Path) -> None:
+        """A line for every changed cell, in the order of the table."""
+        import pyarrow as pa
+
+        rows, columns = np.nonzero(self._bad)
+        changes = {
+            "row": rows + 1,
+            **{name: [texts[row] for row in rows.tolist()] for name, texts in self._ids.items()},
+            "column": [self._names[j] for j in columns.tolist()],
+            "old": self._old,
+            "new": pa.array(self._new, from_pandas=True),  # nothing, where it was made missing
+            "bad_probability": self._probability[rows, columns],
+        }
+        write_columns(path, iter([changes]))
+
+    def picture(self) -> Figure:
+        return bad_cell_picture(self._detector.strangeness(self._table), self._probability, self._names)
+
+    def facts(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "rows": len(self._bad),
+            "cells": int(np.count_nonzero(~np.isnan(self._probability))),
+            "changed": int(self._bad.sum()),
+            "changed_by_column": dict(zip(self._names, self._bad.sum(axis=0).tolist(), strict=True)),
+            "changed_to": "imputed" if self._impute else "missing",
+        }
+
+    def shown(self, by: str) -> list[str | Table]:
+        """For the terminal; ``by``: by whom, and how long it took."""
+        facts = self.facts()
+        what = "imputed" if self._impute else "made missing"
+        told = f"{counted(facts['changed'], 'cell')} of {facts['cells']:,} in {counted(facts['rows'], 'row')} {what}"
+        if not facts["changed"]:
+            return [f"{told}, by {by}."]
+        most = sorted(facts["changed_by_column"].items(), key=lambda each: -each[1])
+        lines = [(name, f"{n:,}", f"{n / max(len(self._bad), 1):.2%}") for name, n in most[:_MOST_SHOWN] if n > 0]
+        return [f"{told}, by {by}.", Table(("column", ">changed", ">share"), lines)]
+
+
+# --- pictures -------------------------------------------------------------------------------------
+
+
+def bad_cell_picture(strangeness: FloatArray, bad: FloatArray, names: tuple[str, ...]) -> Figure:
+    """Red for a cell that is bad and too high, blue for one too low, as strong as that is certain; grey is missing."""
+    import matplotlib
+
+    rows = np.argsort(-np.nansum(bad, axis=1), kind="stable")[:MOST_CELLS]  # from that with most bad cells down
+    shown = np.where(strangeness[rows] < 0.0, -1.0, 1.0) * bad[rows]
+    figure = new_figure((min(4.0 + 0.25 * len(names), 12.0), 6.5))
+    axes = figure.subplots()
+    colours: Any = matplotlib.colormaps[BOTH_SIGNS].with_extremes(bad=HIDDEN)
+    drawn = axes.imshow(shown, cmap=colours, vmin=-1.0, vmax=1.0, aspect="auto", interpolation="nearest")
+    count = int(np.count_nonzero(bad > 0.5))
+    some = f"the worst {len(rows):,} of {len(bad):,} rows" if len(rows) < len(bad) else counted(len(bad), "row")
+    axes.set_title(f"{counted(count, 'bad cell')}; {some}, the worst first", loc="left", fontsize=11, color=INK)
+    axes.set_ylabel("rows, by bad cells")
+    name_columns(axes, names)
+    bar = figure.colorbar(drawn, ax=axes, ticks=[-1.0, 0.0, 1.0], fraction=0.04)
+    bar.ax.set_yticklabels(["too low", "genuine", "too high"])
     return figure
 
 
-def score_edges(result: OutlierResult) -> FloatArray:
-    """Edges of the bins; scores below the first are gathered in the first bin, or one far row would hide the others.
+def outlier_picture(judged: Judged) -> Figure:
+    """Two panels: how many rows score how low, and where the strangest rows are strange (if any are given)."""
+    verdict = judged.verdict
+    shown = len(verdict.top) > 0
+    figure = new_figure((13.0, 5.8) if shown else (7.5, 5.8))
+    flagged = int(np.count_nonzero(verdict.scores < verdict.threshold))
+    figure.suptitle(f"{flagged:,} of {len(verdict.scores):,} rows flagged as outliers", fontsize=14, color=INK)
+    panels: Any = figure.subplots(1, 2, width_ratios=[1.0, 1.15]) if shown else [figure.subplots()]
+    _draw_scores(panels[0], verdict, judged.false_alarm_rate)
+    if shown:
+        _draw_cells(figure, panels[1], judged)
+    return figure
 
-    >>> scores, simulated = np.array([-1e6, -1.0]), np.arange(-4.0, 1.0)
-    >>> edges = score_edges(OutlierResult(scores, simulated, -4.0, 0.01, np.array([0]), np.zeros((1, 1)), ("a",)))
-    >>> float(edges[0]), float(edges[-1])
-    (-8.0, 0.0)
-    """
-    typical = float(np.median(result.simulated))
-    lowest = typical - _DEPTH * (typical - min(result.threshold, typical))
-    lowest = max(lowest, min(float(result.scores.min()), float(result.simulated.min())))
-    highest = max(float(result.scores.max()), float(result.simulated.max()))
+
+def score_edges(verdict: Verdict) -> FloatArray:
+    """Edges of the bins; scores below the first are gathered in the first bin, or one far row would hide the others."""
+    simulated, scores = verdict.model_scores, verdict.scores
+    typical = float(np.median(simulated))
+    lowest = typical - _DEPTH * (typical - min(verdict.threshold, typical))
+    lowest = max(lowest, min(float(scores.min()), float(simulated.min())))
+    highest = max(float(scores.max()), float(simulated.max()))
     return np.linspace(lowest, max(highest, lowest + 1e-9), _BINS + 1)
 
 
-def _draw_scores(axes: Axes, result: OutlierResult) -> None:
-    edges = score_edges(result)
-    table, model = (np.histogram(np.maximum(s, edges[0]), edges)[0] for s in (result.scores, result.simulated))
-    expected = model * (len(result.scores) / len(result.simulated))
+def _draw_scores(axes: Axes, verdict: Verdict, false_alarm_rate: float) -> None:
+    edges = score_edges(verdict)
+    table, model = (np.histogram(np.maximum(s, edges[0]), edges)[0] for s in (verdict.scores, verdict.model_scores))
+    expected = model * (len(verdict.scores) / len(verdict.model_scores))
     axes.stairs(table, edges, fill=True, color=HIDDEN, label="rows of the table")
     axes.stairs(expected, edges, color=LEARNED, linewidth=2, label="as many clean rows of the model")
-    label = f"threshold, with {100.0 * result.false_alarm_rate:.3g} % of clean rows left of it"
-    axes.axvline(result.threshold, color=NAIVE, linestyle="--", linewidth=1.5, label=label)
+    label = f"threshold, with {100.0 * false_alarm_rate:.3g} % of clean rows left of it"
+    axes.axvline(verdict.threshold, color=NAIVE, linestyle="--", linewidth=1.5, label=label)
     axes.set_yscale("log")
     axes.set_ylim(0.5, 3.0 * max(float(table.max()), float(expected.max()), 1.0))
     tidy(axes, "Scores: outliers are left of the dashed line", "score (log density of a row)", "rows")
-    beyond = int(np.count_nonzero(result.scores < edges[0]))
+    beyond = int(np.count_nonzero(verdict.scores < edges[0]))
     if beyond:
-        words = f"← {beyond:,} row{'s' if beyond > 1 else ''}, down to {result.scores.min():.3g}"
+        words = f"← {beyond:,} row{'s' if beyond > 1 else ''}, down to {verdict.scores.min():.3g}"
         axes.annotate(words, (0.09, 0.74), xycoords="axes fraction", color=INK, fontsize=9)
     # An opaque legend: the dashed line must not run through its words.
     axes.legend(framealpha=1.0, edgecolor="none", fontsize=9, loc="upper left")
 
 
-def _draw_cells(figure: Figure, axes: Axes, result: OutlierResult) -> None:
+def _draw_cells(figure: Figure, axes: Axes, judged: Judged) -> None:
     import matplotlib
     from matplotlib.colors import AsinhNorm
 
-    rows, columns = result.rows[:_MOST_ROWS], shown_columns(result.strangeness[:_MOST_ROWS])
-    values = result.strangeness[:_MOST_ROWS][:, columns]
+    rows, d = judged.verdict.top[:_MOST_ROWS], len(judged.names)
+    strangeness = np.array([judged.verdict.cells.whole[row] for row in rows.tolist()]).reshape(len(rows), d)
+    largest = np.nanmax(np.abs(strangeness), axis=0, initial=0.0)
+    columns = np.sort(np.argsort(-largest, kind="stable")[:_MOST_COLUMNS])  # those with the strangest cells
+    values = strangeness[:, columns]
     known = np.abs(values[np.isfinite(values)])
     limit = max(float(known.max(initial=0.0)), 2.0 * _CALM)
     colours = matplotlib.colormaps[BOTH_SIGNS].with_extremes(bad="#E4E4E4")
     norm = AsinhNorm(linear_width=_CALM, vmin=-limit, vmax=limit)
     mesh = axes.pcolormesh(np.clip(values, -limit, limit), cmap=colours, norm=norm, edgecolors="white", linewidth=1.0)
     axes.invert_yaxis()
-    left_out = result.strangeness.shape[1] - len(columns)
+    left_out = d - len(columns)
     title = f"The {len(rows)} strangest rows" if len(rows) > 1 else "The strangest row"
     tidy(axes, title + (f" ({left_out:,} calmer columns left out)" if left_out else ""), "", "row of the table")
-    names = [short_name(result.names[column]) for column in columns]
+    names = [short_name(judged.names[column]) for column in columns]
     # Where they fit they lie flat: a reader need not tilt the head.
     flat = len(names) * max(map(len, names)) <= 60
     axes.set_xticks(np.arange(len(names)) + 0.5, names, rotation=0 if flat else 90, fontsize=8)
@@ -260,13 +475,3 @@ def _draw_cells(figure: Figure, axes: Axes, result: OutlierResult) -> None:
     bar.ax.set_yticklabels([f"{tick:+g}" if tick else "0" for tick in bar.get_ticks()])
     bar.ax.minorticks_off()
     bar.set_label("standard deviations from what\nthe row's other cells predict (grey: missing)", fontsize=9)
-
-
-def shown_columns(strangeness: FloatArray, most: int = _MOST_COLUMNS) -> Numbers:
-    """The columns with the strangest cells, in table order.
-
-    >>> shown_columns(np.array([[0.0, 5.0, -9.0], [np.nan, 0.0, 0.0]]), most=2)
-    array([1, 2])
-    """
-    size = np.nanmax(np.abs(strangeness), axis=0, initial=0.0)
-    return np.sort(np.argsort(-size, kind="stable")[:most])

@@ -95,11 +95,7 @@ def diagonal(axes: Axes, values: Sequence[FloatArray], margin: float = 0.05) -> 
 
 
 def short_name(name: str, longest: int = 16) -> str:
-    """A column's name as a picture can show it: cut, and never read as a formula.
-
-    >>> short_name("arsenic, dissolved"), short_name("$")
-    ('arsenic, dissol…', '\\\\$')
-    """
+    """A column's name as a picture can show it: cut, and never read as a formula."""
     cut = name if len(name) <= longest else name[: longest - 1] + "…"
     return cut.replace("$", r"\$")  # a dollar sign would start a formula
 
@@ -108,22 +104,12 @@ def short_name(name: str, longest: int = 16) -> str:
 
 
 def evenly(count: int, most: int) -> Numbers:
-    """At most so many of the numbers from 0 to count - 1, evenly spread.
-
-    >>> evenly(9, 3), evenly(2, 3)
-    (array([0, 4, 8]), array([0, 1]))
-    """
+    """At most so many of the numbers from 0 to count - 1, evenly spread."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.intp))
 
 
 def cells_of(samples: Samples, rows: Numbers, columns: Numbers) -> FloatArray:
-    """Some rows and columns of a table, in the order asked for; the table is read block by block.
-
-    >>> from unrelu.tables import ArraySamples
-    >>> cells_of(ArraySamples(np.arange(6.0).reshape(3, 2)), np.array([2, 0]), np.array([1]))
-    array([[5.],
-           [1.]])
-    """
+    """Some rows and columns of a table, in the order asked for; the table is read block by block."""
     cells = np.empty((len(rows), len(columns)))
     for block in samples.blocks():
         here = (rows >= block.first_row) & (rows < block.first_row + len(block.values))

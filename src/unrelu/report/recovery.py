@@ -1,22 +1,38 @@
-"""Rows recovered through a known layer, in plain numbers, tables and a picture: outliers, noise, what is not told."""
+"""Recovered matrices, and rows recovered through a known layer, in numbers, tables and pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from rich.table import Table
 
 from unrelu.contracts import BoolArray, FloatArray, Samples
 from unrelu.limits import floor_per_column
+from unrelu.notebook import Table, fact_table
 from unrelu.recovery.latent_rows import LatentRows
-from unrelu.report import pictures
-from unrelu.report.pictures import HIDDEN, INK, LEARNED, MOST_CELLS, MOST_NAMES, NAIVE, SEEN, name_columns, tidy
-from unrelu.report.tables import fact_table
-from unrelu.report.tables import rows as rows_shown
+from unrelu.recovery.matrix.matrix import MatrixReport
+from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
+from unrelu.report.pictures import (
+    BOTH_SIGNS,
+    HIDDEN,
+    INK,
+    LEARNED,
+    MOST_CELLS,
+    MOST_NAMES,
+    NAIVE,
+    SEEN,
+    Numbers,
+    cells_of,
+    evenly,
+    name_columns,
+    new_figure,
+    tidy,
+)
+from unrelu.report.tables import shape_words
+from unrelu.shapes import latent_limits, to_latent
 from unrelu.tables.write import names_or_numbers
 from unrelu.validation import counted, listed
 
@@ -24,10 +40,123 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
+_MOST_COMPONENTS = 20
+# T = C A' + 1 b' tells C, A and b only up to a shift of C that b takes back: the gauge says which of them is meant.
+_GAUGES = {
+    "centered": "latent vectors have mean 0, the bias is T's column mean",
+    "orthogonal": "the bias is orthogonal to the components",
+    "bayes": "between centered and orthogonal",
+    "zero": "there is no bias",
+}
+_WEAK = "too seldom above the floor to be determined: filled in, a guess"
+_MOST_BARS, _MOST_BAR_PANELS = 60, 5
+_COMPONENTS = "Components: loadings of the columns, and share of the variance"
 _MOST_COLUMNS = 10  # with most outliers
-_BRIGHTEST = 98.0  # percentile of the clean heights from which on colours are full
-_COLOURS = "Blues"
+_BRIGHTEST = 98.0  # percentile of the heights from which on colours are full
 _WIDEST, _BINS = 10.0, 40  # noise scales that the histogram shows; what is beyond stands in its outer bins
+_HEIGHTS = "height over the floor,\nin units of the column's root mean square"
+
+
+# --- a matrix ---------------------------------------------------------------------------------------
+
+
+def component_names(count: int) -> tuple[str, ...]:
+    """What tables call the components."""
+    return tuple(f"c{index}" for index in range(count))
+
+
+def _names_of(recovery: ReLUMatrixRecovery) -> tuple[str, ...]:
+    return names_or_numbers(getattr(recovery, "feature_names_in_", None), recovery.n_features_in_)
+
+
+def _variance_shares(recovery: ReLUMatrixRecovery) -> FloatArray:
+    """Per component, the share of the variance of T's columns: as A'A is diagonal, they add up to 1."""
+    variance = recovery.latent_.var(axis=0) * (recovery.components_**2).sum(axis=1)
+    total = float(variance.sum())
+    shares: FloatArray = variance / total if total > 0.0 else np.zeros(len(variance))
+    return shares
+
+
+def factor_facts(recovery: ReLUMatrixRecovery, most: int = 3) -> dict[str, Any]:
+    """All of it, for JSON; of each component, the strongest first, its share and the columns that it moves most."""
+    report, names, shares, components = recovery.report_, _names_of(recovery), _variance_shares(recovery), []
+    for name, share, row in zip(component_names(len(shares)), shares, recovery.components_, strict=True):
+        strongest = np.argsort(-np.abs(row), kind="stable")[:most].tolist()
+        loadings = [{"column": names[j], "loading": float(row[j])} for j in strongest]
+        components.append({"name": name, "share": float(share), "strongest": loadings})
+    return {
+        "report": asdict(report),
+        "weak_columns": [names[j] for j in report.weak_columns],
+        "components": components,
+        **({} if recovery.shapes_ is None else {"shapes": [shape_words(shape) for shape in recovery.shapes_]}),
+    }
+
+
+def factor_shown(recovery: ReLUMatrixRecovery) -> tuple[dict[str, str], list[Table]]:
+    """How the recovery went, name by name; tables of the numbers tried and of the components."""
+    report, names, facts = recovery.report_, _names_of(recovery), factor_facts(recovery)
+    chosen = f", chosen of {len(report.component_errors)} by held-out cells" if report.component_errors else ""
+    missing = f"; {report.share_missing:.1%} of the cells missing" if report.share_missing else ""
+    described = {
+        "table": f"{report.n_rows:,} x {report.n_features:,}",
+        "components": f"{report.n_components:,}{chosen}",
+        "method": report.method,
+        "gauge": f"{report.gauge} ({_GAUGES[report.gauge]})" if report.gauge in _GAUGES else report.gauge,
+        "iterations": f"{report.iterations:,}",
+        "relative residual": f"{report.residual:.3g}{'' if report.converged else ', not converged'}",
+        "at the floor": f"{report.share_floored:.1%} of the values{missing}",
+    }
+    if report.noise is not None:
+        described["noise"] = f"{report.noise:.4g} (standard deviation inside the rectifier)"
+    if facts["weak_columns"]:
+        described["weak columns"] = f"{listed(facts['weak_columns'], most=8)} ({_WEAK})"
+    if report.weak_rows:
+        described["weak rows"] = f"{report.weak_rows:,} ({_WEAK})"
+    if recovery.shapes_ is not None:
+        told = zip(names, facts["shapes"], strict=True)
+        shapes = listed([f"{name} {words}" for name, words in told], most=8)
+        described["shapes"] = f"{shapes} (components and bias are of latent values)"
+    tables = []
+    if report.component_errors:
+        tried = [
+            (f"{count}", f"{error:.3g}", "chosen" if count == report.n_components else "")
+            for count, error in report.component_errors
+        ]
+        tables.append(Table((">components", ">error on held-out cells", ""), tried))
+    lines = []
+    for component in facts["components"]:
+        strongest = ", ".join(f"{item['column']} {item['loading']:+.3g}" for item in component["strongest"])
+        lines.append((component["name"], f"{component['share']:.1%}", strongest))
+    heads = ("<component", ">variance", "strongest columns, and their loadings")
+    return described, [*tables, Table(heads, lines, most=_MOST_COMPONENTS)]
+
+
+def factor_cells(
+    recovery: ReLUMatrixRecovery, table: Samples, most: int = MOST_CELLS
+) -> tuple[FloatArray, FloatArray, BoolArray, Numbers]:
+    """Heights over the floor (latent ones, with shapes) in the table, NaN where missing, and in T; which are at the
+    floor; and all columns in the order shown.
+
+    Rows go by their part in the first component, columns by its share in them: so sorted, T changes smoothly. They are
+    evenly thinned out if there are many.
+    """
+    floor = recovery.floor_
+    if recovery.shapes_ is not None:
+        floor = latent_limits(recovery.shapes_, floor, np.full(len(floor), np.inf))[0]
+    size = np.sqrt((recovery.components_**2).sum(axis=0) + (recovery.bias_ - floor) ** 2)
+    share = recovery.components_[0] / np.where(size > 0.0, size, 1.0)
+    row_order, order = (np.argsort(each, kind="stable") for each in (recovery.latent_[:, 0], share))
+    rows, columns = row_order[evenly(len(row_order), most)], order[evenly(len(order), most)]
+    cells = cells_of(table, rows, columns)
+    if recovery.shapes_ is not None:
+        chosen = tuple(recovery.shapes_[j] for j in columns.tolist())
+        cells = to_latent(chosen, cells, recovery.floor_[columns], np.full(len(columns), np.inf))
+    heights = cells - floor[columns]
+    hidden = recovery.latent_[rows] @ recovery.components_[:, columns] + recovery.bias_[columns] - floor[columns]
+    return heights, hidden, heights <= float(recovery.floor_tolerance), order
+
+
+# --- rows through a known layer ---------------------------------------------------------------------
 
 
 def column_shares(rows: LatentRows) -> FloatArray:
@@ -37,21 +166,15 @@ def column_shares(rows: LatentRows) -> FloatArray:
     return shares
 
 
-def _strangest_columns(rows: LatentRows, names: Sequence[str] | None) -> list[dict[str, Any]]:
-    """The columns with most outliers, if they have any, and the share of each."""
-    shares = column_shares(rows)
-    labels = names_or_numbers(names, len(shares))
-    order = np.argsort(-shares, kind="stable")[:_MOST_COLUMNS].tolist()
-    return [{"column": labels[j], "share": float(shares[j])} for j in order if shares[j] > 0.0]
-
-
 def recovery_facts(rows: LatentRows, names: Sequence[str] | None) -> dict[str, Any]:
     """All of it, for JSON; of the rows, counted from 1, only those that are ambiguous, or could not be recovered."""
-    report = rows.report
+    report, shares = rows.report, column_shares(rows)
     ambiguous, bad = [row + 1 for row in report.ambiguous_rows], [(row + 1, why) for row, why in report.bad_rows]
+    labels = names_or_numbers(names, len(shares))
+    worst = np.argsort(-shares, kind="stable")[:_MOST_COLUMNS].tolist()
     return {
         "report": {**asdict(report), "ambiguous_rows": ambiguous, "bad_rows": bad},
-        "columns": _strangest_columns(rows, names),
+        "columns": [{"column": labels[j], "share": float(shares[j])} for j in worst if shares[j] > 0.0],
         "ambiguous": [{"row": i + 1, "latent": rows.latent[i], "rival": rows.rivals[i]} for i in report.ambiguous_rows],
         "bad_rows": [{"row": row, "reason": why} for row, why in bad],
     }
@@ -63,150 +186,227 @@ def recovery_shown(rows: LatentRows, names: Sequence[str] | None, by: str) -> li
     n_missing = int(np.isnan(rows.outliers[rows.done]).sum())
     missing = f"; {counted(n_missing, 'missing cell')} filled in" if n_missing else ""
     prior = "" if report.method == "lasso" else f", prior {report.prior}"
-    scale = "not known" if report.noise_scale is None else f"{report.noise_scale:.4g} (median over the rows)"
-    facts = {
+    described = {
         "table": f"{report.n_rows:,} x {report.n_features:,}",
         "latent numbers": f"{report.n_components:,} per row",
         "method": f"{report.method}{prior}",
         "outliers": f"{report.share_outliers:.1%} of the values{missing}",
-        "noise scale": scale,
-        **({"ambiguous rows": _rows_in_words(report.ambiguous_rows)} if report.ambiguous_rows else {}),
-        **({"skipped rows": _rows_in_words([row for row, _ in report.bad_rows])} if report.bad_rows else {}),
+        "noise scale": "not known"
+        if report.noise_scale is None
+        else f"{report.noise_scale:.4g} (median over the rows)",
     }
-    first = f"Recovered {counted(int(rows.done.sum()), 'row')} through {by}."
-    lines = [(each["column"], f"{each['share']:.1%}") for each in _strangest_columns(rows, names)]
-    most = [rows_shown(("columns with most outliers", ">outliers"), lines)] if lines else []
-    return [first, fact_table(facts), *most]
+    for what, which in (("ambiguous", report.ambiguous_rows), ("skipped", [row for row, _ in report.bad_rows])):
+        if which:
+            named = listed((str(row + 1) for row in which), most=8)
+            described[f"{what} rows"] = f"{len(which):,}: row{'s' if len(which) > 1 else ''} {named}"
+    lines = [(each["column"], f"{each['share']:.1%}") for each in recovery_facts(rows, names)["columns"]]
+    most = [Table(("columns with most outliers", ">outliers"), lines)] if lines else []
+    return [f"Recovered {counted(int(rows.done.sum()), 'row')} through {by}.", fact_table(described), *most]
 
 
-def _rows_in_words(rows: Sequence[int]) -> str:
-    return f"{len(rows):,}: row{'s' if len(rows) > 1 else ''} {listed((str(row + 1) for row in rows), most=8)}"
+def recovered_cells(
+    rows: LatentRows, floor: FloatArray, table: Samples, most: int = MOST_CELLS
+) -> tuple[FloatArray, FloatArray, BoolArray, FloatArray]:
+    """Heights over the floor in the table, and clean, evenly thinned out if there are many, NaN where missing; which
+    are outliers; and all residuals in noise scales, but for values at the floor that are clean there as well."""
+    n, d = rows.clean.shape
+    given = cells_of(table, np.arange(n), np.arange(d))
+    differences = given - rows.clean
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sizes = differences / rows.noise_scale[:, None]
+    told = ~np.isnan(sizes) & ((rows.clean > floor) | (differences != 0.0))
+    shown = np.ix_(evenly(n, most), evenly(d, most))
+    return (given - floor)[shown], (rows.clean - floor)[shown], rows.flagged[shown], sizes[told]
 
 
-# --- the picture ----------------------------------------------------------------------------------
+# --- pictures ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class RecoverResult:
-    """What the picture shows.
-
-    ``given`` and ``clean`` are heights over the floor in the rows and columns shown, evenly thinned out if there are
-    many, NaN where missing; ``flagged`` marks the outliers among them. ``shares`` are those of outliers in all columns,
-    ``sizes`` all residuals in noise scales, but for values at the floor that are clean there as well.
-    """
-
-    given: FloatArray
-    clean: FloatArray
-    flagged: BoolArray
-    shares: FloatArray
-    sizes: FloatArray
-    names: tuple[str, ...]
-    n_rows: int
-    n_bad: int
-    share_outliers: float
-
-    @classmethod
-    def of(
-        cls, rows: LatentRows, floor: ArrayLike, table: Samples, names: Sequence[str] | None, most: int = MOST_CELLS
-    ) -> RecoverResult:
-        """From what was recovered over a floor, and the table itself."""
-        (n, d), report = rows.clean.shape, rows.report
-        floor = floor_per_column(floor, d)
-        given = pictures.cells_of(table, np.arange(n), np.arange(d))
-        differences = given - rows.clean
-        with np.errstate(divide="ignore", invalid="ignore"):
-            sizes = differences / rows.noise_scale[:, None]
-        told = ~np.isnan(sizes) & ((rows.clean > floor) | (differences != 0.0))
-        shown = np.ix_(pictures.evenly(n, most), pictures.evenly(d, most))
-        return cls(
-            (given - floor)[shown],
-            (rows.clean - floor)[shown],
-            rows.flagged[shown],
-            column_shares(rows),
-            sizes[told],
-            names_or_numbers(names, d),
-            n,
-            len(report.bad_rows),
-            report.share_outliers,
-        )
-
-
-def recover_picture(result: RecoverResult) -> Figure:
-    """The table beside the clean one, and below them the outliers by column and the sizes of the residuals."""
-    figure = pictures.new_figure((11.5, 8.2))
-    skipped = f" ({result.n_bad:,} skipped)" if result.n_bad else ""
-    size = f"{result.n_rows:,} rows{skipped} of {len(result.names):,} values"
-    figure.suptitle(f"{size}, {result.share_outliers:.1%} of them outliers", fontsize=14, color=INK)
-    above, below = cast("list[SubFigure]", figure.subfigures(2, 1, height_ratios=[4.6, 3.0]))
-    _draw_tables(above, result)
-    left, right = below.subplots(1, 2)
-    _draw_shares(left, result)
-    _draw_sizes(right, result)
-    return figure
-
-
-def _draw_tables(figure: SubFigure, result: RecoverResult) -> None:
-    import matplotlib
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize, to_rgba
-
-    spread = _spread(result.clean)
-    heights = result.clean / spread
-    known = heights[~np.isnan(heights)]
-    limit = (float(np.percentile(known, _BRIGHTEST)) if len(known) else 0.0) or 1.0
-    norm, colours = Normalize(0.0, limit), matplotlib.colormaps[_COLOURS]
-
-    def image(values: FloatArray) -> Any:
-        coloured = colours(norm(values))
-        coloured[np.isnan(values)] = to_rgba(HIDDEN)
-        return coloured
-
-    given = image(result.given / spread)
-    given[result.flagged] = to_rgba(NAIVE)
-    left, right = figure.subplots(1, 2)
-    missing = ", grey: missing" if np.isnan(result.given).any() else ""
-    skipped = " (grey: skipped rows)" if result.n_bad else ""
-    _draw_image(left, given, result, f"Given: the table (orange: outliers{missing})")
-    _draw_image(right, image(heights), result, f"Clean: as recovered{skipped}")
-    left.set_ylabel("rows, in the order of the table")
-    bar = figure.colorbar(ScalarMappable(norm, colours), ax=[left, right], shrink=0.85, extend="max", pad=0.02)
-    bar.set_label("height over the floor,\nin units of the column's root mean square", fontsize=9)
-
-
-def _spread(clean: FloatArray) -> FloatArray:
-    """Root mean square of every column's clean heights, 1 where they are 0."""
-    known = ~np.isnan(clean)
-    squares = np.where(known, clean, 0.0) ** 2
+def _root_mean_square(heights: FloatArray) -> FloatArray:
+    """Of every column, 1 where it is 0."""
+    known = ~np.isnan(heights)
+    squares = np.where(known, heights, 0.0) ** 2
     spread: FloatArray = np.sqrt(squares.sum(axis=0) / np.maximum(known.sum(axis=0), 1))
     spread[spread == 0.0] = 1.0
     return spread
 
 
-def _draw_image(axes: Axes, image: Any, result: RecoverResult, title: str) -> None:
-    d = len(result.names)
-    # The axes count all rows (from 1) and columns, also where not all of them are shown.
-    axes.imshow(image, aspect="auto", interpolation="nearest", extent=(-0.5, d - 0.5, result.n_rows + 0.5, 0.5))
-    tidy(axes, title, "" if d <= MOST_NAMES else "column", "")
+def _draw_beside(
+    figure: SubFigure,
+    heights: tuple[FloatArray, FloatArray],
+    marked: tuple[BoolArray, str],
+    missing: str,
+    signed: bool,
+    place: dict[str, Any],
+) -> tuple[Axes, Axes]:
+    """Two tables of heights beside each other, in the scale of the second; cells of the first that are ``marked``."""
+    import matplotlib
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize, to_rgba
+
+    spread = _root_mean_square(heights[1])
+    known = np.abs(heights[1] / spread)
+    known = known[~np.isnan(known)]
+    limit = (float(np.percentile(known, _BRIGHTEST)) if len(known) else 0.0) or 1.0
+    norm = Normalize(-limit if signed else 0.0, limit)
+    colours = matplotlib.colormaps[BOTH_SIGNS if signed else "Blues"]
+    axes = tuple(figure.subplots(1, 2))
+    for number, values in enumerate(heights):
+        image = colours(norm(values / spread))
+        image[np.isnan(values)] = to_rgba(missing)
+        if number == 0:
+            image[marked[0]] = to_rgba(marked[1])
+        axes[number].imshow(image, aspect="auto", interpolation="nearest", **place)
+    extend = "both" if signed else "max"
+    bar = figure.colorbar(ScalarMappable(norm, colours), ax=list(axes), shrink=0.85, extend=extend, pad=0.02)
+    bar.set_label(_HEIGHTS, fontsize=9)
+    return axes
+
+
+def factor_picture(recovery: ReLUMatrixRecovery, table: Samples) -> Figure:
+    """The table beside T, and below them the components and, where it was chosen, the rank."""
+    report, (rank, d) = recovery.report_, recovery.components_.shape
+    panels = rank if d <= _MOST_BARS and rank <= _MOST_BAR_PANELS else 0  # of bars, where there are few enough
+    below_height = max(1.9, 0.75 * panels)
+    figure = new_figure((11.5, 6.2 + below_height))
+    figure.suptitle(
+        f"Rank {report.n_components:,} behind {report.n_rows:,} x {report.n_features:,} values,"
+        f" {report.share_floored:.0%} of them hidden at the floor",
+        fontsize=14,
+        color=INK,
+    )
+    above, below = cast("list[SubFigure]", figure.subfigures(2, 1, height_ratios=[4.6, below_height]))
+    _draw_table_and_hidden(above, recovery, table)
+    if report.component_errors:
+        below, right = cast("list[SubFigure]", below.subfigures(1, 2, width_ratios=[2.2, 1.0]))
+        _draw_ranks(right.subplots(), report)
+    (_draw_component_bars if panels else _draw_component_image)(below, recovery)
+    return figure
+
+
+def _draw_table_and_hidden(figure: SubFigure, recovery: ReLUMatrixRecovery, table: Samples) -> None:
+    report, names = recovery.report_, _names_of(recovery)
+    heights, hidden, floored, order = factor_cells(recovery, table)
+    # The axis counts all columns, also where not all of them are shown.
+    place = {"extent": (-0.5, len(order) - 0.5, len(heights), 0.0)}
+    left, right = _draw_beside(figure, (heights, hidden), (floored, HIDDEN), "white", True, place)
+    missing = ", white: missing" if np.isnan(heights).any() else ""
+    titles = f"Seen: the table (grey: at the floor{missing})", "Recovered: T (blue: what the floor hid)"
+    for axes, title in zip((left, right), titles, strict=True):
+        tidy(axes, title, "columns, by component c0", "")
+        axes.set_title(title, loc="left", fontsize=11, color=INK, pad=14 if report.weak_columns else None)
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.spines[:].set_visible(False)
+        name_columns(axes, tuple(names[j] for j in order.tolist()))
+    left.set_ylabel("rows, by component c0")
+    weak = np.flatnonzero(np.isin(order, report.weak_columns))
+    if len(weak):  # arrows over the columns that the table does not determine, and what they mean
+        right.plot(weak, np.zeros(len(weak)), "v", color=NAIVE, markersize=7, clip_on=False, zorder=3)
+        words = counted(len(weak), "column")
+        right.set_xlabel(f"▼ {words} that the table does not determine: filled in", color=NAIVE)
+
+
+def _component_labels(recovery: ReLUMatrixRecovery) -> list[str]:
+    shares = _variance_shares(recovery)
+    return [f"{name} ({share:.0%})" for name, share in zip(component_names(len(shares)), shares, strict=True)]
+
+
+def _draw_component_bars(figure: SubFigure, recovery: ReLUMatrixRecovery) -> None:
+    rank, d = recovery.components_.shape
+    every = figure.subplots(rank, 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    weak = np.array(recovery.report_.weak_columns)
+    colour = [NAIVE if j in weak else LEARNED for j in range(d)]
+    for axes, row, label in zip(every, recovery.components_, _component_labels(recovery), strict=True):
+        axes.bar(range(d), row, color=colour, width=0.8)
+        axes.axhline(0.0, color=INK, linewidth=0.8)
+        tidy(axes, "", "", "")
+        axes.spines["bottom"].set_visible(False)
+        axes.set_ylabel(label, rotation=0, ha="right", va="center")
+        axes.tick_params(axis="x", length=0)
+    every[0].plot(weak, np.zeros(len(weak)), "v", color=NAIVE, markersize=6)
+    every[0].set_title(_COMPONENTS, loc="left", fontsize=11, color=INK)
+    every[-1].set_xlim(-0.6, d - 0.4)
+    name_columns(every[-1], _names_of(recovery))
+    if d > MOST_NAMES:
+        every[-1].set_xlabel("column")
+
+
+def _draw_component_image(figure: SubFigure, recovery: ReLUMatrixRecovery) -> None:
+    axes, components, names = figure.subplots(), recovery.components_, _names_of(recovery)
+    limit = float(np.percentile(np.abs(components), 99.5)) or 1.0
+    image = axes.imshow(components, cmap=BOTH_SIGNS, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+    labels = _component_labels(recovery)
+    step = max(1, -(-len(labels) // 12))
+    tidy(axes, _COMPONENTS, "column" if len(names) > MOST_NAMES else "", "")
+    axes.set_yticks(range(0, len(labels), step), labels[::step], fontsize=8)
     axes.spines[:].set_visible(False)
-    name_columns(axes, result.names)
+    name_columns(axes, names)
+    weak = np.array(recovery.report_.weak_columns)
+    axes.plot(weak, np.full(len(weak), -0.5), "v", color=NAIVE, markersize=6, clip_on=False)
+    figure.colorbar(image, ax=axes, pad=0.02, extend="both")
 
 
-def _draw_shares(axes: Axes, result: RecoverResult) -> None:
-    d = len(result.names)
-    axes.bar(range(d), 100.0 * result.shares, color=NAIVE, width=0.8 if d <= 2 * MOST_NAMES else 1.0)
-    axes.axhline(100.0 * result.share_outliers, color=INK, linestyle="--", linewidth=1.0, label="all columns")
+def _draw_ranks(axes: Axes, report: MatrixReport) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    ranks, errors = np.array(report.component_errors).T
+    axes.plot(ranks, errors, "o-", color=HIDDEN, markerfacecolor=INK, markeredgecolor=INK, markersize=5)
+    chosen = ranks == report.n_components
+    axes.plot(ranks[chosen], errors[chosen], "o", color=LEARNED, markersize=11)
+    axes.annotate(
+        f"chosen: {report.n_components}", (ranks[chosen][0], errors[chosen][0]), (8, 8), textcoords="offset points",
+        color=LEARNED, fontsize=10,
+    )  # fmt: skip
+    if errors.min() > 0.0 and errors.max() > 10.0 * errors.min():
+        axes.set_yscale("log")
+    axes.margins(0.15)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    tidy(axes, "Choice of the rank", "rank", "relative error\non held-out cells")
+
+
+def recover_picture(rows: LatentRows, floor: ArrayLike, table: Samples, names: Sequence[str] | None) -> Figure:
+    """The table beside the clean one, and below them the outliers by column and the sizes of the residuals."""
+    report, (n, d) = rows.report, rows.clean.shape
+    given, clean, flagged, sizes = recovered_cells(rows, floor_per_column(floor, d), table)
+    labels, n_bad = names_or_numbers(names, d), len(report.bad_rows)
+    figure = new_figure((11.5, 8.2))
+    skipped = f" ({n_bad:,} skipped)" if n_bad else ""
+    title = f"{n:,} rows{skipped} of {d:,} values, {report.share_outliers:.1%} of them outliers"
+    figure.suptitle(title, fontsize=14, color=INK)
+    above, below = cast("list[SubFigure]", figure.subfigures(2, 1, height_ratios=[4.6, 3.0]))
+    # The axes count all rows (from 1) and columns, also where not all of them are shown.
+    place = {"extent": (-0.5, d - 0.5, n + 0.5, 0.5)}
+    panels = _draw_beside(above, (given, clean), (flagged, NAIVE), HIDDEN, False, place)
+    missing = ", grey: missing" if np.isnan(given).any() else ""
+    skipped = " (grey: skipped rows)" if n_bad else ""
+    titles = f"Given: the table (orange: outliers{missing})", f"Clean: as recovered{skipped}"
+    for axes, title in zip(panels, titles, strict=True):
+        tidy(axes, title, "" if d <= MOST_NAMES else "column", "")
+        axes.spines[:].set_visible(False)
+        name_columns(axes, labels)
+    panels[0].set_ylabel("rows, in the order of the table")
+    left, right = below.subplots(1, 2)
+    _draw_shares(left, column_shares(rows), report.share_outliers, labels)
+    _draw_sizes(right, sizes)
+    return figure
+
+
+def _draw_shares(axes: Axes, shares: FloatArray, of_all: float, names: tuple[str, ...]) -> None:
+    d = len(names)
+    axes.bar(range(d), 100.0 * shares, color=NAIVE, width=0.8 if d <= 2 * MOST_NAMES else 1.0)
+    axes.axhline(100.0 * of_all, color=INK, linestyle="--", linewidth=1.0, label="all columns")
     axes.set_xlim(-0.6, d - 0.4)
-    axes.set_ylim(0.0, max(1.15 * 100.0 * float(result.shares.max()), 1.0))
+    axes.set_ylim(0.0, max(1.15 * 100.0 * float(shares.max()), 1.0))
     tidy(axes, "Outliers by column", "" if d <= MOST_NAMES else "column", "% of its values")
-    name_columns(axes, result.names)
+    name_columns(axes, names)
     axes.legend(frameon=False, fontsize=9, loc="upper right")
 
 
-def _draw_sizes(axes: Axes, result: RecoverResult) -> None:
+def _draw_sizes(axes: Axes, sizes: FloatArray) -> None:
     edges = np.linspace(-_WIDEST, _WIDEST, _BINS + 1)
-    sizes = np.clip(result.sizes, -_WIDEST, _WIDEST)
-    counts = np.histogram(sizes, edges)[0]
-    genuine = int((np.abs(result.sizes) <= 3.0).sum())
+    counts = np.histogram(np.clip(sizes, -_WIDEST, _WIDEST), edges)[0]
+    genuine = int((np.abs(sizes) <= 3.0).sum())
     centers = 0.5 * (edges[1:] + edges[:-1])
     expected = genuine * (edges[1] - edges[0]) * np.exp(-0.5 * centers**2) / np.sqrt(2.0 * np.pi)
     axes.stairs(counts, edges, fill=True, color=SEEN, label="values")
@@ -214,7 +414,7 @@ def _draw_sizes(axes: Axes, result: RecoverResult) -> None:
     axes.plot(centers[near], expected[near], color=LEARNED, linewidth=2, label="normal noise")
     axes.set_yscale("log")
     axes.set_ylim(0.5, 10.0 * max(float(counts.max(initial=0)), float(expected.max(initial=0.0)), 1.0))
-    beyond = int((np.abs(result.sizes) > _WIDEST).sum())
+    beyond = int((np.abs(sizes) > _WIDEST).sum())
     words = f" ({beyond:,} beyond ±{_WIDEST:g}, in the outer bins)" if beyond else ""
     tidy(axes, f"Given minus clean{words}", "in units of the row's noise scale", "values")
     axes.legend(frameon=False, fontsize=9, loc="upper right")

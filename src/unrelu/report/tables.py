@@ -1,4 +1,4 @@
-"""What is found as tables, for the terminal and for files. Names of columns are data: they are never read as markup."""
+"""What reports share: numbers with errors, doubts in words, and tables written to files with the ids of their rows."""
 
 from __future__ import annotations
 
@@ -8,50 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 from unrelu.contracts import Doubt, FloatArray, LearningReport
 from unrelu.errors import OutputError
+from unrelu.notebook import Table
+from unrelu.shapes import Power, Shape
 from unrelu.tables.write import names_or_numbers, write_columns, write_table
 from unrelu.validation import counted, listed
 
-
-def rows(
-    heads: Sequence[str], lines: Iterable[Sequence[str | Text]], most: int | None = None, title: str = ""
-) -> Table:
-    """Lines below heads; beyond ``most`` it is only said how many more there are.
-
-    A head of ">share" is of numbers, which do not break, at the right; "<unit" of words that do not break, at the left;
-    any other of text, which may break and is shown as it is.
-
-    >>> [column.justify for column in rows(("column", ">share"), [("As", "5 %")]).columns]
-    ['left', 'right']
-    """
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title or None, title_justify="left")
-    for head in heads:
-        if head[:1] in ("<", ">"):
-            table.add_column(head[1:], justify="right" if head[0] == ">" else "left", no_wrap=True)
-        else:
-            table.add_column(head, overflow="fold")
-    every = list(lines)
-    for line in every[:most]:
-        breaks = [head[:1] not in ("<", ">") for head in heads]
-        table.add_row(*(Text(c) if text and isinstance(c, str) else c for c, text in zip(line, breaks, strict=True)))
-    if most is not None and len(every) > most:
-        table.add_row(Text(f"... and {len(every) - most:,} more"))
-    return table
-
-
-def fact_table(facts: Mapping[str, str]) -> Table:
-    """Names and values, line by line."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in facts.items():
-        table.add_row(Text(name), Text(value))
-    return table
+ROWS_AT_A_TIME = 100_000  # of a table that is written line by line
 
 
 def with_error(value: float, stderr: float | None) -> str:
@@ -71,31 +36,25 @@ def with_error(value: float, stderr: float | None) -> str:
     return f"{value:.{decimals}f} ± {stderr:.{decimals}f}"
 
 
+def shape_words(shape: Shape) -> str:
+    """A shape's name, and the exponent of a power."""
+    return f"power {shape.exponent:.2f}" if isinstance(shape, Power) else shape.kind
+
+
+def doubt_words(doubt: Doubt, words: Callable[[str], str]) -> str:
+    """What was seen and what to do; ``words`` turns parameters into options."""
+    return words(f"{doubt.words[0].upper()}{doubt.words[1:]} {doubt.remedy}")
+
+
 def doubt_table(doubts: Sequence[Doubt], names: Sequence[str], words: Callable[[str], str], most: int = 8) -> Table:
-    """What the table shows and the model does not expect, kind by kind; ``words`` turns parameters into options."""
+    """What the table shows and the model does not expect, kind by kind."""
     lines = []
     for doubt in doubts:
         shown = [names[j] for j in doubt.columns]
         if doubt.values:
             shown = [f"{name} ({value:.4g})" for name, value in zip(shown, doubt.values, strict=True)]
-        text = words(f"{doubt.words[0].upper()}{doubt.words[1:]} {doubt.remedy}")
-        lines.append((doubt.kind, listed(shown, most), text))
-    return rows(("doubt", "columns", "what was seen, and what to do"), lines)
-
-
-def doubt_line(doubts: Sequence[Doubt]) -> str:
-    """The doubts on one line.
-
-    >>> doubt_line([Doubt("skewed", (0, 3), "", ""), Doubt("few rows", (), "", "")])
-    'Doubtful, so that the answer may be wrong: skewed (2 columns), few rows.'
-    >>> doubt_line([Doubt("left out", (0, 3), "", "")])
-    'The answer is that of the rows and cells that belong together: others were left out (2 columns).'
-    """
-    if [each.kind for each in doubts] == ["left out"]:
-        where = counted(len(doubts[0].columns), "column")
-        return f"The answer is that of the rows and cells that belong together: others were left out ({where})."
-    told = [f"{each.kind} ({counted(len(each.columns), 'column')})" if each.columns else each.kind for each in doubts]
-    return f"Doubtful, so that the answer may be wrong: {', '.join(told)}."
+        lines.append((doubt.kind, listed(shown, most), doubt_words(doubt, words)))
+    return Table(("doubt", "columns", "what was seen, and what to do"), lines)
 
 
 def trust_line(doubts: Sequence[Doubt]) -> str:
@@ -103,14 +62,24 @@ def trust_line(doubts: Sequence[Doubt]) -> str:
 
     >>> trust_line([])
     'Nothing seen in the table speaks against the answer.'
+    >>> trust_line([Doubt("skewed", (0, 3), "", ""), Doubt("few rows", (), "", "")])
+    'Doubtful, so that the answer may be wrong: skewed (2 columns), few rows.'
+    >>> trust_line([Doubt("left out", (0, 3), "", "")])
+    'The answer is that of the rows and cells that belong together: others were left out (2 columns).'
     """
-    return doubt_line(doubts) if doubts else "Nothing seen in the table speaks against the answer."
+    if not doubts:
+        return "Nothing seen in the table speaks against the answer."
+    if [each.kind for each in doubts] == ["left out"]:
+        where = counted(len(doubts[0].columns), "column")
+        return f"The answer is that of the rows and cells that belong together: others were left out ({where})."
+    told = [f"{each.kind} ({counted(len(each.columns), 'column')})" if each.columns else each.kind for each in doubts]
+    return f"Doubtful, so that the answer may be wrong: {', '.join(told)}."
 
 
 def doubts_shown(report: LearningReport | None, names: Sequence[str], words: Callable[[str], str]) -> list[str | Table]:
     """The doubts of a fit, a line and a table; nothing where there are none, or no fit."""
     doubts = () if report is None else report.doubts
-    return [doubt_line(doubts), doubt_table(doubts, names, words)] if doubts else []
+    return [trust_line(doubts), doubt_table(doubts, names, words)] if doubts else []
 
 
 # --- in files -------------------------------------------------------------------------------------
@@ -123,11 +92,7 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def level_name(level: float) -> str:
-    """What a column of quantiles is called.
-
-    >>> level_name(0.05), level_name(0.5), level_name(0.975)
-    ('q05', 'q50', 'q97.5')
-    """
+    """What a column of quantiles is called."""
     percent = f"{100.0 * level:g}"
     return f"q{percent.zfill(2)}" if "." not in percent else f"q{percent}"
 

@@ -29,9 +29,9 @@ import numpy as np
 from unrelu import shapes
 from unrelu._version import __version__
 from unrelu.errors import InvalidDataError, InvalidParameterError, ModelFileError
-from unrelu.parameters import require_reachable
 from unrelu.storage.files import FilePath, atomic_write
 from unrelu.storage.kinds import KINDS, Kind
+from unrelu.validation import require_reachable
 
 VERSION = 4
 MODEL = "RectifiedGaussian"

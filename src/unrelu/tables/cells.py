@@ -133,7 +133,8 @@ class Reading:
             check_choice("nondetect", self.nondetect, NONDETECT)
         elif not isinstance(self.nondetect, Real | Mapping | None):
             raise InvalidParameterError(
-                f"nondetect must be 'missing', 'floor', a number, or numbers by column; got {self.nondetect!r}."
+                f"nondetect must be 'missing', 'floor', a number, or numbers by column; got {self.nondetect!r}.",
+                parameter="nondetect",
             )
 
     @property

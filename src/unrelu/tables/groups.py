@@ -104,7 +104,9 @@ def split_groups(table: Any, groups: Any) -> tuple[Any, RowLabels]:
         return rest, row_labels(cells, groups)
     if groups not in list(table.columns):
         known = map(str, table.columns)
-        raise InvalidParameterError(f"groups: no column {groups!r}. {suggestion(groups, known, most=8)}")
+        raise InvalidParameterError(
+            f"groups: no column {groups!r}. {suggestion(groups, known, most=8)}", parameter="groups"
+        )
     return table[[name for name in table.columns if name != groups]], row_labels(table[groups], groups)
 
 
@@ -127,7 +129,8 @@ def row_labels(given: Any, name: str | None = None) -> RowLabels:
         where = "" if name is None else f" (column {name!r})"
         raise InvalidDataError(
             f"The group of {counted(int(missing.sum()), 'row')} is missing{where}, first in"
-            f" {row_label(int(missing.argmax()))}. Give these rows a label, or leave them out."
+            f" {row_label(int(missing.argmax()))}. Give these rows a label, or leave them out.",
+            rows=[int(missing.argmax())],
         )
     texts, again = np.unique(np.array([_text(kind) for kind in kinds], dtype=np.str_), return_inverse=True)
     return RowLabels(again[index].astype(np.int32), tuple(texts.tolist()))

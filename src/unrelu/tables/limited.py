@@ -235,7 +235,8 @@ def _beyond(
         more = f" (and {wrong.sum() - 1:,} more such cells)" if wrong.sum() > 1 else ""
         raise InvalidDataError(
             f"{_place(first_row + int(row), int(column), names)}: the value {value!r} is {words[0]} its {words[1]}"
-            f" {limit!r}{more}. Correct the value or the limit, or set the limit to NaN if this cell has none."
+            f" {limit!r}{more}. Correct the value or the limit, or set the limit to NaN if this cell has none.",
+            rows=[first_row + int(row)],
         )
     return np.asarray(at)
 

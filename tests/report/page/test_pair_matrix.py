@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import unrelu
-from unrelu.report.model_picture import column_order as clustered
-from unrelu.report.page.columns import Looked
-from unrelu.report.page.pairs import PairMatrix, pairwise_correlation, scatter_facts
+from unrelu.report.check import column_order as clustered
+from unrelu.report.page.facts import Looked, pair_facts, pairwise_correlation, scatter_facts, shown_pairs
 
 
 def test_pairs_are_correlated_over_the_rows_that_have_both():
@@ -35,11 +34,10 @@ def test_alike_columns_stand_together():
 
 def test_packed_numbers_are_the_correlations():
     model = unrelu.synthetic.random_model(5, random_state=0)
-    pairs = PairMatrix.of(model, None, None)
-    facts = pairs.facts()
+    facts = pair_facts(model, None, None)
     kept = np.frombuffer(base64.b64decode(facts["latent"]), "<i2") / 10_000
     at = np.triu_indices(5, 1)
-    np.testing.assert_allclose(kept, model.correlation[np.ix_(pairs.order, pairs.order)][at], atol=6e-5)
+    np.testing.assert_allclose(kept, model.correlation[np.ix_(facts["order"], facts["order"])][at], atol=6e-5)
     assert "naive" not in facts
     assert "first" not in facts
     best = facts["strongest"][0]
@@ -53,7 +51,7 @@ def test_a_cell_of_many_columns_shows_its_strongest_pair():
     loadings = rng.standard_normal((d, 3))
     covariance = loadings @ loadings.T + np.eye(d)
     model = unrelu.RectifiedGaussian(np.zeros(d), covariance)
-    first, second, lines = PairMatrix.of(model, None, None).shown_pairs()
+    first, second, lines = shown_pairs(model.correlation, clustered(model.correlation))
     assert lines == 200
     assert len(first) == 200 * 201 // 2
     assert (first != second).all()

@@ -13,7 +13,7 @@ import pytest
 
 import unrelu
 from unrelu.errors import MissingDependencyError, OutputError
-from unrelu.report.page import making, writing
+from unrelu.report.page import making
 
 HOSTILE = [
     "<script>window.hacked = 1</script>",
@@ -80,7 +80,7 @@ def test_only_our_scripts_may_run_and_nothing_may_be_asked_for(rows, tmp_path):
     policy = dict(Elements(page).found[3][1])["content"]
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "connect-src" not in policy
-    assert writing.script_hash(Elements(page).scripts[3]) in policy
+    assert making.script_hash(Elements(page).scripts[3]) in policy
     outside = [a for tag, a in Elements(page).found if "src" in a or (a.get("href") or "#")[0] != "#"]
     assert outside == []
 
@@ -164,7 +164,7 @@ def test_a_page_is_written_whole_or_not_at_all(rows, tmp_path, monkeypatch):
     learner = unrelu.RectifiedGaussianLearner().fit(rows)
     target = tmp_path / "page.html"
     target.write_text("old")
-    monkeypatch.setattr(making, "rendered", lambda made: 1 / 0)
+    monkeypatch.setattr(making, "rendered", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         learner.report(target, rows, n_simulations=0)
     assert target.read_text() == "old"
@@ -183,7 +183,7 @@ def test_what_is_missing_is_named(module, called, rows, tmp_path, monkeypatch):
             raise ImportError(name)
         return real(name, *args, **kwargs)
 
-    writing._chart_script.cache_clear()
+    making._chart_script.cache_clear()
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingDependencyError, match=rf'{called}: pip install "unrelu\[report\]"'):
         learner.report(tmp_path / "page.html", rows)

@@ -113,7 +113,7 @@ def learn_by_likelihood(
     names = evidence.feature_names
     evidence.collect(ScreeningQuestion(assumptions.lowest)).check(assumptions, names)
     tally = evidence.collect(CellTallyQuestion(assumptions.censoring))
-    watch(Step(CLIMBING, words="starting (the first run also compiles)"))
+    watch(Step(CLIMBING, words="starting"))
     # What one pass keeps of the rows, unless cells have limits of their own; the same by groups for a jackknife.
     question, groups = PairMomentsQuestion.under(assumptions), None
     if jackknife:

@@ -84,7 +84,7 @@ class CellsLearned(Learned):
 def learn_cells(evidence: Evidence, assumptions: Assumptions, seed: int, watch: Watch = unwatched) -> CellsLearned:
     """The model of the genuine cells of the genuine rows."""
     names = evidence.feature_names
-    watch(Step(JUDGING, words="choosing rows to start on (the first run also compiles)"))
+    watch(Step(JUDGING, words="choosing rows to start on"))
     sample = sampled_table(evidence, assumptions, seed)
     _check(sample, assumptions, names)
     # Cells are judged by what fits them best; a rank or signs that the user assumes are for the result.

@@ -46,7 +46,7 @@ from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.passes.tiles import Subsample, SubsampleQuestion
 from unrelu.validation import warn
 
-STARTS = "Comparing starts (the first run also compiles)"
+STARTS = "Comparing starts"
 
 _CELLS, _FEWEST_ROWS, _MOST_ROWS = 40_000, 2_000, 4_000  # of the sample on which starts are compared
 _ROWS_PER_COMPONENT = 500  # of the sample, whatever its cells

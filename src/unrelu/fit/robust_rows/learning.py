@@ -53,7 +53,7 @@ def learn_robustly(
     repeats, values_once = find_repeated_rows(values, inner)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)  # of fits on the way, not of the result
-        watch(Step(CHOOSING, words="looking for places to start (the first run also compiles)"))
+        watch(Step(CHOOSING, words="looking for places to start"))
         # Many small products and factorizations: BLAS threads would cost more than they give, and on a busy machine
         # wait for each other. Scoring rows has threads of its own.
         with one_blas_thread():

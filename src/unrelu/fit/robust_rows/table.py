@@ -150,7 +150,8 @@ def refuse_identical(x: NDArray[Any], floor: FloatArray, rows: NDArray[np.int64]
     if counts[most] > len(x) / 2 and not np.isnan(row).any() and (row > floor).any():
         raise InvalidDataError(
             f"{counts[most] / len(x):.0%} of the rows are identical, such as {row_label(rows[first[most]])}: no method"
-            " can tell genuine rows from those. Drop the copies if they are an artefact, or use method='one_pass'."
+            " can tell genuine rows from those. Drop the copies if they are an artefact, or use method='one_pass'.",
+            rows=[int(rows[first[most]])],
         )
 
 

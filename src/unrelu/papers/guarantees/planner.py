@@ -38,8 +38,7 @@ from unrelu.fit.columns import row_influence
 from unrelu.kernels import pair_solver
 from unrelu.kernels import pair_solver as pair_model
 from unrelu.papers.guarantees.arguments import between_0_and_1, number, samples, whole
-from unrelu.parameters import RandomState, generator
-from unrelu.validation import column_label
+from unrelu.validation import RandomState, column_label, generator
 
 __all__ = ["RowsNeeded", "expected_errors", "rows_needed"]
 

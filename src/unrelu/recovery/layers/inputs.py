@@ -19,10 +19,10 @@ from scipy.spatial import cKDTree
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import DependentDrawsWarning, InvalidDataError, InvalidParameterError
 from unrelu.model import RectifiedGaussian
-from unrelu.parameters import RandomState, generator, integer
 from unrelu.passes.engine import map_in_threads, one_blas_thread
 from unrelu.recovery.matrix.factors import Cells, singular_start
 from unrelu.recovery.matrix.matrix import MatrixRequest, recover_matrix
+from unrelu.validation import RandomState, generator, integer
 
 U = TypeVar("U")
 _ROWS, _ROWS_PER_INPUT = 300, 60  # rows that the recovery uses

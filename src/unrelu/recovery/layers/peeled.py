@@ -14,13 +14,12 @@ from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
 from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, WeakRowsWarning
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Shown
-from unrelu.parameters import RandomState
 from unrelu.recovery.latent_methods import Layer, NonnegativePrior, RobustLatent
 from unrelu.recovery.latent_rows import recover_rows
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_behind, inputs_near, inputs_of
 from unrelu.recovery.matrix.matrix import MatrixReport
-from unrelu.validation import row_label, row_labels, warn
+from unrelu.validation import RandomState, row_label, row_labels, warn
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath
@@ -106,10 +105,12 @@ class PeeledLayer:
                 f"{len(found.faults):,} of {len(rows):,} rows do not determine their hidden units, which are NaN there."
                 f" {row_label(row).capitalize()} {why}",
                 WeakRowsWarning,
+                rows=[row],
             )
         if found.ambiguous.any():
-            ambiguous = row_labels(np.flatnonzero(found.ambiguous).tolist())
-            warn(f"Other hidden units explain {ambiguous} about equally well.", AmbiguousOptimumWarning)
+            numbers = np.flatnonzero(found.ambiguous).tolist()
+            told = f"Other hidden units explain {row_labels(numbers)} about equally well."
+            warn(told, AmbiguousOptimumWarning, rows=numbers)
         errors = np.sqrt(np.diagonal(found.covariance, axis1=1, axis2=2))
         units: FloatArray = np.where(found.latent <= _UNSURE * errors, 0.0, found.latent)
         return units

@@ -1,0 +1,447 @@
+"""Learn a model and judge it: ``unrelu fit``, ``merge``, ``check``, ``report`` and ``info``."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unrelu.cli import options
+from unrelu.cli.frame import Answer, Job, command
+from unrelu.errors import InvalidParameterError, ModelFileError, OutputError, SingularCovarianceWarning
+
+if TYPE_CHECKING:
+    from unrelu.contracts import LearningReport, Samples
+    from unrelu.estimators import RectifiedGaussianLearner
+    from unrelu.notebook import Table
+
+_FEW_COLUMNS, _CHEAP = 20, 2e6  # a row's density costs as the square of its columns, and no less than that of a few
+_LATER = "Log-likelihood, AIC and BIC take a pass of their own: unrelu info {} --table TABLE."
+_MISFIT = 1  # the exit code of check --strict
+
+
+@command()
+def fit(
+    job: Job,
+    paths: options.Tables,
+    components: options.Components = None,
+    method: Annotated[str, "How to learn: see below."] = "auto",
+    nonnegative_bias: Annotated[bool, "Assume that no bias is below its floor."] = False,
+    stderr: Annotated[
+        str,
+        "Standard errors: model, or jackknife (over groups of rows: right also where the model is not).",
+        {"metavar": "KIND"},
+    ] = "model",
+    groups: Annotated[
+        str | None,
+        "The column of labels whose rows a jackknife keeps together.",
+        {"metavar": "COLUMN"},
+    ] = None,
+    floor: options.Floor = ["0.0"],  # noqa: B006 - typer copies it
+    ceiling: options.Ceiling = None,
+    shape: options.Shape = None,
+    floor_tolerance: options.Tolerance = 0.0,
+    reading: options.TableOptions = options.EVERYTHING,
+    checkpoint: Annotated[
+        Path | None,
+        options.Writes(
+            "Keep what was counted in this file while rows are read: after an interrupt the same command goes on"
+            " from there. Removed when the model is written. With --method one_pass.",
+            kind="kept",
+        ),
+    ] = None,
+    output: Annotated[Path, options.output("The model file to write.", "Model", fact="model")] = Path("model.npz"),
+    record: Annotated[
+        Path | None,
+        options.Writes("Also write what was counted, without rows: unrelu merge joins such files.", "Record"),
+    ] = None,
+    round_counts: Annotated[
+        int | None, "In the record, counts below K are 0, with their sums.", {"min": 2, "metavar": "K"}
+    ] = None,
+    picture: Annotated[Path | None, options.picture("the model")] = None,
+    seed: Annotated[int, "Seed of the methods that draw.", {"min": 0}] = 0,
+) -> Answer | None:
+    """Learn a model from tables and write it to a file.
+
+    Every column is x = max(f(y), floor) of a normal y, with an increasing curve f that is learned, or given by --shape.
+    Cells may be missing; cells below the floor are an error.
+    """
+    method = "one_pass" if method == "auto" and (checkpoint is not None or record is not None) else method
+    for name, given in (("checkpoint", checkpoint), ("record", record)):
+        if given is not None and method != "one_pass":
+            raise InvalidParameterError(
+                f"--{name} is of one pass over the rows, and --method {method} takes several: use --method one_pass."
+            )
+    if round_counts is not None and (record is None or stderr != "model"):
+        raise InvalidParameterError(
+            "--round-counts is for a --record that is not kept by groups: see unrelu fit --help."
+        )
+    from unrelu.cli.inputs import opened
+    from unrelu.estimators import RectifiedGaussianLearner
+    from unrelu.report.check import model_picture, worst_columns
+
+    own_floor = floor if floor != ["0.0"] else None
+    rows = job.reads(opened(paths, reading.without(groups), own_floor, checkpoint))
+    asked = options.FitOptions(components, method, floor, ceiling, shape, floor_tolerance).parameters(seed)
+    learner = RectifiedGaussianLearner(**asked, nonnegative_bias=nonnegative_bias, stderr=stderr)
+    with job.watch(doubts=False) as watch:
+        learner.watched_by(watch).fit(rows, groups=groups)
+    law, likelihood = learner.distribution_, _likelihood(learner, rows)
+    job.write(
+        model=partial(law.save, details=_details(learner, paths, rows, likelihood)),
+        record=lambda path: _kept_record(learner, round_counts).save(path),
+        picture=lambda: model_picture(law, learner.report_.share_floored_by_column, worst_columns(learner, rows)),
+    )
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
+    return _learned(job, learner, likelihood)
+
+
+@command()
+def merge(
+    job: Job,
+    files: Annotated[
+        list[Path], typer.Argument(help="Records of unrelu fit --record, or saved learners.", metavar="RECORDS")
+    ],
+    output: Annotated[Path, options.output("The model file to write.", "Model", fact="model")] = Path("model.npz"),
+    record: Annotated[Path | None, options.Writes("Also write the record of all rows.", "Record")] = None,
+    picture: Annotated[Path | None, options.picture("the model")] = None,
+) -> Answer | None:
+    """Learn a model from records of disjoint rows, as if all rows had been in one table.
+
+    Rows stay where they are: a site runs unrelu fit --record, with the same columns, floors and other settings as all,
+    and only that file travels. What it tells of the rows is in docs/scale.md.
+    """
+    from unrelu.report.check import model_picture
+
+    with job.watch(doubts=False):
+        learner = _merged(files)
+        law, shares = learner.distribution_, learner.report_.share_floored_by_column
+    job.write(
+        model=partial(law.save, details=_details(learner, [str(file) for file in files])),
+        record=lambda path: _kept_record(learner).save(path),
+        picture=lambda: model_picture(law, shares),
+    )
+    return _learned(job, learner, None)
+
+
+def _merged(files: list[Path]) -> RectifiedGaussianLearner:
+    """The learner of all rows; files that are the same, or do not agree, are named."""
+    import numpy as np
+
+    from unrelu import storage
+    from unrelu.estimators import RectifiedGaussianLearner
+    from unrelu.estimators.merging import merge as joined
+    from unrelu.passes.pair_moments import whole_of
+
+    def same_rows(one: RectifiedGaussianLearner, other: RectifiedGaussianLearner) -> bool:
+        """Whether two records agree in every digit, as those of different rows never do."""
+        first, second = whole_of(one.record_), whole_of(other.record_)
+        return first.n_rows == second.n_rows and all(
+            np.array_equal(getattr(first, name), getattr(second, name)) for name in ("origin", "count", "cross")
+        )
+
+    learners: list[RectifiedGaussianLearner] = []
+    for file in files:
+        content = storage.load(file)
+        if not (isinstance(content, RectifiedGaussianLearner) and hasattr(content, "record_")):
+            raise ModelFileError(
+                f"{file} holds a {type(content).__name__} without a record: give what unrelu fit --record wrote, or a"
+                " learner with method='one_pass' that was saved."
+            )
+        for before, learner in zip(files, learners, strict=False):
+            if os.path.samefile(file, before) or same_rows(content, learner):
+                raise InvalidParameterError(f"{before} and {file} are of the same rows: give every record once.")
+        learners.append(content)
+    merged = learners[0]
+    for file, learner in zip(files[1:], learners[1:], strict=True):
+        try:
+            merged = joined([merged, learner])
+        except InvalidParameterError as error:
+            raise InvalidParameterError(f"{files[0]} and {file}: {error}") from error
+    return merged
+
+
+def _kept_record(learner: RectifiedGaussianLearner, round_counts: int | None = None) -> RectifiedGaussianLearner:
+    """What travels to others: parameters, names and the record, but no row and nothing learned yet."""
+    record: Any = learner.record_
+    return learner.with_record(record if round_counts is None else record.rounded(round_counts))
+
+
+def _likelihood(learner: RectifiedGaussianLearner, rows: Samples) -> dict[str, Any] | None:
+    """Log-likelihood, AIC and BIC, where one more pass costs next to nothing; None elsewhere, or without a density."""
+    from unrelu.report.model import likelihood_facts, reported_likelihood
+
+    if (told := reported_likelihood(learner)) is not None:
+        return told
+    n, d = learner.report_.n_rows, learner.report_.n_features
+    if n * d * max(d, _FEW_COLUMNS) > _CHEAP:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SingularCovarianceWarning)
+        try:
+            densities = learner.score_samples(rows)
+        except SingularCovarianceWarning:
+            return None
+    return likelihood_facts(float(densities.sum()), learner.n_parameters_, len(densities))
+
+
+def _details(
+    learner: RectifiedGaussianLearner,
+    paths: Sequence[str],
+    rows: Samples | None = None,
+    likelihood: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Facts for the model file."""
+    from unrelu.report.model import fit_details
+
+    others = {"skipped_files": dict(getattr(rows, "skipped_files", {})), "likelihood": likelihood}
+    return {
+        "inputs": list(paths),
+        "nonnegative_bias": learner.nonnegative_bias,
+        "n_components": learner.n_components,
+        **fit_details(learner),
+        **{key: told for key, told in others.items() if told},
+    }
+
+
+def _learned(job: Job, learner: RectifiedGaussianLearner, likelihood: dict[str, Any] | None) -> Answer | None:
+    from unrelu.report import model as reports
+    from unrelu.report.tables import doubt_table, trust_line
+    from unrelu.validation import counted
+
+    report, law = learner.report_, learner.distribution_
+    shares, names = report.share_floored_by_column, reports.labels(law)
+    columns = reports.column_facts(law, shares, learner.bias_stderr_, learner.row_norms_stderr_)
+    strongest = reports.strongest_correlations(law, learner.correlation_stderr_)
+    facts = {
+        "report": asdict(report),
+        "columns": columns,
+        "strongest_correlations": strongest,
+        **reports.shape_facts(law),
+        "likelihood": likelihood,
+    }
+    missing = f", {report.share_missing:.1%} of the cells missing" if report.share_missing else ""
+    because = f", as {report.chosen_because}" if report.chosen_because else ""
+    shown: list[str | Table] = [
+        trust_line(report.doubts),
+        f"Learned {counted(report.n_features, 'column')} from {report.n_rows:,} rows in {job.seconds:.2f} s"
+        f" ({report.share_floored:.1%} of the values at the floor{missing}) by {report.method}{because}.",
+        *_kept_rows(report, names),
+    ]
+    if report.doubts:
+        shown.append(doubt_table(report.doubts, names, job.words))
+    if report.stderr_degrees is not None:
+        shown.append(f"Standard errors: by a {report.stderr} over {report.stderr_degrees + 1} groups of rows.")
+    shown += reports.model_tables(law, columns, strongest)
+    told = _LATER.format(job.files["model"])
+    shown.append(f"Log-likelihood: {reports.likelihood_words(likelihood)}." if likelihood else told)
+    return job.answer(facts, shown)
+
+
+def _kept_rows(report: LearningReport, names: Sequence[str]) -> list[str]:
+    """What a robust fit did with the rows, or cells."""
+    from unrelu.contracts import RobustReport
+    from unrelu.fit.robust_cells.learning import CellsReport
+
+    if isinstance(report, CellsReport):
+        by_column = zip(report.share_bad_by_column, names, strict=True)
+        most = [f"{name} {share:.1%}" for share, name in sorted(by_column, key=lambda each: -each[0]) if share > 0.0]
+        worst = f", most of them in {', '.join(most[:5])}" if most else ""
+        outliers = f"; {report.share_downweighted:.1%} of the rows" if report.share_downweighted else ""
+        return [f"Bad cells: {report.share_bad:.2%} of the cells{worst}{outliers} count less than half."]
+    if not isinstance(report, RobustReport):
+        return []
+    others = [f"{group.share:.1%} {group.kind}" for group in report.groups[1:] if group.share >= 0.001]
+    found = f"; other groups of rows: {', '.join(others)}" if others else ""
+    return [f"Outliers: {report.share_downweighted:.1%} of the rows count less than half{found}."]
+
+
+@command()
+def check(
+    job: Job,
+    table: Annotated[
+        str, typer.Argument(help="The table, or a quoted glob of tables, as in unrelu fit.", metavar="TABLE")
+    ],
+    model: Annotated[
+        Path | None,
+        typer.Argument(metavar="MODEL", help="A model file, taken as given; by default the table is learned."),
+    ] = None,
+    simulations: Annotated[int, "Tables that are simulated: p-values are at least 1/(N + 1).", {"min": 19}] = 199,
+    level: Annotated[float, "The p-value from which on a model does not fit."] = 0.05,
+    strict: Annotated[bool, "Exit with code 1 if the model does not fit; it is 0 otherwise."] = False,
+    fitting: options.FitOptions = options.USUAL,
+    reading: options.TableOptions = options.EVERYTHING,
+    output: Annotated[
+        Path | None, options.output(options.lines("Also write one line per column"), "Columns", "columns")
+    ] = None,
+    picture: Annotated[Path | None, options.picture("columns and pairs that fit worst")] = None,
+    seed: Annotated[int, "Seed of the rows looked at and of the simulated tables.", {"min": 0}] = 0,
+) -> Answer | None:
+    """Check whether the model fits a table: every column, every pair of columns, and one sentence on what to do.
+
+    A p-value is the share of simulated tables of the model, each learned like this one, that are as far from their
+    model. At most 5,000 rows are looked at.
+    """
+    from unrelu.cli.inputs import model_and_table
+    from unrelu.estimators import RectifiedGaussianLearner, check_model
+    from unrelu.report.check import check_columns, check_facts, check_picture, check_shown
+    from unrelu.tables.write import write_columns
+
+    wanted: dict[str, Any] = {"n_simulations": simulations, "level": level}
+    with job.watch(doubts=False) as watch:
+        law, rows = model_and_table([table], model, reading, fitting)
+        job.reads(rows)
+        if law is None:
+            learner = RectifiedGaussianLearner(**fitting.parameters(seed)).watched_by(watch).fit(rows)
+            found = learner.check(rows, **wanted)
+        else:
+            wanted |= {"floor_tolerance": fitting.floor_tolerance, "random_state": seed, "watch": watch}
+            found = check_model(law, rows, **wanted)
+    job.write(
+        output=lambda path: write_columns(path, [check_columns(found)]),
+        picture=lambda: check_picture(found),
+    )
+    answer = job.answer({"model": model, **check_facts(found)}, check_shown(found, job.seconds, job.words))
+    if answer is not None and strict and not found.fits:
+        answer.code = _MISFIT
+    return answer
+
+
+@command()
+def report(
+    job: Job,
+    paths: options.Tables,
+    model: options.Model = None,
+    simulations: Annotated[
+        int | None,
+        "Tables simulated to check the fit, 19 or more, 0 for no check; by default as many as the number"
+        " of columns allows.",
+        {"min": 0},
+    ] = None,
+    fitting: options.FitOptions = options.USUAL,
+    reading: options.TableOptions = options.EVERYTHING,
+    output: Annotated[Path, options.output("The page to write.", "Report")] = Path("report.html"),
+    seed: Annotated[int, "Seed of the fit, of the rows looked at and of the simulated tables.", {"min": 0}] = 0,
+) -> Answer | None:
+    """Make one page about a table: what is under its floor, whether the model fits, which rows are odd.
+
+    The page is one file for a browser, works without a network, and holds names, numbers and a sample of rows. Needs
+    the extra: pip install "unrelu[report]".
+    """
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise OutputError(f"{output}: a report is a page for a browser: give a name that ends in .html.")
+    from unrelu.cli.inputs import ids_of, knowing, model_and_table
+    from unrelu.estimators import RectifiedGaussianLearner
+    from unrelu.report.page.making import check_report, percent, write_report
+    from unrelu.validation import counted
+
+    check_report()
+    made: dict[str, Any] = {}
+    with job.watch(doubts=False) as watch:
+        law, rows = model_and_table(paths, model, reading, fitting)
+        learner: Any = (
+            RectifiedGaussianLearner(**fitting.parameters(seed)).watched_by(watch).fit(rows)
+            if law is None
+            else knowing(law, rows, fitting.floor_tolerance).watched_by(watch)
+        )
+        wanted: dict[str, Any] = {
+            "title": Path(paths[0]).name + (f" and {len(paths) - 1} more" if len(paths) > 1 else ""),
+            "command": shlex.join(["unrelu", *sys.argv[1:]]),
+            "n_simulations": simulations,
+            "seed": seed,
+            "ids": ids_of(job.reads(rows)),
+            "words": job.words,
+            "watch": watch,
+        }
+        job.write(output=lambda path: made.update(write_report(learner, path, rows, **wanted)))
+    table, checked, odd, size = made["table"], made["check"] or {}, made["odd"] or {}, output.stat().st_size
+    facts = {
+        "model": model,
+        "bytes": size,
+        "table": table,
+        "fits": checked.get("fits"),
+        "verdict": checked.get("verdict"),
+        "flagged_rows": odd.get("flagged"),
+        "doubts": made["doubts"],
+        "left_out": made["left_out"],
+    }
+    shown = [
+        f"A page of {size / 1e6:.1f} MB about {counted(table['n_rows'], 'row')} of"
+        f" {counted(table['n_columns'], 'column')}, {percent(table['share_floored'])} of the cells at their floor, in"
+        f" {job.seconds:.2f} s.",
+        *([checked["verdict"]] if checked else []),
+        *([f"Doubtful: {', '.join(doubt['kind'] for doubt in made['doubts'])}."] if made["doubts"] else []),
+        *([f"Flagged {counted(odd['flagged'], 'row')} as strange."] if odd else []),
+        *([f"Left out: {'; '.join(made['left_out'])}."] if made["left_out"] else []),
+    ]
+    return job.answer(facts, shown)
+
+
+@command()
+def info(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Any file that unrelu wrote: a model, factors, layers, a state, an estimator.", metavar="FILE"
+        ),
+    ],
+    table: Annotated[
+        list[str] | None,
+        "Also the log-likelihood, AIC and BIC of a model on the rows of this table: compare models by them.",
+        {"metavar": "PATHS"},
+    ] = None,
+    reading: options.TableOptions = options.EVERYTHING,
+) -> Answer:
+    """Show what is in a file: of a model its columns, bias, norms, correlations, and how it was learned.
+
+    Of a factors file: the components, and how they were recovered. Of a saved state: how far it has come. Of a file of
+    layers: how each was found, and the innermost units. Of any other: its parameters and its report.
+    """
+    if reading != options.EVERYTHING and not table:
+        raise InvalidParameterError("How to read a table is said, but there is none: give it with --table.")
+    from unrelu import storage
+    from unrelu.report.model import contents, likelihood_words
+
+    content, header = storage.load(file), storage.stated_header(file)
+    facts, shown = contents(content, header, file)
+    if not table:
+        return Answer(facts, shown)
+    found = _likelihood_of(content, header, file, table, reading)
+    words = f"Log-likelihood of {', '.join(table)}: {likelihood_words(found)}."
+    return Answer({**facts, "table": table, "likelihood": found}, [*shown, words])
+
+
+def _likelihood_of(
+    content: Any, header: Any, file: Path, paths: list[str], reading: options.TableOptions
+) -> dict[str, Any]:
+    """Of the rows of a table under the law in a file, or under its mixture of laws."""
+    from unrelu.cli.inputs import knowing, law_in, matched_table
+    from unrelu.estimators import RectifiedGaussianMixture
+    from unrelu.report.model import likelihood_facts
+
+    model: Any = content
+    if isinstance(content, RectifiedGaussianMixture):
+        names = getattr(content, "feature_names_in_", None)
+        named = None if names is None else names.tolist()
+        rows, _ = matched_table(file, named, content.n_features_in_, paths, reading)
+    else:
+        law, details = law_in(file), header.get("details")
+        rows, at = matched_table(file, law.feature_names, law.n_features, paths, reading)
+        details = details if isinstance(details, dict) else {}
+        told = getattr(content, "report_", details.get("report"))
+        found = told.get("n_components") if isinstance(told, dict) else getattr(told, "n_components", None)
+        rank = found or getattr(content, "n_components", details.get("n_components"))
+        model = knowing(law.marginal(at), rows, getattr(content, "floor_tolerance", 0.0))
+        if isinstance(rank, int) and rank <= len(at):
+            model.set_params(n_components=rank)
+    densities = model.score_samples(rows)
+    return likelihood_facts(float(densities.sum()), model.n_parameters_, len(densities))

@@ -1,0 +1,529 @@
+"""Recover what is behind a table: ``unrelu factor``, ``network``, ``recover`` and ``peel``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unrelu.cli import options
+from unrelu.cli.frame import BAD_INPUT, INTERRUPTED, Answer, Job, command
+from unrelu.errors import CannotPeelError, InputFileError, InvalidParameterError
+
+if TYPE_CHECKING:
+    from unrelu.contracts import FloatArray, Samples, Watch
+    from unrelu.estimators import RectifiedGaussianNetwork
+    from unrelu.recovery.latent_methods import LatentMethod
+    from unrelu.recovery.layers.peeled import Peeled
+    from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
+    from unrelu.recovery.two_layer_estimator import TwoLayerReLULearner
+    from unrelu.report.layers import Network
+
+_MOST_DRAWN = 1000  # rows that are drawn beside the table's
+_PRIORS = ("none", "gaussian", "sparse", "nonnegative")
+
+
+@command(
+    {
+        "What components_, bias_ and hidden() say of them": "What is said of them",
+        "add rows or leave them out": "add rows or leave them out with --drop",
+        "latent vector: row_identifiable_ marks them, and latent_ holds a guess there": "latent vectors: these are"
+        " filled in",
+        "The best state is kept: raise max_iter, or go on from it with warm_start=True": "To go on, raise --max-iter,"
+        " or run the same command again with --state FILE",
+        "shape= goes with dense tables: pass X.toarray()": "--shape goes with dense tables: write it as one",
+        "To go on, run the same again": "To go on, run the same command again",
+        "the bias's density: give": "the density of the biases, which is a Python object: in Python, give",
+    }
+)
+def factor(
+    job: Job,
+    paths: options.Tables,
+    components: Annotated[str, "How many; auto chooses by held-out cells.", {"metavar": "auto|INTEGER"}] = "auto",
+    method: Annotated[str, "How to recover: see below."] = "censored_als",
+    gauge: Annotated[
+        str,
+        "How T is split into C A' and b, which it does not tell: centered (b is T's mean), orthogonal (to A),"
+        " bayes (between both), or zero (no b).",
+    ] = "centered",
+    tol: Annotated[float, "Relative residual at which a fit counts as exact."] = 1e-12,
+    max_iter: Annotated[int, "Most iterations of this run.", {"min": 1}] = 500,
+    floor: options.Floor = ["0.0"],  # noqa: B006 - typer copies it
+    shape: options.NormalShape = None,
+    floor_tolerance: options.Tolerance = 0.0,
+    reading: options.TableOptions = options.EVERYTHING,
+    output: Annotated[Path, options.output("The factors file to write.", "Factors", fact="factors")] = Path(
+        "factors.npz"
+    ),
+    hidden: Annotated[
+        Path | None,
+        options.Writes("Also write T, below the floor as well: a table, its kind by extension.", "T", "table"),
+    ] = None,
+    latent: Annotated[
+        Path | None,
+        options.Writes("Also write the rows' latent vectors: a table, as --hidden.", "Latent vectors", "table"),
+    ] = None,
+    state: Annotated[
+        Path | None,
+        options.Writes("Keep the state in this file while working, and go on from it if it exists.", kind="kept"),
+    ] = None,
+    picture: Annotated[Path | None, options.picture("the table, T and components")] = None,
+    seed: Annotated[int, "Chooses the held-out cells of --components auto.", {"min": 0}] = 0,
+) -> Answer | None:
+    """Recover the low-rank matrix T = C A' + 1 b' behind a table x = max(T, floor), below the floor as well.
+
+    A value at the floor only says that T is not above it. Cells may be missing; cells below the floor are an error.
+    """
+    count = options.number_or_auto("--components", components)
+    from unrelu.cli.inputs import ids_of, opened
+    from unrelu.notebook import fact_table
+    from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
+    from unrelu.report.recovery import component_names, factor_facts, factor_picture, factor_shown
+    from unrelu.report.tables import write_rows
+
+    recovery = ReLUMatrixRecovery(
+        count, method, gauge, floor_tolerance=floor_tolerance, tol=tol, max_iter=max_iter, random_state=seed
+    )
+    table = job.reads(opened(paths, reading, floor if floor != ["0.0"] else None))
+    recovery.set_params(floor=options.limits("--floor", floor), shape=options.shapes(shape, "normal"))
+    with job.watch() as watch:
+        recovery.watched_by(watch).fit(table, state=state)
+    job.write(
+        factors=recovery.save,
+        hidden=lambda path: write_rows(path, _hidden_blocks(recovery), table.feature_names, ids_of(table)),
+        latent=lambda path: write_rows(path, recovery.latent_, component_names(recovery.n_components_), ids_of(table)),
+        picture=lambda: factor_picture(recovery, table),
+    )
+    report = recovery.report_
+    told = [f"Recovered the matrix behind {report.n_rows:,} x {report.n_features:,} values in {job.seconds:.2f} s."]
+    facts = {"state": None if report.converged else state, "resumed": None, **factor_facts(recovery)}
+    if report.resumed is not None:
+        iterations, residual = report.resumed
+        facts["resumed"] = {"iteration": iterations, "residual": residual}
+        told.append(f"Resumed at iteration {iterations:,}, residual {residual:.3g}.")
+    last = []
+    if state is not None and report.converged:
+        state.unlink(missing_ok=True)  # by now all is written, and there is nothing to go on with
+        last = [f"State {state} removed: done."]
+    elif state is not None:
+        last = [f"State kept in {state}: run the same command again to go on."]
+    described, shown = factor_shown(recovery)
+    return job.answer(facts, [*told, fact_table(described), *shown], last)
+
+
+def _hidden_blocks(recovery: ReLUMatrixRecovery) -> Iterator[FloatArray]:
+    """T in blocks of rows: that of a sparse table may not fit in memory."""
+    from unrelu.tables import rows_per_block
+
+    if recovery.shapes_ is not None:  # its table was in memory
+        yield recovery.hidden()
+        return
+    n = len(recovery.latent_)
+    size = rows_per_block(n, recovery.n_features_in_)
+    for first in range(0, n, size):
+        yield recovery.hidden_rows(first, first + size)
+
+
+@command()
+def network(
+    job: Job,
+    paths: Annotated[
+        list[str],
+        options.tables(
+            "Tables", " Or one file of unrelu fit --record --stderr jackknife, or of unrelu merge --record."
+        ),
+    ],
+    selection: Annotated[
+        str,
+        "Which edges to take: likely (pairs more likely tied than not), ebic (least extended BIC), auto (that"
+        " one of these which halves of the rows agree on), stars (those that subsets of the rows agree on), fdr"
+        " (false discovery rate of 10 %, for many more rows than columns), or a penalty from 0 to 1.",
+        {"metavar": "WAY|NUMBER"},
+    ] = "auto",
+    groups: Annotated[str | None, "The column of labels whose rows belong together.", {"metavar": "COLUMN"}] = None,
+    fitting: options.FittingWithoutComponents = options.USUAL,
+    reading: options.TableOptions = options.EVERYTHING,
+    output: Annotated[
+        Path,
+        options.output(
+            "One line per edge: csv, tsv (also gzipped), parquet, feather or arrow; or a .graphml file.",
+            "Edges",
+            "edges",
+        ),
+    ] = Path("edges.csv"),
+    saved: Annotated[
+        Path | None,
+        options.Writes(
+            "Also save all that was learned: unrelu.load reads it.", "Network", fact="network", names=("--save",)
+        ),
+    ] = None,
+    picture: Annotated[Path | None, options.picture("the network")] = None,
+    path_picture: Annotated[Path | None, options.picture("how it was chosen", "Picture of the path")] = None,
+    seed: Annotated[int, "Seed of the subsets of the rows, and of the methods that draw.", {"min": 0}] = 0,
+) -> Answer | None:
+    """Find which columns are tied directly: partial correlations, given all other columns, behind the floor.
+
+    The graph is chosen without cross-validation, refitted without a penalty, and written with standard errors.
+    """
+    wanted: str | float = selection
+    with suppress(ValueError):
+        wanted = float(selection)
+    if path_picture is not None and wanted == "fdr":
+        raise InvalidParameterError("--path-picture has nothing to draw: --selection fdr takes no path.")
+    from unrelu.cli.inputs import opened
+    from unrelu.estimators import RectifiedGaussianNetwork
+    from unrelu.graph.learning import networkx_module, write_edges
+    from unrelu.report import network as drawing
+
+    if picture is not None:
+        networkx_module()
+    with job.watch(doubts=False) as watch:
+        found = _of_record(paths, wanted, seed, fitting, watch)
+        if found is None:
+            parameters = fitting.parameters(seed, components=False)
+            rows = job.reads(opened(paths, reading.without(groups), fitting.floor))
+            found = RectifiedGaussianNetwork(wanted, **parameters).watched_by(watch).fit(rows, groups=groups)
+    edges, names = drawing.labelled_edges(found)
+    path = found.path_
+    job.write(
+        output=lambda target: write_edges(target, edges, names),
+        network=found.save,
+        picture=lambda: drawing.network_picture(edges, names),
+        path_picture=lambda: drawing.path_picture(path) if path is not None else None,
+    )
+    return job.answer(drawing.network_facts(found), drawing.network_shown(found, job.seconds), fitted=found)
+
+
+def _of_record(
+    paths: list[str], selection: str | float, seed: int, fitting: options.FitOptions, watch: Watch
+) -> RectifiedGaussianNetwork | None:
+    """The network of a file that holds a learner; None where the files are tables."""
+    from unrelu.storage import load
+    from unrelu.storage.format import stated_format
+
+    if len(paths) != 1 or not Path(paths[0]).is_file() or not (stated_format(paths[0]) or "").startswith("unrelu."):
+        return None
+    from unrelu.estimators import RectifiedGaussianLearner, RectifiedGaussianNetwork
+
+    fitting.refuse_with(Path(paths[0]))
+    content = load(paths[0])
+    if not isinstance(content, RectifiedGaussianLearner):
+        raise InvalidParameterError(
+            f"{paths[0]} holds a {type(content).__name__}, which knows no errors: give a table, or what unrelu fit"
+            " --record wrote."
+        )
+    return RectifiedGaussianNetwork.from_learned(content.watched_by(watch), selection, random_state=seed)
+
+
+@command({"the result has both, as latent and rival": "the better one is used, --json has both"})
+def recover(
+    job: Job,
+    weights: Annotated[
+        Path,
+        typer.Argument(
+            help="The layer: a file of unrelu fit or unrelu factor, or an npz file with arrays weights (d x k), bias"
+            " (d), and where wanted floor and feature_names.",
+            metavar="WEIGHTS",
+        ),
+    ],
+    paths: Annotated[
+        list[str], options.tables("Tables of corrupted outputs", more=" Empty cells and NaN are missing values.")
+    ],
+    components: Annotated[
+        int | None, "Latent numbers per row, for a model of unrelu fit; all by default.", {"min": 1}
+    ] = None,
+    method: Annotated[str, "How to recover: see below."] = "robust",
+    prior: Annotated[
+        str | None,
+        f"What is known of c: {', '.join(_PRIORS)} (robust). By default gaussian for a model, none for an npz"
+        " file of arrays.",
+    ] = None,
+    noise_scale: Annotated[float | None, "Standard deviation of the noise, where it is known (robust)."] = None,
+    penalty: Annotated[float | None, "lambda of program (47); the theorem's rule by default (lasso)."] = None,
+    intercept: Annotated[bool, "Take the mean of the nonlinear part out of the outliers (lasso)."] = False,
+    skip_bad_rows: Annotated[bool, "Leave rows empty that cannot be recovered, instead of stopping."] = False,
+    floor: Annotated[
+        list[str] | None, options.floor("The floor, where WEIGHTS does not tell: a number (0 by default)")
+    ] = None,
+    floor_tolerance: options.Tolerance = 0.0,
+    reading: options.TableOptions = options.EVERYTHING,
+    output: Annotated[
+        Path, options.output("The clean table to write, its kind by extension.", "Clean table", "table", "clean")
+    ] = Path("clean.csv"),
+    latent: Annotated[
+        Path | None,
+        options.Writes("Also write the latent vectors: a table, as --output.", "Latent vectors", "table"),
+    ] = None,
+    outliers: Annotated[
+        Path | None,
+        options.Writes("Also write by how much values are off: a table, 0 where they are not.", "Outliers", "table"),
+    ] = None,
+    picture: Annotated[Path | None, options.picture("the table beside the clean one")] = None,
+    seed: Annotated[int, "Seeds the search.", {"min": 0}] = 0,
+) -> Answer | None:
+    """Recover the latent vectors c behind corrupted outputs v = max(floor, A c + b) + outliers + noise of a layer.
+
+    The layer A, b is known, or was learned by unrelu fit or unrelu factor. Writes the outputs as they were before
+    corruption, max(floor, A c + b): outliers corrected, missing cells filled in.
+    """
+    for path in [path for path in paths if os.path.exists(path) and weights.exists()]:
+        if os.path.samefile(path, weights):
+            raise InputFileError(f"{path} is given both as WEIGHTS and as a table: give the layer first, then tables.")
+    methods = _methods(method, prior, noise_scale, penalty, intercept)
+    from unrelu.cli.inputs import ids_of, loaded_layer, matched_table
+    from unrelu.limits import floor_per_column
+    from unrelu.recovery.latent_estimator import ReLULatentRecovery
+    from unrelu.report.recovery import component_names, recover_picture, recovery_facts, recovery_shown
+    from unrelu.report.tables import write_rows
+
+    layer = loaded_layer(weights, components, floor)
+    table, at = matched_table(weights, layer.names, len(layer.bias), paths, reading)
+    job.reads(table)
+    layer = layer.part(at)
+    names = layer.names or table.feature_names
+    limit = floor_per_column(options.limits("--floor", floor), len(layer.bias), names) if floor else layer.floor
+    known = layer.weights, layer.bias, methods[layer.fitted]
+    try:
+        recovery = ReLULatentRecovery(*known, floor=limit, floor_tolerance=floor_tolerance, random_state=seed)
+        recovery.fit()
+    except InvalidParameterError as error:
+        raise InvalidParameterError(f"{weights}: {error}", parameter=error.parameter) from error
+    with job.watch() as watch:
+        rows = recovery.watched_by(watch).recover_rows(table, skip_bad_rows=skip_bad_rows)
+    job.write(
+        clean=lambda path: write_rows(path, rows.clean, names, ids_of(table)),
+        latent=lambda path: write_rows(path, rows.latent, component_names(rows.latent.shape[1]), ids_of(table)),
+        outliers=lambda path: write_rows(path, rows.outliers, names, ids_of(table)),
+        picture=lambda: recover_picture(rows, limit, table, names),
+    )
+    facts = {"weights": weights, **recovery_facts(rows, names)}
+    return job.answer(facts, recovery_shown(rows, names, f"{weights} in {job.seconds:.2f} s"))
+
+
+def _methods(
+    name: str, prior: str | None, noise_scale: float | None, penalty: float | None, intercept: bool
+) -> dict[bool, LatentMethod]:
+    """The method, checked; for a fitted layer (True) latent numbers are Gaussian where nothing else is said."""
+    from unrelu.recovery import LatentLasso, RobustLatent
+    from unrelu.recovery.latent_methods import prior_named
+    from unrelu.validation import check_choice
+
+    check_choice("method", name, list(options.METHODS["recover"]))
+    check_choice("prior", prior or "none", _PRIORS)
+    robust = {"--prior": prior not in (None, "none"), "--noise-scale": noise_scale is not None}
+    lasso = {"--penalty": penalty is not None, "--intercept": intercept}
+    foreign, other = (robust, "robust") if name == "lasso" else (lasso, "lasso")
+    for option in [option for option, given in foreign.items() if given]:
+        raise InvalidParameterError(f"{option} belongs to --method {other}: leave it out, or choose that method.")
+    if name == "lasso":
+        return dict.fromkeys((False, True), LatentLasso(penalty, intercept))
+    words = {fitted: prior or ("gaussian" if fitted else "none") for fitted in (False, True)}
+    return {
+        fitted: RobustLatent(prior_named(None if word == "none" else word), noise_scale)
+        for fitted, word in words.items()
+    }
+
+
+@command(
+    {
+        "n_components=": "--widths ",
+        "If these columns have another floor": "If the outermost layer has no rectifier, x = A h, add --linear; if"
+        " these columns have another floor",
+        "Leave such rows out, or the columns": "Leave such rows out, or the columns with --drop",
+        "Add rows, or lower the number of units": "Add rows, lower --widths, or (with --linear) allow for an"
+        " --output-bias",
+        "ower the width": "ower --widths",
+        "another width": "other --widths",
+        "more units than that, or a bias": "more units than that, or (with --linear) an --output-bias",
+    }
+)
+def peel(
+    job: Job,
+    paths: Annotated[list[str], options.tables("Tables of outputs")],
+    widths: Annotated[
+        str,
+        "Hidden units of every layer to peel off, outermost first, as 30,8; auto for a number not known.",
+        {"metavar": "WIDTHS"},
+    ] = "auto",
+    inputs: Annotated[
+        str | None,
+        "Inputs z of the innermost layer, where it has fewer of them than units, as generators have: the"
+        " network is recovered down to them.",
+        {"metavar": "INTEGER|auto"},
+    ] = None,
+    max_seconds: Annotated[float | None, "Time for the search; what was found until then is written."] = None,
+    linear: Annotated[bool, "The outputs are x = A h, not rectified: negative values are allowed."] = False,
+    output_bias: Annotated[bool, "The outputs are x = A h + a (with --linear)."] = False,
+    method: Annotated[str | None, "How to find the weights: see below."] = None,
+    hidden_method: Annotated[str, "How the innermost units' law is learned: a --method of unrelu fit."] = "one_pass",
+    floor: Annotated[list[str] | None, options.floor("The floor of the outputs: a number (0 by default)")] = None,
+    floor_tolerance: options.Tolerance = 0.0,
+    reading: options.TableOptions = options.EVERYTHING,
+    output: Annotated[Path, options.output("The file of layers to write.", "Layers", fact="layers_file")] = Path(
+        "layers.npz"
+    ),
+    hidden: Annotated[
+        Path | None,
+        options.Writes(
+            "Also write the innermost units: a table, empty in rows not explained.", "Hidden units", "table"
+        ),
+    ] = None,
+    latent: Annotated[
+        Path | None,
+        options.Writes("Also write the inputs (with --inputs): a table, empty in rows without.", "Inputs", "table"),
+    ] = None,
+    picture: Annotated[Path | None, options.picture("weights, units and inputs")] = None,
+    seed: Annotated[int, "Seeds the search.", {"min": 0}] = 0,
+) -> Answer | None:
+    """Learn the layers of a network x = ReLU(A h + b), h = ReLU(...), from a table of its outputs x alone.
+
+    The innermost units are rectified Gaussian, and their law is learned. If a layer cannot be peeled off, those above
+    it are written nevertheless, with exit code 2. So are the units found when --max-seconds are over; an interrupt of a
+    search with --inputs writes them as well (exit code 130).
+    """
+    q = None if inputs is None else options.number_or_auto("--inputs", inputs)
+    layers = _widths(widths)
+    if latent is not None:
+        _refuse_latent(q, layers[-1])
+    given = {"--output-bias": output_bias, "--method": method is not None, "--inputs": q is not None}
+    given |= {"--floor": floor is not None, "--floor-tolerance": floor_tolerance > 0.0}
+    _refuse_together({name for name, there in given.items() if there}, linear, len(layers), method)
+    import numpy as np
+
+    from unrelu.cli.inputs import ids_of, opened
+    from unrelu.methods import method_named
+    from unrelu.recovery.layers.facets import INTERRUPTED as STOPPED
+    from unrelu.recovery.peel import checked_seconds
+    from unrelu.report.layers import network_facts, network_tables, numbered, peel_picture
+    from unrelu.report.pictures import cells_of, evenly
+    from unrelu.report.tables import write_rows
+    from unrelu.validation import counted
+
+    checked_seconds(max_seconds)
+    method_named(hidden_method)
+    own = {"n_inputs": q, "max_seconds": max_seconds, "hidden_method": hidden_method, "random_state": seed}
+    table = job.reads(opened(paths, reading, floor))
+    content: TwoLayerReLULearner | Peeled
+    failure = None
+    with job.watch() as watch:
+        if linear:
+            asked = (layers[0], method or "facets")
+            content, network, units, z = _linear(table, asked, {**own, "output_bias": output_bias}, watch)
+        else:
+            of_floor = {"floor": options.limits("--floor", floor or ["0.0"]), "floor_tolerance": floor_tolerance}
+            content, network, units, z, failure = _rectified(table, layers, {**own, **of_floor}, watch)
+    known = network.inner is not None
+    lacking = not known and job.leave_out("latent", "The inputs were not found: no table of them is written.")
+
+    def beside() -> tuple[FloatArray, FloatArray]:
+        """Some rows of the table that the network explains, and as many of the network."""
+        used = np.flatnonzero(np.isfinite(units).all(axis=1))
+        rows = cells_of(table, used[evenly(len(used), _MOST_DRAWN)], np.arange(table.n_features))
+        return rows, content.sample(len(rows), seed)
+
+    job.write(
+        layers_file=content.save,
+        hidden=lambda path: write_rows(path, units, numbered("h", units.shape[1]), ids_of(table)),
+        latent=lambda path: write_rows(path, z, numbered("z", z.shape[1]), ids_of(table)),
+        picture=lambda: peel_picture(network, units, beside() if known else None),
+    )
+    first, last, count = network.layers[0], network.layers[-1], len(network.layers)
+    if failure is not None:
+        above = "The layer above it was" if count == 1 else f"The {count} layers above it were"
+        where = f"{above} written to {', '.join(str(path) for path in job.files.values() if path)}."
+        raise CannotPeelError(f"{failure} {where}", failure.peeled, failure.report) from failure
+    headline = f"Learned {counted(count, 'layer')} from {first.n_rows:,} x {first.n_outputs:,} outputs"
+    if last.ended is not None:
+        headline = f"{last.ended}: {last.units_found:,} of {last.n_hidden:,} hidden units found"
+    answer = job.answer(network_facts(network), [f"{headline} in {job.seconds:.2f} s.", *network_tables(network)])
+    if answer is not None and (last.ended is not None or lacking):
+        answer.code = INTERRUPTED if last.ended == STOPPED else BAD_INPUT
+    return answer
+
+
+def _refuse_latent(q: int | str | None, width: int | str) -> None:
+    """Raise where a table of inputs is asked for, and they are not."""
+    if q is None:
+        raise InvalidParameterError("--latent writes the inputs: say how many there are, with --inputs.")
+    if isinstance(q, int) and isinstance(width, int) and q >= width:
+        raise InvalidParameterError(
+            f"--latent: {q} inputs behind {width} units are not looked for; --inputs must be below --widths."
+        )
+
+
+def _refuse_together(given: set[str], linear: bool, depth: int, method: str | None) -> None:
+    """Raise where options do not go together."""
+    from unrelu.validation import check_choice
+
+    check_choice("method", method or "facets", list(options.METHODS["peel"]))
+    for name in ("--output-bias", "--method"):
+        if name in given and not linear:
+            raise InvalidParameterError(f"{name} is for outputs that are not rectified: add --linear.")
+    for name in ("--floor", "--floor-tolerance"):
+        if name in given and linear:
+            raise InvalidParameterError(f"{name} is for outputs that are rectified: leave it out, or --linear.")
+    if linear and depth > 1:
+        raise InvalidParameterError(f"--linear learns one layer, and --widths names {depth}: give one number, or auto.")
+    for name in ("--output-bias", "--inputs"):
+        if name in given and method == "separable":
+            raise InvalidParameterError(f"--method separable finds no {name}: leave one of them out.")
+
+
+def _linear(
+    table: Samples, asked: tuple[int | str, str], own: dict[str, Any], watch: Watch
+) -> tuple[TwoLayerReLULearner, Network, FloatArray, FloatArray]:
+    """The layer x = A h + a: what is saved, the same in plain numbers, and units and inputs of every row of the table.
+
+    Both are NaN in rows that the layers do not explain; inputs have no columns where none were found.
+    """
+    import numpy as np
+
+    from unrelu.recovery.two_layer_estimator import TwoLayerReLULearner
+    from unrelu.report.layers import Network
+
+    learner = TwoLayerReLULearner(*asked, **own).watched_by(watch).fit(table)
+    network, units = Network.of_learner(learner), learner.hidden_units(table)
+    z = units[:, :0] if network.inner is None else learner.transform(table)
+    for found in (units, z):
+        found[learner.outlier_rows_] = np.nan
+    return learner, network.with_inputs(z), units, z
+
+
+def _rectified(
+    table: Samples, widths: list[int | str], own: dict[str, Any], watch: Watch
+) -> tuple[Peeled, Network, FloatArray, FloatArray, CannotPeelError | None]:
+    """The same of layers that are rectified; those above one that cannot be peeled off, and why it cannot."""
+    import numpy as np
+
+    import unrelu
+    from unrelu.report.layers import Network
+
+    failure = None
+    try:
+        peeled = unrelu.peel(table, widths, watch=watch, **own)
+    except CannotPeelError as error:
+        if not (isinstance(error.peeled, unrelu.Peeled) and error.peeled.layers):
+            raise
+        peeled, failure = error.peeled, error
+    z = peeled.hidden[:, :0] if peeled.inputs is None else peeled.inputs
+    of_all = []
+    for rows in (peeled.hidden, z):
+        every = np.full((len(peeled.outlier_rows), rows.shape[1]), np.nan)
+        every[~peeled.outlier_rows] = rows
+        of_all.append(every)
+    units, z = of_all
+    return peeled, Network.of_peeled(peeled).with_inputs(z), units, z, failure
+
+
+def _widths(text: str) -> list[int | str]:
+    """The numbers of units, or auto, of a comma-separated list."""
+    try:
+        return [options.number_or_auto("--widths", item.strip()) for item in text.split(",")]
+    except InvalidParameterError:
+        raise InvalidParameterError(
+            f"--widths must be whole numbers of at least 1, or auto, outermost layer first, such as 30,8; got {text!r}."
+        ) from None

@@ -1,0 +1,408 @@
+"""Use a model: ``unrelu impute``, ``predict``, ``score``, ``clean``, ``sample`` and ``simulate``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unrelu.cli import options
+from unrelu.cli.frame import Answer, Job, command
+from unrelu.errors import InvalidParameterError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from unrelu.cli.inputs import RowSource
+    from unrelu.contracts import FloatArray, Samples, Watch
+    from unrelu.estimators import FloorOutlierDetector
+    from unrelu.synthetic import Floats
+
+_SAYS = {"use method='one_pass'": "fit a model of other rows and give it as --model"}
+
+
+def _by(model: Path | None, job: Job, itself: str = "the model of the table itself") -> str:
+    """Who answered, and how long it took."""
+    return f"{itself if model is None else model} in {job.seconds:.2f} s"
+
+
+@command()
+def impute(
+    job: Job,
+    paths: options.Tables,
+    model: options.Model = None,
+    median: Annotated[bool, "Fill in medians instead of means."] = False,
+    quantile: Annotated[
+        list[str] | None,
+        "Also these quantiles, as .05,.95: one more column NAME_q05, NAME_q95 for each.",
+        {"metavar": "LEVELS"},
+    ] = None,
+    draws: Annotated[
+        int | None,
+        "Instead this many completed tables, drawn at random, one below the other: the first column, draw,"
+        " counts them from 1.",
+        {"min": 1},
+    ] = None,
+    fill: Annotated[str, "Which cells: hidden (at a limit), missing, or both.", {"metavar": "CELLS"}] = "both",
+    below: Annotated[
+        str,
+        "What a value below its floor is filled in with: latent, the value before the floor cut it off; floor,"
+        " what the table would show; or auto, latent, but what the table would show in missing cells of columns"
+        " whose floor is 0, such as rain.",
+        {"metavar": "KIND"},
+    ] = "auto",
+    parameters: Annotated[
+        str | None,
+        "With --draws: drawn, each table from a model drawn anew from the uncertainty of the fit (unless"
+        " --model is given), or fitted, all from one model.",
+        {"metavar": "KIND"},
+    ] = None,
+    fitting: options.FitOptions = options.USUAL,
+    reading: options.TableOptions = options.EVERYTHING,
+    output: Annotated[
+        Path, options.output("The completed table, its kind by extension.", "Completed table", "table")
+    ] = Path("completed.csv"),
+    std: Annotated[
+        Path | None,
+        options.Writes(
+            "Also write the standard deviations of the cells; 0 where seen.", "Standard deviations", "table"
+        ),
+    ] = None,
+    mask: Annotated[
+        Path | None, options.Writes("Also write a table of 1 where a cell was filled.", "Mask", "table")
+    ] = None,
+    picture: Annotated[Path | None, options.picture("the columns with most hidden cells")] = None,
+    seed: Annotated[int, "Seed of the fit and of the draws.", {"min": 0}] = 0,
+) -> Answer | None:
+    """Fill in cells at their floor (or ceiling) and missing ones by what the rest of their row says.
+
+    Floored cells get a value below their floor, missing ones any, but none below a floor of 0, in the table's units,
+    unless --fill or --below say otherwise; seen cells stay as they are. Means are nearest to the truth; --draws gives
+    tables with the right spread and correlations, and, as there are several, the uncertainty.
+    """
+    if draws is not None and (median or quantile):
+        raise InvalidParameterError("--draws fills in random values: leave out --median and --quantile, or --draws.")
+    if parameters is not None and draws is None:
+        raise InvalidParameterError("--parameters is of draws: give --draws, or leave it out.")
+    levels = options.levels("--quantile", quantile)
+    if draws:
+        job.expect("output", f"Completed table{'s' * (draws > 1)}", "columns")
+    from unrelu.cli.inputs import asked, ids_of
+    from unrelu.posterior.filling import Filling
+    from unrelu.report.imputation import Completion
+
+    with job.watch(doubts=False) as watch:
+        filling = Filling(fill, below)  # refused before anything is read
+        imputer, table = asked(paths, model, reading, fitting, seed, watch)
+        imputer.set_params(fill=filling.fill, below=filling.below)
+        job.reads(table)
+        done = Completion(imputer, table, ids_of(table), median, levels, draws, parameters, seed)
+        done.keep(std=std is not None, mask=mask is not None, rows=picture is not None)
+        job.write(output=done.write, std=done.write_std, mask=done.write_mask, picture=done.picture)
+    facts = {"model": model, "draws": draws, "quantiles": levels, "fill": fill, "below": below, **done.facts()}
+    return job.answer(facts, done.tally.shown(_by(model, job), done.told), fitted=imputer)
+
+
+@command()
+def predict(
+    job: Job,
+    paths: options.Tables,
+    column: Annotated[str, "The column to predict.", {"metavar": "NAME"}],
+    model: options.Model = None,
+    quantiles: Annotated[str, "The quantiles to give, as .05,.5,.95.", {"metavar": "LEVELS"}] = ".05,.5,.95",
+    uncut: Annotated[
+        bool,
+        options.option("Predict what is hidden by the floor, instead of what the table shows.", "--hidden"),
+    ] = False,
+    fitting: options.FitOptions = options.USUAL,
+    reading: options.TableOptions = options.EVERYTHING,
+    output: Annotated[Path, options.output(options.lines("One line per row"), "Predictions", "columns")] = Path(
+        "predicted.csv"
+    ),
+    seed: Annotated[int, "Seed of the methods that draw.", {"min": 0}] = 0,
+) -> Answer | None:
+    """Predict a column from the others: mean, standard deviation, quantiles, and the probability to be at its floor.
+
+    The column's own cells are not looked at but to say how near the predictions come. With --model the table may lack
+    the column. Rows that were learned from are predicted a little too well: for a fair figure give --model of others.
+    """
+    levels = options.levels("--quantiles", [quantiles])
+    if not levels:
+        raise InvalidParameterError("--quantiles needs at least one level, such as .5.")
+    from unrelu.cli.inputs import asked, ids_of, law_in
+    from unrelu.report.imputation import Nearness, predicted_lines
+    from unrelu.report.model import labels
+    from unrelu.report.tables import check_names, level_name
+    from unrelu.tables.write import write_columns
+    from unrelu.validation import counted
+
+    has_it, reading = _found(column, paths, model, reading)
+    with job.watch(doubts=False) as watch:
+        imputer, table = asked(paths, model, reading, fitting, seed, watch)
+        law = imputer.distribution_ if model is None else law_in(model)
+        if model is not None and law.feature_names is not None:
+            law = law.marginal([*labels(imputer.distribution_), *([] if has_it else [column])])
+        # Columns without names go by their number, counted from 0.
+        j = law.index_of(int(column) if law.feature_names is None and column.isdecimal() else column)
+        nearness = Nearness(law, j, levels)
+        ids = ids_of(job.reads(table))
+        check_names(["row", *ids, "mean", "std", "probability_floored", *map(level_name, levels)])
+        job.write(
+            output=lambda path: write_columns(path, predicted_lines(imputer, table, law, nearness, ids, uncut=uncut))
+        )
+    first = f"Predicted {column} from {counted(law.n_features - 1, 'other column')} in {counted(nearness.rows, 'row')}"
+    facts = {"model": model, "column": column, "quantiles": levels, "hidden": uncut, **nearness.facts()}
+    return job.answer(facts, [f"{first} by {_by(model, job)}.", *nearness.shown()], fitted=imputer)
+
+
+def _found(
+    column: str, paths: list[str], model: Path | None, reading: options.TableOptions
+) -> tuple[bool, options.TableOptions]:
+    """Whether the table has the column, and how to read it: with the column, or without one that only a model knows."""
+    from unrelu.cli.inputs import names_in
+    from unrelu.validation import suggestion
+
+    if column in reading.drop or column in reading.id:
+        raise InvalidParameterError(f"--column asks for {column!r}, which --drop or --id leaves out: choose one.")
+    names = names_in(paths, reading)
+    if not names or column in names:
+        return True, replace(reading, columns=[*reading.columns, column] if reading.columns else [])
+    if model is None:
+        raise InvalidParameterError(f"--column: no column {column!r} in the table. {suggestion(column, names, most=8)}")
+    return False, replace(reading, drop=[*reading.drop, column], columns=[c for c in reading.columns if c != column])
+
+
+@command(_SAYS)
+def score(
+    job: Job,
+    paths: options.Tables,
+    model: Annotated[Path | None, "Judge by this model file; by default the table's genuine rows are learned."] = None,
+    cells: Annotated[bool, "Score single cells, and how surely each is bad; -o writes all, or the --top."] = False,
+    top: Annotated[int | None, "How many of the strangest rows or cells to show: 10 by default.", {"min": 0}] = None,
+    false_alarm_rate: Annotated[float, "The share flagged of the rows of a clean table that the model fits."] = 0.01,
+    fitting: options.FittingByOneMethod = options.USUAL,
+    reading: options.TableOptions = options.EVERYTHING,
+    output: Annotated[
+        Path | None, options.output(options.lines("Also write one line per row"), "Scores", "columns")
+    ] = None,
+    picture: Annotated[Path | None, options.picture("the scores, or of the table's bad cells")] = None,
+    seed: Annotated[int, "Seed of the fit and of the simulated rows.", {"min": 0}] = 0,
+) -> Answer | None:
+    """Score every row of a table, and show the strangest ones and their strangest cells; or, with --cells, every cell.
+
+    A p-value is the share of the model's own rows that are as strange; the score is a row's log density. Rows with a
+    p-value below the false alarm rate are flagged: that share of a clean table, if the model fits it. Of a table that
+    is not normal above its floors more are flagged: --shape auto learns how its columns are skewed.
+    """
+    from unrelu.cli.inputs import ids_of
+    from unrelu.estimators import FloorImputer
+    from unrelu.report import outliers
+    from unrelu.tables.write import write_columns
+
+    most = 10 if top is None else top
+    with job.watch(doubts=False) as watch:
+        wanted = {"method": "robust_cells" if cells else "robust", "false_alarm_rate": false_alarm_rate}
+        detector, table = _detector(paths, model, reading, fitting, seed, watch, **wanted)
+        ids = ids_of(job.reads(table))
+        if not cells:
+            verdict = detector.judge(table, top=most, cells_of="top" if job.files["output"] is None else "flagged")
+    if not cells:
+        judged = outliers.Judged.by(detector, verdict, ids)
+        job.write(
+            output=lambda path: write_columns(path, judged.columns()),
+            picture=lambda: outliers.outlier_picture(judged),
+        )
+        judge = "the model of their genuine rows" if model is None else str(model)
+        return job.answer({"model": model, **judged.facts()}, judged.shown(judge, job.seconds), fitted=detector)
+    # The strangest cells; all of them where they are written and nobody asks for fewer.
+    kept = most if top is not None or job.files["output"] is None else None
+    law, sizes = detector.distribution_, (detector.strangeness(table), detector.cell_probabilities(table))
+    imputer = FloorImputer.from_model(law, floor_tolerance=detector.floor_tolerance)
+    found = outliers.StrangestCells.of(law, sizes, imputer.cells(table), kept, ids)
+    job.write(
+        output=lambda path: write_columns(path, found.lines()),
+        picture=lambda: outliers.bad_cell_picture(*sizes, found.names),
+    )
+    shown = found.shown(_by(model, job, "the model of the genuine rows"), most)
+    return job.answer({"model": model, **found.facts(most)}, shown, fitted=detector)
+
+
+@command(_SAYS)
+def clean(
+    job: Job,
+    paths: options.Tables,
+    model: options.Model = None,
+    impute: Annotated[bool, "Fill bad cells in by what the rest of their row says; missing else."] = False,
+    level: Annotated[
+        float, "The probability of being bad beyond which a cell is changed.", {"min": 0.0, "max": 1.0}
+    ] = 0.5,
+    fitting: options.FittingByOneMethod = options.USUAL,
+    reading: options.TableOptions = options.EVERYTHING,
+    output: Annotated[
+        Path, options.output("The cleaned table, its kind by extension.", "Cleaned table", "table")
+    ] = Path("cleaned.csv"),
+    changes: Annotated[
+        Path | None, options.Writes("Also write a line for every cell that was changed.", "Changes", "columns")
+    ] = None,
+    picture: Annotated[Path | None, options.picture("the table's bad cells")] = None,
+    seed: Annotated[int, "Seed of the fit.", {"min": 0}] = 0,
+) -> Answer | None:
+    """Write a table with its bad cells made missing, or imputed, and say what was changed.
+
+    The table's genuine cells are learned as by fit --method robust_cells. Cells that are bad with a probability above
+    --level are changed, those of outlier rows among them; all others stay as they are. The input is never overwritten.
+    """
+    from unrelu.cli.inputs import ids_of
+    from unrelu.report.outliers import Cleaning
+
+    with job.watch(doubts=False) as watch:
+        detector, table = _detector(paths, model, reading, fitting, seed, watch, "robust_cells")
+        done = Cleaning(detector, job.reads(table), ids_of(table), impute, level)
+        job.write(output=done.write, changes=done.write_changes, picture=done.picture)
+    return job.answer({"model": model, **done.facts()}, done.shown(_by(model, job)), fitted=detector)
+
+
+def _detector(
+    paths: list[str],
+    model: Path | None,
+    reading: options.TableOptions,
+    fitting: options.FitOptions,
+    seed: int,
+    watch: Watch,
+    method: Any,
+    **wanted: Any,
+) -> tuple[FloorOutlierDetector, Samples]:
+    """What judges a table, and the table: a fit by a method to it, or a model from a file."""
+    from unrelu.cli.inputs import model_and_table
+    from unrelu.contracts import Step
+    from unrelu.estimators import FloorOutlierDetector
+
+    law, table = model_and_table(paths, model, reading, fitting)
+    if law is None:
+        detector = FloorOutlierDetector(**fitting.parameters(seed, method, components=False), **wanted)
+        return detector.watched_by(watch).fit(table), table
+    watch(Step("Simulating rows of the model"))
+    wanted |= {"floor_tolerance": fitting.floor_tolerance, "random_state": seed}
+    return FloorOutlierDetector.from_model(law, **wanted).watched_by(watch), table
+
+
+class Bias(StrEnum):
+    signed = "signed"
+    nonnegative = "nonnegative"
+
+
+@command()
+def sample(
+    job: Job,
+    model: Annotated[
+        Path, typer.Argument(help="A model file, layers of unrelu peel, or a saved learner.", metavar="MODEL")
+    ],
+    rows: Annotated[int, options.option("Number of rows to draw.", "--rows", "-n", min=1)] = 1000,
+    beyond_range: Annotated[
+        bool,
+        "With columns that have a shape: let values leave the range of the table learned from, and whole"
+        " numbers have fractions.",
+    ] = False,
+    output: options.Rows = "-",
+    seed: options.Seed = None,
+) -> Answer | None:
+    """Draw rows from a model, with exact zeros (floors) where a value falls below its floor.
+
+    A model that was fitted with --shape gives a synthetic table: the same margins, zeros and dependence. Values stay in
+    the range seen, and whole numbers whole. Of a file of layers: rows of the network; columns whose weights its table
+    did not determine are empty.
+    """
+    from unrelu.cli.inputs import source_in
+    from unrelu.tables import write_table
+    from unrelu.validation import counted, generator
+
+    source = source_in(model, as_seen=not beyond_range)
+    with job.watch() as watch:
+        blocks = _drawn_blocks(source, rows, generator(seed), watch)
+        job.write(output=lambda path: write_table(path, blocks, source.feature_names))
+    facts = {"model": model, "rows": rows, "columns": source.n_features, "seed": seed}
+    return job.answer(facts, [f"{counted(rows, 'row')} of {counted(source.n_features, 'column')} written to {output}"])
+
+
+@command({"at most d = ": "at most ", "use k > 1": "ask for more --components"})
+def simulate(
+    *,
+    job: Job,
+    rows: Annotated[int, options.option("Number of rows.", "--rows", "-n", min=1)],
+    columns: Annotated[int, options.option("Number of columns.", "--columns", "-d", min=1)],
+    components: Annotated[
+        int | None, options.option("Latent inputs; as many as columns by default.", "--components", "-k", min=1)
+    ] = None,
+    condition_number: Annotated[
+        float | None, "Of the covariance; 10 by default, 1 with one component.", {"min": 1.0}
+    ] = None,
+    bias: Annotated[Bias, "Signs of the biases."] = Bias.nonnegative,
+    outliers: Annotated[float, "Share of rows replaced by outliers around 5.", {"min": 0.0, "max": 0.999}] = 0.0,
+    output: options.Rows,
+    truth: Annotated[Path | None, options.Writes("Also write the true model to this file.", "True model")] = None,
+    seed: options.Seed = None,
+) -> Answer | None:
+    """Write rows of a random model x = ReLU(W z + b), and on request the true model beside them."""
+    import numpy as np
+
+    from unrelu.cli.inputs import RowSource
+    from unrelu.synthetic import random_model
+    from unrelu.tables import write_table
+    from unrelu.validation import counted
+
+    # Independent streams for model, rows and outliers: more outliers do not change the other rows.
+    streams = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(3)]
+    if condition_number is None:
+        condition_number = 1.0 if 1 in (columns, components) else 10.0
+    law = random_model(columns, components, condition_number, bias.value, streams[0])
+    facts: dict[str, Any] = {
+        "rows": rows,
+        "columns": columns,
+        "components": columns if components is None else components,
+        "condition_number": condition_number,
+        "bias": bias.value,
+        "outlier_rows": round(outliers * rows),
+        "seed": seed,
+    }
+    with job.watch() as watch:
+        source = RowSource(law.sample, columns, None)
+        blocks = contaminated(_drawn_blocks(source, rows, streams[1], watch), outliers, streams[2])
+        job.write(
+            output=lambda path: write_table(path, blocks), truth=lambda path: law.save(path, {"simulated": facts})
+        )
+    dirty = f", {facts['outlier_rows']:,} of them outliers," if facts["outlier_rows"] else ""
+    return job.answer(facts, [f"{counted(rows, 'row')}{dirty} of {counted(columns, 'column')} written to {output}"])
+
+
+def _drawn_blocks(source: RowSource, rows: int, rng: np.random.Generator, watch: Watch) -> Iterator[FloatArray]:
+    """Rows in blocks; one generator runs through them, so that their size does not change the rows."""
+    from unrelu.contracts import Step
+    from unrelu.tables import rows_per_block
+
+    size = rows_per_block(None, source.n_features)
+    for first in range(0, rows, size):
+        watch(Step("Drawing rows", first, rows, f"{first:,} rows"))
+        yield source.draw(min(size, rows - first), rng)
+
+
+def contaminated(blocks: Iterable[Floats], fraction: float, rng: np.random.Generator) -> Iterator[Floats]:
+    """The blocks with ``round(fraction * n)`` of all n rows replaced by N(5, 1) outliers, at least 0."""
+    import numpy as np
+
+    from unrelu.synthetic import contaminate
+
+    def outliers(count: int, draws: np.random.Generator) -> Floats:
+        return np.maximum(draws.normal(5.0, 1.0, (count, width)), 0.0)  # never below the floor
+
+    done = replaced = 0
+    for block in blocks:
+        width = block.shape[1]
+        done += len(block)
+        # The total is rounded, not each block: a small fraction of many blocks must not vanish.
+        count = round(fraction * done) - replaced
+        replaced += count
+        yield contaminate(block, count / len(block), outliers, rng, fixed=True)[0] if count else block

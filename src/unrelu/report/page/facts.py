@@ -1,0 +1,466 @@
+"""All that a page says, in plain numbers: of columns, of pairs, and what only rows can tell."""
+
+from __future__ import annotations
+
+import base64
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from unrelu.checks.fit_check import FitCheck, Simulations
+from unrelu.contracts import FloatArray, LearningReport, Watch
+from unrelu.errors import SingularCovarianceWarning, UnreluError, UnreluWarning
+from unrelu.estimators import FloorOutlierDetector
+from unrelu.fit.nearest import largest_eigenpairs
+from unrelu.model import RectifiedGaussian
+from unrelu.posterior.cells import Cells, SampledCells
+from unrelu.posterior.imputation import imputed
+from unrelu.posterior.marginal_values import CutNormals
+from unrelu.report.check import check_facts, column_order
+from unrelu.report.model import labels, strongest_pairs
+from unrelu.report.outliers import Judged, StrangestCells
+from unrelu.report.pictures import Numbers
+from unrelu.report.tables import doubt_words, shape_words
+from unrelu.tables import ArraySamples
+from unrelu.validation import listed
+
+_MOST_ROWS, _MOST_CELLS, _FEWEST_ROWS = 20_000, 10_000_000, 2_000  # of the sample
+_WIDTH, _HEIGHT = 160.0, 44.0  # of a picture
+_BARS, _FAR = 28, 3.3  # bars of a histogram; how far a curve goes, in standard deviations
+_MANY, _POINTS, _FEW_POINTS = 300, 56, 28  # from so many columns on curves have fewer points: pages must stay small
+_SCALE_POINTS, _SCALE_END = 65, 4.0  # of a column's curve f, for axes in the user's units
+_MOST_LINES, _GROUPS = 500, 200  # of the heat map: with more columns it has 200, and a cell stands for several pairs
+_ORDERED = 300  # columns up to which leaves are turned so that neighbours are alike
+_SCATTER_CELLS, _FEWEST_POINTS, _MOST_POINTS = 60_000, 40, 600
+_STRONGEST = 12
+_SHARES, _COMPONENTS, _LOADINGS = 15, 4, 8  # of components: shares, those told, columns of each
+_STEPS, _UNKNOWN = 10_000, 32_767  # a correlation is kept to four digits
+_WORST = 6  # columns and pairs of a check
+_SIMULATIONS = ((40, 99), (150, 39), (500, 19))  # tables that are simulated for so many columns; none for more
+MOST_COLUMNS = 600  # a row's score costs as the square of its columns, filling in a cell as their cube
+_ROWS, _CELLS = 15, 15  # odd ones that are shown
+_MOST_WORK = 1e9  # rows whose cells are looked at, one by one, times the cube of the columns
+_MOST_FILLING, _MOST_FILLED = 2e9, 2_000  # the same of rows whose cells are filled in; rows
+
+
+def rounded(values: FloatArray | Iterable[float], digits: int = 4) -> list[float | None]:
+    """Numbers to a few significant digits, None where there is none: they take less room."""
+    return [float(f"{value:.{digits}g}") if math.isfinite(value) else None for value in np.asarray(values).tolist()]
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Looked:
+    """A sample of the rows with their numbers in the table (from 0), and counts over all rows, per column."""
+
+    sample: SampledCells
+    floored: NDArray[np.int64]
+    at_ceiling: NDArray[np.int64]
+    missing: NDArray[np.int64]
+
+    @classmethod
+    def at(cls, blocks: Iterable[Cells], n_features: int, seed: int) -> Looked:
+        """All rows, block by block."""
+        counts = np.zeros((3, n_features), dtype=np.int64)
+
+        def counted(block: Cells) -> Cells:
+            missing = np.isnan(block.given)
+            for count, which in zip(counts, (block.beyond < 0, block.beyond > 0, missing), strict=True):
+                count += np.count_nonzero(which, axis=0)
+            return block
+
+        most = int(np.clip(_MOST_CELLS // n_features, _FEWEST_ROWS, _MOST_ROWS))
+        sample = SampledCells.of(map(counted, blocks), most, seed)
+        return cls(sample, *counts)
+
+    def facts(self) -> dict[str, Any]:
+        """Counts over the whole table."""
+        cells = self.sample.n_rows * len(self.missing)
+        hidden = {"floored": self.floored, "at_ceiling": self.at_ceiling, "missing": self.missing}
+        return {
+            "n_rows": self.sample.n_rows,
+            "n_columns": len(self.missing),
+            **{f"share_{name}": float(count.sum()) / cells for name, count in hidden.items()},
+            "n_looked_at": len(self.sample.cells.given),
+        }
+
+    def first(self, rows: int) -> Cells:
+        """So many rows of the sample: they are in the order of the table, so they are taken evenly."""
+        n = len(self.sample.cells.given)
+        return (
+            self.sample.cells
+            if n <= rows
+            else self.sample.cells.of_rows(np.linspace(0, n - 1, rows).round().astype(np.intp))
+        )
+
+
+def column_numbers(
+    model: RectifiedGaussian, looked: Looked | None, bias_stderr: FloatArray | None
+) -> dict[str, FloatArray]:
+    """Per column. Naive: of the table as it stands, cells at a limit taken for their limit.
+
+    Mean, median and std are those of the uncut column, in the user's units; shift is how far the learned mean is from
+    the naive one, in learned standard deviations.
+    """
+    d = model.n_features
+    uncut = model.column_summary(below="latent")
+    mean, median, std = (np.array([column[key] for column in uncut]) for key in ("mean", "median", "std"))
+    unknown = np.full(d, np.nan)
+    normal = np.array([model.shapes is None or model.shapes[j].kind == "normal" for j in range(d)])
+    naive, missing = np.full((2, d), np.nan), unknown
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if looked is None:
+            floored = ndtr((model.latent.floor - model.bias) / np.maximum(model.row_norms, 1e-300))
+        else:
+            n_rows = looked.sample.n_rows
+            floored = (looked.floored + looked.at_ceiling) / (n_rows - looked.missing)
+            missing = looked.missing / n_rows
+            for j, column in enumerate(looked.sample.cells.given.T):
+                if len(known := column[~np.isnan(column)]):
+                    naive[:, j] = known.mean(), np.median(known)
+        shift = np.where(std > 0.0, (mean - naive[0]) / std, np.nan)
+    floor, ceiling = (np.where(np.isfinite(limit), limit, np.nan) for limit in (model.floor, model.ceiling))
+    return {
+        "floor": floor,
+        "ceiling": ceiling,
+        "share_floored": floored,
+        "share_missing": missing,
+        "mean": mean,
+        "mean_stderr": unknown if bias_stderr is None else np.where(normal, bias_stderr, np.nan),
+        "naive_mean": naive[0],
+        "median": median,
+        "naive_median": naive[1],
+        "std": std,
+        "shift": shift,
+    }
+
+
+def column_lists(model: RectifiedGaussian, looked: Looked | None, bias_stderr: FloatArray | None) -> dict[str, Any]:
+    """Lists with one item per column, for JSON and csv."""
+    shapes = ["normal"] * model.n_features if model.shapes is None else [shape_words(shape) for shape in model.shapes]
+    numbers = column_numbers(model, looked, bias_stderr)
+    return {"name": list(labels(model)), "shape": shapes, **{name: rounded(v, 6) for name, v in numbers.items()}}
+
+
+def scale_points(model: RectifiedGaussian, j: int) -> list[float | None] | None:
+    """Values of f(bias + norm z) at even steps of z from -4 to 4; None for a normal column, where they are a line."""
+    if model.shapes is None or model.shapes[j].kind == "normal":
+        return None
+    z = np.linspace(-_SCALE_END, _SCALE_END, _SCALE_POINTS)
+    with np.errstate(over="ignore"):
+        return rounded(model.shapes[j].from_latent(model.bias[j] + model.row_norms[j] * z), 5)
+
+
+def picture(model: RectifiedGaussian, j: int, looked: Looked | None) -> dict[str, Any] | None:
+    """Paths of an SVG of 160 x 44: bars of what is seen, the curve, its part beyond a limit, and where the limit is.
+
+    The scale is one on which the uncut column is normal; None for a column that is constant in the model.
+    """
+    latent, norm = model.latent, float(model.row_norms[j])
+    if norm == 0.0:
+        return None
+    z = np.linspace(-_FAR, _FAR, _POINTS if model.n_features <= _MANY else _FEW_POINTS)
+    cut = [float((limit[j] - latent.bias[j]) / norm) for limit in (latent.floor, latent.ceiling)]
+    z = np.unique([*z, *(place for place in cut if -_FAR < place < _FAR)])
+    seen, n_known = np.empty(0), 1
+    if looked is not None:
+        cells = looked.sample.cells
+        seen = (cells.latent[~cells.hidden[:, j], j] - latent.bias[j]) / norm
+        n_known = max(int(np.count_nonzero(~np.isnan(cells.given[:, j]))), 1)
+    # Where the curve and nearly all that is seen lie, in standard deviations.
+    lowest, highest = np.quantile(seen, [0.001, 0.999]) if len(seen) else (0.0, 0.0)
+    low, high = min(-_FAR, float(lowest)), max(_FAR, float(highest))
+    edges = np.linspace(low, high, _BARS + 1)
+    if inside := [place for place in cut if low < place < high]:  # a limit is an edge: no bar is half beyond it
+        width = edges[1] - edges[0]
+        edges = inside[0] + width * (np.arange(_BARS + 2) - np.ceil((inside[0] - low) / width))
+    bars = np.histogram(np.clip(seen, low, high), edges)[0] / (n_known * (edges[1] - edges[0]))
+    density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
+    top = max(float(density.max()), float(bars.max()))
+
+    def x_of(values: Any) -> Any:
+        return np.clip(_WIDTH * (np.asarray(values) - low) / (high - low), 0.0, _WIDTH).round(1).tolist()
+
+    def y_of(values: Any) -> Any:
+        return (_HEIGHT - 1.0 - (_HEIGHT - 4.0) * np.asarray(values) / top).round(1).tolist()
+
+    def line(which: Any) -> str:
+        points = zip(x_of(z[which]), y_of(density[which]), strict=True)
+        return "L".join(f"{x:g} {y:g}" for x, y in points)
+
+    base, hidden = f"{_HEIGHT - 1:g}", ""
+    for which in (z <= cut[0], z >= cut[1]):
+        if which.any():
+            ends = x_of(z[which][[0, -1]])
+            hidden += f"M{ends[0]:g} {base}L{line(which)}L{ends[1]:g} {base}Z"
+    steps = "".join(f"V{y:g}H{x:g}" for x, y in zip(x_of(edges[1:]), y_of(bars), strict=True))
+    outline = f"M{x_of(edges[:1])[0]:g} {base}{steps}V{base}Z" if bars.any() else ""
+    limit = next((x_of([place])[0] for place in cut if low <= place <= high), None)
+    return {"bars": outline, "curve": f"M{line(slice(None))}", "hidden": hidden, "limit": limit}
+
+
+# --- pairs ----------------------------------------------------------------------------------------
+
+
+def pair_facts(model: RectifiedGaussian, naive: FloatArray | None, stderr: FloatArray | None) -> dict[str, Any]:
+    """For the heat map: upper triangles of lines x lines, row by row, the diagonal left out where it says nothing.
+
+    ``naive`` and ``stderr`` may be unknown. With more columns than lines, a cell stands for several pairs and shows the
+    one of the largest latent correlation; "first" and "second" are its columns.
+    """
+    order = column_order(model.correlation, _ORDERED)
+    first, second, lines = shown_pairs(model.correlation, order)
+    known = {"latent": model.correlation, "naive": naive, "stderr": stderr}
+    packed = {}
+    for name, values in known.items():
+        if values is not None:  # base64 of 16-bit integers, little end first
+            steps = np.round(np.clip(values[first, second], -2.0, 2.0) * _STEPS)
+            steps = np.where(np.isnan(steps), _UNKNOWN, steps).astype("<i2")
+            packed[name] = base64.b64encode(steps.tobytes()).decode()
+    grouped = {} if lines == model.n_features else {"first": first.tolist(), "second": second.tolist()}
+    strongest = []
+    for i, j in strongest_pairs(model.correlation, _STRONGEST):
+        told = {
+            name: None if known[name] is None else rounded([known[name][i, j]])[0]  # type: ignore[index]
+            for name in ("latent", "stderr", "naive")
+        }
+        strongest.append({"first": i, "second": j, **told})
+    return {"lines": lines, "order": order.tolist(), **packed, **grouped, "strongest": strongest}
+
+
+def shown_pairs(latent: FloatArray, order: Numbers) -> tuple[Numbers, Numbers, int]:
+    """(first columns, second columns, lines): one pair for every cell above the heat map's diagonal, or on it."""
+    d = len(order)
+    if d <= _MOST_LINES:
+        at = np.triu_indices(d, 1)
+        return order[at[0]], order[at[1]], d
+    groups, strongest = np.array_split(order, _GROUPS), []
+    for i, rows in enumerate(groups):
+        for columns in groups[i:]:  # the pair of the largest size between two groups of columns
+            size = np.abs(latent[np.ix_(rows, columns)])
+            if rows is columns:
+                size = np.where(np.eye(len(rows), dtype=bool), -1.0, size)
+            row, column = divmod(int(np.argmax(size)), len(columns))
+            strongest.append((rows[row], columns[column]))
+    first, second = np.array(strongest, dtype=np.intp).T
+    return first, second, len(groups)
+
+
+def pairwise_correlation(x: FloatArray) -> FloatArray:
+    """Pearson's, every pair from the rows that have both; NaN where that is nothing, or a column does not vary."""
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        known = ~np.isnan(x)
+        size = np.nanmax(np.where(known, np.abs(x), 0.0), axis=0, initial=0.0)
+        x = x / np.where(size > 0.0, size, 1.0)  # squares of huge numbers would overflow
+        centre = np.where(known.any(axis=0), np.where(known, x, 0.0).sum(axis=0) / known.sum(axis=0), 0.0)
+        z = np.where(known, x - centre, 0.0)
+        if known.all():
+            cross, square = z.T @ z, np.sum(z * z, axis=0)
+            cross = cross / np.sqrt(np.outer(square, square))
+        else:
+            k = known.astype(np.float64)
+            n, total, square = k.T @ k, z.T @ k, (z * z).T @ k
+            spread = square - total**2 / n
+            cross = (z.T @ z - total * total.T / n) / np.sqrt(spread * spread.T)
+    varies = np.array([len(np.unique(column[there])) > 1 for column, there in zip(x.T, known.T, strict=True)])
+    found = np.where(np.outer(varies, varies), np.clip(cross, -1.0, 1.0), np.nan)
+    np.fill_diagonal(found, 1.0)
+    return found
+
+
+def scatter_facts(model: RectifiedGaussian, looked: Looked) -> dict[str, Any]:
+    """Rows for scatter plots, few enough for a page: values to four digits, and a letter for every cell.
+
+    ``marks``: s seen, f at a floor, c at a ceiling, m missing.
+    """
+    most = int(np.clip(_SCATTER_CELLS // model.n_features, _FEWEST_POINTS, _MOST_POINTS))
+    cells = looked.first(most)
+    by_mark = np.where(cells.beyond < 0, "f", np.where(cells.beyond > 0, "c", "s"))
+    letters = np.where(np.isnan(cells.given), "m", by_mark)
+    return {
+        "rows": len(cells.given),
+        "of": looked.sample.n_rows,
+        "values": [rounded(column) for column in cells.given.T],
+        "marks": ["".join(column) for column in letters.T],
+        "bias": rounded(model.bias, 5),
+        "norm": rounded(model.row_norms, 5),
+        "curve": [scale_points(model, j) for j in range(model.n_features)],
+    }
+
+
+def component_facts(latent: FloatArray, naive: FloatArray | None) -> dict[str, Any]:
+    """Shares of the variance (columns standardized), naive ones beside them, and the first components' loadings.
+
+    A loading is the correlation of a column with the component. Components are told as long as their share is above
+    that of a single column.
+    """
+    d = len(latent)
+
+    def leading(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+        values, vectors = largest_eigenpairs(matrix, min(_SHARES, d))
+        falling = np.argsort(-values, kind="stable")
+        return np.maximum(values[falling], 0.0), vectors[:, falling]
+
+    values, vectors = leading(latent)
+    components = []
+    for k in range(max(1, min(_COMPONENTS, int(np.count_nonzero(values > 1.0))))):
+        loadings = vectors[:, k] * np.sqrt(values[k])
+        loadings = loadings * (1.0 if loadings[np.argmax(np.abs(loadings))] >= 0.0 else -1.0)  # the largest is positive
+        few = np.argsort(-np.abs(loadings), kind="stable")[:_LOADINGS].tolist()
+        told = [{"column": j, "loading": round(float(loadings[j]), 3)} for j in few]
+        components.append({"share": float(values[k] / d), "loadings": told})
+    own = None if naive is None or np.isnan(naive).any() else leading(naive)[0]
+    return {
+        "shares": rounded(values / d),
+        "naive_shares": None if own is None else rounded(own / d),
+        "components": components,
+    }
+
+
+# --- can the model be trusted ---------------------------------------------------------------------
+
+
+def simulations(n_features: int, wanted: int | None) -> int:
+    """How many tables to simulate: fewer for wide ones, none for those that would take minutes."""
+    if wanted is not None:
+        if wanted != 0:
+            Simulations(wanted)  # which refuses what is too few
+        return wanted
+    return next((number for most, number in _SIMULATIONS if n_features <= most), 0)
+
+
+def check_told(check: Callable[[], FitCheck], words: Callable[[str], str]) -> dict[str, Any]:
+    """The check's verdict and its worst columns and pairs, or why there is none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the check says it in its own way
+            found = check()
+    except UnreluError as reason:
+        return {"verdict": words(f"Whether the model fits was not checked: {reason}"), "fits": None}
+    facts = check_facts(found)
+    columns = {found.names[j]: facts["columns"][j] for j in found.worst_columns(_WORST)}
+    return {
+        "verdict": words(found.verdict),
+        "fits": found.fits,
+        "p_value": found.p_value,
+        "n_simulations": found.n_simulations,
+        "n_looked_at": found.n_looked_at,
+        "column_adjusted_p_values": found.column_adjusted,
+        "worst_columns": list(columns.values()),
+        "worst_pairs": facts["worst_pairs"][:_WORST],
+    }
+
+
+def doubt_facts(
+    report: LearningReport | None, names: Sequence[str], words: Callable[[str], str]
+) -> list[dict[str, str]]:
+    """The doubts of a fit: kind, columns, and what to do."""
+    found = []
+    for doubt in () if report is None else report.doubts:
+        columns = listed([names[j][:60] for j in doubt.columns], 8)
+        found.append({"kind": doubt.kind, "columns": columns, "text": doubt_words(doubt, words)})
+    return found
+
+
+# --- odd rows and cells ---------------------------------------------------------------------------
+
+
+def odd_facts(
+    model: RectifiedGaussian,
+    table: Any,
+    blocks: Iterable[Cells],
+    ids: Mapping[str, Sequence[str]],
+    how: tuple[float, int],
+    watch: Watch,
+) -> dict[str, Any]:
+    """Rows and cells; ``blocks`` are the rows of the table again, ``how`` is (floor tolerance, seed)."""
+    tolerance, seed = how
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SingularCovarianceWarning)
+        detector = FloorOutlierDetector.from_model(model, floor_tolerance=tolerance, random_state=seed)
+        detector = detector.watched_by(watch)
+        verdict = detector.judge(table, top=_ROWS)
+        rows = Judged.by(detector, verdict, ids).facts()
+        few = int(np.clip(_MOST_WORK // model.n_features**3, _ROWS, len(verdict.scores)))
+        strangest = np.sort(np.argsort(verdict.scores, kind="stable")[:few])
+        cells = _cells_of(blocks, strangest)
+        chosen = ArraySamples(cells.given, feature_names=model.feature_names)
+        judged = detector.strangeness(chosen), detector.cell_probabilities(chosen)
+        found = StrangestCells.of(model, judged, [cells], _CELLS, {})
+    found = replace(found, rows=strangest[found.rows], ids=ids)
+    told = found.facts(_CELLS)
+    return {
+        "n_rows": rows["rows"],
+        "flagged": rows["flagged"],
+        "expected_if_clean": rows["expected_if_clean"],
+        "false_alarm_rate": rows["false_alarm_rate"],
+        "rows": rows["strangest"],
+        "rows_whose_cells_were_looked_at": few,
+        "cells_beyond_4": told["cells_beyond_4"],
+        "cells": told["strangest_cells"],
+    }
+
+
+def _cells_of(blocks: Iterable[Cells], rows: Numbers) -> Cells:
+    """Some rows, by their numbers, which rise."""
+    found: Cells | None = None
+    first = 0
+    for block in blocks:
+        n = len(block.given)
+        inside = block.of_rows(rows[(rows >= first) & (rows < first + n)] - first)
+        found = inside if found is None else found.joined(inside)
+        first += n
+    assert found is not None, "a table has at least one row"
+    return found
+
+
+# --- what is under the floor ----------------------------------------------------------------------
+
+
+def filling_facts(model: RectifiedGaussian, looked: Looked) -> dict[str, Any] | None:
+    """Per column with cells at a limit, from some rows; None where no such cell is in them.
+
+    ``typical_std``: the root of the mean posterior variance. ``told``: the share by which the rest of a row lowers the
+    variance that a cell beyond its limit has anyway.
+    """
+    rows = int(np.clip(_MOST_FILLING // model.n_features**3, 20, _MOST_FILLED))
+    cells = looked.first(rows)
+    at_limit = cells.beyond != 0
+    if not at_limit.any():
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreluWarning)
+        mean, std = imputed(model, cells)
+    columns = [_filled_column(model, j, (cells, mean, std)) for j in np.flatnonzero(at_limit.any(axis=0)).tolist()]
+    return {"rows": len(cells.given), "of": looked.sample.n_rows, "cells": int(at_limit.sum()), "columns": columns}
+
+
+def _filled_column(model: RectifiedGaussian, j: int, found: tuple[Cells, FloatArray, FloatArray]) -> dict[str, Any]:
+    cells, mean, std = found
+    at = cells.beyond[:, j] != 0
+    values, spread = mean[at, j], std[at, j]
+    n, latent, beyond = int(at.sum()), cells.of_rows(at).latent[:, j], cells.beyond[at, j]
+    law = CutNormals(np.full(n, model.bias[j]), np.full(n, model.row_norms[j]), latent, beyond)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        # The spread of the same cells if nothing but their limits were known.
+        alone = law.moments(lambda y: y if model.shapes is None else model.shapes[j].from_latent(y))[1]
+        variance, whole = np.mean(spread**2), np.mean(alone**2)
+        told = float(np.clip(1.0 - variance / whole, 0.0, 1.0)) if whole > 0.0 else np.nan
+    places = [np.mean(cells.given[at, j]), *np.quantile(values, [0.05, 0.5, 0.95])]
+    numbers = dict(zip(("limit", "low", "median", "high"), rounded(places, 5), strict=True))
+    return {
+        "column": j,
+        "cells": n,
+        **numbers,
+        "mean": rounded([values.mean()], 5)[0],
+        "typical_std": rounded([np.sqrt(variance)], 3)[0],
+        "told": rounded([told], 3)[0],
+    }

@@ -1,0 +1,349 @@
+"""What ``unrelu demo`` and ``unrelu reproduce`` show: a layer learned, beside the truth; a paper's figure again."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from unrelu.contracts import FloatArray
+from unrelu.estimators import RectifiedGaussianLearner
+from unrelu.model import RectifiedGaussian
+from unrelu.notebook import Table
+from unrelu.papers.study import Curve, Experiment, Measure, Panel, Results, Study
+from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, diagonal, new_figure, tidy
+from unrelu.tables import ArraySamples
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_NAIVE, _LEARNED, _IDEAL = "np.mean, np.cov", "unrelu", "unrelu, on exactly normal rows"
+# Okabe and Ito's colours; blue is ours in every picture.
+_PAPER_COLOURS = (NAIVE, "#E69F00", "#009E73", "#CC79A7", INK, "#8B5A2B")
+_MARKERS = "osD^vP*X"
+_LINES = ("-", "--", ":", "-.")
+_GREY = "#777777"
+
+
+# --- the demo -----------------------------------------------------------------------------------------
+
+
+def trained_layer(units: int = 32, seed: int = 0) -> tuple[FloatArray, float]:
+    """The pre-activations of a hidden layer, and its network's training accuracy.
+
+    The network is trained on the digits: centred pixels, 60 rounds, about a second.
+    """
+    from sklearn.datasets import load_digits
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.neural_network import MLPClassifier
+
+    images, digits = load_digits(return_X_y=True)
+    pixels = images / 16.0
+    pixels -= pixels.mean(axis=0)
+    network = MLPClassifier((units,), activation="relu", max_iter=60, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # 60 rounds are plenty for a demo
+        network.fit(pixels, digits)
+    before = pixels @ network.coefs_[0] + network.intercepts_[0]
+    return np.asarray(before), float(network.score(pixels, digits))
+
+
+class Moments(NamedTuple):
+    """Mean and standard deviation per column, and correlations."""
+
+    mean: FloatArray
+    std: FloatArray
+    correlation: FloatArray
+
+
+def moments_of_rows(rows: FloatArray) -> Moments:
+    """The plain sample moments, by np.mean and np.cov."""
+    covariance = np.atleast_2d(np.cov(rows, rowvar=False))
+    std = np.sqrt(covariance.diagonal())
+    return Moments(rows.mean(axis=0), std, covariance / std[:, None] / std)
+
+
+def moment_errors(estimate: Moments, true: Moments) -> dict[str, float]:
+    """Root mean squared errors: mean and std in units of each column's true std; a pair's correlation counts once."""
+    pairs = np.triu_indices(len(true.mean), 1)
+    off = {
+        "mean": (estimate.mean - true.mean) / true.std,
+        "std": (estimate.std - true.std) / true.std,
+        "correlation": (estimate.correlation - true.correlation)[pairs],
+    }
+    return {name: float(np.sqrt(np.mean(values**2))) if len(values) else 0.0 for name, values in off.items()}
+
+
+def mean_absolute_skewness(rows: FloatArray) -> float:
+    """How lopsided the columns are on average; 0 for a normal distribution."""
+    centred = rows - rows.mean(axis=0)
+    third, second = np.mean(centred**3, axis=0), np.mean(centred**2, axis=0)
+    return float(np.mean(np.abs(third / second**1.5)))
+
+
+def learned_layer(
+    pre_activations: FloatArray, names: tuple[str, ...], seed: int
+) -> tuple[RectifiedGaussianLearner, tuple[Moments, Moments, Moments], dict[str, dict[str, float]], dict[str, float]]:
+    """The learner of the activations; true, plain and learned moments; errors and times of these and of unrelu's on
+    exactly normal rows."""
+    seen = np.maximum(pre_activations, 0.0)
+    RectifiedGaussianLearner().fit(seen)  # loads (the first time: compiles) the kernels, which is not timed
+    start = time.perf_counter()
+    naive = moments_of_rows(seen)
+    between = time.perf_counter()
+    learner = RectifiedGaussianLearner().fit(ArraySamples(seen, feature_names=names))
+    seconds = {_NAIVE: between - start, _LEARNED: time.perf_counter() - between}
+    true = moments_of_rows(pre_activations)
+    ideal = RectifiedGaussian(true.mean, true.std[:, None] * true.correlation * true.std)
+    repeated = RectifiedGaussianLearner().fit(ideal.sample(len(seen), random_state=seed))
+    laws = (each.distribution_ for each in (learner, repeated))
+    learned, of_ideal = (Moments(law.bias, law.row_norms, law.correlation) for law in laws)
+    estimates = {_NAIVE: naive, _LEARNED: learned, _IDEAL: of_ideal}
+    errors = {name: moment_errors(estimate, true) for name, estimate in estimates.items()}
+    return learner, (true, naive, learned), errors, seconds
+
+
+def comparison_table(errors: Mapping[str, Mapping[str, float]], seconds: Mapping[str, float]) -> Table:
+    """Errors of several estimates of the same moments, side by side."""
+    lines = []
+    for name, error in errors.items():
+        took = f"{1e3 * seconds[name]:.1f} ms" if name in seconds else ""
+        lines.append((name, *(f"{error[what]:.3f}" for what in ("mean", "std", "correlation")), took))
+    return Table(("error (RMS) of", ">mean", ">std", ">correlation", ">time"), lines)
+
+
+def layer_picture(
+    pre_activations: FloatArray,
+    names: tuple[str, ...],
+    moments: tuple[Moments, Moments, Moments],
+    mean_stderr: FloatArray,
+) -> Figure:
+    """Four panels: correlations and means against the truth, and two units with what the floor hid.
+
+    ``moments``: true ones, and two estimates of them from the activations, plain and learned.
+    """
+    from matplotlib.lines import Line2D
+
+    true, naive, learned = moments
+    figure = new_figure((11.0, 10.0))
+    title = f"Undoing the ReLU: {len(names)} hidden units, learned from their activations alone"
+    figure.suptitle(title, fontsize=15, color=INK)
+    axes = figure.subplots(2, 2)
+    errors = [moment_errors(each, true) for each in (naive, learned)]
+    pairs = np.triu_indices(len(names), 1)
+    r = [each.correlation[pairs] for each in moments]
+    for values, colour, order in ((r[1], NAIVE, 2), (r[2], LEARNED, 3)):
+        axes[0, 0].scatter(r[0], values, color=colour, s=14, alpha=0.55, edgecolors="none", zorder=order)
+    diagonal(axes[0, 0], r)
+    truth, estimate = "true (pre-activations)", "estimated from activations"
+    tidy(axes[0, 0], f"Correlations of {len(r[0]):,} pairs of units", truth, estimate)
+    _note(axes[0, 0], [f"RMS error {error['correlation']:.3f}" for error in errors])
+    bar = 2.0 * mean_stderr
+    axes[0, 1].scatter(true.mean, naive.mean, color=NAIVE, s=22, zorder=2)
+    style: Any = {"fmt": "o", "color": LEARNED, "markersize": 4.5, "elinewidth": 1.0}
+    axes[0, 1].errorbar(true.mean, learned.mean, bar, zorder=3, **style)
+    diagonal(axes[0, 1], [true.mean, naive.mean, learned.mean - bar, learned.mean + bar])
+    tidy(axes[0, 1], "Means (biases), with ± 2 standard errors", truth, estimate)
+    _note(axes[0, 1], [f"RMS error {error['mean']:.3f} of a unit's std" for error in errors])
+    shares = np.mean(pre_activations <= 0.0, axis=0)
+    by_share = np.argsort(shares, kind="stable").tolist()
+    shown = (by_share[len(by_share) // 2], "typical"), (by_share[-1], "floored most")  # chosen by the data alone
+    for panel, (unit, why) in zip(axes[1], shown, strict=True):
+        title = f"{names[unit].capitalize()} ({why}): {shares[unit]:.0%} of its values at or below 0"
+        tidy(panel, title, "pre-activation", "density")
+        estimates = [(each.mean[unit], each.std[unit]) for each in (naive, learned)]
+        _draw_unit(panel, pre_activations[:, unit], estimates)
+    # One legend for all panels: dots above, normal curves below.
+    handles = [
+        Line2D([], [], color=NAIVE, marker="o", markersize=5, linestyle="--", linewidth=2),
+        Line2D([], [], color=LEARNED, marker="o", markersize=5, linestyle="-", linewidth=2),
+    ]
+    told = ["np.mean, np.cov of the activations", "unrelu, from the same activations"]
+    figure.legend(handles, told, loc="outside lower center", ncols=2, frameon=False, handlelength=3.5)
+    return figure
+
+
+def _draw_unit(axes: Axes, y: FloatArray, estimates: list[tuple[float, float]]) -> None:
+    """A histogram of what is seen and what is hidden, and the normal curves of two (mean, std)."""
+    width = np.ptp(y) / 40.0
+    # Whole multiples of the width, so that one edge is the floor.
+    edges = np.arange(np.floor(y.min() / width), np.ceil(y.max() / width) + 1.0) * width
+    density = np.histogram(y, edges)[0] / (len(y) * width)
+    middles = 0.5 * (edges[:-1] + edges[1:])
+    hidden = middles < 0.0
+    for part, colour, label in ((hidden, HIDDEN, "hidden by the ReLU"), (~hidden, SEEN, "seen")):
+        axes.bar(middles[part], density[part], 0.92 * width, color=colour, label=label)
+    x = np.linspace(edges[0], edges[-1], 400)
+    for (mean, std), colour, dashes in zip(estimates, (NAIVE, LEARNED), ("--", "-"), strict=True):
+        curve = np.exp(-0.5 * ((x - mean) / std) ** 2) / (std * np.sqrt(2.0 * np.pi))
+        axes.plot(x, curve, color=colour, linestyle=dashes, linewidth=2)
+    axes.axvline(0.0, color=INK, linewidth=0.8)
+    axes.legend(frameon=False, fontsize=9, loc="upper right")
+
+
+def _note(axes: Axes, lines: list[str]) -> None:
+    """The errors of both estimates, in the lower right corner: flooring pushes means up, away from it."""
+    for row, (line, colour) in enumerate(zip(reversed(lines), (LEARNED, NAIVE), strict=True)):
+        axes.text(0.98, 0.03 + 0.065 * row, line, transform=axes.transAxes, color=colour, ha="right")
+
+
+# --- figures and tables of the papers -----------------------------------------------------------------
+
+
+def reproduction_picture(study: Study, results: Results) -> Figure:
+    """A finished study as one picture: panels of curves with error bars, or a table."""
+    return _table_picture(study, results) if study.experiment.table else _panel_picture(study, results)
+
+
+def _draw_title(figure: Figure, study: Study) -> None:
+    how = "reproduced in brief" if study.quick else "reproduced"
+    figure.suptitle(f"{study.experiment.title} ({how})", fontsize=14, color=INK)
+
+
+# --- panels -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """How one curve of one measure is drawn, and what the legend calls it."""
+
+    curve: Curve
+    measure: Measure
+    label: str
+    colour: str
+    line: str
+    marker: str
+
+    @property
+    def style(self) -> dict[str, Any]:
+        # An open marker on top shows a curve below it.
+        face = "white" if self.curve.oracle else self.colour
+        size = {"markersize": 5.5, "linewidth": 1.6, "elinewidth": 0.9, "capsize": 2.0}
+        return {"color": self.colour, "linestyle": self.line, "marker": self.marker, "markerfacecolor": face, **size}
+
+
+def strokes(curves: tuple[Curve, ...], measures: tuple[Measure, ...]) -> list[Stroke]:
+    """One stroke for every curve and measure: colours tell curves apart, lines the measures or else the oracles."""
+    paper = [curve for curve in curves if not curve.ours]
+    drawn = []
+    for number, curve in enumerate(curves):
+        colour = LEARNED if curve.ours else _PAPER_COLOURS[paper.index(curve) % len(_PAPER_COLOURS)]
+        if len(measures) == 1:
+            line = _LINES[int(curve.oracle)]
+            drawn.append(Stroke(curve, measures[0], curve.name, colour, line, _MARKERS[number % len(_MARKERS)]))
+            continue
+        for line, marker, measure in zip(_LINES, _MARKERS, measures, strict=False):
+            drawn.append(Stroke(curve, measure, f"{curve.name}: {measure.short}", colour, line, marker))
+    return drawn
+
+
+def _panel_picture(study: Study, results: Results) -> Figure:
+    experiment, panels = study.experiment, study.panels
+    groups = experiment.layout
+    figure = new_figure((4.4 * len(panels), 1.6 + 3.4 * len(groups)))
+    _draw_title(figure, study)
+    grid = figure.subplots(len(groups), len(panels), sharey="row", sharex="col", squeeze=False)
+    for row, measures in enumerate(groups):
+        drawn = strokes(experiment.curves, measures)
+        for axes, panel in zip(grid[row], panels, strict=True):
+            _draw_panel(axes, results, panel, drawn)
+            first, last = panel is panels[0], row == len(groups) - 1
+            title = panel.fixed if row == 0 else ""
+            label = measures[0].label if len(measures) == 1 else "error, or divergence"
+            tidy(axes, title, panel.axis.label if last else "", label if first else "")
+    _draw_legend(figure, strokes(experiment.curves, groups[0]), study)
+    return figure
+
+
+def _draw_panel(axes: Axes, results: Results, panel: Panel, drawn: list[Stroke]) -> None:
+    """Curves with error bars, a sign of infinity where a mean is beyond all numbers; ticks at the points themselves."""
+    axes.set_yscale("log", nonpositive="clip")
+    axes.grid(axis="y", color="#E6E6E6", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.margins(y=0.12)  # room for signs of infinity
+    for order, stroke in enumerate(drawn):
+        series = results.series(panel.axis, stroke.curve, stroke.measure)
+        finite = np.isfinite(series.mean)
+        mean, std = np.where(finite, series.mean, np.nan), np.where(finite, series.std, np.nan)
+        _, caps, bars = axes.errorbar(series.x, mean, std, zorder=3 + order, **stroke.style)
+        for artist in (*caps, *bars):  # a bar down to 0 or below has no end here: the layout must not look for it
+            artist.set_in_layout(False)
+        beyond = series.x[~finite]
+        signs: dict[str, Any] = {"linestyle": "", "marker": r"$\infty$", "markersize": 10, "color": stroke.colour}
+        axes.plot(beyond, np.full(len(beyond), 0.96), transform=axes.get_xaxis_transform(), **signs)
+    if panel.axis.logarithmic:
+        axes.set_xscale("log")
+    points = results.series(panel.axis, drawn[0].curve, drawn[0].measure).x
+    axes.set_xticks(points, [_short(x) for x in points])
+    axes.set_xticks([], minor=True)
+    axes.tick_params(axis="x", labelbottom=True)
+
+
+def _short(x: float) -> str:
+    return f"{x / 1e3:g}k" if x >= 1e3 else f"{x:g}"
+
+
+def _draw_legend(figure: Figure, drawn: list[Stroke], study: Study) -> None:
+    """One legend for all panels, below them, with what the bars are."""
+    from matplotlib.lines import Line2D
+
+    style = [{key: value for key, value in s.style.items() if key not in ("elinewidth", "capsize")} for s in drawn]
+    handles = [Line2D([], [], **given) for given in style]
+    figure.legend(
+        handles,
+        [stroke.label for stroke in drawn],
+        title=f"means ± standard deviations of {study.runs_in_words} runs",
+        loc="outside lower center",
+        ncols=min(4, (len(drawn) + 1) // 2),
+        frameon=False,
+        handlelength=3.5,
+    )
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def _table_picture(study: Study, results: Results) -> Figure:
+    columns, table = study.experiment.columns, study.experiment.table
+    figure = new_figure((10.5, 1.9 + 0.75 * len(table)))
+    _draw_title(figure, study)
+    axes = figure.subplots()
+    axes.set_axis_off()
+    axes.set_xlim(0.0, len(columns) + 1.0)
+    axes.set_ylim(len(table) + 0.75, -0.5)
+    for place, name in enumerate(columns):
+        axes.text(place + 1.5, 0.0, name, ha="center", va="center", weight="bold", color=INK)
+    for number in range(1, len(table) + 1):
+        axes.axhline(number - 0.5, color=HIDDEN, linewidth=0.8)
+        _draw_row(axes, study.experiment, results, number)
+    axes.axhline(len(table) + 0.5, color=HIDDEN, linewidth=0.8)
+    panel = study.panels[0]
+    setting = f"{panel.axis.text(panel.settings[0])}, {panel.fixed}"
+    runs = study.runs_in_words
+    note = f"{setting}. Above: mean ± standard deviation of {runs} runs here. Below, grey: the paper's."
+    axes.text(0.0, len(table) + 0.75, note, va="center", fontsize=9, color=_GREY)
+    return figure
+
+
+def _draw_row(axes: Axes, experiment: Experiment, results: Results, number: int) -> None:
+    name, curves, in_paper = experiment.table[number - 1]
+    ours = any(curve is not None and curve.ours for curve in curves)
+    colour = LEARNED if ours else INK
+    axes.text(0.05, number, name, va="center", weight="bold", color=colour)
+    for place, (curve, printed) in enumerate(zip(curves, in_paper, strict=True)):
+        if curve is not None:
+            series = results.series(results.panels[0].axis, curve, experiment.measures[0])
+            text = f"{_seconds(series.mean[0])} ± {_seconds(series.std[0])}"
+            height = number if printed is None else number - 0.16
+            axes.text(place + 1.5, height, text, ha="center", va="center", color=colour)
+        if printed is not None:
+            axes.text(place + 1.5, number + 0.2, f"{printed:.2f} s", ha="center", va="center", color=_GREY, fontsize=9)
+
+
+def _seconds(value: float) -> str:
+    return f"{1e3 * value:.2g} ms" if value < 0.1 else f"{value:.2g} s"
