@@ -17,7 +17,7 @@ from unrelu.fit.standard_errors import intervals
 from unrelu.model import RectifiedGaussian
 from unrelu.parameters import RandomState
 from unrelu.posterior.cells import marks_of
-from unrelu.posterior.hidden import HiddenCells
+from unrelu.posterior.density import Density
 from unrelu.shapes import Shapes
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class LearnedModel(FloorEstimator):
 
         NaN cells are integrated over. A column that is constant in the model adds 0, or -10,000 where a cell differs.
         """
-        law, floor = HiddenCells.of(self._law()), np.array(self._assumptions().censoring)
+        law, floor = Density.of(self._law()), np.array(self._assumptions().censoring)
         law.warn_if_singular()
 
         def density(x: NDArray[Any], beyond: Marks | None = None) -> FloatArray:

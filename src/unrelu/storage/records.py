@@ -19,7 +19,7 @@ from unrelu.errors import InvalidDataError, InvalidParameterError, ModelFileErro
 from unrelu.parameters import require_reachable
 from unrelu.storage.archives import ArchiveFormat, damaged, stated_format
 from unrelu.storage.files import FilePath
-from unrelu.storage.kinds import KINDS, Kind
+from unrelu.storage.kinds import BEFORE, KINDS, Kind
 
 VERSION = 2
 MODEL = "RectifiedGaussian"  # has a plainer format of its own, which other programs write, too
@@ -157,7 +157,7 @@ def unpacked(node: Any, arrays: Arrays) -> Any:
         return _unpacked_fields(node["map"], arrays)
     if "unsaved" in node:
         return Unsaved(node["unsaved"])
-    name = node["kind"]
+    name = BEFORE.get(node["kind"], node["kind"])
     if name not in KINDS:
         raise ValueError(f"it holds a {name!r}, which this version does not know")
     if "fields" in node:
