@@ -50,9 +50,9 @@ def _fail(*_: object, **__: object) -> None:
 
 
 def test_an_internal_error_is_one_line(run, model, monkeypatch):
-    import unrelu.model_files
+    import unrelu.model
 
-    monkeypatch.setattr(unrelu.model_files, "read_header", _fail)
+    monkeypatch.setattr(unrelu.model, "read_header", _fail)
     result = run("info", model, "--json")
     assert result.exit_code == 1
     assert result.stdout == ""
@@ -68,25 +68,25 @@ def test_an_internal_error_is_one_line(run, model, monkeypatch):
 
 
 def test_too_little_memory_is_one_line(run, refused, model, monkeypatch):
-    import unrelu.model_files
+    import unrelu.model
 
     def exhausted(*_: object) -> None:
         raise MemoryError("Unable to allocate 9 TiB")
 
-    monkeypatch.setattr(unrelu.model_files, "read_header", exhausted)
+    monkeypatch.setattr(unrelu.model, "read_header", exhausted)
     assert refused(run("info", model)) == "Error: Not enough memory. Unable to allocate 9 TiB"
 
 
 def test_warnings_of_other_libraries_are_not_shown(run, model, monkeypatch):
-    import unrelu.model_files
+    import unrelu.model
 
-    original = unrelu.model_files.read_header
+    original = unrelu.model.read_header
 
     def noisy(path: object) -> object:
         warnings.warn("internal noise", DeprecationWarning, stacklevel=1)
         return original(path)
 
-    monkeypatch.setattr(unrelu.model_files, "read_header", noisy)
+    monkeypatch.setattr(unrelu.model, "read_header", noisy)
     assert run("info", model).stderr == ""
 
 

@@ -76,7 +76,7 @@ def impute(
         files=[model],
     )
     from unrelu.cli.inputs import asked, ids_of
-    from unrelu.posterior.filling import Filling
+    from unrelu.posterior.cells import Filling
     from unrelu.report.imputation import Completion
 
     with job.fitting() as watch:

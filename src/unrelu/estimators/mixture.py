@@ -18,15 +18,14 @@ from sklearn.utils.validation import check_is_fitted
 from unrelu.contracts import FloatArray, MixtureReport, Samples
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
-from unrelu.fit.robust_rows.clustering import fit_mixture
-from unrelu.fit.robust_rows.clusters import FittedMixture
+from unrelu.fit.robust_rows.clustering import FittedMixture, fit_mixture
 from unrelu.model import RectifiedGaussian
 from unrelu.parameters import RandomState, generator
 from unrelu.passes import engine_for
 from unrelu.passes.blocks import as_floats
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.passes.tiles import without_absent
-from unrelu.posterior.scored_rows import scored_rows
+from unrelu.posterior.scores import scored_rows
 from unrelu.tables import ArraySamples
 from unrelu.validation import check_count
 

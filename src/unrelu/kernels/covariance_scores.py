@@ -16,8 +16,8 @@ import numpy as np
 
 from unrelu.contracts import FloatArray
 from unrelu.kernels.compiling import contracted_kernel
-from unrelu.kernels.hidden_cells import CENTRE, MU, WIDTH, hide, settle, workspaces
-from unrelu.kernels.row_density import ORDER, SCALE, SEEN, U
+from unrelu.kernels.hidden_cells import CENTRE, MU, WIDTH, settle, workspaces
+from unrelu.kernels.row_density import ORDER, SCALE, SEEN, U, hide
 
 _E, _QE, _QC = 0, 1, 2  # rows of a work space: e, Q e, and the d rows of Q C
 

@@ -16,10 +16,8 @@ from unrelu.errors import ManyBadCellsWarning
 from unrelu.estimators import FloorImputer, FloorOutlierDetector
 from unrelu.fit.robust_cells.shares import left_columns, too_many
 from unrelu.model import RectifiedGaussian
-from unrelu.posterior.cells import Cells
-from unrelu.posterior.filling import Filling
-from unrelu.posterior.imputation import imputed
-from unrelu.posterior.prediction import predicted
+from unrelu.posterior.cells import Cells, Filling
+from unrelu.posterior.marginals import imputed, predicted
 from unrelu.report.model import labels
 from unrelu.report.pictures import BOTH_SIGNS, HIDDEN, INK, MOST_CELLS, Numbers, name_columns, new_figure
 from unrelu.report.tables import check_names, write_rows

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from unrelu.contracts import FloatArray
 from unrelu.estimators import FloorOutlierDetector
-from unrelu.fit.robust_rows.scoring import Verdict
+from unrelu.fit.robust_rows.detection import Verdict
 from unrelu.report.model import labels
 from unrelu.report.pictures import BOTH_SIGNS, HIDDEN, INK, LEARNED, NAIVE, Numbers, new_figure, short_name, tidy
 from unrelu.report.tables import rows

@@ -11,7 +11,7 @@ from unrelu.contracts import FloatArray, Samples
 from unrelu.estimators import FloorImputer
 from unrelu.model import RectifiedGaussian
 from unrelu.posterior.cells import Cells
-from unrelu.posterior.prediction import Prediction, predicted
+from unrelu.posterior.marginals import Prediction, predicted
 from unrelu.report.tables import level_name
 from unrelu.validation import counted
 

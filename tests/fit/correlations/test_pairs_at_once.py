@@ -9,7 +9,7 @@ from unrelu.contracts import Assumptions
 from unrelu.fit.correlations.pair_arrays import Normal
 from unrelu.fit.correlations.pairs_at_once import solve_all
 from unrelu.fit.one_pass import fit_record
-from unrelu.kernels.bivariate_normal import upper_orthant
+from unrelu.kernels.normal import upper_orthant
 from unrelu.passes.device import place_of
 from unrelu.passes.local import LocalEngine
 from unrelu.passes.pair_moments import PairMomentsQuestion

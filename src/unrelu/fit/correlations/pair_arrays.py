@@ -36,7 +36,7 @@ class Normal:
         return 0.5 * self.place.erfc(x * -math.sqrt(0.5))
 
     def upper_orthant(self, h: Any, k: Any, r: Any) -> Any:
-        """P(X > h, Y > k) for standard normals with correlation r (:mod:`unrelu.kernels.bivariate_normal`)."""
+        """P(X > h, Y > k) for standard normals with correlation r (:mod:`unrelu.kernels.normal`)."""
         xp = self.place.xp
         large = xp.abs(r) >= _LARGE
         near = xp.where(large, xp.zeros_like(r), r)

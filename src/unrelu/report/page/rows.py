@@ -16,8 +16,7 @@ from unrelu.errors import SingularCovarianceWarning, UnreluError, UnreluWarning
 from unrelu.estimators import FloorOutlierDetector
 from unrelu.model import RectifiedGaussian
 from unrelu.posterior.cells import Cells
-from unrelu.posterior.imputation import imputed
-from unrelu.posterior.marginal_values import CutNormals
+from unrelu.posterior.marginals import CutNormals, imputed
 from unrelu.report.cells import StrangestCells
 from unrelu.report.check import check_facts
 from unrelu.report.outliers import Judged
