@@ -168,9 +168,6 @@ class Filling:
 
     ``tolerance``: by so much a cell's limit is beyond the model's own. ``limited``: columns whose floor in these rows
     is not the model's, but one of detection.
-
-    >>> Filling("missing").filled(Cells(np.array([[0.0, np.nan]]), np.array([[0.0, np.nan]]), np.array([[-1, 0]])))
-    array([[False,  True]])
     """
 
     fill: str = "both"
@@ -188,12 +185,7 @@ class Filling:
             )
 
     def as_seen(self, model: Model) -> BoolArray:
-        """The columns whose missing cells are cut off as those of the table are.
-
-        >>> from unrelu import RectifiedGaussian
-        >>> Filling().as_seen(RectifiedGaussian(np.zeros(3), np.eye(3), floor=[0.0, 0.5, -np.inf]))
-        array([ True, False, False])
-        """
+        """The columns whose missing cells are cut off as those of the table are."""
         if self.below != "auto":
             return np.full(model.n_features, self.below == "floor")
         return np.asarray((model.floor == 0.0) & ~np.isin(np.arange(model.n_features), self.limited))

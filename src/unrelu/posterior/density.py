@@ -239,22 +239,14 @@ _NO_SPREAD = np.empty((0, 0))
 
 
 def row_shares(n: int) -> list[slice]:
-    """The rows in parts of equal size, at least two per core where that is worth it.
-
-    >>> row_shares(100)
-    [slice(0, 100, None)]
-    """
+    """The rows in parts of equal size, at least two per core where that is worth it."""
     parts = max(1, min(2 * available_cores(), n // _FEWEST_SHARED), n // _MOST_SHARED)
     edges = np.linspace(0, n, parts + 1).astype(int)
     return [slice(a, b) for a, b in pairwise(edges.tolist())]
 
 
 def seen_sum(values: Values, floor: FloatArray, terms: FloatArray) -> FloatArray:
-    """Per row, the sum of ``terms`` over the cells above their floor.
-
-    >>> seen_sum(np.array([[0.0, 2.0], [1.0, 3.0]]), np.zeros(2), np.array([1.0, 10.0]))
-    array([10., 11.])
-    """
+    """Per row, the sum of ``terms`` over the cells above their floor."""
     return np.asarray(np.where(values > seen_above(floor, values), terms, 0.0).sum(axis=1))
 
 

@@ -92,11 +92,7 @@ def drawn_parts(
 
 
 def number_of(n_draws: int) -> int:
-    """How many draws are asked for, checked.
-
-    >>> number_of(3)
-    3
-    """
+    """How many draws are asked for, checked."""
     number = integer("n_draws", n_draws)
     if number < 1:
         raise InvalidParameterError(f"n_draws, the number of draws of each row, must be 1 or more; got {number}.")
@@ -130,11 +126,7 @@ def _draw(
 
 
 def seed_of(random_state: RandomState) -> int:
-    """The seed of the rows' streams: a seed itself; a generator moves on.
-
-    >>> seed_of(7)
-    7
-    """
+    """The seed of the rows' streams: a seed itself; a generator moves on."""
     if isinstance(random_state, Integral) and not isinstance(random_state, bool) and int(random_state) >= 0:
         return int(random_state) % 2**62
     return int(generator(random_state).integers(2**62))
@@ -149,14 +141,6 @@ class UncertainModel(Generic[M]):
 
     ``bias_scale_covariance`` is d x 2 x 2, of (bias, scale); ``correlation_stderr`` is d x d, NaN where nothing is
     known of a pair.
-
-    >>> from unrelu import RectifiedGaussian
-    >>> model = RectifiedGaussian([0.0, 1.0], [[1.0, 0.5], [0.5, 1.0]])
-    >>> errors = np.array([np.diag([0.01, 0.005])] * 2), np.array([[0.0, 0.075], [0.075, 0.0]])
-    >>> uncertain = UncertainModel(model, *errors, n_rows=100.0)
-    >>> draws = [uncertain.drawn(np.random.default_rng(seed)) for seed in range(400)]
-    >>> np.std([draw.correlation[0, 1] for draw in draws]).round(2), np.std([draw.bias[0] for draw in draws]).round(1)
-    (np.float64(0.08), np.float64(0.1))
     """
 
     model: M

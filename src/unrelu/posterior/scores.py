@@ -88,10 +88,6 @@ def scored_rows(
     """``score`` of all rows, in table order, after clear words about cells that cannot be used.
 
     Rows that have no chance under any of the ``laws``, of latent values, are named.
-
-    >>> from unrelu.tables import ArraySamples
-    >>> scored_rows(ArraySamples([[1.0, 2.0], [3.0, 4.0]]), lambda values: values.sum(axis=1), Assumptions((0.0, 0.0)))
-    array([3., 7.])
     """
     question = ScoreQuestion(score, assumptions.lowest, tuple(laws))
     found = engine_for(samples, watch, "Scoring rows").collect(samples, question)
@@ -181,14 +177,7 @@ class ScoreTail:
         return float(np.quantile(self.scores, share))
 
     def p_value(self, scores: FloatArray) -> FloatArray:
-        """The share of the model's rows with a score as low.
-
-        >>> tail = ScoreTail.of(np.log(np.arange(1, 1001) / 1000.0))
-        >>> tail.p_value(np.log([0.5, 0.2])).round(2)
-        array([0.5, 0.2])
-        >>> bool(0.0 < tail.p_value(np.log([1e-6]))[0] < 1e-5)
-        True
-        """
+        """The share of the model's rows with a score as low."""
         start, excess, beyond = self._tail()
         within = np.searchsorted(self.scores, scores, side="right") / len(self.scores)
         continued = beyond * np.exp(np.minimum(scores - start, 0.0) / excess)
@@ -220,10 +209,6 @@ def rows_from_normals(
     """Rows of max(y, floor), y ~ N(bias, covariance), from rows of independent normals.
 
     By the symmetric root of the correlations: the same normals give nearby rows for nearby models, singular or not.
-
-    >>> rows_from_normals(np.array([[1.0], [-1.0]]), np.array([1.0]), np.array([2.0]), np.eye(1), np.zeros(1))
-    array([[3.],
-           [0.]])
     """
     values, vectors = np.linalg.eigh(correlation)
     y = normals @ ((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)

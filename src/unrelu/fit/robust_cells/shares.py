@@ -147,9 +147,6 @@ def too_many(bad: NDArray[Any], there: NDArray[Any]) -> BoolArray:
     """Columns of which more than a third would be bad: of all cells, or of those off their limit.
 
     Counts are 2 x d, of all cells that are not missing and of those off their limit.
-
-    >>> too_many(np.array([[9, 20, 34], [9, 20, 34]]), np.array([[100, 100, 100], [90, 50, 100]]))
-    array([False,  True,  True])
     """
     return np.asarray((bad > MOST_OF_A_COLUMN * there).any(axis=0))
 
@@ -208,11 +205,6 @@ def _together(s: FloatArray, t: FloatArray) -> FloatArray:
     """One share for all columns, and for those that gain by it one of their own; t p - s p^2/2 is what p gains.
 
     What is little more than chance is drawn towards 0, and is 0 where it gains no more than ``LEAST_GAIN``.
-
-    >>> _together(np.full(4, 1e6), np.array([50_000.0, 51_000.0, 49_000.0, 400_000.0])).round(3)
-    array([0.05, 0.05, 0.05, 0.4 ])
-    >>> _together(np.full(4, 1e4), np.array([300.0, 310.0, 290.0, 310.0])).round(3)  # 18 nats: of .03 there stay .024
-    array([0.024, 0.024, 0.024, 0.024])
     """
     own = np.zeros(len(s), dtype=np.bool_)
     while True:

@@ -61,7 +61,7 @@ _MEANS_ROUNDS = 5
 _FAR = 10.0  # spreads, beyond which a seed is no farther: lest seeds are outliers only
 _ONE_ROW = 0.9  # of a component's weight on the copies of one row: it has collapsed
 _EMPTY = 1.0  # rows
-_CONVERGED_ROUNDS = 3
+_CONVERGED_ROUNDS = 2
 _SAME, _IMPOSSIBLE = 1e-6, -1e4  # relative distance from a constant that is none, and log density beyond it
 
 
@@ -99,7 +99,9 @@ def fit_mixture(
     if trial.collapsed(settled.mixture).any():
         what = "A component rests on one row, or on the copies of one: its norms say little."
         warn(f"{what} Drop these rows if they are an artefact, or take fewer components.", DuplicatedRowsWarning)
-    mixture = settled.mixture.by_falling_share().finished()
+    found = settled.mixture.finished()
+    order = np.argsort(-found.shares, kind="stable")
+    mixture = Mixture(tuple(found.components[k] for k in order), found.shares[order])
     final = evidence.collect(LikelihoodQuestion(mixture, columns, shared), remember=False)
     report = MixtureReport.of(
         subsample.n_rows,
@@ -237,8 +239,8 @@ class Trial:
 
     def best_start(self, n_components: int, n_init: int, rng: np.random.Generator, watch: Watch = unwatched) -> Settled:
         """The most likely of the starts that are sound, settled on the sample."""
-        if n_components == 1:
-            return self.settled(self.one())
+        if n_components == 1:  # whose rows are all rows: nothing to settle
+            return self.settled(self.one(), 1)
         starts = []
         for k in range(n_init):
             watch(Step(STARTS, k, n_init + 1, "rows far apart"))

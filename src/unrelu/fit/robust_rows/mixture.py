@@ -92,10 +92,6 @@ class Mixture:
         order = [self.main, *(k for k in np.argsort(-self.shares).tolist() if k != self.main)]
         return tuple(RowGroup(self.components[k].kind, float(self.shares[k])) for k in order)
 
-    def by_falling_share(self) -> Mixture:
-        order = np.argsort(-self.shares, kind="stable")
-        return Mixture(tuple(self.components[k] for k in order), self.shares[order])
-
     def finished(self) -> Mixture:
         """The same without the prior, which only further rounds would need: what is kept and written to files."""
         parts = list(self.components)
@@ -119,11 +115,7 @@ class Mixture:
 
 
 def normalized(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(each row's exp(joint) as shares of 1, log of its sum), without overflow.
-
-    >>> normalized(np.array([[-1000.0, -1000.0]]))
-    (array([[0.5, 0.5]]), array([-999.30685282]))
-    """
+    """(each row's exp(joint) as shares of 1, log of its sum), without overflow."""
     highest = joint.max(axis=1, keepdims=True)
     shares = np.exp(joint - highest)
     total = shares.sum(axis=1, keepdims=True)
