@@ -232,10 +232,14 @@ class CellLaw:
         return np.asarray(expit(odds))
 
     def log_likelihood(self, look: Look, weights: FloatArray) -> float:
-        """Of rows that this law has looked at, whether they are outliers or not."""
+        """Of rows that this law has looked at."""
+        return float(weights @ self.log_densities(look))
+
+    def log_densities(self, look: Look) -> FloatArray:
+        """Of every row, whether it is an outlier or not."""
         with np.errstate(divide="ignore"):
             outlier = np.log(self.row_share) + look.log_outlier
-        return float(weights @ np.logaddexp(np.log1p(-self.row_share) + look.log_row, outlier))
+        return np.asarray(np.logaddexp(np.log1p(-self.row_share) + look.log_row, outlier))
 
     def judge(self, values: Values, converged: bool = False) -> Judged:
         """Rows and cells, by this law alone."""
