@@ -12,8 +12,7 @@ from numpy.testing import assert_array_equal
 
 import unrelu
 from unrelu.errors import InvalidParameterError, ModelFileError
-from unrelu.model import RectifiedGaussian
-from unrelu.model_files import read_header
+from unrelu.model import RectifiedGaussian, read_header
 from unrelu.shapes import Free, Log, Normal, Power, Seen
 
 FREE = Free(np.array([0.0, 1.0, 4.0]), np.array([-0.4, 0.3, 2.0]), Seen(0.0, 4.0, 1.0))

@@ -26,8 +26,7 @@ from numpy.testing import assert_array_equal
 import unrelu.storage
 from unrelu import __version__
 from unrelu.errors import InvalidParameterError, ModelFileError, OutputError
-from unrelu.model import RectifiedGaussian
-from unrelu.model_files import read_header
+from unrelu.model import RectifiedGaussian, read_header
 from unrelu.storage import atomic_write
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="needs POSIX files and limits")

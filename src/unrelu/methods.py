@@ -186,7 +186,7 @@ class Robust(_SeveralPasses):
     max_groups: int = 4
 
     def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
-        from unrelu.fit.robust_rows.learning import learn_robustly
+        from unrelu.fit.robust_rows.learn import learn_robustly
 
         check_count("max_groups", self.max_groups)
         return learn_robustly(evidence, assumptions, self.max_groups, seed, watch)
@@ -209,7 +209,7 @@ class RobustCells(_SeveralPasses):
     """
 
     def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
-        from unrelu.fit.robust_cells.learning import learn_cells
+        from unrelu.fit.robust_cells.learn import learn_cells
 
         return learn_cells(evidence, assumptions, seed, watch)
 

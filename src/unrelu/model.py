@@ -7,7 +7,7 @@ what is kept is the covariance, and :meth:`RectifiedGaussian.weights` picks one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -17,12 +17,19 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from unrelu import shapes as column_shapes
+from unrelu import storage
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidParameterError
 from unrelu.notebook import few, model_html
 from unrelu.passes.device import place_of
-from unrelu.posterior.answers import Answers
+from unrelu.posterior.cells import Cells, Filling, table_of
+from unrelu.posterior.density import Density
+from unrelu.posterior.draws import drawn
+from unrelu.posterior.marginals import Prediction, column_laws, imputed, predicted
+from unrelu.posterior.scores import SMALLEST_LOG_DENSITY, warn_of_gross
 from unrelu.shapes import Shape, Shapes, cut_from_latent, is_shape, latent_limits, to_latent
+from unrelu.tables.limited import cell_limits
+from unrelu.tables.shaped import finite_slopes
 from unrelu.validation import (
     RandomState,
     distinct,
@@ -43,7 +50,7 @@ Names: TypeAlias = Iterable[str] | None
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class RectifiedGaussian(Answers):
+class RectifiedGaussian:
     """The law of x = max(y, floor), y ~ N(bias, covariance): frozen, compared by value.
 
     ``bias`` has length d and is measured from zero, not from the floor; ``covariance`` is d x d, positive semidefinite
@@ -141,8 +148,6 @@ class RectifiedGaussian(Answers):
         """The same model with other parts."""
         return RectifiedGaussian(**{**self.__getstate__(), **changed})
 
-    # --- shapes -----------------------------------------------------------------------------------
-
     @cached_property
     def latent(self) -> RectifiedGaussian:
         """The law of y itself, cut off where x is: the model without its shapes.
@@ -189,13 +194,7 @@ class RectifiedGaussian(Answers):
         >>> found["law"], found["mean"], round(found["lower_quartile"], 4)
         ('before the floor', 0.0, -0.6745)
         """
-        from unrelu.posterior.column_laws import column_laws
-
         return column_laws(self, below)
-
-    def _from_latent(self, y: FloatArray, as_seen: bool) -> FloatArray:
-        """Latent rows, cut off, in the user's units."""
-        return y if self.shapes is None else cut_from_latent(self.shapes, y, self.floor, self.ceiling, as_seen)
 
     def weights(self, k: int | None = None) -> FloatArray:
         """A d x k matrix W with W W' = covariance, or as near as rank k allows (Frobenius norm).
@@ -234,11 +233,12 @@ class RectifiedGaussian(Answers):
         if place is not None and self.shapes is None:
             root, seed = self.row_norms[:, None] * self._correlation_root, int(generator(random_state).integers(2**31))
             return place.rows(n, seed, root, self.bias, (self.floor, self.ceiling))
-        z = generator(random_state).standard_normal((n, self.n_features))
-        y = z @ self._correlation_root.T
+        y = generator(random_state).standard_normal((n, self.n_features)) @ self._correlation_root.T
         y *= self.row_norms
         y += self.bias
-        rows = self._from_latent(np.clip(y, self.latent.floor, self.latent.ceiling, out=y), as_seen)
+        rows = np.clip(y, self.latent.floor, self.latent.ceiling, out=y)
+        if self.shapes is not None:
+            rows = cut_from_latent(self.shapes, rows, self.floor, self.ceiling, as_seen)
         return rows if place is None else place.array(rows)
 
     @cached_property
@@ -273,16 +273,14 @@ class RectifiedGaussian(Answers):
         if len(set(at)) < len(at):
             twice = next(feature for n, feature in enumerate(chosen) if at[n] in at[:n])
             raise InvalidParameterError(f"marginal was asked for feature {twice!r} more than once.")
-        names = None if self.feature_names is None else [self.feature_names[i] for i in at]
         square = np.ix_(at, at)
-        scoring = None if self.scoring_covariance is None else self.scoring_covariance[square]
         return RectifiedGaussian(
             self.bias[at],
             self.covariance[square],
             self.floor[at],
-            names,
+            None if self.feature_names is None else [self.feature_names[i] for i in at],
             self.ceiling[at],
-            scoring,
+            None if self.scoring_covariance is None else self.scoring_covariance[square],
             None if self.shapes is None else [self.shapes[i] for i in at],
         )
 
@@ -299,14 +297,8 @@ class RectifiedGaussian(Answers):
             raise InvalidParameterError("A model with shapes cannot be turned upside down: take its latent part.")
         floor, ceiling = np.where(sign < 0.0, (-self.ceiling, -self.floor), (self.floor, self.ceiling))
         turn, scoring = np.outer(sign, sign), self.scoring_covariance
-        return RectifiedGaussian(
-            sign * self.bias,
-            turn * self.covariance,
-            floor,
-            self.feature_names,
-            ceiling,
-            None if scoring is None else turn * scoring,
-        )
+        parts = {"bias": sign * self.bias, "covariance": turn * self.covariance, "floor": floor, "ceiling": ceiling}
+        return self.with_parts(**parts, scoring_covariance=None if scoring is None else turn * scoring)
 
     def index_of(self, feature: int | str) -> int:
         """The position of a column, given by name or position."""
@@ -320,6 +312,181 @@ class RectifiedGaussian(Answers):
         if not 0 <= index < self.n_features:
             raise InvalidParameterError(f"No feature {index}: indices run from 0 to {self.n_features - 1}.")
         return index
+
+    # --- questions about rows: a cell at the model's floor says "at most that", one at its ceiling "at least that", NaN
+    # nothing; ``floor`` and ``ceiling`` where the rows have limits of their own, per column or per cell (NaN: none).
+
+    def log_prob(self, X: ArrayLike, floor: ArrayLike | None = None, ceiling: ArrayLike | None = None) -> FloatArray:
+        """Log density of each row: of the values that are seen, times the probability of the others.
+
+        Exact to .002 for each cell at a limit (by simulation; correlations up to .9), exactly for up to two of them.
+        Rows of any size have finite ones, down to -1e300; a warning names those that the model gives no chance.
+
+        >>> model = RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])
+        >>> model.log_prob([[0.0, 0.0]]).round(4)  # log(1/4 + asin(.6)/(2 pi))
+        array([-1.0429])
+        """
+        cells, density = Cells.of(self, X, floor, ceiling), Density.of(self)
+        density.warn_if_singular()
+        warn_of_gross(self, cells)
+        found = density.log_density(cells.latent, cells.beyond)
+        for j, shape in enumerate(self.shapes or ()):
+            seen = ~cells.hidden[:, j]
+            found[seen] += finite_slopes(shape, cells.given[seen, j])
+        return np.maximum(found, SMALLEST_LOG_DENSITY)
+
+    def impute(
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+        *,
+        quantile: float | None = None,
+        fill: str = "both",
+        below: str = "auto",
+        floor: ArrayLike | None = None,
+        ceiling: ArrayLike | None = None,
+    ) -> Any:
+        """X with hidden cells filled in by their mean given the rest of the row, or by a ``quantile`` of it.
+
+        Floored cells get a value below their floor; seen cells are returned as they are. With ``return_std`` also the
+        standard deviations of what is filled in (0 for seen cells). In your units: the mean of f(y), not f of the mean.
+        For completed tables with the right spread and correlations take draws, :meth:`sample_latent`.
+
+        ``fill``: only "hidden" cells, those at a limit, only "missing" ones, or "both". ``below``: "latent", the value
+        before it was cut off, or "floor", what the table would show, max(f(y), floor), where cells at a limit stay.
+        "auto": "latent" for cells at a limit; missing ones get what the table would show where their column's floor is
+        0, as of rain or spending, and "latent" elsewhere, where limits are those of detection.
+
+        >>> model = RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])
+        >>> model.impute([[0.0, 1.0], [0.0, float("nan")]]).round(3)
+        array([[-0.463,  1.   ],
+               [-0.798,  0.162]])
+        >>> model.impute([[0.0, 1.0], [0.0, float("nan")]], below="latent").round(3)
+        array([[-0.463,  1.   ],
+               [-0.798, -0.479]])
+        >>> model.impute([[0.0, 1.0], [0.0, float("nan")]], below="floor").round(3)
+        array([[0.   , 1.   ],
+               [0.   , 0.162]])
+        """
+        cells = Cells.of(self, X, floor, ceiling)
+        warn_of_gross(self, cells)
+        filling = self._filling(cells, fill, below, (floor, ceiling))
+        mean, std, *filled = imputed(self, cells, () if quantile is None else (quantile,), filling)
+        chosen = filled[0] if filled else mean
+        return (chosen, std) if return_std else chosen
+
+    def sample_latent(
+        self,
+        X: ArrayLike,
+        n_draws: int = 1,
+        random_state: RandomState = None,
+        *,
+        fill: str = "both",
+        below: str = "auto",
+        floor: ArrayLike | None = None,
+        ceiling: ArrayLike | None = None,
+    ) -> FloatArray:
+        """Completed tables, n_draws x n x d: hidden cells drawn from their posterior, jointly; seen cells as they are.
+
+        Independent draws, exact in law, in your units. A row's draws depend on ``random_state`` and on its place in X,
+        not on other rows. Where they do not fit into memory, ask for a part of the rows at a time, or use
+        ``unrelu impute --draws``, which writes as it goes. ``fill`` and ``below``: see :meth:`impute`. All draws are of
+        this one model; :meth:`unrelu.FloorImputer.draw` also draws the parameters of a fit.
+
+        >>> model = RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])
+        >>> draws = model.sample_latent([[0.0, 1.0]], n_draws=4000, random_state=0)
+        >>> draws.shape, bool((draws[:, 0, 0] <= 0.0).all()), round(draws[:, 0, 0].mean(), 1)
+        ((4000, 1, 2), True, np.float64(-0.5))
+        """
+        cells = Cells.of(self, X, floor, ceiling)
+        warn_of_gross(self, cells)
+        return drawn(self, cells, n_draws, random_state, self._filling(cells, fill, below, (floor, ceiling)))
+
+    def score_rows(self, X: ArrayLike) -> FloatArray:
+        """How strange each row is, larger = stranger: minus its log density, per unit of the spread of each seen cell.
+
+        >>> model = RectifiedGaussian([0.0, 0.0], [[1.0, 0.9], [0.9, 1.0]])
+        >>> common, rare = model.score_rows([[1.0, 1.0], [0.1, 2.0]])
+        >>> bool(common < rare)
+        True
+        """
+        density, values = self._scored(X)
+        return np.negative(density.score(values))
+
+    def score_cells(self, X: ArrayLike) -> FloatArray:
+        """How strange each cell is given the rest of its row, in standard deviations, larger = stranger.
+
+        A cell at its floor is strange where the others say that it should be above, one off its column's constant
+        infinitely; NaN where missing.
+
+        >>> model = RectifiedGaussian([0.0, 0.0], [[1.0, 0.8], [0.8, 1.0]])
+        >>> model.score_cells([[0.0, 3.0], [1.0, 1.0]]).round(1)
+        array([[4. , 4.7],
+               [0.3, 0.3]])
+        """
+        density, values = self._scored(X)
+        return np.abs(density.strange(values, density.cell_residuals(values)))
+
+    def condition(self, given: Mapping[int | str, float]) -> RectifiedGaussian:
+        """The law of the other columns where some have known values, in your units.
+
+        A value at its floor says "at most that": the others' law is then the normal of their mean and covariance.
+
+        >>> model = RectifiedGaussian([0.0, 1.0], [[1.0, 0.6], [0.6, 1.0]], feature_names=["As", "Pb"])
+        >>> model.condition({"As": 1.0})
+        RectifiedGaussian(n_features=1, bias=[1.6], row_norms=[0.8], floor=0, names=['Pb'])
+        """
+        row = np.full((1, self.n_features), np.nan)
+        for feature, value in given.items():
+            if not np.isfinite(value):
+                raise InvalidParameterError(f"condition needs a finite value for {feature!r}, got {value!r}.")
+            row[0, self.index_of(feature)] = value
+        rest = np.flatnonzero(np.isnan(row[0])).tolist()
+        if not given or not rest:
+            raise InvalidParameterError("condition needs values for some of the columns, and not for all of them.")
+        cells = Cells.of(self, row)
+        warn_of_gross(self, cells)
+        bias, covariance = Density.of(self).joint(cells.latent, cells.beyond)
+        parts = {"bias": bias[rest], "covariance": covariance[np.ix_(rest, rest)], "scoring_covariance": None}
+        return self.marginal(rest).with_parts(**parts)
+
+    def predict(
+        self, X: ArrayLike, feature: int | str, quantiles: Sequence[float] = (0.05, 0.5, 0.95), hidden: bool = False
+    ) -> Prediction:
+        """A column given the others: mean, standard deviation, quantiles, and the probability to be at its floor.
+
+        Its own cells in X are not looked at. Values are those that the table would show, at least the floor; with
+        ``hidden`` those of the uncut column.
+
+        >>> model = RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])
+        >>> found = model.predict([[float("nan"), 0.5]], 0)
+        >>> found.mean.round(3), found.quantiles.round(3), found.probability_floored.round(3)
+        (array([0.491]), array([[0.   , 0.3  , 1.616]]), array([0.354]))
+        """
+        levels = tuple(float(level) for level in quantiles)
+        if not all(0.0 < level < 1.0 for level in levels):
+            raise InvalidParameterError(f"quantiles must be between 0 and 1, got {quantiles!r}.")
+        j, x = self.index_of(feature), np.array(table_of(self, X), dtype=np.float64)
+        x[:, j] = np.nan
+        warn_of_gross(self, cells := Cells.of(self, x))
+        return predicted(self, cells, j, levels, hidden)
+
+    def _scored(self, X: ArrayLike) -> tuple[Density, FloatArray]:
+        """(what scores rows, latent rows): columns with a ceiling upside down."""
+        cells, turned = Cells.of(self, X), self.ceiling < np.inf
+        density = Density.of(self.latent.reflected(turned))
+        density.warn_if_singular()
+        return density, cells.latent * np.where(turned, -1.0, 1.0)
+
+    def _filling(self, cells: Cells, fill: str, below: str, limits: tuple[Any, Any]) -> Filling:
+        """What is filled in; ``limits``: the floors and ceilings that were given for the rows, None for the model's."""
+        if limits[0] is None:
+            return Filling(fill, below)
+        ceiling = self.ceiling if limits[1] is None else limits[1]
+        low = cell_limits(limits[0], ceiling, cells.given.shape, self.feature_names)[0]
+        return Filling(fill, below, limited=tuple(np.flatnonzero((low != 0.0).any(axis=0)).tolist()))
+
+    # --- a value, and a file ----------------------------------------------------------------------
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RectifiedGaussian):
@@ -336,12 +503,12 @@ class RectifiedGaussian(Answers):
 
     def __repr__(self) -> str:
         names = "" if self.feature_names is None else f", names=[{few(self.feature_names)}]"
-        ceiling = f", ceiling={_one_or_all(self.ceiling)}" if np.isfinite(self.ceiling).any() else ""
+        ceiling = f", ceiling={_short(self.ceiling, one=True)}" if np.isfinite(self.ceiling).any() else ""
         if self.shapes is not None:
             ceiling += f", shapes=[{few(tuple(shape.kind for shape in self.shapes))}]"
         return (
             f"RectifiedGaussian(n_features={self.n_features}, bias={_short(self.bias)}, "
-            f"row_norms={_short(self.row_norms)}, floor={_one_or_all(self.floor)}{ceiling}{names})"
+            f"row_norms={_short(self.row_norms)}, floor={_short(self.floor, one=True)}{ceiling}{names})"
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -359,7 +526,7 @@ class RectifiedGaussian(Answers):
 
         It holds the arrays bias, covariance and floor, ceiling and scoring_covariance where there are some, and
         ``header``, UTF-8 JSON as bytes, with the names and shapes of the columns. ``details`` are facts about the fit
-        for the header, for :func:`unrelu.model_files.read_header` to give back.
+        for the header, for :func:`unrelu.model.read_header` to give back.
 
         >>> import pathlib, tempfile
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.unrelu"
@@ -367,14 +534,12 @@ class RectifiedGaussian(Answers):
         >>> RectifiedGaussian.load(path)
         RectifiedGaussian(n_features=1, bias=[1.], row_norms=[1.4142], floor=0)
         """
-        from unrelu import storage
 
         storage.write(path, self, details)
 
     @classmethod
     def load(cls, path: FilePath) -> RectifiedGaussian:
         """Read a model that :meth:`save` wrote; the example is there."""
-        from unrelu import storage
 
         return storage.read(path, cls)
 
@@ -411,14 +576,26 @@ class RectifiedGaussian(Answers):
         return cls(**given, ceiling=ceiling, shapes=forms)
 
 
+def read_header(path: FilePath) -> dict[str, Any]:
+    """The facts a model file states about itself: format, versions, features and ``details``.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.unrelu"
+    >>> RectifiedGaussian([1.0], [[2.0]], feature_names=["As"]).save(path)
+    >>> read_header(path)["feature_names"]
+    ['As']
+    """
+
+    return storage.read_header(path, "RectifiedGaussian")
+
+
 def _read_only(array: FloatArray) -> FloatArray:
-    array.setflags(write=False)
+    array.flags.writeable = False
     return array
 
 
-def _one_or_all(limits: FloatArray) -> str:
-    return f"{limits[0]:g}" if (limits == limits[0]).all() else _short(limits)
-
-
-def _short(a: FloatArray) -> str:
+def _short(a: FloatArray, one: bool = False) -> str:
+    """A few numbers of an array; ``one``: a single number where all are the same."""
+    if one and (a == a[0]).all():
+        return f"{a[0]:g}"
     return np.array2string(a, precision=4, threshold=6, edgeitems=2, separator=", ", max_line_width=10**6)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import unrelu
-from unrelu.model_files import read_header
+from unrelu.model import read_header
 from unrelu.tables import write_table
 
 

@@ -294,11 +294,11 @@ def test_a_column_that_would_be_there_twice_is_refused(run, refused, folder, hol
 @pytest.fixture
 def counted(monkeypatch):
     """Rows whose posterior was asked for, and passes over the table, as they come."""
-    from unrelu.posterior.hidden import HiddenCells
+    from unrelu.posterior.density import Density
     from unrelu.tables.files import FileSamples
 
     found = {"rows": 0, "passes": 0}
-    marginals, blocks = HiddenCells.marginals, FileSamples.blocks
+    marginals, blocks = Density.marginals, FileSamples.blocks
 
     def posterior(self, values, beyond):
         found["rows"] += len(values)
@@ -308,7 +308,7 @@ def counted(monkeypatch):
         found["passes"] += 1
         return blocks(self)
 
-    monkeypatch.setattr(HiddenCells, "marginals", posterior)
+    monkeypatch.setattr(Density, "marginals", posterior)
     monkeypatch.setattr(FileSamples, "blocks", read)
     return found
 

@@ -69,6 +69,7 @@ def test_an_internal_error_is_one_line(run, model, monkeypatch):
 
 
 def test_too_little_memory_is_one_line(run, refused, model, monkeypatch):
+    import unrelu.model
     import unrelu.storage.format
 
     def exhausted(*_: object) -> None:

@@ -14,9 +14,8 @@ from sklearn.utils.estimator_checks import check_outliers_fit_predict, check_out
 from unrelu import FloorOutlierDetector, RectifiedGaussian, RectifiedGaussianLearner, methods, synthetic
 from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.fit.robust_rows.detection import OutlierScores
-from unrelu.fit.robust_rows.scoring import StrangeCellsQuestion, score_threshold, strangeness
-from unrelu.posterior.scored_rows import ScoreQuestion
+from unrelu.fit.robust_rows.detection import OutlierScores, StrangeCellsQuestion, score_threshold, strangeness
+from unrelu.posterior.scores import ScoreQuestion
 from unrelu.tables import ArraySamples, open_samples, write_table
 
 NEGATIVE = "feeds negative numbers whatever the tags say; run below with a lower floor"

@@ -9,7 +9,7 @@ from unrelu.contracts import Assumptions
 from unrelu.fit import pairs_on_device as on_device
 from unrelu.fit.one_pass import fit_record
 from unrelu.fit.pairs_on_device import solve_all
-from unrelu.kernels.bivariate_normal import upper_orthant
+from unrelu.kernels.normal import upper_orthant
 from unrelu.passes.device import place_of
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.pair_moments import PairMomentsQuestion

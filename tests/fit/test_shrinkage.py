@@ -10,7 +10,7 @@ from unrelu.contracts import PairCorrelations
 from unrelu.errors import SingularCovarianceWarning
 from unrelu.fit.nearest import nearest_correlation
 from unrelu.fit.shrinkage import Target, enough_factors, factor_target, scoring_correlation
-from unrelu.posterior.row_scores import RowScores
+from unrelu.posterior.density import Density
 
 
 def factor_model(d, k, seed):
@@ -207,7 +207,7 @@ def test_a_table_that_is_not_normal_flags_what_strays_and_no_more():
     learner = RectifiedGaussianLearner("one_pass", shape="normal").fit(X)
     assert learner.report_.assembly.smallest_eigenvalue < 0.0
     detector = FloorOutlierDetector.from_model(learner)
-    alone = RowScores(learner.bias_, learner.row_norms_, learner.correlation_, np.zeros(20))
+    alone = Density(learner.bias_, learner.row_norms_, learner.correlation_, np.zeros(20))
     seen = X > 0.0
     assert np.abs(alone.cell_residuals(X)[seen]).max() > 1000.0  # by the estimate itself
     assert np.abs(detector.cell_residuals(X)[seen]).max() < 50.0
@@ -227,8 +227,8 @@ def test_log_densities_of_fresh_rows_are_near_those_of_the_truth():
     truth = RectifiedGaussian(np.zeros(15), TRUTHS["autoregressive"])
     fresh = truth.sample(500, random_state=1)
     learner = RectifiedGaussianLearner("one_pass").fit(truth.sample(100, random_state=0))
-    best = RowScores.of(truth).table_log_density(fresh).mean()
-    alone = RowScores(learner.bias_, learner.row_norms_, learner.correlation_, np.zeros(15)).table_log_density(fresh)
+    best = Density.of(truth).log_density(fresh).mean()
+    alone = Density(learner.bias_, learner.row_norms_, learner.correlation_, np.zeros(15)).log_density(fresh)
     assert best - 2.0 < learner.score(fresh) < best
     assert alone.mean() < learner.score(fresh) - 0.5
 
@@ -290,7 +290,7 @@ def test_models_with_other_scores_are_other_models():
 
 
 def test_a_singular_model_without_rows_says_how_it_scores(recwarn):
-    RowScores.of(RectifiedGaussian([0.0, 0.0], [[1.0, 0.999999], [0.999999, 1.0]]))
+    Density.of(RectifiedGaussian([0.0, 0.0], [[1.0, 0.999999], [0.999999, 1.0]])).warn_if_singular()
     assert not recwarn
     singular = RectifiedGaussian([1.0, 1.0], np.ones((2, 2)))
     with pytest.warns(SingularCovarianceWarning, match=r"no inverse: .* noise of its own, of 0.0001"):

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.references import bivariate
-from unrelu.kernels.bivariate_normal import bivariate_density, upper_orthant
+from unrelu.kernels.normal import bivariate_density, upper_orthant
 
 CORRELATIONS = [-1.0, -0.999999, -0.99, -0.93, -0.92, -0.8, -0.74, -0.31, -0.1, 0.0]
 CORRELATIONS += [-r for r in CORRELATIONS if r != 0.0]

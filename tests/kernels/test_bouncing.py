@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import ks_2samp
 
 from tests.references.hidden_draws import rejection_draws
-from unrelu.kernels.bouncing import bounce
+from unrelu.kernels.hidden_draws import bounce
 
 QUARTER = np.pi / 2
 

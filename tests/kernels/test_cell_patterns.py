@@ -17,7 +17,7 @@ def test_densities_of_cells_given_the_others_are_exact_without_floors():
     ratios, predicted, rows = np.empty(x.shape), np.empty((2, *x.shape)), np.empty(40)
     precision = np.linalg.inv(r)
     law = (np.full(5, -np.inf), np.zeros(5), np.ones(5), precision)
-    judge_cells(x, law, float(np.linalg.slogdet(precision)[1]), never, ratios, predicted, rows)
+    judge_cells(x, law, float(np.linalg.slogdet(precision)[1]), never, False, ratios, predicted, rows)
     for i in range(40):
         known = np.flatnonzero(~np.isnan(x[i]))
         for j in known:
@@ -37,7 +37,7 @@ def test_a_bad_cell_does_not_spoil_the_judgement_of_the_others():
     ratios, predicted, rows = np.empty((1, 6)), np.empty((2, 1, 6)), np.empty(1)
     precision = np.linalg.inv(r)
     law = (np.full(6, -np.inf), np.zeros(6), np.ones(6), precision)
-    judge_cells(x, law, float(np.linalg.slogdet(precision)[1]), np.full((1, 6), -7.0), ratios, predicted, rows)
+    judge_cells(x, law, float(np.linalg.slogdet(precision)[1]), np.full((1, 6), -7.0), False, ratios, predicted, rows)
     np.testing.assert_array_equal(ratios[0] < 0.0, [False, True, False, False, True, False])
     assert (ratios[0, [0, 2, 3, 5]] > 5.0).all()
     np.testing.assert_allclose(predicted[0, 0], 0.0, atol=1e-4)  # what all kept cells say, of the bad ones as well

@@ -7,7 +7,8 @@ from scipy.special import log_ndtr, ndtr
 from tests.references import row_density as reference
 from tests.references.likelihood import lower_orthant
 from unrelu.kernels.normal import log_probability_and_hazard
-from unrelu.kernels.row_density import cell_residuals, log_densities, seen_totals
+from unrelu.kernels.row_density import cell_residuals, swept_log_densities
+from unrelu.posterior.cells import marks_of
 
 
 def model(seed, d, largest=None):
@@ -37,14 +38,14 @@ def density(x, parameters):
     bias, scale, correlation, floor = parameters
     out = np.empty(len(x))
     log_det = float(np.linalg.slogdet(correlation)[1])
-    log_densities(x, floor, bias, scale, np.linalg.inv(correlation), log_det, out)
-    return out
+    swept_log_densities(*marks_of(x, None, floor), bias, scale, np.linalg.inv(correlation), out)
+    return out - 0.5 * log_det
 
 
 def residuals(x, parameters):
     bias, scale, correlation, floor = parameters
     out = np.empty(x.shape)
-    cell_residuals(x, floor, bias, scale, np.linalg.inv(correlation), out)
+    cell_residuals(*marks_of(x, None, floor), bias, scale, np.linalg.inv(correlation), out)
     return out
 
 
@@ -245,8 +246,13 @@ def test_residuals_with_one_floored_cell_by_brute_force():
     assert got == pytest.approx(expected, abs=5.0 * np.sqrt((1.0 + expected**2 / 2.0) / len(second)))
 
 
-def test_seen_totals():
-    out = np.empty(3)
-    x = np.array([[1.0, np.nan, 3.0], [0.0, 0.5, -1.0], [0.0, 0.0, 2.0]])
-    seen_totals(x, np.array([0.0, 0.0, 2.0]), np.array([1.0, 10.0, 100.0]), out)
-    np.testing.assert_array_equal(out, [101.0, 10.0, 0.0])
+def test_at_least_is_at_most_upside_down():
+    bias, scale, correlation, floor = parameters = model(7, 4)
+    x, marks = marks_of(draw(parameters, 40, 3), None, floor)
+    sign = np.array([1.0, -1.0, 1.0, -1.0])
+    out, turned = np.empty(40), np.empty(40)
+    swept_log_densities(x, marks, bias, scale, np.linalg.inv(correlation), out)
+    given = (x * sign, (marks * sign).astype(np.int8), bias * sign, scale)
+    swept_log_densities(*given, np.linalg.inv(correlation * np.outer(sign, sign)), turned)
+    assert (marks[:, [1, 3]] != 0).any()
+    np.testing.assert_allclose(turned, out, rtol=1e-12)

@@ -7,8 +7,8 @@ from scipy.optimize import minimize
 from scipy.special import log_ndtr
 from scipy.stats import multivariate_normal
 
+from unrelu.kernels.hidden_draws import propose, tilt
 from unrelu.kernels.random_numbers import seed_stream
-from unrelu.kernels.tilting import propose, tilt
 
 
 def limits(seed, n, shift=0.0):

@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import gamma
 
 from unrelu import RectifiedGaussian
-from unrelu.posterior.calibration import ScoreTail, rows_from_normals
-from unrelu.posterior.row_scores import RowScores
+from unrelu.posterior.density import Density
+from unrelu.posterior.scores import ScoreTail, rows_from_normals
 
 MODEL = RectifiedGaussian([0.3, -0.5, 1.0], [[1.0, 0.5, 0.2], [0.5, 1.5, -0.3], [0.2, -0.3, 0.8]])
 
@@ -17,7 +17,7 @@ def simulate(n, seed):
 
 
 def test_p_values_of_the_models_own_rows_are_uniform():
-    scores = RowScores(MODEL.bias, MODEL.row_norms, MODEL.correlation, MODEL.floor)
+    scores = Density(MODEL.bias, MODEL.row_norms, MODEL.correlation, MODEL.floor)
     n, m = 50_000, 20_000
     tail = ScoreTail.of(scores.log_density(simulate(n, 0)))
     # The rows to be judged come from the model's own sampler, which is other code. Rows that are floored everywhere
@@ -31,7 +31,7 @@ def test_p_values_of_the_models_own_rows_are_uniform():
 
 
 def test_rows_of_another_model_have_small_p_values():
-    scores = RowScores(MODEL.bias, MODEL.row_norms, MODEL.correlation, MODEL.floor)
+    scores = Density(MODEL.bias, MODEL.row_norms, MODEL.correlation, MODEL.floor)
     tail = ScoreTail.of(scores.log_density(simulate(20_000, 0)))
     p = tail.p_value(scores.log_density(simulate(200, 1) + 8.0))
     # Eight standard deviations in each of three columns: beyond chi-square(3) of 60, of probability 1e-12.

@@ -9,7 +9,7 @@ import unrelu
 from benchmarks.rubin import coverage, pooled
 from unrelu import FloorImputer, RectifiedGaussian
 from unrelu.errors import InvalidParameterError
-from unrelu.posterior.drawn_models import UncertainModel
+from unrelu.posterior.draws import UncertainModel
 
 NUMBER = 4000
 

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from unrelu import FloorImputer, RectifiedGaussian
 from unrelu.errors import InvalidParameterError
-from unrelu.posterior.marginal_values import CutNormals, Limits
+from unrelu.posterior.marginals import CutNormals
 from unrelu.shapes import Free, Log, Seen
 
 NAN = np.nan
@@ -29,7 +29,7 @@ def holes():
 def test_moments_of_what_is_shown_are_integrals(centre, width, floor, ceiling, f):
     low, high = (floor, ceiling) if f is np.positive else np.log(np.maximum([floor, ceiling], 1e-300))
     one = CutNormals(np.array([centre]), np.array([width]), np.zeros(1), np.zeros(1, dtype=np.int8))
-    mean, std = one.shown_moments(f, Limits(floor, ceiling, float(low), float(high)))
+    mean, std = one.shown_moments(f, (floor, ceiling, float(low), float(high)))
 
     def expected(power, about):
         def integrand(z):
@@ -45,7 +45,7 @@ def test_moments_of_what_is_shown_are_integrals(centre, width, floor, ceiling, f
 
 def test_moments_of_values_that_overflow_are_numbers():
     wide = CutNormals(np.zeros(2), np.array([300.0, 1.0]), np.zeros(2), np.zeros(2, dtype=np.int8))
-    for mean, std in (wide.moments(np.exp), wide.shown_moments(np.exp, Limits(1.0, np.inf, 0.0, np.inf))):
+    for mean, std in (wide.moments(np.exp), wide.shown_moments(np.exp, (1.0, np.inf, 0.0, np.inf))):
         assert np.isfinite([mean, std]).all()
         assert mean[1] < 10.0
 

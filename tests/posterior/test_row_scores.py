@@ -6,18 +6,24 @@ from scipy.special import log_ndtr
 
 from tests.references import row_density as reference
 from unrelu import RectifiedGaussian
-from unrelu.kernels.row_density import cell_residuals, log_densities, seen_totals
-from unrelu.posterior.row_scores import RowScores, seen_sum
+from unrelu.kernels.hidden_cells import hidden_rows
+from unrelu.kernels.row_density import cell_residuals, swept_log_densities
+from unrelu.posterior.density import Density, seen_sum
 
 MODEL = RectifiedGaussian(
     [0.3, -0.5, 1.0, 0.2],
     [[1.0, 0.5, 0.2, 0.0], [0.5, 1.5, -0.3, 0.4], [0.2, -0.3, 0.8, 0.1], [0.0, 0.4, 0.1, 2.0]],
 )
-RIDGE = 1e-8  # what RowScores adds to the diagonal of the correlations
+RIDGE = 1e-8  # what Density adds to the diagonal of the correlations
 
 
 def scores_of(model, floor=None):
-    return RowScores(model.bias, model.row_norms, model.correlation, model.floor if floor is None else floor)
+    return Density(model.bias, model.row_norms, model.correlation, model.floor if floor is None else floor)
+
+
+def per_unit(scores, x, converged=False):
+    """Per unit of scale."""
+    return scores.log_density(x, None, converged) + seen_sum(x, scores.floor, scores.log_scale)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +35,19 @@ def test_log_density_is_that_of_the_model(table):
     some = table[:60]
     ridged = MODEL.correlation + RIDGE * np.eye(4)
     expected = [reference.matched_log_density(x, MODEL.bias, MODEL.row_norms, ridged, MODEL.floor) for x in some]
-    np.testing.assert_allclose(scores_of(MODEL).log_density(some), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(per_unit(scores_of(MODEL), some), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_the_two_modes_agree_but_for_what_a_sweep_leaves_out(table):
+    """Exact for one floored cell both; for more the converged one is scipy's integral, to .002 a cell."""
+    some, scores = table[:300], scores_of(MODEL)
+    swept, settled, floored = per_unit(scores, some), per_unit(scores, some, True), np.sum(some == 0.0, axis=1)
+    np.testing.assert_allclose(swept[floored < 2], settled[floored < 2], atol=1e-9)
+    expected = [
+        reference.exact_log_density(x, MODEL.bias, MODEL.row_norms, MODEL.correlation, MODEL.floor) for x in some
+    ]
+    assert (np.abs(settled - expected) < 1e-4 + 2e-3 * floored).all()
+    assert np.abs(swept - expected).max() > 5.0 * np.abs(settled - expected).max()
 
 
 def test_the_ridge_goes_unnoticed(table):
@@ -39,7 +57,8 @@ def test_the_ridge_goes_unnoticed(table):
     u = (seen - MODEL.bias) / MODEL.row_norms
     exact = [reference.exact_log_density(x, MODEL.bias, MODEL.row_norms, MODEL.correlation, MODEL.floor) for x in seen]
     change = RIDGE / 2.0 * (np.sum((u @ q) ** 2, axis=1) - np.trace(q))
-    np.testing.assert_allclose(scores_of(MODEL).log_density(seen) - exact, change, atol=1e-12)
+    for converged in (False, True):
+        np.testing.assert_allclose(per_unit(scores_of(MODEL), seen, converged) - exact, change, atol=1e-12)
 
 
 def test_every_row_gets_its_own_score(table):
@@ -66,15 +85,18 @@ def test_layouts(table):
         np.testing.assert_array_equal(scores.log_density(other), scores.log_density(table))
         np.testing.assert_array_equal(scores.cell_residuals(other), scores.cell_residuals(table))
         np.testing.assert_array_equal(seen_sum(other, np.zeros(4), np.arange(4.0)), (table > 0) @ np.arange(4.0))
-    # Compiling takes seconds: the kernels see one layout only, of float32 and float64.
-    for kernel in (log_densities, cell_residuals, seen_totals):
-        assert {(values.layout, values.mutable) for values, *_ in kernel.signatures} == {("C", True)}
+    scores.log_density(table.astype(np.float32), converged=False)
+    # Compiling takes seconds: the kernels see one layout and one type.
+    for kernel in (swept_log_densities, cell_residuals, hidden_rows):
+        assert len(kernel.signatures) == 1
 
 
 def test_units_do_not_matter(table):
     units = np.array([1e-3, 1.0, 40.0, 1e5])
-    scaled = RowScores(MODEL.bias * units, MODEL.row_norms * units, MODEL.correlation, np.zeros(4))
-    np.testing.assert_allclose(scaled.log_density(table * units), scores_of(MODEL).log_density(table), rtol=1e-11)
+    scaled = Density(MODEL.bias * units, MODEL.row_norms * units, MODEL.correlation, np.zeros(4))
+    for converged in (False, True):
+        found = per_unit(scaled, table * units, converged)
+        np.testing.assert_allclose(found, per_unit(scores_of(MODEL), table, converged), rtol=1e-10)
     np.testing.assert_allclose(
         scaled.cell_residuals(table * units), scores_of(MODEL).cell_residuals(table), rtol=1e-9, atol=1e-10
     )
@@ -82,7 +104,7 @@ def test_units_do_not_matter(table):
 
 def test_the_floor_need_not_be_zero(table):
     shift = np.array([5.0, -2.0, 0.1, 100.0])
-    shifted = RowScores(MODEL.bias + shift, MODEL.row_norms, MODEL.correlation, shift)
+    shifted = Density(MODEL.bias + shift, MODEL.row_norms, MODEL.correlation, shift)
     np.testing.assert_allclose(shifted.log_density(table + shift), scores_of(MODEL).log_density(table), atol=1e-10)
 
 
@@ -90,7 +112,7 @@ class TestScore:
     """Log density in units in which a seen cell adds about nothing."""
 
     def test_independent_cells_add_half_of_one_less_their_square(self):
-        scores = RowScores(np.full(3, 5.0), np.array([1.0, 2.0, 3.0]), np.eye(3), np.zeros(3))
+        scores = Density(np.full(3, 5.0), np.array([1.0, 2.0, 3.0]), np.eye(3), np.zeros(3))
         u = np.random.default_rng(0).uniform(-1.5, 1.5, (20, 3))
         got = scores.score(5.0 + u * [1.0, 2.0, 3.0])
         np.testing.assert_allclose(got, np.sum(0.5 - u**2 / 2.0, axis=1), atol=1e-7)
@@ -98,7 +120,7 @@ class TestScore:
     def test_is_the_density_per_cell_unit(self, table):
         """The unit of a cell: sqrt(2 pi e) times its spread given all others, 1/sqrt(Q_jj)."""
         q = np.linalg.inv(MODEL.correlation + RIDGE * np.eye(4))
-        unit = 0.5 * np.log(2.0 * np.pi * np.e / q.diagonal())
+        unit = 0.5 * np.log(2.0 * np.pi * np.e / q.diagonal()) + np.log(MODEL.row_norms)
         scores = scores_of(MODEL)
         np.testing.assert_allclose(
             scores.score(table) - scores.log_density(table), (table > 0) @ unit, rtol=1e-9, atol=1e-9
@@ -106,7 +128,7 @@ class TestScore:
 
     def test_does_not_depend_on_units(self, table):
         units = np.array([1e-3, 1.0, 40.0, 1e5])
-        scaled = RowScores(MODEL.bias * units, MODEL.row_norms * units, MODEL.correlation, np.zeros(4))
+        scaled = Density(MODEL.bias * units, MODEL.row_norms * units, MODEL.correlation, np.zeros(4))
         np.testing.assert_allclose(scaled.score(table * units), scores_of(MODEL).score(table), atol=1e-9)
 
     def test_a_constant_column_adds_nothing(self):
@@ -130,14 +152,14 @@ def test_a_floor_that_float32_cannot_hold(table, floor):
 
 @pytest.mark.parametrize("r", [1.0, -1.0, 0.999999])
 def test_singular_correlations_give_numbers(r):
-    scores = RowScores(np.zeros(3), np.ones(3), np.array([[1.0, r, 0.0], [r, 1.0, 0.0], [0.0, 0.0, 1.0]]), np.zeros(3))
+    scores = Density(np.zeros(3), np.ones(3), np.array([[1.0, r, 0.0], [r, 1.0, 0.0], [0.0, 0.0, 1.0]]), np.zeros(3))
     x = np.array([[0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 2.0, 2.0], [1.0, np.nan, 0.5]])
     assert np.isfinite(scores.log_density(x)).all()
     assert np.isfinite(scores.cell_residuals(x)[~np.isnan(x)]).all()
 
 
 def test_a_singular_model_still_prefers_its_own_rows():
-    scores = RowScores(np.full(2, 3.0), np.ones(2), np.ones((2, 2)), np.zeros(2))
+    scores = Density(np.full(2, 3.0), np.ones(2), np.ones((2, 2)), np.zeros(2))
     on, off = scores.log_density(np.array([[2.5, 2.5], [2.5, 3.5]]))
     assert on - off > 1e6  # the distance of 1 in units of sqrt(2 ridge), squared
 

@@ -10,7 +10,7 @@ from unrelu.contracts import Assumptions, Block
 from unrelu.errors import ConstantColumnWarning, InvalidDataError
 from unrelu.fit.robust_rows.components import GaussianComponent, Setting
 from unrelu.fit.robust_rows.mixture import Mixture
-from unrelu.posterior.scored_rows import ScoreQuestion, scored_rows
+from unrelu.posterior.scores import ScoreQuestion, scored_rows
 from unrelu.tables import ArraySamples
 
 SCALE = np.array([1.0, 4.0, 0.5])

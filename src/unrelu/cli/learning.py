@@ -250,7 +250,7 @@ def _learned(job: Job, learner: RectifiedGaussianLearner, likelihood: dict[str, 
 def _kept_rows(report: LearningReport, names: Sequence[str]) -> list[str]:
     """What a robust fit did with the rows, or cells."""
     from unrelu.contracts import RobustReport
-    from unrelu.fit.robust_cells.learning import CellsReport
+    from unrelu.fit.robust_cells.learn import CellsReport
 
     if isinstance(report, CellsReport):
         by_column = zip(report.share_bad_by_column, names, strict=True)

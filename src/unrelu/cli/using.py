@@ -92,7 +92,7 @@ def impute(
     if draws:
         job.expect("output", f"Completed table{'s' * (draws > 1)}", "columns")
     from unrelu.cli.inputs import asked, ids_of
-    from unrelu.posterior.filling import Filling
+    from unrelu.posterior.cells import Filling
     from unrelu.report.imputation import Completion
 
     with job.watch(doubts=False) as watch:

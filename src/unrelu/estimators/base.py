@@ -398,12 +398,10 @@ class FloorEstimator(OnDevice, BaseEstimator):
         self, X: Any, density: Callable[..., FloatArray], laws: Sequence[RectifiedGaussian] = (), by_cell: bool = False
     ) -> FloatArray:
         """Of every row, in the user's units, from that of latent rows (and marks); names those without a chance."""
-        from unrelu.posterior.gross import SMALLEST_LOG_DENSITY, GrossQuestion
-        from unrelu.posterior.scored_rows import scored_rows
+        from unrelu.posterior.scores import SMALLEST_LOG_DENSITY, scored_rows
 
         samples = self._rows(X, reset=False, smallest=1, by_cell=by_cell)
-        gross = GrossQuestion.of(laws) if laws else None
-        found = scored_rows(samples, density, self._assumptions(), self._watch, gross)
+        found = scored_rows(samples, density, self._assumptions(), self._watch, laws)
         return np.asarray(np.maximum(found + samples.log_slopes(), SMALLEST_LOG_DENSITY))
 
     @property

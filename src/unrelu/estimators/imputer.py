@@ -20,12 +20,10 @@ from unrelu.fit.one_pass import Learned
 from unrelu.methods import Method
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.tiles import ScreeningQuestion, reachable
-from unrelu.posterior.cells import Cells, marks_of
-from unrelu.posterior.drawn_models import UncertainModel
-from unrelu.posterior.draws import drawn_parts, number_of, seed_of
-from unrelu.posterior.filling import Filling
-from unrelu.posterior.gross import naming_gross
-from unrelu.posterior.imputation import imputed
+from unrelu.posterior.cells import Cells, Filling, marks_of
+from unrelu.posterior.draws import UncertainModel, drawn_parts, number_of, seed_of
+from unrelu.posterior.marginals import imputed
+from unrelu.posterior.scores import naming_gross
 from unrelu.validation import RandomState, check_choice
 
 _LEVELS: dict[str, tuple[float, ...]] = {"mean": (), "median": (0.5,)}

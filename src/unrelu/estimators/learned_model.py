@@ -16,7 +16,7 @@ from unrelu.fit.jackknife import intervals
 from unrelu.fit.one_pass import Learned
 from unrelu.model import RectifiedGaussian
 from unrelu.posterior.cells import marks_of
-from unrelu.posterior.hidden import HiddenCells
+from unrelu.posterior.density import Density
 from unrelu.shapes import Shapes
 from unrelu.validation import RandomState
 
@@ -139,7 +139,7 @@ class LearnedModel(FloorEstimator):
 
         NaN cells are integrated over. A column that is constant in the model adds 0, or -10,000 where a cell differs.
         """
-        law, floor = HiddenCells.of(self._law()), np.array(self._assumptions().censoring)
+        law, floor = Density.of(self._law()), np.array(self._assumptions().censoring)
         law.warn_if_singular()
 
         def density(x: NDArray[Any], beyond: Marks | None = None) -> FloatArray:

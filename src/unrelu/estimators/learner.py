@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from functools import partial
 from numbers import Integral
 from typing import Any, Self
 
@@ -385,10 +386,11 @@ class RectifiedGaussianLearner(LearnedModel):
         """Log density of each row by all that was learned: outlier rows and bad cells of robust methods included."""
         learned: Any = self._result()
         if hasattr(learned, "mixture") and len(learned.columns) == self.n_features_in_:
-            return self._log_densities(X, lambda x: learned.mixture.posterior(x)[1], [self._law()])
+            return self._log_densities(X, lambda x: learned.mixture.posterior(x, converged=True)[1], [self._law()])
         if hasattr(learned, "law"):
             law = learned.law
-            return self._log_densities(X, lambda x: law.log_densities(law.look(x, predicting=False)), [self._law()])
+            look = partial(law.look, predicting=False, converged=True)
+            return self._log_densities(X, lambda x: law.log_densities(look(x)), [self._law()])
         return self.score_samples(X)
 
     @property

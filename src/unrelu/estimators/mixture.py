@@ -18,15 +18,14 @@ from sklearn.utils.validation import check_is_fitted
 from unrelu.contracts import FloatArray, MixtureReport, Samples
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
-from unrelu.fit.robust_rows.clustering import fit_mixture
-from unrelu.fit.robust_rows.clusters import FittedMixture
+from unrelu.fit.robust_rows.clustering import FittedMixture, fit_mixture
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.blocks import as_floats
 from unrelu.passes.engine import engine_for
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.passes.rows import ArraySamples, Rows, as_rows
 from unrelu.passes.tiles import without_absent
-from unrelu.posterior.scored_rows import scored_rows
+from unrelu.posterior.scores import scored_rows
 from unrelu.validation import RandomState, check_count, generator
 
 Labels = NDArray[np.int64]

@@ -1,7 +1,7 @@
 """FloorOutlierDetector: which rows do not belong, how surely, and which of their cells say so.
 
 The mathematics is in :mod:`unrelu.fit.robust_rows.detection`, the judgement of a table in
-:mod:`unrelu.fit.robust_rows.scoring`.
+:mod:`unrelu.fit.robust_rows.detection`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,13 @@ from unrelu.contracts import FloatArray, LearningReport, Samples, Step
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.estimators.shaping import law_and_parameters
-from unrelu.fit.robust_cells.detection import bad_probability
-from unrelu.fit.robust_cells.law import CellLaw
-from unrelu.fit.robust_rows.detection import OutlierScores
-from unrelu.fit.robust_rows.scoring import Verdict, judge_rows, score_threshold, strangeness
+from unrelu.fit.robust_cells.law import CellLaw, bad_probability
+from unrelu.fit.robust_rows.detection import OutlierScores, Verdict, judge_rows, score_threshold, strangeness
 from unrelu.methods import Method, expects_outliers, method_named
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import engine_for
 from unrelu.passes.evidence import SampleEvidence
-from unrelu.posterior.scored_rows import scored_rows
+from unrelu.posterior.scores import scored_rows
 from unrelu.validation import check_choice
 
 

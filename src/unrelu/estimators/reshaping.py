@@ -24,7 +24,7 @@ import numpy as np
 
 from unrelu.contracts import BoolArray, FloatArray, Samples, Watch
 from unrelu.errors import InvalidDataError
-from unrelu.fit.robust_rows.learning import RobustLearned
+from unrelu.fit.robust_rows.learn import RobustLearned
 from unrelu.passes.engine import engine_for
 from unrelu.passes.tiles import SubsampleQuestion
 from unrelu.shapes import Normal, Power, Shapes, same_shapes

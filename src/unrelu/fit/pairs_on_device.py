@@ -257,7 +257,7 @@ def _distribution(place: Place, x: Any) -> Any:
 
 
 def upper_orthant(place: Place, h: Any, k: Any, r: Any) -> Any:
-    """P(X > h, Y > k) for standard normals with correlation r (:mod:`unrelu.kernels.bivariate_normal`)."""
+    """P(X > h, Y > k) for standard normals with correlation r (:mod:`unrelu.kernels.normal`)."""
     xp = place.xp
     large = xp.abs(r) >= _LARGE
     near = xp.where(large, xp.zeros_like(r), r)

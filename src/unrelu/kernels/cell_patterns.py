@@ -21,6 +21,7 @@ import numpy as np
 from numba import njit
 
 from unrelu.contracts import FloatArray
+from unrelu.kernels.compiling import helper, kernel
 from unrelu.kernels.normal import cut_share, log_probability_and_hazard
 
 _ASIDE = 1e6  # noise of a cell that says nothing, in variances of its column
@@ -31,6 +32,7 @@ _FARTHEST, _FARTHEST_HELD = (
 )  # standard deviations: beyond, a cell is as strange, and is held for less strange
 _LEAST_CUT, _MOST_CUT = 1e-6, 1.0 - 1e-9  # share of its variance that a truncation takes
 _CERTAIN = 20.0  # log odds beyond which the other side adds nothing
+_MOST_SWEEPS, _STILL = 60, 1e-4  # of sites, by their spread
 _RULED_OUT = -5.0  # log odds by which a cell is bad whatever the others are
 _LOG_2PI = math.log(2.0 * math.pi)
 MISSING, FLOORED, SEEN = 0, 1, 2
@@ -80,7 +82,7 @@ def _site(limit: float, mean: float, deviation: float) -> tuple[float, float]:
     return noise, min(max(place, -_FARTHEST_HELD), _FARTHEST_HELD)
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _truncate(k: int, state: Any) -> float:
     """The normal that stands for "at most u_k", by the moments of the truncated one; what log det B gains."""
     b, g, column, noise, held, u, _, _, _ = state
@@ -98,7 +100,7 @@ def _truncate(k: int, state: Any) -> float:
     return gained
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _begin(values: Any, row: int, law: Any, log_bad: Any, state: Any) -> float:
     """Cells that are rather bad by their column alone start aside, floored ones as in their column alone.
 
@@ -134,7 +136,7 @@ def _begin(values: Any, row: int, law: Any, log_bad: Any, state: Any) -> float:
     return gained
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _settle(row: int, log_bad: Any, state: Any) -> float:
     """Cells change sides until nothing is to be gained by it; what log det B gains. Leaves the log ratios."""
     b, g, column, noise, held, u, kind, kept, ratio = state
@@ -163,7 +165,24 @@ def _settle(row: int, log_bad: Any, state: Any) -> float:
     return gained
 
 
-@njit(cache=True, nogil=True)
+@helper
+def _refine(most: int, state: Any) -> float:
+    """Renew the sites of the kept floored cells until they are still, ``most`` times; what log det B gains."""
+    _, g, _, noise, held, _, kind, kept, _ = state
+    gained = 0.0
+    for _ in range(most):
+        moved = 0.0
+        for k in range(len(g)):
+            if kind[k] == FLOORED and kept[k]:
+                before, place = noise[k], held[k]
+                gained += _truncate(k, state)
+                moved = max(moved, abs(noise[k] - before) / noise[k], abs(held[k] - place) / math.sqrt(noise[k]))
+        if moved < _STILL:
+            break
+    return gained
+
+
+@helper
 def _compare_rivals(row: int, log_bad: Any, state: Any) -> None:
     """A kept cell j may be bad in place of one set aside, k: the odds are exp(ratio_k - ratio_j), ratio_j with k kept.
 
@@ -217,12 +236,13 @@ def _log_row(row: int, log_det: float, log_bad: Any, state: Any) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def judge_cells(
     values: Any,
     law: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
     log_det: float,
     log_bad: FloatArray,
+    converged: bool,
     ratios: FloatArray,
     predicted: FloatArray,
     log_rows: FloatArray,
@@ -232,22 +252,22 @@ def judge_cells(
     row.
 
     ``law``: (floor, bias, scale, Q = R^-1), and ``log_det`` of Q. ``log_bad``: log of a cell's density among the bad,
-    per unit of scale, times the odds of being so.
+    per unit of scale, times the odds of being so. ``converged``: sites of floored cells are renewed until they are
+    still, not once.
     """
     n, d = values.shape
     state = (
         np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d),
         np.empty(d, np.int64), np.empty(d, np.bool_), np.empty(d),
     )  # fmt: skip
-    b, g, _, noise, held, _, kind, kept, ratio = state
+    b, g, _, noise, held, _, _, _, ratio = state
     for row in range(n):
         ratio[:] = 0.0
         total = log_det + _begin(values, row, law, log_bad, state)
         total += _settle(row, log_bad, state)
-        for k in range(d):
-            if kind[k] == FLOORED and kept[k]:
-                total += _truncate(k, state)
-        total += _settle(row, log_bad, state)
+        for _ in range(2 if converged else 1):
+            total += _refine(_MOST_SWEEPS if converged else 1, state)
+            total += _settle(row, log_bad, state)
         log_rows[row] = _log_row(row, total, log_bad, state)
         if len(predicted) > 0:
             for k in range(d):

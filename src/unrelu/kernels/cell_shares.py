@@ -1,4 +1,4 @@
-"""Bins of cells and their bad shares: where a cell lies in its column's background, and EM for the bins' shares."""
+"""Bins of cells: where a cell lies in its column's background, bad cells' shares, histograms of independent columns."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import numpy as np
 from numba import njit
 
 from unrelu.contracts import FloatArray
+from unrelu.kernels.compiling import kernel
 from unrelu.kernels.normal import log_probability_and_hazard
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _FARTHEST = 30.0  # standard deviations: densities beyond are no numbers
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_bins(values: Any, floor: Any, edges: FloatArray, starts: Any, bins: Any, log_tail: FloatArray) -> None:
     """``bins[i, j]``: the bin of a cell among those of all columns, -1 where missing; ``log_tail``: log density there.
 
@@ -46,7 +47,7 @@ def find_bins(values: Any, floor: Any, edges: FloatArray, starts: Any, bins: Any
                 log_tail[i, j] = -math.log(edges[first + k] - edges[first + k - 1])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def bin_posteriors(bins: Any, genuine: FloatArray, weights: FloatArray, shares: FloatArray, sums: FloatArray) -> None:
     """sums[0, k] += bad cells expected in bin k; sums[1, k] += log-likelihood gained there, where there is room for it.
 
@@ -67,7 +68,7 @@ def bin_posteriors(bins: Any, genuine: FloatArray, weights: FloatArray, shares: 
                     sums[1, k] += w * math.log1p(odds)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def floor_scores(
     values: Any,
     floor: Any,
@@ -118,3 +119,44 @@ def floor_scores(
         for a in range(3):
             for b in range(a):
                 information[j, b, a] = information[j, a, b]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _edges_below(x: Any, edges: Any, first: int, last: int) -> int:
+    """How many of edges[first:last] lie below x. Counted, not searched for: a dozen comparisons without a branch."""
+    below = 0
+    for e in range(first, last):
+        below += 1 if edges[e] < x else 0
+    return below
+
+
+@kernel
+def histogram_log_densities(values: Any, edges: Any, starts: Any, log_mass: FloatArray, out: FloatArray) -> None:
+    """``out[i]``: log density of row i. Column j has edges[starts[j]:starts[j + 1]] and one log mass more than edges.
+
+    Mass t beyond the last edge e has density t e / x^2, x and e measured from the first.
+    """
+    n, d = values.shape
+    for i in range(n):
+        total = 0.0
+        for j in range(d):
+            x = values[i, j]
+            if not math.isnan(x):
+                first, last = starts[j], starts[j + 1]
+                at = _edges_below(x, edges, first, last)
+                total += log_mass[first + j + at]
+                if at == last - first:
+                    total -= 2.0 * math.log(np.float64(x) - np.float64(edges[first]))
+        out[i] = total
+
+
+@kernel
+def add_bin_counts(values: Any, weights: FloatArray, edges: Any, starts: Any, counts: FloatArray) -> None:
+    """Add each row's weight to the bin of each of its cells; counts are laid out as log masses are."""
+    n, d = values.shape
+    for i in range(n):
+        for j in range(d):
+            x = values[i, j]
+            if not math.isnan(x):
+                first = starts[j]
+                counts[first + j + _edges_below(x, edges, first, starts[j + 1])] += weights[i]

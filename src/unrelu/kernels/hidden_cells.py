@@ -1,9 +1,8 @@
 """What a row's cells say about those that are hidden: expectation propagation, cell by cell.
 
-A row is ``values`` and ``beyond``: -1 where a cell only says "at most the number in it", 1 for "at least", 0 where the
-number is the value (NaN: missing). In units where y has mean 0 and unit variances, the hidden cells given the seen
-ones are N(m, V) (:mod:`unrelu.kernels.row_density`); "at least" is turned upside down, so that all cut-off cells ask
-y_k <= a_k. Each such factor is replaced by a normal site exp(nu_k y - tau_k y^2 / 2), and
+Rows, units, and the normal N(m, V) of the hidden cells given the seen ones are those of
+:mod:`unrelu.kernels.row_density`, and all cut-off cells ask y_k <= a_k. Each such factor is replaced by a normal site
+exp(nu_k y - tau_k y^2 / 2), and
 
     S = (V^-1 + diag tau)^-1        mu = S (V^-1 m + nu)
 
@@ -32,9 +31,15 @@ from typing import Any
 import numpy as np
 
 from unrelu.contracts import FloatArray
-from unrelu.kernels.bivariate_normal import bivariate_density, upper_orthant
 from unrelu.kernels.compiling import contracted_helper, helper, kernel
-from unrelu.kernels.normal import cut_normal, density, distribution, log_probability_and_hazard
+from unrelu.kernels.normal import (
+    bivariate_density,
+    cut_normal,
+    density,
+    distribution,
+    log_probability_and_hazard,
+    upper_orthant,
+)
 from unrelu.kernels.row_density import (
     LIMIT,
     MEAN,
@@ -43,54 +48,23 @@ from unrelu.kernels.row_density import (
     ORDER,
     SCALE,
     SEEN,
+    TURN,
     C,
     Index,
     U,
-    bounded,
-    sweep_row,
+    hide,
+    turn,
 )
 
-_LOG_2PI = math.log(2.0 * math.pi)
 _MOST_SWEEPS = 60
 _STILL = 1e-5  # of a posterior standard deviation, or of its square: sites that move less are settled
 _DEEP = -35.0
 _LEAST_EXACT = 1e-9  # probability of a pair from which on the exact formula has digits to spare
 _SMALLEST_VARIANCE = 1e-12
 _SHARPEST = 1e-6  # of its cavity's variance that a site leaves: the cavity is then told from the posterior to 4 digits
-# More rows of the work space: signs that make a cell's limit "at most", posterior means, sites, skewness, cavities.
-TURN, MU, _TAU, _NU, _SKEW, CENTRE, WIDTH = range(N_VECTORS, N_VECTORS + 7)
+# More rows of the work space: posterior means, sites, skewness, cavities.
+MU, _TAU, _NU, _SKEW, CENTRE, WIDTH = range(N_VECTORS, N_VECTORS + 6)
 _NO_CHANCE = -5e5  # log probability of a cell, a thousand standard deviations from its limit
-
-
-@helper
-def _split(
-    values: Any, beyond: Any, row: int, bias: FloatArray, work: FloatArray, index: Index
-) -> tuple[int, int, int]:
-    """As in row_density, with marks: how many cells are seen, cut off, and hidden: cut off or missing.
-
-    LIMIT and TURN are of the hidden cells in their order: y_k turn_k <= limit_k.
-    """
-    d = values.shape[1]
-    n_seen = cut = missing = 0
-    for j in range(d):
-        x = bounded((values[row, j] - bias[j]) * work[SCALE, j])
-        mark = beyond[row, j]
-        if mark != 0:
-            index[ORDER, cut] = j
-            work[TURN, cut] = -mark
-            work[LIMIT, cut] = -mark * x
-            cut += 1
-        elif x == x:
-            index[SEEN, n_seen] = j
-            work[U, n_seen] = x
-            n_seen += 1
-        else:
-            missing += 1
-            index[ORDER, d - missing] = j
-    for k in range(missing):
-        index[ORDER, cut + k] = index[ORDER, d - missing + k]
-        work[TURN, cut + k] = 1.0
-    return n_seen, cut, cut + missing
 
 
 @helper
@@ -280,16 +254,12 @@ def settle(cut: int, hidden: int, work: FloatArray, v: FloatArray, s: FloatArray
     mean in MU and the covariance in ``s``, the cavities (in units of y, not turned) in CENTRE and WIDTH. What it was
     given is turned, so that all cells ask "at most", and LIMIT counts from m.
     """
+    turn(cut, hidden, work, v)
     for i in range(cut):
         for j in range(i + 1):
-            v[i, j] *= work[TURN, i] * work[TURN, j]
             s[i, j] = s[j, i] = -v[i, j]
-        work[MEAN, i] *= work[TURN, i]
         work[MU, i] = 0.0
         work[LIMIT, i] -= work[MEAN, i]
-    for i in range(cut, hidden):
-        for j in range(cut):
-            v[i, j] *= work[TURN, j]
     log_probability = correction = 0.0
     if cut == 1:
         log_probability = _one_by_one(cut, work, v, s)
@@ -315,27 +285,6 @@ def settle(cut: int, hidden: int, work: FloatArray, v: FloatArray, s: FloatArray
                 s[i, j] *= work[TURN, i]
                 s[j, i] *= work[TURN, i]
     return log_probability, correction
-
-
-@helper
-def hide(
-    values: Any,
-    beyond: Any,
-    row: int,
-    bias: FloatArray,
-    precision: FloatArray,
-    widest: float,
-    work: FloatArray,
-    index: Index,
-    v: FloatArray,
-) -> tuple[int, int, int, float]:
-    """Hidden cells of a row given its seen ones: (seen, cut off, hidden, log density of the seen + log det R / 2).
-
-    ``widest``: what no eigenvalue of R is above; infinity where that is not known. 1/scale is in the work space.
-    """
-    n_seen, cut, hidden = _split(values, beyond, row, bias, work, index)
-    square, log_det = sweep_row(n_seen, hidden, precision, widest, work, index, v)
-    return n_seen, cut, hidden, -0.5 * (square + n_seen * _LOG_2PI + log_det)
 
 
 @helper

@@ -2,12 +2,39 @@
 
 V = L L' by Cholesky with pivots, so that y = m + L z, z ~ N(0, I). Cells with a limit come first, the least likely next
 (Gibson, Glasbey and Elston 1994); a cell without variance of its own gets no pivot, so what is degenerate stays so. The
-pivots' limits are then limits of one z after the other, of which ``tilting`` makes independent, exact draws. Cells
-with a limit but without a pivot are looked at when the others are drawn: where one is above its limit, all are drawn
-again. Other z are free.
+pivots' limits are then limits of one z after the other, L z <= base with L_jj = 1, and z is drawn exactly. Cells with a
+limit but without a pivot are looked at when the others are drawn: where one is above its limit, all are drawn again.
 
-Where too few draws are kept (a hundred cells that pull in different directions; a narrow gap that two cells leave each
-other) the row goes on with a walk between walls (``bouncing``), of which it takes every few trajectories one.
+*Exact draws.* Propose z_j ~ N(mu_j, 1) below u_j(z) = base_j - sum_{i<j} L_ji z_i, for j = 1, 2, ... The target's
+density over that of the proposal is, up to a constant, exp(psi), where psi is concave in z:
+
+    psi(z, mu) = sum_j [mu_j^2/2 - mu_j z_j + log Phi(u_j - mu_j)].
+
+A proposal kept with probability exp(psi - max_z psi) is an exact draw. The mu with the lowest maximum is that of the
+saddle point (Botev 2017). Its 2n equations are n here. With w_j = u_j - mu_j, lambda = phi/Phi and S = L L' they say
+
+    mu = (I - L)' lambda(w)        z = mu - lambda(w)        and so        g = w - base - (S - I) lambda(w) = 0,
+
+where delta_j g_j, delta = lambda (lambda + w), is the derivative by w_j of
+
+    F = sum_j [log Phi(w_j) + lambda_j (base_j - w_j)] + lambda'(S - I) lambda / 2,
+
+which is convex as a function of lambda. Newton's dw = -g - (S - I) x, x = delta dw, comes from
+
+    (I - D + sqrt(D) S sqrt(D)) q = -sqrt(D) g        x = sqrt(D) q        D = diag(delta), 0 < delta < 1,
+
+a positive definite matrix; F falls along dw at the rate -g'x, and steps that do not lower it are halved.
+
+*A walk* goes on where too few draws are kept (a hundred cells that pull in different directions; a narrow gap that two
+cells leave each other): Hamiltonian trajectories between the walls, known in closed form (Pakman and Paninski 2014), of
+which the row takes every few one. For y ~ N(m, V) with y_k <= limit_k, and a velocity
+s ~ N(0, V), the deviation c = y - m moves on
+
+    c cos t + s sin t                        which leaves the law as it is, and for t = pi/2 forgets c,
+
+until a wall: A cos(t - angle) = c_k cos t + s_k sin t first rises to gap_k = limit_k - m_k at angle - acos(gap_k / A).
+There s is reflected, s -= 2 (s_k / V_kk) V_k, which turns s_k around and keeps the density of s. Nothing is inverted: a
+singular V is as good as any, and directions without variance stay so.
 """
 
 from __future__ import annotations
@@ -20,27 +47,205 @@ from numba import njit
 from numpy.typing import NDArray
 
 from unrelu.contracts import FloatArray
-from unrelu.kernels.bouncing import bounce
-from unrelu.kernels.normal import log_probability_and_hazard
-from unrelu.kernels.random_numbers import Stream, normal, uniform
-from unrelu.kernels.tilting import propose, tilt
+from unrelu.kernels.compiling import helper, kernel
+from unrelu.kernels.hidden_cells import MU, settle, workspaces
+from unrelu.kernels.normal import cut_share, log_probability_and_hazard
+from unrelu.kernels.random_numbers import Stream, normal, normal_below, seed_stream, uniform
+from unrelu.kernels.row_density import LIMIT, MEAN, ORDER, SCALE, TURN, hide
 
 _MUCH, _LITTLE = 1e-2, 1e-9  # shares of a cell's variance: its own given other cells; less is taken for rounding
 _SLACK = 1e-9  # standard deviations that a cell without pivot may lie above its limit, before it is put there
 _MOST_PROPOSALS = 400  # for one draw; then the row walks
 _BURN_IN, _THINNING = 50, 5  # trajectories: to begin with, and for one draw
 
+_MOST_STEPS, _MOST_HALVINGS = 60, 30
+_SOLVED = 1e-14  # rate of F's fall: what the maximum of psi may be wrong by
+_WHOLE_TURN = 2.0 * math.pi
+_MOST_BOUNCES = 50  # a cell
+
 Index = NDArray[np.int64]
 Workspace = tuple[FloatArray, FloatArray, Index]
 
 
-@njit(cache=True, nogil=True)
+# --- exact draws -----------------------------------------------------------------------------------------------------
+
+
+@helper
+def _solve(n: int, a: Any, x: Any) -> None:
+    """x = a^-1 x for a positive definite ``a`` (lower triangle, overwritten)."""
+    for i in range(n):
+        for j in range(i + 1):
+            entry = a[i, j]
+            for k in range(j):
+                entry -= a[i, k] * a[j, k]
+            a[i, j] = math.sqrt(max(entry, 1e-300)) if i == j else entry / a[j, j]
+        entry = x[i]
+        for k in range(i):
+            entry -= a[i, k] * x[k]
+        x[i] = entry / a[i, i]
+    for i in range(n - 1, -1, -1):
+        entry = x[i]
+        for k in range(i + 1, n):
+            entry -= a[k, i] * x[k]
+        x[i] = entry / a[i, i]
+
+
+@helper
+def _function(n: int, s: Any, base: Any, w: Any, hazard: Any, g: Any) -> float:
+    """F, with lambda and g."""
+    total = 0.0
+    for i in range(n):
+        log_probability, hazard[i] = log_probability_and_hazard(w[i])
+        total += log_probability
+    for i in range(n):
+        others = -hazard[i]
+        for j in range(n):
+            others += s[i, j] * hazard[j]
+        g[i] = w[i] - base[i] - others
+        total += hazard[i] * (base[i] - w[i] + 0.5 * others)
+    return total
+
+
+@helper
+def _direction(n: int, s: Any, square: Any, w: Any, hazard: Any, g: Any, x: Any, along: Any) -> float:
+    """Newton's step ``along``, and the rate of F's fall on it."""
+    for i in range(n):
+        delta = min(max(cut_share(w[i], hazard[i]), 0.0), 1.0)
+        along[i] = math.sqrt(delta)
+        x[i] = -along[i] * g[i]
+        for j in range(i):
+            square[i, j] = along[i] * along[j] * s[i, j]
+        square[i, i] = 1.0 - delta + delta * s[i, i]
+    _solve(n, square, x)
+    rate = 0.0
+    for i in range(n):
+        x[i] *= along[i]
+        rate -= x[i] * g[i]
+    for i in range(n):
+        along[i] = x[i] - g[i]
+        for j in range(n):
+            along[i] -= s[i, j] * x[j]
+    return rate
+
+
+@kernel
+def tilt(n: int, low: FloatArray, base: FloatArray, squares: FloatArray, rooms: FloatArray, mu: FloatArray) -> float:
+    """The saddle point's ``mu`` for limits low z <= base, and the maximum of psi; NaN where it was not found.
+
+    ``squares`` (2 x n x n) and ``rooms`` (6 x n) are room to work in.
+    """
+    s, square = squares[0], squares[1]
+    w, hazard, g, x, along, trial = rooms[0], rooms[1], rooms[2], rooms[3], rooms[4], rooms[5]
+    for i in range(n):
+        w[i] = base[i]
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(j + 1):
+                total += low[i, k] * low[j, k]
+            s[i, j] = s[j, i] = total
+    value, rate = _function(n, s, base, w, hazard, g), math.inf
+    for _ in range(_MOST_STEPS):
+        rate = _direction(n, s, square, w, hazard, g, x, along)
+        length, before = 1.0, value
+        for _ in range(_MOST_HALVINGS):
+            for i in range(n):
+                trial[i] = w[i] + length * along[i]
+            value = _function(n, s, base, trial, hazard, g)
+            if value <= before - 1e-4 * length * rate + 1e-12 * (1.0 + abs(before)):
+                break
+            length *= 0.5
+        w[:n] = trial[:n]
+        if rate < _SOLVED:
+            break
+    bound = 0.0 if rate < _SOLVED else math.nan
+    for i in range(n):
+        mu[i] = 0.0
+        for j in range(i + 1, n):
+            mu[i] -= low[j, i] * hazard[j]
+        log_probability, _ = log_probability_and_hazard(w[i])
+        bound += log_probability + mu[i] * (hazard[i] - 0.5 * mu[i])
+    return bound
+
+
+@kernel
+def propose(n: int, low: FloatArray, base: FloatArray, mu: FloatArray, z: FloatArray, stream: Stream) -> float:
+    """A proposal in ``z``, below its limits; its psi."""
+    psi = 0.0
+    for j in range(n):
+        w = base[j] - mu[j]
+        for i in range(j):
+            w -= low[j, i] * z[i]
+        z[j] = mu[j] + normal_below(w, stream)
+        log_probability, _ = log_probability_and_hazard(w)
+        psi += log_probability + mu[j] * (0.5 * mu[j] - z[j])
+    return psi
+
+
+# --- the walk --------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _hit(c: float, s: float, gap: float) -> float:
+    """When c cos t + s sin t next rises to ``gap``; infinity: never. Beyond the wall by rounding counts as at it."""
+    if c >= gap and s > 0.0:
+        return 0.0
+    size = math.sqrt(c * c + s * s)
+    if size <= abs(gap):
+        return math.inf
+    t = math.atan2(s, c) - math.acos(gap / size)
+    return t if t >= 0.0 else t + _WHOLE_TURN
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _first_hit(n: int, gap: Any, c: Any, s: Any, latest: float) -> tuple[float, int]:
+    """The first wall that is hit before ``latest``, and when; -1: none."""
+    t, wall = latest, -1
+    cosine, sine = math.cos(t), math.sin(t)
+    for k in range(n):
+        # Up to t, at most a quarter of a turn, cell k does not rise above this: most walls need no angles.
+        if (c[k] if c[k] > 0.0 else c[k] * cosine) + max(s[k], 0.0) * sine >= gap[k]:
+            hit = _hit(c[k], s[k], gap[k])
+            if hit < t:
+                t, wall = hit, k
+                cosine, sine = math.cos(t), math.sin(t)
+    return t, wall
+
+
+@kernel
+def bounce(n: int, v: FloatArray, gap: FloatArray, time: float, c: FloatArray, s: FloatArray, end: FloatArray) -> bool:
+    """Move ``c`` for a time of at most pi/2 with velocity ``s``, within the walls ``gap`` of its first n entries.
+
+    ``end`` is room for n numbers. False where there were too many bounces: then c stays where it was, which is as
+    right, as the way back would have had as many.
+    """
+    for i in range(n):
+        end[i] = c[i]
+    for _ in range(_MOST_BOUNCES * n + 1):
+        t, wall = _first_hit(n, gap, end, s, time)
+        cosine, sine = math.cos(t), math.sin(t)
+        for i in range(n):
+            end[i], s[i] = end[i] * cosine + s[i] * sine, s[i] * cosine - end[i] * sine
+        if wall < 0:
+            for i in range(n):
+                c[i] = end[i]
+            return True
+        push = 2.0 * s[wall] / v[wall, wall]
+        for i in range(n):
+            s[i] -= push * v[i, wall]
+        time -= t
+    return False
+
+
+# --- draws of a row, and of many -------------------------------------------------------------------------------------
+
+
+@kernel
 def draw_workspace(h: int) -> Workspace:
     """Room for the draws of rows with at most ``h`` hidden cells."""
     return np.empty((4, h, h)), np.empty((11, h)), np.empty(h, dtype=np.int64)
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _next_pivot(stage: int, v: Any, gap: Any, left: Any, ahead: Any) -> int:
     """The least likely cell with a limit that has much variance of its own (stage 0); -1: none.
 
@@ -56,7 +261,7 @@ def _next_pivot(stage: int, v: Any, gap: Any, left: Any, ahead: Any) -> int:
     return found
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _factor(v: Any, gap: Any, root: Any, order: Index, left: Any, ahead: Any) -> tuple[int, int]:
     """``root``: L, a row per cell, a column per pivot; ``order``: the pivots. Returns those with a limit, and all."""
     h = len(gap)
@@ -88,7 +293,7 @@ def _factor(v: Any, gap: Any, root: Any, order: Index, left: Any, ahead: Any) ->
     return tight, h
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _scale(tight: int, order: Index, root: Any, gap: Any, low: Any, base: Any) -> None:
     """The pivots' limits as low z <= base."""
     for j in range(tight):
@@ -98,7 +303,7 @@ def _scale(tight: int, order: Index, root: Any, gap: Any, low: Any, base: Any) -
             low[j, i] = root[order[j], i] / own
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _all_below(cells: int, tight: int, v: Any, gap: Any, root: Any, z: Any) -> bool:
     """Whether the cells, those without pivot among them, keep their limits."""
     for k in range(cells):
@@ -110,7 +315,7 @@ def _all_below(cells: int, tight: int, v: Any, gap: Any, root: Any, z: Any) -> b
     return True
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _unmix(tight: int, order: Index, root: Any, y: Any, m: Any, z: Any) -> None:
     """The z of the pivots' values in y."""
     for j in range(tight):
@@ -121,7 +326,7 @@ def _unmix(tight: int, order: Index, root: Any, y: Any, m: Any, z: Any) -> None:
         z[j] = total / root[at, j]
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _mix(cells: int, n: int, root: Any, z: Any, out: Any) -> None:
     """out = L z."""
     for i in range(cells):
@@ -131,7 +336,7 @@ def _mix(cells: int, n: int, root: Any, z: Any, out: Any) -> None:
         out[i] = total
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _walk(cells: int, tight: int, v: Any, gap: Any, root: Any, time: float, rooms: Any, stream: Stream) -> bool:
     """One trajectory of the deviations rooms[0] of the first cells; False where it had too many bounces."""
     velocity, normals = rooms[1], rooms[3]
@@ -141,7 +346,7 @@ def _walk(cells: int, tight: int, v: Any, gap: Any, root: Any, time: float, room
     return bool(bounce(cells, v, gap, time, rooms[0], velocity, rooms[2]))
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _begin(cells: int, tight: int, v: Any, gap: Any, root: Any, rooms: Any, z: Any, stream: Stream) -> float:
     """Walk from z until that is forgotten. Returns the time of a trajectory: shorter, where walls are close."""
     _mix(cells, tight, root, z, rooms[0])
@@ -152,7 +357,7 @@ def _begin(cells: int, tight: int, v: Any, gap: Any, root: Any, rooms: Any, z: A
     return time
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def draw_hidden(
     m: FloatArray,
     v: FloatArray,
@@ -201,4 +406,54 @@ def draw_hidden(
         _mix(h, rank, root, z, out[draw])
         for i in range(h):
             out[draw, i] = min(out[draw, i] + m[i], limit[i]) if i < floored else out[draw, i] + m[i]
+    return walked
+
+
+@kernel
+def draw_rows(
+    values: Any,
+    beyond: Any,
+    bias: FloatArray,
+    scale: FloatArray,
+    precision: FloatArray,
+    rounding: float,
+    seed: int,
+    first_row: int,
+    out: FloatArray,
+) -> int:
+    """``out`` (n x draws x d): the rows with their hidden cells drawn, in the units of ``values``.
+
+    ``rounding`` is taken off the variances in standard units: what the inverse of a singular matrix has added to them.
+    Returns how many draws come from a walk.
+    """
+    n, d = values.shape
+    n_draws = out.shape[1]
+    cells, index, squares = workspaces(d)
+    v, s, m, limit = squares[0], squares[1], cells[MEAN], cells[LIMIT]
+    for j in range(d):
+        cells[SCALE, j] = 1.0 / scale[j]
+    work, stream, start = draw_workspace(d), np.empty(4, dtype=np.uint64), np.empty(d)
+    walked = 0
+    for row in range(n):
+        _, cut, hidden, _ = hide(values, beyond, row, bias, precision, 2.0 * max(d, 1), cells, index, v)
+        for draw in range(n_draws):
+            for j in range(d):
+                out[row, draw, j] = values[row, j]
+        if hidden == 0:
+            continue
+        settle(cut, hidden, cells, v, s)
+        covariance, drawn = np.empty((hidden, hidden)), np.empty((n_draws, hidden))
+        for i in range(hidden):
+            start[i] = cells[MU, i] * cells[TURN, i]
+            limit[i] = limit[i] + m[i] if i < cut else np.inf
+            for j in range(i + 1):
+                covariance[i, j] = covariance[j, i] = -v[i, j]
+            covariance[i, i] = max(covariance[i, i] - rounding, 0.0)
+        seed_stream(seed, first_row + row, stream)
+        walked += draw_hidden(m[:hidden], covariance, limit[:hidden], cut, start[:hidden], stream, work, drawn)
+        for draw in range(n_draws):
+            for i in range(hidden):
+                at = index[ORDER, i]
+                y = drawn[draw, i] if np.isfinite(drawn[draw, i]) else start[i]  # the mean of what cannot be drawn
+                out[row, draw, at] = bias[at] + scale[at] * cells[TURN, i] * y
     return walked

@@ -38,9 +38,9 @@ from numba import njit
 
 from unrelu.contracts import FloatArray
 from unrelu.kernels.compiling import contracted_kernel
-from unrelu.kernels.hidden_cells import CENTRE, MU, WIDTH, cut_skewness, hide, settle, workspaces
+from unrelu.kernels.hidden_cells import CENTRE, MU, WIDTH, cut_skewness, settle, workspaces
 from unrelu.kernels.normal import cut_normal
-from unrelu.kernels.row_density import ORDER, SCALE, SEEN, U
+from unrelu.kernels.row_density import ORDER, SCALE, SEEN, U, hide
 
 _E, _QE, _QC = 0, 1, 2  # rows of a work space: e, Q e, and the d rows of Q C
 

@@ -38,9 +38,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import erfc
 
-from unrelu.kernels.bivariate_normal import bivariate_density, upper_orthant
 from unrelu.kernels.compiling import kernel
-from unrelu.kernels.normal import density, distribution
+from unrelu.kernels.normal import bivariate_density, density, distribution, upper_orthant
 
 # The twelve statistics of a pair: three of each coordinate alone, six of both. Exponents (p, q).
 N_STATISTICS = 12

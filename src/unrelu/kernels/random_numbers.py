@@ -13,6 +13,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from unrelu.kernels.compiling import kernel
+
 Stream = NDArray[np.uint64]  # four words
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -33,7 +35,7 @@ def _mixed(word: np.uint64) -> np.uint64:
     return word ^ (word >> _31)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def seed_stream(seed: int, row: int, stream: Stream) -> None:
     """Set ``stream`` to the beginning of what belongs to this seed and row."""
     word = _mixed(np.uint64(seed) + _STEP)
@@ -69,13 +71,13 @@ def _pair(stream: Stream) -> tuple[float, float]:
             return x * stretch, y * stretch
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def normal(stream: Stream) -> float:
     """The next standard normal."""
     return float(_pair(stream)[0])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def normal_below(limit: float, stream: Stream) -> float:
     """A standard normal known to lie below ``limit``.
 

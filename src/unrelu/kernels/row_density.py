@@ -1,19 +1,21 @@
-"""Density of a row under x = max(y, floor), and of each cell given the others: assumed-density filtering.
+"""A row's cells in standard units: the hidden ones given the seen ones, and the cheap sweep over those cut off.
 
-The density of a row is that of its values above the floor times the probability that the others stay below it. In
-units where y has mean 0 and unit variances, let Q be the inverse of its correlation matrix R, o the cells above the
-floor and h the hidden ones. With u_o the seen values (0 elsewhere) and g = Q u,
+A row is ``values`` and ``beyond``: -1 where a cell only says "at most the number in it", 1 for "at least", 0 where the
+number is the value (NaN: missing). In units where y has mean 0 and unit variances, let Q be the inverse of its
+correlation matrix R, o the seen cells and h the hidden ones. With u_o the seen values (0 elsewhere) and g = Q u,
 
     u_o' (R_oo)^-1 u_o = u_o' g_o - g_h' (Q_hh)^-1 g_h        det R_oo = det R det Q_hh
     y_h | x_o ~ N(m, V),   V = (Q_hh)^-1,   m = -V g_h                                          all exact.
 
-One symmetric sweep of Q_hh gives the three. Floored cells are then taken in turn, a = (limit - m_k)/sqrt(V_kk) and
-lambda = phi(a)/Phi(a): each adds log Phi(a) and leaves the rest normal, with c its column of V and v = V_kk,
+One symmetric sweep of Q_hh gives the three. "At least" is turned upside down, so that all cut-off cells ask y_k <= a_k.
+The cheap density takes them in turn (assumed-density filtering), a = (a_k - m_k)/sqrt(V_kk), lambda = phi(a)/Phi(a):
+each adds log Phi(a) and leaves the rest normal, with c its column of V and v = V_kk,
 
     m -= c lambda / sqrt(v)        V -= c c' lambda (lambda + a) / v
 
-which replaces a truncated normal by the normal of its mean and variance (Mendell and Elston 1974): exact for one
-floored cell and for independent ones. Missing cells are hidden, but take no turn. About 2/3 h^3 multiplications.
+which replaces a truncated normal by the normal of its mean and variance (Mendell and Elston 1974): exact for one such
+cell and for independent ones, and .05 a cell off at correlations of .9. :mod:`unrelu.kernels.hidden_cells` goes on from
+there until nothing moves. Missing cells are hidden, but take no turn. About 2/3 h^3 multiplications.
 
 Rows may be of any size. The density of the seen values is that of the values; what they say of the hidden ones is said
 by values of at most ``FAR`` standard deviations, beyond which a difference to a limit would be rounding.
@@ -29,7 +31,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from unrelu.contracts import FloatArray
-from unrelu.kernels.compiling import contracted_helper, helper
+from unrelu.kernels.compiling import contracted_helper, helper, kernel
 from unrelu.kernels.normal import cut_share, log_probability_and_hazard
 
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -40,9 +42,9 @@ FAR = 1e6  # standard deviations: what is hidden is not expected further away fo
 FARTHEST = 1e120  # standard deviations: squares of sums of such numbers are numbers
 
 # Rows of the work spaces of a row of d cells, one of numbers and one of columns: every array that a kernel is given
-# takes time to compile.
-U, MEAN, C, SCALE, LIMIT, N_VECTORS = 0, 1, 2, 3, 4, 5  # seen values; means of hidden cells; a column; 1/scale; limits
-SEEN, ORDER, N_INDICES = 0, 1, 2  # the columns that are seen, and those that are hidden
+# takes time to compile. Seen values; means of hidden cells; a column; 1/scale; limits, and signs that make them upper.
+U, MEAN, C, SCALE, LIMIT, TURN, N_VECTORS = range(7)
+SEEN, ORDER, N_INDICES = range(3)  # the columns that are seen, and those that are hidden
 
 Index = NDArray[np.int64]
 
@@ -68,28 +70,65 @@ def draw_near(n_seen: int, work: FloatArray) -> bool:
 
 # No views of rows inside: each costs about as much as the arithmetic on a row of a narrow table.
 @helper
-def _split(values: Any, row: int, floor: Any, bias: FloatArray, work: FloatArray, index: Index) -> tuple[int, int, int]:
-    """The row's seen columns with their values in standard units; its floored and then its missing columns in order.
+def split(values: Any, beyond: Any, row: int, bias: FloatArray, work: FloatArray, index: Index) -> tuple[int, int, int]:
+    """How many cells are seen, cut off, and hidden: cut off or, after these, missing.
 
-    Returns how many are seen, floored, and hidden: floored or missing.
+    LIMIT and TURN are of the hidden cells in their order: y_k turn_k <= limit_k.
     """
     d = values.shape[1]
-    n_seen = floored = missing = 0
+    n_seen = cut = missing = 0
     for j in range(d):
-        x = values[row, j]
-        if x > floor[j]:
+        x = bounded((values[row, j] - bias[j]) * work[SCALE, j])
+        mark = beyond[row, j]
+        if mark != 0:
+            index[ORDER, cut] = j
+            work[TURN, cut] = -mark
+            work[LIMIT, cut] = -mark * x
+            cut += 1
+        elif x == x:
             index[SEEN, n_seen] = j
-            work[U, n_seen] = bounded((x - bias[j]) * work[SCALE, j])
+            work[U, n_seen] = x
             n_seen += 1
-        elif x <= floor[j]:
-            index[ORDER, floored] = j
-            floored += 1
         else:
             missing += 1
-            index[ORDER, d - missing] = j  # those that are floored end before
+            index[ORDER, d - missing] = j  # those that are cut off end before
     for k in range(missing):
-        index[ORDER, floored + k] = index[ORDER, d - missing + k]
-    return n_seen, floored, floored + missing
+        index[ORDER, cut + k] = index[ORDER, d - missing + k]
+        work[TURN, cut + k] = 1.0
+    return n_seen, cut, cut + missing
+
+
+@helper
+def hide(
+    values: Any,
+    beyond: Any,
+    row: int,
+    bias: FloatArray,
+    precision: FloatArray,
+    widest: float,
+    work: FloatArray,
+    index: Index,
+    v: FloatArray,
+) -> tuple[int, int, int, float]:
+    """Hidden cells of a row given its seen ones: (seen, cut off, hidden, log density of the seen + log det R / 2).
+
+    ``widest``: what no eigenvalue of R is above; infinity where that is not known. 1/scale is in the work space.
+    """
+    n_seen, cut, hidden = split(values, beyond, row, bias, work, index)
+    square, log_det = sweep_row(n_seen, hidden, precision, widest, work, index, v)
+    return n_seen, cut, hidden, -0.5 * (square + n_seen * _LOG_2PI + log_det)
+
+
+@helper
+def turn(cut: int, hidden: int, work: FloatArray, v: FloatArray) -> None:
+    """Turn mean and -V so that all cut-off cells ask "at most"."""
+    for i in range(cut):
+        for j in range(i + 1):
+            v[i, j] *= work[TURN, i] * work[TURN, j]
+        work[MEAN, i] *= work[TURN, i]
+    for i in range(cut, hidden):
+        for j in range(cut):
+            v[i, j] *= work[TURN, j]
 
 
 @helper
@@ -179,15 +218,15 @@ def sweep_hidden(hidden: int, work: FloatArray, v: FloatArray) -> tuple[float, f
 
 
 @contracted_helper
-def _filter(floored: int, last: int, work: FloatArray, order: Index, v: FloatArray) -> float:
-    """Take the cells order[:floored] in turn; sum of their log probabilities. Cells up to ``last`` are updated."""
-    if floored >= _MANY:
-        return _filter_many(floored, last, work, order, v)
+def _filter(cut: int, last: int, work: FloatArray, v: FloatArray) -> float:
+    """Take the first ``cut`` cells in turn; sum of their log probabilities. Cells up to ``last`` are updated."""
+    if cut >= _MANY:
+        return _filter_many(cut, last, work, v)
     total = 0.0
-    for k in range(floored):
+    for k in range(cut):
         variance = max(-v[k, k], _SMALLEST_VARIANCE)
         deviation = math.sqrt(variance)
-        a = (work[LIMIT, order[k]] - work[MEAN, k]) / deviation
+        a = (work[LIMIT, k] - work[MEAN, k]) / deviation
         log_probability, hazard = log_probability_and_hazard(a)
         total += log_probability
         shift, shrink = hazard / deviation, cut_share(a, hazard) / variance
@@ -202,7 +241,7 @@ def _filter(floored: int, last: int, work: FloatArray, order: Index, v: FloatArr
 
 
 @contracted_helper
-def _filter_many(floored: int, last: int, work: FloatArray, order: Index, v: FloatArray) -> float:
+def _filter_many(cut: int, last: int, work: FloatArray, v: FloatArray) -> float:
     """:func:`_filter` with each column of V brought up to date when its turn comes; of later cells, variances alone.
 
     What cell t takes off is kept as a product, s s', with s in row t above the diagonal of ``v``.
@@ -212,7 +251,7 @@ def _filter_many(floored: int, last: int, work: FloatArray, order: Index, v: Flo
     for k in range(last):
         for i in range(k, last):
             c[i] = v[i, k]
-        done = min(k, floored)
+        done = min(k, cut)
         for t in range(0, done - 3, 4):
             r0, r1, r2, r3 = v[t, k:last], v[t + 1, k:last], v[t + 2, k:last], v[t + 3, k:last]
             _add_four(c[k:last], r0, r1, r2, r3, r0[0], r1[0], r2[0], r3[0])
@@ -221,11 +260,11 @@ def _filter_many(floored: int, last: int, work: FloatArray, order: Index, v: Flo
             for i in range(row.shape[0]):
                 column[i] += factor * row[i]
         v[k, k] = c[k]
-        if k >= floored:
+        if k >= cut:
             continue
         variance = max(-c[k], _SMALLEST_VARIANCE)
         deviation = math.sqrt(variance)
-        a = (work[LIMIT, order[k]] - work[MEAN, k]) / deviation
+        a = (work[LIMIT, k] - work[MEAN, k]) / deviation
         log_probability, hazard = log_probability_and_hazard(a)
         total += log_probability
         shift, shrink = hazard / deviation, math.sqrt(max(cut_share(a, hazard), 0.0)) / deviation
@@ -235,91 +274,65 @@ def _filter_many(floored: int, last: int, work: FloatArray, order: Index, v: Flo
     return total
 
 
-@njit(cache=True, nogil=True)
-def log_densities(
-    values: Any, floor: Any, bias: FloatArray, scale: FloatArray, precision: FloatArray, log_det: float, out: FloatArray
+@kernel
+def swept_log_densities(
+    values: Any, beyond: Any, bias: FloatArray, scale: FloatArray, precision: FloatArray, out: FloatArray
 ) -> None:
-    """``out[i]``: log density of row i, per unit of ``scale``; ``log_det`` = log det R."""
+    """``out[i]``: log density of row i by the cheap sweep, per unit of ``scale``, + log det R / 2."""
     n, d = values.shape
     work, index, v = np.empty((N_VECTORS, d)), np.empty((N_INDICES, d), dtype=np.int64), np.empty((d, d))
     for j in range(d):
         work[SCALE, j] = 1.0 / scale[j]
-        work[LIMIT, j] = (floor[j] - bias[j]) * work[SCALE, j]
-    order = index[ORDER]
     for row in range(n):
-        n_seen, floored, hidden = _split(values, row, floor, bias, work, index)
-        square, hidden_log_det = sweep_row(n_seen, hidden, precision, 2.0 * max(d, 1), work, index, v)
-        normal = -0.5 * (square + n_seen * _LOG_2PI + log_det + hidden_log_det)
-        out[row] = normal + _filter(floored, floored, work, order, v)
+        _, cut, _, normal = hide(values, beyond, row, bias, precision, 2.0 * max(d, 1), work, index, v)
+        turn(cut, cut, work, v)
+        out[row] = normal + _filter(cut, cut, work, v)
 
 
-@njit(cache=True, nogil=True)
-def seen_totals(values: Any, floor: Any, terms: FloatArray, out: FloatArray) -> None:
-    """``out[i]``: sum of ``terms`` over the cells of row i above their floor."""
-    n, d = values.shape
-    for row in range(n):
-        total = 0.0
-        for j in range(d):
-            if values[row, j] > floor[j]:
-                total += terms[j]
-        out[row] = total
-
-
-@njit(cache=True, nogil=True)
+@kernel
 def cell_residuals(
-    values: Any, floor: Any, bias: FloatArray, scale: FloatArray, precision: FloatArray, out: FloatArray
+    values: Any, beyond: Any, bias: FloatArray, scale: FloatArray, precision: FloatArray, out: FloatArray
 ) -> None:
     """``out[i, j]``: how far cell j lies from what the row's other cells predict, in standard deviations.
 
-    For a floored cell: its limit's distance, which says how unlikely so low a value was; NaN for a missing one. Hidden
-    cells are swept once a row; then each cell in turn is the last that the filter comes to. Values beyond ``FAR`` count
-    as that far away.
+    For a cell that is "at most" a limit: the limit's distance, which says how unlikely so low a value was; NaN for a
+    missing one. Hidden cells are swept once a row; then each cell in turn is the last that the filter comes to. Values
+    beyond ``FAR`` count as that far away.
     """
     n, d = values.shape
     work, index, v = np.empty((N_VECTORS, d)), np.empty((N_INDICES, d), dtype=np.int64), np.empty((d, d))
-    swept, mean, w, others = np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d, dtype=np.int64)
+    swept, mean, w, limit = np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d)
     for j in range(d):
         work[SCALE, j] = 1.0 / scale[j]
-        work[LIMIT, j] = (floor[j] - bias[j]) * work[SCALE, j]
-    order = index[ORDER]
     for row in range(n):
-        n_seen, floored, hidden = _split(values, row, floor, bias, work, index)
+        n_seen, floored, hidden = split(values, beyond, row, bias, work, index)
         draw_near(n_seen, work)
         gather_hidden(n_seen, hidden, precision, work, index, swept)
         sweep_hidden(hidden, work, swept)
         for i in range(hidden):
-            mean[i] = work[MEAN, i]
+            mean[i], limit[i] = work[MEAN, i], work[LIMIT, i]
         for i in range(floored, hidden):
-            out[row, order[i]] = np.nan
-        for cell in range(floored):
-            last = floored - 1
-            _move_last(cell, floored, order, swept, mean, others, v, work)
-            _filter(last, floored, work, others, v)
-            deviation = math.sqrt(max(-v[last, last], _SMALLEST_VARIANCE))
-            out[row, order[cell]] = (work[LIMIT, order[cell]] - work[MEAN, last]) / deviation
+            out[row, index[ORDER, i]] = np.nan
         for cell in range(n_seen):
-            _hide(cell, floored, hidden, n_seen, index, precision, swept, mean, w, v, work)
-            _filter(floored, floored + 1, work, order, v)
+            _hide_seen(cell, floored, hidden, n_seen, index, precision, swept, mean, w, v, work)
+            _filter(floored, floored + 1, work, v)
             deviation = math.sqrt(max(-v[floored, floored], _SMALLEST_VARIANCE))
             out[row, index[SEEN, cell]] = (work[U, cell] - work[MEAN, floored]) / deviation
+        for cell in range(floored):
+            last = floored - 1
+            for i in range(floored):  # with this cell at the end
+                a = cell if i == last else i + (i >= cell)
+                work[MEAN, i], work[LIMIT, i] = mean[a], limit[a]
+                for j in range(i + 1):
+                    b = cell if j == last else j + (j >= cell)
+                    v[i, j] = swept[max(a, b), min(a, b)]
+            _filter(last, floored, work, v)
+            deviation = math.sqrt(max(-v[last, last], _SMALLEST_VARIANCE))
+            out[row, index[ORDER, cell]] = (limit[cell] - work[MEAN, last]) / deviation
 
 
 @helper
-def _move_last(
-    cell: int, floored: int, order: Index, swept: Any, mean: Any, others: Index, v: Any, work: FloatArray
-) -> None:
-    """The floored cells with one of them at the end: ``others``, -V and the mean in that order."""
-    for i in range(floored):
-        a = cell if i == floored - 1 else i + (i >= cell)
-        others[i] = order[a]
-        work[MEAN, i] = mean[a]
-        for j in range(i + 1):
-            b = cell if j == floored - 1 else j + (j >= cell)
-            v[i, j] = swept[max(a, b), min(a, b)]
-
-
-@helper
-def _hide(
+def _hide_seen(
     cell: int,
     floored: int,
     hidden: int,

@@ -1,1 +1,5 @@
-"""What a known model says about rows: densities, residuals, p-values, and a pass that asks every row."""
+"""What a known model says about rows.
+
+``cells``: rows as a model meets them. ``density``: the one density. ``marginals``, ``draws``: hidden cells. ``scores``:
+a pass that asks every row, and p-values.
+"""

@@ -1,28 +1,55 @@
-"""Rows as a model meets them: which cells are seen, which are only known to be at a limit or beyond, which missing."""
+"""Rows as a model meets them: cells that are seen, only known to be at a limit or beyond, missing, to be filled in."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import BoolArray, FloatArray, Marks
-from unrelu.errors import InvalidDataError
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import is_by_cell
 from unrelu.passes.columns import floors_of_data
 from unrelu.passes.tiles import row_keys, seen_above, smallest
 from unrelu.tables.limited import cell_limits, cell_limits_of_data, marks_at_limits, warn_of_digits
-from unrelu.validation import column_label, listed, row_label, suggestion
-
-if TYPE_CHECKING:
-    from unrelu.model import RectifiedGaussian
+from unrelu.validation import check_choice, column_label, listed, row_label, suggestion
 
 Values = NDArray[np.floating[Any]]
 _ROWS = 8192  # at a time: four numbers a cell
 _FARTHEST = 1e250  # latent values: whatever a shape makes of huge numbers
+FILL, BELOW = ("both", "hidden", "missing"), ("auto", "latent", "floor")
+
+
+class Model(Protocol):
+    """What is asked of a model here: :class:`unrelu.RectifiedGaussian`, which stands above and answers from here."""
+
+    @property
+    def shapes(self) -> Any: ...
+    @property
+    def bias(self) -> FloatArray: ...
+    @property
+    def covariance(self) -> FloatArray: ...
+    @property
+    def floor(self) -> FloatArray: ...
+    @property
+    def ceiling(self) -> FloatArray: ...
+    @property
+    def feature_names(self) -> tuple[str, ...] | None: ...
+    @property
+    def n_features(self) -> int: ...
+    @property
+    def row_norms(self) -> FloatArray: ...
+    @property
+    def correlation(self) -> FloatArray: ...
+    @property
+    def scoring(self) -> Self: ...
+    @property
+    def latent(self) -> Self: ...
+    def marginal(self, features: Any) -> Self: ...
+    def with_parts(self, **changed: Any) -> Self: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +64,7 @@ class Cells:
     beyond: Marks
 
     @classmethod
-    def of(cls, model: RectifiedGaussian, X: Any, floor: Any = None, ceiling: Any = None) -> Self:
+    def of(cls, model: Model, X: Any, floor: Any = None, ceiling: Any = None) -> Self:
         """The rows of X; limits other than the model's own may be given: one, one per column or one per cell."""
         x = table_of(model, X)
         given = model.floor if floor is None else floor, model.ceiling if ceiling is None else ceiling
@@ -51,7 +78,7 @@ class Cells:
         return cls.marked(model, np.where(beyond == 0, x, held).astype(np.float64), beyond)
 
     @classmethod
-    def marked(cls, model: RectifiedGaussian, values: FloatArray, beyond: Marks) -> Self:
+    def marked(cls, model: Model, values: FloatArray, beyond: Marks) -> Self:
         """Rows in the user's units whose marks are known."""
         if model.shapes is None:
             return cls(values, values, beyond)
@@ -132,7 +159,61 @@ class SampledCells:
         return cls(kept, rows, first)
 
 
-def table_of(model: RectifiedGaussian, X: Any) -> FloatArray:
+@dataclass(frozen=True)
+class Filling:
+    """``fill``: "hidden" cells, those at a limit, "missing" ones, or both. ``below``: "latent", f(y) wherever it is, or
+    "floor", what the table would show, max(f(y), floor); cells at a limit then stay there. "auto": latent, but what the
+    table would show in missing cells of columns whose floor is 0, as of rain; other floors are detection limits.
+
+    ``tolerance``: by so much a cell's limit is beyond the model's own. ``limited``: columns whose floor in these rows
+    is not the model's, but one of detection.
+    """
+
+    fill: str = "both"
+    below: str = "auto"
+    tolerance: float = 0.0
+    limited: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_choice("fill", self.fill, FILL)
+        check_choice("below", self.below, BELOW)
+        if self.fill == "hidden" and self.below == "floor":
+            raise InvalidParameterError(
+                "fill='hidden' and below='floor' leave every cell as it is: use below='latent' for values beyond the"
+                " limits, or fill='missing' to fill in the others."
+            )
+
+    def as_seen(self, model: Model) -> BoolArray:
+        """The columns whose missing cells are cut off as those of the table are."""
+        if self.below != "auto":
+            return np.full(model.n_features, self.below == "floor")
+        return np.asarray((model.floor == 0.0) & ~np.isin(np.arange(model.n_features), self.limited))
+
+    def filled(self, cells: Cells) -> BoolArray:
+        """The cells that are filled in."""
+        if self.fill == "missing" or self.below == "floor":
+            return np.isnan(cells.given)
+        return cells.hidden if self.fill == "both" else np.asarray(cells.beyond != 0)
+
+    def groups(self, model: Model, cells: Cells) -> Iterator[tuple[int, BoolArray, bool]]:
+        """Cells that are filled in alike: their column, which of its rows, and whether their values are cut off."""
+        filled, as_seen = self.filled(cells), self.as_seen(model)
+        for j in np.flatnonzero(filled.any(axis=0)).tolist():
+            shown = filled[:, j] & np.isnan(cells.given[:, j]) & as_seen[j]
+            for at, cut in ((shown, True), (filled[:, j] & ~shown, False)):
+                if at.any():
+                    yield j, at, cut
+
+    def start(self, model: Model, cells: Cells) -> FloatArray:
+        """The rows before anything is filled in: what is at a limit of the model holds that limit."""
+        limited = np.isfinite(np.where(cells.beyond < 0, model.floor, model.ceiling)) & (cells.beyond != 0)
+        return np.where(limited, cells.given + cells.beyond * self.tolerance, cells.given)
+
+
+EVERYTHING = Filling()
+
+
+def table_of(model: Model, X: Any) -> FloatArray:
     """X as numbers, n x d; a frame's columns are found by name where the model has names."""
     names, d = model.feature_names, model.n_features
     if names is not None and hasattr(X, "columns"):

@@ -1,34 +1,48 @@
-"""Completed tables: hidden cells drawn from their posterior, in the user's units."""
+"""Completed tables: hidden cells drawn from their posterior, in the user's units; and models drawn from a fit's errors.
+
+Proper imputations (Rubin 1987) are drawn from models that are drawn themselves.
+A fit gives every column a covariance of its mean and scale, every pair a standard error of its correlation. Were all
+cells seen, n rows would leave, in units of the scales and with R^(1/2) the symmetric root of the correlations,
+
+    R^(1/2) g / sqrt(n)            for the means, g independent standard normals,
+    R^(1/2) G R^(1/2) / sqrt(n)    for the covariances, G symmetric and normal, its diagonal twice as variable.
+
+Hidden cells add to that. Correlations are drawn as those of R^(1/2) exp(D^(1/2) G D^(1/2) / sqrt(n)) R^(1/2), which is
+definite wherever R is, and for two columns is a normal step of Fisher's z; D makes the first-order errors of a column's
+correlations, on average over its pairs, those of the fit. Means and log scales take from the draw of complete rows as
+much as these explain of their error, and the rest from normals of their own, so that they have the fit's covariance.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from unrelu.contracts import FloatArray
+from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import DependentDrawsWarning, InvalidParameterError
-from unrelu.kernels.drawn_rows import draw_rows
+from unrelu.kernels.hidden_draws import draw_rows
 from unrelu.passes.engine import map_in_threads
-from unrelu.posterior.cells import Cells
-from unrelu.posterior.filling import EVERYTHING, Filling
-from unrelu.posterior.hidden import HiddenCells
-from unrelu.posterior.imputation import within
-from unrelu.posterior.marginal_values import finite
-from unrelu.posterior.prepared import RIDGE, row_shares
+from unrelu.posterior.cells import EVERYTHING, Cells, Filling, Model
+from unrelu.posterior.density import RIDGE, Density, row_shares
+from unrelu.posterior.marginals import finite, within
 from unrelu.validation import RandomState, generator, integer, warn
 
-if TYPE_CHECKING:
-    from unrelu.model import RectifiedGaussian
+M = TypeVar("M", bound=Model)
 
 _NUMBERS = 2**22  # at a time
 _ROUNDING = 3.0 * RIDGE  # of a singular model's variances: the ridge, and what rounding makes of it
+_ROUNDS, _SETTLED = 30, 1e-3  # of the errors of drawn models
+_MOST = 0.5  # d D / n: what is less certain than that says nothing, and exp would go astray
+_LEAST = 1e-12
 
 
 def drawn(
-    models: RectifiedGaussian | Sequence[RectifiedGaussian],
+    models: Model | Sequence[Model],
     cells: Cells,
     n_draws: int = 1,
     random_state: RandomState = None,
@@ -43,7 +57,7 @@ def drawn(
 
 
 def drawn_parts(
-    models: RectifiedGaussian | Sequence[RectifiedGaussian],
+    models: Model | Sequence[Model],
     parts: Iterable[Cells],
     n_draws: int = 1,
     random_state: RandomState = None,
@@ -55,8 +69,11 @@ def drawn_parts(
     """
     number, seed = number_of(n_draws), seed_of(random_state)
     each = list(models) if isinstance(models, Sequence) else [models]
-    model, laws = each[0], [HiddenCells.of(one) for one in each]
-    seeds = [_seed_of_draw(seed, k) for k in range(number)] if isinstance(models, Sequence) else [seed]
+    model, laws = each[0], [Density.of(one) for one in each]
+    seeds = [seed]
+    if isinstance(models, Sequence):
+        states = (np.random.SeedSequence([seed, k]).generate_state(1, np.uint64)[0] for k in range(number))
+        seeds = [int(state % 2**62) for state in states]
     size, first, walked = max(1, _NUMBERS // (number * model.n_features)), 0, 0
     for part in parts:
         for _, cells in part.parts(size):
@@ -73,16 +90,8 @@ def drawn_parts(
         )
 
 
-def _seed_of_draw(seed: int, draw: int) -> int:
-    return int(np.random.SeedSequence([seed, draw]).generate_state(1, np.uint64)[0] % 2**62)
-
-
 def number_of(n_draws: int) -> int:
-    """How many draws are asked for, checked.
-
-    >>> number_of(3)
-    3
-    """
+    """How many draws are asked for, checked."""
     number = integer("n_draws", n_draws)
     if number < 1:
         raise InvalidParameterError(f"n_draws, the number of draws of each row, must be 1 or more; got {number}.")
@@ -90,47 +99,142 @@ def number_of(n_draws: int) -> int:
 
 
 def _draw(
-    model: RectifiedGaussian,
-    hidden: HiddenCells,
-    cells: Cells,
-    place: tuple[int, int],
-    out: FloatArray,
-    filling: Filling,
+    model: Model, density: Density, cells: Cells, place: tuple[int, int], out: FloatArray, filling: Filling
 ) -> int:
     """Fill ``out``; ``place`` is the seed and the number of the first row. How many draws came from a walk."""
     seed, first = place
-    rounding = _ROUNDING if hidden.is_singular else 0.0
+    rounding = _ROUNDING if density.is_singular else 0.0
+    column_of = np.cumsum(density.varying) - 1
 
     def fill(rows: slice) -> int:
-        x, beyond, bias, scale = hidden.part(cells.latent[rows], cells.beyond[rows])
+        part, into = cells.of_rows(rows), out[:, rows]
+        x, beyond, bias, scale = density.part(part.latent, part.beyond)
         found = np.empty((len(x), len(out), x.shape[1]))
-        given = (bias, scale, hidden.inverse[0], rounding)
+        given = (bias, scale, density.inverse[0], rounding)
         walked: int = draw_rows(x, beyond, *given, seed, first + rows.start, found)
-        _put(model, cells.of_rows(rows), hidden, found, out[:, rows], filling)
+        for j, at, cut in filling.groups(model, part):
+            f = None if model.shapes is None else finite(model.shapes[j].from_latent)
+            constant = np.full(int(at.sum()), density.bias[j])
+            for draw in range(len(out)):
+                y = found[at, draw, column_of[j]] if density.varying[j] else constant
+                shown = within(y if f is None else f(y), part, at, j)
+                into[draw, :, j][at] = np.clip(shown, model.floor[j], model.ceiling[j]) if cut else shown
         return walked
 
     return sum(map_in_threads(fill, row_shares(len(cells.given))))
 
 
-def _put(
-    model: RectifiedGaussian, part: Cells, hidden: HiddenCells, found: FloatArray, out: FloatArray, filling: Filling
-) -> None:
-    """The cells of some rows that are filled in, in the user's units; the others stay."""
-    place = np.cumsum(hidden.varying) - 1
-    for j, at, cut in filling.groups(model, part):
-        f = None if model.shapes is None else finite(model.shapes[j].from_latent)
-        for draw in range(found.shape[1]):
-            y = found[at, draw, place[j]] if hidden.varying[j] else np.full(int(at.sum()), hidden.bias[j])
-            x = within(y if f is None else f(y), part, at, j)
-            out[draw, :, j][at] = np.clip(x, model.floor[j], model.ceiling[j]) if cut else x
-
-
 def seed_of(random_state: RandomState) -> int:
-    """The seed of the rows' streams: a seed itself; a generator moves on.
-
-    >>> seed_of(7)
-    7
-    """
+    """The seed of the rows' streams: a seed itself; a generator moves on."""
     if isinstance(random_state, Integral) and not isinstance(random_state, bool) and int(random_state) >= 0:
         return int(random_state) % 2**62
     return int(generator(random_state).integers(2**62))
+
+
+# --- models -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class UncertainModel(Generic[M]):
+    """A model of latent values, learned from ``n_rows`` rows, and its errors.
+
+    ``bias_scale_covariance`` is d x 2 x 2, of (bias, scale); ``correlation_stderr`` is d x d, NaN where nothing is
+    known of a pair.
+    """
+
+    model: M
+    bias_scale_covariance: FloatArray
+    correlation_stderr: FloatArray
+    n_rows: float
+
+    @property
+    def is_known(self) -> bool:
+        """Whether every column has errors."""
+        return bool(np.isfinite(self.bias_scale_covariance[self._varying]).all())
+
+    def drawn(self, rng: np.random.Generator) -> M:
+        """One model, whose rows are completed by its own covariance."""
+        at, n = self._varying, self.n_rows
+        d = int(at.sum())
+        if d == 0:
+            return self.model
+        g = rng.standard_normal((d, d))
+        step = (g + g.T) * np.sqrt(np.outer(self._inflation, self._inflation) / (2.0 * n))
+        values, vectors = np.linalg.eigh(step)
+        covariance = self._root @ ((vectors * np.exp(values)) @ vectors.T) @ self._root
+        size = np.sqrt(np.diagonal(covariance))
+        correlation = covariance / np.outer(size, size)
+        mean, spread = self._root @ rng.standard_normal(d), np.diagonal(self._root @ step @ self._root)
+        spread = spread / (np.diagonal(self._spread) * np.sqrt(2.0 / n))
+        own = rng.standard_normal((2, d))
+        shared = self._shared
+        u = np.sqrt(shared) * np.stack([mean, spread]) + np.sqrt(1.0 - shared) * own
+        (a, c), b = self._errors
+        bias, scale = self.model.bias.copy(), self.model.row_norms.copy()
+        bias[at] += a * u[0] + b * u[1]
+        scale[at] *= np.exp(c * u[1])
+        whole = np.zeros_like(self.model.covariance)
+        whole[np.ix_(at, at)] = correlation * np.outer(scale[at], scale[at])
+        return self.model.with_parts(bias=bias, covariance=whole, scoring_covariance=None)
+
+    @cached_property
+    def _varying(self) -> BoolArray:
+        return np.asarray(self.model.row_norms > 0.0)
+
+    @cached_property
+    def _correlation(self) -> FloatArray:
+        """Of the columns that vary, as rows are completed by them."""
+        at = self._varying
+        return self.model.scoring.correlation[np.ix_(at, at)]
+
+    @cached_property
+    def _root(self) -> FloatArray:
+        values, vectors = np.linalg.eigh(self._correlation)
+        return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+
+    @cached_property
+    def _errors(self) -> tuple[tuple[FloatArray, FloatArray], FloatArray]:
+        """((a, c), b): bias + a u + b v and scale exp(c v) of independent standard normals have the fit's errors."""
+        at = self._varying
+        v, scale = self.bias_scale_covariance[at], self.model.row_norms[at]
+        c = np.sqrt(v[:, 1, 1]) / scale
+        b = np.divide(v[:, 0, 1] / scale, c, out=np.zeros_like(c), where=c > 0.0)
+        return (np.sqrt(np.maximum(v[:, 0, 0] - b * b, 0.0)), c), b
+
+    @cached_property
+    def _shared(self) -> FloatArray:
+        """2 x d: how much of the variances of mean and log scale complete rows would have."""
+        at = self._varying
+        variance = self.bias_scale_covariance[at]
+        complete = self.model.row_norms[at] ** 2 / self.n_rows
+        parts = complete / np.maximum(variance[:, 0, 0], _LEAST * complete)
+        scales = 0.5 * complete / np.maximum(variance[:, 1, 1], _LEAST * complete)
+        return np.minimum(np.stack([parts, scales]), 1.0)
+
+    @property
+    def _spread(self) -> FloatArray:
+        """R^(1/2) D R^(1/2): covariances of R^(1/2) D^(1/2) G D^(1/2) R^(1/2) are those of a Wishart matrix of it."""
+        return np.asarray(self._root @ (self._inflation[:, None] * self._root))
+
+    @cached_property
+    def _inflation(self) -> FloatArray:
+        """D, one number per column."""
+        at, r = self._varying, self._correlation
+        d, inflation = len(r), np.ones(len(r))
+        if d == 1:
+            return inflation
+        wanted = self.n_rows * np.nan_to_num(self.correlation_stderr[np.ix_(at, at)], nan=1.0) ** 2
+        for _ in range(_ROUNDS):
+            n = self._root @ (inflation[:, None] * self._root)
+            own, other = np.diagonal(n)[:, None], np.diagonal(n)[None]
+            # Of H_ij - r_ij (H_ii + H_jj) / 2, with covariances N_ik N_jl + N_il N_jk of H_ij and H_kl.
+            variance = (
+                own * other + n * n + 0.5 * r * r * (own**2 + other**2 + 2.0 * n * n) - 2.0 * r * n * (own + other)
+            )
+            ratio = np.log(np.maximum(wanted, _LEAST) / np.maximum(variance, _LEAST))
+            np.fill_diagonal(ratio, 0.0)
+            change = 0.5 * ratio.sum(axis=1) / (d - 1)
+            inflation *= np.exp(np.clip(change, -1.0, 1.0))
+            if np.abs(change).max() < _SETTLED:
+                break
+        return np.asarray(np.minimum(inflation, max(_MOST * self.n_rows / d, _LEAST)))

@@ -17,9 +17,8 @@ from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Table
 from unrelu.posterior.cells import Cells, SampledCells
 from unrelu.posterior.draws import drawn, drawn_parts
-from unrelu.posterior.gross import naming_gross
-from unrelu.posterior.imputation import imputed
-from unrelu.posterior.prediction import Prediction, predicted
+from unrelu.posterior.marginals import Prediction, imputed, predicted
+from unrelu.posterior.scores import naming_gross
 from unrelu.report.model import labels
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, Numbers, new_figure, short_name, tidy
 from unrelu.report.tables import check_names, level_name, write_rows

@@ -14,13 +14,11 @@ from unrelu.contracts import BoolArray, FloatArray, Samples
 from unrelu.errors import ManyBadCellsWarning
 from unrelu.estimators import FloorImputer, FloorOutlierDetector
 from unrelu.fit.robust_cells.shares import left_columns, too_many
-from unrelu.fit.robust_rows.scoring import Verdict
+from unrelu.fit.robust_rows.detection import Verdict
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Table
-from unrelu.posterior.cells import Cells
-from unrelu.posterior.filling import Filling
-from unrelu.posterior.imputation import imputed
-from unrelu.posterior.prediction import predicted
+from unrelu.posterior.cells import Cells, Filling
+from unrelu.posterior.marginals import imputed, predicted
 from unrelu.report.model import labels
 from unrelu.report.pictures import (
     BOTH_SIGNS,

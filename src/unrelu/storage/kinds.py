@@ -101,13 +101,12 @@ KINDS = {
     "NonnegativePrior": _kind("recovery.latent_methods"),
     "NoPrior": _kind("recovery.latent_methods"),
     # bad cells
-    "CellsLearned": _kind("fit.robust_cells.learning", row_weights="n", cell_weights="nd"),
-    "CellsReport": _kind("fit.robust_cells.learning"),
+    "CellsLearned": _kind("fit.robust_cells.learn", row_weights="n", cell_weights="nd"),
+    "CellsReport": _kind("fit.robust_cells.learn"),
     "CellLaw": _kind("fit.robust_cells.law", floor="d?", bad_share="b", row_mass="b"),
-    "Background": _kind("fit.robust_cells.background"),
-    "PreparedNormal": _kind("posterior.prepared", bias="d", scale="d", correlation="dd"),
+    "Background": _kind("fit.robust_cells.law"),
     # outlier rows and groups of rows
-    "RobustLearned": _kind("fit.robust_rows.learning", row_weights="n", columns="c:int"),
+    "RobustLearned": _kind("fit.robust_rows.learn", row_weights="n", columns="c:int"),
     "RobustReport": _kind("contracts"),
     "LikelihoodReport": _kind("fit.likelihood.learning"),
     "RowGroup": _kind("contracts"),
@@ -115,17 +114,19 @@ KINDS = {
     "Mixture": _kind("fit.robust_rows.mixture", shares="k"),
     "Setting": _kind("fit.robust_rows.components"),
     "GaussianComponent": _kind("fit.robust_rows.components", bias="d", scale="d", correlation="dd", loadings="~dk"),
-    "ClusterComponent": _kind("fit.robust_rows.clusters", bias="d", scale="d", correlation="dd", loadings="~dk"),
     "IndependentComponent": _kind("fit.robust_rows.components"),
     "RepeatedRowComponent": _kind("fit.robust_rows.components", row="d", floor="d?"),
     "NoiseComponent": _kind("fit.robust_rows.components", log_unit="d", floor="d?"),
-    "SharedColumns": _kind("fit.robust_rows.clusters", columns="c:int", bias="c", scale="c", floor="c?"),
-    "FittedMixture": _kind("fit.robust_rows.clusters", columns="c:int"),
-    "RowScores": _kind(
-        "posterior.row_scores", bias="d", scale="d", correlation="dd", floor="d?", loadings="~dk"
+    "SharedColumns": _kind("fit.robust_rows.clustering", columns="c:int", bias="c", scale="c", floor="c?"),
+    "FittedMixture": _kind("fit.robust_rows.clustering", columns="c:int"),
+    "Density": _kind(
+        "posterior.density", bias="d", scale="d", correlation="dd", floor="~d?", loadings="~dk"
     ),
-    "ScoreTail": _kind("posterior.calibration", scores="n"),
+    "ScoreTail": _kind("posterior.scores", scores="n"),
     "OutlierScores": _kind("fit.robust_rows.detection", columns="c:int"),
     "FloorOutlierDetector": _kind("estimators.outliers", _row_weights="~n", _cell_weights="~nd"),
     "RectifiedGaussianMixture": _kind("estimators.mixture"),
 }  # fmt: skip
+
+# Kinds of older files, and what they are now.
+BEFORE = {"PreparedNormal": "Density", "RowScores": "Density", "ClusterComponent": "GaussianComponent"}

@@ -18,7 +18,7 @@ from unrelu.errors import (
 )
 from unrelu.fit.likelihood import climbing as curvature
 from unrelu.fit.likelihood.learning import LikelihoodReport
-from unrelu.posterior.hidden import HiddenCells
+from unrelu.posterior.density import Density
 from unrelu.shapes import Log
 
 PAIR = unrelu.RectifiedGaussian([0.2, -0.3], [[1.0, 0.8], [0.8, 1.44]])
@@ -131,7 +131,7 @@ def test_the_report_tells_the_likelihood_of_the_model():
     learner = fit(x)
     report = learner.report_
     assert isinstance(report, LikelihoodReport)
-    model = HiddenCells(learner.bias_, learner.row_norms_, learner.correlation_)
+    model = Density(learner.bias_, learner.row_norms_, learner.correlation_)
     exactly = model.log_density(x, np.where(x == 0.0, -1, 0).astype(np.int8)).sum()
     assert report.log_likelihood == pytest.approx(exactly, abs=0.01)
     assert (report.n_parameters, report.n_components, report.converged) == (9, None, True)

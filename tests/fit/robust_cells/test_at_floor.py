@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import norm
 
 import unrelu
-from unrelu.fit.robust_cells.at_floor import floor_shares
 from unrelu.fit.robust_cells.law import CellLaw
+from unrelu.fit.robust_cells.shares import floor_shares
 from unrelu.kernels.cell_shares import floor_scores
 
 

@@ -11,7 +11,7 @@ from benchmarks.cells.accuracy import error, one_pass
 from benchmarks.cells.dirt import ROWS, Place
 from unrelu import RectifiedGaussianLearner
 from unrelu.errors import InvalidDataError, ManyBadCellsWarning
-from unrelu.fit.robust_cells import learning
+from unrelu.fit.robust_cells import learn as learning
 from unrelu.tables import ArraySamples
 
 

@@ -26,13 +26,13 @@ def test_parts_merge_to_the_whole(case):
     whole = question(Block(x))
     parts = [question(Block(x[start : start + 130], start)) for start in range(0, 900, 130)]
     joined = reduce(lambda one, other: one.merge(other), parts)
-    for mine, others in zip(whole.verdicts.tables, joined.verdicts.tables, strict=True):
+    for mine, others in zip(whole.tables, joined.tables, strict=True):
         np.testing.assert_array_equal(mine, others)
-    assert whole.verdicts.strangest == joined.verdicts.strangest
-    np.testing.assert_array_equal(whole.verdicts.n_bad, joined.verdicts.n_bad)
-    bad = whole.verdicts.tables[0] < 0.5
-    np.testing.assert_array_equal(whole.verdicts.n_bad, [bad.sum(axis=0), (bad & (x > 0.0)).sum(axis=0)])
-    assert len(whole.verdicts.strangest) == STRANGEST
+    assert whole.strangest == joined.strangest
+    np.testing.assert_array_equal(whole.n_bad, joined.n_bad)
+    bad = whole.tables[0] < 0.5
+    np.testing.assert_array_equal(whole.n_bad, [bad.sum(axis=0), (bad & (x > 0.0)).sum(axis=0)])
+    assert len(whole.strangest) == STRANGEST
     one, other = whole.record._about(np.ones(4)), joined.record._about(np.ones(4))
     np.testing.assert_allclose(one.cross, other.cross, rtol=1e-12)
     assert one.n_rows == other.n_rows == 900
@@ -41,5 +41,5 @@ def test_parts_merge_to_the_whole(case):
 def test_missing_cells_weigh_nothing_and_are_told_as_genuine(case):
     x, question = case
     answer = question(Block(x))
-    assert answer.verdicts.tables[0][5, 1] == 1.0
+    assert answer.tables[0][5, 1] == 1.0
     assert answer.record.observed.count[1, 1] < 899.0

@@ -8,7 +8,16 @@ from unrelu import RectifiedGaussian, synthetic
 from unrelu.contracts import Assumptions, Block
 from unrelu.fit.robust_rows import growth
 from unrelu.fit.robust_rows.components import IndependentComponent, NoiseComponent, Setting, gaussian_from
-from unrelu.fit.robust_rows.growth import SampledRows, grow, one_more, split_column, with_factors
+from unrelu.fit.robust_rows.growth import (
+    SampledRows,
+    candidates,
+    grow,
+    noise_below,
+    one_more,
+    scattered_candidate,
+    split_column,
+    with_factors,
+)
 from unrelu.fit.robust_rows.mixture import Mixture, settle
 from unrelu.fit.robust_rows.table import prior_record
 
@@ -32,11 +41,11 @@ class Table:
         self.setting = Setting(assumptions, prior_record(x, assumptions, np.random.default_rng(0)))
         self.rows = SampledRows.of(x, np.ones(len(x)))
         one = gaussian_from(self.setting.question(Block(x)), self.setting)
-        self.base = Mixture((one, NoiseComponent(-15.0, one.scores.log_scale, np.zeros(D))), np.array([0.95, 0.05]))
+        self.base = Mixture((one, NoiseComponent(-15.0, one.density.log_scale, np.zeros(D))), np.array([0.95, 0.05]))
         self.settled = settle(self.rows.evidence, self.base, 40)
 
-    def one_more(self, scattered=True):
-        return one_more(self.rows, self.settled.mixture, self.setting, scattered, self.settled.bic)
+    def one_more(self):
+        return one_more(self.rows, self.settled.mixture, self.setting, self.settled.bic)
 
 
 def with_outliers(kind, fraction=0.2, seed=0):
@@ -59,7 +68,7 @@ def with_outliers(kind, fraction=0.2, seed=0):
 def test_clean_tables_are_left_alone(seed):
     table = Table(with_outliers("none", seed=seed)[0])
     assert table.one_more() is None
-    settled = grow(table.rows, table.settled, table.base, table.setting, 4, scattered=True)
+    settled = grow(table.rows, table.settled, table.base, table.setting, 4)
     assert settled is table.settled
 
 
@@ -81,15 +90,38 @@ def test_a_contaminated_table_gets_a_component_more(kind):
 def test_a_component_must_pay_for_itself():
     table = Table(with_outliers("near")[0])
     unbeatable = -1e12
-    assert one_more(table.rows, table.settled.mixture, table.setting, True, unbeatable) is None
+    assert one_more(table.rows, table.settled.mixture, table.setting, unbeatable) is None
 
 
-def test_scattered_components_only_where_asked_for():
+def test_a_background_for_scattered_rows_is_tried_once():
     table = Table(with_outliers("scattered")[0])
-    for scattered in (True, False):
-        grown = table.one_more(scattered)
-        kinds = [isinstance(component, IndependentComponent) for component in grown.mixture.components]
-        assert any(kinds) == scattered
+    grown = table.one_more()
+    assert isinstance(grown.mixture.components[-1], IndependentComponent)
+    assert scattered_candidate(table.rows, grown.mixture, table.setting) is None
+
+
+def test_groups_that_are_tried():
+    """Gaussians on rows of their own, one as wide again, and one of independent columns."""
+    table = Table(with_outliers("near")[0])
+    tried, main = (
+        list(candidates(table.rows, table.settled.mixture, table.setting)),
+        table.settled.mixture.main_component,
+    )
+    assert len(tried) == 4
+    np.testing.assert_allclose(tried[1].scale, 3.0 * main.scale)
+    np.testing.assert_array_equal(tried[2].correlation, np.eye(D))
+    np.testing.assert_array_equal(tried[2].bias, main.bias)
+
+
+def test_the_unexplained_lie_below_rows_of_the_models_floor_not_the_censoring():
+    x = GENUINE.sample(N, random_state=0)
+    assumptions = Assumptions((0.0,) * D, floor_tolerance=0.2)
+    setting = Setting(assumptions, prior_record(x, assumptions, np.random.default_rng(0)))
+    one = gaussian_from(setting.question(Block(x)), setting)
+    scores = one.density.score(GENUINE.sample(20_000, random_state=1), converged=False)
+    expected = 2.0 * np.quantile(scores, 0.01) - np.median(scores)
+    found = noise_below(one, np.random.default_rng(2).standard_normal((20_000, D))).level
+    assert found == pytest.approx(expected, abs=0.5)
 
 
 def test_growth_stops_at_the_most_it_may_have():
@@ -98,10 +130,10 @@ def test_growth_stops_at_the_most_it_may_have():
     x[np.flatnonzero(~outlier)[:300]] += 9.0
     table = Table(x)
     for most in (1, 2, 3):
-        settled = grow(table.rows, table.settled, table.base, table.setting, most, scattered=False)
+        settled = grow(table.rows, table.settled, table.base, table.setting, most)
         learned = sum(component.n_parameters > 0 for component in settled.mixture.components)
         assert learned == most
-    assert grow(table.rows, table.settled, table.base, table.setting, 1, scattered=False) is table.settled
+    assert grow(table.rows, table.settled, table.base, table.setting, 1) is table.settled
 
 
 class TestFactorsOfAWideTable:
@@ -116,7 +148,7 @@ class TestFactorsOfAWideTable:
         assumptions = Assumptions((0.0,) * self.D)
         setting = Setting(assumptions, prior_record(x, assumptions, np.random.default_rng(0)))
         one = gaussian_from(setting.question(Block(x[200:])), setting)
-        noise = NoiseComponent(-40.0, one.log_unit, np.zeros(self.D))
+        noise = NoiseComponent(-40.0, one.density.log_cell_unit, np.zeros(self.D))
         mixture = Mixture((one, noise), np.array([0.95, 0.05]))
         return setting, with_factors(SampledRows.of(x, np.ones(N)), mixture, setting)
 

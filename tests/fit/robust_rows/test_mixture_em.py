@@ -16,8 +16,7 @@ from unrelu.fit.robust_rows.components import (
     column_edges,
     gaussian_from,
 )
-from unrelu.fit.robust_rows.mixture import SETTLED, Mixture, MixtureQuestion, settle, settle_on_all
-from unrelu.fit.robust_rows.selection import ColumnEvidence
+from unrelu.fit.robust_rows.mixture import SETTLED, Mixture, MixtureQuestion, normalized, settle, settle_on_all
 from unrelu.fit.robust_rows.table import prior_record
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
@@ -61,15 +60,25 @@ def mixture(table, setting):
 def of_all_kinds(table, setting):
     one = component(setting, table[900:])
     edges = column_edges(table, np.zeros(3))
-    flat = IndependentComponent(edges, tuple(np.zeros(len(edge) + 1) for edge in edges))
+    flat = IndependentComponent.flat(edges)
     scattered = flat.refitted(flat.record(Block(table)))
     parts = (
         one,
         RepeatedRowComponent(table[5], np.zeros(3), 20.0),
         scattered,
-        NoiseComponent(-20.0, one.scores.log_scale, np.zeros(3)),
+        NoiseComponent(-20.0, one.density.log_scale, np.zeros(3)),
     )
     return Mixture(parts, np.array([0.5, 0.1, 0.3, 0.1]))
+
+
+def test_shares_are_a_softmax_without_overflow():
+    joint = np.random.default_rng(0).normal(0.0, 300.0, (200, 4))
+    joint[0] = [-1e300, 2.0, 2.0, -1e300]
+    shares, sums = normalized(joint)
+    expected = np.logaddexp.reduce(joint, axis=1)
+    np.testing.assert_allclose(sums, expected, rtol=1e-13)
+    np.testing.assert_allclose(shares, np.exp(joint - expected[:, None]), rtol=1e-12, atol=1e-300)
+    np.testing.assert_array_equal(shares[0], [0.0, 0.5, 0.5, 0.0])
 
 
 class TestPosterior:
@@ -262,7 +271,7 @@ class TestAllRows:
     def test_rows_beyond_the_sample_are_read_until_they_agree(self, table, mixture):
         sample, steps = self.sampled(table, 500), []
         settled = settle(evidence(sample.values), mixture, 40)
-        found, rounds = settle_on_all(evidence(table), settled, sample, steps.append)
+        found, rounds = settle_on_all(evidence(table), settled, sample, None, steps.append)
         assert 1 <= len(steps) == rounds - settled.rounds
         assert [step.done for step in steps] == list(range(1, len(steps) + 1))
         assert {step.stage for step in steps} == {"Reading all rows"}
@@ -272,16 +281,19 @@ class TestAllRows:
     def test_a_sample_of_all_rows_needs_no_more_rounds(self, table, mixture):
         sample, steps = self.sampled(table, len(table)), []
         settled = settle(evidence(table), mixture, 5)
-        assert settle_on_all(evidence(table), settled, sample, steps.append) == (settled.mixture, 5)
+        assert settle_on_all(evidence(table), settled, sample, None, steps.append) == (settled.mixture, 5)
         assert steps == []
 
-    def test_evidence_on_some_columns(self, table):
-        samples = ArraySamples(table, feature_names=["As", "Pb", "Cd"], block_rows=700)
-        some = ColumnEvidence(SampleEvidence(samples, LocalEngine()), np.array([2, 0]))
-        assert some.feature_names == ("Cd", "As")
-        question = SubsampleQuestion(10, 0, (0.0, 0.0), (0.0, 0.0))
-        found = some.collect(question)
-        np.testing.assert_array_equal(found.values, table[found.rows][:, [2, 0]])
+    def test_some_of_the_columns(self, table):
+        """A mixture of two columns, asked of the whole table."""
+        part = np.array([2, 0])
+        inner = np.ascontiguousarray(table[:, part])
+        assumptions = Assumptions((0.0,) * 2)
+        setting = Setting(assumptions, prior_record(inner, assumptions, np.random.default_rng(0)))
+        start = Mixture((component(setting, inner[:1500]), component(setting, inner[1500:])), np.array([0.6, 0.4]))
+        alone, within = settle(evidence(inner), start, 4), settle(evidence(table), start, 4, columns=part)
+        assert within.log_likelihood == pytest.approx(alone.log_likelihood, rel=1e-12)
+        np.testing.assert_allclose(within.mixture.shares, alone.mixture.shares, rtol=1e-10)
 
 
 class TestParts:
@@ -310,7 +322,7 @@ class TestParts:
     def test_main_is_the_largest_gaussian(self, of_all_kinds, mixture):
         assert mixture.main == 0
         assert Mixture(mixture.components, np.array([0.2, 0.8])).main == 1
-        assert of_all_kinds.gaussians == [0]
+        assert list(of_all_kinds.gaussians) == [0]
         shy = Mixture(of_all_kinds.components, np.array([0.1, 0.2, 0.5, 0.2]))
         assert shy.main_component is of_all_kinds.components[0]
 

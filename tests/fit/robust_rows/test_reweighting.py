@@ -5,24 +5,23 @@ import pytest
 
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner
 from unrelu.contracts import Assumptions, Block
-from unrelu.fit.robust_rows.components import Setting, gaussian_from
+from unrelu.fit.one_pass import learn_record
+from unrelu.fit.robust_rows.components import GaussianComponent, Setting, gaussian_from
 from unrelu.fit.robust_rows.mixture import Mixture
 from unrelu.fit.robust_rows.reweighting import (
-    Imitation,
     Refit,
     ReweightedQuestion,
     RowVerdicts,
     VerdictQuestion,
     completed,
     excess_cut,
-    reweight,
 )
 from unrelu.fit.robust_rows.table import prior_record
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.passes.pair_moments import PairMomentsQuestion
-from unrelu.posterior.calibration import ScoreTail
-from unrelu.posterior.row_scores import RowScores
+from unrelu.posterior.density import Density
+from unrelu.posterior.scores import ScoreTail
 from unrelu.tables import ArraySamples
 
 MODEL = RectifiedGaussian([0.3, -0.5, 1.0], [[1.0, 0.5, 0.2], [0.5, 1.5, -0.3], [0.2, -0.3, 0.8]])
@@ -36,12 +35,12 @@ def evidence(x, weights=None, block_rows=None):
 
 
 def scores_of(model):
-    return RowScores(model.bias, model.row_norms, model.correlation, model.floor)
+    return Density(model.bias, model.row_norms, model.correlation, model.floor)
 
 
-def like(x):
-    """Simulated rows with the holes of x."""
-    return Imitation(np.random.default_rng(0), np.isnan(x))
+def refit(rows, mixture, x):
+    """A refit whose simulated rows have the holes of x."""
+    return Refit(rows, mixture, ASSUMPTIONS, ALL, np.random.default_rng(0), np.isnan(x))
 
 
 def one_component(x):
@@ -123,8 +122,7 @@ class TestCompleted:
         x[np.random.default_rng(0).random(x.shape) < missing] = np.nan
         data = ASK(Block(x))
         both = completed(data, ASK(Block(MODEL.sample(50_000, random_state=1))), 300.0)
-        fit = Refit(evidence(x), ASSUMPTIONS, scores_of(MODEL), ALL, like(x))
-        before, after = fit.solve(data), fit.solve(both)
+        before, after = (learn_record(record, ASSUMPTIONS) for record in (data, both))
         # The estimates move a little with the new rows, and their errors with them: by about 1/sqrt(3000).
         np.testing.assert_allclose(after.rows.bias_stderr, before.rows.bias_stderr, rtol=0.03)
         np.testing.assert_allclose(after.rows.scale_stderr, before.rows.scale_stderr, rtol=0.03)
@@ -139,12 +137,14 @@ def shifts_by_a_cut(missing, repeats=24):
     for seed in range(repeats):
         x = MODEL.sample(4000, random_state=seed)
         x[np.random.default_rng(seed).random(x.shape) < missing] = np.nan
-        fit = Refit(evidence(x), ASSUMPTIONS, scores, ALL, like(x))
+        setting = Setting(ASSUMPTIONS, None)
+        truth = GaussianComponent(setting, MODEL.bias, MODEL.row_norms, MODEL.correlation)
+        fit = refit(evidence(x), Mixture((truth,), np.ones(1)), x)
         whole = RectifiedGaussianLearner().fit(x)
-        data = fit.record((scores.score(x) > cut).astype(float))
+        data = fit.evidence.collect(ReweightedQuestion(ASK, (scores.score(x) > cut).astype(float)))
         normals = np.random.default_rng(1000 + seed).standard_normal((20_000, 3))
         record, _ = fit.complete(data, normals, cut)
-        for stages in (fit.solve(data), fit.solve(record)):
+        for stages in (learn_record(data, ASSUMPTIONS), learn_record(record, ASSUMPTIONS)):
             bias = (stages.rows.bias - whole.bias_) / whole.bias_stderr_
             norm = (stages.rows.scale - whole.row_norms_) / whole.row_norms_stderr_
             shifts.append(np.r_[bias, norm])
@@ -179,7 +179,7 @@ class TestVerdicts:
         w = np.random.default_rng(0).gamma(2.0, size=300)
         genuine, scores, given = VerdictQuestion(mixture, ALL)(Block(x, 0, w)).table.T
         np.testing.assert_allclose(genuine, 1.0)
-        np.testing.assert_allclose(scores, mixture.main_component.scores.score(x), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(scores, mixture.main_component.density.score(x), rtol=1e-9, atol=1e-9)
         np.testing.assert_array_equal(given, w)
 
     def test_reweighted_rows_are_found_by_their_place_in_the_table(self):
@@ -204,7 +204,7 @@ class TestVerdicts:
 class TestReweight:
     def test_a_clean_table_keeps_its_record(self):
         x = MODEL.sample(3000, random_state=0)
-        result = reweight(evidence(x), one_component(x), ASSUMPTIONS, ALL, like(x))
+        result = refit(evidence(x), one_component(x), x).reweighted()
         assert result.cut == -np.inf
         assert result.rounds == 0
         np.testing.assert_allclose(result.weights, 1.0)
@@ -217,11 +217,11 @@ class TestReweight:
         x[:40] = 8.0 + np.random.default_rng(0).random((40, 3)) * 30.0
         mixture = one_component(x[40:])
         given = np.random.default_rng(1).gamma(2.0, 0.5, 3000) if weighted else None
-        result = reweight(evidence(x, given), mixture, ASSUMPTIONS, ALL, like(x))
+        result = refit(evidence(x, given), mixture, x).reweighted()
         np.testing.assert_array_equal(result.weights[:40], 0.0)
         assert result.cut > -np.inf
         assert result.weights[40:].mean() > 0.95
-        stages = Refit(evidence(x), ASSUMPTIONS, scores_of(MODEL), ALL, like(x)).solve(result.record)
+        stages = learn_record(result.record, ASSUMPTIONS)
         oracle = RectifiedGaussianLearner().fit(x[40:], sample_weight=None if given is None else given[40:])
         # The cut takes a few genuine rows, which are completed: a fraction of a standard error.
         assert (np.abs(stages.rows.bias - oracle.bias_) < 0.5 * oracle.bias_stderr_).all()
@@ -231,6 +231,6 @@ class TestReweight:
         x = MODEL.sample(2000, random_state=0)
         x[:40] = 30.0
         mixture = one_component(x[40:])
-        results = [reweight(evidence(x, block_rows=rows), mixture, ASSUMPTIONS, ALL, like(x)) for rows in (2000, 333)]
+        results = [refit(evidence(x, block_rows=rows), mixture, x).reweighted() for rows in (2000, 333)]
         np.testing.assert_allclose(results[1].weights, results[0].weights, atol=1e-10)
         np.testing.assert_allclose(results[1].record.weight, results[0].record.weight, rtol=1e-10)

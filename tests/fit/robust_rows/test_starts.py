@@ -8,8 +8,7 @@ from threadpoolctl import threadpool_limits
 from unrelu import RectifiedGaussian, synthetic
 from unrelu.contracts import Assumptions
 from unrelu.fit.robust_rows.components import Setting
-from unrelu.fit.robust_rows.starts import concentrated_starts
-from unrelu.fit.robust_rows.table import prior_record, standardized
+from unrelu.fit.robust_rows.table import concentrated_starts, prior_record, standardized
 
 D, N = 4, 1500
 GENUINE = synthetic.random_model(D, condition_number=4.0, bias="signed", random_state=3)

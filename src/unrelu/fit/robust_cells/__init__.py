@@ -2,7 +2,7 @@
 
     table --> starts --> rounds on a sample (law judges cells, shares follow, law again) --> all rows --> one model
 
-``learning`` has the steps on one screen. ``background`` says where bad cells lie, ``law`` how cells and rows are
-judged, ``shares`` how many are bad, ``at_floor`` how many of those at the floor, ``rounds`` what one pass over the rows
-brings, ``tails`` whether the cells are bad at all (docs/research/034).
+``learn`` has the steps on one screen. ``law`` says where bad cells lie and how cells and rows are judged, ``shares``
+how many are bad, ``rounds`` what one pass over the rows brings, ``starts`` where to begin, and whether the cells are
+bad at all or only tails (docs/research/034).
 """

@@ -3,50 +3,72 @@
 A bin is believed where it earns its keep: a share of p_k gains sum log(1 + odds) - n p_k of log-likelihood over n rows,
 and bins that gain less than ``LEAST_GAIN`` are taken for chance. What is left of them is so little that only a cell no
 normal column ever has counts as bad: a clean table is learned as if nothing had been looked for.
+
+Cells that are bad and at their floor are zeros that stand for a failure, not for a low value.
+By itself a column hardly tells them from low values: with more zeros its mean is lower, and explains them. So the share
+p_j of a column is asked together with its bias and norm, in the likelihood of its cells given the others of their rows,
+
+    sum_i w_i log m_ij,     m = (1 - p_j - others) P(y_j <= floor | rest of row i) + p_j                  at the floor,
+
+and one share for all columns. Near its top the log-likelihood of column j is t_j p - S_j p^2/2 once bias and norm have
+followed (sums of scores and of their products; S_j is what p_j keeps of its information), so that
+
+    p = sum t_j / sum S_j     gains     (sum t_j)^2 / (2 sum S_j),
+
+and a column leaves the others where a share of its own gains much more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import BoolArray, FloatArray
-from unrelu.fit.robust_cells.at_floor import floor_shares
-from unrelu.fit.robust_cells.background import Bins
-from unrelu.fit.robust_cells.law import LEAST_GAIN, MOST_BAD, CellLaw, Look
-from unrelu.kernels.cell_shares import bin_posteriors
-from unrelu.posterior.row_scores import Values
+from unrelu.fit.robust_cells.law import LEAST_GAIN, MOST_BAD, Bins, CellLaw, Look
+from unrelu.kernels.cell_shares import bin_posteriors, floor_scores
+from unrelu.passes.tiles import seen_above
+from unrelu.posterior.cells import Values
+from unrelu.posterior.density import plain
 from unrelu.validation import label_columns
 
 _OPEN_ROUNDS, _ROUNDS, _TRIES, _ROW_ROUNDS = 10, 20, 3, 10
 _SEED = 0.05  # bad cells of a column to start from
 _HALF_A_CELL = 0.5  # less of each bin: a bin that explains no cell vanishes (Figueiredo and Jain 2002)
 _LEFT = 1e-4  # cells, of a bin that is not believed
+# Of cells at the floor
+_START = 0.005  # of the cells, to begin with: at none at all, few cells would speak for all
+_LEAST = 1e-4  # where scores are taken: at 0 one cell that cannot be genuine has no finite one
+_STEPS = 4
+_LEAST_OWN_GAIN = 10.0
+_FARTHEST = 0.3  # norms that a bias moves in a step, and the log of a norm
+_LITTLE = 1e-9
 MOST_OF_A_COLUMN = 1.0 / 3.0  # that may be bad: beyond, the column is in doubt, not its cells
 
 
-@dataclass(frozen=True, eq=False)
-class Bounds:
-    """Bins in which cells may be bad, and whether rows may."""
+def updated(
+    law: CellLaw,
+    look: Look,
+    values: Values,
+    weights: FloatArray,
+    bins: BoolArray,
+    rows: bool = True,
+    choosing: bool = True,
+) -> CellLaw:
+    """The law with the shares that fit what was seen in ``values``.
 
-    allowed: BoolArray
-    rows: bool = True
-
-
-def updated(law: CellLaw, look: Look, values: Values, weights: FloatArray, bounds: Bounds, choosing: bool) -> CellLaw:
-    """The law with the shares that fit what was seen in ``values``; ``choosing``: only bins, and rows, that earn their
-    keep."""
-    outliers, share, mass = _outlier_rows(law, look, weights, bounds, choosing)
-    weights, at_floor, allowed = weights * (1.0 - outliers), law.background.first_bins, bounds.allowed.copy()
+    ``bins`` in which cells may be bad, and whether ``rows`` may; ``choosing``: only bins and rows that earn their keep.
+    """
+    outliers, share, mass = _outlier_rows(law, look, weights, rows, choosing)
+    weights, at_floor, allowed = weights * (1.0 - outliers), law.background.first_bins, bins.copy()
     if choosing:
         allowed[at_floor] = False
     bad = _bad_cells(law, look, weights, allowed, choosing)
     if choosing:
-        floored = floor_shares(law, look, values, weights, bad, bounds.allowed[at_floor])
+        floored = floor_shares(law, look, values, weights, bad, bins[at_floor])
         bad[at_floor] = np.maximum(bad[at_floor], floored)
     return replace(law, bad_share=bad, row_share=share, row_mass=mass)
 
@@ -98,12 +120,12 @@ def with_outlier_rows(law: CellLaw, values: Values, weights: FloatArray, outlier
 
 
 def _outlier_rows(
-    law: CellLaw, look: Look, weights: FloatArray, bounds: Bounds, choosing: bool
+    law: CellLaw, look: Look, weights: FloatArray, allowed: bool, choosing: bool
 ) -> tuple[FloatArray, float, FloatArray]:
     """(probability of every row to be an outlier, their share, masses of their cells)."""
     n, none = float(weights.sum()), np.zeros(len(weights))
     share = law.row_share
-    if share <= 0.0 or not bounds.rows:
+    if share <= 0.0 or not allowed:
         return none, 0.0, law.row_mass
     for _ in range(_ROW_ROUNDS):
         outliers = replace(law, row_share=share).outlier_probability(look)
@@ -125,9 +147,6 @@ def too_many(bad: NDArray[Any], there: NDArray[Any]) -> BoolArray:
     """Columns of which more than a third would be bad: of all cells, or of those off their limit.
 
     Counts are 2 x d, of all cells that are not missing and of those off their limit.
-
-    >>> too_many(np.array([[9, 20, 34], [9, 20, 34]]), np.array([[100, 100, 100], [90, 50, 100]]))
-    array([False,  True,  True])
     """
     return np.asarray((bad > MOST_OF_A_COLUMN * there).any(axis=0))
 
@@ -139,3 +158,64 @@ def left_columns(left: BoolArray, names: Sequence[str] | None) -> str:
         " rather the column is not what the model says than so many cells are bad, and all of them are left as they"
         " are."
     )
+
+
+# --- cells at the floor ----------------------------------------------------------------------------
+
+
+def floor_shares(
+    law: CellLaw, look: Look, values: Values, weights: FloatArray, others: FloatArray, open_columns: BoolArray
+) -> FloatArray:
+    """Of every column the share of its cells that are bad and at the floor, 0 unless in ``open_columns``.
+
+    ``others``: shares of all bins, of which those of floors do not count.
+    """
+    at_floor = law.background.first_bins
+    model = np.stack([law.normal.bias, np.where(law.normal.varying, law.normal.scale, 1.0)])
+    asked = np.flatnonzero(open_columns & law.normal.varying & np.isfinite(law.floor))
+    found = np.zeros(len(law.floor))
+    if len(asked) == 0:
+        return found
+    shares = others.copy()
+    shares[at_floor] = 0.0
+    room = np.maximum(MOST_BAD - law.background.in_column(shares)[asked], 0.0)
+    found[asked] = np.minimum(np.maximum(law.bad_share[at_floor[asked]], _START), room)
+    for _ in range(_STEPS):
+        found[asked] = np.maximum(found[asked], _LEAST)
+        shares[at_floor] = found
+        gradient, information = np.zeros((len(found), 3)), np.zeros((len(found), 3, 3))
+        floor_scores(
+            plain(values), seen_above(law.floor, values), look.bins, look.log_bin, look.predicted, weights,
+            model, shares, 1.0 - law.background.in_column(shares), gradient, information,
+        )  # fmt: skip
+        gradient, information = gradient[asked], information[asked]
+        both = information[:, :2, :2] + _LITTLE * np.eye(2)
+        follow = np.linalg.solve(both, np.stack([information[:, :2, 2], gradient[:, :2]], axis=2))
+        s = np.maximum(information[:, 2, 2] - np.einsum("jk,jk->j", information[:, 2, :2], follow[:, :, 0]), _LITTLE)
+        t = gradient[:, 2] - np.einsum("jk,jk->j", information[:, 2, :2], follow[:, :, 1]) + s * found[asked]
+        new = np.minimum(_together(s, t), room)
+        step = follow[:, :, 1] - follow[:, :, 0] * (new - found[asked])[:, None]
+        by_bias, by_norm = np.clip(step, -_FARTHEST, _FARTHEST).T
+        model[:, asked] = model[0, asked] + model[1, asked] * by_bias, model[1, asked] * np.exp(by_norm)
+        found[asked] = new
+    return found
+
+
+def _together(s: FloatArray, t: FloatArray) -> FloatArray:
+    """One share for all columns, and for those that gain by it one of their own; t p - s p^2/2 is what p gains.
+
+    What is little more than chance is drawn towards 0, and is 0 where it gains no more than ``LEAST_GAIN``.
+    """
+    own = np.zeros(len(s), dtype=np.bool_)
+    while True:
+        share = 0.0
+        if not own.all():
+            total, pull = float(s[~own].sum()), float(t[~own].sum())
+            gained = 0.5 * pull**2 / total
+            if pull > 0.0 and gained > LEAST_GAIN:
+                share = pull / total * (1.0 - LEAST_GAIN / gained)
+        alone = np.maximum(t / s, 0.0)
+        gain = np.where(own, 0.0, 0.5 * s * ((share - t / s) ** 2 - (alone - t / s) ** 2))
+        if gain.max() < _LEAST_OWN_GAIN:
+            return np.where(own, alone, share)
+        own[int(np.argmax(gain))] = True

@@ -2,8 +2,7 @@
 
     table --> starts --> growth (components chosen by BIC) --> mixture (EM on all rows) --> reweighting --> one model
 
-Three conductors have the steps on one screen each: ``learning`` (the model of the genuine rows, which are the component
-with the largest share; docs/research/011), ``clustering`` (a given number of groups, all of interest), and ``scoring``
-(a table judged by ``detection``'s scores). ``tails`` asks whether outliers are only heavy tails; ``selection`` and
-``components`` are what all stages use.
+``learn`` has the steps on one screen (the model of the genuine rows, which are the component with the largest share;
+docs/research/011), and asks whether outliers are only heavy tails; so has ``clustering`` (a given number of groups, all
+of interest). ``detection`` scores rows and judges a table. ``components`` are what all stages use.
 """

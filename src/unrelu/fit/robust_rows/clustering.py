@@ -1,6 +1,7 @@
 """A given number of rectified Gaussians, fitted to all rows: the mixture that the robust method grows, without noise.
 
     sample of the rows --> starts (growth, and seeds far apart) --> the best two settle --> EM on all rows
+        --> a few rounds by the converged density, which is the one that users see
 
 EM finds the nearest maximum only, so it is started in several ways on a sample, a few rounds each (Biernacki, Celeux
 and Govaert 2003). Starts in which a component has no rows, or rests on the copies of one row, whose likelihood knows
@@ -14,9 +15,11 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
+from scipy.stats import norm
 
 from unrelu.contracts import (
     Assumptions,
+    Block,
     BoolArray,
     Census,
     Evidence,
@@ -26,24 +29,26 @@ from unrelu.contracts import (
     Watch,
     unwatched,
 )
-from unrelu.errors import DuplicatedRowsWarning, UnreluWarning
+from unrelu.errors import DuplicatedRowsWarning, InvalidDataError, UnreluWarning
 from unrelu.fit.columns import fit_columns
-from unrelu.fit.robust_rows.clusters import (
-    ClusterComponent,
-    ColumnMixture,
-    FittedMixture,
-    LikelihoodQuestion,
-    SharedColumns,
-    cluster_from,
-)
-from unrelu.fit.robust_rows.components import Component, GaussianComponent, Setting
+from unrelu.fit.robust_rows.components import GaussianComponent, Setting, gaussian_from
 from unrelu.fit.robust_rows.growth import SampledRows, candidates
-from unrelu.fit.robust_rows.mixture import Mixture, Settled, settle, weighted_rows
-from unrelu.fit.robust_rows.selection import ColumnEvidence, ColumnIndex, RowIndex
+from unrelu.fit.robust_rows.mixture import (
+    ColumnIndex,
+    Mixture,
+    MixtureMoments,
+    RowIndex,
+    Settled,
+    selected,
+    settle,
+    weighted_rows,
+)
 from unrelu.fit.robust_rows.table import shuffled_prior, standardized, varying_columns
+from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import one_blas_thread
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.passes.tiles import Subsample, SubsampleQuestion
+from unrelu.posterior.cells import Values
 from unrelu.validation import warn
 
 STARTS = "Comparing starts"
@@ -57,6 +62,8 @@ _MEANS_ROUNDS = 5
 _FAR = 10.0  # spreads, beyond which a seed is no farther: lest seeds are outliers only
 _ONE_ROW = 0.9  # of a component's weight on the copies of one row: it has collapsed
 _EMPTY = 1.0  # rows
+_CONVERGED_ROUNDS = 2
+_SAME, _IMPOSSIBLE = 1e-6, -1e4  # relative distance from a constant that is none, and log density beyond it
 
 
 def fit_mixture(
@@ -85,27 +92,29 @@ def fit_mixture(
         trial = Trial.of(subsample, columns, assumptions, rng)
         with one_blas_thread():  # for many small products threads cost more than they give
             start = trial.best_start(n_components, n_init, rng, watch)
-        settled = settle(ColumnEvidence(evidence, columns), start.mixture, most_rounds, watch)
-    warn_of_collapse(trial, settled.mixture)
-    fitted = ColumnMixture(settled.mixture.by_falling_share().finished(), columns, shared)
-    final = evidence.collect(LikelihoodQuestion(fitted), remember=False)
+        settled = settle(evidence, start.mixture, most_rounds, watch, columns)
+        rounds, converged = settled.rounds, settled.rounds < most_rounds
+        if n_components > 1:  # one component has all rows, however dense they are
+            settled = settle(evidence, settled.mixture, _CONVERGED_ROUNDS, watch, columns, converged=True)
+            rounds += settled.rounds
+    if trial.collapsed(settled.mixture).any():
+        what = "A component rests on one row, or on the copies of one: its norms say little."
+        warn(f"{what} Drop these rows if they are an artefact, or take fewer components.", DuplicatedRowsWarning)
+    found = settled.mixture.finished()
+    order = np.argsort(-found.shares, kind="stable")
+    mixture = Mixture(tuple(found.components[k] for k in order), found.shares[order])
+    final = evidence.collect(LikelihoodQuestion(mixture, columns, shared), remember=False)
     report = MixtureReport.of(
         subsample.n_rows,
         Census(subsample.n_present, subsample.observed, subsample.above),
-        shares=tuple(fitted.mixture.shares.tolist()),
-        rounds=start.rounds + settled.rounds,
-        converged=settled.rounds < most_rounds,
+        shares=tuple(mixture.shares.tolist()),
+        rounds=start.rounds + rounds,
+        converged=converged,
         weight=final.weight,
         log_likelihood=final.log_likelihood,
         **assumptions.limits,
     )
-    return FittedMixture(fitted.mixture, columns, shared, report)
-
-
-def warn_of_collapse(trial: Trial, mixture: Mixture) -> None:
-    if trial.collapsed(mixture).any():
-        what = "A component rests on one row, or on the copies of one: its norms say little."
-        warn(f"{what} Drop these rows if they are an artefact, or take fewer components.", DuplicatedRowsWarning)
+    return FittedMixture(mixture, columns, shared, report)
 
 
 def fit_shared(evidence: Evidence, assumptions: Assumptions, columns: ColumnIndex) -> SharedColumns:
@@ -115,6 +124,88 @@ def fit_shared(evidence: Evidence, assumptions: Assumptions, columns: ColumnInde
     record = evidence.collect(PairMomentsQuestion.under(assumptions))
     rows = fit_columns(record, assumptions, evidence.feature_names)
     return SharedColumns(others, rows.bias[others], rows.scale[others], rows.floor[others])
+
+
+# --- what comes out ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class SharedColumns:
+    """Columns too constant to tell components apart: independent, and the same in all components."""
+
+    columns: ColumnIndex
+    bias: FloatArray
+    scale: FloatArray
+    floor: FloatArray
+
+    def log_density(self, values: Values) -> FloatArray:
+        """Per row. A constant (scale 0) has a probability, no density."""
+        total = np.zeros(len(values))
+        for j, bias, scale, floor in zip(self.columns, self.bias, self.scale, self.floor, strict=True):
+            x = values[:, j].astype(np.float64)
+            if scale == 0.0:  # a constant above the floor: one at the floor is an error
+                total += np.where(np.abs(x - bias) > _SAME * np.abs(bias), _IMPOSSIBLE, 0.0)
+                continue
+            seen = values[:, j] > floor.astype(values.dtype)
+            density = np.where(seen, norm.logpdf(x, bias, scale), norm.logcdf(floor, bias, scale))
+            total += np.where(np.isnan(x), 0.0, density)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMixture:
+    """Gaussians by falling share, over ``columns``, the fits of the other columns, and the report."""
+
+    mixture: Mixture
+    columns: ColumnIndex
+    shared: SharedColumns
+    report: MixtureReport
+
+    def __post_init__(self) -> None:
+        n_features = len(self.columns) + len(self.shared.columns)
+        self.mixture.check_columns(self.columns, n_features)
+        if not np.array_equal(np.union1d(self.columns, self.shared.columns), np.arange(n_features)):
+            raise InvalidDataError(f"columns and shared columns are not the {n_features} columns of a table")
+
+    @property
+    def n_parameters(self) -> int:
+        return self.mixture.n_parameters + 2 * int(np.count_nonzero(self.shared.scale))
+
+    def probabilities(self, values: Values) -> FloatArray:
+        """Of the components, n x K."""
+        return self.mixture.posterior(selected(values, self.columns), converged=True)[0]
+
+    def log_density(self, values: Values) -> FloatArray:
+        """Of each row."""
+        density = self.mixture.posterior(selected(values, self.columns), converged=True)[1]
+        return np.asarray(density + self.shared.log_density(values))
+
+    def distributions(self, floor: tuple[float, ...], names: tuple[str, ...] | None) -> tuple[RectifiedGaussian, ...]:
+        """The components as models of all columns."""
+        models = []
+        for component in self.mixture.gaussians.values():
+            bias, covariance = np.empty(len(floor)), np.zeros((len(floor), len(floor)))
+            bias[self.columns], bias[self.shared.columns] = component.bias, self.shared.bias
+            scales = np.outer(component.scale, component.scale)
+            covariance[np.ix_(self.columns, self.columns)] = scales * component.correlation
+            covariance[self.shared.columns, self.shared.columns] = self.shared.scale**2
+            models.append(RectifiedGaussian(bias, covariance, floor, names))
+        return tuple(models)
+
+
+@dataclass(frozen=True, eq=False)
+class LikelihoodQuestion:
+    """Ask how likely the rows of a block are, and no more."""
+
+    mixture: Mixture
+    columns: ColumnIndex
+    shared: SharedColumns
+
+    def __call__(self, block: Block) -> MixtureMoments:
+        weights = np.ones(len(block.values)) if block.weights is None else block.weights
+        density = self.mixture.posterior(selected(block.values, self.columns), converged=True)[1]
+        total = float(weights @ (density + self.shared.log_density(block.values)))
+        return MixtureMoments(records=(), totals=np.empty(0), weight=float(weights.sum()), log_likelihood=total)
 
 
 # --- starts ---------------------------------------------------------------------------------------
@@ -143,15 +234,15 @@ class Trial:
         _, first, copy_of = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         values = x[first]
         weights = np.asarray(np.bincount(copy_of.ravel(), weights=subsample.weights), dtype=np.float64)
-        setting = Setting(inner, shuffled_prior(values, inner, rng))
+        setting = Setting(inner, shuffled_prior(values, inner, rng), assembled=True)
         z = np.clip(standardized(values, setting.floor), -_FAR, _FAR)
         rows = SampledRows.of(values, weights)
         return cls(rows, setting, np.any(values > floor, axis=1), z)
 
     def best_start(self, n_components: int, n_init: int, rng: np.random.Generator, watch: Watch = unwatched) -> Settled:
         """The most likely of the starts that are sound, settled on the sample."""
-        if n_components == 1:
-            return self.settled(self.one())
+        if n_components == 1:  # whose rows are all rows: nothing to settle
+            return self.settled(self.one(), 1)
         starts = []
         for k in range(n_init):
             watch(Step(STARTS, k, n_init + 1, "rows far apart"))
@@ -180,11 +271,12 @@ class Trial:
         """A start from one Gaussian, with one more at a time where that is most likely; None if it finds no place."""
         settled = self.settled(self.one())
         once = replace(self.rows, weights=np.ones(len(self.z)))  # copies make no better place for a component
+        trying = replace(self.setting, assembled=False)
         for k in range(2, n_components + 1):
             mixture = settled.mixture
             more = [
-                self.settled(mixture.with_component(_as_cluster(component), 1.0 / k), _GROWTH_ROUNDS)
-                for component in candidates(once, mixture, self.setting, scattered=False)
+                self.settled(mixture.with_component(replace(component, setting=self.setting), 1.0 / k), _GROWTH_ROUNDS)
+                for component in candidates(once, mixture, trying)
             ]
             more = [start for start in more if self.is_sound(start.mixture)]
             if not more:
@@ -195,9 +287,9 @@ class Trial:
     def settled(self, mixture: Mixture, most_rounds: int = _FIRST_ROUNDS) -> Settled:
         return settle(self.rows.evidence, mixture, most_rounds)
 
-    def cluster(self, part: BoolArray) -> ClusterComponent:
+    def cluster(self, part: BoolArray) -> GaussianComponent:
         rows = weighted_rows(self.rows.values, self.rows.weights * part)
-        return cluster_from(self.setting.question(rows), self.setting)
+        return gaussian_from(self.setting.question(rows), self.setting)
 
     def one(self) -> Mixture:
         return Mixture((self.cluster(np.ones(len(self.z), dtype=bool)),), np.ones(1))
@@ -216,11 +308,6 @@ class Trial:
     def _held(self, mixture: Mixture) -> FloatArray:
         """n x K: the part of each row's weight that is each component's."""
         return np.asarray(mixture.posterior(self.rows.values)[0] * self.rows.weights[:, None])
-
-
-def _as_cluster(component: Component) -> ClusterComponent:
-    assert isinstance(component, GaussianComponent)
-    return ClusterComponent(component.setting, component.bias, component.scale, component.correlation)
 
 
 def k_means(z: FloatArray, k: int, rng: np.random.Generator) -> RowIndex:

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Assumptions, Block, FloatArray, PairCorrelations, Record, RowParameters
 from unrelu.errors import InvalidDataError
+from unrelu.fit.nearest import assemble
 from unrelu.fit.one_pass import fit_record
 from unrelu.fit.shrinkage import error_share, factor_target, shrunken
-from unrelu.kernels.mixing import add_bin_counts, histogram_log_densities
+from unrelu.kernels.cell_shares import add_bin_counts, histogram_log_densities
 from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
-from unrelu.posterior.calibration import rows_from_normals
-from unrelu.posterior.row_scores import RowScores, Values, plain, seen_sum
+from unrelu.posterior.cells import Values
+from unrelu.posterior.density import Density, plain, seen_sum
 
 _NARROWEST = 1e-290  # bin of a histogram
 _NOWHERE = -1e300  # log density where a component has none
@@ -39,7 +40,7 @@ class Component(Protocol):
     @property
     def n_parameters(self) -> int: ...
 
-    def log_density(self, values: Values) -> FloatArray: ...
+    def log_density(self, values: Values, converged: bool) -> FloatArray: ...
 
     def record(self, block: Block) -> Record:
         """What it learns from the rows of a block, weighted by the probability that they are its own."""
@@ -54,11 +55,13 @@ class Setting:
 
     ``prior`` is a record worth one row, which keeps every fit possible; None once there are no more fits to come.
     ``factors``: how many explain the correlations of the genuine rows, where that is known and makes densities cheap.
+    ``assembled``: the Gaussians are a result, not a means: weights are numbers of rows, correlations are assembled.
     """
 
     assumptions: Assumptions
     prior: PairMoments | None
     factors: int | None = None
+    assembled: bool = False
 
     @property
     def floor(self) -> FloatArray:
@@ -97,16 +100,11 @@ class GaussianComponent:
         return d + d * (d + 1) // 2
 
     @cached_property
-    def scores(self) -> RowScores:
-        return RowScores(self.bias, self.scale, self.correlation, self.setting.floor, self.loadings)
+    def density(self) -> Density:
+        return Density(self.bias, self.scale, self.correlation, self.setting.floor, self.loadings)
 
-    @property
-    def log_unit(self) -> FloatArray:
-        """Of a seen cell, in the units of the table: density times it adds about 0 to a score."""
-        return self.scores.log_scale + self.scores.log_cell_unit
-
-    def log_density(self, values: Values) -> FloatArray:
-        return self.scores.table_log_density(values)
+    def log_density(self, values: Values, converged: bool = False) -> FloatArray:
+        return self.density.log_density(values, None, converged)
 
     def record(self, block: Block) -> PairMoments:
         return self.setting.question(block)
@@ -117,30 +115,22 @@ class GaussianComponent:
     def widened(self, factor: float) -> GaussianComponent:
         return replace(self, scale=self.scale * factor)
 
-    def finished(self) -> Self:
-        """Without the prior, which only fits need: what is kept and written to files."""
-        return replace(self, setting=replace(self.setting, prior=None))
-
-    def loosened(self) -> GaussianComponent:
-        """The same columns, but independent."""
-        d = len(self.bias)
-        return replace(self, correlation=np.eye(d), loadings=None if self.loadings is None else np.zeros((d, 0)))
-
-    def simulate(self, normals: FloatArray) -> FloatArray:
-        """Rows of the model from rows of independent normals: common random numbers for models that move."""
-        floor = np.array(self.setting.assumptions.floor)
-        return rows_from_normals(normals, self.bias, self.scale, self.correlation, floor)
-
 
 def gaussian_from(record: PairMoments, setting: Setting) -> GaussianComponent:
     """The one-pass fit to a record, with one row's worth of the prior."""
-    record = setting.with_prior(record)
-    rows, pairs = free_fit(record, setting)
-    if setting.factors is not None:
-        target = factor_target(pairs, record.effective_rows, setting.factors)
-        return GaussianComponent(setting, rows.bias, rows.scale, target.matrix, loadings=target.loadings)
+    record = record if setting.prior is None else record.merge(setting.prior)
+    if setting.assembled:
+        rows, pairs = fit_record(_as_counts(record), setting.assumptions)
+        covariance, _ = assemble(rows.scale, pairs)
+        correlation = covariance / np.outer(rows.scale, rows.scale)
+    else:
+        rows, pairs = free_fit(record, setting)
+        if setting.factors is not None:
+            target = factor_target(pairs, record.effective_rows, setting.factors)
+            return GaussianComponent(setting, rows.bias, rows.scale, target.matrix, loadings=target.loadings)
+        correlation = np.nan_to_num(pairs.correlation)
     keep = 1.0 - error_share(pairs.correlation, pairs.stderr)
-    return GaussianComponent(setting, rows.bias, rows.scale, shrunken(np.nan_to_num(pairs.correlation), keep))
+    return GaussianComponent(setting, rows.bias, rows.scale, shrunken(correlation, keep))
 
 
 def free_fit(record: PairMoments, setting: Setting) -> tuple[RowParameters, PairCorrelations]:
@@ -148,9 +138,16 @@ def free_fit(record: PairMoments, setting: Setting) -> tuple[RowParameters, Pair
     return fit_record(record, replace(setting.assumptions, nonnegative_bias=False, n_components=None))
 
 
+def _as_counts(record: PairMoments) -> PairMoments:
+    """The record of rows whose weights are numbers of rows (half of a row is a row to Kish); never fewer than two."""
+    o = record.observed
+    observed = None if o is None else replace(o, squared_weight=np.minimum(o.count, o.count**2 / 2.0))
+    return replace(record, squared_weight=min(record.weight, record.weight**2 / 2.0), observed=observed)
+
+
 @dataclass(frozen=True, eq=False)
 class BinCounts:
-    """Weight of the rows in each bin of each column."""
+    """Weight of the rows in each bin of each column; no columns where a component has nothing to learn."""
 
     counts: tuple[FloatArray, ...]
 
@@ -186,20 +183,16 @@ class IndependentComponent:
         return sum(len(mass) - 1 for mass in self.log_mass)
 
     @classmethod
-    def from_counts(cls, edges: tuple[FloatArray, ...], record: BinCounts) -> Self:
-        log_mass = []
-        for edge, counts in zip(edges, record.counts, strict=True):
-            mass = counts + 0.5 / len(edge)  # half a row, spread evenly
-            width = np.concatenate([[1.0], np.diff(edge), [1.0 / (edge[-1] - edge[0])]])
-            log_mass.append(np.log(mass / mass.sum() / width))
-        return cls(edges, tuple(log_mass))
+    def flat(cls, edges: tuple[FloatArray, ...]) -> Self:
+        """To begin with: :meth:`record` asks for nothing but the edges."""
+        return cls(edges, tuple(np.zeros(len(edge) + 1) for edge in edges))
 
     @cached_property
     def _starts(self) -> NDArray[np.int64]:
         """Where each column's edges begin in all columns' edges."""
         return np.cumsum([0, *(len(edge) for edge in self.edges)])
 
-    def log_density(self, values: Values) -> FloatArray:
+    def log_density(self, values: Values, converged: bool = False) -> FloatArray:  # noqa: ARG002 - the protocol's
         out, edges = np.empty(len(values)), np.concatenate(self.edges).astype(values.dtype)
         histogram_log_densities(plain(values), edges, self._starts, np.concatenate(self.log_mass), out)
         return out
@@ -212,7 +205,12 @@ class IndependentComponent:
         return BinCounts(tuple(np.split(counts, self._starts[1:-1] + np.arange(1, self.n_columns))))
 
     def refitted(self, record: BinCounts) -> IndependentComponent:
-        return self.from_counts(self.edges, record)
+        log_mass = []
+        for edge, counts in zip(self.edges, record.counts, strict=True):
+            mass = counts + 0.5 / len(edge)  # half a row, spread evenly
+            width = np.concatenate([[1.0], np.diff(edge), [1.0 / (edge[-1] - edge[0])]])
+            log_mass.append(np.log(mass / mass.sum() / width))
+        return IndependentComponent(self.edges, tuple(log_mass))
 
 
 def column_edges(values: Values, floor: FloatArray, most: int = 12) -> tuple[FloatArray, ...]:
@@ -226,14 +224,6 @@ def column_edges(values: Values, floor: FloatArray, most: int = 12) -> tuple[Flo
         inner = np.unique(np.quantile(x, np.sort(levels))) if len(x) else np.array([start + 1.0])
         edges.append(np.concatenate([[start], inner[inner > start]]))
     return tuple(edges)
-
-
-@dataclass(frozen=True)
-class Nothing:
-    """The record of a component that has nothing to learn."""
-
-    def merge(self, other: Self) -> Self:  # noqa: ARG002 - the protocol's
-        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,18 +240,14 @@ class RepeatedRowComponent:
     def n_columns(self) -> int:
         return len(self.row)
 
-    def matches(self, values: Values) -> NDArray[np.bool_]:
-        target = self.row.astype(values.dtype)
-        same = np.maximum(values, self.floor.astype(values.dtype)) == target
-        return np.asarray(np.all(same, axis=1))
+    def log_density(self, values: Values, converged: bool = False) -> FloatArray:  # noqa: ARG002 - the protocol's
+        same = np.maximum(values, self.floor.astype(values.dtype)) == self.row.astype(values.dtype)
+        return np.where(np.all(same, axis=1), self.log_mass, _NOWHERE)
 
-    def log_density(self, values: Values) -> FloatArray:
-        return np.where(self.matches(values), self.log_mass, _NOWHERE)
+    def record(self, block: Block) -> BinCounts:  # noqa: ARG002 - the protocol's
+        return BinCounts(())
 
-    def record(self, block: Block) -> Nothing:  # noqa: ARG002 - the protocol's
-        return Nothing()
-
-    def refitted(self, record: Nothing) -> RepeatedRowComponent:  # noqa: ARG002 - the protocol's
+    def refitted(self, record: BinCounts) -> RepeatedRowComponent:  # noqa: ARG002 - the protocol's
         return self
 
 
@@ -282,11 +268,11 @@ class NoiseComponent:
     def n_columns(self) -> int:
         return len(self.floor)
 
-    def log_density(self, values: Values) -> FloatArray:
+    def log_density(self, values: Values, converged: bool = False) -> FloatArray:  # noqa: ARG002 - the protocol's
         return self.level - seen_sum(values, self.floor, self.log_unit)
 
-    def record(self, block: Block) -> Nothing:  # noqa: ARG002 - the protocol's
-        return Nothing()
+    def record(self, block: Block) -> BinCounts:  # noqa: ARG002 - the protocol's
+        return BinCounts(())
 
-    def refitted(self, record: Nothing) -> NoiseComponent:  # noqa: ARG002 - the protocol's
+    def refitted(self, record: BinCounts) -> NoiseComponent:  # noqa: ARG002 - the protocol's
         return self

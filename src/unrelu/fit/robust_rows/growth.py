@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from unrelu.contracts import Block, BoolArray, Evidence, FloatArray, Step, Watch, unwatched
+from unrelu.contracts import BoolArray, Evidence, FloatArray, Step, Watch, unwatched
 from unrelu.errors import AmbiguousMajorityWarning
 from unrelu.fit.robust_rows.components import (
     Component,
@@ -26,12 +26,12 @@ from unrelu.fit.robust_rows.components import (
     gaussian_from,
 )
 from unrelu.fit.robust_rows.mixture import SETTLED, Mixture, Settled, settle, weighted_rows
-from unrelu.fit.robust_rows.starts import Start
-from unrelu.fit.robust_rows.table import standardized
+from unrelu.fit.robust_rows.table import Start, standardized
 from unrelu.fit.shrinkage import enough_factors
 from unrelu.passes.engine import LocalEngine, map_in_threads
 from unrelu.passes.evidence import SampleEvidence
-from unrelu.posterior.row_scores import Values
+from unrelu.posterior.cells import Values
+from unrelu.posterior.scores import rows_from_normals
 from unrelu.tables import ArraySamples
 from unrelu.validation import warn
 
@@ -104,13 +104,14 @@ def choose_mixture(
         one = rows.settled(_with_side_components(start.component, [*repeats, noise]), _ROUNDS_OF_ONE)
         if not found:  # the level of the first goes for all, so that their likelihoods compare
             noise = noise_below(one.mixture.main_component, normals)
-        one = rows.settled(_replace_noise(one.mixture, noise), _ROUNDS_OF_ONE)
+        parts = tuple(noise if isinstance(part, NoiseComponent) else part for part in one.mixture.components)
+        one = rows.settled(Mixture(parts, one.mixture.shares), _ROUNDS_OF_ONE)
         kept = one.mixture.posterior(rows.values)[0][:, one.mixture.main] > 0.5
         if any(np.mean(kept == other) > _SAME_ROWS for other in kept_by):
             continue
         kept_by.append(kept)
         one, base = drop_needless_repeats(rows, one, _with_side_components(start.component, [*repeats, noise]))
-        found.append(grow(rows, rows.run_on(one), base, setting, most, True, watch))
+        found.append(grow(rows, rows.run_on(one), base, setting, most, watch))
     return min(found, key=lambda settled: settled.bic)
 
 
@@ -123,26 +124,24 @@ def with_factors(rows: SampledRows, mixture: Mixture, setting: Setting) -> Setti
         return setting
     mixture = rows.settled(mixture, _ROUNDS_FOR_FACTORS).mixture
     genuine = mixture.posterior(rows.values)[0][:, mixture.main]
-    record = setting.with_prior(setting.question(weighted_rows(rows.values, rows.weights * genuine)))
+    record = setting.question(weighted_rows(rows.values, rows.weights * genuine))
+    record = record if setting.prior is None else record.merge(setting.prior)
     pairs = free_fit(record, setting)[1]
     return replace(setting, factors=enough_factors(pairs, record.effective_rows, _MOST_FACTORS))
 
 
 def noise_below(component: GaussianComponent, normals: FloatArray) -> NoiseComponent:
     """Density of the unexplained: that of the genuine rows twice as far out as their lowest percent."""
-    scores = component.scores.score(component.simulate(normals))
+    law, floor = component.density, np.array(component.setting.assumptions.floor)
+    rows = rows_from_normals(normals, law.bias, law.scale, law.correlation, floor)
+    scores = law.score(rows, converged=False)
     level = 2.0 * float(np.quantile(scores, 0.01)) - float(np.median(scores))
-    return NoiseComponent(level, component.log_unit, component.setting.floor)
+    return NoiseComponent(level, law.log_cell_unit, component.setting.floor)
 
 
 def _with_side_components(component: GaussianComponent, others: list[Any]) -> Mixture:
     shares = np.array([1.0] + [0.05] * len(others))
     return Mixture((component, *others), shares / shares.sum())
-
-
-def _replace_noise(mixture: Mixture, noise: NoiseComponent) -> Mixture:
-    parts = tuple(noise if isinstance(component, NoiseComponent) else component for component in mixture.components)
-    return Mixture(parts, mixture.shares)
 
 
 def drop_needless_repeats(rows: SampledRows, settled: Settled, base: Mixture) -> tuple[Settled, Mixture]:
@@ -155,20 +154,14 @@ def drop_needless_repeats(rows: SampledRows, settled: Settled, base: Mixture) ->
 
 
 def grow(
-    rows: SampledRows,
-    settled: Settled,
-    base: Mixture,
-    setting: Setting,
-    most: int,
-    scattered: bool,
-    watch: Watch = unwatched,
+    rows: SampledRows, settled: Settled, base: Mixture, setting: Setting, most: int, watch: Watch = unwatched
 ) -> Settled:
     """Add components to ``settled`` while that lowers the BIC, up to ``most`` Gaussian or scattered ones.
 
     The first is tried beside ``base`` instead: a fit to all rows may already have been drawn to the outliers.
     """
     while sum(component.n_parameters > 0 for component in settled.mixture.components) < most:
-        grown = one_more(rows, base, setting, scattered, settled.bic)
+        grown = one_more(rows, base, setting, settled.bic)
         if grown is None:
             break
         watch(Step(CHOOSING, words=f"{len(grown.mixture.components)} groups lower the BIC to {grown.bic:,.0f}"))
@@ -176,15 +169,17 @@ def grow(
     return rows.run_on(settled)
 
 
-def one_more(rows: SampledRows, mixture: Mixture, setting: Setting, scattered: bool, to_beat: float) -> Settled | None:
+def one_more(rows: SampledRows, mixture: Mixture, setting: Setting, to_beat: float) -> Settled | None:
     """The best mixture with one more component, or None where none has a BIC below ``to_beat``.
 
     A race: all candidates run on until they can no longer catch up with the best of them.
     """
     first_rounds = _FIRST_ROUNDS[rows.values.shape[1] > _MANY_COLUMNS]
+    tried: list[Component] = list(candidates(rows, mixture, setting))
+    if (background := scattered_candidate(rows, mixture, setting)) is not None:
+        tried.append(background)
     racing = map_in_threads(
-        lambda component: settle(rows.evidence, mixture.with_component(component, _SHARE), first_rounds),
-        list(candidates(rows, mixture, setting, scattered)),
+        lambda component: settle(rows.evidence, mixture.with_component(component, _SHARE), first_rounds), tried
     )
     racing = [settled for settled in racing if has_genuine_majority(settled.mixture)]
     while racing:
@@ -211,35 +206,42 @@ def has_genuine_majority(mixture: Mixture) -> bool:
     return scattered < float(mixture.shares[mixture.main])
 
 
-def candidates(rows: SampledRows, mixture: Mixture, setting: Setting, scattered: bool) -> Iterator[Component]:
-    """Components that may explain what ``mixture`` does not: rows of its main component, or of none."""
+def candidates(rows: SampledRows, mixture: Mixture, setting: Setting) -> Iterator[GaussianComponent]:
+    """Gaussians that may explain what ``mixture`` does not: rows of its main component, or of none."""
+    found = _badly_explained(rows, mixture)
+    main, (n, d) = mixture.main_component, rows.values.shape
+    # Rows that gain more than overlapping groups ever do lie far from the genuine ones, and the component of the
+    # unexplained takes care of them: no group is worth trying where even half of the rows would have to gain so much.
+    if found is None or main.n_parameters * np.log(n) / n > _MOST_GAIN * (1.0 + np.sqrt(d)):
+        return
+    open_rows, worst = found
+    yield _gaussian_on(rows, worst, setting)
+    yield main.widened(_WIDER)
+    yield replace(  # the same columns, but independent
+        main, correlation=np.eye(d), loadings=None if main.loadings is None else np.zeros((d, 0))
+    )
+    beyond = np.zeros(n, dtype=bool)
+    beyond[open_rows] = split_column(rows.values[open_rows], setting.floor)
+    yield _gaussian_on(rows, beyond, setting)
+
+
+def scattered_candidate(rows: SampledRows, mixture: Mixture, setting: Setting) -> IndependentComponent | None:
+    """A background for rows that no group explains, unless there is one."""
+    found = _badly_explained(rows, mixture)
+    if found is None or any(isinstance(component, IndependentComponent) for component in mixture.components):
+        return None
+    flat = IndependentComponent.flat(column_edges(rows.values, setting.floor))
+    return flat.refitted(flat.record(weighted_rows(rows.values, rows.weights * found[1])))
+
+
+def _badly_explained(rows: SampledRows, mixture: Mixture) -> tuple[BoolArray, BoolArray] | None:
+    """(rows of the main component or of none, the least likely of these); None where they are too few."""
     share, density = mixture.posterior(rows.values)
     explained = [k for k, part in enumerate(mixture.components) if part.n_parameters > 0 and k != mixture.main]
     open_rows = share[:, explained].sum(axis=1) < 0.5
     if open_rows.sum() < _FEWEST_OPEN:
-        return
-    worst = open_rows & (density <= np.quantile(density[open_rows], _WORST))
-    if not too_dear(mixture.main_component, rows):
-        yield _gaussian_on(rows, worst, setting)
-        yield mixture.main_component.widened(_WIDER)
-        yield mixture.main_component.loosened()
-        beyond = np.zeros(len(density), dtype=bool)
-        beyond[open_rows] = split_column(rows.values[open_rows], setting.floor)
-        yield _gaussian_on(rows, beyond, setting)
-    if scattered and not any(isinstance(component, IndependentComponent) for component in mixture.components):
-        edges = column_edges(rows.values, setting.floor)
-        flat = IndependentComponent(edges, tuple(np.zeros(len(edge) + 1) for edge in edges))
-        yield flat.refitted(flat.record(_weighted(rows, worst)))
-
-
-def too_dear(component: Component, rows: SampledRows) -> bool:
-    """Whether even half of the rows would have to gain more than overlapping groups ever do.
-
-    Rows that gain more lie far from the genuine ones, and the component of the unexplained takes care of them.
-    """
-    n, d = rows.values.shape
-    price_per_row = component.n_parameters * np.log(n) / n
-    return bool(price_per_row > _MOST_GAIN * (1.0 + np.sqrt(d)))
+        return None
+    return open_rows, open_rows & (density <= np.quantile(density[open_rows], _WORST))
 
 
 def split_column(values: Values, floor: FloatArray) -> BoolArray:
@@ -258,11 +260,7 @@ def split_column(values: Values, floor: FloatArray) -> BoolArray:
 
 
 def _gaussian_on(rows: SampledRows, chosen: BoolArray, setting: Setting) -> GaussianComponent:
-    return gaussian_from(setting.question(_weighted(rows, chosen)), setting)
-
-
-def _weighted(rows: SampledRows, chosen: BoolArray) -> Block:
-    return weighted_rows(rows.values, rows.weights * chosen)
+    return gaussian_from(setting.question(weighted_rows(rows.values, rows.weights * chosen)), setting)
 
 
 def warn_of_two_groups(mixture: Mixture, n_rows: int) -> None:

@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unrelu.contracts import Block, Evidence, FloatArray, RowGroup, Step, Watch, unwatched
 from unrelu.errors import InvalidDataError
 from unrelu.fit.robust_rows.components import Component, GaussianComponent
-from unrelu.fit.robust_rows.selection import ColumnIndex
-from unrelu.kernels.mixing import share_rows
 from unrelu.passes.tiles import Subsample
-from unrelu.posterior.row_scores import Values
+from unrelu.posterior.cells import Values
 
 _SMALLEST_WEIGHT = 1e-8  # of a row in a component
 SETTLED = 1e-2  # log-likelihood still to be gained: moves no estimate by more than .15 standard errors
@@ -26,6 +25,15 @@ _SLOWEST = 0.99  # rate of convergence beyond which it is not believed
 _ROUNDS_AT_A_TIME, _MOST_ROUNDS = 10, 150
 _MOST_FULL_ROUNDS = 30
 _CLOSE, _CLOSE_PER_RATIO = 0.5, 0.05  # standard errors of all rows, in the one direction that settles slowest
+
+
+ColumnIndex = NDArray[np.intp]  # positions of columns in the table
+RowIndex = NDArray[np.intp]  # positions of rows
+
+
+def selected(values: Values, columns: ColumnIndex | None) -> Values:
+    """Some of the columns; the table itself, not a copy, where they are all."""
+    return values if columns is None or len(columns) == values.shape[1] else values[:, columns]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +62,9 @@ class Mixture:
         return sum(component.n_parameters for component in self.components) + len(self.components) - 1
 
     @property
-    def gaussians(self) -> list[int]:
-        return [k for k, component in enumerate(self.components) if isinstance(component, GaussianComponent)]
+    def gaussians(self) -> dict[int, GaussianComponent]:
+        """The Gaussian components by their places."""
+        return {k: part for k, part in enumerate(self.components) if isinstance(part, GaussianComponent)}
 
     @property
     def main(self) -> int:
@@ -64,20 +73,18 @@ class Mixture:
 
     @property
     def main_component(self) -> GaussianComponent:
-        component = self.components[self.main]
-        assert isinstance(component, GaussianComponent)
-        return component
+        return self.gaussians[self.main]
 
-    def joint(self, values: Values) -> FloatArray:
-        """n x K: log p_k + log f_k(x_i)."""
+    def joint(self, values: Values, converged: bool = False) -> FloatArray:
+        """n x K: log p_k + log f_k(x_i). ``converged``: what users see, where rounds of EM make do with a sweep."""
         joint = np.empty((len(values), len(self.components)))
         for k, component in enumerate(self.components):
-            np.add(component.log_density(values), np.log(self.shares[k]), out=joint[:, k])
+            np.add(component.log_density(values, converged), np.log(self.shares[k]), out=joint[:, k])
         return joint
 
-    def posterior(self, values: Values) -> tuple[FloatArray, FloatArray]:
+    def posterior(self, values: Values, converged: bool = False) -> tuple[FloatArray, FloatArray]:
         """(responsibilities n x K, log density of each row)."""
-        return normalized(self.joint(values))
+        return normalized(self.joint(values, converged))
 
     @property
     def groups(self) -> tuple[RowGroup, ...]:
@@ -85,13 +92,11 @@ class Mixture:
         order = [self.main, *(k for k in np.argsort(-self.shares).tolist() if k != self.main)]
         return tuple(RowGroup(self.components[k].kind, float(self.shares[k])) for k in order)
 
-    def by_falling_share(self) -> Mixture:
-        order = np.argsort(-self.shares, kind="stable")
-        return Mixture(tuple(self.components[k] for k in order), self.shares[order])
-
     def finished(self) -> Mixture:
-        """The same without what only further rounds would need."""
-        parts = (part.finished() if isinstance(part, GaussianComponent) else part for part in self.components)
+        """The same without the prior, which only further rounds would need: what is kept and written to files."""
+        parts = list(self.components)
+        for k, gaussian in self.gaussians.items():
+            parts[k] = replace(gaussian, setting=replace(gaussian.setting, prior=None))
         return Mixture(tuple(parts), self.shares)
 
     def with_component(self, component: Component, share: float) -> Mixture:
@@ -110,14 +115,11 @@ class Mixture:
 
 
 def normalized(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(each row's exp(joint) as shares of 1, log of its sum), without overflow.
-
-    >>> normalized(np.array([[-1000.0, -1000.0]]))
-    (array([[0.5, 0.5]]), array([-999.30685282]))
-    """
-    shares, log_sums = np.empty(joint.shape), np.empty(len(joint))
-    share_rows(np.ascontiguousarray(joint), shares, log_sums)
-    return shares, log_sums
+    """(each row's exp(joint) as shares of 1, log of its sum), without overflow."""
+    highest = joint.max(axis=1, keepdims=True)
+    shares = np.exp(joint - highest)
+    total = shares.sum(axis=1, keepdims=True)
+    return shares / total, (highest + np.log(total))[:, 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,16 +142,19 @@ class MixtureMoments:
 
 @dataclass(frozen=True, eq=False)
 class MixtureQuestion:
-    """Ask a block for the moments of one round of EM."""
+    """Ask a block, or some of its columns, for the moments of one round of EM."""
 
     mixture: Mixture
+    columns: ColumnIndex | None = None
+    converged: bool = False
 
     def __call__(self, block: Block) -> MixtureMoments:
-        weights = np.ones(len(block.values)) if block.weights is None else block.weights
-        share, density = self.mixture.posterior(block.values)
+        values = selected(block.values, self.columns)
+        weights = np.ones(len(values)) if block.weights is None else block.weights
+        share, density = self.mixture.posterior(values, self.converged)
         share *= weights[:, None]
         records = tuple(
-            component.record(weighted_rows(block.values, share[:, k], block.first_row))
+            component.record(weighted_rows(values, share[:, k], block.first_row))
             for k, component in enumerate(self.mixture.components)
         )
         return MixtureMoments(records, share.sum(axis=0), float(weights.sum()), float(weights @ density))
@@ -197,13 +202,23 @@ class Settled:
         return replace(further, rounds=self.rounds + further.rounds)
 
 
-def settle(evidence: Evidence, mixture: Mixture, most_rounds: int, watch: Watch = unwatched) -> Settled:
-    """EM until the log-likelihood has no more than SETTLED to gain, or for ``most_rounds``."""
+def settle(
+    evidence: Evidence,
+    mixture: Mixture,
+    most_rounds: int,
+    watch: Watch = unwatched,
+    columns: ColumnIndex | None = None,
+    converged: bool = False,
+) -> Settled:
+    """EM until the log-likelihood has no more than SETTLED to gain, or for ``most_rounds``.
+
+    ``columns``: those of the table that the mixture speaks of. ``converged``: by the density that users see.
+    """
     levels: list[float] = []
     rate, to_gain, unrest = _SLOWEST, np.inf, np.inf
     moments: MixtureMoments | None = None
     for _ in range(most_rounds):
-        moments = evidence.collect(MixtureQuestion(mixture), remember=False)
+        moments = evidence.collect(MixtureQuestion(mixture, columns, converged), remember=False)
         mixture = mixture.refitted(moments)
         levels.append(moments.log_likelihood)
         words = f"round {len(levels)}, log-likelihood {levels[-1]:,.1f}"
@@ -221,7 +236,7 @@ def settle(evidence: Evidence, mixture: Mixture, most_rounds: int, watch: Watch 
 
 
 def settle_on_all(
-    evidence: Evidence, settled: Settled, subsample: Subsample, watch: Watch = unwatched
+    evidence: Evidence, settled: Settled, subsample: Subsample, columns: ColumnIndex, watch: Watch = unwatched
 ) -> tuple[Mixture, int]:
     """EM on all rows, as far as the sample's estimate is from theirs.
 
@@ -238,5 +253,5 @@ def settle_on_all(
     needed = int(np.clip(needed, 0, _MOST_FULL_ROUNDS))
     if needed == 0 or len(mixture.components) == 1:
         return mixture, settled.rounds
-    full = settle(evidence, mixture, needed, watch)
+    full = settle(evidence, mixture, needed, watch, columns)
     return full.mixture, settled.rounds + full.rounds

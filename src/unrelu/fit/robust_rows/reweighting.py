@@ -19,30 +19,20 @@ from typing import Self
 import numpy as np
 from scipy.stats import poisson
 
-from unrelu.contracts import (
-    Assumptions,
-    Block,
-    BoolArray,
-    Evidence,
-    FloatArray,
-    RowParameters,
-    Step,
-    Watch,
-    unwatched,
-)
-from unrelu.errors import InvalidDataError
-from unrelu.fit.one_pass import Names, Stages, learn_record
-from unrelu.fit.robust_rows.mixture import Mixture, normalized, weighted_rows
-from unrelu.fit.robust_rows.selection import ColumnIndex, selected
+from unrelu.contracts import Assumptions, Block, BoolArray, Evidence, FloatArray, Step, Watch, unwatched
+from unrelu.fit.one_pass import Stages, learn_record
+from unrelu.fit.robust_rows.mixture import ColumnIndex, Mixture, normalized, selected, weighted_rows
 from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
-from unrelu.posterior.calibration import ScoreTail, rows_from_normals
-from unrelu.posterior.row_scores import RowScores, seen_sum
+from unrelu.posterior.cells import Values
+from unrelu.posterior.density import seen_sum
+from unrelu.posterior.scores import ScoreTail, rows_from_normals
 
 _WIDEST_TAIL = 0.05  # the share of genuine rows a cut may take
 _SIGNIFICANT = 1e-4  # probability of such an excess on a clean table, at any one level
 _SIMULATED, _MOST_SIMULATED = 20_000, 60_000
 _MOST_ROUNDS = 10
 _AGREED = 0.02  # standard errors
+_SWEEP_ERROR = 0.1  # log density a column that a sweep may be off: twice what it is at correlations of .9
 
 REWEIGHTING = "Reweighting rows"
 
@@ -64,7 +54,7 @@ class RowVerdicts:
 
 @dataclass(frozen=True, eq=False)
 class VerdictQuestion:
-    """Ask every row whether it is genuine."""
+    """Ask every row whether it is genuine, by the density that users see."""
 
     mixture: Mixture
     columns: ColumnIndex
@@ -72,11 +62,11 @@ class VerdictQuestion:
     def __call__(self, block: Block) -> RowVerdicts:
         values = selected(block.values, self.columns)
         weights = np.ones(len(values)) if block.weights is None else block.weights
-        joint = self.mixture.joint(values)
-        main, component = self.mixture.main, self.mixture.main_component
+        joint = self.mixture.joint(values, converged=True)
+        main, law = self.mixture.main, self.mixture.main_component.density
         genuine = normalized(joint)[0][:, main]
         score = joint[:, main] - np.log(self.mixture.shares[main])
-        score += seen_sum(values, component.setting.floor, component.log_unit)
+        score += seen_sum(values, self.mixture.main_component.setting.floor, law.log_cell_unit)
         return RowVerdicts(((block.first_row, np.stack([genuine, score, weights], axis=1)),))
 
 
@@ -91,22 +81,6 @@ class ReweightedQuestion:
         weights = self.weights[block.first_row : block.first_row + len(block.values)]
         weights = weights if block.weights is None else weights * block.weights
         return self.question(weighted_rows(block.values, weights, block.first_row))
-
-
-@dataclass(frozen=True, eq=False)
-class Reweighted:
-    """The record of the genuine rows, the weights of all (without those of the table), and where the cut fell."""
-
-    record: PairMoments
-    weights: FloatArray
-    share_downweighted: float
-    cut: float
-    tail: ScoreTail
-    rounds: int
-
-    @property
-    def cut_p_value(self) -> float:
-        return float(self.tail.p_value(np.array([self.cut]))[0])
 
 
 def excess_cut(scores: FloatArray, weights: FloatArray, tail: ScoreTail) -> float:
@@ -126,121 +100,103 @@ def excess_cut(scores: FloatArray, weights: FloatArray, tail: ScoreTail) -> floa
 
 
 @dataclass(frozen=True, eq=False)
-class Imitation:
-    """How rows of a model are made to look like the table's: ``missing`` holds which cells of some rows are missing."""
+class Reweighted:
+    """The record of the genuine rows, the weights of all (without those of the table), and where the cut fell.
 
-    rng: np.random.Generator
-    missing: BoolArray
+    ``share_downweighted``: of the rows, those of weight 0 in the table aside, that count less than half.
+    """
 
-    def normals(self, size: int, n_columns: int) -> FloatArray:
-        return self.rng.standard_normal((size, n_columns))
+    record: PairMoments
+    weights: FloatArray
+    share_downweighted: float
+    cut: float
+    cut_p_value: float
+    rounds: int
 
-    def with_holes(self, rows: FloatArray) -> FloatArray:
-        if self.missing.any():
-            rows[self.missing[np.arange(len(rows)) % len(self.missing)]] = np.nan
-        return rows
 
-
-def reweight(
-    evidence: Evidence,
-    mixture: Mixture,
-    assumptions: Assumptions,
-    columns: ColumnIndex,
-    imitation: Imitation,
-    watch: Watch = unwatched,
-) -> Reweighted:
+@dataclass(frozen=True, eq=False)
+class Refit:
     """The model of the mixture's main component, from all rows.
 
     The mixture only weighs and scores the rows. What scores are to be expected is asked of the model that all rows
-    give, since a mixture chosen on a sample finds other rows a little less likely than its own.
+    give, since a mixture chosen on a sample finds other rows a little less likely than its own. Simulated rows have the
+    holes of some rows of the table, ``missing``.
     """
-    watch(Step(REWEIGHTING, words="scoring all rows"))
-    verdicts = evidence.collect(VerdictQuestion(mixture, columns), remember=False).table
-    genuine, scores, given = verdicts.T
-    # Rows are judged by what fits them best; a rank or signs that the user assumes are for the result.
-    free = replace(assumptions, n_components=None, nonnegative_bias=False)
-    fit = Refit(evidence, free, mixture.main_component.scores, columns, imitation, watch)
-    data = fit.record(genuine)
-    stages = fit.solve(data)
-    normals = imitation.normals(_SIMULATED, len(columns))
-    tail = ScoreTail.of(fit.simulated_scores(stages, normals))
-    cut = excess_cut(scores, genuine * given, tail)
-    if cut == -np.inf:
-        return Reweighted(data, genuine, downweighted(genuine, given), cut, tail, 0)
-    weights = np.where(scores > cut, genuine, 0.0)
-    watch(Step(REWEIGHTING, words=f"{np.count_nonzero(scores <= cut):,} rows that no group explains lose their weight"))
-    data = fit.record(weights)
-    normals = imitation.normals(int(np.clip(len(scores), _SIMULATED, _MOST_SIMULATED)), len(columns))
-    record, rounds = fit.complete(data, normals, cut)
-    return Reweighted(record, weights, downweighted(weights, given), cut, tail, rounds)
-
-
-def downweighted(weights: FloatArray, given: FloatArray) -> float:
-    """The share of the rows, those of weight 0 in the table aside, that count less than half."""
-    return float(np.mean(weights[given > 0.0] < 0.5))
-
-
-def learn_kept(record: PairMoments, assumptions: Assumptions, names: Names) -> Stages:
-    """The one-pass fit to the rows that were kept, with its own warnings."""
-    try:
-        return learn_record(record, assumptions, names)
-    except InvalidDataError as error:
-        raise InvalidDataError(f"Among the rows that the robust method keeps: {error}") from error
-
-
-@dataclass(frozen=True)
-class Refit:
-    """The one-pass fit to reweighted rows, and to what the model adds below the cut."""
 
     evidence: Evidence
+    mixture: Mixture
     assumptions: Assumptions
-    scores: RowScores
     columns: ColumnIndex
-    imitation: Imitation
+    rng: np.random.Generator
+    missing: BoolArray
     watch: Watch = unwatched
 
-    @property
-    def question(self) -> PairMomentsQuestion:
-        return PairMomentsQuestion.under(self.assumptions)
-
-    def record(self, weights: FloatArray) -> PairMoments:
-        return self.evidence.collect(ReweightedQuestion(self.question, weights), remember=False)
-
-    def solve(self, record: PairMoments) -> Stages:
-        return learn_record(record, self.assumptions, self.evidence.feature_names)
-
-    def simulated_scores(self, stages: Stages, normals: FloatArray) -> FloatArray:
-        return self.scores.score(selected(self._simulated(stages, normals), self.columns))
+    def reweighted(self) -> Reweighted:
+        self.watch(Step(REWEIGHTING, words="scoring all rows"))
+        verdicts = self.evidence.collect(VerdictQuestion(self.mixture, self.columns), remember=False).table
+        genuine, scores, given = verdicts.T
+        data = self._record(genuine)
+        density, d = self.mixture.main_component.density, len(self.columns)
+        simulated = self._simulated(self._solve(data), self.rng.standard_normal((_SIMULATED, d)))
+        tail = ScoreTail.of(density.score(selected(simulated, self.columns)))
+        cut = excess_cut(scores, genuine * given, tail)
+        weights, rounds = genuine, 0
+        if cut > -np.inf:
+            weights = np.where(scores > cut, genuine, 0.0)
+            words = f"{np.count_nonzero(scores <= cut):,} rows that no group explains lose their weight"
+            self.watch(Step(REWEIGHTING, words=words))
+            size = int(np.clip(len(scores), _SIMULATED, _MOST_SIMULATED))
+            data, rounds = self.complete(self._record(weights), self.rng.standard_normal((size, d)), cut)
+        downweighted = float(np.mean(weights[given > 0.0] < 0.5))
+        return Reweighted(data, weights, downweighted, cut, float(tail.p_value(np.array([cut]))[0]), rounds)
 
     def complete(self, data: PairMoments, normals: FloatArray, cut: float) -> tuple[PairMoments, int]:
         """The record that agrees with the rows above the cut and with its own model below it, and the rounds taken."""
-        record, stages = data, self.solve(data)
+        record, stages = data, self._solve(data)
         for rounds in range(1, _MOST_ROUNDS + 1):
             self.watch(Step(REWEIGHTING, rounds, _MOST_ROUNDS, "completing the record below the cut"))
             rows = self._simulated(stages, normals)
-            below = self.scores.score(selected(rows, self.columns)) <= cut
+            below = self._below(selected(rows, self.columns), cut)
             if not below.any():
                 return record, rounds
             share = float(below.mean())
             genuine_below = data.weight * share / (1.0 - share)
-            record = completed(data, self.question(Block(rows[below])), genuine_below)
-            before, stages = stages, self.solve(record)
-            if self._distance(before.rows, stages.rows) < _AGREED:
+            question = PairMomentsQuestion.under(self._free)
+            record = completed(data, question(Block(rows[below])), genuine_below)
+            before, stages = stages.rows, self._solve(record)
+            bias = np.abs(before.bias - stages.rows.bias)[self.columns] / stages.rows.bias_stderr[self.columns]
+            scale = np.abs(before.scale - stages.rows.scale)[self.columns] / stages.rows.scale_stderr[self.columns]
+            if max(np.nanmax(bias), np.nanmax(scale)) < _AGREED:
                 return record, rounds
         return record, _MOST_ROUNDS
 
-    def _distance(self, one: RowParameters, other: RowParameters) -> float:
-        """The largest change of a bias or norm, in standard errors."""
-        bias = np.abs(one.bias - other.bias)[self.columns] / other.bias_stderr[self.columns]
-        scale = np.abs(one.scale - other.scale)[self.columns] / other.scale_stderr[self.columns]
-        return float(max(np.nanmax(bias), np.nanmax(scale)))
+    def _below(self, values: Values, cut: float) -> BoolArray:
+        """Which rows score at the cut or below; a sweep tells most of those that do not."""
+        density = self.mixture.main_component.density
+        below = density.score(values, converged=False) <= cut + _SWEEP_ERROR * values.shape[1]
+        below[below] = density.score(values[below]) <= cut
+        return np.asarray(below)
+
+    @property
+    def _free(self) -> Assumptions:
+        """Rows are judged by what fits them best; a rank or signs that the user assumes are for the result."""
+        return replace(self.assumptions, n_components=None, nonnegative_bias=False)
+
+    def _record(self, weights: FloatArray) -> PairMoments:
+        question = ReweightedQuestion(PairMomentsQuestion.under(self._free), weights)
+        return self.evidence.collect(question, remember=False)
+
+    def _solve(self, record: PairMoments) -> Stages:
+        return learn_record(record, self._free, self.evidence.feature_names)
 
     def _simulated(self, stages: Stages, normals: FloatArray) -> FloatArray:
         """Rows of the model from rows of independent normals; columns that do not vary hold their constant."""
         rows = np.tile(np.maximum(stages.rows.bias, self.assumptions.floor), (len(normals), 1))
         model = stages.distribution.marginal(self.columns.tolist())
         rows[:, self.columns] = rows_from_normals(normals, model.bias, model.row_norms, model.correlation, model.floor)
-        return self.imitation.with_holes(rows)
+        if self.missing.any():
+            rows[self.missing[np.arange(len(rows)) % len(self.missing)]] = np.nan
+        return rows
 
 
 def completed(data: PairMoments, simulated: PairMoments, weight: float) -> PairMoments:

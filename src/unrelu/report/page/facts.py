@@ -20,8 +20,7 @@ from unrelu.estimators import FloorOutlierDetector
 from unrelu.fit.nearest import largest_eigenpairs
 from unrelu.model import RectifiedGaussian
 from unrelu.posterior.cells import Cells, SampledCells
-from unrelu.posterior.imputation import imputed
-from unrelu.posterior.marginal_values import CutNormals
+from unrelu.posterior.marginals import CutNormals, imputed
 from unrelu.report.check import check_facts, column_order
 from unrelu.report.model import labels, strongest_pairs
 from unrelu.report.outliers import Judged, StrangestCells

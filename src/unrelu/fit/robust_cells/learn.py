@@ -17,7 +17,6 @@ from unrelu.contracts import (
     Block,
     BoolArray,
     Census,
-    Doubt,
     Evidence,
     FloatArray,
     LearningReport,
@@ -26,17 +25,16 @@ from unrelu.contracts import (
     unwatched,
 )
 from unrelu.errors import HeavyTailsWarning, InvalidDataError, ManyBadCellsWarning, UnreluWarning
-from unrelu.fit.one_pass import Learned, Names, Stages, learn_record, with_inverse
+from unrelu.fit.one_pass import Learned, Names, learn_record, with_inverse
 from unrelu.fit.robust_cells.law import CellLaw, Judged
-from unrelu.fit.robust_cells.rounds import GENUINE, CellRound, CellRoundQuestion, bad_counts, weighted_record
-from unrelu.fit.robust_cells.shares import MOST_OF_A_COLUMN, Bounds, left_columns, too_many, updated, with_outlier_rows
-from unrelu.fit.robust_cells.starts import column_starts, near_middle
-from unrelu.fit.robust_cells.tails import tails_for_bad
+from unrelu.fit.robust_cells.rounds import GENUINE, CellRoundQuestion, bad_counts, weighted_record
+from unrelu.fit.robust_cells.shares import MOST_OF_A_COLUMN, left_columns, too_many, updated, with_outlier_rows
+from unrelu.fit.robust_cells.starts import column_starts, near_middle, tails_for_bad
 from unrelu.fit.robust_rows.components import GaussianComponent, Setting, gaussian_from
 from unrelu.fit.robust_rows.table import check_table, often_repeated, sampled_table
 from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.passes.tiles import Subsample, tiles
-from unrelu.posterior.prepared import PreparedNormal
+from unrelu.posterior.density import Density
 from unrelu.validation import label_columns, warn
 
 JUDGING = "Judging cells"
@@ -91,82 +89,70 @@ def learn_cells(evidence: Evidence, assumptions: Assumptions, seed: int, watch: 
     free = replace(assumptions, n_components=None, nonnegative_bias=False, mirrored=(), shapes=())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)  # of fits on the way, not of the result
-        found = _Found.none(len(assumptions.floor))
-        while found.last is None:  # once more for every lot of columns that are left as they are
-            found = _found(evidence, sample, free, found, watch)
-    law, last, rounds = found.law, found.last, found.rounds
-    assert law is not None, "it comes with the last pass"
-    assert last.verdicts is not None, "they were asked for"
+        left, rounds = np.zeros(len(assumptions.floor), dtype=np.bool_), 0
+        while True:  # once more for every lot of columns that are left as they are
+            with _among_genuine():
+                law, more, doubtful = _on_sample(sample, free, left, watch)
+            rounds += more
+            look = law.look(sample.values)
+            judged = law.weigh(look)
+            beyond = _beyond(sample, judged, law)
+            if not beyond.any():
+                tails = tails_for_bad(law, sample.values, look, judged, sample.effective_weights)
+                if _leaves_doubt(judged, sample):
+                    watch(Step(JUDGING, words="all rows"))
+                    record = evidence.collect(CellRoundQuestion(law, _question(free)), remember=False).record
+                    law, rounds = _with(law, gaussian_from(record, Setting(free, None))), rounds + 1
+                watch(Step(JUDGING, words="all rows, for the last time"))
+                question = CellRoundQuestion(law, PairMomentsQuestion.under(free), telling=True)
+                last, rounds = evidence.collect(question, remember=False), rounds + 1
+                beyond = too_many(last.n_bad, np.stack([sample.observed, sample.above]))
+                if not beyond.any():
+                    break
+            left = left | beyond
     with _among_genuine():
         stages = learn_record(last.record, assumptions, names)
-    _warn(found.doubtful & ~found.left, found.left, found.tails, names)
-    cells, rows = last.verdicts.tables
+    _warn(doubtful & ~left, left, tails, names)
+    cells, rows = last.tables
     some = look_at(evidence, assumptions)
     if some is not None:
         bad = cells[some.rows] < GENUINE
         some = some.without_cells(bad).trimmed(rows[some.rows] > GENUINE, bool(bad.any()))
     doubts = doubts_of(last.record, stages.rows, assumptions, stages.pairs, stages.assembly, some)
-    report = _report(sample, assumptions, stages, last.record, cells, rows, doubts)
+    share_bad = (cells < GENUINE).mean(axis=0)
+    report = CellsReport.of(
+        "robust_cells",
+        sample.n_rows,
+        last.record.effective_rows,
+        Census(sample.n_present, sample.observed, sample.above, last.record.count < 0.5),
+        stages.assembly,
+        rounds=rounds,
+        share_bad=float(share_bad.mean()),
+        share_bad_by_column=tuple(share_bad.tolist()),
+        share_downweighted=float(np.mean(rows < GENUINE)),
+        strangest=last.strangest,
+        doubts=doubts,
+        **assumptions.limits,
+    )
     warn_of(report.doubts, names)
-    report = replace(report, rounds=rounds + 1, strangest=last.verdicts.strangest)
     model, report = with_inverse(stages, report, assumptions.n_components, last.record.weight)
-    doubtful = tuple(np.flatnonzero(found.doubtful | found.left).tolist())
-    return CellsLearned(model, stages.rows, stages.pairs, stages.assembly, report, rows, cells, law, doubtful)
-
-
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """What was found so far; ``last``: the pass over all rows after which no column is bad by more than a third.
-
-    ``doubtful``: columns of which only the farthest cells were judged; ``left``: those whose cells are as they are.
-    """
-
-    doubtful: BoolArray
-    left: BoolArray
-    law: CellLaw | None = None
-    rounds: int = 0
-    tails: bool = False
-    last: CellRound | None = None
-
-    @classmethod
-    def none(cls, d: int) -> _Found:
-        return cls(np.zeros(d, dtype=np.bool_), np.zeros(d, dtype=np.bool_))
-
-
-def _found(evidence: Evidence, sample: Subsample, free: Assumptions, before: _Found, watch: Watch) -> _Found:
-    """The law, from the sample and from all rows; where it takes too much of a column, which columns to leave."""
-    with _among_genuine():
-        law, rounds, doubtful = _on_sample(sample, free, before.left, watch)
-    rounds += before.rounds
-    look = law.look(sample.values)
-    judged = law.weigh(look)
-    if (beyond := _beyond(sample, judged, law)).any():
-        return replace(before, left=before.left | beyond, rounds=rounds)
-    tails = tails_for_bad(law, sample.values, look, judged, sample.effective_weights)
-    if _doubt(judged, sample) * np.sqrt(sample.n_present / len(sample.rows)) > _CLOSE and _is_part(sample):
-        watch(Step(JUDGING, words="all rows"))
-        record = evidence.collect(CellRoundQuestion(law, _question(free)), remember=False).record
-        law = _with(law, gaussian_from(record, Setting(free, None)))
-        rounds += 1
-    watch(Step(JUDGING, words="all rows, for the last time"))
-    question = CellRoundQuestion(law, PairMomentsQuestion.under(free), telling=True)
-    last = evidence.collect(question, remember=False)
-    assert last.verdicts is not None, "they were asked for"
-    beyond = too_many(last.verdicts.n_bad, np.stack([sample.observed, sample.above]))
-    if beyond.any():
-        return replace(before, left=before.left | beyond, rounds=rounds + 1)
-    return _Found(doubtful, before.left, law, rounds, tails, last)
-
-
-def _is_part(sample: Subsample) -> bool:
-    return sample.n_present > len(sample.rows)
+    unsure = tuple(np.flatnonzero(doubtful | left).tolist())
+    return CellsLearned(model, stages.rows, stages.pairs, stages.assembly, report, rows, cells, law, unsure)
 
 
 def _beyond(sample: Subsample, judged: Judged, law: CellLaw) -> BoolArray:
     """Columns of which more than a third would be bad in the sample."""
-    nothing = np.zeros(sample.values.shape)
-    there = bad_counts(sample.values, nothing, law.floor)
+    there = bad_counts(sample.values, np.zeros(sample.values.shape), law.floor)
     return too_many(bad_counts(sample.values, judged.genuine, law.floor), there)
+
+
+def _leaves_doubt(judged: Judged, sample: Subsample) -> bool:
+    """Whether cells of which it is not clear that they are bad, beside those that are, ask for a round of all rows."""
+    if sample.n_present <= len(sample.rows):
+        return False
+    bad = 1.0 - judged.cells[~np.isnan(sample.values)]
+    doubt = float(np.sum(bad * (1.0 - bad)) / max(float(bad.sum()), 1.0))  # what a round leaves of an error
+    return bool(doubt * np.sqrt(sample.n_present / len(sample.rows)) > _CLOSE)
 
 
 def _check(sample: Subsample, assumptions: Assumptions, names: Names) -> None:
@@ -191,42 +177,39 @@ def _on_sample(sample: Subsample, free: Assumptions, left: BoolArray, watch: Wat
     """
     floor, values = np.array(free.censoring), sample.values
     middle, spread, judged = column_starts(values, floor)
-    begun = CellLaw.starting(PreparedNormal(middle, spread * judged, np.eye(len(floor))), spread, floor, _SHARE)
+    begun = CellLaw.starting(Density(middle, spread * judged, np.eye(len(floor))), spread, floor, _SHARE)
     begun = replace(begun, row_share=_ROW_SHARE, left=tuple(np.flatnonzero(left).tolist()))
     columns = begun.background.columns
     far = begun.background.far_bins(middle, spread)
     judged_here = judged & ~left
-    bounds = Bounds(judged_here[columns], rows=bool(left.mean() <= 0.5))
+    bins, rows = judged_here[columns], bool(left.mean() <= 0.5)
     doubtful, rounds = np.zeros(len(floor), dtype=np.bool_), 0
     begin = near_middle(values, middle, spread, judged_here)
     for _ in range(_LOOKS):
-        law, more = _likelier(begun, sample, begin, free, bounds, watch)
+        law, more = _likelier(begun, sample, begin, free, (bins, rows), watch)
         rounds += more
         beyond = (law.bad_by_column > MOST_OF_A_COLUMN) | _beyond(sample, law.judge(values), law)
         beyond &= ~doubtful & ~left
         if not beyond.any() and (law.row_share <= _FIFTH):
             break
         doubtful |= beyond
-        bounds = replace(
-            bounds,
-            allowed=judged_here[columns] & (far | ~doubtful[columns]),
-            rows=bounds.rows and law.row_share <= _FIFTH,
-        )
+        bins = judged_here[columns] & (far | ~doubtful[columns])
+        rows = rows and law.row_share <= _FIFTH
     return law, rounds, doubtful
 
 
 def _likelier(
-    begun: CellLaw, sample: Subsample, cells: FloatArray, free: Assumptions, bounds: Bounds, watch: Watch
+    begun: CellLaw, sample: Subsample, cells: FloatArray, free: Assumptions, may: tuple[BoolArray, bool], watch: Watch
 ) -> tuple[CellLaw, int]:
     """Where rows repeat, two starts: a model learned with copies, such as rows of zeros, explains them by correlations
-    that it has from them."""
+    that it has from them. ``may``: bins in which cells may be bad, and whether rows may."""
     weights = sample.effective_weights
-    everywhere, rounds = _settled(begun, sample, cells, weights, free, bounds, watch)
-    copies = often_repeated(sample.values, begun.floor) & bounds.rows
+    everywhere, rounds = _settled(begun, sample, cells, weights, free, may, watch)
+    copies = often_repeated(sample.values, begun.floor) & may[1]
     if not copies.any() or copies.mean() > _MOST_COPIES:
         return everywhere, rounds
     aside = with_outlier_rows(begun, sample.values, weights, copies)
-    without, more = _settled(aside, sample, cells, weights * ~copies, free, bounds, watch)
+    without, more = _settled(aside, sample, cells, weights * ~copies, free, may, watch)
     gain = without.log_likelihood(without.look(sample.values), weights)
     gain -= everywhere.log_likelihood(everywhere.look(sample.values), weights)
     numbers = 0.5 * np.log(weights.sum()) * len(begun.floor)  # as the BIC counts those of outlier rows
@@ -240,7 +223,7 @@ def _settled(
     cells: FloatArray,
     rows: FloatArray,
     free: Assumptions,
-    bounds: Bounds,
+    may: tuple[BoolArray, bool],
     watch: Watch,
 ) -> tuple[CellLaw, int]:
     """Rounds until the model stays: cells judged, shares of bad ones, and the model of the genuine ones. ``cells`` and
@@ -250,7 +233,7 @@ def _settled(
     law = _with(law, before, judged)
     for rounds in range(1, _MOST_ROUNDS + 1):
         look = law.look(sample.values)
-        law = updated(law, look, sample.values, weights, bounds, choosing=rounds > _OPEN_ROUNDS)
+        law = updated(law, look, sample.values, weights, *may, choosing=rounds > _OPEN_ROUNDS)
         verdict = law.weigh(look)
         now = gaussian_from(_sample_record(sample, verdict.cells, weights * verdict.rows, free), setting)
         law = _with(law, now, judged)
@@ -263,12 +246,6 @@ def _settled(
     return law, rounds
 
 
-def _doubt(judged: Judged, sample: Subsample) -> float:
-    """Cells of which it is not clear whether they are bad, beside those that are: what a round leaves of an error."""
-    bad = 1.0 - judged.cells[~np.isnan(sample.values)]
-    return float(np.sum(bad * (1.0 - bad)) / max(float(bad.sum()), 1.0))
-
-
 def _sample_record(sample: Subsample, cells: FloatArray, rows: FloatArray, free: Assumptions) -> PairMoments:
     block = Block(sample.values, 0, rows)
     parts = ((tile, cells[tile.first_row : tile.first_row + len(tile.values)]) for tile in tiles(block))
@@ -278,7 +255,7 @@ def _sample_record(sample: Subsample, cells: FloatArray, rows: FloatArray, free:
 def _with(law: CellLaw, component: GaussianComponent, judged: BoolArray | None = None) -> CellLaw:
     """The law about another model; columns by which no cell can be judged stay so."""
     judged = law.normal.varying if judged is None else judged
-    return law.with_normal(component.bias, component.scale * judged, component.correlation)
+    return replace(law, normal=Density(component.bias, component.scale * judged, component.correlation))
 
 
 def _distance(one: GaussianComponent, other: GaussianComponent, n: float) -> float:
@@ -318,29 +295,3 @@ def _warn(doubtful: BoolArray, left: BoolArray, tails: bool, names: Names) -> No
             " wrong as a whole, drop it.",
             ManyBadCellsWarning,
         )
-
-
-def _report(
-    sample: Subsample,
-    assumptions: Assumptions,
-    stages: Stages,
-    record: PairMoments,
-    cells: NDArray[np.float32],
-    rows: FloatArray,
-    doubts: tuple[Doubt, ...],
-) -> CellsReport:
-    bad = (cells < GENUINE).mean(axis=0)
-    return CellsReport.of(
-        "robust_cells",
-        sample.n_rows,
-        record.effective_rows,
-        Census(sample.n_present, sample.observed, sample.above, record.count < 0.5),
-        stages.assembly,
-        rounds=0,
-        share_bad=float(bad.mean()),
-        share_bad_by_column=tuple(bad.tolist()),
-        share_downweighted=float(np.mean(rows < GENUINE)),
-        strangest=(),
-        doubts=doubts,
-        **assumptions.limits,
-    )

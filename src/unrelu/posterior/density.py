@@ -1,0 +1,255 @@
+"""The one density of rows under y ~ N(bias, covariance), cells cut off or missing; and what it says of the cells.
+
+It has two modes. The converged one is what users see: expectation propagation (:mod:`unrelu.kernels.hidden_cells`),
+within .002 a cut-off cell. The cheap one is a single sweep (:mod:`unrelu.kernels.row_density`), for rounds of EM.
+Where correlations are known as factors and noise both are far cheaper (:mod:`unrelu.kernels.factor_density`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg import eigvalsh
+from scipy.linalg.lapack import dpotrf, dpotri
+
+from unrelu.contracts import BoolArray, FloatArray, Marks
+from unrelu.errors import SingularCovarianceWarning
+from unrelu.kernels.factor_density import factor_log_densities
+from unrelu.kernels.hidden_cells import hidden_rows
+from unrelu.kernels.row_density import cell_residuals, swept_log_densities
+from unrelu.passes.engine import available_cores, map_in_threads
+from unrelu.passes.tiles import seen_above
+from unrelu.posterior.cells import Model, Values, marks_of
+from unrelu.validation import warn
+
+RIDGE = 1e-8  # on the correlation scale: a singular matrix gets an inverse, a regular one does not notice
+_IMPOSSIBLE = -1e4  # log density of a cell that differs from a column without variance
+_OFF = 1e-6  # of a constant: a cell further away differs from it
+_FEWEST_SHARED, _MOST_SHARED = 256, 16_384  # rows worth a thread, and rows worth a copy in C order
+_LOG_2PI_E = float(np.log(2.0 * np.pi) + 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Density:
+    """y ~ N(bias, diag(scale) correlation diag(scale)), prepared for many rows; a column of scale 0 is constant.
+
+    Rows come with marks, ``beyond`` as in :class:`unrelu.contracts.Block`, or without where cells at ``floor`` or below
+    are the cut-off ones. ``loadings`` L may be given where the correlations are L L' and noise.
+
+    >>> density = Density(np.zeros(2), np.ones(2), np.array([[1.0, 0.6], [0.6, 1.0]]), floor=np.zeros(2))
+    >>> density.log_density(np.array([[0.0, 1.0], [0.0, np.nan]])).round(4)  # log phi(1) Phi(-.6/.8), and log 1/2
+    array([-2.9034, -0.6931])
+    """
+
+    bias: FloatArray
+    scale: FloatArray
+    correlation: FloatArray
+    floor: FloatArray | None = None
+    loadings: FloatArray | None = None
+
+    @classmethod
+    def of(cls, model: Model, floor_tolerance: float = 0.0) -> Self:
+        """The latent part of a model, by its scoring covariance; values so little above its floor count as floored."""
+        by = model.latent.scoring
+        return cls(by.bias, by.row_norms, by.correlation, by.floor + floor_tolerance)
+
+    # --- what is prepared ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def varying(self) -> BoolArray:
+        return self.scale > 0.0
+
+    @cached_property
+    def inverse(self) -> tuple[FloatArray, float]:
+        """(Q, log det R) of the columns that vary."""
+        at = np.flatnonzero(self.varying)
+        if len(at) == 0:
+            return np.empty((0, 0)), 0.0
+        r = self.correlation[np.ix_(at, at)] + RIDGE * np.eye(len(at))
+        root, failed = dpotrf(r, lower=True)
+        if failed:  # indefinite by more than the ridge: pairs estimated one by one
+            values, vectors = np.linalg.eigh(r)
+            values = np.maximum(values, RIDGE)
+            return np.ascontiguousarray((vectors / values) @ vectors.T), float(np.log(values).sum())
+        lower, _ = dpotri(root, lower=True)
+        precision = np.tril(lower) + np.tril(lower, -1).T
+        return precision, 2.0 * float(np.log(np.diagonal(root)).sum())
+
+    @property
+    def is_singular(self) -> bool:
+        """Whether columns determine each other up to rounding; the determinant says quickly that they do not."""
+        at = np.flatnonzero(self.varying)
+        if len(at) == 0 or self.inverse[1] > np.log(10.0 * RIDGE):
+            return False
+        return bool(eigvalsh(self.correlation[np.ix_(at, at)], subset_by_index=[0, 0])[0] < 10.0 * RIDGE)
+
+    def warn_if_singular(self) -> None:
+        """Densities of a singular model are those of one with a little noise: say so."""
+        if self.is_singular:
+            warn(
+                "The model's covariance has no inverse: rows are scored as if every column had noise of its own, of"
+                f" {RIDGE**0.5:g} of its standard deviation, and whatever strays further from the others is flagged."
+                " A fit to rows brings an inverse with it; a model made by hand may be given more noise.",
+                SingularCovarianceWarning,
+            )
+
+    @cached_property
+    def log_scale(self) -> FloatArray:
+        """Per column; 0 for a constant, which has a probability and no density."""
+        return np.log(np.where(self.varying, self.scale, 1.0))
+
+    @cached_property
+    def log_cell_unit(self) -> FloatArray:
+        """Per column: log of sqrt(2 pi e) times the spread it has given all others, in table units; 0 if constant.
+
+        The entropy of a normal of that spread, so that a seen cell adds about 0 to a score whatever the correlations.
+        """
+        unit = self.log_scale.copy()
+        unit[self.varying] += 0.5 * (_LOG_2PI_E - np.log(np.diagonal(self.inverse[0])))
+        return unit
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def log_density(self, values: Values, beyond: Marks | None = None, converged: bool = True) -> FloatArray:
+        """Of each row, in the units of ``values``: density of what is seen, probability of what is cut off.
+
+        Missing cells are integrated over.
+        """
+        out = np.empty(len(values))
+
+        def fill(rows: slice) -> None:
+            x, marks = self._marked(values[rows], None if beyond is None else beyond[rows])
+            given = self.part(x, marks)
+            if self.loadings is not None:
+                loadings = np.ascontiguousarray(self.loadings[self.varying])
+                noise = 1.0 - np.sum(loadings * loadings, axis=1) + RIDGE
+                factor_log_densities(*given, loadings, noise, converged, out[rows])
+            else:
+                if converged:
+                    hidden_rows(*given, self.inverse[0], out[rows], np.empty((4, 0, given[0].shape[1])), _NO_SPREAD)
+                else:
+                    swept_log_densities(*given, self.inverse[0], out[rows])
+                out[rows] -= 0.5 * self.inverse[1]
+            out[rows] -= np.where((marks == 0) & ~np.isnan(x), self.log_scale, 0.0).sum(axis=1)
+            if not self.varying.all():
+                out[rows] += _IMPOSSIBLE * np.count_nonzero(self._off_constants(x, marks), axis=1)
+
+        map_in_threads(fill, row_shares(len(values)))
+        return out
+
+    def score(self, values: Values, converged: bool = True) -> FloatArray:
+        """Log density per cell unit: rows are compared whatever the number of their cells above the floor."""
+        assert self.floor is not None, "scores are of rows without marks"
+        return self.log_density(values, None, converged) + seen_sum(values, self.floor, self.log_cell_unit)
+
+    def marginals(self, values: FloatArray, beyond: Marks) -> FloatArray:
+        """Of every cell, 4 x n x d: posterior mean and standard deviation, and of its marginal centre and width.
+
+        That is a normal of mean centre and standard deviation width, cut off at the cell's limit. A seen cell has its
+        value and 0.
+        """
+        moments, at = np.empty((4, *values.shape)), self.varying
+        moments[0::2], moments[1::2] = self.bias, 0.0
+
+        def fill(rows: slice) -> None:
+            given = self.part(values[rows], beyond[rows])
+            found = np.empty((4, *given[0].shape))
+            hidden_rows(*given, self.inverse[0], np.empty(len(given[0])), found, _NO_SPREAD)
+            found[1::2] = np.sqrt(found[1::2])
+            found *= self.scale[at]
+            found[0::2] += self.bias[at]
+            moments[:, rows, at] = found
+
+        map_in_threads(fill, row_shares(len(values)))
+        return moments
+
+    def joint(self, values: FloatArray, beyond: Marks) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean (d) and covariance (d x d) of the cells of one row (1 x d)."""
+        at, d = self.varying, int(self.varying.sum())
+        moments, spread = np.empty((4, 1, d)), np.zeros((d, d))
+        hidden_rows(*self.part(values, beyond), self.inverse[0], np.empty(1), moments, spread)
+        mean, covariance = self.bias.copy(), np.zeros((len(at), len(at)))
+        mean[at] += self.scale[at] * moments[0, 0]
+        covariance[np.ix_(at, at)] = spread * np.outer(self.scale[at], self.scale[at])
+        return mean, covariance
+
+    # --- cells --------------------------------------------------------------------------------------------------------
+
+    def cell_residuals(self, values: Values) -> FloatArray:
+        """Per cell: distance from what the row's other cells predict, in standard deviations.
+
+        For a floored cell the distance of the floor, so -5 says that so low a value was as unlikely as 5 standard
+        deviations, and a positive number that it was to be expected. NaN where missing or in a constant column. By the
+        cheap mode: every cell asks for a sweep over the others.
+        """
+        out = np.full(values.shape, np.nan)
+
+        def fill(rows: slice) -> None:
+            given = self.part(*self._marked(values[rows], None))
+            found = np.empty(given[0].shape)
+            cell_residuals(*given, self.inverse[0], found)
+            out[rows, self.varying] = found
+
+        map_in_threads(fill, row_shares(len(values)))
+        return out
+
+    def strange(self, values: Values, residuals: FloatArray) -> FloatArray:
+        """Residuals of cells as far as they are strange, in place.
+
+        A floored cell that was to be expected there counts 0, a cell off its column's constant counts infinitely.
+        """
+        x, marks = self._marked(values, None)
+        residuals[(marks != 0) & (residuals > 0.0)] = 0.0
+        if not self.varying.all():
+            at = np.flatnonzero(~self.varying)
+            gap = x[:, at] - self.bias[at]
+            residuals[:, at] = np.where(self._off_constants(x, marks), np.copysign(np.inf, gap), residuals[:, at])
+        return residuals
+
+    # --- in parts -----------------------------------------------------------------------------------------------------
+
+    def part(self, values: FloatArray, beyond: Marks) -> tuple[FloatArray, Marks, FloatArray, FloatArray]:
+        """(values, beyond, bias, scale) of the columns that vary, in C order."""
+        at = self.varying
+        if not at.all():
+            values, beyond = values[:, at], beyond[:, at]
+        kind: Any = ("C", "W")
+        x, marks = np.require(values, np.float64, kind), np.require(beyond, np.int8, kind)
+        return x, marks, self.bias[at], self.scale[at]
+
+    def _marked(self, values: Values, beyond: Marks | None) -> tuple[FloatArray, Marks]:
+        if beyond is not None:
+            return np.asarray(values, dtype=np.float64), beyond
+        assert self.floor is not None, "rows without marks have a floor"
+        return marks_of(values, None, self.floor)
+
+    def _off_constants(self, x: FloatArray, marks: Marks) -> BoolArray:
+        """Of the constant columns, the cells that differ: other values, and limits that the constant is beyond."""
+        at = ~self.varying
+        off, mark = x[:, at] - self.bias[at], marks[:, at]
+        far = np.where(mark == 0, np.abs(off), np.maximum(mark * off, 0.0))
+        return np.asarray(far > _OFF * np.maximum(np.abs(self.bias[at]), 1e-300))
+
+
+_NO_SPREAD = np.empty((0, 0))
+
+
+def row_shares(n: int) -> list[slice]:
+    """The rows in parts of equal size, at least two per core where that is worth it."""
+    parts = max(1, min(2 * available_cores(), n // _FEWEST_SHARED), n // _MOST_SHARED)
+    edges = np.linspace(0, n, parts + 1).astype(int)
+    return [slice(a, b) for a, b in pairwise(edges.tolist())]
+
+
+def seen_sum(values: Values, floor: FloatArray, terms: FloatArray) -> FloatArray:
+    """Per row, the sum of ``terms`` over the cells above their floor."""
+    return np.asarray(np.where(values > seen_above(floor, values), terms, 0.0).sum(axis=1))
+
+
+def plain(values: Values) -> Values:
+    """In C order and writeable: the kernels are compiled for that kind alone."""
+    return values if values.flags.c_contiguous and values.flags.writeable else np.array(values, order="C")
