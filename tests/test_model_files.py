@@ -121,10 +121,13 @@ def test_damaged_knots_are_told(tmp_path, model, arrays, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda a: a["_shapes"]["tuple"][0].update(kind="Spline"), "'Spline', which this version does not know"),
-        (lambda a: a["_shapes"]["tuple"].pop(), "its shapes are not those of its 3 columns"),
-        (lambda a: a["_shapes"]["tuple"].__setitem__(0, WILD), "beyond precision: its unit"),
-        (lambda a: a.update(_shapes=[1, 2, 3]), "its shapes are not those of its 3 columns"),
+        (
+            lambda a: a["_columns"]["fields"]["shapes"]["tuple"][0].update(kind="Spline"),
+            "'Spline', which this version does not know",
+        ),
+        (lambda a: a["_columns"]["fields"]["shapes"]["tuple"].pop(), "its shapes are not those of its 3 columns"),
+        (lambda a: a["_columns"]["fields"]["shapes"]["tuple"].__setitem__(0, WILD), "beyond precision: its unit"),
+        (lambda a: a["_columns"]["fields"].update(shapes=[1, 2, 3]), "its shapes are not those of its 3 columns"),
     ],
 )
 @pytest.mark.parametrize("name", ["learner", "detector", "mixture", "matrix"])
@@ -140,7 +143,7 @@ def test_damaged_shapes_of_estimators_are_told(tmp_path, name, change, message):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         estimator.fit(X).save(tmp_path / "m")
-    assert unrelu.load(tmp_path / "m")._shapes == estimator._shapes
+    assert unrelu.load(tmp_path / "m")._columns.shapes == estimator._columns.shapes
     with pytest.raises(ModelFileError, match=message):
         unrelu.load(rewritten(tmp_path / "m", lambda header: change(header["content"]["attributes"])))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from unrelu.registry import offer
+from unrelu.registry import offer, offer_page
 
 if TYPE_CHECKING:
     from unrelu import methods, metrics, papers, recovery, shapes, synthetic, tables
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from unrelu.recovery.latent_estimator import ReLULatentRecovery, recall, recover_latent
     from unrelu.recovery.layers.peeled import Peeled
     from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
-    from unrelu.recovery.peel import peel
-    from unrelu.recovery.two_layer_estimator import TwoLayerReLULearner
+    from unrelu.recovery.two_layer_estimator import TwoLayerReLULearner, peel
     from unrelu.storage import load
 
 __all__ = [
@@ -77,7 +76,7 @@ _HOME = {
     "activations": "unrelu.estimators",
     "check_model": "unrelu.estimators",
     "merge": "unrelu.estimators",
-    "peel": "unrelu.recovery.peel",
+    "peel": "unrelu.recovery.two_layer_estimator",
     "recall": "unrelu.recovery.latent_estimator",
     "recover_latent": "unrelu.recovery.latent_estimator",
 }
@@ -87,6 +86,7 @@ _MODULES = {
     **{name: f"unrelu.{name}" for name in _ROOMS},
 }
 offer("unrelu.papers.learners", sgd="TruncatedSGD", filtered_gradient="FilteredGradient", median="MedianBias")
+offer_page("unrelu.report.page.making", "report_of")
 
 
 def __getattr__(name: str) -> Any:

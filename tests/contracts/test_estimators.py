@@ -335,8 +335,8 @@ class WithoutFloor(unrelu.RectifiedGaussianLearner):
 
 
 class DeafToFloor(unrelu.RectifiedGaussianLearner):
-    def _assumptions(self):
-        return Assumptions((0.0,) * self.n_features_in_)
+    def _assumed(self, columns):
+        return Assumptions((0.0,) * len(columns.floor))
 
 
 class DeafToShape(unrelu.RectifiedGaussianLearner):
@@ -345,7 +345,7 @@ class DeafToShape(unrelu.RectifiedGaussianLearner):
 
 
 class WithoutReport(unrelu.RectifiedGaussianLearner):
-    report_ = None
+    report_ = property(lambda self: None, lambda self, report: None)
 
 
 @pytest.mark.parametrize(

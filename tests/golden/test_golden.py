@@ -10,11 +10,10 @@ import pytest
 
 import unrelu
 from tests.golden.make import fingerprint, saved
-from unrelu.errors import ModelFileError
 from unrelu.storage.kinds import KINDS
 
 HERE = Path(__file__).parent
-FOLDERS = [HERE / "version2", HERE / "version3"]  # the latter: what has shapes
+FOLDERS = [HERE / "version4"]
 EXPECTED = {
     name: (folder / f"{name}.npz", values)
     for folder in FOLDERS
@@ -29,13 +28,6 @@ def test_files_of_this_format_load_to_what_they_held(name):
     assert found["kind"] == held["kind"]
     for value, expected in zip(found["values"], held["values"], strict=True):
         np.testing.assert_allclose(value, expected, rtol=1e-7, atol=1e-9)  # other machines round otherwise
-
-
-def test_files_from_before_a_parameter_mean_what_was_done_then():
-    """There were no shapes, and missing cells were filled in before the floor."""
-    for name in ("learner", "robust", "method", "detector", "mixture", "factors"):
-        assert unrelu.load(EXPECTED[name][0]).shape == "normal", name
-    assert unrelu.load(EXPECTED["imputer"][0]).below == "latent"
 
 
 def test_what_is_saved_now_keeps_its_parameters(tmp_path):
@@ -53,16 +45,3 @@ def test_every_kind_that_can_be_saved_is_kept_here():
 
 def test_the_files_are_those_that_are_made():
     assert set(EXPECTED) == set(saved())
-
-
-def test_a_model_of_format_1_loads():
-    model = unrelu.load(HERE / "version1" / "model.npz")
-    assert model == unrelu.RectifiedGaussian([0.5, -1.0], [[4.0, 1.0], [1.0, 1.0]], [0.0, 0.25], ["As", "Pb"])
-
-
-@pytest.mark.parametrize("name", ["factors", "state", "two_layer", "peeled"])
-def test_other_files_of_format_1_say_why_not(name):
-    with pytest.raises(
-        ModelFileError, match=r"unrelu 0\.1\.0 in format 1, which did not hold all .* make the file again"
-    ):
-        unrelu.load(HERE / "version1" / f"{name}.npz")

@@ -358,8 +358,6 @@ print(*(name for name, module in sys.modules.items() if name.startswith("unrelu.
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert {name for name in loaded if name.startswith("unrelu.estimators")} == {
         "unrelu.estimators.base",
-        "unrelu.recovery.peel",
-        "unrelu.estimators.placing",
-        "unrelu.estimators.reading",
+        "unrelu.estimators.prepare",
     }
     assert len(loaded) <= 64, sorted(loaded)

@@ -139,7 +139,7 @@ def _merged(files: list[Path]) -> RectifiedGaussianLearner:
 
     from unrelu import storage
     from unrelu.estimators import RectifiedGaussianLearner
-    from unrelu.estimators.merging import merge as joined
+    from unrelu.estimators.parts import merge as joined
     from unrelu.passes.grouped_moments import whole_of
 
     def same_rows(one: RectifiedGaussianLearner, other: RectifiedGaussianLearner) -> bool:

@@ -86,7 +86,7 @@ def peel(
     _refuse_together({name for name, there in given.items() if there}, linear, len(layers), method)
     from unrelu.cli.inputs import ids_of, opened
     from unrelu.methods import method_named
-    from unrelu.recovery.peel import checked_seconds
+    from unrelu.recovery.two_layer_estimator import checked_seconds
     from unrelu.report.layers import input_names, peel_picture, unit_names
     from unrelu.report.tables import write_rows
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unrelu.estimators.checking import check_model
-    from unrelu.estimators.hooking import activations
     from unrelu.estimators.imputer import FloorImputer
     from unrelu.estimators.learner import RectifiedGaussianLearner
-    from unrelu.estimators.merging import merge
     from unrelu.estimators.mixture import RectifiedGaussianMixture
     from unrelu.estimators.network import RectifiedGaussianNetwork
     from unrelu.estimators.outliers import FloorOutlierDetector
+    from unrelu.estimators.parts import activations, merge
 
 __all__ = [
     "FloorImputer",
@@ -32,9 +31,9 @@ _HOME = {
     "RectifiedGaussianLearner": "unrelu.estimators.learner",
     "RectifiedGaussianMixture": "unrelu.estimators.mixture",
     "RectifiedGaussianNetwork": "unrelu.estimators.network",
-    "activations": "unrelu.estimators.hooking",
+    "activations": "unrelu.estimators.parts",
     "check_model": "unrelu.estimators.checking",
-    "merge": "unrelu.estimators.merging",
+    "merge": "unrelu.estimators.parts",
 }
 
 

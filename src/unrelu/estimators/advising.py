@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
@@ -24,9 +24,6 @@ from unrelu.methods import Robust, RobustCells, method_named
 from unrelu.model import RectifiedGaussian
 from unrelu.validation import counted
 
-if TYPE_CHECKING:
-    from unrelu.estimators.learner import RectifiedGaussianLearner
-
 _MOST_ROWS, _MOST_CELLS = (3000, 1000, 1000), (60_000, 20_000, 20_000)  # that remedies are tried on, by stage
 _MOST_COLUMNS = 60  # beyond which only shapes are tried
 _MOST_OUTLIERS = 0.25  # rows that may be left out: more are a group of interest, fewer are none
@@ -36,7 +33,7 @@ _CLEAR, _LEAST = 2.5, 5.0  # standard errors of a gain, and log density of all r
 _NEARLY = 0.9  # of the largest gain
 _TAILS = "the rows have heavy tails and no outliers"
 
-Recheck: TypeAlias = "Callable[[RectifiedGaussianLearner], FitCheck]"
+Recheck: TypeAlias = Callable[[Any], FitCheck]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +63,7 @@ class _Trial:
 
 
 def tried_remedies(
-    learner: RectifiedGaussianLearner, values: FloatArray, found: FitCheck, recheck: Recheck, watch: Watch
+    learner: Any, values: FloatArray, found: FitCheck, recheck: Recheck, watch: Watch
 ) -> tuple[Remedy, ...]:
     """What was tried, what helps first; ``learner`` has limits and shapes for each of the columns of ``values``.
 
@@ -108,7 +105,7 @@ def _unless_tails(judged: dict[_Trial, Remedy]) -> dict[_Trial, Remedy]:
     }
 
 
-def _of_cells(learner: RectifiedGaussianLearner, found: FitCheck, kept: list[int]) -> Iterator[_Trial]:
+def _of_cells(learner: Any, found: FitCheck, kept: list[int]) -> Iterator[_Trial]:
     """Shapes, components and bad cells, as far as they are not in force."""
     failing = {*found.misfits[0]}
     if failing:
@@ -123,13 +120,13 @@ def _of_cells(learner: RectifiedGaussianLearner, found: FitCheck, kept: list[int
         yield _Trial("method='robust_cells'", {"method": "robust_cells"})
 
 
-def _of_groups(learner: RectifiedGaussianLearner, found: FitCheck, kept: list[int]) -> Iterator[_Trial]:  # noqa: ARG001
+def _of_groups(learner: Any, found: FitCheck, kept: list[int]) -> Iterator[_Trial]:  # noqa: ARG001
     """Two groups of rows."""
     if len(kept) <= _MOST_COLUMNS:
         yield _Trial("RectifiedGaussianMixture(2)", groups=2)
 
 
-def _of_rows(learner: RectifiedGaussianLearner, found: FitCheck, kept: list[int]) -> Iterator[_Trial]:  # noqa: ARG001
+def _of_rows(learner: Any, found: FitCheck, kept: list[int]) -> Iterator[_Trial]:  # noqa: ARG001
     """Outlier rows, or none of them, whichever is not in force."""
     method = method_named(learner.method)
     if isinstance(method, Robust | RobustCells):
@@ -138,13 +135,13 @@ def _of_rows(learner: RectifiedGaussianLearner, found: FitCheck, kept: list[int]
         yield _Trial("method='robust'", {"method": "robust"})
 
 
-def _of_columns(learner: RectifiedGaussianLearner, kept: list[int], **options: Any) -> RectifiedGaussianLearner:
+def _of_columns(learner: Any, kept: list[int], **options: Any) -> Any:
     """The learner of some of the columns, with other options."""
     every = {**{name: getattr(learner, name) for name in ("floor", "ceiling", "shape")}, **options}
     own = {name: [each[j] for j in kept] if isinstance(each, list) else each for name, each in every.items()}
     rank = own.get("n_components", learner.n_components)
     own["n_components"] = min(rank, len(kept)) if isinstance(rank, int) else rank
-    fitting: RectifiedGaussianLearner = clone(learner).set_params(**own)
+    fitting: Any = clone(learner).set_params(**own)
     return fitting
 
 
@@ -156,9 +153,7 @@ def _crossed(fit: Callable[[FloatArray], Any], table: FloatArray) -> tuple[Float
     return np.concatenate([_densities(each, part) for each, part in zip(fits, parts, strict=True)]), fits
 
 
-def _run(
-    trial: _Trial, learner: RectifiedGaussianLearner, kept: list[int], table: FloatArray, base: FloatArray
-) -> _Trial:
+def _run(trial: _Trial, learner: Any, kept: list[int], table: FloatArray, base: FloatArray) -> _Trial:
     def fit(x: FloatArray) -> Any:
         fitting = _of_columns(learner, kept, **trial.options)
         if not trial.groups:
@@ -186,7 +181,7 @@ def _kinds(fitted: Any) -> list[str]:
     return ["normal"] * fitted.n_features_in_ if shapes is None else [shape.kind for shape in shapes]
 
 
-def _kinds_in_force(learner: RectifiedGaussianLearner, kept: list[int]) -> list[str]:
+def _kinds_in_force(learner: Any, kept: list[int]) -> list[str]:
     return [learner.shape[j] for j in kept] if isinstance(learner.shape, list) else ["normal"] * len(kept)
 
 
@@ -222,7 +217,7 @@ def _densities(fitted: Any, values: FloatArray) -> FloatArray:
 def _judged(
     trials: list[_Trial],
     before: dict[_Trial, Remedy],
-    learner: RectifiedGaussianLearner,
+    learner: Any,
     found: FitCheck,
     recheck: Recheck,
 ) -> dict[_Trial, Remedy]:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -16,23 +16,21 @@ from unrelu.checks.fit_check import Columns, Fit, Simulations, check_fit, sample
 from unrelu.checks.fit_check import Rows as SampledRows
 from unrelu.checks.result import FitCheck
 from unrelu.contracts import Assumptions, Block, FloatArray, Samples, Watch, unwatched
-from unrelu.errors import InvalidParameterError
-from unrelu.estimators.base import FloorEstimator, Table
+from unrelu.errors import InvalidDataError
+from unrelu.estimators.base import Table, columns_of
+from unrelu.estimators.prepare import check_cell_limits, read
 from unrelu.fit.one_pass import learn_record
 from unrelu.methods import Auto, FullLikelihood, OnePass, Robust, RobustCells, method_named
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.pair_moments import PairMomentsQuestion
-from unrelu.passes.rows import Rows, as_rows
-
-if TYPE_CHECKING:
-    from unrelu.estimators.learner import RectifiedGaussianLearner
+from unrelu.tables.prepared import prepared
 
 _GENUINE = 0.5  # weights from which on a robust fit's rows are looked at
 _SIMULATIONS = 39  # tables by which a remedy is judged
 
 
 def check_learner(
-    learner: RectifiedGaussianLearner,
+    learner: Any,
     samples: Samples,
     assumptions: Assumptions,
     wanted: Mapping[str, Any],
@@ -47,8 +45,7 @@ def check_learner(
     limits = {name: list(levels) for name, levels in assumptions.limits.items()}
     shapes = learner.shapes_
     kinds: dict[str, Any] = {"shape": "normal" if shapes is None else [shape.kind for shape in shapes]}
-    plain = {"stderr": "model"} if "stderr" in learner.get_params() else {}  # an imputer has no choice
-    fitting: RectifiedGaussianLearner = clone(learner).set_params(**plain, **limits, **kinds)
+    fitting: Any = clone(learner).set_params(stderr="model", **limits, **kinds)
     method = method_named(learner.method)
     if isinstance(method, Auto) and learner.report_.method == "one_pass":
         fitting.set_params(method="one_pass")
@@ -67,7 +64,7 @@ def check_learner(
     return replace(found, tried=tried)
 
 
-def _with_learned_shapes(learner: RectifiedGaussianLearner, rows: SampledRows) -> RectifiedGaussianLearner:
+def _with_learned_shapes(learner: Any, rows: SampledRows) -> Any:
     """Each column with the shape that it gets, as in a check of a learner: what is chosen is kept."""
     if learner.shape != "auto":
         return learner
@@ -75,11 +72,11 @@ def _with_learned_shapes(learner: RectifiedGaussianLearner, rows: SampledRows) -
         warnings.simplefilter("ignore")
         shapes = clone(learner).fit(rows.values).shapes_
     kinds = "normal" if shapes is None else [shape.kind for shape in shapes]
-    shaped: RectifiedGaussianLearner = learner.set_params(shape=kinds)
+    shaped: Any = learner.set_params(shape=kinds)
     return shaped
 
 
-def _checked(fitting: RectifiedGaussianLearner, rows: SampledRows, simulations: Simulations, watch: Watch) -> FitCheck:
+def _checked(fitting: Any, rows: SampledRows, simulations: Simulations, watch: Watch) -> FitCheck:
     """The check of what a learner with limits and shapes for each column makes of the rows."""
     method = method_named(fitting.method)
     if isinstance(method, Robust | RobustCells):
@@ -95,41 +92,25 @@ def _checked(fitting: RectifiedGaussianLearner, rows: SampledRows, simulations: 
     return check_fit(rows, _fit_by(fitting, rows, per_column), simulations, watch)
 
 
-def _fit_by(learner: RectifiedGaussianLearner, rows: SampledRows, per_column: list[str]) -> Fit:
+def _fit_by(learner: Any, rows: SampledRows, per_column: list[str]) -> Fit:
     """How the table and the simulated ones are learned; of normal columns in one pass, without what nobody asks for."""
     given = rows.assumptions
 
     def wholly(values: FloatArray, at: Columns) -> RectifiedGaussian:
         own: dict[str, Any] = {name: [getattr(learner, name)[j] for j in at] for name in per_column}
         rank = None if learner.n_components is None else min(learner.n_components, len(at))
-        fitted: RectifiedGaussianLearner = clone(learner).set_params(**own, n_components=rank)
-        return fitted.fit(values).distribution_
+        law: RectifiedGaussian = clone(learner).set_params(**own, n_components=rank).fit(values).distribution_
+        return law
 
     def quickly(values: FloatArray, at: Columns) -> RectifiedGaussian:
         floor, mirrored = (tuple(np.asarray(each)[at].tolist()) for each in (given.floor, rows.sign < 0.0))
-        rank = min(learner.n_components, len(at)) if isinstance(learner.n_components, Integral) else None
+        rank = min(int(learner.n_components), len(at)) if isinstance(learner.n_components, Integral) else None
         own = replace(given, floor=floor, mirrored=mirrored, n_components=rank)
         record = PairMomentsQuestion.under(own, shapes=False)(Block(values * rows.sign[at]))
         return learn_record(record, own).distribution.reflected(np.array(mirrored))
 
     quick = isinstance(method_named(learner.method), OnePass) and "shape" not in per_column
     return quickly if quick else wholly
-
-
-class _GivenModel(FloorEstimator):
-    """Reads tables of a model's columns."""
-
-    _has_ceilings, _takes_sparse = True, True
-
-    def __init__(self, model: RectifiedGaussian, floor_tolerance: float) -> None:
-        self.floor, self.ceiling, self.floor_tolerance = model.floor, model.ceiling, floor_tolerance
-        self.n_features_in_, self._of_model = model.n_features, model.feature_names
-
-    def rows(self, X: Table, seed: int, watch: Watch) -> SampledRows:
-        if self._of_model is not None and (hasattr(X, "columns") or isinstance(as_rows(X), Rows)):
-            self.feature_names_in_ = np.array(self._of_model, dtype=object)
-        rows = sampled_rows(self._rows(X, reset=False), self._assumptions(), seed, watch)
-        return rows if self._of_model is None else replace(rows, names=self._of_model)
 
 
 def check_model(
@@ -154,10 +135,12 @@ def check_model(
     >>> unrelu.check_model(model, 1.3 * model.sample(500, random_state=1)).fits
     False
     """
-    law = getattr(model, "distribution_", model)
-    if not isinstance(law, RectifiedGaussian):
-        raise InvalidParameterError(
-            f"model must be a RectifiedGaussian, or have one as distribution_; got {type(model).__name__}."
-        )
+    law, columns = columns_of(model, floor_tolerance)
+    columns = replace(columns, shapes=None)  # rows are compared in the table's units
     simulations = Simulations(n_simulations, random_state, level)
-    return check_fit(_GivenModel(law, floor_tolerance).rows(X, random_state, watch), law, simulations, watch)
+    table = read(X, columns=columns, smallest=2, sparse=True)
+    check_cell_limits(table, False, floor_tolerance, InvalidDataError)
+    rows = sampled_rows(prepared(table, columns), columns.assumptions, random_state, watch)
+    if columns.names is not None:
+        rows = replace(rows, names=columns.names)
+    return check_fit(rows, law, simulations, watch)

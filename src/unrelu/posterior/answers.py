@@ -40,7 +40,7 @@ class Answers:
         """
         from unrelu.posterior.gross import SMALLEST_LOG_DENSITY, warn_of_gross
         from unrelu.posterior.hidden import HiddenCells
-        from unrelu.tables.shaped import finite_slopes
+        from unrelu.tables.prepared import finite_slopes
 
         model, cells = _read(self, X, floor, ceiling)
         hidden = HiddenCells.of(model)

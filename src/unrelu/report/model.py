@@ -20,7 +20,7 @@ from unrelu.tables.columns import names_or_numbers
 
 if TYPE_CHECKING:
     from unrelu.estimators import RectifiedGaussianLearner
-    from unrelu.estimators.learned_model import LearnedModel
+    from unrelu.estimators.fitted import FittedModel
 
 _MOST_COLUMNS = 20  # in a table
 _POWER = ("exponent", "exponent_stderr", "origin", "unit")
@@ -234,7 +234,7 @@ def density_facts(densities: FloatArray, n_parameters: int) -> dict[str, Any]:
     return likelihood_facts(float(densities.sum()), n_parameters, len(densities))
 
 
-def reported_likelihood(learner: LearnedModel) -> dict[str, Any] | None:
+def reported_likelihood(learner: FittedModel) -> dict[str, Any] | None:
     """What a fit by likelihood has told already; None of other fits."""
     found = getattr(learner.report_, "log_likelihood", None)
     return None if found is None else likelihood_facts(found, learner.n_parameters_, learner.report_.n_rows)

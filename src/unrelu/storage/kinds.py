@@ -30,6 +30,7 @@ KINDS = {
         "model", bias="d", covariance="dd", floor="d?", ceiling="~d?", scoring_covariance="~dd"
     ),
     "Assumptions": _kind("contracts"),
+    "Columns": _kind("tables.prepared", floor="d?", ceiling="d?"),
     "CellLimits": _kind("contracts"),
     "Normal": _kind("shapes"),
     "Log": _kind("shapes"),
@@ -85,7 +86,7 @@ KINDS = {
     "FilteredGradient": _kind("papers.learners"),
     "MedianBias": _kind("papers.learners"),
     # recovery of a matrix behind a rectifier
-    "ReLUMatrixRecovery": _kind("recovery.matrix_estimator", floor_="d", _lifted="~c:int"),
+    "ReLUMatrixRecovery": _kind("recovery.matrix_estimator", _lifted="~c:int"),
     "MatrixFit": _kind("recovery.matrix.matrix", latent_mean="k"),
     "Factors": _kind("recovery.matrix.factors", latent="nk", loadings="dk", bias="~d"),
     "Conditions": _kind("recovery.matrix.identifiability", columns="d?", rows="n?"),
@@ -146,6 +147,6 @@ KINDS = {
     ),
     "ScoreTail": _kind("posterior.calibration", scores="n"),
     "OutlierScores": _kind("fit.robust_rows.detection", columns="c:int"),
-    "FloorOutlierDetector": _kind("estimators.outliers", "detector's file", _row_weights="~n", _cell_weights="~nd"),
+    "FloorOutlierDetector": _kind("estimators.outliers", "detector's file", row_weights_="~n", cell_weights_="~nd"),
     "RectifiedGaussianMixture": _kind("estimators.mixture", "mixture's file"),
 }  # fmt: skip

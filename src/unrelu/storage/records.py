@@ -21,7 +21,7 @@ from unrelu.storage.archives import ArchiveFormat, damaged, stated_format
 from unrelu.storage.files import FilePath
 from unrelu.storage.kinds import KINDS, Kind
 
-VERSION = 2
+VERSION = 3
 MODEL = "RectifiedGaussian"  # has a plainer format of its own, which other programs write, too
 
 T = TypeVar("T")
@@ -114,7 +114,8 @@ def packed(value: Any, name: str, arrays: Arrays) -> Any:
         own = {field.name: getattr(value, field.name) for field in fields(value)}
         return {"kind": kind, "fields": _packed_fields(own, name, arrays)}
     parameters = {key: _packed_parameter(item, f"{name}({key})", arrays) for key, item in _parameters(value).items()}
-    attributes = {key: item for key, item in vars(value).items() if key not in (*parameters, *_PASSING)}
+    left_out = {*parameters, *_PASSING, *getattr(type(value), "_derived", ())}
+    attributes = {key: item for key, item in vars(value).items() if key not in left_out}
     return {"kind": kind, "parameters": parameters, "attributes": _packed_fields(attributes, name, arrays)}
 
 
@@ -188,7 +189,10 @@ def _record(name: str, values: dict[str, Any]) -> Any:
 def _estimator(name: str, parameters: dict[str, Any], attributes: dict[str, Any]) -> Any:
     sizes = {"d": attributes["n_features_in_"]} if "n_features_in_" in attributes else {}
     check_arrays(KINDS[name], attributes, sizes)
-    shapes = attributes.get("_shapes") or ()
+    columns = attributes.get("_columns")
+    shapes = getattr(columns, "shapes", None) or ()
+    if columns is not None and len(columns.floor) != sizes["d"]:
+        raise ValueError(f"it has limits of {len(columns.floor)} columns, not {sizes['d']}")
     if shapes and not (isinstance(shapes, tuple) and len(shapes) == sizes["d"] and all(map(_is_shape, shapes))):
         raise ValueError(f"its shapes are not those of its {sizes['d']} columns")
     require_reachable(shapes)

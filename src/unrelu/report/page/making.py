@@ -15,7 +15,7 @@ import numpy as np
 from unrelu._version import __version__
 from unrelu.contracts import FloatArray, LearningReport, Step, Watch, unwatched
 from unrelu.estimators import FloorImputer, RectifiedGaussianLearner, check_model
-from unrelu.estimators.reading import limited
+from unrelu.estimators.prepare import with_cell_limits
 from unrelu.limits import is_by_cell
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.rows import ArraySamples, Rows, as_rows
@@ -66,7 +66,7 @@ class Asked:
         if table is not None and is_by_cell(learner.floor, learner.ceiling):
             rows = as_rows(table)
             table = rows if isinstance(rows, Rows) else ArraySamples(np.asarray(table, dtype=np.float64))
-            table = limited(table, learner.floor, learner.ceiling, None)
+            table = with_cell_limits(table, learner.floor, learner.ceiling)
         return cls(learner.distribution_, fitted, table, float(learner.floor_tolerance), imputer)
 
     @property

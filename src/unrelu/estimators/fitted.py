@@ -1,0 +1,235 @@
+"""What an estimator with one learned model knows: attributes, densities of rows, draws, and whether it fits."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from unrelu import registry
+from unrelu.contracts import FloatArray, LearningReport, Marks
+from unrelu.estimators.base import FloorEstimator, Table
+from unrelu.fit.one_pass import Learned
+from unrelu.fit.standard_errors import intervals
+from unrelu.model import RectifiedGaussian
+from unrelu.parameters import RandomState
+from unrelu.posterior.cells import marks_of
+from unrelu.posterior.hidden import HiddenCells
+from unrelu.shapes import Shapes
+
+if TYPE_CHECKING:
+    from unrelu.checks.result import FitCheck
+    from unrelu.storage import FilePath
+
+_OF_THE_MODEL = (
+    "distribution_", "shapes_", "floor_", "ceiling_", "bias_", "covariance_", "correlation_", "scoring_covariance_",
+    "row_norms_",
+)  # fmt: skip
+_OF_THE_FIT = (
+    "report_", "bias_stderr_", "row_norms_stderr_", "correlation_stderr_", "row_weights_", "cell_weights_", "record_",
+)  # fmt: skip
+
+
+class FittedModel(FloorEstimator):
+    """The learner, and what holds one: the attributes and methods that speak of the learned model.
+
+    Attributes are set once, when a fit is done (``_publish``); what was learned in parts is solved when one is first
+    asked for. Matrices that take work are made when they are first asked for, and kept.
+    """
+
+    _has_ceilings = True
+    _takes_sparse = True
+    _of_the_model: ClassVar[tuple[str, ...]] = _OF_THE_MODEL
+    _derived: ClassVar[tuple[str, ...]] = (*_OF_THE_MODEL, *_OF_THE_FIT)  # from what files hold
+    distribution_: RectifiedGaussian
+    shapes_: Shapes | None
+    floor_: FloatArray
+    ceiling_: FloatArray
+    report_: LearningReport
+    bias_: Any
+    covariance_: Any
+    correlation_: Any
+    scoring_covariance_: Any
+    row_norms_: Any
+    bias_stderr_: Any
+    row_norms_stderr_: Any
+    correlation_stderr_: Any
+    row_weights_: FloatArray
+    cell_weights_: NDArray[np.float32]
+    record_: Any  # what one pass over the rows kept (by groups for a jackknife): it merges, and stands for the rows
+
+    @abstractmethod
+    def _result(self) -> Learned:
+        """What was learned, of latent values, columns with a ceiling upside down."""
+
+    @abstractmethod
+    def held_learner(self) -> Any:
+        """The learner whose fit this is."""
+
+    def _law(self) -> RectifiedGaussian:
+        """The law of latent values, columns with a ceiling upside down."""
+        return self._result().distribution
+
+    # --- attributes -------------------------------------------------------------------------------
+
+    def _publish(self, model: RectifiedGaussian, learned: Learned | None) -> None:
+        """Set the attributes that speak of a model in the user's units, and of its fit, if there was one."""
+        self._forget()
+        self.distribution_, self.shapes_ = model, self._columns.shapes
+        self.floor_, self.ceiling_ = model.floor, model.ceiling
+        found = {"bias_": model.bias, "covariance_": model.covariance, "row_norms_": model.row_norms}
+        if learned is not None:
+            self.report_ = self._told(learned.report)
+            found["bias_stderr_"], found["row_norms_stderr_"] = learned.rows.bias_stderr, learned.rows.scale_stderr
+            found["correlation_stderr_"] = learned.pairs.stderr
+            kept = {"row_weights_": "row_weights", "cell_weights_": "cell_weights"}
+            known = {name: getattr(learned, own) for name, own in kept.items() if hasattr(learned, own)}
+            self.__dict__.update({name: each for name, each in known.items() if each is not None})
+        self.__dict__.update({name: self._handed_out(array) for name, array in found.items()})
+
+    def published(self) -> dict[str, Any]:
+        """The attributes that have been made, by name."""
+        return {name: each for name, each in vars(self).items() if name in self._derived}
+
+    def _handed_out(self, array: FloatArray) -> Any:
+        return array if self._answers_on is None else self._answers_on.array(array)
+
+    def _solve(self, name: str) -> None:
+        """Publish what was learned, if that has not been done; a name that there will not be is an AttributeError."""
+        learned = self._result()
+        if "distribution_" not in self.__dict__:
+            self._publish(self._in_user_units(learned.distribution), learned)
+        self._make(name)
+        if name in self.__dict__:
+            return
+        if name == "row_weights_":
+            raise AttributeError(
+                f"Only method='robust' and 'robust_cells' give row_weights_, not {learned.report.method!r}."
+            )
+        if name == "cell_weights_":
+            raise AttributeError(f"Only method='robust_cells' gives cell_weights_, not {learned.report.method!r}.")
+
+    def _make(self, name: str) -> None:
+        """Matrices that take work are made when they are first asked for."""
+        if name == "correlation_":
+            self.correlation_ = self._handed_out(self.distribution_.correlation)
+        if name == "scoring_covariance_":
+            self.scoring_covariance_ = self._handed_out(self.distribution_.scoring.covariance)
+
+    @property
+    def n_parameters_(self) -> int:
+        """How many numbers were learned: means, covariances (loadings and noise of a factor model), shapes."""
+        d, k = int(np.count_nonzero(self.distribution_.row_norms)), getattr(self, "n_components", None)
+        k = getattr(getattr(self, "report_", None), "n_components", k)  # where it was found
+        covariances = d * (d + 1) // 2 if k is None else min(d * (d + 1) // 2, d * (k + 1) - k * (k - 1) // 2)
+        return d + covariances + sum(shape.n_parameters for shape in self.shapes_ or ())
+
+    # --- what it says of rows ---------------------------------------------------------------------
+
+    def confidence_intervals(self, level: float = 0.95) -> dict[str, FloatArray]:
+        """Low and high ends for "bias", "row_norms" (d x 2) and "correlation" (d x d x 2).
+
+        From the standard errors, with Student's quantiles where these are the jackknife's. Norms go through their
+        logarithm, correlations through Fisher's z.
+
+        >>> import unrelu
+        >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
+        >>> learner = unrelu.RectifiedGaussianLearner(stderr="jackknife").fit(X)
+        >>> low, high = learner.confidence_intervals()["bias"][0]
+        >>> bool(low < learner.bias_[0] < high)
+        True
+        """
+        law, learned = self.distribution_, self._result()
+        return intervals(
+            (law.bias, learned.rows.bias_stderr),
+            (law.row_norms, learned.rows.scale_stderr),
+            (law.correlation, learned.pairs.stderr),
+            level,
+            self.report_.stderr_degrees,
+        )
+
+    def score_samples(self, X: Table) -> FloatArray:
+        """Log density of each row: density of the values above the floor, probability of the others to be at it.
+
+        NaN cells are integrated over. A column that is constant in the model adds 0, or -10,000 where a cell differs.
+        """
+        law, floor = HiddenCells.of(self._law()), np.array(self._assumptions().censoring)
+        law.warn_if_singular()
+
+        def density(x: NDArray[Any], beyond: Marks | None = None) -> FloatArray:
+            return law.log_density(*marks_of(x, beyond, floor))
+
+        return self._log_densities(X, density, [self._law()], True)
+
+    def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
+        """Mean log density of the rows.
+
+        >>> import unrelu
+        >>> truth = unrelu.synthetic.random_model(3, random_state=0)
+        >>> learner = unrelu.RectifiedGaussianLearner().fit(truth.sample(2000, random_state=1))
+        >>> fresh = truth.sample(1000, random_state=2)
+        >>> learner.score(fresh) > learner.score(fresh[:, ::-1])
+        True
+        """
+        return float(np.mean(self.score_samples(X)))
+
+    def bic(self, X: Table) -> float:
+        """Bayes's information criterion of the model on X, as scikit-learn has it: lower is better.
+
+        >>> import unrelu
+        >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(500, random_state=1)
+        >>> learner = unrelu.RectifiedGaussianLearner().fit(X)
+        >>> learner.aic(X) < learner.bic(X)
+        True
+        """
+        densities = self.score_samples(X)
+        return float(-2.0 * densities.sum() + self.n_parameters_ * np.log(len(densities)))
+
+    def aic(self, X: Table) -> float:
+        """Akaike's information criterion of the model on X, as scikit-learn has it: lower is better."""
+        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self.n_parameters_)
+
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
+        """Draw rows from the learned model."""
+        rows: FloatArray = self.distribution_.sample(n_samples, random_state)
+        return rows
+
+    def check(self, X: Table, n_simulations: int = 199, level: float = 0.05) -> FitCheck:
+        """Does a model of this kind fit the rows of X, those that were learned? Which columns and pairs do not?
+
+        A model is fitted to X (to 5,000 of its rows, if there are more) and compared with it; p-values come from tables
+        that this model gives, each fitted anew. A model that was not fitted to X: :func:`unrelu.check_model`.
+
+        >>> import unrelu
+        >>> X = unrelu.RectifiedGaussian([0.5, 0.0], [[1.0, 0.6], [0.6, 1.0]]).sample(500, random_state=1)
+        >>> unrelu.RectifiedGaussianLearner().fit(X).check(X).fits
+        True
+        """
+        from unrelu.estimators.checking import check_learner  # fits need not wait for it
+
+        check_is_fitted(self)
+        wanted = {"number": n_simulations, "seed": self._seed(), "level": level}
+        return check_learner(self.held_learner(), *self._turned_rows(X), wanted, self._watch)
+
+    def report(
+        self, path: FilePath, X: Table | None = None, *, title: str = "", n_simulations: int | None = None
+    ) -> None:
+        """Write one page for a browser about the table X that was learned: columns, fit, correlations, odd rows.
+
+        Without X the page has what the model alone can say. ``n_simulations``: of :meth:`check`, 0 for none; by default
+        as many as the number of columns allows. Needs ``pip install "unrelu[report]"``.
+
+        >>> import pathlib, tempfile, unrelu
+        >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(500, random_state=1)
+        >>> page = pathlib.Path(tempfile.mkdtemp()) / "report.html"
+        >>> unrelu.RectifiedGaussianLearner().fit(X).report(page, X, n_simulations=19)
+        >>> page.read_text().startswith("<!doctype html>")
+        True
+        """
+        check_is_fitted(self)
+        wanted = {"title": title or type(self).__name__, "n_simulations": n_simulations}
+        # Pages stand above the estimators: whoever makes them has said so to the registry, as the papers' methods do.
+        registry.page_writer()(self, path, X, {**wanted, "seed": self._seed(), "watch": self._watch})
