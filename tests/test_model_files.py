@@ -122,11 +122,11 @@ def test_damaged_knots_are_told(tmp_path, model, arrays, message):
     ("change", "message"),
     [
         (
-            lambda a: a["_columns"]["fields"]["shapes"]["tuple"][0].update(kind="Spline"),
+            lambda a: _shapes_in(a)["tuple"][0].update(kind="Spline"),
             "'Spline', which this version does not know",
         ),
-        (lambda a: a["_columns"]["fields"]["shapes"]["tuple"].pop(), "its shapes are not those of its 3 columns"),
-        (lambda a: a["_columns"]["fields"]["shapes"]["tuple"].__setitem__(0, WILD), "beyond precision: its unit"),
+        (lambda a: _shapes_in(a)["tuple"].pop(), "its shapes are not those of its 3 columns"),
+        (lambda a: _shapes_in(a)["tuple"].__setitem__(0, WILD), "beyond precision: its unit"),
         (lambda a: a["_columns"]["fields"].update(shapes=[1, 2, 3]), "its shapes are not those of its 3 columns"),
     ],
 )
