@@ -118,6 +118,10 @@ def test_damaged_knots_are_told(tmp_path, model, arrays, message):
         RectifiedGaussian.load(rewritten(tmp_path / "m", **arrays))
 
 
+def _shapes_in(attributes):
+    return attributes["_columns"]["fields"]["shapes"]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -31,7 +31,7 @@ from unrelu.estimators.prepare import (
     with_weights,
 )
 from unrelu.limits import is_by_cell, refuse_none
-from unrelu.methods import Method
+from unrelu.methods import Method, expects_outliers
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import learned_html
 from unrelu.parameters import generator
@@ -255,7 +255,8 @@ class FloorEstimator(BaseEstimator):
             return method.learn(evidence, self._assumed(columns), seed, self._watch)
 
         requests = shape_requests(self._wanted_shape(), samples.n_features, self._columns.names)
-        if not any(isinstance(each, str) and each in ("power", "free", "auto") for each in requests):
+        learned_shapes = any(isinstance(each, str) and each in ("power", "free", "auto") for each in requests)
+        if not (learned_shapes and expects_outliers(method)):
             return learn(prepared(samples, self._columns, screened=True), self._columns)
         from unrelu.estimators.margins import Reshaping
 

@@ -18,7 +18,6 @@ from unrelu.model import RectifiedGaussian
 from unrelu.parameters import RandomState
 from unrelu.posterior.cells import marks_of
 from unrelu.posterior.hidden import HiddenCells
-from unrelu.shapes import Shapes
 
 if TYPE_CHECKING:
     from unrelu.checks.result import FitCheck
@@ -44,22 +43,6 @@ class FittedModel(FloorEstimator):
     _takes_sparse = True
     _of_the_model: ClassVar[tuple[str, ...]] = _OF_THE_MODEL
     _derived: ClassVar[tuple[str, ...]] = (*_OF_THE_MODEL, *_OF_THE_FIT)  # from what files hold
-    distribution_: RectifiedGaussian
-    shapes_: Shapes | None
-    floor_: FloatArray
-    ceiling_: FloatArray
-    report_: LearningReport
-    bias_: Any
-    covariance_: Any
-    correlation_: Any
-    scoring_covariance_: Any
-    row_norms_: Any
-    bias_stderr_: Any
-    row_norms_stderr_: Any
-    correlation_stderr_: Any
-    row_weights_: FloatArray
-    cell_weights_: NDArray[np.float32]
-    record_: Any  # what one pass over the rows kept (by groups for a jackknife): it merges, and stands for the rows
 
     @abstractmethod
     def _result(self) -> Learned:
@@ -80,15 +63,18 @@ class FittedModel(FloorEstimator):
         self._forget()
         self.distribution_, self.shapes_ = model, self._columns.shapes
         self.floor_, self.ceiling_ = model.floor, model.ceiling
-        found = {"bias_": model.bias, "covariance_": model.covariance, "row_norms_": model.row_norms}
-        if learned is not None:
-            self.report_ = self._told(learned.report)
-            found["bias_stderr_"], found["row_norms_stderr_"] = learned.rows.bias_stderr, learned.rows.scale_stderr
-            found["correlation_stderr_"] = learned.pairs.stderr
-            kept = {"row_weights_": "row_weights", "cell_weights_": "cell_weights"}
-            known = {name: getattr(learned, own) for name, own in kept.items() if hasattr(learned, own)}
-            self.__dict__.update({name: each for name, each in known.items() if each is not None})
-        self.__dict__.update({name: self._handed_out(array) for name, array in found.items()})
+        handed = self._handed_out
+        self.bias_, self.covariance_, self.row_norms_ = map(handed, (model.bias, model.covariance, model.row_norms))
+        if learned is None:
+            return
+        self.report_: LearningReport = self._told(learned.report)
+        self.bias_stderr_, self.row_norms_stderr_ = handed(learned.rows.bias_stderr), handed(learned.rows.scale_stderr)
+        self.correlation_stderr_ = handed(learned.pairs.stderr)
+        robust: Any = learned
+        if getattr(robust, "row_weights", None) is not None:
+            self.row_weights_: FloatArray = robust.row_weights
+        if getattr(robust, "cell_weights", None) is not None:
+            self.cell_weights_: NDArray[np.float32] = robust.cell_weights
 
     def published(self) -> dict[str, Any]:
         """The attributes that have been made, by name."""

@@ -15,7 +15,7 @@ from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from unrelu.contracts import FloatArray, MixtureReport, Samples
+from unrelu.contracts import FloatArray, Samples
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.estimators.prepare import checked_weights
@@ -99,13 +99,6 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
     _has_ceilings = True
     _tests_shapes = False  # two groups are no normal column, and free shapes would make them one
     _derived = ("report_", "weights_", "means_", "covariances_", "converged_", "n_iter_", "lower_bound_")
-    weights_: FloatArray
-    means_: FloatArray
-    covariances_: FloatArray
-    report_: MixtureReport
-    converged_: bool
-    n_iter_: int
-    lower_bound_: float
     distributions_: tuple[RectifiedGaussian, ...]
     _fitted: FittedMixture | None = None
 

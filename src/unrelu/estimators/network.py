@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unrelu.checks.findings import warn_of
-from unrelu.contracts import Assumptions, BoolArray, Doubt, FloatArray
+from unrelu.contracts import Assumptions, Doubt, FloatArray
 from unrelu.errors import (
     FewRowsWarning,
     InvalidParameterError,
@@ -29,7 +29,7 @@ from unrelu.estimators.fitted import FittedModel
 from unrelu.estimators.learner import HoldsLearner, RectifiedGaussianLearner
 from unrelu.fit.one_pass import Learned
 from unrelu.fit.standard_errors import fisher_interval
-from unrelu.graph.contracts import Edge, Network, NetworkPath
+from unrelu.graph.contracts import Network
 from unrelu.graph.exporting import networkx_graph, write_edges
 from unrelu.graph.learning import (
     Known,
@@ -53,14 +53,10 @@ if TYPE_CHECKING:
     import networkx
 
 _NO_WEIGHT = 1e-6  # of a row: it is an outlier
-_PARTS = {
-    "adjacency_": "adjacency",
-    "precision_": "precision",
-    "partial_correlation_": "partial_correlation",
-    "partial_correlation_stderr_": "stderr",
-    "stability_": "stability",
-    "path_": "path",
-}  # attributes, and where the record of a network has them
+_OF_THE_NETWORK = (
+    "adjacency_", "precision_", "partial_correlation_", "partial_correlation_stderr_", "stability_", "path_", "edges_",
+    "network_",
+)  # fmt: skip
 _NO_INVERSE = (
     "Partial correlations are of correlations with a little of the identity mixed in, and those of such columns rest on"
     " it: add rows, or leave out columns that others determine."
@@ -134,16 +130,8 @@ class RectifiedGaussianNetwork(HoldsLearner):
     np.float64(0.4)
     """
 
-    _derived: ClassVar[tuple[str, ...]] = (*FittedModel._derived, *_PARTS, "edges_", "network_")
+    _derived: ClassVar[tuple[str, ...]] = (*FittedModel._derived, *_OF_THE_NETWORK)
     _network: Network | None = None
-    adjacency_: BoolArray
-    precision_: FloatArray
-    partial_correlation_: FloatArray
-    partial_correlation_stderr_: FloatArray
-    stability_: FloatArray
-    path_: NetworkPath | None
-    edges_: tuple[Edge, ...]
-    network_: Network
 
     def __init__(
         self,
@@ -347,7 +335,9 @@ class RectifiedGaussianNetwork(HoldsLearner):
             self._result()
             return super()._solve(name)
         network = self._net()
-        self.__dict__.update({attribute: getattr(network, part) for attribute, part in _PARTS.items()})
+        self.adjacency_, self.precision_ = network.adjacency, network.precision
+        self.partial_correlation_, self.partial_correlation_stderr_ = network.partial_correlation, network.stderr
+        self.stability_, self.path_ = network.stability, network.path
         self.edges_, self.network_ = network.edges(self._names()), network
         return None
 

@@ -21,10 +21,9 @@ from unrelu.contracts import BoolArray, CellLimits, FloatArray, Samples, Step, W
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import Limits, is_by_cell, limits_of
 from unrelu.passes import engine_for
-from unrelu.passes.blocks import as_floats
 from unrelu.passes.device import Place, brought_home, place_of
 from unrelu.passes.local import LocalEngine
-from unrelu.passes.rows import ArraySamples, Rows, as_rows
+from unrelu.passes.rows import ArraySamples, Rows, as_floats, as_rows
 from unrelu.passes.screening import ScreeningQuestion
 from unrelu.tables.prepared import Columns, as_stored, names_of, prepared
 from unrelu.validation import column_label, counted, label_columns, listed, row_label

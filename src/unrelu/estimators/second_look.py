@@ -25,8 +25,8 @@ from unrelu.checks.rows import Look, look_at
 from unrelu.contracts import Assumptions, Doubt, FloatArray, LearningReport, Watch
 from unrelu.errors import UnreluError
 from unrelu.estimators.margins import warn_again
-from unrelu.passes.blocks import rows_in, some_rows
 from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.rows import rows_in, some_rows
 from unrelu.posterior.cells import marks_of
 from unrelu.shapes import Shapes
 from unrelu.validation import counted

@@ -20,8 +20,8 @@ from scipy.special import erfc
 
 from unrelu.contracts import Question, R, Samples, Step, Watch, unwatched
 from unrelu.errors import DeviceMemoryError, InvalidDataError
-from unrelu.passes.blocks import rows_in
 from unrelu.passes.local import LocalEngine, map_in_threads
+from unrelu.passes.rows import rows_in
 
 _WORKING_BYTES = 2**31  # beside the table and sums of pairs
 _BYTES_PER_CELL = 32  # of the working copies of a block: three float64 of every cell, and what leads to them

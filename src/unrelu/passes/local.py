@@ -17,7 +17,7 @@ from threadpoolctl import ThreadpoolController
 
 from unrelu.contracts import Block, Question, R, Samples, Step, Watch, unwatched
 from unrelu.errors import InvalidDataError
-from unrelu.passes.blocks import rows_in
+from unrelu.passes.rows import rows_in
 
 T = TypeVar("T")
 U = TypeVar("U")

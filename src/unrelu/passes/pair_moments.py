@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Assumptions, Block, FloatArray
 from unrelu.errors import InvalidParameterError
-from unrelu.passes.blocks import SparseBlock
 from unrelu.passes.column_groups import Columns
 from unrelu.passes.column_shapes import ColumnShapes
 from unrelu.passes.local import joined_in_threads, one_blas_thread
 from unrelu.passes.pair_sums import Frame, PairSums, SparseSums, runs, sparse_runs, tile_height
+from unrelu.passes.rows import SparseBlock
 from unrelu.passes.screening import Screening
 from unrelu.passes.tiles import tiles
 

@@ -27,9 +27,9 @@ from unrelu.kernels.row_block import (
     out_of_place,
     pack_rows,
 )
-from unrelu.passes.blocks import SparseBlock
 from unrelu.passes.column_shapes import ShapeSums, window
 from unrelu.passes.local import map_in_threads
+from unrelu.passes.rows import SparseBlock
 from unrelu.passes.screening import Screening, survey
 from unrelu.passes.tiles import least_allowed, seen_above
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from unrelu.contracts import BoolArray, FloatArray
+from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.estimators.prepare import checked_tolerance, read
@@ -22,9 +22,9 @@ from unrelu.passes.tiles import as_stored
 from unrelu.recovery.matrix.cells import Cells, DenseCells, SparseCells, check_stored
 from unrelu.recovery.matrix.descent import MatrixMethod, matrix_method
 from unrelu.recovery.matrix.factors import GAUGES
-from unrelu.recovery.matrix.matrix import MatrixFit, MatrixReport, MatrixRequest, lifted_cells, recover_matrix, warn_of
+from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, lifted_cells, recover_matrix, warn_of
 from unrelu.recovery.matrix.state import recover_kept
-from unrelu.shapes import Shapes, from_latent
+from unrelu.shapes import from_latent
 from unrelu.storage import FilePath
 from unrelu.tables import SparseSamples
 from unrelu.validation import check_choice
@@ -126,23 +126,6 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     _has_standard_scores = True
     _fit: MatrixFit | None = None
     _lifted: NDArray[np.int64]  # cells at the floor whose T is above, by row x columns + column
-    report_: MatrixReport
-    n_components_: int
-    n_iter_: int
-    shapes_: Shapes | None
-    floor_: FloatArray
-    components_: FloatArray
-    bias_: FloatArray
-    latent_: FloatArray
-    column_space_: FloatArray
-    column_condition_: FloatArray
-    row_condition_: FloatArray
-    column_identifiable_: BoolArray
-    row_identifiable_: BoolArray
-    noise_: float
-    components_stderr_: FloatArray
-    bias_stderr_: FloatArray
-    latent_stderr_: FloatArray
 
     def __init__(
         self,

@@ -15,17 +15,16 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
+from unrelu.contracts import FloatArray, Watch, unwatched
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table, seed_from
 from unrelu.estimators.prepare import check_cell_limits, learn_columns, read, screened_floats
 from unrelu.limits import refuse_none
 from unrelu.methods import Method, method_named
-from unrelu.model import RectifiedGaussian
 from unrelu.parameters import RandomState
 from unrelu.passes.rows import Rows
 from unrelu.passes.tiles import as_stored
-from unrelu.recovery.layers.decoding import ROUNDING, LayerReport
+from unrelu.recovery.layers.decoding import ROUNDING
 from unrelu.recovery.layers.peeled import Outputs, Peeled
 from unrelu.recovery.layers.peeling import peel_layers
 from unrelu.recovery.layers.two_layers import TwoLayers, learn_two_layers
@@ -120,17 +119,6 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         "n_hidden_", *_OF_INPUTS,
     )  # fmt: skip
     _learned: TwoLayers | Peeled | None = None
-    output_weights_: FloatArray
-    output_bias_: FloatArray
-    column_identifiable_: BoolArray
-    hidden_distribution_: RectifiedGaussian
-    input_weights_: FloatArray
-    input_bias_: FloatArray
-    n_inputs_: int
-    input_choice_: tuple[tuple[int, float], ...]
-    outlier_rows_: BoolArray
-    report_: LayerReport
-    n_hidden_: int
 
     def __init__(
         self,

@@ -37,8 +37,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from unrelu.passes.blocks import rows_per_block
-from unrelu.passes.rows import ArraySamples
+from unrelu.passes.rows import ArraySamples, rows_per_block
 
 if TYPE_CHECKING:
     from unrelu.tables.files import open_samples

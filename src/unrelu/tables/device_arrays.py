@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from unrelu.contracts import Block, Engine, FloatArray, Samples
 from unrelu.errors import InvalidDataError
-from unrelu.passes.blocks import as_floats, rows_per_block
 from unrelu.passes.device import DeviceEngine, Place, place_of
-from unrelu.passes.rows import Rows, one_per_row
+from unrelu.passes.rows import Rows, as_floats, one_per_row, rows_per_block
 
 
 class DeviceBlock(Block):

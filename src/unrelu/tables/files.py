@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Block
 from unrelu.errors import InputFileError, InvalidParameterError
-from unrelu.passes.blocks import regroup, rows_per_block
-from unrelu.passes.rows import Ask, Part, Rows, checked_block_rows
+from unrelu.passes.rows import Ask, Part, Rows, checked_block_rows, regroup, rows_per_block
 from unrelu.tables.chosen_rows import no_row
 from unrelu.tables.columns import ColumnChoice, ColumnKeys, match_columns, match_ids, names_or_numbers
 from unrelu.tables.diagnosis import row_and_line

@@ -12,9 +12,8 @@ from typing import Any
 
 from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.passes.blocks import as_floats
 from unrelu.passes.device import DeviceEngine, brought_home, place_of, without_gradients
-from unrelu.passes.rows import Rows
+from unrelu.passes.rows import Rows, as_floats
 from unrelu.tables.device_arrays import DeviceBlock
 from unrelu.validation import check_choice, suggestion
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import CellLimits
 from unrelu.errors import InvalidDataError, NondetectWarning
-from unrelu.passes.blocks import Floats
+from unrelu.passes.rows import Floats
 from unrelu.tables.columns import column_phrase
 from unrelu.tables.reading import Reading
 from unrelu.tables.text_columns import NOT_DETECTED, Seen

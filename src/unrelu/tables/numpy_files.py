@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from unrelu.errors import InputFileError
-from unrelu.passes.blocks import as_floats, float_type, holds_numbers
+from unrelu.passes.rows import as_floats, float_type, holds_numbers
 from unrelu.tables.table_file import SHARE_CELLS, TableFile, WithoutLines, damage_reported, refuse_no_rows
 
 TABLE_KEY, NAMES_KEY = "X", "feature_names"

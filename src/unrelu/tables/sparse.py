@@ -10,8 +10,7 @@ import scipy.sparse
 
 from unrelu.contracts import Block, FloatArray
 from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
-from unrelu.passes.blocks import MOST_CELLS, SparseBlock, holds_numbers, rows_per_block
-from unrelu.passes.rows import Rows
+from unrelu.passes.rows import MOST_CELLS, Rows, SparseBlock, holds_numbers, rows_per_block
 from unrelu.tables.columns import ColumnChoice, match_columns
 
 
