@@ -119,7 +119,7 @@ def test_info_of_every_kind(run, saved, name, words):
     assert words in result.stdout
     answer = json.loads(run("info", f"{name}.npz", "--json").stdout)
     assert answer["format"].startswith("unrelu.")
-    assert answer["format_version"] == 2
+    assert answer["format_version"] == 3
 
 
 @pytest.mark.filterwarnings("ignore")

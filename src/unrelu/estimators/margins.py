@@ -28,7 +28,7 @@ from unrelu.fit.robust_rows.learning import RobustLearned
 from unrelu.limits import Limits
 from unrelu.passes import engine_for
 from unrelu.passes.margins import Margins, MarginsQuestion
-from unrelu.passes.rows import ArraySamples
+from unrelu.passes.rows import ArraySamples, all_values
 from unrelu.passes.screening import ScreeningQuestion
 from unrelu.passes.subsample import SubsampleQuestion
 from unrelu.shapes import Log, Normal, Power, Shape, same_shapes, shape_requests
@@ -220,7 +220,7 @@ class Reshaping:
         if len(learned.columns) < samples.n_features:
             return -np.inf
         rows, weights = prepared(samples, fit.columns, screened=True), _weights(samples)
-        densities = learned.mixture.posterior(_values(rows))[1] + rows.log_slopes()
+        densities = learned.mixture.posterior(all_values(rows))[1] + rows.log_slopes()
         of_shapes = sum(min(shape.n_parameters, _MOST_NUMBERS) for shape in fit.columns.shapes or ())
         numbers = learned.mixture.n_parameters + of_shapes
         paid = 0.5 * np.log(weights.sum()) * numbers + _PRICE * float(weights @ (learned.row_weights < _KEPT))
@@ -230,7 +230,7 @@ class Reshaping:
         """Shapes of the kept rows and one group more, unless no power makes such columns normal."""
         mixture, kept = fit.learned.mixture, fit.kept
         assert kept is not None, "a robust fit says it"
-        group = np.argmax(mixture.joint(_values(prepared(samples, fit.columns, screened=True))), axis=1)
+        group = np.argmax(mixture.joint(all_values(prepared(samples, fit.columns, screened=True))), axis=1)
         for k in np.argsort(-mixture.shares).tolist():
             more = (group == k) & ~kept
             if more.mean() > _FEWEST_IN_GROUP and not (more | kept).all():
@@ -254,10 +254,6 @@ def keeping(found: Columns, before: Columns, at: tuple[int, ...]) -> Columns:
 def _is_freer(found: Columns, before: Columns) -> bool:
     pairs = zip(found.shapes or (), before.shapes or (), strict=False)
     return any(new.kind == "free" != old.kind for new, old in pairs)
-
-
-def _values(samples: Samples) -> FloatArray:
-    return np.concatenate([block.values for block in samples.blocks()])
 
 
 def _weights(samples: Samples) -> FloatArray:

@@ -25,7 +25,7 @@ from unrelu.model import RectifiedGaussian
 from unrelu.parameters import RandomState, generator
 from unrelu.passes import engine_for
 from unrelu.passes.evidence import SampleEvidence
-from unrelu.passes.rows import ArraySamples, Rows, as_rows
+from unrelu.passes.rows import ArraySamples, Rows, all_values, as_rows
 from unrelu.passes.tiles import without_absent
 from unrelu.posterior.scored_rows import scored_rows
 from unrelu.tables.prepared import prepared
@@ -162,7 +162,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
             return prepared(self._table(X, sample_weight, reset=True), self._columns, screened=True)
         rows = self._whole(X, reset=True)
         weights = at_least_one_on_average(checked_weights(sample_weight, rows.n_rows or 0))
-        shown = without_absent(np.concatenate([block.values for block in rows.blocks()]), weights)
+        shown = without_absent(all_values(rows), weights)
         samples = ArraySamples(shown, weights, rows.feature_names, max(len(shown), 1), rows.limits)
         self._learn_columns(samples)
         return prepared(samples, self._columns, screened=True)

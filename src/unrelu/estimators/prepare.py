@@ -23,7 +23,7 @@ from unrelu.limits import Limits, is_by_cell, limits_of
 from unrelu.passes import engine_for
 from unrelu.passes.device import Place, brought_home, place_of
 from unrelu.passes.local import LocalEngine
-from unrelu.passes.rows import ArraySamples, Rows, as_floats, as_rows
+from unrelu.passes.rows import ArraySamples, Rows, all_values, as_floats, as_rows
 from unrelu.passes.screening import ScreeningQuestion
 from unrelu.tables.prepared import Columns, as_stored, names_of, prepared
 from unrelu.validation import column_label, counted, label_columns, listed, row_label
@@ -201,8 +201,7 @@ def screened_floats(rows: Rows, columns: Columns) -> NDArray[Any]:
     """All rows in memory as latent values, after a look at their cells: none is infinite, or below its floor."""
     plain, turned = columns.plain, prepared(rows, replace(columns, shapes=None))
     LocalEngine().collect(turned, ScreeningQuestion(plain.lowest)).check(plain, rows.feature_names)
-    blocks = [block.values for block in prepared(rows, columns, screened=True).blocks()]
-    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+    return all_values(prepared(rows, columns, screened=True))
 
 
 # --- what is given beside a table -----------------------------------------------------------------

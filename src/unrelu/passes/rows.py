@@ -349,6 +349,12 @@ def rows_in(block: Block) -> int:
     return len(block.values) if n_rows is None else n_rows
 
 
+def all_values(samples: Samples) -> Floats:
+    """All rows as one array, which is no copy where they are one block."""
+    values = [block.values for block in samples.blocks()]
+    return values[0] if len(values) == 1 else np.concatenate(values)
+
+
 def some_rows(block: Block, chosen: NDArray[np.intp]) -> Floats:
     """Rows of a block, in order; of sparse ones and those of a device no others are made dense or brought here."""
     matrix, array = getattr(block, "matrix", None), getattr(block, "array", None)

@@ -21,7 +21,7 @@ from unrelu.estimators.prepare import checked_tolerance
 from unrelu.limits import floor_per_column
 from unrelu.model import RectifiedGaussian
 from unrelu.parameters import generator
-from unrelu.passes.rows import Rows, as_rows
+from unrelu.passes.rows import Rows, all_values, as_rows
 from unrelu.recovery.latent.methods import LatentMethod, LatentResult, Layer, Prior, latent_method, names_of
 from unrelu.recovery.latent.recover import LatentReport, LatentRows, recover_rows, warn_of
 from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
@@ -203,7 +203,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
             rows = self._whole(X, reset=True, smallest=1)
             if self.n_features_in_ != d:
                 raise InvalidDataError(f"Outputs of this layer have {d} entries; got {self.n_features_in_} columns.")
-            values = _read(rows)
+            values = all_values(rows)
             n, missing = len(values), float(np.isnan(values).mean())
             self._columns = replace(self._columns, names=self._names())
         self.report_ = LatentReport(name, prior, n, d, k, 0.0, missing, None, (), ())
@@ -289,7 +289,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
     def _recovered(self, V: Any, skip_bad_rows: bool) -> LatentRows:
         layer, method, floor = self._layer(), latent_method(self.method, self.prior), self._floors()
         named = isinstance(as_rows(V), Rows) or (self._names() is not None and hasattr(V, "columns"))
-        table = _numbers("V", _read(self._whole(V, reset=False, smallest=1)) if named else V)
+        table = _numbers("V", all_values(self._whole(V, reset=False, smallest=1)) if named else V)
         if table.ndim != 2 or table.shape[1] != len(layer.bias) or len(table) == 0:
             raise InvalidDataError(
                 f"Outputs of this layer have {len(layer.bias)} entries; got an array of shape {table.shape}."
@@ -349,10 +349,6 @@ def recall(
         model, method, n_components=n_components, prior=prior, random_state=random_state
     )
     return memory.denoise(V)
-
-
-def _read(rows: Rows) -> FloatArray:
-    return np.concatenate([block.values for block in rows.blocks()]).astype(np.float64)
 
 
 def _numbers(name: str, values: Any) -> FloatArray:

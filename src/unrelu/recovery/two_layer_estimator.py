@@ -22,7 +22,7 @@ from unrelu.estimators.prepare import check_cell_limits, learn_columns, read, sc
 from unrelu.limits import refuse_none
 from unrelu.methods import Method, method_named
 from unrelu.parameters import RandomState
-from unrelu.passes.rows import Rows
+from unrelu.passes.rows import all_values
 from unrelu.passes.tiles import as_stored
 from unrelu.recovery.layers.decoding import ROUNDING
 from unrelu.recovery.layers.peeled import Outputs, Peeled
@@ -169,7 +169,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
             raise InvalidParameterError("method='separable' undoes no rectifier: use method='facets', or floor=None.")
 
     def _two_layers(self, X: Any) -> TwoLayers:
-        values = _array(self._whole(X, reset=True))
+        values = all_values(self._whole(X, reset=True))
         none = np.full(self.n_features_in_, np.inf)
         self._columns = Columns(-none, none, self._names())
         table = _complete(values, self._names())
@@ -243,6 +243,9 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
             return learned.inner.inputs(self.hidden_units(X))
         return learned.layers[0].inputs_behind(self._outputs(X).heights, learned.inner)
 
+    def _table_of(self, X: Table) -> FloatArray:
+        return _complete(all_values(self._whole(X, reset=False, smallest=1)), self._names())
+
     def _outputs(self, X: Table) -> Outputs:
         return outputs_of(self._floats(X, reset=False, smallest=1), self._columns)
 
@@ -254,7 +257,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         """
         learned = self._result()
         if not isinstance(learned, Peeled):
-            return learned.layer.hidden(_complete(_array(self._whole(X, reset=False, smallest=1)), self._names()))
+            return learned.layer.hidden(self._table_of(X))
         return learned.layers[0].units_of(self._outputs(X), self._seed(), self._watch)
 
     def inverse_transform(self, H: ArrayLike) -> FloatArray:
@@ -277,7 +280,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         base = (
             0.0 if self.floor is None else np.broadcast_to(np.asarray(self.floor, dtype=float), outputs.shape)[outputs]
         )
-        seen = np.asarray(_complete(_array(self._whole(X, reset=False, smallest=1)), self._names()))[known][:, outputs]
+        seen = self._table_of(X)[known][:, outputs]
         return float(np.linalg.norm(seen - rebuilt[:, outputs]) / max(float(np.linalg.norm(seen - base)), 1e-300))
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
@@ -308,11 +311,6 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         tags.input_tags.allow_nan = False
         tags.input_tags.positive_only = self.floor is not None and tags.input_tags.positive_only
         return tags
-
-
-def _array(rows: Rows) -> Any:
-    blocks = [block.values for block in rows.blocks()]
-    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
 def _complete(values: Any, names: Sequence[str] | None) -> FloatArray:
