@@ -95,11 +95,12 @@ def _of_record(
 
     if len(paths) != 1 or not Path(paths[0]).is_file() or not (stated_format(paths[0]) or "").startswith("unrelu."):
         return None
-    from unrelu.estimators import RectifiedGaussianLearner, RectifiedGaussianNetwork
+    from unrelu.estimators import RectifiedGaussianNetwork
+    from unrelu.estimators.fitted import FittedModel
 
     fitting.refuse_with(Path(paths[0]))
     content = load(paths[0])
-    if not isinstance(content, RectifiedGaussianLearner):
+    if not isinstance(content, FittedModel):
         raise InvalidParameterError(
             f"{paths[0]} holds a {type(content).__name__}, which knows no errors: give a table, or what unrelu fit"
             " --record wrote."

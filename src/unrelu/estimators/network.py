@@ -221,9 +221,12 @@ class RectifiedGaussianNetwork(HoldsLearner):
         (1, 1)
         """
         check_selection(selection)
+        if isinstance(learned, HoldsLearner):
+            learned = learned.held_learner()
         if isinstance(learned, PairMoments | GroupedMoments):
             network = cls(selection, floor=whole_of(learned).floor, random_state=random_state)
-            learner = network._of_record(learned, feature_names)
+            learner = RectifiedGaussianLearner("one_pass", floor=network.floor, random_state=random_state)
+            learner.keeping_groups().of_record(learned, feature_names)
         elif isinstance(learned, RectifiedGaussianLearner):
             if learned.n_components is not None:
                 raise InvalidParameterError(
@@ -240,9 +243,6 @@ class RectifiedGaussianNetwork(HoldsLearner):
                 f" {type(learned).__name__}."
             )
         return network._of_learner(learner)
-
-    def _of_record(self, record: PairMoments | GroupedMoments, names: Any) -> RectifiedGaussianLearner:
-        return self._new_learner().keeping_groups().of_record(record, names)
 
     def _of_learner(self, learner: RectifiedGaussianLearner) -> Self:
         self._hold(learner)
@@ -290,7 +290,13 @@ class RectifiedGaussianNetwork(HoldsLearner):
         scale, d = learned.rows.scale, learned.distribution.n_features
         columns = np.flatnonzero(scale > 0.0)
         check_rows(learned.report.n_rows, d, len(columns))
-        self._tell_of_few_rows(learned.report.n_rows, d)
+        if d > (n_rows := learned.report.n_rows):
+            warn(
+                f"{d:,} columns but only {n_rows:,} rows: an edge must be strong to stand out. selection='auto',"
+                " 'likely', 'ebic' and, if there are 25 rows and more, 'stars' make sense; 'fdr' and small penalties do"
+                " not.",
+                MoreColumnsThanRowsWarning,
+            )
         square = np.ix_(columns, columns)
         groups = (
             RowGroups(record, assumptions, learned.pairs, columns, self._names())
@@ -307,15 +313,6 @@ class RectifiedGaussianNetwork(HoldsLearner):
         warn_of(unstable, self._names())
         turned = in_columns(network, columns, scale)
         return turned.reflected(self._columns.sign) if self._columns.mirrored.any() else turned
-
-    def _tell_of_few_rows(self, n_rows: int, d: int) -> None:
-        if d > n_rows:
-            warn(
-                f"{d:,} columns but only {n_rows:,} rows: an edge must be strong to stand out. selection='auto',"
-                " 'likely', 'ebic' and, if there are 25 rows and more, 'stars' make sense; 'fdr' and small penalties do"
-                " not.",
-                MoreColumnsThanRowsWarning,
-            )
 
     # --- what was learned -------------------------------------------------------------------------
 
