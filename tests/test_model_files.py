@@ -124,16 +124,23 @@ def test_damaged_knots_are_told(tmp_path, model, arrays, message):
         RectifiedGaussian.load(rewritten(tmp_path / "m", **arrays))
 
 
+def _shapes_in(attributes):
+    return attributes["_columns"]["fields"]["shapes"]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda a: a["_shapes"]["tuple"][0].update(kind="Spline"), "'Spline', which this version does not know"),
-        (lambda a: a["_shapes"]["tuple"].pop(), "its shapes are not those of its 3 columns"),
         (
-            lambda a: a["_shapes"]["tuple"].__setitem__(0, {"kind": "Power", "at": "x", "state": WILD}),
+            lambda a: _shapes_in(a)["tuple"][0].update(kind="Spline"),
+            "'Spline', which this version does not know",
+        ),
+        (lambda a: _shapes_in(a)["tuple"].pop(), "its shapes are not those of its 3 columns"),
+        (
+            lambda a: _shapes_in(a)["tuple"].__setitem__(0, {"kind": "Power", "at": "x", "state": WILD}),
             "beyond precision: its unit",
         ),
-        (lambda a: a.update(_shapes=[1, 2, 3]), "its shapes are not those of its 3 columns"),
+        (lambda a: a["_columns"]["fields"].update(shapes=[1, 2, 3]), "its shapes are not those of its 3 columns"),
     ],
 )
 @pytest.mark.parametrize("name", ["learner", "detector", "mixture", "matrix"])
@@ -149,7 +156,7 @@ def test_damaged_shapes_of_estimators_are_told(tmp_path, name, change, message):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         estimator.fit(X).save(tmp_path / "m")
-    assert unrelu.load(tmp_path / "m")._shapes == estimator._shapes
+    assert unrelu.load(tmp_path / "m")._columns.shapes == estimator._columns.shapes
     with pytest.raises(ModelFileError, match=message):
         unrelu.load(rewritten(tmp_path / "m", lambda header: change(header["content"]["attributes"])))
 

@@ -21,6 +21,7 @@ from unrelu.fit.likelihood.laws import CovarianceLaw
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.rows import Rows
 
 D, N, TABLES = 8, 2000, 60
 BOUND_D, BOUND_N, BOUND_TABLES, BOUND_ROWS = 5, 2000, 600, 200_000
@@ -89,10 +90,10 @@ def against_one_pass(kind: str, tables: int) -> list[Claim]:
     )
 
 
-class MarkedRows:
+class MarkedRows(Rows):
     """Rows in memory with a mark for every cell."""
 
-    feature_names = None
+    n_rows = None
 
     def __init__(self, values: FloatArray, beyond: FloatArray) -> None:
         self.block = Block(values, beyond=beyond.astype(np.int8))

@@ -14,7 +14,7 @@ from unrelu.fit.margins import fit_shapes
 from unrelu.limits import limits_of
 from unrelu.passes.columns import MarginsQuestion
 from unrelu.passes.pair_moments import PairMomentsQuestion
-from unrelu.tables.shaped import Shaped
+from unrelu.tables.prepared import Columns
 
 ROUNDS, N, D = 9, 200_000, 50
 MOST = {"free": 2.5, "power": 3.0, "auto": None}
@@ -25,7 +25,7 @@ def parts(x: FloatArray, shape: str) -> dict[str, float]:
     limits = limits_of(0.0, None, D)
     question, pairs = MarginsQuestion(), PairMomentsQuestion.under(Assumptions((0.0,) * D))
     margins = question(Block(x))
-    shaped = Shaped(fit_shapes([shape] * D, margins, limits, None), limits)
+    shaped = Columns(limits.floor, limits.ceiling, shapes=fit_shapes([shape] * D, margins, limits, None))
     steps = {
         "margins": lambda: question(Block(x)),
         "shapes": lambda: fit_shapes([shape] * D, margins, limits, None),

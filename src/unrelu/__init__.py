@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unrelu.lazy import lazily
-from unrelu.registry import offer
+from unrelu.registry import offer, offer_page
 
 if TYPE_CHECKING:
     from unrelu import methods as methods
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from unrelu.recovery.latent_estimator import recover_latent as recover_latent
     from unrelu.recovery.layers.peeled import Peeled as Peeled
     from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery as ReLUMatrixRecovery
-    from unrelu.recovery.peel import peel as peel
     from unrelu.recovery.two_layer_estimator import TwoLayerReLULearner as TwoLayerReLULearner
+    from unrelu.recovery.two_layer_estimator import peel as peel
     from unrelu.storage import load as load
 
 __getattr__, __dir__, __all__ = lazily(
@@ -61,8 +61,7 @@ __getattr__, __dir__, __all__ = lazily(
         "unrelu.recovery.latent_estimator": ["ReLULatentRecovery", "recall", "recover_latent"],
         "unrelu.recovery.layers.peeled": ["Peeled"],
         "unrelu.recovery.matrix_estimator": ["ReLUMatrixRecovery"],
-        "unrelu.recovery.peel": ["peel"],
-        "unrelu.recovery.two_layer_estimator": ["TwoLayerReLULearner"],
+        "unrelu.recovery.two_layer_estimator": ["TwoLayerReLULearner", "peel"],
         "unrelu.shapes": [],
         "unrelu.storage": ["load"],
         "unrelu.synthetic": [],
@@ -70,3 +69,4 @@ __getattr__, __dir__, __all__ = lazily(
     },
 )
 offer("unrelu.papers.learners", sgd="TruncatedSGD", filtered_gradient="FilteredGradient", median="MedianBias")
+offer_page("unrelu.report.page.making", "report_of")

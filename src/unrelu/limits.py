@@ -9,7 +9,7 @@ where that occurs more than once. One number per cell is for :mod:`unrelu.tables
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
@@ -33,14 +33,9 @@ class Limits:
 
     floor: FloatArray
     ceiling: FloatArray
-    floor_from_data: BoolArray
-    ceiling_from_data: BoolArray
-    floor_given: BoolArray
-
-    @property
-    def mirrored(self) -> BoolArray:
-        """Columns with a ceiling: upside down they are columns with a floor."""
-        return np.asarray(self.ceiling < np.inf)
+    floor_from_data: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    ceiling_from_data: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    floor_given: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
 
 def limits_of(floor: Any, ceiling: Any, n_features: int, names: Sequence[str] | None = None) -> Limits:
@@ -67,15 +62,15 @@ def limits_of(floor: Any, ceiling: Any, n_features: int, names: Sequence[str] | 
     return Limits(low, high, low_from_data & ~mirrored, high_from_data, given)
 
 
-def lifts(stated: CellLimits | None, limits: Limits, names: Sequence[str] | None) -> dict[int, tuple[float, float]]:
+def lifts(stated: CellLimits | None, floors: FloatArray, names: Sequence[str] | None) -> dict[int, tuple[float, float]]:
     """Columns whose floor is above the limit that their cells state: (limit, floor), such cells being at the floor.
 
-    >>> lifts(CellLimits(floor=((0, 0.25),)), limits_of(0.5, None, 1), None)
+    >>> lifts(CellLimits(floor=((0, 0.25),)), np.array([0.5]), None)
     {0: (0.25, 0.5)}
     """
     found = {}
     for column, limit in () if stated is None else stated.floor:
-        floor = float(limits.floor[column])
+        floor = float(floors[column])
         if floor < limit:
             has = "has no floor" if np.isinf(floor) else f"has the floor {floor:g}"
             raise InvalidParameterError(

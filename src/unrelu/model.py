@@ -29,7 +29,7 @@ from unrelu.posterior.marginals import Prediction, column_laws, imputed, predict
 from unrelu.posterior.scores import SMALLEST_LOG_DENSITY, warn_of_gross
 from unrelu.shapes import Shape, Shapes, cut_from_latent, is_shape, latent_limits, to_latent
 from unrelu.tables.limited import cell_limits
-from unrelu.tables.shaped import finite_slopes
+from unrelu.tables.prepared import finite_slopes
 from unrelu.validation import (
     RandomState,
     distinct,
@@ -585,7 +585,6 @@ def read_header(path: FilePath) -> dict[str, Any]:
     >>> read_header(path)["feature_names"]
     ['As']
     """
-
     return storage.read_header(path, "RectifiedGaussian")
 
 

@@ -1,7 +1,7 @@
-"""Methods that are defined above the core: by their names, and where their classes are.
+"""What is defined above the core and found by its name: methods, and who makes the page of a fitted learner.
 
-:mod:`unrelu` says so in words when it is imported, and a class is loaded when it is first asked for. So
-:mod:`unrelu.methods` finds them, and knows nothing of the packages above it.
+:mod:`unrelu` says so in words when it is imported, and a module is loaded when it is first asked for. So the core
+knows nothing of the packages above it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_HOME: dict[str, tuple[str, str]] = {}
+_METHODS: dict[str, tuple[str, str]] = {}
+_PAGES: list[tuple[str, str]] = []
 
 
 def offer(module: str, **classes: str) -> None:
@@ -19,20 +20,31 @@ def offer(module: str, **classes: str) -> None:
     >>> find("sgd") is find("TruncatedSGD")
     True
     """
-    _HOME.update({name: (module, called) for name, called in classes.items()})
+    _METHODS.update({name: (module, called) for name, called in classes.items()})
+
+
+def offer_page(module: str, called: str) -> None:
+    """The function that writes the page of a fitted learner."""
+    _PAGES[:] = [(module, called)]
 
 
 def names() -> list[str]:
     """Of methods, in the order in which they were offered."""
-    return list(_HOME)
+    return list(_METHODS)
 
 
 def classes() -> list[str]:
     """The names of their classes."""
-    return [called for _, called in _HOME.values()]
+    return [called for _, called in _METHODS.values()]
 
 
 def find(name: str) -> Any:
     """The class of that name, or of the method of that name."""
-    module, called = next(home for key, home in _HOME.items() if name in (key, home[1]))
+    module, called = next(home for key, home in _METHODS.items() if name in (key, home[1]))
+    return getattr(import_module(module), called)
+
+
+def page_writer() -> Any:
+    """What was offered to :func:`offer_page`."""
+    module, called = _PAGES[0]
     return getattr(import_module(module), called)

@@ -13,7 +13,7 @@ import scipy.sparse
 
 import unrelu
 from tests.references.commands import answer_of, rows_in
-from unrelu.recovery.peel import Peeled
+from unrelu.recovery.two_layer_estimator import Peeled
 from unrelu.tables import open_samples, write_table
 
 N, D, P = 500, 12, 3

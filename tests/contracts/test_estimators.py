@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import unrelu
 import unrelu.estimators
-from unrelu.contracts import Assumptions
+from unrelu.contracts import Assumptions, Block
 from unrelu.errors import ModelFileError, UnreluError
 from unrelu.estimators.base import FloorEstimator
 from unrelu.storage import Unsaved
@@ -288,6 +288,17 @@ def test_whoever_watches_hears_of_steps_and_can_end_the_work(name):
 
 
 @every
+def test_fitted_attributes_are_the_same_objects_on_every_access(name):
+    estimator = fitted_once(name)
+    names = [each for each in dir(estimator) if each.endswith("_") and not each.startswith("_")]
+    names += [each for each in type(estimator)._derived if hasattr(estimator, each)]
+    assert names
+    for each in names:
+        first, again = getattr(estimator, each), getattr(estimator, each)
+        assert first is again or (isinstance(first, float | int) and first == again), each
+
+
+@every
 def test_sampling_has_one_signature(name):
     case = CASES[name]
     if not hasattr(case.make(), "sample"):
@@ -317,6 +328,24 @@ def test_rows_read_in_blocks_are_a_table_too(name, tmp_path):
     np.testing.assert_allclose(in_blocks, case.use(fitted_once(name), case.table), rtol=1e-8, atol=1e-8)
 
 
+class Minimal:
+    """Rows of somebody else's class: what estimators need, and nothing more."""
+
+    def __init__(self, table):
+        self._table, self.n_features, self.n_rows, self.feature_names = table, table.shape[1], len(table), None
+
+    def blocks(self):
+        for first in range(0, self.n_rows, 50):
+            yield Block(self._table[first : first + 50], first)
+
+
+@every
+def test_rows_need_four_members_and_no_more(name):
+    case = CASES[name]
+    found = case.use(case.make().fit(Minimal(case.table)), Minimal(case.table))
+    np.testing.assert_allclose(found, case.use(fitted_once(name), case.table), rtol=1e-8, atol=1e-8)
+
+
 # --- the laws can fail -------------------------------------------------------------------------------
 
 
@@ -335,8 +364,8 @@ class WithoutFloor(unrelu.RectifiedGaussianLearner):
 
 
 class DeafToFloor(unrelu.RectifiedGaussianLearner):
-    def _assumptions(self):
-        return Assumptions((0.0,) * self.n_features_in_)
+    def _assumed(self, columns):
+        return Assumptions((0.0,) * len(columns.floor))
 
 
 class DeafToShape(unrelu.RectifiedGaussianLearner):
@@ -345,7 +374,7 @@ class DeafToShape(unrelu.RectifiedGaussianLearner):
 
 
 class WithoutReport(unrelu.RectifiedGaussianLearner):
-    report_ = None
+    report_ = property(lambda self: None, lambda self, report: None)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import unrelu
-from unrelu.estimators import advising
+from unrelu.estimators import checking as advising
 
 CORRELATION = 0.5 + 0.5 * np.eye(4)
 

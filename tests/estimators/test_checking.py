@@ -70,9 +70,9 @@ def test_a_given_model_reads_its_own_columns():
     assert unrelu.check_model(MODEL, X, n_simulations=19).names == ("As", "Pb")
     learner = unrelu.RectifiedGaussianLearner().fit(frame)
     assert not unrelu.check_model(learner, X, n_simulations=19).refitted
-    with pytest.raises(ValueError, match="feature names"):
+    with pytest.raises(InvalidDataError, match="are not those"):
         unrelu.check_model(MODEL, frame[["Pb", "As"]])
-    with pytest.raises(ValueError, match="3 features"):
+    with pytest.raises(InvalidDataError, match="has 3 columns, but the model has 2"):
         unrelu.check_model(MODEL, np.ones((30, 3)))
     with pytest.raises(InvalidDataError, match="are not those"):
         unrelu.check_model(MODEL, unrelu.tables.ArraySamples(X, feature_names=["a", "b"]))

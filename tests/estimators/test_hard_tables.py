@@ -116,7 +116,7 @@ def test_the_floor_belongs_to_the_record(table):
     learner.set_params(floor=-5.0)
     with pytest.raises(InvalidParameterError, match="floor was changed"):
         _ = learner.bias_
-    with pytest.raises(InvalidParameterError, match="different floors"):
+    with pytest.raises(InvalidParameterError, match="floor was changed"):
         learner.partial_fit(table)
     other = RectifiedGaussianLearner(floor=-5.0).partial_fit(table)
     with pytest.raises(InvalidParameterError, match="different floors"):

@@ -6,8 +6,9 @@ from scipy.special import gammaincinv, ndtr
 
 from unrelu import FloorOutlierDetector, RectifiedGaussianLearner
 from unrelu.errors import ManyBadCellsWarning
-from unrelu.estimators.reshaping import ShapedBy
+from unrelu.estimators.margins import keeping
 from unrelu.shapes import Free, Log, Normal, Power
+from unrelu.tables.prepared import Columns
 
 PAIRS = np.triu_indices(4, 1)
 LAWS = {
@@ -81,10 +82,11 @@ def test_a_column_that_is_half_bad_is_named_and_keeps_its_shape(law):
 
 def test_columns_keep_shapes_and_floors_of_before():
     free = Free(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
-    before = ShapedBy(None, {"floor": {"0": 1.0}, "ceiling": {"2": 9.0}})
-    found = ShapedBy((free, Power(0.5), Log()), {"floor": {"1": -np.inf}, "ceiling": {"2": 9.0}})
-    kept = found.keeping(before, (0, 1))
+    ceiling = np.array([np.inf, np.inf, 9.0])
+    before = Columns(np.array([1.0, 0.0, -np.inf]), ceiling)
+    found = Columns(np.array([1.0, -np.inf, -np.inf]), ceiling, shapes=(free, Power(0.5), Log()))
+    kept = keeping(found, before, (0, 1))
     assert kept.shapes == (Normal(), Normal(), Log())
-    assert kept.limits == {"floor": {"0": 1.0}, "ceiling": {"2": 9.0}}
-    assert found.keeping(before, ()) is found
-    assert found.keeping(before, (0, 1, 2)).shapes is None
+    np.testing.assert_array_equal(kept.floor, before.floor)
+    assert keeping(found, before, ()) is found
+    assert keeping(found, before, (0, 1, 2)).shapes is None

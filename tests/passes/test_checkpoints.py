@@ -16,7 +16,8 @@ import pytest
 import unrelu
 from tests.references.commands import invoke
 from unrelu.errors import CheckpointWarning, InvalidParameterError, ModelFileError
-from unrelu.passes import blocks, checkpoints
+from unrelu.passes import checkpoints
+from unrelu.passes import rows as blocks
 from unrelu.tables import open_samples, write_table
 
 X = unrelu.synthetic.random_model(3, random_state=0).sample(4000, random_state=1)

@@ -20,7 +20,7 @@ from unrelu.passes.engine import LocalEngine, engine_for
 from unrelu.passes.pair_moments import GroupedMomentsQuestion, PairMomentsQuestion
 from unrelu.tables import ArraySamples, open_samples
 from unrelu.tables.dask_rows import DaskSamples
-from unrelu.tables.turned import TurnedSamples
+from unrelu.tables.prepared import Columns, PreparedRows
 from unrelu.tables.write import write_table
 
 D = 10
@@ -70,11 +70,12 @@ def test_workers_that_hold_six_columns(client, missing):
 
 
 def test_rows_sent_and_rows_told_in_another_way(client):
-    engine, turned = DaskEngine(client, task_bytes=FOR_SIX), np.arange(D) % 3 == 0
+    engine = DaskEngine(client, task_bytes=FOR_SIX)
+    columns = Columns(np.full(D, -np.inf), np.where(np.arange(D) % 3 == 0, 1e9, np.inf))
     question = PairMomentsQuestion((-2.0,) * D, (-np.inf,) * D)
-    local = LocalEngine().collect(TurnedSamples(ArraySamples(X), turned), question)
+    local = LocalEngine().collect(PreparedRows(ArraySamples(X), columns, "turned"), question)
     for rows in (ArraySamples(X, block_rows=400), DaskSamples(da.from_array(X, chunks=(700, D)))):
-        same(engine.collect(TurnedSamples(rows, turned), question), local)
+        same(engine.collect(PreparedRows(rows, columns, "turned"), question), local)
 
 
 @pytest.mark.parametrize("parameters", [{}, {"stderr": "jackknife"}, {"shape": "power"}], ids=str)

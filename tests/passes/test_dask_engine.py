@@ -40,9 +40,8 @@ from unrelu.passes.engine import LocalEngine, engine_for
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.tables import ArraySamples
 from unrelu.tables.dask_rows import DaskSamples
-from unrelu.tables.groups import GroupedSamples, row_labels
-from unrelu.tables.shaped import KeptRows
-from unrelu.tables.turned import TurnedSamples
+from unrelu.tables.groups import LabelledRows, row_labels
+from unrelu.tables.prepared import Columns, PreparedRows
 
 X = unrelu.synthetic.random_model(4, random_state=0).sample(3000, random_state=1)
 QUESTION = PairMomentsQuestion((0.0,) * 4, (0.0,) * 4)
@@ -90,10 +89,10 @@ class Told(ArraySamples):
 @pytest.mark.parametrize(
     "wrap",
     [
-        lambda rows: TurnedSamples(rows, np.array([False, True, False, True])),
-        lambda rows: KeptRows(rows, X[:, 0] > 0.5),
-        lambda rows: GroupedSamples(rows, row_labels(np.arange(3000) % 7)),
-        lambda rows: KeptRows(GroupedSamples(rows, row_labels(np.arange(3000) % 7)), X[:, 0] > 0.5),
+        lambda rows: PreparedRows(rows, Columns(np.full(4, -np.inf), np.array([np.inf, 9.0, np.inf, 9.0])), "turned"),
+        lambda rows: LabelledRows(rows, kept=X[:, 0] > 0.5),
+        lambda rows: LabelledRows(rows, row_labels(np.arange(3000) % 7)),
+        lambda rows: LabelledRows(rows, row_labels(np.arange(3000) % 7), X[:, 0] > 0.5),
     ],
     ids=["turned", "kept", "grouped", "both"],
 )
@@ -107,7 +106,7 @@ def test_rows_told_in_another_way(client, wrap):
 def test_labels_of_other_rows_are_refused(client):
     rows = DaskSamples(dd.from_pandas(pd.DataFrame(X), npartitions=3))
     with pytest.raises(InvalidParameterError, match="2,999 labels, the table 3,000 rows"):
-        GroupedSamples(rows, row_labels(np.arange(2999)))
+        LabelledRows(rows, row_labels(np.arange(2999)))
 
 
 # --- failures -------------------------------------------------------------------------------------
@@ -211,7 +210,7 @@ def test_the_active_client_is_used(client):
     rows = DaskSamples(da.from_array(X, chunks=(1000, 4)))
     assert isinstance(engine_for(rows), LocalEngine)
     with client.as_current():
-        assert isinstance(engine_for(TurnedSamples(rows, np.zeros(4, bool))), DaskEngine)
+        assert isinstance(engine_for(LabelledRows(rows, long=True)), DaskEngine)
         assert isinstance(engine_for(ArraySamples(X)), LocalEngine)
 
 

@@ -9,9 +9,9 @@ import scipy.sparse
 from unrelu.contracts import Block
 from unrelu.passes import engine as local
 from unrelu.passes import pair_sums
-from unrelu.passes.blocks import SparseBlock
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.passes.pair_sums import runs, tile_height
+from unrelu.passes.rows import SparseBlock
 
 SUMS = ("count", "cross", "masked_sum", "masked_square")
 

@@ -12,6 +12,7 @@ from unrelu.contracts import Block
 from unrelu.errors import InputFileError
 from unrelu.passes import engine as local
 from unrelu.passes.engine import LocalEngine, available_cores, joined_in_threads, map_in_threads
+from unrelu.passes.rows import Rows
 
 # Workers of the suite may use all cores, as users may: only BLAS is held to one thread there (tests/conftest.py).
 several_cores = pytest.mark.skipif(available_cores() < 2, reason="with one core everything runs in the caller")
@@ -191,7 +192,7 @@ class Read:
         return Read(self.rows + other.rows)
 
 
-class Files:
+class Files(Rows):
     """Blocks of two rows; reading one that is not there raises."""
 
     n_features, n_rows, feature_names = 1, None, None

@@ -149,13 +149,16 @@ def test_nothing_but_fit_changes_it(method):
     A, b, C, _, V = table()
     frame = pd.DataFrame(V, columns=[f"c{j}" for j in range(60)])
     for recovery in (ReLULatentRecovery(A, b, method), ReLULatentRecovery(A, b, method).fit(frame)):
-        before = {name: copy.deepcopy(value) for name, value in vars(recovery).items()}
+        columns = vars(recovery).get("_columns")  # a frozen record: the same one afterwards
+        before = {name: copy.deepcopy(value) for name, value in vars(recovery).items() if name != "_columns"}
         for use in (recovery.transform, recovery.denoise, recovery.recover, recovery.recover_rows):
             use(frame)
             use(ArraySamples(V))
         recovery.inverse_transform(C)
-        assert vars(recovery).keys() == before.keys()
-        for name, value in vars(recovery).items():
+        after = {name: value for name, value in vars(recovery).items() if name != "_columns"}
+        assert after.keys() == before.keys()
+        assert vars(recovery).get("_columns") is columns
+        for name, value in after.items():
             np.testing.assert_equal(value, before[name])
 
 

@@ -532,7 +532,7 @@ def saved(fitted, tmp_path):
 PARTS = ["factors.latent", "factors.loadings", "factors.bias", "conditions.rows", "filling.row_ridge", "latent_mean"]
 
 
-@pytest.mark.parametrize("name", ["floor_", *(f"_fit.{part}" for part in PARTS)])
+@pytest.mark.parametrize("name", ["_columns.floor", *(f"_fit.{part}" for part in PARTS)])
 def test_files_that_lack_an_array(saved, name):
     rewrite(saved, {name: None})
     with pytest.raises(ModelFileError, match=r"factors\.npz is damaged"):

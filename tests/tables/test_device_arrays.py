@@ -5,7 +5,7 @@ from dataclasses import replace
 import array_api_strict as strict
 import numpy as np
 
-from unrelu.passes.blocks import rows_in
+from unrelu.passes.rows import rows_in
 from unrelu.tables.device import DeviceSamples
 
 

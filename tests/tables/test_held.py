@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 
 import unrelu
 from unrelu.tables import ArraySamples, open_samples
-from unrelu.tables.held import HeldSamples, held
+from unrelu.tables.prepared import HeldSamples, held
 
 
 class Counted(ArraySamples):

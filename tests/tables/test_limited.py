@@ -12,7 +12,7 @@ from unrelu.contracts import Block, CellLimits, Samples
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.passes.tiles import tiles
 from unrelu.tables import ArraySamples, open_samples
-from unrelu.tables.groups import GroupedSamples, LongBlocks, row_labels
+from unrelu.tables.groups import LabelledRows, row_labels
 from unrelu.tables.limited import LimitedSamples, cell_limits
 
 NAN, INF = np.nan, np.inf
@@ -142,8 +142,8 @@ def test_limits_are_not_given_twice(tmp_path):
 
 def test_marks_go_along_with_rows():
     samples = limited(block_rows=2)
-    assert_array_equal(whole(LongBlocks(samples))[1], MARKS)
-    grouped = GroupedSamples(samples, row_labels([1, 2, 1, 2]))
+    assert_array_equal(whole(LabelledRows(samples, long=True))[1], MARKS)
+    grouped = LabelledRows(samples, row_labels([1, 2, 1, 2]))
     assert_array_equal(whole(grouped)[1], MARKS)
     assert grouped.limits_by_cell == samples.limits_by_cell
     assert_array_equal(whole(samples.weighted([1.0, 2.0, 1.0, 1.0]))[1], MARKS)

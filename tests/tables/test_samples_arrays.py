@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from unrelu.contracts import Samples
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.passes.blocks import regroup
+from unrelu.passes.rows import regroup
 from unrelu.tables import ArraySamples, rows_per_block
 
 

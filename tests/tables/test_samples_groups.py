@@ -8,7 +8,7 @@ import pytest
 from unrelu.contracts import Block
 from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
 from unrelu.tables import ArraySamples, open_samples, write_table
-from unrelu.tables.groups import GroupedSamples, LongBlocks, row_labels, split_groups
+from unrelu.tables.groups import LabelledRows, row_labels, split_groups
 
 
 @pytest.mark.parametrize(
@@ -124,19 +124,19 @@ def test_one_label_per_row(n_labels):
     with pytest.raises(
         InvalidParameterError, match=f"groups has {n_labels} labels, the table 4 rows: give one per row"
     ):
-        GroupedSamples(ArraySamples(np.ones((4, 1))), labels)
+        LabelledRows(ArraySamples(np.ones((4, 1))), labels)
     with pytest.raises(InvalidParameterError, match=rf"groups has {n_labels} labels, the table .*4 rows"):
-        list(GroupedSamples(Unknown(np.ones((4, 1))), labels).blocks())
+        list(LabelledRows(Unknown(np.ones((4, 1))), labels).blocks())
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_long_blocks_hold_the_same_rows(monkeypatch, weighted):
     monkeypatch.setattr("unrelu.tables.groups._LONG_ROWS", 5)
     values, weights = np.arange(24.0).reshape(12, 2), np.arange(12.0) if weighted else None
-    blocks = list(LongBlocks(ArraySamples(values, weights, block_rows=3)).blocks())
+    blocks = list(LabelledRows(ArraySamples(values, weights, block_rows=3), long=True).blocks())
     assert [(block.first_row, len(block.values)) for block in blocks] == [(0, 6), (6, 6)]
     np.testing.assert_array_equal(np.concatenate([block.values for block in blocks]), values)
     if weighted:
         np.testing.assert_array_equal(np.concatenate([block.weights for block in blocks]), weights)
-    labelled = GroupedSamples(ArraySamples(values, weights, block_rows=3), row_labels(np.arange(12)))
-    assert [len(block.values) for block in LongBlocks(labelled).blocks()] == [3, 3, 3, 3]
+    labelled = LabelledRows(ArraySamples(values, weights, block_rows=3), row_labels(np.arange(12)))
+    assert [len(block.values) for block in LabelledRows(labelled, long=True).blocks()] == [3, 3, 3, 3]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import Assumptions, Block, BoolArray, Evidence, FloatArray, Marks
-from unrelu.passes.blocks import rows_in, some_rows
+from unrelu.passes.rows import rows_in, some_rows
 from unrelu.passes.tiles import row_keys
 from unrelu.posterior.cells import marks_of
 

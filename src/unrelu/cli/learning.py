@@ -138,21 +138,21 @@ def _merged(files: list[Path]) -> RectifiedGaussianLearner:
     import numpy as np
 
     from unrelu import storage
-    from unrelu.estimators import RectifiedGaussianLearner
-    from unrelu.estimators.merging import merge as joined
+    from unrelu.estimators.fitted import FittedModel
+    from unrelu.estimators.parts import merge as joined
     from unrelu.passes.pair_moments import whole_of
 
-    def same_rows(one: RectifiedGaussianLearner, other: RectifiedGaussianLearner) -> bool:
+    def same_rows(one: Any, other: Any) -> bool:
         """Whether two records agree in every digit, as those of different rows never do."""
         first, second = whole_of(one.record_), whole_of(other.record_)
         return first.n_rows == second.n_rows and all(
             np.array_equal(getattr(first, name), getattr(second, name)) for name in ("origin", "count", "cross")
         )
 
-    learners: list[RectifiedGaussianLearner] = []
+    learners: list[Any] = []
     for file in files:
         content = storage.load(file)
-        if not (isinstance(content, RectifiedGaussianLearner) and hasattr(content, "record_")):
+        if not (isinstance(content, FittedModel) and hasattr(content, "record_")):
             raise ModelFileError(
                 f"{file} holds a {type(content).__name__} without a record: give what unrelu fit --record wrote, or a"
                 " learner with method='one_pass' that was saved."
@@ -161,7 +161,7 @@ def _merged(files: list[Path]) -> RectifiedGaussianLearner:
             if os.path.samefile(file, before) or same_rows(content, learner):
                 raise InvalidParameterError(f"{before} and {file} are of the same rows: give every record once.")
         learners.append(content)
-    merged = learners[0]
+    merged: RectifiedGaussianLearner = learners[0]
     for file, learner in zip(files[1:], learners[1:], strict=True):
         try:
             merged = joined([merged, learner])

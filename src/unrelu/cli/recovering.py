@@ -207,11 +207,12 @@ def _of_record(
 
     if len(paths) != 1 or not Path(paths[0]).is_file() or not (stated_format(paths[0]) or "").startswith("unrelu."):
         return None
-    from unrelu.estimators import RectifiedGaussianLearner, RectifiedGaussianNetwork
+    from unrelu.estimators import RectifiedGaussianNetwork
+    from unrelu.estimators.fitted import FittedModel
 
     fitting.refuse_with(Path(paths[0]))
     content = load(paths[0])
-    if not isinstance(content, RectifiedGaussianLearner):
+    if not isinstance(content, FittedModel):
         raise InvalidParameterError(
             f"{paths[0]} holds a {type(content).__name__}, which knows no errors: give a table, or what unrelu fit"
             " --record wrote."
@@ -397,7 +398,7 @@ def peel(
     from unrelu.cli.inputs import ids_of, opened
     from unrelu.methods import method_named
     from unrelu.recovery.layers.facets import INTERRUPTED as STOPPED
-    from unrelu.recovery.peel import checked_seconds
+    from unrelu.recovery.two_layer_estimator import checked_seconds
     from unrelu.report.layers import network_facts, network_tables, numbered, peel_picture
     from unrelu.report.pictures import cells_of, evenly
     from unrelu.report.tables import write_rows

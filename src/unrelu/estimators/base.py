@@ -1,49 +1,47 @@
-"""What all estimators share: tables in, floors, names, seeds, files, and what scikit-learn asks for.
+"""What all estimators share: tables in, columns learned or checked, seeds, files, and what scikit-learn asks for.
 
-An estimator is a skin. ``fit`` turns the table into rows, asks a conductor, and stores what it gives. Whatever is
-stored is a record of :mod:`unrelu.storage.kinds`, so that every fitted estimator can be saved.
+``fit`` turns the table into rows, asks a method of the core, and stores what it gives. Whatever is stored is a record
+of :mod:`unrelu.storage.kinds`, so that every fitted estimator can be saved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
+import sklearn
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from unrelu import storage
-from unrelu.contracts import Assumptions, CellLimits, FloatArray, Samples, Watch, unwatched
+from unrelu.contracts import Assumptions, FloatArray, RowLabels, Samples, Watch, unwatched
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.estimators.placing import OnDevice
-from unrelu.estimators.reading import (
-    check_use,
-    check_weights,
-    found_limits,
-    limited,
-    read_all,
-    readable,
-    refuse_apart,
-    refuse_ceilings,
-    text_cell,
-    weighted,
-    weights_beside,
+from unrelu.estimators.prepare import (
+    check_cell_limits,
+    checked_tolerance,
+    learn_columns,
+    read,
+    screened_floats,
+    with_cell_limits,
+    with_weights,
 )
-from unrelu.limits import Limits, is_by_cell, lifts, limits_of, refuse_none
+from unrelu.limits import is_by_cell, refuse_none
+from unrelu.methods import Method, expects_outliers
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import learned_html
-from unrelu.passes.blocks import as_floats
-from unrelu.passes.engine import LocalEngine
-from unrelu.passes.rows import ArraySamples, Rows
-from unrelu.passes.tiles import ScreeningQuestion
-from unrelu.shapes import Shapes, latent_limits, shape_requests
-from unrelu.validation import generator, listed
+from unrelu.passes.device import Place
+from unrelu.passes.engine import engine_for
+from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.rows import Rows
+from unrelu.shapes import shape_requests
+from unrelu.tables.groups import LabelledRows
+from unrelu.tables.prepared import Columns, prepared
+from unrelu.validation import generator
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath
@@ -52,7 +50,7 @@ Table: TypeAlias = ArrayLike | Samples
 """An array, a data frame, or rows that are read block by block, such as those of files."""
 
 
-class FloorEstimator(OnDevice, BaseEstimator):
+class FloorEstimator(BaseEstimator):
     """Base of all estimators of data with a floor. Subclasses name their parameters in ``__init__``.
 
     A table is an array, a data frame, or :class:`unrelu.contracts.Samples`, such as files that are read block by block.
@@ -60,17 +58,38 @@ class FloorEstimator(OnDevice, BaseEstimator):
 
     _watch: ClassVar[Any] = staticmethod(unwatched)
     _has_ceilings: ClassVar[bool] = False  # and columns without a floor
-    _has_standard_scores: ClassVar[bool] = False  # of free columns: results would depend on the units of these
     _takes_cells: ClassVar[bool] = False  # limits of single cells, as floor= or ceiling=
     _takes_sparse: ClassVar[bool] = False
+    _tests_shapes: ClassVar[bool] = True  # whether columns may reject the law that "auto" takes first
+    _has_standard_scores: ClassVar[bool] = False  # of free columns: results would depend on the units of these
     floor: Any = 0.0
-    shape: Any = "normal"  # of what has no such parameter
     ceiling: Any = None
+    shape: Any = "normal"  # of what has no such parameter
     floor_tolerance: float = 0.0
     random_state: Any = 0
-    _found_limits: dict[str, dict[str, float]]  # floors and ceilings that the table itself has told, by column
-    _stated_limits: CellLimits | None = None  # that cells of the table stated themselves
-    _shapes: Shapes | None = None  # of the columns, where one is not normal
+    _columns: Columns  # what was learned of the table's columns
+    _place: Place | None = None  # the device that the rows were on; files and copies do not know it
+    _answers_on: Place | None = None  # the same, where scikit-learn's ``array_api_dispatch`` was set
+
+    _derived: ClassVar[tuple[str, ...]] = ()  # attributes that are made from what files hold
+
+    if not TYPE_CHECKING:  # names that are not there are errors for type checkers
+
+        def __getattr__(self, name: str) -> Any:
+            """Attributes that are not there yet are made when they are first asked for, and kept."""
+            if name in self._derived:
+                check_is_fitted(self)
+                self._solve(name)
+                if name in self.__dict__:
+                    return self.__dict__[name]
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _solve(self, name: str) -> None:
+        """Set an attribute that is made from what was learned, and others with it."""
+
+    def _forget(self) -> None:
+        for name in self._derived:
+            self.__dict__.pop(name, None)
 
     def _html_repr(self) -> str:
         """For notebooks: scikit-learn's diagram, and below it, once it is fitted, what was learned."""
@@ -112,287 +131,149 @@ class FloorEstimator(OnDevice, BaseEstimator):
 
     # --- tables -----------------------------------------------------------------------------------
 
-    def _rows(
+    def _table(
         self,
         X: Any,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: Any = None,
         *,
         reset: bool,
         smallest: int = 2,
         part: bool = False,
         by_cell: bool = False,
+        outliers: str = "none",
+        labels: RowLabels | None = None,
+        long: bool = False,
     ) -> Samples:
-        """Rows to be read again and again, a ``part`` of those learned; columns are learned (``reset``) or checked.
+        """The rows of a table as the user has them; its columns are learned (``reset``) or checked.
 
-        ``by_cell``: whoever reads them heeds ``Block.beyond``, so that single cells may have limits.
+        ``part``: of the rows to be learned from. ``by_cell``: whoever reads them heeds ``Block.beyond``, so that single
+        cells may have limits. ``outliers``: as :func:`unrelu.estimators.margins.learn_shapes` has it. ``labels`` and
+        ``long``: as :class:`unrelu.tables.groups.LabelledRows` has them.
         """
-        X = self._as_rows(X, reset, by_cell)
-        place = X.place if isinstance(X, Rows) else None
-        self._found_at(place, reset)
-        sample_weight = weights_beside(sample_weight, place)
-        if isinstance(X, Rows):
-            samples = X if sample_weight is None else weighted(X, sample_weight, self._weights)
-            self._check_columns(samples, reset)
-            kind = X.stored_as
-            return self._turned(self._limited(samples, reset, by_cell, kind), reset, kind, part)
-        values = self._values(X, reset=reset, smallest=smallest)
-        weights = None if sample_weight is None else self._weights(sample_weight, values)
-        # Questions work through a block in tiles, so an array that needs no conversion can be one block.
-        whole = max(len(values), 1) if values.dtype in (np.float32, np.float64) else None
-        samples = ArraySamples(values, weights=weights, feature_names=self._names(), block_rows=whole)
-        kind = getattr(X, "dtype", None)
-        return self._turned(self._limited(samples, reset, by_cell, kind), reset, kind, part)
-
-    def _limited(self, samples: Samples, reset: bool, by_cell: bool, stored_as: Any = None) -> Samples:
-        """The rows with the limits of single cells, where floor= or ceiling= gives such."""
+        known = None if reset else self._columns
+        rows = read(X, self, known, smallest=smallest, sparse=self._takes_sparse)
+        check_cell_limits(rows, by_cell, self.floor_tolerance, InvalidDataError)
+        self._found_at(rows, reset)
+        samples: Samples = rows if sample_weight is None else with_weights(rows, sample_weight)
         if self._takes_cells and is_by_cell(self.floor, self.ceiling):
-            samples = limited(samples, self.floor, self.ceiling, stored_as, tell=reset)
-            self._stated_limits = samples.limits if reset else self._stated_limits
-        return check_use(samples, by_cell, self.floor_tolerance, InvalidParameterError)
-
-    def _values(self, X: Any, *, reset: bool, smallest: int = 2) -> NDArray[Any]:
-        """The table as an array of numbers, no copy where it is one; infinite values are judged while reading."""
-        X = self._as_rows(X, reset)
-        if isinstance(X, Rows):
-            self._check_columns(X, reset)
-            refuse_apart(X, type(self).__name__)
-            return read_all(X, smallest, self._watch)
-        if isinstance(X, np.ma.MaskedArray):
-            X = np.ma.filled(X.astype(np.float64), np.nan)
-        if isinstance(X, np.ndarray) and X.dtype.name == "bfloat16":
-            X = as_floats(X)
-        options = {"dtype": "numeric", "ensure_all_finite": False, "ensure_min_samples": smallest}
-        try:
-            values: NDArray[Any] = validate_data(self, X, reset=reset, **options)
-        except (ValueError, TypeError) as error:
-            cell = text_cell(X)
-            if cell is None:
-                raise
-            raise InvalidDataError(cell) from error
-        if values.dtype == object:
-            raise InvalidDataError(text_cell(X) or "The table holds something other than numbers.")
-        return values
-
-    def _as_rows(self, X: Any, reset: bool, by_cell: bool = False) -> Any:
-        """What NumPy cannot read as rows that it can; the limits that cells state are learned (``reset``)."""
-        if self._takes_sparse and issparse(X):
-            from unrelu.tables.numpy_files import SparseSamples
-
-            X = SparseSamples(X)
-        X = check_use(readable(X), by_cell, self.floor_tolerance, InvalidDataError)
+            samples = with_cell_limits(samples, self.floor, self.ceiling, tell=reset)
+            check_cell_limits(samples, by_cell, self.floor_tolerance, InvalidParameterError)
+        if labels is not None or long:
+            samples = LabelledRows(samples, labels, long=long)
         if reset:
-            self.__dict__["_stated_limits"] = X.limits if isinstance(X, Rows) else None
-        return X
+            self._learn_columns(samples, part, outliers)
+        return samples
 
-    def _floats(self, X: Any, *, reset: bool, smallest: int = 2) -> NDArray[Any]:
-        """The same as floats that were screened: none is infinite, or below its floor."""
-        values = as_floats(self._values(X, reset=reset, smallest=smallest))
-        samples = ArraySamples(values, feature_names=self._names())
+    def _rows(self, X: Any, sample_weight: Any = None, *, by_cell: bool = False) -> Samples:
+        """The rows of a later table, as learners want them."""
+        samples = self._table(X, sample_weight, reset=False, smallest=1, by_cell=by_cell)
+        return prepared(samples, self._columns)
+
+    def _turned_rows(self, X: Any, by_cell: bool = False) -> tuple[Samples, Assumptions]:
+        """The same in the user's units, columns with a ceiling upside down, and what is assumed of such rows."""
+        samples = self._table(X, reset=False, smallest=1, by_cell=by_cell)
+        plain = replace(self._assumptions(), floor=self._columns.plain.floor)
+        return prepared(samples, replace(self._columns, shapes=None)), plain
+
+    def _whole(self, X: Any, *, reset: bool, smallest: int = 2) -> Rows:
+        """All rows in memory, as the user has them; their limits and shapes are nobody's matter yet."""
+        known = None if reset else self._columns
+        return read(X, self, known, smallest=smallest, sparse=self._takes_sparse, whole=self._watch)
+
+    def _floats(self, X: Any, *, reset: bool, smallest: int = 2) -> Any:
+        """All rows as floats that were screened: none is infinite, or below its floor."""
+        rows = self._whole(X, reset=reset, smallest=smallest)
+        check_cell_limits(rows, False, self.floor_tolerance, InvalidDataError)
         if reset:
-            self._shapes = None
-            self._find_limits(samples, getattr(X, "dtype", None))
-        limits = self._limits()
-        for column, (limit, floor) in lifts(self._stated_limits, limits, self._names()).items():
-            values[values[:, column] <= limit, column] = floor
-        plain = self._plain_assumptions(limits)
-        self._screen(samples, plain)
+            self._learn_columns(rows)
+        return screened_floats(rows, self._columns)
+
+    def _found_at(self, rows: Rows, reset: bool) -> None:
+        """Remember the device of the rows, where they are on one."""
         if reset:
-            self._learn_shapes(samples)
-            limits = self._limits()
-        if self._shapes is None:
-            return values
-        from unrelu.tables.shaped import Shaped
+            for name in ("_place", "_answers_on"):
+                self.__dict__.pop(name, None)
+        if rows.place is not None:
+            self._place = rows.place
+            config: dict[str, Any] = sklearn.get_config()  # type: ignore[attr-defined]
+            if config["array_api_dispatch"]:
+                self._answers_on = rows.place
 
-        return Shaped(self._shapes, limits).latent(values)
+    # --- columns ----------------------------------------------------------------------------------
 
-    def _screen(self, samples: Samples, assumptions: Assumptions) -> None:
-        """Raise InvalidDataError for cells that are infinite, huge or below their floor."""
-        LocalEngine().collect(samples, ScreeningQuestion(assumptions.lowest)).check(assumptions, self._names())
-
-    def _weights(self, sample_weight: ArrayLike, values: NDArray[Any]) -> FloatArray:
-        weights: FloatArray = _check_sample_weight(sample_weight, values, dtype=np.float64, ensure_non_negative=True)
-        check_weights(0.0, float(weights.max()), float(np.min(weights, where=weights > 0.0, initial=np.inf)))
-        return weights
-
-    def _check_columns(self, samples: Samples, reset: bool) -> None:
-        """Take number and names of the columns from rows that are no array, or compare them with those learned."""
-        if reset:
-            self.n_features_in_ = samples.n_features
-            self.__dict__.pop("feature_names_in_", None)
-            if samples.feature_names is not None:
-                self.feature_names_in_ = np.array(samples.feature_names, dtype=object)
-            return
-        if samples.n_features != self.n_features_in_:
-            raise InvalidDataError(
-                f"The table has {samples.n_features} columns, but {type(self).__name__} was fitted to"
-                f" {self.n_features_in_}."
-            )
-        if None not in (samples.feature_names, self._names()) and samples.feature_names != self._names():
-            raise InvalidDataError(
-                f"The table's columns ({listed(samples.feature_names or ())}) are not those that"
-                f" {type(self).__name__} was fitted to ({listed(self._names() or ())}), in that order."
-            )
-
-    def _names(self) -> tuple[str, ...] | None:
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else tuple(names.tolist())
-
-    # --- parameters -------------------------------------------------------------------------------
-
-    def _assumptions(self) -> Assumptions:
-        """Floors, one for each of the columns seen, and their tolerance; a ceiling is a mirrored column's floor."""
-        limits = self._limits()
+    def _learn_columns(self, samples: Samples, part: bool = False, outliers: str = "none") -> None:
+        """Find out what the columns of a table are like."""
+        who = None if self._has_ceilings else type(self).__name__
+        given = (self.floor, self.ceiling, self.floor_tolerance, self._watch)
+        plain = learn_columns(samples, *given, who=who, cells=self._takes_cells, exact=part)
+        columns = self._with_shapes(samples, plain, part, outliers)
         if not self._has_ceilings:
-            refuse_none(limits.floor, self._names())
-        if self._shapes is None:
-            return self._plain_assumptions(limits)
-        floor, ceiling = latent_limits(self._shapes, limits.floor, limits.ceiling)
-        latent = replace(limits, floor=floor, ceiling=ceiling)
-        return replace(self._plain_assumptions(latent), shapes=self._shapes)
+            refuse_none(columns.floor, columns.names)
+        self._columns = columns
 
-    def _plain_assumptions(self, limits: Limits) -> Assumptions:
-        """What is assumed of rows in the units of these limits."""
-        mirrored = limits.mirrored
-        tolerance = self.floor_tolerance
-        if not (isinstance(tolerance, Real) and 0.0 <= tolerance < np.inf):
-            raise InvalidParameterError(f"floor_tolerance must be a number of 0 or more, got {tolerance!r}.")
-        return Assumptions(
-            tuple(np.where(mirrored, -limits.ceiling, limits.floor).tolist()),
-            floor_tolerance=float(tolerance),
-            mirrored=tuple(mirrored.tolist()) if mirrored.any() else (),
+    def _with_shapes(self, samples: Samples, columns: Columns, part: bool = False, outliers: str = "none") -> Columns:
+        """The columns with their shapes, from a look at the rows."""
+        shape = self._wanted_shape()
+        if isinstance(shape, str) and shape == "normal":
+            return replace(columns, shapes=None)
+        from unrelu.estimators.margins import learn_shapes  # normal columns need not wait for it
+
+        return learn_shapes(
+            shape,
+            samples,
+            columns,
+            self._watch,
+            by_parts=part,
+            tested=self._tests_shapes,
+            outliers=outliers,
+            standard=self._has_standard_scores,
         )
-
-    def _limits(self) -> Limits:
-        """Floors and ceilings: as given, or as the table has told when its columns were learned."""
-        limits = self._given_limits()
-        found = getattr(self, "_found_limits", {})
-        for name, levels in (("floor", limits.floor), ("ceiling", limits.ceiling)):
-            for column, level in found.get(name, {}).items():
-                levels[int(column)] = level
-        limits.floor[limits.mirrored] = -np.inf
-        return limits
-
-    def _given_limits(self) -> Limits:
-        """Floors and ceilings of the columns as given; those of single cells are the rows' matter."""
-        by_cell = self._takes_cells and is_by_cell(self.floor, self.ceiling)
-        floor, ceiling = (None, None) if by_cell else (self.floor, self.ceiling)
-        return limits_of(floor, ceiling, self.n_features_in_, self._names())
-
-    def _find_limits(self, samples: Samples, stored_as: Any = None, part: bool = False) -> None:
-        """What only the table can tell of its limits."""
-        self._found_limits = {}
-        stated = self._stated_limits or CellLimits()
-        if not self._has_ceilings:
-            refuse_ceilings(stated, self._names(), type(self).__name__)
-        self._found_limits = found_limits(
-            self._given_limits(), stated, samples, stored_as, self._watch, exact=part or self.floor_tolerance != 0.0
-        )
-
-    def _turned(self, samples: Samples, reset: bool, stored_as: Any = None, part: bool = False) -> Samples:
-        """The rows with columns that have a ceiling upside down, and those with a shape as latent values."""
-        if reset:
-            self._shapes = None
-            self._find_limits(samples, stored_as, part)
-        limits = self._limits()
-        mirrored, lifted = limits.mirrored, lifts(samples.limits, limits, self._names())
-        plain = self._plain_assumptions(limits)
-        if mirrored.any() or lifted or samples.limits_by_cell:
-            from unrelu.tables.turned import TurnedSamples
-
-            samples = TurnedSamples(samples, mirrored, lifted, np.array(plain.floor))
-        if reset:
-            self._learn_shapes(samples, part, "unknown" if self._shapes_come_of_kept_rows() else "none")
-        return self._shaped(samples, learning=part, looked_at=reset and not part)
-
-    def _shapes_come_of_kept_rows(self) -> bool:
-        """Whether shapes are learned again once outliers are known."""
-        return False
 
     def _wanted_shape(self) -> Any:
         """``shape=`` as it is meant for the method."""
         return self.shape
 
-    def _tests_shapes(self) -> bool:
-        """Whether columns may reject the law that "auto" takes first: rows of several groups must not bend them."""
-        return True
+    def _assumed(self, columns: Columns) -> Assumptions:
+        """What is assumed of latent rows of such columns."""
+        return columns.assumptions
 
-    def _learn_shapes(self, samples: Samples, part: bool = False, outliers: str = "none") -> None:
-        """The columns' shapes, from a look at the rows; None where all are normal. A floor of 0 that no value of a
-        column reaches is then no floor."""
-        shape = self._wanted_shape()
-        if isinstance(shape, str) and shape == "normal":
-            return
-        from unrelu.estimators.shaping import learned_shapes
+    def _assumptions(self) -> Assumptions:
+        """What is assumed of latent rows of the columns learned."""
+        return self._assumed(self._columns)
 
-        limits = self._limits()
-        found = learned_shapes(
-            shape,
-            samples,
-            self._plain_assumptions(limits),
-            limits,
-            self._watch,
-            by_parts=part,
-            tested=self._tests_shapes(),
-            outliers=outliers,
-            standard=self._has_standard_scores,
-        )
-        self._shapes = found.shapes
-        if found.without_floor:
-            none = {str(column): -np.inf for column in found.without_floor}
-            self._found_limits["floor"] = self._found_limits.get("floor", {}) | none
+    def _names(self) -> tuple[str, ...] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else tuple(names.tolist())
 
-    def _by_shapes_of_kept(self, samples: Samples, learn: Callable[[Samples], Any]) -> Any:
-        """What ``learn`` gives; where it leaves out rows or cells, by the shapes that the others have."""
-        if not self._shapes_are_learned():
-            return learn(samples)
-        from unrelu.estimators.reshaping import Reshaping, ShapedBy
+    # --- learning and answering -------------------------------------------------------------------
 
-        def shaped(turned: Samples, by: ShapedBy) -> Samples:
-            self._shapes, self._found_limits = by.shapes, {name: dict(each) for name, each in by.limits.items()}
-            return self._shaped(turned, looked_at=True)
+    def _learn_by(self, method: Method, samples: Samples, seed: int) -> Any:
+        """What a method learns of rows; where it leaves out rows or cells, by the shapes that the others have."""
 
-        def shapes_of(turned: Samples, by: ShapedBy) -> ShapedBy:
-            shaped(turned, by)
-            self._learn_shapes(turned, outliers="out")
-            return ShapedBy(self._shapes, self._found_limits)
+        def learn(rows: Samples, columns: Columns) -> Any:
+            evidence = SampleEvidence(rows, engine_for(rows, self._watch))
+            return method.learn(evidence, self._assumed(columns), seed, self._watch)
 
-        turned = samples.turned
-        start = ShapedBy(self._shapes, self._found_limits)
-        return Reshaping(learn, shapes_of, shaped, self._watch).learned(turned, start)
+        requests = shape_requests(self._wanted_shape(), samples.n_features, self._columns.names)
+        learned_shapes = any(isinstance(each, str) and each in ("power", "free", "auto") for each in requests)
+        if not (learned_shapes and expects_outliers(method)):
+            return learn(prepared(samples, self._columns, screened=True), self._columns)
+        from unrelu.estimators.margins import Reshaping
 
-    def _shaped(self, turned: Samples, learning: bool = False, looked_at: bool = False) -> Samples:
-        """Rows with columns that have a ceiling upside down, as latent values by the columns' shapes."""
-        if self._shapes is None:
-            return turned
-        from unrelu.tables.shaped import Shaped, ShapedSamples
+        def reshape(rows: Samples, columns: Columns) -> Columns:
+            return self._with_shapes(rows, columns, outliers="out")
 
-        limits = self._limits()
-        shaped = Shaped(self._shapes, limits)
-        return ShapedSamples(turned, self._plain_assumptions(limits), shaped, learning=learning, looked_at=looked_at)
-
-    def _shapes_are_learned(self) -> bool:
-        """Whether other rows would have told other shapes."""
-        requests = shape_requests(self._wanted_shape(), self.n_features_in_, self._names())
-        return any(isinstance(each, str) and each in ("power", "free", "auto") for each in requests)
+        learned, self._columns = Reshaping(learn, reshape, self._watch).learned(samples, self._columns)
+        return learned
 
     def _in_user_units(self, law: RectifiedGaussian) -> RectifiedGaussian:
         """A law that was learned of latent values, some of them upside down, as the user knows it."""
-        upright, limits = law.reflected(self._sign < 0.0), self._limits()
-        return upright if self._shapes is None else upright.shaped(self._shapes, limits.floor, limits.ceiling)
+        columns, upright = self._columns, law.reflected(self._columns.mirrored)
+        return upright if columns.shapes is None else upright.shaped(columns.shapes, columns.floor, columns.ceiling)
 
     def _told(self, report: Any) -> Any:
         """A report with the limits in the user's units."""
-        if self._shapes is None:
-            return report
-        return replace(report, **self._plain_assumptions(self._limits()).limits)
-
-    def _rows_in_user_units(self, X: Any, by_cell: bool = False) -> tuple[Samples, Assumptions]:
-        """The rows without their shapes, columns with a ceiling still upside down, and what is assumed of such rows."""
-        samples, assumptions = self._rows(X, reset=False, smallest=1, by_cell=by_cell), self._assumptions()
-        if self._shapes is None:
-            return samples, assumptions
-        plain = self._plain_assumptions(self._limits())
-        return samples.turned, replace(assumptions, floor=plain.floor)
+        return report if self._columns.shapes is None else replace(report, **self._columns.plain.limits)
 
     def _log_densities(
         self, X: Any, density: Callable[..., FloatArray], laws: Sequence[RectifiedGaussian] = (), by_cell: bool = False
@@ -400,31 +281,51 @@ class FloorEstimator(OnDevice, BaseEstimator):
         """Of every row, in the user's units, from that of latent rows (and marks); names those without a chance."""
         from unrelu.posterior.scores import SMALLEST_LOG_DENSITY, scored_rows
 
-        samples = self._rows(X, reset=False, smallest=1, by_cell=by_cell)
+        samples = self._rows(X, by_cell=by_cell)
         found = scored_rows(samples, density, self._assumptions(), self._watch, laws)
         return np.asarray(np.maximum(found + samples.log_slopes(), SMALLEST_LOG_DENSITY))
 
-    @property
-    def _sign(self) -> FloatArray:
-        """-1 for the columns that are learned upside down, 1 for the others."""
-        return np.where(self._limits().mirrored, -1.0, 1.0)
+    @classmethod
+    def _made_from(cls, model: Any, floor_tolerance: float, **options: Any) -> tuple[Self, RectifiedGaussian]:
+        """An estimator that knows the columns of a model, without rows, and the model."""
+        law, columns = columns_of(model, floor_tolerance)
+        shape = "normal" if law.shapes is None else law.shapes
+        made = cls(floor=law.floor, ceiling=law.ceiling, shape=shape, floor_tolerance=floor_tolerance, **options)
+        made.n_features_in_, made._columns = law.n_features, columns
+        if columns.names is not None:
+            made.feature_names_in_ = np.array(columns.names, dtype=object)
+        return made, law
 
     def _seed(self) -> int:
-        """A seed is used as it is, so that it means the same everywhere; a generator moves on."""
-        state = self.random_state
-        if isinstance(state, Integral) and not isinstance(state, bool) and int(state) >= 0:
-            return int(state)
-        return int(generator(state).integers(2**31))
+        return seed_from(self.random_state)
+
+    # --- for scikit-learn -------------------------------------------------------------------------
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = self._takes_sparse
-        tags.input_tags.positive_only = self._floor_is_nonnegative()
+        try:
+            positive = self.ceiling is None and bool(np.min(np.asarray(self.floor, dtype=np.float64)) >= 0.0)
+        except (TypeError, ValueError):  # fit will say what is wrong with it
+            positive = True
+        tags.input_tags.positive_only = positive
         return tags
 
-    def _floor_is_nonnegative(self) -> bool:
-        try:
-            return self.ceiling is None and bool(np.min(np.asarray(self.floor, dtype=np.float64)) >= 0.0)
-        except (TypeError, ValueError):  # fit will say what is wrong with it
-            return True
+
+def seed_from(random_state: Any) -> int:
+    """A seed is used as it is, so that it means the same everywhere; a generator moves on."""
+    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and int(random_state) >= 0:
+        return int(random_state)
+    return int(generator(random_state).integers(2**31))
+
+
+def columns_of(model: Any, floor_tolerance: float = 0.0) -> tuple[RectifiedGaussian, Columns]:
+    """The law of what is made from a model, and its columns; ``model`` may also have the law as ``distribution_``."""
+    law = getattr(model, "distribution_", model)
+    if not isinstance(law, RectifiedGaussian):
+        raise InvalidParameterError(
+            f"model must be a RectifiedGaussian, or have one as distribution_; got {type(model).__name__}."
+        )
+    names = None if law.feature_names is None else tuple(law.feature_names)
+    return law, Columns(law.floor, law.ceiling, names, checked_tolerance(floor_tolerance), law.shapes)

@@ -1,37 +1,54 @@
-"""Does the model fit? The skin of :mod:`unrelu.checks`, for a learner and for a model that is given."""
+"""Does the model fit, and what helps where it does not? For a learner, and for a model that is given.
+
+Remedies are tried on the table, and judged on one scale: each is fitted to one half of the rows and gives the other
+half a log density, in the units of the table, and the other way round. What a method says of outlier rows, bad cells or
+groups belongs to its density, so that all compare: a remedy may help where rows that it has not seen are clearly
+likelier than by the model that is in force. It helps if fewer columns and pairs then fail, by a check of its own with
+few simulated tables.
+"""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
 
-from unrelu.checks.fit_check import Columns, Fit, FitCheck, Simulations, check_fit, sampled_rows
+from unrelu.checks.fit_check import Columns, Fit, FitCheck, Remedy, Simulations, check_fit, sampled_rows
 from unrelu.checks.fit_check import Rows as SampledRows
-from unrelu.contracts import Assumptions, Block, FloatArray, Samples, Watch, unwatched
-from unrelu.errors import InvalidParameterError
-from unrelu.estimators.base import FloorEstimator, Table
+from unrelu.contracts import Assumptions, Block, FloatArray, Samples, Step, Watch, unwatched
+from unrelu.errors import HeavyTailsWarning, InvalidDataError, ManyBadCellsWarning, UnreluError
+from unrelu.estimators.base import Table, columns_of
+from unrelu.estimators.mixture import RectifiedGaussianMixture
+from unrelu.estimators.prepare import check_cell_limits, read
 from unrelu.fit.one_pass import learn_record
 from unrelu.methods import Auto, FullLikelihood, OnePass, Robust, RobustCells, method_named
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.pair_moments import PairMomentsQuestion
-from unrelu.passes.rows import Rows, as_rows
-
-if TYPE_CHECKING:
-    from unrelu.estimators.learner import RectifiedGaussianLearner
+from unrelu.tables.prepared import prepared
+from unrelu.validation import counted
 
 _GENUINE = 0.5  # weights from which on a robust fit's rows are looked at
 _SIMULATIONS = 39  # tables by which a remedy is judged
+_MOST_ROWS, _MOST_CELLS = (3000, 1000, 1000), (60_000, 20_000, 20_000)  # that remedies are tried on, by stage
+_MOST_COLUMNS = 60  # beyond which only shapes are tried
+_MOST_OUTLIERS = 0.25  # rows that may be left out: more are a group of interest, fewer are none
+_APART, _UNLIKE = 1.0, 0.5  # groups: distance of means in a column, and of correlations
+_FARTHEST = 20.0  # log density by which one row may speak
+_CLEAR, _LEAST = 2.5, 5.0  # standard errors of a gain, and log density of all rows, from which it counts
+_NEARLY = 0.9  # of the largest gain
+_TAILS = "the rows have heavy tails and no outliers"
+
+Recheck: TypeAlias = Callable[[Any], FitCheck]
 
 
 def check_learner(
-    learner: RectifiedGaussianLearner,
+    learner: Any,
     samples: Samples,
     assumptions: Assumptions,
     wanted: Mapping[str, Any],
@@ -46,8 +63,7 @@ def check_learner(
     limits = {name: list(levels) for name, levels in assumptions.limits.items()}
     shapes = learner.shapes_
     kinds: dict[str, Any] = {"shape": "normal" if shapes is None else [shape.kind for shape in shapes]}
-    plain = {"stderr": "model"} if "stderr" in learner.get_params() else {}  # an imputer has no choice
-    fitting: RectifiedGaussianLearner = clone(learner).set_params(**plain, **limits, **kinds)
+    fitting: Any = clone(learner).set_params(stderr="model", **limits, **kinds)
     method = method_named(learner.method)
     if isinstance(method, Auto) and learner.report_.method == "one_pass":
         fitting.set_params(method="one_pass")
@@ -57,8 +73,6 @@ def check_learner(
     found = _checked(fitting, rows, simulations, watch)
     if found.fits:
         return found
-    from unrelu.estimators.advising import tried_remedies
-
     few = replace(simulations, number=min(simulations.number, max(_SIMULATIONS, math.ceil(1.0 / simulations.level))))
     tried = tried_remedies(
         fitting, rows.values, found, lambda other: _checked(_with_learned_shapes(other, rows), rows, few, watch), watch
@@ -66,7 +80,7 @@ def check_learner(
     return replace(found, tried=tried)
 
 
-def _with_learned_shapes(learner: RectifiedGaussianLearner, rows: SampledRows) -> RectifiedGaussianLearner:
+def _with_learned_shapes(learner: Any, rows: SampledRows) -> Any:
     """Each column with the shape that it gets, as in a check of a learner: what is chosen is kept."""
     if learner.shape != "auto":
         return learner
@@ -74,11 +88,11 @@ def _with_learned_shapes(learner: RectifiedGaussianLearner, rows: SampledRows) -
         warnings.simplefilter("ignore")
         shapes = clone(learner).fit(rows.values).shapes_
     kinds = "normal" if shapes is None else [shape.kind for shape in shapes]
-    shaped: RectifiedGaussianLearner = learner.set_params(shape=kinds)
+    shaped: Any = learner.set_params(shape=kinds)
     return shaped
 
 
-def _checked(fitting: RectifiedGaussianLearner, rows: SampledRows, simulations: Simulations, watch: Watch) -> FitCheck:
+def _checked(fitting: Any, rows: SampledRows, simulations: Simulations, watch: Watch) -> FitCheck:
     """The check of what a learner with limits and shapes for each column makes of the rows."""
     method = method_named(fitting.method)
     if isinstance(method, Robust | RobustCells):
@@ -94,41 +108,25 @@ def _checked(fitting: RectifiedGaussianLearner, rows: SampledRows, simulations: 
     return check_fit(rows, _fit_by(fitting, rows, per_column), simulations, watch)
 
 
-def _fit_by(learner: RectifiedGaussianLearner, rows: SampledRows, per_column: list[str]) -> Fit:
+def _fit_by(learner: Any, rows: SampledRows, per_column: list[str]) -> Fit:
     """How the table and the simulated ones are learned; of normal columns in one pass, without what nobody asks for."""
     given = rows.assumptions
 
     def wholly(values: FloatArray, at: Columns) -> RectifiedGaussian:
         own: dict[str, Any] = {name: [getattr(learner, name)[j] for j in at] for name in per_column}
         rank = None if learner.n_components is None else min(learner.n_components, len(at))
-        fitted: RectifiedGaussianLearner = clone(learner).set_params(**own, n_components=rank)
-        return fitted.fit(values).distribution_
+        law: RectifiedGaussian = clone(learner).set_params(**own, n_components=rank).fit(values).distribution_
+        return law
 
     def quickly(values: FloatArray, at: Columns) -> RectifiedGaussian:
         floor, mirrored = (tuple(np.asarray(each)[at].tolist()) for each in (given.floor, rows.sign < 0.0))
-        rank = min(learner.n_components, len(at)) if isinstance(learner.n_components, Integral) else None
+        rank = min(int(learner.n_components), len(at)) if isinstance(learner.n_components, Integral) else None
         own = replace(given, floor=floor, mirrored=mirrored, n_components=rank)
         record = PairMomentsQuestion.under(own, shapes=False)(Block(values * rows.sign[at]))
         return learn_record(record, own).distribution.reflected(np.array(mirrored))
 
     quick = isinstance(method_named(learner.method), OnePass) and "shape" not in per_column
     return quickly if quick else wholly
-
-
-class _GivenModel(FloorEstimator):
-    """Reads tables of a model's columns."""
-
-    _has_ceilings, _takes_sparse = True, True
-
-    def __init__(self, model: RectifiedGaussian, floor_tolerance: float) -> None:
-        self.floor, self.ceiling, self.floor_tolerance = model.floor, model.ceiling, floor_tolerance
-        self.n_features_in_, self._of_model = model.n_features, model.feature_names
-
-    def rows(self, X: Table, seed: int, watch: Watch) -> SampledRows:
-        if self._of_model is not None and (hasattr(X, "columns") or isinstance(as_rows(X), Rows)):
-            self.feature_names_in_ = np.array(self._of_model, dtype=object)
-        rows = sampled_rows(self._rows(X, reset=False), self._assumptions(), seed, watch)
-        return rows if self._of_model is None else replace(rows, names=self._of_model)
 
 
 def check_model(
@@ -153,10 +151,238 @@ def check_model(
     >>> unrelu.check_model(model, 1.3 * model.sample(500, random_state=1)).fits
     False
     """
-    law = getattr(model, "distribution_", model)
-    if not isinstance(law, RectifiedGaussian):
-        raise InvalidParameterError(
-            f"model must be a RectifiedGaussian, or have one as distribution_; got {type(model).__name__}."
-        )
+    law, columns = columns_of(model, floor_tolerance)
+    columns = replace(columns, shapes=None)  # rows are compared in the table's units
     simulations = Simulations(n_simulations, random_state, level)
-    return check_fit(_GivenModel(law, floor_tolerance).rows(X, random_state, watch), law, simulations, watch)
+    table = read(X, columns=columns, smallest=2, sparse=True)
+    check_cell_limits(table, False, floor_tolerance, InvalidDataError)
+    rows = sampled_rows(prepared(table, columns), columns.assumptions, random_state, watch)
+    if columns.names is not None:
+        rows = replace(rows, names=columns.names)
+    return check_fit(rows, law, simulations, watch)
+
+
+# --- remedies -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """A remedy, what it sets, and what came of it: ``refused`` says why it is none, though rows are likelier."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    groups: int = 0
+    gains: FloatArray | None = None
+    refused: str = ""
+    free: bool = False  # shapes that fit any column
+
+    @property
+    def gain(self) -> float:
+        return -np.inf if self.gains is None else float(np.mean(self.gains))
+
+    @property
+    def is_clear(self) -> bool:
+        """More than chance; of fewer components a check alone can tell, for they have no density."""
+        if self.gains is None or not np.isfinite(self.gains).all():
+            return False
+        if "n_components" in self.options:
+            return True
+        total = float(self.gains.sum())
+        return total > _LEAST and total > _CLEAR * float(np.sqrt(len(self.gains)) * self.gains.std())
+
+
+def tried_remedies(
+    learner: Any, values: FloatArray, found: FitCheck, recheck: Recheck, watch: Watch
+) -> tuple[Remedy, ...]:
+    """What was tried, what helps first; ``learner`` has limits and shapes for each of the columns of ``values``.
+
+    Shapes and bad cells come first, then groups, then outlier rows, until something is found.
+    """
+    kept = [j for j in range(len(found.names)) if j not in dict(found.left_out)]
+    order, judged = np.random.default_rng(0).permutation(len(values)), dict[_Trial, Remedy]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for stage, rows, cells in zip((_of_cells, _of_groups, _of_rows), _MOST_ROWS, _MOST_CELLS, strict=True):
+            table = values[order[: min(rows, cells // len(kept))]][:, kept]
+            try:
+                base = _crossed(lambda x: _of_columns(learner, kept).fit(x), table)[0]
+            except UnreluError:  # halves of the rows are too few
+                break
+            trials = []
+            for trial in stage(learner, found, kept):
+                watch(Step("Trying remedies", words=trial.name))
+                trials.append(_run(trial, learner, kept, table, base))
+            judged = _unless_tails(_judged(trials, judged, learner, found, recheck))
+            if any(_is_enough(*each, stage is _of_cells) for each in judged.items()):
+                break
+    return tuple(sorted(judged.values(), key=lambda remedy: (-remedy.helps, -remedy.fits, -remedy.gain)))
+
+
+def _is_enough(trial: _Trial, remedy: Remedy, first: bool) -> bool:
+    """Whether nothing else need be tried; groups tell whether free shapes only bend columns to the tails of rows."""
+    return remedy.helps if trial.groups else remedy.fits and not (first and trial.free)
+
+
+def _unless_tails(judged: dict[_Trial, Remedy]) -> dict[_Trial, Remedy]:
+    """Where heavy tails make rows likelier than shapes do, shapes only bend columns to them: rows depend otherwise."""
+    tails = max((remedy.gain for remedy in judged.values() if remedy.note == _TAILS), default=-np.inf)
+    return {
+        trial: replace(remedy, helps=False, fits=False, note=_TAILS)
+        if remedy.helps and remedy.gain < tails and "shape" in trial.options and (trial.free or not remedy.fits)
+        else remedy
+        for trial, remedy in judged.items()
+    }
+
+
+def _of_cells(learner: Any, found: FitCheck, kept: list[int]) -> Iterator[_Trial]:
+    """Shapes, components and bad cells, as far as they are not in force."""
+    failing = {*found.misfits[0]}
+    if failing:
+        yield _Trial("shape='auto'", {"shape": "auto"})
+        if any(found.shapes[j] != "free" for j in failing):
+            free = ["free" if j in failing else shape for j, shape in enumerate(found.shapes)]
+            every = len(failing) == len(kept)
+            yield _Trial(f"shape='free'{'' if every else ' for these columns'}", {"shape": free})
+    if learner.n_components is not None:
+        yield _Trial("A model without n_components", {"n_components": None})
+    if len(kept) <= _MOST_COLUMNS and not isinstance(method_named(learner.method), RobustCells):
+        yield _Trial("method='robust_cells'", {"method": "robust_cells"})
+
+
+def _of_groups(learner: Any, found: FitCheck, kept: list[int]) -> Iterator[_Trial]:  # noqa: ARG001
+    """Two groups of rows."""
+    if len(kept) <= _MOST_COLUMNS:
+        yield _Trial("RectifiedGaussianMixture(2)", groups=2)
+
+
+def _of_rows(learner: Any, found: FitCheck, kept: list[int]) -> Iterator[_Trial]:  # noqa: ARG001
+    """Outlier rows, or none of them, whichever is not in force."""
+    method = method_named(learner.method)
+    if isinstance(method, Robust | RobustCells):
+        yield _Trial("method='one_pass'", {"method": "one_pass"})
+    if len(kept) <= _MOST_COLUMNS and not isinstance(method, Robust):
+        yield _Trial("method='robust'", {"method": "robust"})
+
+
+def _of_columns(learner: Any, kept: list[int], **options: Any) -> Any:
+    """The learner of some of the columns, with other options."""
+    every = {**{name: getattr(learner, name) for name in ("floor", "ceiling", "shape")}, **options}
+    own = {name: [each[j] for j in kept] if isinstance(each, list) else each for name, each in every.items()}
+    rank = own.get("n_components", learner.n_components)
+    own["n_components"] = min(rank, len(kept)) if isinstance(rank, int) else rank
+    fitting: Any = clone(learner).set_params(**own)
+    return fitting
+
+
+def _crossed(fit: Callable[[FloatArray], Any], table: FloatArray) -> tuple[FloatArray, list[Any]]:
+    """Log densities of rows by the fit to the other half, and both fits."""
+    middle = len(table) // 2
+    fits = [fit(half) for half in (table[middle:], table[:middle])]
+    parts = (table[:middle], table[middle:])
+    return np.concatenate([_densities(each, part) for each, part in zip(fits, parts, strict=True)]), fits
+
+
+def _run(trial: _Trial, learner: Any, kept: list[int], table: FloatArray, base: FloatArray) -> _Trial:
+    def fit(x: FloatArray) -> Any:
+        fitting = _of_columns(learner, kept, **trial.options)
+        if not trial.groups:
+            return fitting.fit(x)
+        same = {name: getattr(fitting, name) for name in ("floor", "ceiling", "shape", "floor_tolerance")}
+        return RectifiedGaussianMixture(trial.groups, n_init=1, random_state=learner.random_state, **same).fit(x)
+
+    try:
+        with warnings.catch_warnings(record=True) as noted:
+            warnings.simplefilter("always")
+            densities, fits = _crossed(fit, table)
+    except UnreluError:  # not for this table: it cannot be advised either
+        return trial
+    kinds, free = _kinds_in_force(learner, kept), False
+    if "shape" in trial.options:
+        if all(_kinds(each) == kinds for each in fits):
+            return trial  # nothing else than what is in force
+        free = any("free" in _kinds(each) for each in fits)
+    refused = _refused(fits, [each.category for each in noted])
+    return replace(trial, gains=np.clip(densities - base, -_FARTHEST, _FARTHEST), refused=refused, free=free)
+
+
+def _kinds(fitted: Any) -> list[str]:
+    shapes = fitted.distribution_.shapes
+    return ["normal"] * fitted.n_features_in_ if shapes is None else [shape.kind for shape in shapes]
+
+
+def _kinds_in_force(learner: Any, kept: list[int]) -> list[str]:
+    return [learner.shape[j] for j in kept] if isinstance(learner.shape, list) else ["normal"] * len(kept)
+
+
+def _refused(fits: Iterable[Any], warned: list[type[Warning]]) -> str:
+    """Why fits are no remedy, whatever rows they make likelier."""
+    if HeavyTailsWarning in warned:
+        return _TAILS
+    if ManyBadCellsWarning in warned:
+        return "more than a third of a column would be bad"
+    for fitted in fits:
+        if isinstance(fitted, RectifiedGaussianMixture):
+            if not _apart(*(law.latent for law in fitted.distributions_[:2])):
+                return _TAILS
+            if fitted.weights_.min() < _MOST_OUTLIERS:
+                return "one of two groups is so small that its rows may be outliers"
+        elif (share := getattr(fitted.report_, "share_downweighted", 0.0)) > _MOST_OUTLIERS:
+            return f"method={fitted.method!r} leaves out {share:.0%} of the rows, a group rather than outliers"
+    return ""
+
+
+def _apart(one: RectifiedGaussian, other: RectifiedGaussian) -> bool:
+    """Whether groups differ in means or correlations; where they differ in width alone, it is heavy tails."""
+    spread = np.hypot(one.row_norms, other.row_norms)
+    means = np.abs(one.bias - other.bias) / np.where(spread > 0.0, spread, 1.0)
+    return bool(means.max() > _APART or np.abs(one.correlation - other.correlation).max() > _UNLIKE)
+
+
+def _densities(fitted: Any, values: FloatArray) -> FloatArray:
+    groups = isinstance(fitted, RectifiedGaussianMixture)
+    return np.asarray(fitted.score_samples(values) if groups else fitted.densities_with_outliers(values))
+
+
+def _judged(
+    trials: list[_Trial],
+    before: dict[_Trial, Remedy],
+    learner: Any,
+    found: FitCheck,
+    recheck: Recheck,
+) -> dict[_Trial, Remedy]:
+    """What came of those that could be tried, beside those of ``before``; the likeliest are checked, until one fits."""
+    judged = dict(before)
+    likeliest = max((trial.gain for trial in trials if trial.is_clear), default=0.0)
+    could = [trial for trial in trials if trial.gains is not None]
+    for trial in sorted(could, key=lambda each: -each.gain / (_NEARLY if each.options.get("shape") == "auto" else 1.0)):
+        remedy = Remedy(trial.name, trial.gain, note=trial.refused if trial.is_clear else "")
+        less = any(other.fits and other.gain > _NEARLY * trial.gain for other in judged.values())
+        less |= trial.options.get("method") == "robust_cells" and trial.gain < _NEARLY * likeliest
+        if not trial.is_clear or trial.refused:
+            judged[trial] = remedy
+        elif trial.groups:
+            judged[trial] = replace(remedy, helps=True, note="the rows look like two groups")
+        elif less:  # what it leaves out, or bends, another explains
+            judged[trial] = replace(remedy, note="")
+        else:
+            every = list(range(len(found.names)))
+            judged[trial] = _how_much_better(remedy, found, recheck(_of_columns(learner, every, **trial.options)))
+    return judged
+
+
+def _how_much_better(remedy: Remedy, before: FitCheck, after: FitCheck) -> Remedy:
+    """How much of the misfit is gone."""
+    if after.fits:
+        return replace(remedy, helps=True, fits=True, note="the model then fits")
+    (columns, pairs), (still, others) = before.misfits, after.misfits
+    if len(still) + len(others) >= len(columns) + len(pairs):
+        return replace(remedy, note="")
+    counts = (("columns", columns, still), ("pairs", pairs, others))
+    better = [
+        f"{len({*failed} - {*fails})} of {len(failed)} failing {what}"
+        for what, failed, fails in counts
+        if {*failed} - {*fails}
+    ]
+    new = len({*others} - {*pairs})
+    more = f", and {counted(new, 'other pair')} then {'fails' if new == 1 else 'fail'}" if new else ""
+    return replace(remedy, helps=True, note=f"{' and '.join(better) or 'some'} then fit{more}")

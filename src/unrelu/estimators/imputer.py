@@ -7,15 +7,14 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from unrelu.contracts import BoolArray, FloatArray, Samples, Step
+from unrelu.contracts import BoolArray, FloatArray, Step
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import Table
-from unrelu.estimators.learner import RectifiedGaussianLearner
-from unrelu.estimators.shaping import law_and_parameters
+from unrelu.estimators.learner import HoldsLearner
 from unrelu.fit.one_pass import Learned
 from unrelu.methods import Method
 from unrelu.model import RectifiedGaussian
@@ -31,7 +30,7 @@ _STRATEGIES = ("mean", "median", "draw")
 _PARAMETERS = ("drawn", "fitted")
 
 
-class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLearner):
+class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
     """Fill in cells at or below their floor, and missing ones, by what the rest of the row says.
 
     It learns x = max(y, floor), y ~ N(bias, covariance), and gives floored cells a value below their floor, and missing
@@ -69,8 +68,7 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
     (True, True)
     """
 
-    nonnegative_bias = False
-    stderr = "model"
+    _takes_cells = True
     _model: RectifiedGaussian | None = None  # the one that it was made from, where it has learned from no rows
 
     def __init__(
@@ -98,6 +96,20 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
         self.floor_tolerance = floor_tolerance
         self.random_state = random_state
 
+    # --- learning ---------------------------------------------------------------------------------
+
+    def fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
+        """Learn the model from the rows of X, as :meth:`unrelu.RectifiedGaussianLearner.fit` does."""
+        self._model, self._learner = None, None
+        learner = self._new_learner(n_components=self.n_components)
+        return self._hold(learner.fit(X, sample_weight=sample_weight))
+
+    def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
+        """Add the rows of X to those seen before, as :meth:`unrelu.RectifiedGaussianLearner.partial_fit` does."""
+        learner = self._going_on(X, n_components=self.n_components)
+        self._model = None
+        return self._hold(learner.partial_fit(X, sample_weight=sample_weight))
+
     @classmethod
     def from_model(
         cls,
@@ -116,32 +128,30 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
         >>> unrelu.FloorImputer.from_model(model).transform([[0.0, 1.0]]).round(3)
         array([[-0.463,  1.   ]])
         """
-        law, parameters = law_and_parameters(model)
-        parameters |= {"floor_tolerance": floor_tolerance, "random_state": random_state}
-        return cls(strategy=strategy, fill=fill, below=below, **parameters)._knowing(law)
-
-    def _knowing(self, model: RectifiedGaussian) -> Self:
-        self.n_features_in_ = model.n_features
-        if model.feature_names is not None:
-            self.feature_names_in_ = np.array(model.feature_names, dtype=object)
-        self._shapes, self._model = model.shapes, model
-        return self
-
-    def _labelled_rows(self, X: Any, sample_weight: Any, groups: Any, *, reset: bool, **asked: bool) -> Samples:
-        if reset:
-            self._model = None
-        return super()._labelled_rows(X, sample_weight, groups, reset=reset, **asked)
+        options = {"strategy": strategy, "fill": fill, "below": below, "random_state": random_state}
+        imputer, law = cls._made_from(model, floor_tolerance, **options)
+        imputer._model = law
+        return imputer
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._model is not None or super().__sklearn_is_fitted__()
 
     def _law(self) -> RectifiedGaussian:
-        return super()._law() if self._model is None else self._model.latent.reflected(self._sign < 0.0)
+        return super()._law() if self._model is None else self._model.latent.reflected(self._columns.mirrored)
 
     def _result(self) -> Learned:
         if self._model is not None:
             raise AttributeError("An imputer made from a model has learned from no rows: no report_, no errors.")
         return super()._result()
+
+    def _solve(self, name: str) -> None:
+        if self._model is None or name not in self._of_the_model:
+            return super()._solve(name)
+        if "distribution_" not in self.__dict__:
+            self._publish(self._model, None)
+        return self._make(name)
+
+    # --- filling in -------------------------------------------------------------------------------
 
     def transform(self, X: Table) -> NDArray[Any]:
         """X with its hidden cells filled in, as ``strategy`` says."""
@@ -234,8 +244,8 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, RectifiedGaussianLear
     def cells(self, X: Table) -> Iterator[Cells]:
         """The rows of X, block by block, as the model meets them."""
         check_is_fitted(self)
-        samples, assumptions = self._rows_in_user_units(X, by_cell=True)
-        sign, floor, model = self._sign, np.array(assumptions.censoring), self.distribution_
+        samples, assumptions = self._turned_rows(X, by_cell=True)
+        sign, floor, model = self._columns.sign, np.array(assumptions.censoring), self.distribution_
         screen = ScreeningQuestion(assumptions.lowest)
         for block in samples.blocks():
             self._watch(Step("Filling in cells", block.first_row, samples.n_rows, f"{block.first_row:,} rows"))

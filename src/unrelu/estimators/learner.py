@@ -1,9 +1,9 @@
-"""RectifiedGaussianLearner: scikit-learn's way to the learned model."""
+"""RectifiedGaussianLearner: scikit-learn's way to the learned model; learners of disjoint rows, and of a layer's."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from numbers import Integral
@@ -12,18 +12,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unrelu.checks.findings import warn_of
 from unrelu.contracts import Assumptions, Doubt, FloatArray, Samples
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import Table
-from unrelu.estimators.learned_model import LearnedModel
-from unrelu.estimators.second_look import SecondLook, continued, warn_again
-from unrelu.estimators.shaping import refuse_to_learn_by_parts
+from unrelu.estimators.fitted import FittedModel
+from unrelu.estimators.second_look import continued
 from unrelu.fit.jackknife import jackknifed
 from unrelu.fit.one_pass import Learned
 from unrelu.kernels import tells_of_compiling
+from unrelu.limits import is_by_cell, limits_of
 from unrelu.methods import Auto, FullLikelihood, Method, OnePass, expects_outliers, is_of_papers, method_named
 from unrelu.passes.engine import engine_for
 from unrelu.passes.evidence import RecordedEvidence, SampleEvidence
@@ -34,15 +34,18 @@ from unrelu.passes.pair_moments import (
     PairMomentsQuestion,
     whole_of,
 )
+from unrelu.passes.rows import Rows, as_rows
 from unrelu.shapes import same_shapes, seen_by_all
-from unrelu.tables.groups import GroupedSamples, LongBlocks, split_groups
-from unrelu.tables.held import held
+from unrelu.tables.groups import split_groups
+from unrelu.tables.prepared import Columns, held, prepared
 from unrelu.validation import check_choice, listed
 
 _STDERR_CHANGED = "stderr was changed after rows were learned: fit them again."
+_FLOOR_CHANGED = "The floor was changed after rows were learned: fit them again."
+Record = PairMoments | GroupedMoments
 
 
-class RectifiedGaussianLearner(LearnedModel):
+class RectifiedGaussianLearner(FittedModel):
     """Learn x = max(y, floor), y ~ N(bias, covariance), from rows of x.
 
     Parameters
@@ -119,10 +122,12 @@ class RectifiedGaussianLearner(LearnedModel):
 
     _has_ceilings = True
     _takes_cells = True
-    _learned: Learned | None
-    _record: PairMoments | GroupedMoments | None
-    _to_add_to: PairMoments | None  # of rows whose model is not that of a record, for partial_fit alone
     _takes_sparse = True
+    _learned: Learned | None = None
+    _record: Record | None = None
+    _to_add_to: PairMoments | None = None  # of rows whose model is not that of a record, for partial_fit alone
+    _given_limits: FloatArray  # floors and ceilings as the parameters gave them when columns were learned
+    _by_groups = False  # records are kept by groups of rows, whatever stderr is
 
     def __init__(
         self,
@@ -165,53 +170,61 @@ class RectifiedGaussianLearner(LearnedModel):
         >>> learner.report_.stderr, learner.report_.stderr_degrees
         ('jackknife', 19)
         """
-        self._record, self._learned, self._to_add_to = None, None, None
+        self._learned = self._record = self._to_add_to = None
+        self._forget()
         method, X = method_named(self.method), held(X)
+        outliers = "unknown" if expects_outliers(method) else "none"
         by_cell = bool(getattr(method, "takes_cell_limits", False))
-        samples = self._labelled_rows(X, sample_weight, groups, reset=True, by_cell=by_cell)
-        assumptions = self._assumptions()
-        evidence = SampleEvidence(samples, engine_for(samples, self._watch))
-        chosen, because = self._chosen(method, samples, evidence, assumptions)
+        samples = self._labelled(X, sample_weight, groups, reset=True, by_cell=by_cell, outliers=outliers)
+        rows, assumptions = prepared(samples, self._columns, screened=True), self._assumptions()
+        evidence = SampleEvidence(rows, engine_for(rows, self._watch))
+        chosen, because = self._chosen(method, rows, evidence, assumptions)
         left_open = isinstance(method, Auto) and isinstance(self.shape, str) and self.shape == "auto"
-        if not left_open or self._wants_jackknife():
+        if not left_open or self._wants_groups():
             self._fit_by(chosen, samples, evidence, assumptions)
-            self._tell_why(because)
-            return self
+            self._tell(chosen_because=because)
+        else:
+            self._fit_and_look_again(chosen, because, samples, evidence, (X, sample_weight))
+        learned = self._result()
+        self._publish(self._in_user_units(learned.distribution), learned)
+        return self
+
+    def _fit_and_look_again(
+        self, chosen: Method, because: str, samples: Samples, evidence: SampleEvidence, table: tuple[Any, Any]
+    ) -> None:
+        """A fit without options does what the doubts about it ask for; its own are then no matter."""
+        from unrelu.estimators.margins import warn_again  # other fits need not wait for these
+        from unrelu.estimators.second_look import better_fit
+
+        assumptions = self._assumptions()
         with warnings.catch_warnings(record=True) as noted:
             warnings.simplefilter("always")
             self._fit_by(chosen, samples, evidence, assumptions)
-        self._tell_why(because)
-        looks_twice = Auto().looks_twice(samples, assumptions)
-        if not (looks_twice and self._take_advice(X, sample_weight, evidence, assumptions)):
-            warn_again(noted)
-        self._add_doubts(continued(self._result().report, self._shapes))
-        return self
-
-    def _take_advice(self, X: Any, sample_weight: Any, evidence: SampleEvidence, assumptions: Assumptions) -> bool:
-        """Do what the doubts about this fit ask for, and say whether anything was done."""
-        look = SecondLook(self, self._result().report, X, sample_weight, evidence, assumptions, self._watch)
-        found = look.advice()
+        self._tell(chosen_because=because)
+        found = None
+        if Auto().looks_twice(evidence.samples, assumptions):
+            found = better_fit(self, self._result().report, *table, evidence, assumptions, self._watch)
         if found is None:
-            return False
-        other = found.learner
-        self._learned, self._record, self._to_add_to = other._learned, other._record, None
-        self._shapes, self._found_limits = other._shapes, other._found_limits
-        self._add_doubts(found.doubts)
-        self._tell_why(found.because)
-        return True
+            warn_again(noted)
+        else:
+            other, doubts, because = found
+            self._learned, self._record, self._to_add_to = other._learned, other._record, None
+            self._columns = other._columns
+            self._add_doubts(doubts)
+            self._tell(chosen_because=because)
+        self._add_doubts(continued(self._result().report, self._columns.shapes))
 
     def _add_doubts(self, doubts: tuple[Doubt, ...]) -> None:
         """Put doubts before the others, and warn of them."""
-        if doubts:
-            warn_of(doubts, self._names())
-            learned = self._result()
-            self._learned = replace(learned, report=replace(learned.report, doubts=(*doubts, *learned.report.doubts)))
+        warn_of(doubts, self._names())
+        self._tell(doubts=(*doubts, *self._result().report.doubts) if doubts else ())
 
-    def _tell_why(self, because: str) -> None:
-        """Say in the report why a method was taken that was left open."""
-        if because and self._learned is not None:
-            told = replace(self._learned.report, chosen_because=because)
-            self._learned = replace(self._learned, report=told)
+    def _tell(self, **changed: Any) -> None:
+        """Say in the report what it does not say yet."""
+        said = {name: value for name, value in changed.items() if value}
+        if said:
+            learned = self._result()
+            self._learned = replace(learned, report=replace(learned.report, **said))
 
     def _chosen(
         self, method: Method, samples: Samples, evidence: SampleEvidence, assumptions: Assumptions
@@ -219,44 +232,39 @@ class RectifiedGaussianLearner(LearnedModel):
         """The method for these rows, and why, where that was left open."""
         if not isinstance(method, Auto):
             return method, ""
+        if self._by_groups:
+            return OnePass(), "a network is of groups of rows"
         by_likelihood = bool(samples.limits_by_cell) or assumptions.auto_components
-        if self._wants_jackknife() and not by_likelihood:
+        if self._wants_groups() and not by_likelihood:
             return OnePass(), "records of groups of rows, which a jackknife keeps, are of one pass"
         return method.choose(samples, evidence, assumptions)
 
     def _fit_by(self, method: Method, samples: Samples, evidence: SampleEvidence, assumptions: Assumptions) -> None:
         """Learn by a method that is known by now."""
-        if self._wants_jackknife() and isinstance(method, FullLikelihood):
+        if self._wants_groups() and isinstance(method, FullLikelihood):
             self._learned = method.jackknifed(evidence, assumptions, self._watch)
-            self._tell_likelihood(samples)
+            self._tell_likelihood(evidence.samples)
             return
-        if self._wants_jackknife():
+        if self._wants_groups():
             record = evidence.collect(GroupedMomentsQuestion(self._question(assumptions)))
             self._learned = self._learn(record, assumptions)
             self._record = record
             return
         question, seed = method.question(assumptions), self._seed()
-        if question is None:
-            self._learned = self._by_shapes_of_kept(
-                samples,
-                lambda rows: method.learn(
-                    SampleEvidence(rows, engine_for(rows, self._watch)), self._assumptions(), seed, self._watch
-                ),
-            )
-            self._tell_likelihood(samples)
-            if isinstance(method_named(self.method), Auto) and not samples.limits_by_cell:
-                self._to_add_to = evidence.collect(OnePass().question(assumptions))
+        if question is not None:
+            self._learned = method.learn(evidence, assumptions, seed, self._watch)
+            self._record = evidence.collect(question)
             return
-        self._learned = method.learn(evidence, assumptions, seed, self._watch)
-        self._record = evidence.collect(question)
+        self._learned = self._learn_by(method, samples, seed)
+        self._tell_likelihood(prepared(samples, self._columns, screened=True))
+        if isinstance(method_named(self.method), Auto) and not samples.limits_by_cell:
+            self._to_add_to = evidence.collect(OnePass().question(assumptions))
 
-    def _tell_likelihood(self, samples: Samples) -> None:
+    def _tell_likelihood(self, rows: Samples) -> None:
         """A likelihood that was found of latent values is reported in the user's units."""
         report: Any = self._result().report
-        if self._shapes is not None and hasattr(report, "log_likelihood"):
-            gained = samples.total_log_slope()
-            told = replace(report, log_likelihood=report.log_likelihood + gained)
-            self._learned = replace(self._result(), report=told)
+        if self._columns.shapes is not None and hasattr(report, "log_likelihood"):
+            self._tell(log_likelihood=report.log_likelihood + rows.total_log_slope())
 
     def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
         """Add the rows of X to those seen before. The model is solved when an attribute is next asked for.
@@ -269,63 +277,86 @@ class RectifiedGaussianLearner(LearnedModel):
         >>> bool(np.allclose(parts.bias_, whole.bias_, rtol=1e-10))
         True
         """
-        before: Any = getattr(self, "_record", None)
-        if before is None and isinstance(method_named(self.method), Auto | OnePass):
-            before = getattr(self, "_to_add_to", None)
-        learned = before is None and getattr(self, "_learned", None) is not None
-        if learned and isinstance(method_named(self.method), Auto | OnePass):
-            raise InvalidParameterError(
-                "The rows so far were learned by a method that keeps no record to add to: learn them with"
-                " method='one_pass', or all rows together."
-            )
-        if before is None and any(isinstance(limit, str) for limit in (self.floor, self.ceiling)):
-            raise InvalidParameterError(
-                "floor='min' and ceiling='max' need all rows at once: use fit, or give numbers."
-            )
+        before: Any = self._record
+        one_pass = isinstance(method_named(self.method), Auto | OnePass)
+        if before is None and one_pass:
+            before = self._to_add_to
+            if before is None and self._learned is not None:
+                raise InvalidParameterError(
+                    "The rows so far were learned by a method that keeps no record to add to: learn them with"
+                    " method='one_pass', or all rows together."
+                )
         if before is None:
-            refuse_to_learn_by_parts(self.shape)
-        samples = self._labelled_rows(X, sample_weight, groups, reset=before is None, part=True)
-        assumptions = self._assumptions()
-        plain = self._question(assumptions)
+            self._refuse_to_learn_by_parts()
+        else:
+            self._check_unchanged()
+        samples = self._labelled(X, sample_weight, groups, reset=before is None, part=True)
+        plain = self._question(self._assumptions())
         seen = 0 if before is None else before.n_rows
-        question: Any = GroupedMomentsQuestion(plain, rows_before=seen) if self._wants_jackknife() else plain
-        record = engine_for(samples, self._watch).collect(samples, question)
+        question: Any = GroupedMomentsQuestion(plain, rows_before=seen) if self._wants_groups() else plain
+        rows = prepared(samples, self._columns, learning=True)
+        record = engine_for(rows, self._watch).collect(rows, question)
         # Bad cells must not enter the sums: check before merging, so that the rows seen so far stay usable.
-        whole_of(record).screening.check(assumptions, samples.feature_names)
+        whole_of(record).screening.check(self._assumptions(), samples.feature_names)
         if before is not None and type(before) is not type(record):
             raise InvalidParameterError(_STDERR_CHANGED)
         self._record = record if before is None else before.merge(record)
-        self._learned, self._to_add_to = None, None
+        self._learned = self._to_add_to = None
+        self._forget()
         return self
 
-    def _labelled_rows(
-        self, X: Any, sample_weight: ArrayLike | None, groups: Any, *, reset: bool, **asked: bool
+    def _refuse_to_learn_by_parts(self) -> None:
+        """Raise InvalidParameterError for limits and shapes that need all rows at once."""
+        if any(isinstance(limit, str) for limit in (self.floor, self.ceiling)):
+            raise InvalidParameterError(
+                "floor='min' and ceiling='max' need all rows at once: use fit, or give numbers."
+            )
+        shape = self.shape
+        given = shape.values() if isinstance(shape, Mapping) else np.atleast_1d(np.asarray(shape, dtype=object))
+        for request in given:
+            if isinstance(request, str) and request in ("power", "free"):
+                raise InvalidParameterError(
+                    f"shape={request!r} needs all rows at once: use fit, or give the shapes of a fitted learner,"
+                    " shapes_."
+                )
+
+    def _labelled(
+        self, X: Any, sample_weight: ArrayLike | None, groups: Any, *, reset: bool, part: bool = False, **more: Any
     ) -> Samples:
-        """The rows, each with its group where groups are given."""
-        jackknife = self._wants_jackknife()
-        if groups is not None and not jackknife:
+        """The rows of a table to be learned from, each with its group where groups are given."""
+        by_groups = self._wants_groups()
+        if groups is not None and not by_groups:
             raise InvalidParameterError(
                 "groups= is for the jackknife: use it with stderr='jackknife', or leave it out."
             )
         X, labels = (X, None) if groups is None else split_groups(X, groups)
-        samples = self._rows(X, sample_weight, reset=reset, smallest=1 if asked.get("part") else 2, **asked)
-        samples = LongBlocks(samples) if jackknife else samples
-        return samples if labels is None else GroupedSamples(samples, labels)
+        beside: dict[str, Any] = {"labels": labels, "long": by_groups, "smallest": 1 if part else 2}
+        samples = self._table(X, sample_weight, reset=reset, part=part, **beside, **more)
+        if reset:
+            self._given_limits = self._limits_now()
+        return samples
 
-    def _shapes_come_of_kept_rows(self) -> bool:
-        return expects_outliers(self.method)
+    def _limits_now(self) -> FloatArray:
+        """Floors and ceilings as the parameters give them."""
+        floor, ceiling = (None, None) if is_by_cell(self.floor, self.ceiling) else (self.floor, self.ceiling)
+        limits = limits_of(floor, ceiling, self.n_features_in_, self._names())
+        return np.array([limits.floor, limits.ceiling])
+
+    def _check_unchanged(self) -> None:
+        if not np.array_equal(self._given_limits, self._limits_now()):
+            raise InvalidParameterError(_FLOOR_CHANGED)
 
     def _wanted_shape(self) -> Any:
         normal = is_of_papers(self.method) or self.nonnegative_bias
         return "normal" if normal and isinstance(self.shape, str) and self.shape == "auto" else self.shape
 
-    def _wants_jackknife(self) -> bool:
+    def _wants_groups(self) -> bool:
+        """Whether records are kept by groups of rows: for a jackknife, or for a network of one pass."""
         check_choice("stderr", self.stderr, ("model", "jackknife"))
-        return self.stderr == "jackknife"
+        return self.stderr == "jackknife" or self._by_groups
 
-    def _assumptions(self) -> Assumptions:
-        d = self.n_features_in_
-        k = self.n_components
+    def _assumed(self, columns: Columns) -> Assumptions:
+        d, k = len(columns.floor), self.n_components
         auto = isinstance(k, str) and k == "auto"
         if auto and not isinstance(method_named(self.method), FullLikelihood | Auto):
             raise InvalidParameterError(
@@ -337,7 +368,7 @@ class RectifiedGaussianLearner(LearnedModel):
         if not isinstance(self.nonnegative_bias, bool | np.bool_):
             raise InvalidParameterError(f"nonnegative_bias must be True or False, got {self.nonnegative_bias!r}.")
         return replace(
-            super()._assumptions(),
+            super()._assumed(columns),
             nonnegative_bias=bool(self.nonnegative_bias),
             n_components=None if k is None or auto else int(k),
             auto_components=auto,
@@ -348,7 +379,7 @@ class RectifiedGaussianLearner(LearnedModel):
         question = method.question(assumptions)
         if question is None:
             can = "use fit, or method='one_pass'"
-            if self._wants_jackknife() and not isinstance(method, FullLikelihood):
+            if self._wants_groups() and not isinstance(method, FullLikelihood):
                 can = "use stderr='model', method='one_pass' or method='full_likelihood'"
             raise InvalidParameterError(f"{type(method).__name__} reads the rows more than once: {can}.")
         return question
@@ -356,31 +387,60 @@ class RectifiedGaussianLearner(LearnedModel):
     # --- what was learned -------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self) -> bool:
-        return getattr(self, "_learned", None) is not None or getattr(self, "_record", None) is not None
+        return self._learned is not None or self._record is not None
+
+    def held_learner(self) -> RectifiedGaussianLearner:
+        return self
 
     def _result(self) -> Learned:
-        check_is_fitted(self)
         if self._learned is None:
+            check_is_fitted(self)
             assert self._record is not None
+            self._check_unchanged()
             self._learned = self._learn(self._record, self._assumptions())
         return self._learned
 
-    def _learn(self, record: PairMoments | GroupedMoments, assumptions: Assumptions) -> Learned:
-        """The model of the rows that a record is of."""
+    def _learn(self, record: Record, assumptions: Assumptions) -> Learned:
+        """The model of the rows that a record is of, with the standard errors that are asked for."""
         question, whole = self._question(assumptions), whole_of(record)
-        if tuple(whole.floor.tolist()) != question.floor:
-            raise InvalidParameterError("The floor was changed after rows were learned: fit them again.")
         evidence, method = RecordedEvidence(question, whole, self._names(), self._place), method_named(self.method)
         learned = method.learn(evidence, assumptions, self._seed(), self._watch)
-        return self._with_errors(learned, record, assumptions)
-
-    def _with_errors(self, learned: Learned, record: PairMoments | GroupedMoments, assumptions: Assumptions) -> Learned:
-        """The model with the standard errors that are asked for."""
-        if not self._wants_jackknife():
+        if self.stderr != "jackknife":
             return learned
         if not isinstance(record, GroupedMoments):
             raise InvalidParameterError(_STDERR_CHANGED)
         return jackknifed(learned, record, assumptions, self._names(), self._watch)
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether the model of the rows so far has been found, or will be when it is asked for."""
+        return self._learned is not None
+
+    def set_doubts(self, doubts: tuple[Doubt, ...]) -> None:
+        """Have the report tell these doubts and no others."""
+        learned = self._result()
+        self._learned = replace(learned, report=replace(learned.report, doubts=doubts))
+        self.report_ = self._told(self._learned.report)
+
+    def keeping_groups(self) -> Self:
+        """Keep records by groups of rows, whatever ``stderr`` is: for networks, which ask subsets of the rows."""
+        self._by_groups = True
+        return self
+
+    def of_record(self, record: Record, names: Sequence[str] | None = None) -> Self:
+        """Know the rows of a record, as if they had been learned in parts."""
+        self.n_features_in_ = record.n_features
+        if names is not None:
+            if len(names) != record.n_features:
+                raise InvalidParameterError(
+                    f"feature_names: {len(names)} names for the {record.n_features} columns of the record."
+                )
+            self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
+        self._given_limits = self._limits_now()
+        floor, ceiling = self._given_limits
+        self._columns = Columns(floor, ceiling, self._names(), float(self.floor_tolerance))
+        self._record, self._learned = record, None
+        return self
 
     def densities_with_outliers(self, X: Table) -> FloatArray:
         """Log density of each row by all that was learned: outlier rows and bad cells of robust methods included."""
@@ -393,35 +453,39 @@ class RectifiedGaussianLearner(LearnedModel):
             return self._log_densities(X, lambda x: law.log_densities(look(x)), [self._law()])
         return self.score_samples(X)
 
-    @property
-    def record_(self) -> PairMoments | GroupedMoments:
-        """What one pass over the rows kept (by groups for a jackknife): it merges, and stands for the rows."""
-        check_is_fitted(self)
+    def _solve(self, name: str) -> None:
+        if name != "record_":
+            return super()._solve(name)
         if self._record is None:
             raise AttributeError(f"A learner with method {self.method!r} keeps no record: use method='one_pass'.")
-        return self._record
+        self.record_ = self._record
+        return None
 
-    def with_record(
-        self, record: PairMoments | GroupedMoments, others: Sequence[RectifiedGaussianLearner] = ()
-    ) -> RectifiedGaussianLearner:
+    def with_record(self, record: Record, others: Sequence[RectifiedGaussianLearner] = ()) -> RectifiedGaussianLearner:
         """A learner with the same parameters and columns, of the rows that ``record`` is of, those of others too."""
         check_is_fitted(self)
         learner: RectifiedGaussianLearner = clone(self)
         learner.n_features_in_ = self.n_features_in_
         if self._names() is not None:
             learner.feature_names_in_ = self.feature_names_in_
-        learner._found_limits, learner._shapes = self._found_limits, seen_by_all([e._shapes for e in (self, *others)])
-        learner._record, learner._learned = record, None
+        shapes = seen_by_all([each._columns.shapes for each in (self, *others)])
+        learner._columns, learner._given_limits = replace(self._columns, shapes=shapes), self._given_limits
+        learner._record, learner._by_groups = record, self._by_groups
         return learner
 
     def of_columns(self, columns: NDArray[np.int64]) -> RectifiedGaussianLearner:
         """A learner of some of the columns, from the same rows; for one with the same limits in all of them."""
-        record = self.record_
+        record, own = self.record_, self._columns
         assert isinstance(record, PairMoments), "a jackknife's records have no columns to be left out"
         learner = self.with_record(record.of_columns(columns))
         learner.n_features_in_ = len(columns)
-        if self._names() is not None:
-            learner.feature_names_in_ = self.feature_names_in_[columns]
+        names = None if own.names is None else tuple(own.names[j] for j in columns)
+        if names is not None:
+            learner.feature_names_in_ = np.array(names, dtype=object)
+        shapes = None if own.shapes is None else tuple(own.shapes[j] for j in columns)
+        limits: dict[str, Any] = {"floor": own.floor[columns], "ceiling": own.ceiling[columns]}
+        learner._columns = replace(own, names=names, shapes=shapes, stated=None, **limits)
+        learner._given_limits = self._given_limits[:, columns]
         learner._place, learner._answers_on = self._place, self._answers_on
         return learner
 
@@ -432,7 +496,7 @@ class RectifiedGaussianLearner(LearnedModel):
         mine, others = self._assumptions(), other._assumptions()
         compared = [each.name for each in fields(mine) if each.compare]
         different = [name for name in compared if getattr(mine, name) != getattr(others, name)]
-        different += [] if same_shapes(self._shapes, other._shapes) else ["shape"]
+        different += [] if same_shapes(self._columns.shapes, other._columns.shapes) else ["shape"]
         different += [] if self.stderr == other.stderr else ["stderr"]
         if different or method_named(self.method) != method_named(other.method):
             what = listed(dict.fromkeys(different or ["method"]))
@@ -444,8 +508,66 @@ class RectifiedGaussianLearner(LearnedModel):
             raise InvalidParameterError(
                 f"Cannot merge learners with different parameters ({what}): {self} and {other}.{way}"
             )
-        names = [listed(getattr(each, "feature_names_in_", ()), most=8) for each in (self, other)]
-        if list(getattr(self, "feature_names_in_", ())) != list(getattr(other, "feature_names_in_", ())):
+        names = [listed(each._columns.names or (), most=8) for each in (self, other)]
+        if self._columns.names != other._columns.names:
             raise InvalidParameterError(
                 f"Cannot merge learners with different column names: {names[0] or 'none'}; and {names[1] or 'none'}."
             )
+
+
+class HoldsLearner(FittedModel):
+    """An estimator that has a learner of its own learn the model: attributes are the learner's."""
+
+    _learner: RectifiedGaussianLearner | None = None
+
+    def _new_learner(self, **more: Any) -> RectifiedGaussianLearner:
+        """A learner with the parameters of this estimator."""
+        shared = ("method", "floor", "ceiling", "shape", "floor_tolerance", "random_state")
+        given: dict[str, Any] = {name: getattr(self, name) for name in shared}
+        return RectifiedGaussianLearner(**given, **more).watched_by(self._watch)
+
+    def _going_on(self, X: Any, **more: Any) -> RectifiedGaussianLearner:
+        """The learner that more rows are added to; their columns must be those of the rows before."""
+        if self._learner is None:
+            return self._new_learner(**more)
+        if not isinstance(as_rows(X), Rows):
+            validate_data(self, X, reset=False, skip_check_array=True)  # in this estimator's name
+        given = {name: value for name, value in self.get_params().items() if name in self._learner.get_params()}
+        self._learner.set_params(**given)
+        return self._learner.watched_by(self._watch)
+
+    def _hold(self, learner: RectifiedGaussianLearner) -> Self:
+        """Take over what a learner knows."""
+        self._forget()
+        self._learner, self._columns, self.n_features_in_ = learner, learner._columns, learner.n_features_in_
+        self.__dict__.pop("feature_names_in_", None)
+        if learner._columns.names is not None:
+            self.feature_names_in_ = learner.feature_names_in_
+        self.__dict__.update(learner.published())
+        return self
+
+    def with_learner(self, learner: RectifiedGaussianLearner) -> Self:
+        """One like this that knows what a learner knows."""
+        like: Self = clone(self)
+        return like._hold(learner)
+
+    def held_learner(self) -> RectifiedGaussianLearner:
+        check_is_fitted(self)
+        if self._learner is None:
+            self._result()  # which says why there is none
+        assert self._learner is not None
+        return self._learner
+
+    def _result(self) -> Learned:
+        check_is_fitted(self)
+        assert self._learner is not None
+        return self._learner._result()
+
+    def _assumptions(self) -> Assumptions:
+        return self._columns.assumptions
+
+    def _solve(self, name: str) -> None:
+        self.__dict__[name] = getattr(self.held_learner(), name)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._learner is not None

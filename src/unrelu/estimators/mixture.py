@@ -15,17 +15,18 @@ from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from unrelu.contracts import FloatArray, MixtureReport, Samples
+from unrelu.contracts import FloatArray, Samples
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
+from unrelu.estimators.prepare import checked_weights
 from unrelu.fit.robust_rows.clustering import FittedMixture, fit_mixture
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.blocks import as_floats
 from unrelu.passes.engine import engine_for
 from unrelu.passes.evidence import SampleEvidence
-from unrelu.passes.rows import ArraySamples, Rows, as_rows
+from unrelu.passes.rows import ArraySamples, Rows, all_values, as_rows
 from unrelu.passes.tiles import without_absent
 from unrelu.posterior.scores import scored_rows
+from unrelu.tables.prepared import prepared
 from unrelu.validation import RandomState, check_count, generator
 
 Labels = NDArray[np.int64]
@@ -94,8 +95,10 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
     """
 
     _has_ceilings = True
+    _tests_shapes = False  # two groups are no normal column, and free shapes would make them one
+    _derived = ("report_", "weights_", "means_", "covariances_", "converged_", "n_iter_", "lower_bound_")
     distributions_: tuple[RectifiedGaussian, ...]
-    _fitted: FittedMixture | None
+    _fitted: FittedMixture | None = None
 
     def __init__(
         self,
@@ -126,6 +129,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         X is an array, a data frame, or rows that are read block by block (:func:`unrelu.tables.open_samples`).
         """
         self._fitted = None
+        self._forget()
         for name in ("n_components", "n_init", "max_iter"):
             check_count(name, getattr(self, name))
         samples = self._weighted_rows(X, sample_weight)
@@ -141,6 +145,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         laws = fitted.distributions(assumptions.floor, samples.feature_names)
         self.distributions_ = tuple(self._in_user_units(law) for law in laws)
         self._fitted = fitted
+        self._solve("report_")
         if not self.converged_:
             warnings.warn(
                 f"EM had not settled after max_iter={self.max_iter} rounds: raise max_iter, or take fewer components.",
@@ -149,18 +154,16 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
             )
         return self
 
-    def _tests_shapes(self) -> bool:
-        return False  # two groups are no normal column, and free shapes would make them one
-
     def _weighted_rows(self, X: Table, sample_weight: ArrayLike | None) -> Samples:
-        """The rows; those of weight 0, which may hold anything, are shown as missing."""
+        """The rows to be learned from; of arrays, those of weight 0, which may hold anything, are shown as missing."""
         if sample_weight is None or isinstance(as_rows(X), Rows) or hasattr(X, "__dask_graph__"):
-            return self._rows(X, sample_weight, reset=True)
-        values = self._values(X, reset=True)
-        weights = at_least_one_on_average(self._weights(sample_weight, values))
-        shown = without_absent(as_floats(values), weights)
-        rows = ArraySamples(shown, weights, self._names(), block_rows=len(shown))
-        return self._turned(rows, reset=True)
+            return prepared(self._table(X, sample_weight, reset=True), self._columns, screened=True)
+        rows = self._whole(X, reset=True)
+        weights = at_least_one_on_average(checked_weights(sample_weight, rows.n_rows or 0))
+        shown = without_absent(all_values(rows), weights)
+        samples = ArraySamples(shown, weights, rows.feature_names, max(len(shown), 1), rows.limits)
+        self._learn_columns(samples)
+        return prepared(samples, self._columns, screened=True)
 
     def fit_predict(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Labels:
         """Learn the groups, and say to which of them each row most likely belongs."""
@@ -182,7 +185,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         NaN cells are integrated over.
         """
         fitted = self._result()
-        laws = [law.latent.reflected(self._sign < 0.0) for law in self.distributions_]
+        laws = [law.latent.reflected(self._columns.mirrored) for law in self.distributions_]
         return self._log_densities(X, fitted.log_density, laws)
 
     def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
@@ -222,7 +225,7 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         return np.concatenate(rows), np.repeat(np.arange(len(counts)), counts)
 
     def _asked(self, X: Table, score: Callable[[NDArray[Any]], FloatArray]) -> FloatArray:
-        samples = self._rows(X, reset=False, smallest=1)
+        samples = self._rows(X)
         return scored_rows(samples, score, self._assumptions(), self._watch)
 
     # --- what was learned -------------------------------------------------------------------------
@@ -233,37 +236,16 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         return self._fitted
 
     def __sklearn_is_fitted__(self) -> bool:
-        return getattr(self, "_fitted", None) is not None
+        return self._fitted is not None
 
-    @property
-    def report_(self) -> MixtureReport:
-        return self._result().report
-
-    @property
-    def weights_(self) -> FloatArray:
-        return self._result().mixture.shares.copy()
-
-    @property
-    def means_(self) -> FloatArray:
-        self._result()
-        return np.stack([model.bias for model in self.distributions_])
-
-    @property
-    def covariances_(self) -> FloatArray:
-        self._result()
-        return np.stack([model.covariance for model in self.distributions_])
-
-    @property
-    def converged_(self) -> bool:
-        return self.report_.converged
-
-    @property
-    def n_iter_(self) -> int:
-        return self.report_.rounds
-
-    @property
-    def lower_bound_(self) -> float:
-        return self.report_.log_likelihood / self.report_.weight
+    def _solve(self, name: str) -> None:  # noqa: ARG002 - all of them at once
+        fitted = self._result()
+        report = self.report_ = fitted.report
+        self.weights_ = fitted.mixture.shares.copy()
+        self.means_ = np.stack([model.bias for model in self.distributions_])
+        self.covariances_ = np.stack([model.covariance for model in self.distributions_])
+        self.converged_, self.n_iter_ = report.converged, report.rounds
+        self.lower_bound_ = report.log_likelihood / report.weight
 
 
 def at_least_one_on_average(weights: FloatArray) -> FloatArray:

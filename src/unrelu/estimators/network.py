@@ -9,14 +9,15 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unrelu.checks.findings import warn_of
-from unrelu.contracts import Assumptions, BoolArray, FloatArray, Samples
+from unrelu.contracts import Assumptions, Doubt, FloatArray
 from unrelu.errors import (
     FewRowsWarning,
     InvalidParameterError,
@@ -24,15 +25,14 @@ from unrelu.errors import (
     SingularCovarianceWarning,
 )
 from unrelu.estimators.base import Table
-from unrelu.estimators.learner import RectifiedGaussianLearner
+from unrelu.estimators.fitted import FittedModel
+from unrelu.estimators.learner import HoldsLearner, RectifiedGaussianLearner
 from unrelu.fit.jackknife import fisher_interval
 from unrelu.fit.one_pass import Learned
 from unrelu.graph.learning import (
     UNSTABLE_EDGES,
-    Edge,
     Known,
     Network,
-    NetworkPath,
     check_rows,
     check_selection,
     doubt_of_edges,
@@ -43,9 +43,8 @@ from unrelu.graph.learning import (
     write_edges,
 )
 from unrelu.graph.subsets import RowGroups
-from unrelu.methods import Auto, Method, OnePass, method_named
+from unrelu.methods import Method, method_named
 from unrelu.passes.engine import engine_for
-from unrelu.passes.evidence import SampleEvidence
 from unrelu.passes.pair_moments import (
     GroupedMoments,
     GroupedMomentsQuestion,
@@ -53,13 +52,18 @@ from unrelu.passes.pair_moments import (
     PairMomentsQuestion,
     whole_of,
 )
-from unrelu.tables.groups import GroupedSamples, LongBlocks, split_groups
+from unrelu.tables.groups import split_groups
+from unrelu.tables.prepared import prepared
 from unrelu.validation import warn
 
 if TYPE_CHECKING:
     import networkx
 
 _NO_WEIGHT = 1e-6  # of a row: it is an outlier
+_OF_THE_NETWORK = (
+    "adjacency_", "precision_", "partial_correlation_", "partial_correlation_stderr_", "stability_", "path_", "edges_",
+    "network_",
+)  # fmt: skip
 _NO_INVERSE = (
     "Partial correlations are of correlations with a little of the identity mixed in, and those of such columns rest on"
     " it: add rows, or leave out columns that others determine."
@@ -75,11 +79,11 @@ def _without_other_advice() -> Iterator[None]:
         yield
 
 
-class RectifiedGaussianNetwork(RectifiedGaussianLearner):
+class RectifiedGaussianNetwork(HoldsLearner):
     """The graph of partial correlations behind a table with a floor: which columns are tied directly.
 
     It learns x = max(y, floor), y ~ N(bias, covariance), and ties two columns where y has a partial correlation given
-    all other columns. It is a learner, too: ``distribution_``, ``correlation_`` and all else are there.
+    all other columns. It has all that a learner has: ``distribution_``, ``correlation_`` and all else.
 
     Parameters
     ----------
@@ -133,10 +137,8 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
     np.float64(0.4)
     """
 
-    nonnegative_bias = False
-    n_components = None
-    stderr = "model"  # of the model's own parameters
-    _network: Network | None
+    _derived: ClassVar[tuple[str, ...]] = (*FittedModel._derived, *_OF_THE_NETWORK)
+    _network: Network | None = None
 
     def __init__(
         self,
@@ -166,25 +168,29 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
         ``groups``, one label per row or the name of a column, are rows that belong together, such as days or patients:
         subsets of the rows and the jackknife keep them so. Without, rows are dealt to 20 groups.
         """
-        self._network = None
+        self._network = self._learner = None
+        self._forget()
         check_selection(self.selection)
-        one_pass = self._wants_jackknife()
         try:
-            if one_pass:
-                super().fit(X, sample_weight=sample_weight, groups=groups)
-                self._network = self._learned_network(self._record)
+            learner = self._new_learner()
+            if self._takes_one_pass():
+                with _without_other_advice():
+                    learner.keeping_groups().fit(X, sample_weight=sample_weight, groups=groups)
+                self._hold(learner)._advise()
+                self._network = self._learned_network(learner.record_)
             else:
                 X, labels = (X, None) if groups is None else split_groups(X, groups)
                 with _without_other_advice():
-                    super().fit(X, sample_weight=sample_weight)
-                self._learned = self._advised(self._result())
+                    learner.fit(X, sample_weight=sample_weight)
+                self._hold(learner)._advise()
                 self._network = self._learned_network(self._kept_groups(X, sample_weight, labels))
         except BaseException:
-            self._learned, self._record = None, None
+            self._learner = None
             raise
+        self._forget()
         return self
 
-    def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:
+    def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
         """Add the rows of X to those seen before. The network is solved when an attribute is next asked for.
 
         >>> import numpy as np
@@ -195,7 +201,9 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
         True
         """
         check_selection(self.selection)
-        super().partial_fit(X, y, sample_weight, groups)
+        learner = self._going_on(X)
+        learner = learner.keeping_groups() if self._takes_one_pass() else learner
+        self._hold(learner.partial_fit(X, sample_weight=sample_weight, groups=groups))
         self._network = None
         return self
 
@@ -220,84 +228,68 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
         (1, 1)
         """
         check_selection(selection)
+        if isinstance(learned, HoldsLearner):
+            learned = learned.held_learner()
         if isinstance(learned, PairMoments | GroupedMoments):
             network = cls(selection, floor=whole_of(learned).floor, random_state=random_state)
-            network._take_record(learned, feature_names)
+            learner = RectifiedGaussianLearner("one_pass", floor=network.floor, random_state=random_state)
+            learner.keeping_groups().of_record(learned, feature_names)
         elif isinstance(learned, RectifiedGaussianLearner):
+            if learned.n_components is not None:
+                raise InvalidParameterError(
+                    f"With n_components={learned.n_components!r} the covariance has no inverse, and columns no partial"
+                    " correlations: fit a learner without n_components."
+                )
             same = {name: getattr(learned, name) for name in ("method", "floor", "ceiling", "shape", "floor_tolerance")}
             network = cls(selection, random_state=random_state, **same)
-            network._take_learned(learned)
+            learned.report_  # noqa: B018 - solves what was learned in parts
+            learner = copy(learned)
         else:
             raise InvalidParameterError(
                 "A network is made from a fitted RectifiedGaussianLearner or its record_, got"
                 f" {type(learned).__name__}."
             )
-        network._network = network._learned_network(network._record)
-        return network
+        return network._of_learner(learner)
 
-    def _take_record(self, record: PairMoments | GroupedMoments, names: Any) -> None:
-        """Know the rows of a record."""
-        self.n_features_in_ = record.n_features
-        if names is not None:
-            if len(names) != record.n_features:
-                raise InvalidParameterError(
-                    f"feature_names: {len(names)} names for the {record.n_features} columns of the record."
-                )
-            self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
-        self._found_limits, self._shapes, self._record, self._learned = {}, None, record, None
+    def _of_learner(self, learner: RectifiedGaussianLearner) -> Self:
+        self._hold(learner)
+        self.__dict__.update({name: watch for name, watch in vars(learner).items() if name == "_watch"})
+        self._network = self._learned_network(getattr(learner, "record_", None))
+        self._forget()
+        return self
 
-    def _take_learned(self, learner: RectifiedGaussianLearner) -> None:
-        """Know what a learner knows."""
-        if learner.n_components is not None:
-            raise InvalidParameterError(
-                f"With n_components={learner.n_components!r} the covariance has no inverse, and columns no partial"
-                " correlations: fit a learner without n_components."
-            )
-        learner.report_  # noqa: B018 - solves what was learned in parts
-        known = {name: value for name, value in vars(learner).items() if name not in learner.get_params()}
-        self.__dict__.update({name: value for name, value in known.items() if name != "_network"})
-        self.nonnegative_bias = learner.nonnegative_bias
+    def _takes_one_pass(self) -> bool:
+        """Whether the method asks one question, so that records of groups of rows can be kept."""
+        return method_named(self.method).question(Assumptions((0.0,))) is not None
 
     def _kept_groups(self, X: Any, sample_weight: ArrayLike | None, labels: Any) -> GroupedMoments | None:
         """What one more pass keeps of the rows that a method has found genuine; None where it does not tell."""
-        kept: FloatArray | None = getattr(self._learned, "row_weights", None)
+        kept: FloatArray | None = getattr(self.held_learner(), "row_weights_", None)
         if kept is None:
             return None
         kept = np.where(kept < _NO_WEIGHT, 0.0, kept)
         weights = kept if sample_weight is None else kept * np.asarray(sample_weight, dtype=np.float64)
-        samples: Samples = LongBlocks(self._rows(X, weights, reset=False))
-        samples = samples if labels is None else GroupedSamples(samples, labels)
-        question = GroupedMomentsQuestion(PairMomentsQuestion.under(self._assumptions()))
-        return engine_for(samples, self._watch, "Reading kept rows").collect(samples, question)
+        samples = self._table(X, weights, reset=False, labels=labels, long=True)
+        rows, question = prepared(samples, self._columns), PairMomentsQuestion.under(self._assumptions())
+        engine = engine_for(rows, self._watch, "Reading kept rows")
+        return engine.collect(rows, GroupedMomentsQuestion(question))
 
-    def _wants_jackknife(self) -> bool:
-        """Whether records are kept by groups of rows: wherever one pass is all that the method takes."""
-        return method_named(self.method).question(Assumptions((0.0,))) is not None
-
-    def _chosen(
-        self,
-        method: Method,
-        samples: Samples,  # noqa: ARG002 - the learner's
-        evidence: SampleEvidence,  # noqa: ARG002
-        assumptions: Assumptions,  # noqa: ARG002
-    ) -> tuple[Method, str]:
-        return (OnePass(), "a network is of groups of rows") if isinstance(method, Auto) else (method, "")
-
-    def _with_errors(self, learned: Learned, record: Any, assumptions: Assumptions) -> Learned:  # noqa: ARG002
-        return learned  # the jackknife is for partial correlations
-
-    def _learn(self, record: PairMoments | GroupedMoments, assumptions: Assumptions) -> Learned:
-        check_rows(record.n_rows, record.n_features, record.n_features)
+    def _result(self) -> Learned:
+        learner = self.held_learner()
+        if learner.is_solved:
+            return learner._result()
         with _without_other_advice():
-            learned = super()._learn(record, assumptions)
-        return self._advised(learned)
+            learner.report_  # noqa: B018 - solves what was learned in parts
+        self._advise()
+        return learner._result()
 
-    def _advised(self, learned: Learned) -> Learned:
-        """With doubts that advise what helps a network; a path of graphs allows for few rows by itself."""
-        told = [doubt for doubt in learned.report.doubts if doubt.kind != "few rows"]
+    def _advise(self) -> None:
+        """Have doubts advise what helps a network; a path of graphs allows for few rows by itself."""
+        learner = self.held_learner()
+        told = [doubt for doubt in learner.report_.doubts if doubt.kind != "few rows"]
         doubts = tuple(replace(doubt, remedy=_NO_INVERSE) if doubt.kind == "no inverse" else doubt for doubt in told)
         warn_of([doubt for doubt in doubts if doubt.kind == "no inverse"], self._names())
-        return replace(learned, report=replace(learned.report, doubts=doubts))
+        learner.set_doubts(doubts)
 
     def _learned_network(self, record: PairMoments | GroupedMoments | None) -> Network:
         """The network of what was learned; ``record`` is by groups where subsets of the rows can be asked."""
@@ -305,7 +297,13 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
         scale, d = learned.rows.scale, learned.distribution.n_features
         columns = np.flatnonzero(scale > 0.0)
         check_rows(learned.report.n_rows, d, len(columns))
-        self._tell_of_few_rows(learned.report.n_rows, d)
+        if d > (n_rows := learned.report.n_rows):
+            warn(
+                f"{d:,} columns but only {n_rows:,} rows: an edge must be strong to stand out. selection='auto',"
+                " 'likely', 'ebic' and, if there are 25 rows and more, 'stars' make sense; 'fdr' and small penalties do"
+                " not.",
+                MoreColumnsThanRowsWarning,
+            )
         square = np.ix_(columns, columns)
         groups = (
             RowGroups(record, assumptions, learned.pairs, columns, self._names())
@@ -315,71 +313,37 @@ class RectifiedGaussianNetwork(RectifiedGaussianLearner):
         rows, pair_rows = rows_that_would_do(learned.pairs, learned.report.effective_rows)
         known = Known(learned.distribution.correlation[square], rows, pair_rows[square], groups)
         network = learn_network(known, self.selection, self._seed(), self._watch)
-        self._tell_of_edges(learned, network)
-        sign = self._sign
-        turned = in_columns(network, columns, scale)
-        return turned.reflected(sign) if np.any(sign < 0.0) else turned
-
-    def _tell_of_edges(self, learned: Learned, network: Network) -> None:
-        """Say where most edges are unstable, and keep that with the other doubts."""
         doubt = doubt_of_edges(network)
+        unstable: tuple[Doubt, ...] = () if doubt is None else (doubt,)
         others = tuple(each for each in learned.report.doubts if each.kind != UNSTABLE_EDGES)
-        doubts = others if doubt is None else (*others, doubt)
-        self._learned = replace(learned, report=replace(learned.report, doubts=doubts))
-        warn_of([] if doubt is None else [doubt], self._names())
-
-    def _tell_of_few_rows(self, n_rows: int, d: int) -> None:
-        if d > n_rows:
-            warn(
-                f"{d:,} columns but only {n_rows:,} rows: an edge must be strong to stand out. selection='auto',"
-                " 'likely', 'ebic' and, if there are 25 rows and more, 'stars' make sense; 'fdr' and small penalties do"
-                " not.",
-                MoreColumnsThanRowsWarning,
-            )
+        self.held_learner().set_doubts((*others, *unstable))
+        warn_of(unstable, self._names())
+        turned = in_columns(network, columns, scale)
+        return turned.reflected(self._columns.sign) if self._columns.mirrored.any() else turned
 
     # --- what was learned -------------------------------------------------------------------------
 
     def _net(self) -> Network:
+        """The network, solved if it was learned in parts."""
         learned = self._result()
-        if getattr(self, "_network", None) is None:
-            if self._record is None:
+        if self._network is None:
+            record = getattr(self.held_learner(), "record_", None)
+            if record is None:
                 raise InvalidParameterError(f"No network was learned by {learned.report.method!r}: fit the rows again.")
-            self._network = self._learned_network(self._record)
-        assert self._network is not None
+            self._network = self._learned_network(record)
+            self._forget()
         return self._network
 
-    @property
-    def adjacency_(self) -> BoolArray:
-        return self._net().adjacency
-
-    @property
-    def precision_(self) -> FloatArray:
-        return self._net().precision
-
-    @property
-    def partial_correlation_(self) -> FloatArray:
-        return self._net().partial_correlation
-
-    @property
-    def partial_correlation_stderr_(self) -> FloatArray:
-        return self._net().stderr
-
-    @property
-    def stability_(self) -> FloatArray:
-        return self._net().stability
-
-    @property
-    def path_(self) -> NetworkPath | None:
-        return self._net().path
-
-    @property
-    def network_(self) -> Network:
-        """All of it in one record."""
-        return self._net()
-
-    @property
-    def edges_(self) -> tuple[Edge, ...]:
-        return self._net().edges(self._names())
+    def _solve(self, name: str) -> None:
+        if name in FittedModel._derived:
+            self._result()
+            return super()._solve(name)
+        network = self._net()
+        self.adjacency_, self.precision_ = network.adjacency, network.precision
+        self.partial_correlation_, self.partial_correlation_stderr_ = network.partial_correlation, network.stderr
+        self.stability_, self.path_ = network.stability, network.path
+        self.edges_, self.network_ = network.edges(self._names()), network
+        return None
 
     def confidence_intervals(self, level: float = 0.95) -> dict[str, FloatArray]:
         """As the learner's, and those of "partial_correlation" (d x d x 2), through Fisher's z.

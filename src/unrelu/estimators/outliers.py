@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,15 +18,19 @@ from sklearn.utils.validation import check_is_fitted
 from unrelu.contracts import FloatArray, LearningReport, Samples, Step
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
-from unrelu.estimators.shaping import law_and_parameters
 from unrelu.fit.robust_cells.law import CellLaw, bad_probability
 from unrelu.fit.robust_rows.detection import OutlierScores, Verdict, judge_rows, score_threshold, strangeness
 from unrelu.methods import Method, expects_outliers, method_named
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.engine import engine_for
-from unrelu.passes.evidence import SampleEvidence
 from unrelu.posterior.scores import scored_rows
+from unrelu.tables.prepared import prepared
 from unrelu.validation import check_choice
+
+_WHY_MISSING = {
+    "report_": "A detector made from a model has learned from no rows: it has no report_.",
+    "row_weights_": "Only a fit with method='robust' or 'robust_cells' gives row_weights_.",
+    "cell_weights_": "Only a fit with method='robust_cells' gives cell_weights_.",
+}
 
 
 class FloorOutlierDetector(OutlierMixin, FloorEstimator):
@@ -92,13 +96,12 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
 
     _has_ceilings = True
     offset_: float
-    _scores: OutlierScores | None
-    _distribution: RectifiedGaussian
-    _report: LearningReport | None
-    _row_weights: FloatArray | None
-    _cell_weights: NDArray[np.float32] | None = None
+    distribution_: RectifiedGaussian
+    report_: LearningReport
+    row_weights_: FloatArray
+    cell_weights_: NDArray[np.float32]
+    _scores: OutlierScores | None = None
     _cell_law: CellLaw | None = None  # what was learned of bad cells
-
     _takes_sparse = True
 
     def __init__(
@@ -130,26 +133,25 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         X is an array, a data frame, or rows that are read block by block (:func:`unrelu.tables.open_samples`).
         """
         self._scores = None
+        self._forget()
         check_false_alarm_rate("false_alarm_rate", self.false_alarm_rate)
         share, seed = self._contamination(), self._seed()
-        samples = self._rows(X, sample_weight, reset=True)
         method = method_named(self.method)
-        learned = self._by_shapes_of_kept(
-            samples,
-            lambda rows: method.learn(
-                SampleEvidence(rows, engine_for(rows, self._watch)), self._assumptions(), seed, self._watch
-            ),
-        )
-        samples = self._rows(X, sample_weight, reset=False) if self._shapes is not None else samples
+        outliers = "unknown" if expects_outliers(method) else "none"
+        samples = self._table(X, sample_weight, reset=True, outliers=outliers)
+        learned = self._learn_by(method, samples, seed)
         self._watch(Step("Simulating rows of the model"))
         scores = OutlierScores.of(learned, float(self.floor_tolerance), seed)
-        self._distribution, self._report = self._in_user_units(learned.distribution), self._told(learned.report)
-        self._row_weights = getattr(learned, "row_weights", None)
-        self._cell_weights, self._cell_law = getattr(learned, "cell_weights", None), getattr(learned, "law", None)
+        self.distribution_, self.report_ = self._in_user_units(learned.distribution), self._told(learned.report)
+        if (row_weights := getattr(learned, "row_weights", None)) is not None:
+            self.row_weights_ = row_weights
+        if (cell_weights := getattr(learned, "cell_weights", None)) is not None:
+            self.cell_weights_ = cell_weights
+        self._cell_law = getattr(learned, "law", None)
         if share is None:
             self.offset_ = score_threshold(scores, float(self.false_alarm_rate))
         else:
-            self.offset_ = self._training_quantile(scores, samples, share)
+            self.offset_ = self._training_quantile(scores, prepared(samples, self._columns), share)
         self._scores = scores
         return self
 
@@ -169,26 +171,17 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         >>> unrelu.FloorOutlierDetector.from_model(model).predict([[2.0, 2.0], [2.0, 0.0]])
         array([ 1, -1])
         """
-        law, parameters = law_and_parameters(model)
         check_false_alarm_rate("false_alarm_rate", false_alarm_rate)
-        parameters |= {"floor_tolerance": floor_tolerance, "random_state": random_state}
-        return cls(false_alarm_rate=false_alarm_rate, **parameters)._judging_by(law)
+        options = {"false_alarm_rate": false_alarm_rate, "random_state": random_state}
+        detector, law = cls._made_from(model, floor_tolerance, **options)
+        return detector._judging_by(law)
 
-    def _judging_by(self, model: RectifiedGaussian) -> Self:
-        self.n_features_in_ = model.n_features
-        if model.feature_names is not None:
-            self.feature_names_in_ = np.array(model.feature_names, dtype=object)
-        self._shapes = model.shapes
-        upright = model.latent.reflected(self._sign < 0.0)
-        scores = OutlierScores.of_model(upright, self._assumptions().floor_tolerance, self._seed())
+    def _judging_by(self, law: RectifiedGaussian) -> Self:
+        turned, self.distribution_ = law.latent.reflected(self._columns.mirrored), law
+        scores = OutlierScores.of_model(turned, self._columns.tolerance, self._seed())
         self.offset_ = score_threshold(scores, float(self.false_alarm_rate))
-        self._distribution, self._report, self._row_weights = model, None, None
-        self._cell_weights = self._cell_law = None
         self._scores = scores
         return self
-
-    def _shapes_come_of_kept_rows(self) -> bool:
-        return expects_outliers(self.method)
 
     def _contamination(self) -> float | None:
         """The share of outliers, or None for "auto"."""
@@ -239,7 +232,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         For a floored cell, the distance of the floor: -5 says that so low a value was as unlikely as 5 standard
         deviations, a positive number that it was to be expected. NaN where missing or in a constant column.
         """
-        return self._asked(X, self._fitted().residuals) * self._sign
+        return self._asked(X, self._fitted().residuals) * self._columns.sign
 
     def strangeness(self, X: Table) -> FloatArray:
         """The same as far as cells are strange: 0 where a floored cell was to be expected, infinite off a constant.
@@ -251,7 +244,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
                [-3.7,  4.8]])
         """
         scores = self._fitted()
-        return self._asked(X, lambda values: strangeness(scores, values)) * self._sign
+        return self._asked(X, lambda values: strangeness(scores, values)) * self._columns.sign
 
     def cell_probabilities(self, X: Table) -> FloatArray:
         """Per cell, the probability of being bad; NaN where missing.
@@ -269,8 +262,8 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         """
         scores, law = self._fitted().scores, self._cell_law
         if law is None:
-            upright = self._distribution.latent.reflected(self._sign < 0.0)
-            law = CellLaw.of_model(upright, self._assumptions().floor_tolerance)
+            turned = self.distribution_.latent.reflected(self._columns.mirrored)
+            law = CellLaw.of_model(turned, self._columns.tolerance)
         return self._asked(X, lambda values: bad_probability(law, scores, values))
 
     def judge(self, X: Table, top: int = 10, cells_of: str = "top") -> Verdict:
@@ -290,11 +283,11 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         check_choice("cells_of", cells_of, ["top", "flagged"])
         if isinstance(top, bool) or not (isinstance(top, Integral) and top >= 0):
             raise InvalidParameterError(f"top must be a whole number of at least 0, got {top!r}.")
-        samples, assumptions = self._rows(X, reset=False, smallest=1), self._assumptions()
+        samples, assumptions = self._rows(X), self._assumptions()
         return judge_rows(samples, scores, assumptions, self.offset_, int(top), cells_of == "flagged", self._watch)
 
     def _asked(self, X: Table, score: Callable[[NDArray[Any]], FloatArray]) -> FloatArray:
-        samples = self._rows(X, reset=False, smallest=1)
+        samples = self._rows(X)
         return scored_rows(samples, score, self._assumptions(), self._watch)
 
     def _fitted(self) -> OutlierScores:
@@ -305,33 +298,19 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
     # --- what was learned -------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self) -> bool:
-        return getattr(self, "_scores", None) is not None
+        return self._scores is not None
 
-    @property
-    def distribution_(self) -> RectifiedGaussian:
-        check_is_fitted(self)
-        return self._distribution
+    def _forget(self) -> None:
+        for name in ("distribution_", *_WHY_MISSING):
+            self.__dict__.pop(name, None)
 
-    @property
-    def report_(self) -> LearningReport:
-        check_is_fitted(self)
-        if self._report is None:
-            raise AttributeError("A detector made from a model has learned from no rows: it has no report_.")
-        return self._report
+    if not TYPE_CHECKING:  # names that are not there are errors for type checkers
 
-    @property
-    def row_weights_(self) -> FloatArray:
-        check_is_fitted(self)
-        if self._row_weights is None:
-            raise AttributeError("Only a fit with method='robust' or 'robust_cells' gives row_weights_.")
-        return self._row_weights
-
-    @property
-    def cell_weights_(self) -> NDArray[np.float32]:
-        check_is_fitted(self)
-        if self._cell_weights is None:
-            raise AttributeError("Only a fit with method='robust_cells' gives cell_weights_.")
-        return self._cell_weights
+        def __getattr__(self, name: str) -> Any:
+            """Attributes that this fit did not give say why."""
+            if name == "distribution_" or name in _WHY_MISSING:
+                check_is_fitted(self)
+            raise AttributeError(_WHY_MISSING.get(name, f"{type(self).__name__!r} object has no attribute {name!r}"))
 
 
 def check_false_alarm_rate(name: str, rate: float) -> None:

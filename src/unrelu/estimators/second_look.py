@@ -15,24 +15,21 @@ What is below the floor of a free column goes on as a law has it that the column
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
 from sklearn.base import clone
 
 from unrelu.checks.rows import Look, look_at
-from unrelu.contracts import Assumptions, BoolArray, Doubt, FloatArray, LearningReport, Watch
+from unrelu.contracts import Assumptions, Doubt, FloatArray, LearningReport, Watch
 from unrelu.errors import UnreluError
-from unrelu.passes.blocks import rows_in, some_rows
+from unrelu.estimators.margins import warn_again
 from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.rows import rows_in, some_rows
 from unrelu.posterior.cells import marks_of
 from unrelu.shapes import Shapes
 from unrelu.validation import counted
-
-if TYPE_CHECKING:
-    from unrelu.estimators.learner import RectifiedGaussianLearner
 
 _GAIN_IN_ALL, _GAIN_EACH = 6.0, 2.5
 _FREE = 10.8  # log density by which a column must be likelier to be free (fit/marginals/shape_fitting.py)
@@ -46,106 +43,112 @@ _FEWEST_SEEN = 6
 _UPPER, _LOWER = 0.88, 0.25  # levels of the quantiles from which the middle of a column is judged
 _FAR = 4.5  # standard deviations of that middle
 _BAD = 0.5  # weight below which a row or cell is left out
+_AND_WERE = ", and were left out (values: the share of a column's cells)."
 
 
-@dataclass(frozen=True, eq=False)
-class Advice:
-    """A learner of the same rows that is better, what is doubtful about it besides its own doubts, and why it is."""
-
-    learner: RectifiedGaussianLearner
-    doubts: tuple[Doubt, ...]
-    because: str
+Better: TypeAlias = tuple[Any, tuple[Doubt, ...], str]
+"""A learner of the same rows that is better, what is doubtful about it besides its own doubts, and why it is."""
 
 
-@dataclass(frozen=True, eq=False)
-class SecondLook:
-    """A fitted learner, its report, and the rows that it was fitted to."""
+def better_fit(
+    learner: Any,
+    report: LearningReport,
+    X: Any,
+    sample_weight: Any,
+    evidence: SampleEvidence,
+    assumptions: Assumptions,
+    watch: Watch,
+) -> Better | None:
+    """What the doubts about a fitted learner ask for, done; None where they ask for nothing, or it is no better."""
 
-    learner: RectifiedGaussianLearner
-    report: LearningReport
-    X: Any
-    sample_weight: Any
-    evidence: SampleEvidence
-    assumptions: Assumptions
-    watch: Watch
+    def fitted(**options: Any) -> Any:
+        """The same learner with other options; None where it takes no such table, or too little of it."""
+        other: Any = clone(learner).set_params(**options).watched_by(watch)
+        try:
+            return other.fit(X, sample_weight=sample_weight)
+        except UnreluError:
+            return None
 
-    def advice(self) -> Advice | None:
-        """What the doubts ask for, done; None where they ask for nothing, or it is no better."""
-        return self._without_bad_cells() or self._with_free_columns()
+    def gain(robust: Any) -> float:
+        """The log density of all rows that is gained over the same columns with everything counted.
 
-    def _without_bad_cells(self) -> Advice | None:
-        kinds, look = {doubt.kind for doubt in self.report.doubts}, look_at(self.evidence, self.assumptions)
+        Columns that only outliers make free follow them wherever they are. A fit that has them must be less likely all
+        the same, but for the price of a free column.
+        """
+        densities, plain = robust.densities_with_outliers(X), learner
+        free = [sum(shape.kind == "free" for shape in each.shapes_ or ()) for each in (learner, robust)]
+        if free[0] > free[1]:
+            if _total(densities - plain.score_samples(X), sample_weight) < -_FREE * (free[0] - free[1]):
+                return -np.inf
+            alike = fitted(method=report.method, shape=list(robust.shapes_ or ()) or "normal")
+            plain = learner if alike is None else alike
+        return _total(densities - plain.score_samples(X), sample_weight)
+
+    def without_bad_cells() -> Better | None:
+        kinds, look = {doubt.kind for doubt in report.doubts}, look_at(evidence, assumptions)
         if _TIES in kinds or not (kinds & _ODD or (look is not None and has_far_values(look))):
             return None
         with warnings.catch_warnings(record=True) as noted:
             warnings.simplefilter("always")
-            other = self._fitted(method="robust_cells")
+            other = fitted(method="robust_cells")
             if other is None or {doubt.kind for doubt in other.report_.doubts} & _REMAINING:
                 return None
-            without = LeftOut.of(other, self._at_limits())
-            if not without.is_worth(self._gain(other)):
+            doubt, price = _left_out(other, evidence, assumptions)
+            if doubt is None or not gain(other) > price:
                 return None
         warn_again(noted)
-        return Advice(other, (without.doubt,), without.words)
+        return other, (doubt,), doubt.words.removesuffix(_AND_WERE)
 
-    def _with_free_columns(self) -> Advice | None:
-        shapes: list[Any] = list(self.learner.shapes_ or ["normal"] * self.learner.n_features_in_)
-        groups = [doubt for doubt in self.report.doubts if doubt.kind == "groups"]
-        bent = {j for doubt in self.report.doubts if doubt.kind in _FREED for j in doubt.columns}
+    def with_free_columns() -> Better | None:
+        shapes: list[Any] = list(learner.shapes_ or ["normal"] * learner.n_features_in_)
+        groups = [doubt for doubt in report.doubts if doubt.kind == "groups"]
+        bent = {j for doubt in report.doubts if doubt.kind in _FREED for j in doubt.columns}
         bent = {j for j in (range(len(shapes)) if groups else bent) if getattr(shapes[j], "kind", "normal") != "free"}
         if not bent:
             return None
         shapes = ["free" if j in bent else shape for j, shape in enumerate(shapes)]
         with warnings.catch_warnings(record=True) as noted:
             warnings.simplefilter("always")
-            other = self._fitted(method=self.report.method, shape=shapes)
+            other = fitted(method=report.method, shape=shapes)
         if other is None:
             return None
         warn_again(noted)
         kept = tuple(doubt for doubt in groups if doubt.kind not in {each.kind for each in other.report_.doubts})
-        return Advice(other, kept, self.report.chosen_because)
+        return other, kept, report.chosen_because
 
-    def _fitted(self, **options: Any) -> RectifiedGaussianLearner | None:
-        """The same learner with other options; None where it takes no such table, or too little of it."""
-        other: RectifiedGaussianLearner = clone(self.learner).set_params(**options).watched_by(self.watch)
-        try:
-            return other.fit(self.X, sample_weight=self.sample_weight)
-        except UnreluError:
-            return None
-
-    def _gain(self, robust: RectifiedGaussianLearner) -> float:
-        """The log density of all rows that is gained over the same columns with everything counted.
-
-        Columns that only outliers make free follow them wherever they are. A fit that has them must be less likely all
-        the same, but for the price of a free column.
-        """
-        densities, plain = robust.densities_with_outliers(self.X), self.learner
-        free = [sum(shape.kind == "free" for shape in each.shapes_ or ()) for each in (self.learner, robust)]
-        if free[0] > free[1]:
-            if self._total(densities - plain.score_samples(self.X)) < -_FREE * (free[0] - free[1]):
-                return -np.inf
-            alike = self._fitted(method=self.report.method, shape=list(robust.shapes_ or ()) or "normal")
-            plain = self.learner if alike is None else alike
-        return self._total(densities - plain.score_samples(self.X))
-
-    def _total(self, of_rows: FloatArray) -> float:
-        """Of all rows, weighted as they are."""
-        if self.sample_weight is None:
-            return float(of_rows.sum())
-        weights = np.asarray(self.sample_weight, dtype=np.float64)
-        return float(weights @ of_rows) * len(of_rows) / float(weights.sum())
-
-    def _at_limits(self) -> BoolArray:
-        """Which cells are cut off."""
-        floor, blocks = np.array(self.assumptions.censoring), self.evidence.samples.blocks()
-        marks = [marks_of(some_rows(b, np.arange(rows_in(b))), b.beyond, floor)[1] for b in blocks]
-        return np.asarray(np.concatenate(marks) != 0)
+    return without_bad_cells() or with_free_columns()
 
 
-def warn_again(noted: list[warnings.WarningMessage]) -> None:
-    """Give warnings that were noted."""
-    for each in noted:
-        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+def _total(of_rows: FloatArray, sample_weight: Any) -> float:
+    """Of all rows, weighted as they are."""
+    if sample_weight is None:
+        return float(of_rows.sum())
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    return float(weights @ of_rows) * len(of_rows) / float(weights.sum())
+
+
+def _left_out(robust: Any, evidence: SampleEvidence, assumptions: Assumptions) -> tuple[Doubt | None, float]:
+    """What counts less than half, in words, None for nothing; and the log density that leaving it out must gain."""
+    floor = np.array(assumptions.censoring)
+    marks = [marks_of(some_rows(b, np.arange(rows_in(b))), b.beyond, floor)[1] for b in evidence.samples.blocks()]
+    cut_off, bad = np.concatenate(marks) != 0, robust.cell_weights_ < _BAD
+    rows = (robust.row_weights_ < _BAD) | (bad.mean(axis=1) > 0.5)
+    cells, share = bad & ~rows[:, None], (bad | rows[:, None]).mean(axis=0)
+    n_rows, n_cells, n_at_limit = int(rows.sum()), int((cells & ~cut_off).sum()), int((cells & cut_off).sum())
+    if n_rows + n_cells + n_at_limit == 0:
+        return None, np.inf
+    numbers = ((n_rows, "row", ""), (n_cells, "single cell", ""), (n_at_limit, "cell", " at a limit"))
+    what = ", ".join(f"{counted(number, noun)}{where}" for number, noun, where in numbers if number)
+    columns = tuple(np.flatnonzero(share > 0.0).tolist())
+    doubt = Doubt(
+        "left out",
+        columns,
+        f"{what} do not belong to what the others are like{_AND_WERE}",
+        "Look at them: cell_weights_ below .5, or unrelu score --cells. To have them counted name a method,"
+        " 'full_likelihood' or 'one_pass'.",
+        tuple(share[list(columns)].tolist()),
+    )
+    return doubt, _GAIN_IN_ALL + _GAIN_EACH * (n_rows + n_cells)
 
 
 def continued(report: LearningReport, shapes: Shapes | None) -> tuple[Doubt, ...]:
@@ -202,43 +205,3 @@ def has_far_values(look: Look) -> bool:
         if seen[-1] - centre > _FAR * spread or (below == 0 and centre - seen[0] > _FAR * spread):
             return True
     return False
-
-
-@dataclass(frozen=True, eq=False)
-class LeftOut:
-    """How many rows, cells of other rows, and cells at a limit count less than half, and the share of every column."""
-
-    rows: int
-    cells: int
-    at_limit: int
-    share: FloatArray
-
-    @classmethod
-    def of(cls, robust: RectifiedGaussianLearner, cut_off: BoolArray) -> LeftOut:
-        bad = robust.cell_weights_ < _BAD
-        rows = (robust.row_weights_ < _BAD) | (bad.mean(axis=1) > 0.5)
-        cells, share = bad & ~rows[:, None], (bad | rows[:, None]).mean(axis=0)
-        return cls(int(rows.sum()), int((cells & ~cut_off).sum()), int((cells & cut_off).sum()), share)
-
-    def is_worth(self, gain: float) -> bool:
-        """Whether the rows are so much likelier without it that each of it is worth a parameter."""
-        some = self.rows + self.cells + self.at_limit > 0
-        return some and gain > _GAIN_IN_ALL + _GAIN_EACH * (self.rows + self.cells)
-
-    @property
-    def words(self) -> str:
-        numbers = ((self.rows, "row", ""), (self.cells, "single cell", ""), (self.at_limit, "cell", " at a limit"))
-        what = ", ".join(f"{counted(number, noun)}{where}" for number, noun, where in numbers if number)
-        return f"{what} do not belong to what the others are like"
-
-    @property
-    def doubt(self) -> Doubt:
-        columns = tuple(np.flatnonzero(self.share > 0.0).tolist())
-        return Doubt(
-            "left out",
-            columns,
-            f"{self.words}, and were left out (values: the share of a column's cells).",
-            "Look at them: cell_weights_ below .5, or unrelu score --cells. To have them counted name a method,"
-            " 'full_likelihood' or 'one_pass'.",
-            tuple(self.share[list(columns)].tolist()),
-        )

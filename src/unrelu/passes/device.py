@@ -21,11 +21,11 @@ from scipy.special import erfc
 from unrelu.contracts import FloatArray, Question, R, Samples, Step
 from unrelu.errors import DeviceMemoryError, InvalidDataError
 from unrelu.kernels.row_block import LARGEST
-from unrelu.passes.blocks import rows_in
 from unrelu.passes.columns import LOOKED_AT, ColumnShapes, window
 from unrelu.passes.engine import LocalEngine, map_in_threads
 from unrelu.passes.pair_moments import ObservedMoments, PairMoments, PairMomentsQuestion
 from unrelu.passes.pair_sums import FIRST_ROWS, rounded_down
+from unrelu.passes.rows import rows_in
 from unrelu.passes.tiles import Screening, least_allowed, seen_above
 
 _WORKING_BYTES = 2**31  # beside the table and sums of pairs

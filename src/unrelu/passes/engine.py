@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController
 
 from unrelu.contracts import Block, Engine, Question, R, Samples, Step, Watch, unwatched
 from unrelu.errors import InvalidDataError
-from unrelu.passes.blocks import rows_in
+from unrelu.passes.rows import rows_in
 
 T = TypeVar("T")
 U = TypeVar("U")

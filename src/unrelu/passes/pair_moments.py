@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from unrelu import storage
 from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray
 from unrelu.errors import InvalidParameterError
-from unrelu.passes.blocks import SparseBlock
 from unrelu.passes.columns import ColumnShapes
 from unrelu.passes.engine import joined_in_threads, one_blas_thread
 from unrelu.passes.pair_sums import Frame, PairSums, SparseSums, runs, sparse_runs, tile_height
+from unrelu.passes.rows import SparseBlock
 from unrelu.passes.tiles import Screening, row_keys, tiles
 
 _BYTES_A_PAIR = 300  # while two records merge, where cells are missing; 145 where none is

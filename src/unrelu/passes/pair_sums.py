@@ -27,9 +27,9 @@ from unrelu.kernels.row_block import (
     out_of_place,
     pack_rows,
 )
-from unrelu.passes.blocks import SparseBlock
 from unrelu.passes.columns import ShapeSums, window
 from unrelu.passes.engine import map_in_threads
+from unrelu.passes.rows import SparseBlock
 from unrelu.passes.tiles import Screening, least_allowed, seen_above, survey
 
 Floats = NDArray[np.floating[Any]]

@@ -17,11 +17,14 @@ from sklearn.utils.validation import check_is_fitted
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
+from unrelu.estimators.prepare import checked_tolerance
+from unrelu.limits import floor_per_column
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.rows import Rows, as_rows
+from unrelu.passes.rows import Rows, all_values, as_rows
 from unrelu.recovery.latent_methods import LatentMethod, LatentResult, Layer, Prior, latent_method, names_of
 from unrelu.recovery.latent_rows import LatentReport, LatentRows, recover_rows, warn_of
 from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
+from unrelu.tables.prepared import Columns
 from unrelu.validation import generator
 
 
@@ -192,14 +195,17 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
             self._learn_layer(X)
         else:
             self._check_layer()
+        self._columns = self._own_columns()
         layer = self._layer()
         method.check(layer)
         (d, k), (name, prior), n, missing = layer.weights.shape, names_of(method), 0, 0.0
         if X is not None:
-            values = self._values(X, reset=True, smallest=1)
+            rows = self._whole(X, reset=True, smallest=1)
             if self.n_features_in_ != d:
                 raise InvalidDataError(f"Outputs of this layer have {d} entries; got {self.n_features_in_} columns.")
-            n, missing = len(values), float(np.isnan(values.astype(np.float64)).mean())
+            values = all_values(rows)
+            n, missing = len(values), float(np.isnan(values).mean())
+            self._columns = replace(self._columns, names=self._names())
         self.report_ = LatentReport(name, prior, n, d, k, 0.0, missing, None, (), ())
         return self
 
@@ -231,7 +237,12 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         return Layer(np.ascontiguousarray(self.weights_), self.bias_ - self._floors())
 
     def _floors(self) -> FloatArray:
-        return np.array(self._assumptions().floor)
+        return self._columns.floor
+
+    def _own_columns(self) -> Columns:
+        """The outputs of the layer, as the parameters have them."""
+        floor = floor_per_column(self.floor, self.n_features_in_, self._names())
+        return Columns(floor, np.full(len(floor), np.inf), self._names(), checked_tolerance(self.floor_tolerance))
 
     def _fitted(self) -> Self:
         """This one, or a copy that has checked the layer it was given: nothing else is to be learned from a table."""
@@ -278,13 +289,13 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
     def _recovered(self, V: Any, skip_bad_rows: bool) -> LatentRows:
         layer, method, floor = self._layer(), latent_method(self.method, self.prior), self._floors()
         named = isinstance(as_rows(V), Rows) or (self._names() is not None and hasattr(V, "columns"))
-        table = _numbers("V", self._values(V, reset=False, smallest=1) if named else V)
+        table = _numbers("V", all_values(self._whole(V, reset=False, smallest=1)) if named else V)
         if table.ndim != 2 or table.shape[1] != len(layer.bias) or len(table) == 0:
             raise InvalidDataError(
                 f"Outputs of this layer have {len(layer.bias)} entries; got an array of shape {table.shape}."
             )
         heights = table - floor
-        heights[np.abs(heights) <= self._assumptions().floor_tolerance] = 0.0
+        heights[np.abs(heights) <= self._columns.tolerance] = 0.0
         rows = recover_rows(layer, heights, method, self._seed(), self._watch, skip_bad_rows)
         warn_of(rows)
         return replace(rows, clean=rows.clean + floor)
@@ -307,7 +318,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
             shape = (len(self.bias_), self.report_.n_components)
             if not self.weights_.shape == given.weights_.shape == shape:
                 raise InvalidDataError("its layer is not that of its report")
-        given._floors()
+        given._own_columns()
 
 
 def recall(

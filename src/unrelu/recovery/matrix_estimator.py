@@ -14,15 +14,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from unrelu.contracts import BoolArray, FloatArray
+from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
+from unrelu.estimators.prepare import checked_tolerance, read
 from unrelu.passes.tiles import as_stored
 from unrelu.recovery.matrix.descent import MatrixMethod, matrix_method
-from unrelu.recovery.matrix.factors import GAUGES, Cells, StandardErrors, check_stored
-from unrelu.recovery.matrix.matrix import MatrixFit, MatrixReport, MatrixRequest, lifted_cells, recover_matrix, warn_of
+from unrelu.recovery.matrix.factors import GAUGES, Cells, check_stored
+from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, lifted_cells, recover_matrix, warn_of
 from unrelu.recovery.matrix.state import recover_kept
-from unrelu.shapes import Shapes, from_latent
+from unrelu.shapes import from_latent
 from unrelu.storage import FilePath
 from unrelu.tables import SparseSamples
 from unrelu.validation import check_choice
@@ -115,12 +116,15 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     3
     """
 
-    _fit: MatrixFit | None
-    _lifted: NDArray[np.int64]  # cells at the floor whose T is above, by row x columns + column
-    floor_: FloatArray
+    _derived = (
+        "report_", "n_components_", "n_iter_", "shapes_", "floor_", "components_", "bias_", "latent_", "column_space_",
+        "column_condition_", "row_condition_", "column_identifiable_", "row_identifiable_", "noise_",
+        "components_stderr_", "bias_stderr_", "latent_stderr_",
+    )  # fmt: skip
     _takes_sparse = True
-
     _has_standard_scores = True
+    _fit: MatrixFit | None = None
+    _lifted: NDArray[np.int64]  # cells at the floor whose T is above, by row x columns + column
 
     def __init__(
         self,
@@ -166,8 +170,9 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         >>> then.report_.resumed == (3, first.report_.residual), then.report_.converged
         (True, True)
         """
-        before = getattr(self, "_fit", None) if self.warm_start else None
+        before = self._fit if self.warm_start else None
         self._fit = None
+        self._forget()
         request = MatrixRequest(self.n_components, matrix_method(self.method), self.gauge, self.tol, self.max_iter)
         cells = self._cells(X, reset=True)
         assumptions, seed = self._assumptions(), self._seed()
@@ -177,7 +182,8 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         else:
             facts = {"floor": assumptions.floor, "floor_tolerance": assumptions.floor_tolerance}
             fit = recover_kept(state, cells, request, seed, self._watch, **facts)
-        self._fit, self.floor_, self._lifted = fit, self._limits().floor, lifted_cells(cells, fit.factors)
+        self._fit, self._lifted = fit, lifted_cells(cells, fit.factors)
+        self._solve("report_")
         warn_of(fit, self._names())
         return self
 
@@ -186,21 +192,23 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         smallest = 2 if reset else 1
         options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": False}
         if scipy.sparse.issparse(X):
-            return self._sparse_cells(validate_data(self, X, reset=reset, ensure_min_samples=smallest, **options))
+            table = validate_data(self, X, reset=reset, ensure_min_samples=smallest, **options)
+            return self._sparse_cells(table, reset)
         if isinstance(X, SparseSamples):
-            self._check_columns(X, reset)
-            return self._sparse_cells(check_array(X.matrix, ensure_min_samples=smallest, **options))
+            read(X, self, None if reset else self._columns)
+            return self._sparse_cells(check_array(X.matrix, ensure_min_samples=smallest, **options), reset)
         values = self._floats(X, reset=reset, smallest=smallest)
         assumptions = self._assumptions()
         heights = values.astype(np.float64) - as_stored(np.array(assumptions.floor), values)
         heights[heights <= assumptions.floor_tolerance] = 0.0
         return Cells(heights)
 
-    def _sparse_cells(self, X: Any) -> Cells:
+    def _sparse_cells(self, X: Any, reset: bool) -> Cells:
         table = scipy.sparse.csr_array(X)
         if not (isinstance(self.shape, str) and self.shape == "normal"):
             raise InvalidParameterError("shape= goes with dense tables: pass X.toarray().")
-        self._shapes = None
+        if reset:
+            self._learn_columns(SparseSamples(table, self._names()), part=True)
         assumptions = self._assumptions()
         if any(assumptions.floor):
             raise InvalidParameterError(
@@ -218,7 +226,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     def check_loaded(self) -> None:
         """Raise InvalidParameterError or InvalidDataError if a file held what no fit can have given."""
         fit = self._result()
-        self._assumptions()
+        checked_tolerance(self.floor_tolerance)
         check_choice("gauge", self.gauge, GAUGES)
         if fit.report.n_features != self.n_features_in_:
             raise InvalidDataError(f"it has factors of {fit.report.n_features} columns, not {self.n_features_in_}")
@@ -226,90 +234,34 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     # --- what was recovered -----------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self) -> bool:
-        return getattr(self, "_fit", None) is not None
+        return self._fit is not None
 
     def _result(self) -> MatrixFit:
         check_is_fitted(self)
         assert self._fit is not None
         return self._fit
 
-    @property
-    def report_(self) -> MatrixReport:
-        return self._result().report
-
-    @property
-    def n_components_(self) -> int:
-        return self.report_.n_components
-
-    @property
-    def n_iter_(self) -> int:
-        return self.report_.iterations
-
-    @property
-    def shapes_(self) -> Shapes | None:
-        self._result()
-        return self._shapes
-
-    @property
-    def components_(self) -> FloatArray:
-        return np.ascontiguousarray(self._result().factors.loadings.T)
-
-    @property
-    def bias_(self) -> FloatArray:
-        bias = self._result().factors.bias
-        floor = np.array(self._assumptions().floor)
-        return floor if bias is None else floor + bias
-
-    @property
-    def latent_(self) -> FloatArray:
-        return self._result().factors.latent
-
-    @property
-    def column_space_(self) -> FloatArray:
-        """Orthonormal basis (d x k) of the columns of A."""
-        return np.asarray(np.linalg.qr(self._result().factors.loadings)[0])
-
-    @property
-    def column_condition_(self) -> FloatArray:
-        return self._result().conditions.columns
-
-    @property
-    def row_condition_(self) -> FloatArray:
-        return self._result().conditions.rows
-
-    @property
-    def column_identifiable_(self) -> BoolArray:
-        return self._result().conditions.column_identifiable
-
-    @property
-    def row_identifiable_(self) -> BoolArray:
-        return self._result().conditions.row_identifiable
-
-    @property
-    def noise_(self) -> float:
-        noise = self.report_.noise
-        if noise is None:
-            raise AttributeError(f"Only method='tobit_em' learns a noise, not {self.report_.method!r}.")
-        return noise
-
-    def _errors(self) -> StandardErrors:
-        errors = self._result().errors
-        if errors is None:
-            raise AttributeError(f"Only method='tobit_em' gives standard errors, not {self.report_.method!r}.")
-        return errors
-
-    @property
-    def components_stderr_(self) -> FloatArray:
-        return np.ascontiguousarray(self._errors().loadings.T)
-
-    @property
-    def bias_stderr_(self) -> FloatArray:
-        bias = self._errors().bias
-        return np.zeros(self.n_features_in_) if bias is None else bias
-
-    @property
-    def latent_stderr_(self) -> FloatArray:
-        return self._errors().latent
+    def _solve(self, name: str) -> None:
+        fit, factors = self._result(), self._result().factors
+        report = self.report_ = fit.report
+        self.n_components_, self.n_iter_, self.shapes_ = report.n_components, report.iterations, self._columns.shapes
+        self.floor_, floor = self._columns.floor, np.array(self._assumptions().floor)
+        self.components_ = np.ascontiguousarray(factors.loadings.T)
+        self.bias_ = floor if factors.bias is None else floor + factors.bias
+        self.latent_, self.column_space_ = factors.latent, np.asarray(np.linalg.qr(factors.loadings)[0])
+        self.column_condition_, self.row_condition_ = fit.conditions.columns, fit.conditions.rows
+        self.column_identifiable_ = fit.conditions.column_identifiable
+        self.row_identifiable_ = fit.conditions.row_identifiable
+        if report.noise is not None:
+            self.noise_ = report.noise
+        elif name == "noise_":
+            raise AttributeError(f"Only method='tobit_em' learns a noise, not {report.method!r}.")
+        if fit.errors is not None:
+            self.components_stderr_ = np.ascontiguousarray(fit.errors.loadings.T)
+            self.bias_stderr_ = np.zeros(self.n_features_in_) if fit.errors.bias is None else fit.errors.bias
+            self.latent_stderr_ = fit.errors.latent
+        elif name.endswith("_stderr_"):
+            raise AttributeError(f"Only method='tobit_em' gives standard errors, not {report.method!r}.")
 
     # --- using it ---------------------------------------------------------------------------------
 
@@ -333,7 +285,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     def inverse_transform(self, X: ArrayLike) -> FloatArray:
         """The table that latent vectors give: max(floor, C A' + 1 b')."""
         hidden = self._hidden_of(X)
-        return np.maximum(hidden if self._shapes is None else from_latent(self._shapes, hidden), self.floor_)
+        return np.maximum(self._uncut(hidden), self.floor_)
 
     def hidden(self, X: Table | None = None) -> FloatArray:
         """T = C A' + 1 b', also below the floor: of the table fitted, or of the rows of X.
@@ -355,7 +307,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     def hidden_rows(self, start: int, stop: int) -> FloatArray:
         """Those rows of :meth:`hidden` of the table fitted, which may be too large for memory."""
         hidden, d = self._hidden_of(self.latent_[start:stop]), self.n_features_in_
-        lifted = getattr(self, "_lifted", np.empty(0, dtype=np.int64))  # none in files of earlier versions
+        lifted = self._lifted
         at = lifted[np.searchsorted(lifted, start * d) : np.searchsorted(lifted, (start + len(hidden)) * d)]
         hidden[at // d - start, at % d] = self._latent_floor()[at % d]
         return self._uncut(hidden)
@@ -365,9 +317,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
 
     def _uncut(self, hidden: FloatArray) -> FloatArray:
         """Latent values in the user's units, below the floor as well."""
-        if self._shapes is None:
-            return hidden
-        return from_latent(self._shapes, hidden)
+        return hidden if self._columns.shapes is None else from_latent(self._columns.shapes, hidden)
 
     def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002
         """Share of the variance of X (of latent values, with shapes) about its column means that the model explains."""

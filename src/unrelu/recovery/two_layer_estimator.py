@@ -1,4 +1,4 @@
-"""TwoLayerReLULearner: x = A ReLU(W z + b) + a, perhaps rectified once more, from samples of x alone.
+"""TwoLayerReLULearner and peel: x = A ReLU(W z + b) + a, perhaps rectified once more, from samples of x alone.
 
 The mathematics is in :mod:`unrelu.recovery.layers`.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -14,24 +15,42 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from unrelu.contracts import BoolArray, FloatArray
+from unrelu.contracts import FloatArray, Watch, unwatched
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.estimators.base import Table
+from unrelu.estimators.base import FloorEstimator, Table, seed_from
+from unrelu.estimators.prepare import check_cell_limits, learn_columns, read, screened_floats
+from unrelu.limits import refuse_none
 from unrelu.methods import Method, method_named
-from unrelu.model import RectifiedGaussian
-from unrelu.recovery.layers.decoding import ROUNDING, LayerReport
-from unrelu.recovery.layers.inputs import InnerLayer
-from unrelu.recovery.layers.peeled import Peeled
+from unrelu.passes.rows import all_values
+from unrelu.passes.tiles import as_stored
+from unrelu.recovery.layers.decoding import ROUNDING
+from unrelu.recovery.layers.peeled import Outputs, Peeled
 from unrelu.recovery.layers.peeling import peel_layers
 from unrelu.recovery.layers.two_layers import TwoLayers, learn_two_layers
-from unrelu.recovery.peel import OutputReader, checked_inputs, checked_seconds, checked_width
-from unrelu.validation import RandomState, check_choice, label_columns
+from unrelu.tables.prepared import Columns
+from unrelu.validation import RandomState, check_choice, check_positive, label_columns
 
 _NAMES = ("facets", "separable")
-_SINGLE = 1e-6  # relative size of rounding in single precision
+_OF_INPUTS = ("input_weights_", "input_bias_", "n_inputs_", "input_choice_")
+_SINGLE, _DOUBLE = 1e-6, 1e-8  # errors of T, of its root mean square, that rounding explains
 
 
-class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutputReader):
+def outputs_of(values: Any, columns: Columns) -> Outputs:
+    """Whole rows as heights above the floor."""
+    missing = np.asarray(np.isnan(values).any(axis=0))
+    if missing.any():
+        raise InvalidDataError(
+            f"X holds NaN in {label_columns(missing, columns.names)}: layers are found from whole rows. Leave such"
+            " rows out, or the columns."
+        )
+    assumptions = columns.assumptions
+    level = as_stored(np.array(assumptions.censoring), values)
+    heights = np.maximum(values.astype(np.float64) - level, 0.0)
+    rounding = _SINGLE if values.dtype in (np.float32, np.float16) else _DOUBLE
+    return Outputs(heights, level, np.array(assumptions.floor), columns.names, rounding)
+
+
+class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FloorEstimator):
     """Learn x = A h + a, or x = max(A h + a, floor), with h = ReLU(W z + b), z ~ N(0, I), from rows of x.
 
     Parameters
@@ -94,7 +113,11 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
     (4, 11)
     """
 
-    _learned: TwoLayers | Peeled | None
+    _derived = (
+        "output_weights_", "output_bias_", "column_identifiable_", "hidden_distribution_", "outlier_rows_", "report_",
+        "n_hidden_", *_OF_INPUTS,
+    )  # fmt: skip
+    _learned: TwoLayers | Peeled | None = None
 
     def __init__(
         self,
@@ -124,8 +147,10 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
     def fit(self, X: Table, y: Any = None) -> Self:  # noqa: ARG002
         """Learn A, a and the distribution of the hidden layer from rows of X."""
         self._learned = None
+        self._forget()
         self._check_parameters()
         self._learned = self._two_layers(X) if self.floor is None else self._peeled(X)
+        self._solve("report_")
         return self
 
     def _check_parameters(self) -> None:
@@ -143,8 +168,10 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
             raise InvalidParameterError("method='separable' undoes no rectifier: use method='facets', or floor=None.")
 
     def _two_layers(self, X: Any) -> TwoLayers:
-        values = self._values(X, reset=True)
-        table = _whole(values, self._names())
+        values = all_values(self._whole(X, reset=True))
+        none = np.full(self.n_features_in_, np.inf)
+        self._columns = Columns(-none, none, self._names())
+        table = _complete(values, self._names())
         if self.method == "separable" and (table < 0.0).any():
             raise InvalidDataError(
                 "method='separable' needs weights and rows that are not negative, but the table has negative values."
@@ -164,7 +191,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         )
 
     def _peeled(self, X: Any) -> Peeled:
-        outputs = self._outputs(X, reset=True)
+        outputs = outputs_of(self._floats(X, reset=True), self._columns)
         width, method = checked_width("n_hidden", self.n_hidden), method_named(self.hidden_method)
         limits = checked_inputs(self.n_inputs), checked_seconds(self.max_seconds)
         peeled = peel_layers(outputs, [width], *limits, method, self._seed(), self._watch)
@@ -190,60 +217,19 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         learned = self._result()
         return learned.layers[0] if isinstance(learned, Peeled) else learned.layer
 
-    @property
-    def output_weights_(self) -> FloatArray:
-        weights: FloatArray = self._output_layer().weights
-        return weights
-
-    @property
-    def output_bias_(self) -> FloatArray:
-        bias: FloatArray = self._output_layer().bias
-        return bias
-
-    @property
-    def column_identifiable_(self) -> BoolArray:
-        return ~np.isnan(self.output_bias_)
-
-    @property
-    def hidden_distribution_(self) -> RectifiedGaussian:
-        law = self._result().hidden_distribution
-        assert law is not None, "a whole fit has one"
-        return law
-
-    @property
-    def input_weights_(self) -> FloatArray:
-        return self._inner().weights
-
-    @property
-    def input_bias_(self) -> FloatArray:
-        return self._inner().bias
-
-    @property
-    def n_inputs_(self) -> int:
-        return self._inner().n_inputs
-
-    @property
-    def input_choice_(self) -> tuple[tuple[int, float], ...]:
-        return self._inner().choice
-
-    def _inner(self) -> InnerLayer:
-        inner = self._result().inner
-        if inner is None:
+    def _solve(self, name: str) -> None:
+        learned, layer = self._result(), self._output_layer()
+        self.report_ = layer.report if isinstance(learned, Peeled) else learned.report
+        self.output_weights_, self.output_bias_ = layer.weights, layer.bias
+        self.column_identifiable_, self.n_hidden_ = ~np.isnan(layer.bias), self.report_.n_hidden
+        self.outlier_rows_ = learned.outlier_rows
+        if learned.hidden_distribution is not None:  # a whole fit has one
+            self.hidden_distribution_ = learned.hidden_distribution
+        if (inner := learned.inner) is not None:
+            self.input_weights_, self.input_bias_ = inner.weights, inner.bias
+            self.n_inputs_, self.input_choice_ = inner.n_inputs, inner.choice
+        elif name in _OF_INPUTS:
             raise AttributeError("The inputs are not known: ask for n_inputs, a number or 'auto', below the units'.")
-        return inner
-
-    @property
-    def outlier_rows_(self) -> BoolArray:
-        return self._result().outlier_rows
-
-    @property
-    def report_(self) -> LayerReport:
-        learned = self._result()
-        return learned.layers[0].report if isinstance(learned, Peeled) else learned.report
-
-    @property
-    def n_hidden_(self) -> int:
-        return self.report_.n_hidden
 
     # --- using it ---------------------------------------------------------------------------------
 
@@ -254,8 +240,13 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
             return self.hidden_units(X)
         if not isinstance(learned, Peeled):
             return learned.inner.inputs(self.hidden_units(X))
-        outputs = self._outputs(X, reset=False, smallest=1)
-        return learned.layers[0].inputs_behind(outputs.heights, learned.inner)
+        return learned.layers[0].inputs_behind(self._outputs(X).heights, learned.inner)
+
+    def _table_of(self, X: Table) -> FloatArray:
+        return _complete(all_values(self._whole(X, reset=False, smallest=1)), self._names())
+
+    def _outputs(self, X: Table) -> Outputs:
+        return outputs_of(self._floats(X, reset=False, smallest=1), self._columns)
 
     def hidden_units(self, X: Table) -> FloatArray:
         """Hidden units of rows, 0 where a unit is off.
@@ -265,8 +256,8 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         """
         learned = self._result()
         if not isinstance(learned, Peeled):
-            return learned.layer.hidden(_whole(self._values(X, reset=False, smallest=1), self._names()))
-        return learned.layers[0].units_of(self._outputs(X, reset=False, smallest=1), self._seed(), self._watch)
+            return learned.layer.hidden(self._table_of(X))
+        return learned.layers[0].units_of(self._outputs(X), self._seed(), self._watch)
 
     def inverse_transform(self, H: ArrayLike) -> FloatArray:
         """Rows of inputs, where they are known, else of hidden units; NaN for outputs that are not determined."""
@@ -288,7 +279,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         base = (
             0.0 if self.floor is None else np.broadcast_to(np.asarray(self.floor, dtype=float), outputs.shape)[outputs]
         )
-        seen = np.asarray(_whole(self._values(X, reset=False, smallest=1), self._names()))[known][:, outputs]
+        seen = self._table_of(X)[known][:, outputs]
         return float(np.linalg.norm(seen - rebuilt[:, outputs]) / max(float(np.linalg.norm(seen - base)), 1e-300))
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
@@ -312,7 +303,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         return self.report_.units_found if inner is None else inner.n_inputs
 
     def __sklearn_is_fitted__(self) -> bool:
-        return getattr(self, "_learned", None) is not None
+        return self._learned is not None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -321,7 +312,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Out
         return tags
 
 
-def _whole(values: Any, names: Sequence[str] | None) -> FloatArray:
+def _complete(values: Any, names: Sequence[str] | None) -> FloatArray:
     """The table as doubles, none of them missing."""
     table = np.asarray(values, dtype=np.float64)
     unusable = np.asarray(~np.isfinite(table).all(axis=0))
@@ -331,3 +322,85 @@ def _whole(values: Any, names: Sequence[str] | None) -> FloatArray:
             " rows out, or the columns."
         )
     return table
+
+
+def peel(
+    X: Table,
+    widths: Sequence[int | str],
+    *,
+    n_inputs: int | str | None = None,
+    max_seconds: float | None = None,
+    floor: ArrayLike = 0.0,
+    floor_tolerance: float = 0.0,
+    hidden_method: str | Method = "one_pass",
+    random_state: Any = 0,
+    watch: Watch = unwatched,
+) -> Peeled:
+    """Peel layers x = max(A h + b, floor) off a table; ``widths`` are their numbers of hidden units, outermost first.
+
+    A width may be "auto". ``floor`` is that of the outermost layer, one number or one per column; values within
+    ``floor_tolerance`` of it count as floored. ``hidden_method`` is how the law of the innermost units is learned.
+
+    Where the innermost layer has fewer inputs than units, as generators have, say how many: ``n_inputs`` is their
+    number, or "auto". The network is then recovered down to its inputs, h = ReLU(A z + b) with z ~ N(0, I): ``inner``,
+    ``inputs``, and :meth:`Peeled.transform <unrelu.Peeled.transform>`. With None, or as many inputs as units, units are
+    found from the facets of the rows alone. After ``max_seconds``, or an interrupt of the search for units, what was
+    found so far, if anything, is returned with :class:`unrelu.errors.UnfinishedWarning`.
+
+    ``widths=[p, p0]`` with p0 < p and ``n_inputs`` are three layers, x <- h <- g <- z, where g has p0 units. They are
+    found from exact outputs in double precision, if most units are often on and often off; ``max_seconds`` is 60 unless
+    given. ``hidden`` is then g, NaN in rows that do not tell it.
+
+    A layer that cannot be peeled is refused with the reason, :class:`unrelu.errors.CannotPeelError`, which holds what
+    was found until then. ``watch`` hears of every :class:`unrelu.contracts.Step`; what it raises ends the work.
+
+    >>> import numpy as np
+    >>> import unrelu
+    >>> rng = np.random.default_rng(1)
+    >>> A2, A1 = rng.standard_normal((30, 4)), rng.standard_normal((4, 4))
+    >>> h = np.maximum(rng.standard_normal((1500, 4)) @ A1.T + 0.2, 0.0)
+    >>> X = np.maximum(h @ A2.T + 0.5, 0.0)
+    >>> peeled = unrelu.peel(X, widths=[4])
+    >>> layer = peeled.layers[0]
+    >>> cosines = np.abs(layer.weights.T @ (A2 / np.linalg.norm(A2, axis=0)))
+    >>> bool(layer.column_identifiable.all()), bool(np.allclose(cosines.max(axis=0), 1.0))
+    (True, True)
+    """
+    plan, method = _checked_widths(widths), method_named(hidden_method)
+    limits = checked_inputs(n_inputs), checked_seconds(max_seconds)
+    rows = read(X, smallest=2, whole=unwatched)
+    check_cell_limits(rows, False, floor_tolerance, InvalidDataError)
+    columns = learn_columns(rows, floor, None, floor_tolerance, unwatched, who="peel")
+    refuse_none(columns.floor, columns.names)
+    outputs = outputs_of(screened_floats(rows, columns), columns)
+    return peel_layers(outputs, plan, *limits, method, seed_from(random_state), watch)
+
+
+def _checked_widths(widths: Sequence[int | str]) -> list[int | str]:
+    if isinstance(widths, str | Integral) or not isinstance(widths, Sequence | np.ndarray) or len(widths) == 0:
+        raise InvalidParameterError(
+            f"widths must be a list with one number per layer, such as [8], got {widths!r}.", parameter="widths"
+        )
+    return [checked_width("Every width", width) for width in widths]
+
+
+def checked_width(name: str, width: int | str) -> int | str:
+    """A number of hidden units, or "auto"."""
+    if isinstance(width, str) and width == "auto":
+        return width
+    if isinstance(width, Integral) and not isinstance(width, bool) and width >= 1:
+        return int(width)
+    raise InvalidParameterError(f"{name} must be a whole number of 1 or more, or 'auto', got {width!r}.")
+
+
+def checked_inputs(n_inputs: int | str | None) -> int | str | None:
+    """A number of inputs, "auto", or None for no fewer than units."""
+    return None if n_inputs is None else checked_width("n_inputs", n_inputs)
+
+
+def checked_seconds(max_seconds: float | None) -> float | None:
+    """A positive number of seconds, or None for no bound."""
+    if max_seconds is None:
+        return None
+    check_positive("max_seconds", max_seconds)
+    return float(max_seconds)

@@ -37,7 +37,7 @@ from unrelu.report.pictures import (
     tidy,
 )
 from unrelu.report.tables import shape_words
-from unrelu.tables.turned import TurnedSamples
+from unrelu.tables.prepared import Columns, prepared
 from unrelu.validation import counted, listed
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int
     law = model.latent.reflected(mirrored)  # only floors
     limit = np.where(mirrored, -model.ceiling, model.floor) + learner.floor_tolerance
     question = SubsampleQuestion(_ROWS, 0, tuple(limit.tolist()), (-np.inf,) * len(limit))
-    sample = engine_for(samples).collect(TurnedSamples(samples, mirrored), question)
+    sample = engine_for(samples).collect(prepared(samples, Columns(model.floor, model.ceiling)), question)
     x, above = sample.values.astype(np.float64), seen_above(limit, sample.values)
     weights = getattr(learner, "row_weights_", None)
     if weights is not None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         ReLUMatrixRecovery,
         TwoLayerReLULearner,
     )
-    from unrelu.estimators.learned_model import LearnedModel
+    from unrelu.estimators.fitted import FittedModel
     from unrelu.recovery.layers.peeled import Peeled
     from unrelu.recovery.matrix.state import MatrixState
 
@@ -170,7 +170,7 @@ def likelihood_facts(log_likelihood: float, n_parameters: int, n_rows: float) ->
     }
 
 
-def reported_likelihood(learner: LearnedModel) -> Facts | None:
+def reported_likelihood(learner: FittedModel) -> Facts | None:
     """What a fit by likelihood has told already; None of other fits."""
     found = getattr(learner.report_, "log_likelihood", None)
     return None if found is None else likelihood_facts(found, learner.n_parameters_, learner.report_.n_rows)

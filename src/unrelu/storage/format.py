@@ -367,7 +367,8 @@ def packed(value: Any, name: str, arrays: dict[str, Any]) -> Any:
         own = {field.name: getattr(value, field.name) for field in fields(value)}
         return {"kind": kind, "fields": _packed_fields(own, name, arrays)}
     parameters = {key: _packed_parameter(item, f"{name}({key})", arrays) for key, item in _parameters(value).items()}
-    attributes = {key: item for key, item in vars(value).items() if key not in (*parameters, *_PASSING)}
+    left_out = {*parameters, *_PASSING, *getattr(type(value), "_derived", ())}
+    attributes = {key: item for key, item in vars(value).items() if key not in left_out}
     return {"kind": kind, "parameters": parameters, "attributes": _packed_fields(attributes, name, arrays)}
 
 
@@ -446,7 +447,10 @@ def _record(name: str, values: dict[str, Any]) -> Any:
 def _estimator(name: str, parameters: dict[str, Any], attributes: dict[str, Any]) -> Any:
     sizes = {"d": attributes["n_features_in_"]} if "n_features_in_" in attributes else {}
     check_arrays(KINDS[name], attributes, sizes)
-    forms = attributes.get("_shapes") or ()
+    columns = attributes.get("_columns")
+    forms = getattr(columns, "shapes", None) or ()
+    if columns is not None and len(columns.floor) != sizes["d"]:
+        raise ValueError(f"it has limits of {len(columns.floor)} columns, not {sizes['d']}")
     if forms and not (isinstance(forms, tuple) and len(forms) == sizes["d"] and all(map(shapes.is_shape, forms))):
         raise ValueError(f"its shapes are not those of its {sizes['d']} columns")
     require_reachable(forms)

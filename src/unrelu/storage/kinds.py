@@ -27,6 +27,7 @@ KINDS = {
     # models and what a user assumes
     "RectifiedGaussian": _kind("model"),
     "Assumptions": _kind("contracts"),
+    "Columns": _kind("tables.prepared", floor="d?", ceiling="d?"),
     "CellLimits": _kind("contracts"),
     "Normal": _kind("shapes"),
     "Log": _kind("shapes"),
@@ -65,7 +66,7 @@ KINDS = {
     "FilteredGradient": _kind("papers.learners"),
     "MedianBias": _kind("papers.learners"),
     # recovery of a matrix behind a rectifier
-    "ReLUMatrixRecovery": _kind("recovery.matrix_estimator", floor_="d", _lifted="~c:int"),
+    "ReLUMatrixRecovery": _kind("recovery.matrix_estimator", _lifted="~c:int"),
     "MatrixFit": _kind("recovery.matrix.matrix", latent_mean="k"),
     "Factors": _kind("recovery.matrix.factors", latent="nk", loadings="dk", bias="~d"),
     "Conditions": _kind("recovery.matrix.factors", columns="d?", rows="n?"),
@@ -124,7 +125,7 @@ KINDS = {
     ),
     "ScoreTail": _kind("posterior.scores", scores="n"),
     "OutlierScores": _kind("fit.robust_rows.detection", columns="c:int"),
-    "FloorOutlierDetector": _kind("estimators.outliers", _row_weights="~n", _cell_weights="~nd"),
+    "FloorOutlierDetector": _kind("estimators.outliers", row_weights_="~n", cell_weights_="~nd"),
     "RectifiedGaussianMixture": _kind("estimators.mixture"),
 }  # fmt: skip
 

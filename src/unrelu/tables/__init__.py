@@ -24,10 +24,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unrelu.lazy import lazily
+from unrelu.passes.rows import ArraySamples, rows_per_block
 
 if TYPE_CHECKING:
-    from unrelu.passes.blocks import rows_per_block as rows_per_block
     from unrelu.passes.rows import ArraySamples as ArraySamples
+    from unrelu.passes.rows import rows_per_block as rows_per_block
     from unrelu.tables.files import open_samples as open_samples
     from unrelu.tables.frames import joined as joined
     from unrelu.tables.frames import read_frame as read_frame
@@ -37,8 +38,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        "unrelu.passes.blocks": ["rows_per_block"],
-        "unrelu.passes.rows": ["ArraySamples"],
+        "unrelu.passes.rows": ["ArraySamples", "rows_per_block"],
         "unrelu.tables.files": ["open_samples"],
         "unrelu.tables.frames": ["joined", "read_frame"],
         "unrelu.tables.numpy_files": ["SparseSamples"],

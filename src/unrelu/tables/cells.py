@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import CellLimits
 from unrelu.errors import InvalidDataError, InvalidParameterError, NondetectWarning
-from unrelu.passes.blocks import Floats
+from unrelu.passes.rows import Floats
 from unrelu.validation import check_choice, counted, listed, warn
 
 # --- one cell ---------------------------------------------------------------------------------------

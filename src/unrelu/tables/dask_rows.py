@@ -12,8 +12,7 @@ import numpy as np
 
 from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.passes.blocks import MOST_CELLS, as_floats, float_type, holds_numbers
-from unrelu.passes.rows import Ask, Part, Rows, one_per_row
+from unrelu.passes.rows import MOST_CELLS, Ask, Part, Rows, as_floats, float_type, holds_numbers, one_per_row
 from unrelu.validation import listed
 
 _AT_A_TIME = 2  # chunks that are computed before the first of them is used

@@ -16,9 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from unrelu.contracts import Block, Engine, FloatArray, Samples
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.passes.blocks import as_floats, rows_per_block
 from unrelu.passes.device import DeviceEngine, Place, brought_home, place_of, without_gradients
-from unrelu.passes.rows import Rows, one_per_row
+from unrelu.passes.rows import Rows, as_floats, one_per_row, rows_per_block
 from unrelu.validation import check_choice, suggestion
 
 _FEATURES_LAST = ("Linear", "LayerNorm", "Embedding", "Bilinear")  # modules whose outputs end with their units

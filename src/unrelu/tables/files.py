@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Block
 from unrelu.errors import InputFileError, InvalidParameterError, SkippedFilesWarning
-from unrelu.passes.blocks import regroup, rows_per_block
-from unrelu.passes.rows import Ask, Part, Rows, checked_block_rows
+from unrelu.passes.rows import Ask, Part, Rows, checked_block_rows, regroup, rows_per_block
 from unrelu.tables.cells import (
     Reading,
     Seen,

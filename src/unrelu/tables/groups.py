@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Block, RowLabels, Samples
+from unrelu.contracts import Block, BoolArray, RowLabels, Samples
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.passes.rows import Rows, RowsOf
 from unrelu.tables.cells import PLAIN_MISSING
@@ -20,16 +20,39 @@ _LONG_CELLS, _LONG_ROWS = 2**22, 2**16
 _WHOLE = re.compile(r"-?\d+\.0+")
 
 
-class LongBlocks(RowsOf):
-    """The rows of ``samples`` in longer blocks: a group's share of them is still worth a matrix product.
+class LabelledRows(RowsOf):
+    """The rows of ``samples`` with what stands beside them.
 
-    >>> from unrelu.tables import ArraySamples
-    >>> rows = LongBlocks(ArraySamples(np.ones((5, 1)), block_rows=1))
-    >>> [len(block.values) for block in rows.blocks()]
-    [5]
+    ``labels``: the group of every row. ``kept``: other rows have a weight of 0, or other cells (n x d) are missing.
+    ``long``: longer blocks, so that a group's share of them is still worth a matrix product.
+
+    >>> from unrelu.passes.rows import ArraySamples
+    >>> rows = LabelledRows(ArraySamples([[1.0], [2.0], [3.0]], block_rows=2), row_labels(["b", "a", "b"]))
+    >>> [block.groups.index.tolist() for block in rows.blocks()]
+    [[1, 0], [1]]
     """
 
+    def __init__(
+        self, samples: Samples, labels: RowLabels | None = None, kept: BoolArray | None = None, long: bool = False
+    ) -> None:
+        super().__init__(samples)
+        self._labels, self._kept, self._long = labels, kept, long
+        self._count(samples.n_rows)
+
     def blocks(self) -> Iterator[Block]:
+        last = 0
+        for block in self._longer() if self._long else self._samples.blocks():
+            last = block.first_row + len(block.values)
+            if self._labels is not None:
+                index = self._labels.index[block.first_row : last]
+                if len(index) < len(block.values):
+                    break
+                block = replace(block, groups=RowLabels(index, self._labels.labels))
+            yield block if self._kept is None else _without(block, self._kept[block.first_row : last])
+        if not self._counted:
+            self._check(last)
+
+    def _longer(self) -> Iterator[Block]:
         held: list[Block] = []
         for block in self._samples.blocks():
             if block.groups is not None:  # they come with labels: as they are
@@ -43,36 +66,18 @@ class LongBlocks(RowsOf):
         if held:
             yield _joined(held)
 
-
-class GroupedSamples(RowsOf):
-    """The rows of ``samples`` with one label each.
-
-    >>> from unrelu.tables import ArraySamples
-    >>> rows = GroupedSamples(ArraySamples([[1.0], [2.0], [3.0]], block_rows=2), row_labels(["b", "a", "b"]))
-    >>> [block.groups.index.tolist() for block in rows.blocks()]
-    [[1, 0], [1]]
-    """
-
-    def __init__(self, samples: Samples, labels: RowLabels) -> None:
-        super().__init__(samples)
-        self._labels = labels
-        self._count(samples.n_rows)
-
-    def blocks(self) -> Iterator[Block]:
-        last = 0
-        for block in self._samples.blocks():
-            last = block.first_row + len(block.values)
-            index = self._labels.index[block.first_row : last]
-            if len(index) < len(block.values):
-                break
-            yield replace(block, groups=RowLabels(index, self._labels.labels))
-        if not self._counted:
-            self._check(last)
-
     def _check(self, n_rows: int) -> None:
-        if n_rows != (given := len(self._labels.index)):
+        if self._labels is not None and n_rows != (given := len(self._labels.index)):
             rows = f"at least {n_rows:,} rows" if self.n_rows is None and n_rows > given else counted(n_rows, "row")
             raise InvalidParameterError(f"groups has {counted(given, 'label')}, the table {rows}: give one per row.")
+
+
+def _without(block: Block, kept: BoolArray) -> Block:
+    """The block, rows that are not kept with a weight of 0, or cells missing."""
+    if kept.ndim == 2:
+        return replace(block, values=np.where(kept, block.values, block.values.dtype.type(np.nan)))
+    weights = np.ones(len(kept)) if block.weights is None else block.weights
+    return replace(block, weights=np.where(kept, weights, 0.0))
 
 
 def _joined(blocks: list[Block]) -> Block:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Block, FloatArray
 from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
-from unrelu.passes.blocks import MOST_CELLS, SparseBlock, as_floats, float_type, holds_numbers, rows_per_block
-from unrelu.passes.rows import Rows
+from unrelu.passes.rows import MOST_CELLS, Rows, SparseBlock, as_floats, float_type, holds_numbers, rows_per_block
 from unrelu.tables.table_file import SHARE_CELLS, TableFile, damage_reported, refuse_no_rows
 
 TABLE_KEY, NAMES_KEY = "X", "feature_names"

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.errors import InvalidParameterError, OutputError
-from unrelu.passes.blocks import Floats, as_floats, regroup
+from unrelu.passes.rows import Floats, as_floats, regroup
 from unrelu.storage import atomic_write
 from unrelu.tables.table_file import PathLike, extension_of, require_pyarrow, unknown_kind
 

@@ -6,12 +6,13 @@ import pytest
 from unrelu.contracts import Block
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.rows import Rows
 
 
-class MarkedRows:
+class MarkedRows(Rows):
     """Rows with a mark for every cell, in blocks of ``size``."""
 
-    feature_names = None
+    n_rows = None
 
     def __init__(self, values, beyond, size=10**9):
         self.values, self.beyond, self.size = values, beyond, size

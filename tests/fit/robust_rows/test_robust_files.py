@@ -174,7 +174,7 @@ def shifted(values):
         ("detector", "_scores.tail.scores", spoiled, "scores holds values that are not finite"),
         ("detector", "_scores.columns", shifted, "columns holds"),
         ("detector", "_scores.mixture.components.0.bias", shorter, "has shape"),
-        ("detector", "_row_weights", spoiled, "_row_weights holds values that are not finite"),
+        ("detector", "row_weights_", spoiled, "row_weights_ holds values that are not finite"),
         ("mixture", "_fitted.mixture.components.1.bias", shorter, "has shape"),
         ("mixture", "_fitted.shared.bias", spoiled, "bias holds values that are not finite"),
         ("mixture", "_fitted.shared.columns", shifted, "columns and shared columns are not the 4 columns"),

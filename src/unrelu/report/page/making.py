@@ -23,16 +23,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unrelu._version import __version__
-from unrelu.contracts import Samples, Step, Watch, unwatched
+from unrelu.contracts import Step, Watch, unwatched
 from unrelu.errors import MissingDependencyError
 from unrelu.estimators import FloorImputer, check_model
-from unrelu.estimators.reading import limited
+from unrelu.estimators.prepare import with_cell_limits
 from unrelu.limits import is_by_cell
 from unrelu.notebook import plain
+from unrelu.passes.rows import ArraySamples, Rows, as_rows
 from unrelu.report.page import facts as told
 from unrelu.report.tables import with_error
 from unrelu.storage import FilePath, atomic_write
-from unrelu.tables import ArraySamples
 from unrelu.validation import counted
 
 if TYPE_CHECKING:
@@ -68,8 +68,9 @@ def write_report(
     begin, model, table = time.perf_counter(), learner.distribution_, X
     fitted = learner if getattr(learner, "report_", None) is not None else None
     if table is not None and is_by_cell(learner.floor, learner.ceiling):
-        table = table if isinstance(table, Samples) else ArraySamples(np.asarray(table, dtype=np.float64))
-        table = limited(table, learner.floor, learner.ceiling, None)
+        rows = as_rows(table)
+        table = rows if isinstance(rows, Rows) else ArraySamples(np.asarray(table, dtype=np.float64))
+        table = with_cell_limits(table, learner.floor, learner.ceiling)
     number = told.simulations(model.n_features, n_simulations)
     looked, imputer = None, learner
     if not isinstance(learner, FloorImputer):

@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from unrelu.contracts import Assumptions
+from unrelu.contracts import Assumptions, CellLimits, Samples
 from unrelu.errors import InvalidDataError
-from unrelu.limits import limits_of
 from unrelu.shapes import Free, Log, Normal, Power
 from unrelu.tables import ArraySamples
 from unrelu.tables.limited import LimitedSamples, cell_limits
-from unrelu.tables.shaped import Shaped, ShapedSamples
-from unrelu.tables.turned import TurnedSamples
+from unrelu.tables.prepared import Columns, PreparedRows
 
 NAMES = ("As", "Pb", "Zn")
 FREE = Free(np.array([0.0, 1.0, 9.0]), np.array([-0.3, 0.1, 2.0]))
@@ -21,20 +19,20 @@ SHAPES = (Log(), FREE, Power(0.5, 0.0, 2.0))
 X = np.array([[0.5, 0.0, 3.0], [2.0, 5.0, np.nan], [np.nan, 1.0, 4.0], [0.7, 0.5, 2.0]])
 
 
-def shaped(floor=(0.5, 0.0, None), ceiling=(None, None, 4.0)):
-    return Shaped(SHAPES, limits_of(list(floor), list(ceiling), 3, NAMES))
+def shaped(floor=(0.5, 0.0, -np.inf), ceiling=(np.inf, np.inf, 4.0)):
+    return Columns(np.array(floor), np.array(ceiling), NAMES, shapes=SHAPES)
 
 
 def rows(samples):
     return np.concatenate([block.values for block in samples.blocks()])
 
 
-def turned(X, weights=None, block_rows=None):
-    samples = ArraySamples(X, weights=weights, feature_names=NAMES, block_rows=block_rows)
-    return TurnedSamples(samples, np.array([False, False, True]))
+def given(X, weights=None, block_rows=None):
+    return ArraySamples(X, weights=weights, feature_names=NAMES, block_rows=block_rows)
 
 
-PLAIN = Assumptions((0.5, 0.0, -4.0), mirrored=(False, False, True))
+def test_columns_with_a_ceiling_are_upside_down():
+    assert shaped().plain == Assumptions((0.5, 0.0, -4.0), mirrored=(False, False, True))
 
 
 def test_latent_rows():
@@ -48,7 +46,7 @@ def test_latent_rows():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_limit_is_one_up_to_rounding(dtype):
-    form = Shaped((Log(), Power(0.3)), limits_of([0.1, None], [None, 0.7], 2))
+    form = Columns(np.array([0.1, -np.inf]), np.array([np.inf, 0.7]), shapes=(Log(), Power(0.3)))
     x = np.array([[0.1, 0.7], [np.nextafter(0.1, 1.0), 0.7]], dtype=dtype)
     low, high = form.latent_limits
     assert_array_equal(form.latent(x), [[low[0], high[1]]] * 2)
@@ -66,10 +64,10 @@ def test_slopes_are_of_cells_between_their_limits():
 @pytest.mark.parametrize("block_rows", [1, 3, 100])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_samples_are_latent_and_upside_down(block_rows, order):
-    samples = ShapedSamples(turned(np.array(X, order=order), block_rows=block_rows), PLAIN, shaped())
+    samples = PreparedRows(given(np.array(X, order=order), block_rows=block_rows), shaped())
     assert_allclose(rows(samples), shaped().latent(X) * [1.0, 1.0, -1.0])
     assert_allclose(samples.log_slopes(), shaped().log_slopes(X))
-    assert_allclose(rows(ShapedSamples(turned(X), PLAIN)), X)  # upright without shapes
+    assert_allclose(rows(PreparedRows(given(X), shaped(), "upright")), X)
     assert (samples.n_features, samples.n_rows, samples.feature_names) == (3, 4, NAMES)
 
 
@@ -77,32 +75,32 @@ def test_values_beyond_a_limit_are_named_in_the_users_numbers():
     below = X.copy()
     below[3, 0] = 0.4
     with pytest.raises(InvalidDataError, match=r"below the floor 0.5, in column 0 \('As'\).*row 3.*smallest is 0.4"):
-        rows(ShapedSamples(turned(below), PLAIN, shaped()))
+        rows(PreparedRows(given(below), shaped()))
     above = X.copy()
     above[1, 2] = 17.5
     with pytest.raises(InvalidDataError, match=r"above the ceiling 4, in column 2 \('Zn'\).*largest is 17.5"):
-        rows(ShapedSamples(turned(above), PLAIN, shaped()))
+        rows(PreparedRows(given(above), shaped()))
     infinite = X.copy()
     infinite[1, 1] = np.inf
     with pytest.raises(InvalidDataError, match=r"infinite or beyond .* in column 1 \('Pb'\) \(1, first in row 1"):
-        rows(ShapedSamples(turned(infinite), PLAIN, shaped()))
+        rows(PreparedRows(given(infinite), shaped()))
 
 
 def test_rows_of_no_weight_may_hold_anything():
     wild, weights = X.copy(), np.array([1.0, 0.0, 1.0, 2.0])
     wild[1] = [-np.inf, -5.0, 1e200]
-    samples = ShapedSamples(turned(wild, weights), PLAIN, shaped(), learning=True)
+    samples = PreparedRows(given(wild, weights), shaped(), learning=True)
     assert_allclose(rows(samples)[[0, 2, 3]], (shaped().latent(X) * [1.0, 1.0, -1.0])[[0, 2, 3]])
     assert np.isnan(rows(samples)[1]).all()
 
 
 def test_values_that_a_shape_is_not_defined_for():
     x = np.array([[1.0, 2.0], [-3.0, 1.0]])
-    form = Shaped((Log(), Normal()), limits_of(None, None, 2))
-    samples, plain = ArraySamples(x, feature_names=("As", "Pb")), Assumptions((-np.inf, -np.inf))
+    none = np.full(2, np.inf)
+    form, samples = Columns(-none, none, ("As", "Pb"), shapes=(Log(), Normal())), ArraySamples(x)
     with pytest.raises(InvalidDataError, match=r"'log' of column 0 \('As'\): a value of -3 has no logarithm"):
-        rows(ShapedSamples(samples, plain, form, learning=True))
-    judged = rows(ShapedSamples(samples, plain, form))
+        rows(PreparedRows(samples, form, learning=True))
+    judged = rows(PreparedRows(samples, form))
     assert judged[1, 0] < -600.0  # as far away as can be
     assert np.isfinite(judged).all()
 
@@ -110,18 +108,48 @@ def test_values_that_a_shape_is_not_defined_for():
 def test_marked_cells_are_turned_into_latent_units_like_any_value():
     floor = np.array([[0.5, np.nan, 3.0], [2.0, np.nan, np.nan], [9.0, np.nan, np.nan], [0.1, np.nan, 2.0]])
     limited = LimitedSamples(ArraySamples(X, feature_names=NAMES), *cell_limits(floor, None, X.shape, NAMES))
-    samples = TurnedSamples(limited, np.array([False, False, True]), floor=np.array([-np.inf, 0.0, -4.0]))
-    plain = Assumptions((-np.inf, 0.0, -4.0), mirrored=(False, False, True))
-    found = ShapedSamples(samples, plain, shaped(floor=(None, 0.0, None)))
+    columns = shaped(floor=(-np.inf, 0.0, -np.inf))
+    found = PreparedRows(limited, columns)
     block = next(found.blocks())
     assert_allclose(block.values[:, 0], np.log(X[:, 0]))
     assert_allclose(block.values[:, 2], -SHAPES[2].to_latent(X[:, 2]))
     marks = [[-1, -1, 1], [-1, 0, 0], [0, 0, -1], [0, 0, 1]]
     assert_array_equal(block.beyond, marks)
-    upright = next(ShapedSamples(samples, plain).blocks())
+    upright = next(PreparedRows(limited, columns, "upright").blocks())
     assert_array_equal(upright.beyond, marks * np.array([1, 1, -1]))
     assert_allclose(upright.values[:, 2], X[:, 2])
     # Only cells that were seen have a density in the user's units.
     seen = np.where(np.array(marks) == 0, X, np.nan)
     slopes = [shape.log_slope(seen[:, j]) for j, shape in enumerate(SHAPES)]
     assert_allclose(found.log_slopes(), np.nansum(slopes, axis=0))
+
+
+def test_rows_are_those_of_the_table_with_columns_upside_down():
+    table = np.arange(12.0, dtype=np.float32).reshape(6, 2)
+    table[3, 1] = np.nan
+    weights = np.arange(6.0)
+    given = ArraySamples(table, weights, ["a", "b"], block_rows=4, limits=CellLimits(floor=((0, 2.0),)))
+    rows = PreparedRows(given, Columns(np.array([3.5, -np.inf]), np.array([np.inf, 99.0])), "turned")
+    assert isinstance(rows, Samples)
+    assert (rows.n_rows, rows.n_features, rows.feature_names) == (6, 2, ("a", "b"))
+    blocks = list(rows.blocks())
+    assert [block.first_row for block in blocks] == [0, 4]
+    np.testing.assert_array_equal(np.concatenate([block.weights for block in blocks]), weights)
+    values = np.concatenate([block.values for block in blocks])
+    assert values.dtype == np.float32
+    np.testing.assert_array_equal(values[:, 1], -table[:, 1])
+    np.testing.assert_array_equal(values[:, 0], [3.5, 3.5, 4.0, 6.0, 8.0, 10.0])
+    np.testing.assert_array_equal(table[:, 0], [0.0, 2.0, 4.0, 6.0, 8.0, 10.0])  # the table is as it was
+
+
+def test_marks_turn_with_their_columns_and_are_complete():
+    table = np.array([[1.0, -3.0, 0.0], [1.0, 2.0, 0.7], [0.0, 4.0, 0.5]])
+    floor = np.array([[np.nan, -3.0, np.nan], [1.0, np.nan, np.nan], [np.nan, np.nan, np.nan]])
+    ceiling = np.array([[np.nan, np.nan, np.nan], [np.nan, 2.0, np.nan], [np.nan, np.nan, np.nan]])
+    limited = LimitedSamples(ArraySamples(table), *cell_limits(floor, ceiling, table.shape))
+    columns = Columns(np.array([-np.inf, -np.inf, 0.7]), np.array([np.inf, 4.0, np.inf]))
+    rows = PreparedRows(limited, columns, "turned")
+    block = next(rows.blocks())
+    # The second column is upside down, with a ceiling of 4; .5 is below the floor .7 of the third: others say so.
+    np.testing.assert_array_equal(block.values, [[1.0, 3.0, 0.7], [1.0, -2.0, 0.7], [0.0, -4.0, 0.5]])
+    np.testing.assert_array_equal(block.beyond, [[0, 1, -1], [-1, -1, -1], [0, -1, 0]])

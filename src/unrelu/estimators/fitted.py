@@ -1,15 +1,15 @@
-"""What a learner knows once it has learned: the model, its errors, densities of rows, draws, and whether it fits."""
+"""What an estimator with one learned model knows: attributes, densities of rows, draws, and whether it fits."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from unrelu import registry
 from unrelu.contracts import FloatArray, LearningReport, Marks
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.fit.jackknife import intervals
@@ -17,82 +17,103 @@ from unrelu.fit.one_pass import Learned
 from unrelu.model import RectifiedGaussian
 from unrelu.posterior.cells import marks_of
 from unrelu.posterior.density import Density
-from unrelu.shapes import Shapes
 from unrelu.validation import RandomState
 
 if TYPE_CHECKING:
     from unrelu.checks.fit_check import FitCheck
     from unrelu.storage import FilePath
 
-_PAGES = "unrelu.report.page.making"
+_OF_THE_MODEL = (
+    "distribution_", "shapes_", "floor_", "ceiling_", "bias_", "covariance_", "correlation_", "scoring_covariance_",
+    "row_norms_",
+)  # fmt: skip
+_OF_THE_FIT = (
+    "report_", "bias_stderr_", "row_norms_stderr_", "correlation_stderr_", "row_weights_", "cell_weights_", "record_",
+)  # fmt: skip
 
 
-class LearnedModel(FloorEstimator):
-    """The part of a learner that speaks of its result."""
+class FittedModel(FloorEstimator):
+    """The learner, and what holds one: the attributes and methods that speak of the learned model.
+
+    Attributes are set once, when a fit is done (``_publish``); what was learned in parts is solved when one is first
+    asked for. Matrices that take work are made when they are first asked for, and kept.
+    """
+
+    _has_ceilings = True
+    _takes_sparse = True
+    _of_the_model: ClassVar[tuple[str, ...]] = _OF_THE_MODEL
+    _derived: ClassVar[tuple[str, ...]] = (*_OF_THE_MODEL, *_OF_THE_FIT)  # from what files hold
 
     @abstractmethod
     def _result(self) -> Learned:
         """What was learned, of latent values, columns with a ceiling upside down."""
 
+    @abstractmethod
+    def held_learner(self) -> Any:
+        """The learner whose fit this is."""
+
     def _law(self) -> RectifiedGaussian:
         """The law of latent values, columns with a ceiling upside down."""
         return self._result().distribution
 
-    @property
-    def distribution_(self) -> RectifiedGaussian:
-        return self._in_user_units(self._law())
+    # --- attributes -------------------------------------------------------------------------------
+
+    def _publish(self, model: RectifiedGaussian, learned: Learned | None) -> None:
+        """Set the attributes that speak of a model in the user's units, and of its fit, if there was one."""
+        self._forget()
+        self.distribution_, self.shapes_ = model, self._columns.shapes
+        self.floor_, self.ceiling_ = model.floor, model.ceiling
+        handed = self._handed_out
+        self.bias_, self.covariance_, self.row_norms_ = map(handed, (model.bias, model.covariance, model.row_norms))
+        if learned is None:
+            return
+        self.report_: LearningReport = self._told(learned.report)
+        self.bias_stderr_, self.row_norms_stderr_ = handed(learned.rows.bias_stderr), handed(learned.rows.scale_stderr)
+        self.correlation_stderr_ = handed(learned.pairs.stderr)
+        robust: Any = learned
+        if getattr(robust, "row_weights", None) is not None:
+            self.row_weights_: FloatArray = robust.row_weights
+        if getattr(robust, "cell_weights", None) is not None:
+            self.cell_weights_: NDArray[np.float32] = robust.cell_weights
+
+    def published(self) -> dict[str, Any]:
+        """The attributes that have been made, by name."""
+        return {name: each for name, each in vars(self).items() if name in self._derived}
+
+    def _handed_out(self, array: FloatArray) -> Any:
+        return array if self._answers_on is None else self._answers_on.array(array)
+
+    def _solve(self, name: str) -> None:
+        """Publish what was learned, if that has not been done; a name that there will not be is an AttributeError."""
+        learned = self._result()
+        if "distribution_" not in self.__dict__:
+            self._publish(self._in_user_units(learned.distribution), learned)
+        self._make(name)
+        if name in self.__dict__:
+            return
+        if name == "row_weights_":
+            raise AttributeError(
+                f"Only method='robust' and 'robust_cells' give row_weights_, not {learned.report.method!r}."
+            )
+        if name == "cell_weights_":
+            raise AttributeError(f"Only method='robust_cells' gives cell_weights_, not {learned.report.method!r}.")
+
+    def _make(self, name: str) -> None:
+        """Matrices that take work are made when they are first asked for."""
+        if name == "correlation_":
+            self.correlation_ = self._handed_out(self.distribution_.correlation)
+        if name == "scoring_covariance_":
+            self.scoring_covariance_ = self._handed_out(self.distribution_.scoring.covariance)
 
     @property
-    def shapes_(self) -> Shapes | None:
-        self._law()
-        return self._shapes
+    def n_parameters_(self) -> int:
+        """How many numbers were learned: means, covariances (loadings and noise of a factor model), shapes."""
+        d, k = int(np.count_nonzero(self.distribution_.row_norms)), getattr(self, "n_components", None)
+        k = getattr(getattr(self, "report_", None), "n_components", k)  # where it was found
+        covariances = d * (d + 1) // 2 if k is None else min(d * (d + 1) // 2, d * (k + 1) - k * (k - 1) // 2)
+        return d + covariances + sum(shape.n_parameters for shape in self.shapes_ or ())
 
-    @property
-    def floor_(self) -> FloatArray:
-        """The floors that were used, -inf for a column without one."""
-        return self.distribution_.floor
-
-    @property
-    def ceiling_(self) -> FloatArray:
-        """The ceilings that were used, inf for a column without one."""
-        return self.distribution_.ceiling
-
-    @property
-    def report_(self) -> LearningReport:
-        report: LearningReport = self._told(self._result().report)
-        return report
-
-    @property
-    def bias_(self) -> Any:
-        return self._handed_out(self.distribution_.bias)
-
-    @property
-    def covariance_(self) -> Any:
-        return self._handed_out(self.distribution_.covariance)
-
-    @property
-    def correlation_(self) -> Any:
-        return self._handed_out(self.distribution_.correlation)
-
-    @property
-    def scoring_covariance_(self) -> Any:
-        return self._handed_out(self.distribution_.scoring.covariance)
-
-    @property
-    def row_norms_(self) -> Any:
-        return self._handed_out(self.distribution_.row_norms)
-
-    @property
-    def bias_stderr_(self) -> Any:
-        return self._handed_out(self._result().rows.bias_stderr)
-
-    @property
-    def row_norms_stderr_(self) -> Any:
-        return self._handed_out(self._result().rows.scale_stderr)
-
-    @property
-    def correlation_stderr_(self) -> Any:
-        return self._handed_out(self._result().pairs.stderr)
+    # --- what it says of rows ---------------------------------------------------------------------
 
     def confidence_intervals(self, level: float = 0.95) -> dict[str, FloatArray]:
         """Low and high ends for "bias", "row_norms" (d x 2) and "correlation" (d x d x 2).
@@ -107,32 +128,14 @@ class LearnedModel(FloorEstimator):
         >>> bool(low < learner.bias_[0] < high)
         True
         """
-        law, rows = self.distribution_, self._result().rows
+        law, learned = self.distribution_, self._result()
         return intervals(
-            (law.bias, rows.bias_stderr),
-            (law.row_norms, rows.scale_stderr),
-            (law.correlation, self._result().pairs.stderr),
+            (law.bias, learned.rows.bias_stderr),
+            (law.row_norms, learned.rows.scale_stderr),
+            (law.correlation, learned.pairs.stderr),
             level,
             self.report_.stderr_degrees,
         )
-
-    @property
-    def row_weights_(self) -> FloatArray:
-        learned = self._result()
-        weights: FloatArray | None = getattr(learned, "row_weights", None)
-        if weights is None:
-            raise AttributeError(
-                f"Only method='robust' and 'robust_cells' give row_weights_, not {learned.report.method!r}."
-            )
-        return weights
-
-    @property
-    def cell_weights_(self) -> NDArray[np.float32]:
-        learned = self._result()
-        weights: NDArray[np.float32] | None = getattr(learned, "cell_weights", None)
-        if weights is None:
-            raise AttributeError(f"Only method='robust_cells' gives cell_weights_, not {learned.report.method!r}.")
-        return weights
 
     def score_samples(self, X: Table) -> FloatArray:
         """Log density of each row: density of the values above the floor, probability of the others to be at it.
@@ -159,14 +162,6 @@ class LearnedModel(FloorEstimator):
         """
         return float(np.mean(self.score_samples(X)))
 
-    @property
-    def n_parameters_(self) -> int:
-        """How many numbers were learned: means, covariances (loadings and noise of a factor model), shapes."""
-        d, k = int(np.count_nonzero(self.distribution_.row_norms)), getattr(self, "n_components", None)
-        k = getattr(getattr(self, "report_", None), "n_components", k)  # where it was found
-        covariances = d * (d + 1) // 2 if k is None else min(d * (d + 1) // 2, d * (k + 1) - k * (k - 1) // 2)
-        return d + covariances + sum(shape.n_parameters for shape in self._shapes or ())
-
     def bic(self, X: Table) -> float:
         """Bayes's information criterion of the model on X, as scikit-learn has it: lower is better.
 
@@ -183,6 +178,11 @@ class LearnedModel(FloorEstimator):
         """Akaike's information criterion of the model on X, as scikit-learn has it: lower is better."""
         return float(-2.0 * self.score_samples(X).sum() + 2.0 * self.n_parameters_)
 
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
+        """Draw rows from the learned model."""
+        rows: FloatArray = self.distribution_.sample(n_samples, random_state)
+        return rows
+
     def check(self, X: Table, n_simulations: int = 199, level: float = 0.05) -> FitCheck:
         """Does a model of this kind fit the rows of X, those that were learned? Which columns and pairs do not?
 
@@ -198,7 +198,7 @@ class LearnedModel(FloorEstimator):
 
         check_is_fitted(self)
         wanted = {"number": n_simulations, "seed": self._seed(), "level": level}
-        return check_learner(self, *self._rows_in_user_units(X), wanted, self._watch)
+        return check_learner(self.held_learner(), *self._turned_rows(X), wanted, self._watch)
 
     def report(
         self, path: FilePath, X: Table | None = None, *, title: str = "", n_simulations: int | None = None
@@ -216,11 +216,6 @@ class LearnedModel(FloorEstimator):
         True
         """
         check_is_fitted(self)
-        # Pages stand above the estimators: whoever makes them is found by name, as the kinds of files are.
         wanted = {"title": title or type(self).__name__, "n_simulations": n_simulations}
-        import_module(_PAGES).report_of(self, path, X, {**wanted, "seed": self._seed(), "watch": self._watch})
-
-    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
-        """Draw rows from the learned model."""
-        rows: FloatArray = self.distribution_.sample(n_samples, random_state)
-        return rows
+        # Pages stand above the estimators: whoever makes them has said so to the registry, as the papers' methods do.
+        registry.page_writer()(self, path, X, {**wanted, "seed": self._seed(), "watch": self._watch})

@@ -1,4 +1,4 @@
-"""A layer of a torch network, learned while the network runs."""
+"""What is learned in parts: learners of disjoint rows, merged, and a layer of a torch network, batch by batch."""
 
 from __future__ import annotations
 
@@ -8,9 +8,54 @@ from typing import Any
 import numpy as np
 
 from unrelu.errors import DeadUnitsWarning, InvalidDataError, InvalidParameterError
-from unrelu.estimators.learner import RectifiedGaussianLearner
+from unrelu.estimators.learner import HoldsLearner, Record, RectifiedGaussianLearner
+from unrelu.passes.pair_moments import GroupedMoments, PairMoments, whole_of
 from unrelu.tables.device import LayerSamples
 from unrelu.validation import listed, warn
+
+
+def merge(parts: Sequence[RectifiedGaussianLearner | HoldsLearner | Record]) -> Any:
+    """Join what was learned from disjoint rows, as if all rows had been read together.
+
+    Learners give a learner (they must agree in parameters and columns), records give a record.
+
+    >>> import numpy as np
+    >>> import unrelu
+    >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
+    >>> parts = [unrelu.RectifiedGaussianLearner("one_pass").fit(rows) for rows in (X[:400], X[400:])]
+    >>> whole = unrelu.RectifiedGaussianLearner("one_pass").fit(X)
+    >>> bool(np.allclose(unrelu.merge(parts).covariance_, whole.covariance_, rtol=1e-10))
+    True
+    """
+    known = (RectifiedGaussianLearner, HoldsLearner, PairMoments, GroupedMoments)
+    parts = [parts] if isinstance(parts, known) else list(parts)
+    if not parts:
+        raise InvalidParameterError("merge needs at least one learner or record.")
+    for part in parts:
+        if not isinstance(part, known):
+            raise InvalidParameterError(f"merge takes learners and records, got {type(part).__name__}.")
+    like = parts[0]
+    parts = [part.held_learner() if isinstance(part, HoldsLearner) else part for part in parts]
+    learners = [part for part in parts if isinstance(part, RectifiedGaussianLearner)]
+    for other in learners[1:]:
+        learners[0].agrees_with(other)
+    try:
+        records: list[Any] = [part.record_ if isinstance(part, RectifiedGaussianLearner) else part for part in parts]
+    except AttributeError as error:
+        raise InvalidParameterError(f"Cannot merge: {error}") from error
+    merged = records[0]
+    for record in records[1:]:
+        if record.n_features != merged.n_features:
+            raise InvalidParameterError(
+                f"Cannot merge: {merged.n_features} columns in one part, {record.n_features} in another."
+            )
+        if type(record) is not type(merged):
+            raise InvalidParameterError("Cannot merge a record by groups of rows with one that has none.")
+        merged = merged.merge(record)
+    if not learners:
+        return merged
+    whole = learners[0].with_record(merged, learners[1:])
+    return like.with_learner(whole) if isinstance(like, HoldsLearner) else whole
 
 
 def activations(
@@ -60,6 +105,7 @@ def activations(
     >>> unrelu.activations(network, "1", batches).covariance_.shape  # doctest: +SKIP
     (16, 16)
     """
+
     rows = LayerSamples(model, layer, loader, positions, channel_axis, units)
     if learner is not None:
         if not isinstance(learner, RectifiedGaussianLearner):
@@ -67,14 +113,15 @@ def activations(
         return learner.partial_fit(rows)
     floor = 0.0 if rows.rectified else None
     learned = RectifiedGaussianLearner("one_pass", floor=floor, shape="normal").partial_fit(rows)
-    on: Any = learned.record_.count.diagonal() > 0.0  # type: ignore[union-attr]
+    record = whole_of(learned.record_)
+    on: Any = record.count.diagonal() > 0.0
     if on.all():
         return learned
     off = [name for name, alive in zip(rows.feature_names or (), on, strict=True) if not alive]
     if len(off) == len(on):
         raise InvalidDataError(f"No unit of layer {rows.layer_name!r} is ever on: there is nothing to learn.")
     warn(
-        f"Never on in {learned.record_.n_rows:,} rows, and left out: {listed(off)}. More inputs may turn them on.",
+        f"Never on in {record.n_rows:,} rows, and left out: {listed(off)}. More inputs may turn them on.",
         DeadUnitsWarning,
     )
     return learned.of_columns(np.flatnonzero(on))

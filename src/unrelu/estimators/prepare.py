@@ -1,0 +1,373 @@
+"""From whatever a user has to rows that can be learned from: tables read, weights checked, limits of columns found.
+
+:func:`read` turns arrays, frames, sparse matrices, Dask's tables, arrays of devices and rows of files into one kind of
+rows; :func:`with_weights` and :func:`with_cell_limits` put beside them what was given beside the table, and
+:func:`learn_columns` says what the columns are like. Shapes are in :mod:`unrelu.estimators.margins`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
+
+from unrelu.contracts import BoolArray, CellLimits, FloatArray, Samples, Step, Watch
+from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.limits import Limits, is_by_cell, limits_of
+from unrelu.passes.device import Place, brought_home, place_of
+from unrelu.passes.engine import LocalEngine, engine_for
+from unrelu.passes.rows import ArraySamples, Rows, all_values, as_floats, as_rows
+from unrelu.passes.tiles import ScreeningQuestion
+from unrelu.tables.prepared import Columns, as_stored, names_of, prepared
+from unrelu.validation import column_label, counted, label_columns, listed, row_label
+
+_LARGEST_WEIGHT = 1e100
+
+Found = dict[str, dict[int, float]]  # limits of columns, by "floor" and "ceiling"
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def read(
+    X: Any,
+    estimator: Any = None,
+    columns: Columns | None = None,
+    *,
+    smallest: int = 1,
+    sparse: bool = False,
+    whole: Watch | None = None,
+) -> Rows:
+    """The rows of any table of numbers; its columns are those of the estimator, or are learned where there are none.
+
+    The ``estimator`` is who messages speak of, and gets ``n_features_in_`` and ``feature_names_in_`` where ``columns``
+    is None. ``whole``: all rows are needed in memory, and this hears how far they are read.
+    """
+    X = _readable(X, sparse)
+    if not isinstance(X, Rows):
+        values = _numbers(X, estimator, columns is None, smallest)
+        names = names_of(X) if estimator is None else _known_names(estimator)
+        if estimator is None and columns is not None:
+            _check_columns(values.shape[1], names, columns, "the model has")
+        # Questions work through a block in tiles, so an array that needs no conversion can be one block.
+        block_rows = max(len(values), 1) if values.dtype in (np.float32, np.float64) else None
+        rows: Rows = ArraySamples(values, feature_names=names, block_rows=block_rows)
+        rows.stored_as = getattr(X, "dtype", None)
+        return rows
+    who = "The function" if estimator is None else type(estimator).__name__
+    if columns is not None:
+        told = "the model has" if estimator is None else f"{who} was fitted to"
+        _check_columns(X.n_features, X.feature_names, columns, told)
+    elif estimator is not None:
+        estimator.n_features_in_ = X.n_features
+        estimator.__dict__.pop("feature_names_in_", None)
+        if X.feature_names is not None:
+            estimator.feature_names_in_ = np.array(X.feature_names, dtype=object)
+    return X if whole is None else _all_of(X, who, smallest, whole)
+
+
+def _readable(X: Any, sparse: bool) -> Any:
+    """What NumPy cannot read as rows: arrays on a device, Dask's tables, lazy frames, frames with text."""
+    X = as_rows(X)
+    if isinstance(X, Rows):
+        return X
+    if sparse and issparse(X):
+        from unrelu.tables.numpy_files import SparseSamples
+
+        return SparseSamples(X)
+    if hasattr(X, "__dask_graph__"):
+        from unrelu.tables.dask_rows import DaskSamples
+        from unrelu.tables.frames import refuse_times
+
+        refuse_times(X)
+        return DaskSamples(X)
+    if type(X).__name__ != "LazyFrame" and not hasattr(X, "columns"):
+        X = brought_home(X)
+        if place_of(X) is None:
+            return X
+        from unrelu.tables.device import DeviceSamples
+
+        return DeviceSamples(X)
+    from unrelu.tables.frames import collected, holds_text, read_frame, refuse_times
+
+    X = collected(X)
+    refuse_times(X)
+    if not holds_text(X):
+        return X
+    try:
+        return read_frame(X)
+    except InvalidDataError as error:
+        if "limits=" not in str(error) and "nondetect=" not in str(error):
+            raise
+        raise InvalidDataError(f"{error} limits= and nondetect= are those of unrelu.tables.read_frame.") from error
+
+
+def _numbers(X: Any, estimator: Any, reset: bool, smallest: int) -> NDArray[Any]:
+    """The table as an array of numbers, no copy where it is one; infinite values are judged while reading."""
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.ma.filled(X.astype(np.float64), np.nan)
+    if isinstance(X, np.ndarray) and X.dtype.name == "bfloat16":
+        X = as_floats(X)
+    options = {"dtype": "numeric", "ensure_all_finite": False, "ensure_min_samples": smallest}
+    try:
+        values: NDArray[Any] = (
+            check_array(X, **options) if estimator is None else validate_data(estimator, X, reset=reset, **options)
+        )
+    except (ValueError, TypeError) as error:
+        cell = _text_cell(X)
+        if cell is not None:
+            raise InvalidDataError(cell) from error
+        if estimator is not None:
+            raise
+        raise InvalidDataError(f"X must be a table of numbers, with rows and columns: {error}") from error
+    if values.dtype == object:
+        raise InvalidDataError(_text_cell(X) or "The table holds something other than numbers.")
+    return values
+
+
+def _all_of(rows: Rows, who: str, smallest: int, watch: Watch) -> Rows:
+    """Rows that are read in blocks, in memory; those that others read are refused."""
+    if rows.source.engine is not None and not rows.in_memory:
+        raise InvalidParameterError(
+            f"{who} needs all rows in memory: give it an array or a frame, as X.compute() is of Dask's, and files"
+            " without scheduler= or checkpoint=."
+        )
+    blocks, done = [], 0
+    for block in rows.blocks():
+        blocks.append(block.values)
+        done = block.first_row + len(block.values)
+        watch(Step("Reading rows", done, rows.n_rows, f"{done:,} rows"))
+    if done < max(smallest, 1):
+        raise InvalidDataError(f"The table has {counted(done, 'row')}: at least {smallest} are needed.")
+    found = ArraySamples(np.concatenate(blocks), None, rows.feature_names, max(done, 1), rows.limits)
+    found.limits_by_cell, found.stored_as = rows.limits_by_cell, rows.stored_as
+    return found
+
+
+def _known_names(estimator: Any) -> tuple[str, ...] | None:
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else tuple(names.tolist())
+
+
+def _check_columns(n_features: int, names: Sequence[str] | None, columns: Columns, told: str) -> None:
+    """Raise InvalidDataError where rows have other columns than those learned."""
+    if n_features != len(columns.floor):
+        raise InvalidDataError(f"The table has {n_features} columns, but {told} {len(columns.floor)}.")
+    if names is not None and columns.names is not None and tuple(names) != columns.names:
+        raise InvalidDataError(
+            f"The table's columns ({listed(names)}) are not those that {told} ({listed(columns.names)}), in that order."
+        )
+
+
+def _text_cell(X: Any) -> str | None:
+    """Which columns hold text, and which other cell is not a number, if one is not."""
+    from unrelu.tables.frames import MARKED_MISSING, fault_told, frame_fault
+    from unrelu.tables.table_file import Faults
+
+    if hasattr(X, "columns"):
+        return frame_fault(X)
+    try:
+        cells = np.asarray(X, dtype=object)
+    except (TypeError, ValueError):
+        return None
+    if cells.ndim != 2:
+        return None
+    faults = Faults(emptied=MARKED_MISSING)
+    for i, row in enumerate(cells):
+        for j, cell in enumerate(row):
+            if not isinstance(cell, str) or _reads_as_number(cell):
+                faults.add_numbers(j, int(cell is not None))
+            else:
+                faults.add_bad(row_label(i), j, cell)
+    return fault_told(faults, {}, None, lambda them: f"np.delete(X, {them}, axis=1).astype(float)", cells.shape[1])
+
+
+def _reads_as_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def screened_floats(rows: Rows, columns: Columns) -> NDArray[Any]:
+    """All rows in memory as latent values, after a look at their cells: none is infinite, or below its floor."""
+    plain, turned = columns.plain, prepared(rows, replace(columns, shapes=None))
+    LocalEngine().collect(turned, ScreeningQuestion(plain.lowest)).check(plain, rows.feature_names)
+    return all_values(prepared(rows, columns, screened=True))
+
+
+# --- what is given beside a table -----------------------------------------------------------------
+
+
+def with_weights(rows: Rows, sample_weight: Any) -> Samples:
+    """The rows with a weight each; weights of another device than the rows' are refused."""
+    sample_weight = brought_home(sample_weight)
+    where: Place | None = place_of(sample_weight)
+    if where is not None:
+        if rows.place != where:
+            own = "this machine's memory" if rows.place is None else str(rows.place.device)
+            raise InvalidParameterError(
+                f"The rows are in {own} and sample_weight on {where.device}: put both on one device, or give the"
+                " weights as a NumPy array."
+            )
+        sample_weight = where.host(sample_weight)
+    if type(rows).weighted is Rows.weighted:
+        return rows.weighted(sample_weight)  # which says why not
+    if hasattr(sample_weight, "__dask_graph__") and type(rows).parts is not Rows.parts:
+        from unrelu.tables.dask_rows import weight_range
+
+        _check_weights(*weight_range(sample_weight))
+    else:
+        sample_weight = checked_weights(sample_weight, rows.n_rows or 0)
+    return rows.weighted(sample_weight)
+
+
+def checked_weights(sample_weight: Any, n_rows: int) -> FloatArray:
+    """One weight per row that squares and sums can take."""
+    like = np.broadcast_to(0.0, (n_rows, 1))
+    weights: FloatArray = _check_sample_weight(sample_weight, like, dtype=np.float64, ensure_non_negative=True)
+    _check_weights(0.0, float(weights.max()), float(np.min(weights, where=weights > 0.0, initial=np.inf)))
+    return weights
+
+
+def _check_weights(smallest: float, largest: float, least: float) -> None:
+    """Raise InvalidDataError unless weights from smallest to largest, ``least`` the smallest above 0, can be used."""
+    if not (smallest >= 0.0 and largest < np.inf):
+        raise InvalidDataError("sample_weight holds a number that is negative, infinite or missing.")
+    if largest == 0.0:
+        raise InvalidDataError("sample_weight holds no positive number: at least one row must have a non-zero weight.")
+    if largest > _LARGEST_WEIGHT or least < 1.0 / _LARGEST_WEIGHT:
+        raise InvalidDataError("sample_weight leaves the range of squares: rescale it to a mean near 1.")
+
+
+def with_cell_limits(samples: Samples, floor: Any, ceiling: Any, tell: bool = False) -> Samples:
+    """The rows with limits of single cells, as floor= and ceiling= give them.
+
+    Those that are the rows' own but for rounding are the rows'; ``tell``: with a warning where digits were left out.
+    """
+    from unrelu.passes.columns import first_values
+    from unrelu.tables.limited import LimitedSamples, cell_limits, cell_limits_of_data
+
+    shape, names = (samples.n_rows, samples.n_features), samples.feature_names
+    low, high = (as_stored(each, samples.stored_as) for each in cell_limits(floor, ceiling, shape, names))
+    rows = LimitedSamples(samples, low, high)
+    if samples.place is not None:
+        return rows
+    values = first_values(samples.blocks(), samples.n_features)[: len(low)]
+    own = cell_limits_of_data(values, low, high, names, tell)
+    same = all(np.array_equal(mine, given) for mine, given in zip(own, (low, high), strict=True))
+    return rows if same else LimitedSamples(samples, *own)
+
+
+def check_cell_limits(samples: Samples, by_cell: bool, tolerance: Any, error: type[Exception]) -> None:
+    """Raise where single cells have limits that cannot be used, as only those ``by_cell`` can."""
+    if not samples.limits_by_cell:
+        return
+    if not by_cell:
+        own = np.isin(np.arange(samples.n_features), samples.limits_by_cell)
+        raise error(
+            f"Cells of {label_columns(own, samples.feature_names)} have limits of their own. Only"
+            " RectifiedGaussianLearner and FloorImputer with method='auto' or 'full_likelihood' can use them. Otherwise"
+            " cut every column at its highest limit: limits='highest' where the table is read, or one floor per column."
+        )
+    if tolerance != 0.0:
+        raise InvalidParameterError("floor_tolerance goes with one floor a column, not with limits of single cells.")
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+def learn_columns(
+    samples: Samples,
+    floor: Any,
+    ceiling: Any,
+    tolerance: Any,
+    watch: Watch,
+    *,
+    who: str | None = None,
+    cells: bool = False,
+    exact: bool = False,
+) -> Columns:
+    """What the columns of a table are like, but for their shapes: as given, or as the table itself tells.
+
+    ``who`` has no upper limits; ``cells``: limits may be of cells. Unless they are
+    ``exact``, limits that are the table's own but for rounding are the table's.
+    """
+    names, stated = samples.feature_names, samples.limits or CellLimits()
+    if cells and is_by_cell(floor, ceiling):
+        floor, ceiling = None, None  # the rows have them
+    limits = limits_of(floor, ceiling, samples.n_features, names)
+    if who is not None and stated.ceiling:
+        column, limit = stated.ceiling[0]
+        raise InvalidDataError(
+            f"Cells such as '>{limit:g}' in {column_label(column, names)}: {who} has no upper limits. Read them as"
+            " missing with limits='missing', or leave the column out."
+        )
+    _find_limits(limits, stated, samples, watch, exact or tolerance != 0.0)
+    limits.floor[limits.ceiling < np.inf] = -np.inf
+    return Columns(limits.floor, limits.ceiling, names, checked_tolerance(tolerance), None, samples.limits)
+
+
+def checked_tolerance(tolerance: Any) -> float:
+    """The noise after the floor, if it is a number that can be."""
+    if not (isinstance(tolerance, Real) and 0.0 <= float(tolerance) < np.inf):
+        raise InvalidParameterError(f"floor_tolerance must be a number of 0 or more, got {tolerance!r}.")
+    return float(tolerance)
+
+
+def _find_limits(limits: Limits, stated: CellLimits, samples: Samples, watch: Watch, exact: bool) -> None:
+    """Put what only the table can tell in place: extreme values, cells such as "<0.25", limits as stored.
+
+    Columns whose cells have limits of their own have none.
+    """
+    levels, names = {"floor": limits.floor, "ceiling": limits.ceiling}, samples.feature_names
+    own = np.isin(np.arange(samples.n_features), samples.limits_by_cell)
+    given = own & (limits.floor_given | (limits.ceiling < np.inf))
+    found: Found = {
+        "floor": {column: limit for column, limit in stated.floor if not limits.floor_given[column]},
+        "ceiling": {column: limit for column, limit in stated.ceiling if limits.ceiling[column] == np.inf},
+    }
+    if limits.floor_from_data.any() or limits.ceiling_from_data.any():
+        from unrelu.passes.columns import ExtremesQuestion
+
+        seen = engine_for(samples, watch, "Looking for floors").collect(samples, ExtremesQuestion())
+        low = np.where(seen.smallest_count > 1.0, seen.smallest, -np.inf)
+        high = np.where(seen.largest_count > 1.0, seen.largest, np.inf)
+        found["floor"] |= {j: float(low[j]) for j in np.flatnonzero(limits.floor_from_data).tolist()}
+        found["ceiling"] |= {j: float(high[j]) for j in np.flatnonzero(limits.ceiling_from_data).tolist()}
+    for name, level in levels.items():
+        stored = as_stored(level, samples.stored_as)
+        found[name] |= {j: float(stored[j]) for j in np.flatnonzero(stored != level).tolist()}
+        level[list(found[name])] = list(found[name].values())
+    if not exact:
+        _take_data_limits(levels, samples)
+    if given.any():
+        raise InvalidParameterError(
+            f"{column_label(int(given.argmax()), names)} has cells with limits of their own, such as '<0.25', and a"
+            " floor or ceiling besides: leave that out for this column, or read the table with limits='highest'."
+        )
+    limits.floor[own], limits.ceiling[own] = -np.inf, np.inf
+
+
+def _take_data_limits(levels: dict[str, FloatArray], samples: Samples) -> None:
+    """Put the table's own limits in place of those that were given with other digits, and say so."""
+    numbers: list[BoolArray] = [np.isfinite(each) & (each != 0.0) for each in levels.values()]
+    if not any(each.any() for each in numbers) or samples.place is not None:
+        return
+    from unrelu.passes.columns import first_values, floors_of_data
+    from unrelu.tables.limited import warn_of_digits
+
+    values = first_values(samples.blocks(), samples.n_features)
+    for name, sign in (("floor", 1.0), ("ceiling", -1.0)):
+        data = floors_of_data(values if sign > 0.0 else -values, sign * levels[name])
+        before, level = levels[name].copy(), sign * data.floor
+        warn_of_digits(name, before, level, data.typed, samples.feature_names)
+        changed = level != before
+        levels[name][changed] = level[changed]

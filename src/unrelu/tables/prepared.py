@@ -1,0 +1,303 @@
+"""What was learned of a table's columns, and its rows as learners want them: limits, upside-down columns, shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrelu.contracts import Assumptions, Block, BoolArray, CellLimits, FloatArray, Samples
+from unrelu.errors import InvalidDataError
+from unrelu.kernels.columns import interpolate
+from unrelu.limits import lifts
+from unrelu.passes.engine import map_in_threads
+from unrelu.passes.rows import Rows, RowsOf, as_rows
+from unrelu.passes.tiles import ScreeningQuestion, least_allowed, reachable, seen_above, without_absent
+from unrelu.shapes import Free, Shape, Shapes, latent_limits, refuse_outside
+from unrelu.validation import column_label
+
+_SMALLEST_LOG = 1e-290  # what a logarithm is taken of in full
+_STEEPEST_LINE = 1e300  # slope: 0 times infinity is no number
+_STEEPEST = 1e5  # log slope: whatever a shape makes of huge numbers
+_COLUMNS, _ROWS = 8, 2**14  # of a table that are turned at a time: a cache line of doubles, a core's cache
+_SHORT = 2**21  # cells of a table that is read once, and then stays in memory
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """What was learned of the columns of a table, in the user's units; later tables are checked against it.
+
+    ``floor`` and ``ceiling`` are infinite for columns without one, and no column has both. ``tolerance`` is the noise
+    after the floor, ``stated`` are limits that cells said themselves. ``shapes`` is None where all are normal.
+    """
+
+    floor: FloatArray
+    ceiling: FloatArray
+    names: tuple[str, ...] | None = None
+    tolerance: float = 0.0
+    shapes: Shapes | None = None
+    stated: CellLimits | None = None
+
+    @cached_property
+    def mirrored(self) -> BoolArray:
+        """Columns with a ceiling, which are learned upside down."""
+        return np.asarray(self.ceiling < np.inf)
+
+    @cached_property
+    def sign(self) -> FloatArray:
+        return np.where(self.mirrored, -1.0, 1.0)
+
+    @cached_property
+    def plain(self) -> Assumptions:
+        """What is assumed of rows in the user's units, columns with a ceiling upside down."""
+        return self._assumed(self.floor, self.ceiling)
+
+    @cached_property
+    def assumptions(self) -> Assumptions:
+        """The same of rows of latent values."""
+        if self.shapes is None:
+            return self.plain
+        return replace(self._assumed(*self.latent_limits), shapes=self.shapes)
+
+    @cached_property
+    def latent_limits(self) -> tuple[FloatArray, FloatArray]:
+        return latent_limits(self.shapes or (), self.floor, self.ceiling)
+
+    def _assumed(self, floor: FloatArray, ceiling: FloatArray) -> Assumptions:
+        return Assumptions(
+            tuple(np.where(self.mirrored, -ceiling, floor).tolist()),
+            floor_tolerance=self.tolerance,
+            mirrored=tuple(self.mirrored.tolist()) if self.mirrored.any() else (),
+        )
+
+    def latent(self, x: NDArray[np.floating[Any]]) -> FloatArray:
+        """Rows of latent values; a cell at its limit or beyond, up to rounding, holds the latent limit."""
+        limits = (*self.latent_limits, seen_above(self.floor, x), -seen_above(-self.ceiling, x))
+        columns, y = list(zip(self.shapes or (), *limits, strict=True)), np.empty(x.shape)
+
+        def fill(at: tuple[slice, slice]) -> None:
+            some = np.array(x[at].T, dtype=np.float64, order="C")
+            for values, column in zip(some, columns[at[1]], strict=True):
+                values[:] = _latent(values, *column)
+            y[at] = some.T
+
+        n, d = x.shape
+        firsts = [(row, column) for row in range(0, n, _ROWS) for column in range(0, d, _COLUMNS)]
+        map_in_threads(fill, [(slice(i, i + _ROWS), slice(j, j + _COLUMNS)) for i, j in firsts])
+        return y
+
+    def log_slopes(self, x: NDArray[np.floating[Any]]) -> FloatArray:
+        """Per row, the sum of log dy/dx over the cells between their limits."""
+        total, between = np.zeros(len(x)), self._between(x)
+        for j, shape in enumerate(self.shapes or ()):
+            at = between[:, j]
+            total[at] += finite_slopes(shape, x[at, j])
+        return total
+
+    def refuse_outside(self, x: NDArray[np.floating[Any]]) -> None:
+        """Raise InvalidDataError for a cell that its column's shape is not defined for."""
+        smallest = np.min(x, axis=0, where=self._between(x), initial=np.inf)
+        for j, shape in enumerate(self.shapes or ()):
+            label = column_label(j, self.names)
+            if shape.kind == "log" and 0.0 < smallest[j] < _SMALLEST_LOG:
+                raise InvalidDataError(
+                    f"shape='log' of {label}: a value of {smallest[j]:g} is too small. Multiply the column by a"
+                    " constant."
+                )
+            limits = (float(self.floor[j]), float(self.ceiling[j]))
+            refuse_outside(shape, limits, float(smallest[j]), label, by_parts=True)
+
+    def _between(self, x: NDArray[np.floating[Any]]) -> BoolArray:
+        return np.asarray((x > seen_above(self.floor, x)) & (x < -seen_above(-self.ceiling, x)))
+
+
+def finite_slopes(shape: Shape, x: NDArray[np.floating[Any]]) -> FloatArray:
+    """log dy/dx of values of any size, as numbers.
+
+    >>> finite_slopes(Free(np.array([0.0, 1.0]), np.array([0.0, 1.0])), np.array([1e300]))
+    array([0.])
+    """
+    with np.errstate(over="ignore"):
+        return np.clip(shape.log_slope(x), -_STEEPEST, _STEEPEST)
+
+
+def _latent(x: FloatArray, shape: Shape, low: float, high: float, seen_above: float, seen_below: float) -> FloatArray:
+    """A column's values; what is not seen between its limits holds one."""
+    with np.errstate(over="ignore"):
+        if isinstance(shape, Free):  # shape.to_latent(x), bit by bit, by a kernel
+            y = np.empty(len(x))
+            slopes = np.minimum(np.diff(shape.scores) / np.diff(shape.values), _STEEPEST_LINE)
+            interpolate(x, shape.values, shape.scores, slopes, y)
+            y = shape.continued(x, y)
+        else:
+            y = shape.to_latent(x)
+        y = np.clip(y, low, high)
+    np.copyto(y, low, where=x <= seen_above)
+    np.copyto(y, high, where=x >= seen_below)
+    return y
+
+
+class PreparedRows(RowsOf):
+    """The rows of ``samples`` as the learners want them.
+
+    Columns with a ceiling are upside down, so that the ceiling is a floor. Cells at a limit that they state, below a
+    floor that is higher, hold the floor; where single cells have limits, those at their column's floor are marked, too.
+    ``view``: "latent" values by the columns' shapes, or the user's own numbers, "turned" (upside down, as above) or
+    "upright", these two last screened in the user's units: infinite cells, and those beyond a limit, are refused there.
+    Values that a shape is not defined for are refused where they are learned from (``learning``); where they are judged
+    they are as far away as can be. ``screened``: the same rows have been read before, and need no screening again.
+
+    >>> from unrelu.passes.rows import ArraySamples
+    >>> columns = Columns(np.array([0.5, -np.inf]), np.array([np.inf, 3.0]))
+    >>> [block.values.tolist() for block in PreparedRows(ArraySamples([[1.0, 2.0]]), columns, "turned").blocks()]
+    [[[1.0, -2.0]]]
+    """
+
+    def __init__(
+        self,
+        samples: Samples,
+        columns: Columns,
+        view: str = "latent",
+        *,
+        learning: bool = False,
+        screened: bool = False,
+    ) -> None:
+        super().__init__(samples)
+        self._columns, self._view, self._learning, self._screened = columns, view, learning, screened
+        self._judging = view == "latent" and not (learning or screened)
+        self._lifted = lifts(samples.limits, columns.floor, self.feature_names)
+        self._turns = bool(columns.mirrored.any() or self._lifted or samples.limits_by_cell)
+
+    @property
+    def turned(self) -> Samples:
+        return PreparedRows(self._samples, self._columns, "turned") if self._turns else self._samples
+
+    def log_slopes(self) -> Any:
+        """One number per row: what its log density gains in the user's units."""
+        if self._view != "latent":
+            return 0.0
+        rows = PreparedRows(self._samples, self._columns, "upright")
+        rows._judging = self._judging
+        seen = (
+            block.values if block.beyond is None else np.where(block.beyond == 0, block.values, np.nan)
+            for block in rows.blocks()
+        )
+        return np.concatenate([self._columns.log_slopes(values) for values in seen])
+
+    def total_log_slope(self) -> float:
+        if self._view != "latent":
+            return 0.0
+        weights = [np.ones(len(b.values)) if b.weights is None else b.weights for b in self._samples.blocks()]
+        return float(np.nansum(self.log_slopes() * np.concatenate(weights)))
+
+    def blocks(self) -> Iterator[Block]:
+        for block in self._samples.blocks():
+            block = self._upside_down(block) if self._turns else block
+            yield block if self._view == "turned" else self._by_shapes(block)
+
+    def _upside_down(self, block: Block) -> Block:
+        values = block.values * self._columns.sign.astype(block.values.dtype)
+        for column, (limit, floor) in self._lifted.items():
+            values[values[:, column] <= limit, column] = floor
+        if block.beyond is None:
+            return replace(block, values=values)
+        beyond, level = block.beyond * self._columns.sign.astype(np.int8), np.array(self._columns.plain.floor)
+        floored = (values >= least_allowed(level, values)) | ((values == 0.0) & (level > 0.0))
+        at = floored & (beyond == 0) & (values <= seen_above(level, values)) & np.isfinite(level)
+        values, beyond = np.where(at, level.astype(values.dtype), values), np.where(at, np.int8(-1), beyond)
+        return replace(block, values=values, beyond=beyond)
+
+    def _by_shapes(self, block: Block) -> Block:
+        columns, plain = self._columns, self._columns.plain
+        present = replace(block, values=without_absent(block.values, block.weights))
+        if not self._screened:
+            question = ScreeningQuestion(plain.lowest)
+            screening = question(present)
+            if self._judging and screening.large_count.any():
+                present = replace(present, values=reachable(present.values))
+                screening = question(present)
+            screening.check(plain, self.feature_names)
+        mirrored = columns.mirrored.any()
+        x = present.values * columns.sign.astype(present.values.dtype) if mirrored else present.values
+        if self._view == "upright":
+            beyond = None if block.beyond is None else block.beyond * columns.sign.astype(np.int8)
+            return replace(block, values=x, beyond=beyond)
+        if self._learning:
+            columns.refuse_outside(x)
+        x = columns.latent(x) * columns.sign if mirrored else columns.latent(x)
+        return replace(block, values=reachable(x) if self._judging else x)
+
+
+def prepared(samples: Samples, columns: Columns, *, learning: bool = False, screened: bool = False) -> Samples:
+    """The rows as learners want them: as they are where nothing is to be done."""
+    rows = PreparedRows(samples, columns, learning=learning, screened=screened)
+    return rows.turned if columns.shapes is None else rows
+
+
+class HeldSamples(RowsOf):
+    """The rows of ``samples`` in the ``held`` blocks that all of them fit into."""
+
+    def __init__(self, samples: Samples, held: list[Block]) -> None:
+        super().__init__(samples)
+        self._held = held
+
+    @property
+    def n_rows(self) -> int:
+        return sum(len(block.values) for block in self._held)
+
+    def blocks(self) -> Iterator[Block]:
+        return iter(self._held)
+
+    # What else is known of the rows, and what makes others of them, is the samples' own.
+
+    def ids(self) -> dict[str, list[str]]:
+        return self._samples.ids()
+
+    def weighted(self, weights: Any) -> Samples:
+        return self._samples.weighted(weights)
+
+    def split_column(self, name: str | int) -> tuple[Samples, NDArray[Any]]:
+        return self._samples.split_column(name)
+
+
+def held(samples: Any, most: int = _SHORT) -> Any:
+    """Rows that are read in blocks in memory, if they have no more cells than that and are read in this process.
+
+    Anything else as it is.
+
+    >>> from unrelu.passes.rows import ArraySamples
+    >>> rows = ArraySamples([[1.0], [2.0]], block_rows=1)
+    >>> held(rows) is rows
+    True
+    """
+    samples = as_rows(samples)
+    if not isinstance(samples, Rows) or samples.in_memory or samples.read_once:
+        return samples
+    if samples.source.engine is not None or (samples.n_rows or 0) * samples.n_features > most:
+        return samples
+    blocks: list[Block] = []
+    cells = 0
+    for block in samples.blocks():
+        cells += block.values.size
+        if cells > most:
+            return samples
+        blocks.append(block)
+    return HeldSamples(samples, blocks)
+
+
+def as_stored(levels: FloatArray, stored_as: Any) -> FloatArray:
+    """Limits as the table's type has them: what is read as float32 may have been rounded to fewer digits."""
+    if callable(stored_as):  # rows of a device, whose types NumPy need not know
+        return np.asarray(stored_as(levels))
+    short = getattr(stored_as, "itemsize", 8) == 2
+    return levels.astype(stored_as).astype(np.float64) if short else levels
+
+
+def names_of(table: Any) -> Sequence[str] | None:
+    """What the columns of a data frame are called, where all are texts."""
+    labels = list(getattr(table, "columns", ()))
+    return labels if labels and all(isinstance(label, str) for label in labels) else None
