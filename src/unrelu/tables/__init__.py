@@ -24,7 +24,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unrelu.lazy import lazily
-from unrelu.passes.rows import ArraySamples, rows_per_block
 
 if TYPE_CHECKING:
     from unrelu.passes.rows import ArraySamples as ArraySamples
