@@ -549,7 +549,7 @@ def test_info_of_a_factors_file(run, rectified):
     fitted = answer_of(run("factor", rectified, "-o", "out.npz", "--json"))
     result = run("info", "out.npz")
     assert result.exit_code == 0
-    for words in ("unrelu.ReLUMatrixRecovery 2", unrelu.__version__, "150 x 15", "error on held-out cells", "c1"):
+    for words in ("unrelu.ReLUMatrixRecovery 4", unrelu.__version__, "150 x 15", "error on held-out cells", "c1"):
         assert words in result.stdout
     answer = answer_of(run("info", "out.npz", "--json"))
     assert answer["report"] == fitted["report"]
@@ -561,7 +561,7 @@ def test_info_of_a_state(run, rectified):
     run("factor", rectified, "--components", 2, "--max-iter", 3, "--state", "s.npz", "-o", "out.npz")
     result = run("info", "s.npz")
     assert result.exit_code == 0
-    for words in ("unrelu.MatrixState 2", "150 x 15", "censored_als", "--state s.npz"):
+    for words in ("unrelu.MatrixState 4", "150 x 15", "censored_als", "--state s.npz"):
         assert words in result.stdout
     answer = answer_of(run("info", "s.npz", "--json"))
     assert (answer["iterations"], answer["n_components"], answer["shape"]) == (3, 2, [N, D])

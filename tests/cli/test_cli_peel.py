@@ -126,7 +126,7 @@ def test_a_linear_layer(run, linear):
     np.testing.assert_allclose(_cosines(learner.output_weights_), 1.0, atol=1e-9)
     assert _matches(np.load("h.npy"))
     info = run("info", "out.npz")
-    for words in ("unrelu.TwoLayerReLULearner 2", "x = A h, not rectified", "facets", "3 of 3", "h2"):
+    for words in ("unrelu.TwoLayerReLULearner 4", "x = A h, not rectified", "facets", "3 of 3", "h2"):
         assert words in info.stdout
 
 

@@ -168,8 +168,8 @@ def test_other_passes_and_other_sources(tmp_path):
 
 SLOWED = """
 import os, sys, time
-from unrelu.passes import blocks, checkpoints, engine
-checkpoints.SECONDS, blocks.NARROW_CELLS = 0.0, 1
+from unrelu.passes import checkpoints, engine, rows
+checkpoints.SECONDS, rows.NARROW_CELLS = 0.0, 1
 plain = engine.pace
 def slow(*given):
     if os.path.exists("ck"):  # in the pass that is saved: the columns' shapes were looked at before

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from unrelu.contracts import BoolArray, Doubt, FloatArray, PairCorrelations, Step, Watch, unwatched
@@ -507,6 +506,9 @@ def write_edges(path: str | os.PathLike[str], edges: Sequence[Edge], nodes: Sequ
         with atomic_write(path) as stream:
             networkx_module().write_graphml(graph, stream)
         return
+    check_table(path)
+    import pyarrow as pa
+
     columns: dict[str, Any] = {}
     for k, name in enumerate(EDGE_COLUMNS):
         cells = [edge[k] for edge in edges]

@@ -66,6 +66,12 @@ class RowsNeeded:
     keeps its error with ``probability``. At that many rows ``mean_bias_error`` and ``mean_weight_error`` are to be
     expected; the column rarest above its floor is so ``fewest_positives`` times on average, and the pair rarest above
     its floors together ``fewest_joint_positives`` times.
+
+    >>> import unrelu
+    >>> model = unrelu.synthetic.random_model(3, random_state=0)
+    >>> needed = rows_needed(model, bias_error=0.05)
+    >>> needed.rows == needed.for_bias, needed.for_weights
+    (True, None)
     """
 
     rows: int

@@ -162,6 +162,10 @@ class MatrixRecoveryBound:
     """Theorem 3: ``bound_squared`` on |M - M^|_F^2, what it is made of, and the trivial bound that needs no data.
 
     ``says_nothing`` where the bound is no better than the trivial one; ``reason`` then says why, else it is empty.
+
+    >>> from scipy import stats
+    >>> matrix_recovery_bound(stats.norm(2.0, 1.0), 1.0, 0.5, n_features=10).says_nothing
+    True
     """
 
     bound_squared: float
@@ -260,6 +264,9 @@ class ColumnSpaceBound:
     """Theorem 5: bounds on ``sine``, |sin Theta|_F, and on ``basis``, |U - U^ O|_F for the best orthogonal O.
 
     ``says_nothing`` from sine = sqrt(rank), which no r angles exceed.
+
+    >>> column_space_bound(10.0, 25.0, error_spectral=9.0, error_frobenius=9.0, rank=2).says_nothing
+    True
     """
 
     sine: float
@@ -364,7 +371,11 @@ def _interval_probability(p: Density, start: float, length: float) -> float:
 
 @dataclass(frozen=True)
 class LinearImage:
-    """(58): ReLU(A c + b) is ``mu`` A c and a rest; ``sigma`` and ``eta`` say how large the rest is."""
+    """(58): ReLU(A c + b) is ``mu`` A c and a rest; ``sigma`` and ``eta`` say how large the rest is.
+
+    >>> linear_image(0.0).mu
+    0.5
+    """
 
     mu: float
     sigma: float
@@ -421,6 +432,9 @@ class LatentRecoveryBound:
     """Theorem 4: ``bound`` on |mu c - c^| + |e - e^|/sqrt(d), the larger of ``latent_term`` and ``outlier_term``.
 
     ``says_nothing`` where it is no less than ``mu``: c^ = 0 is as good. ``reason`` then says why, else it is empty.
+
+    >>> latent_recovery_bound(0.0, n_features=100, rank=4, n_outliers=10, noise_bound=0.0).says_nothing
+    True
     """
 
     bound: float
