@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unrelu.lazy import lazily
-from unrelu.registry import offer, offer_page
+from unrelu.registry import PARAMETER, offer, offer_page, offer_saved
 
 if TYPE_CHECKING:
     from unrelu import methods as methods
@@ -70,3 +70,25 @@ __getattr__, __dir__, __all__ = lazily(
 )
 offer("unrelu.papers.learners", sgd="TruncatedSGD", filtered_gradient="FilteredGradient", median="MedianBias")
 offer_page("unrelu.report.page.making", "report_of")
+offer_saved(
+    "unrelu",
+    RectifiedGaussian="model file",
+    RectifiedGaussianLearner="learner's file",
+    FloorImputer="imputer's file",
+    RectifiedGaussianNetwork="network's file",
+    RectifiedGaussianMixture="mixture's file",
+    FloorOutlierDetector="detector's file",
+    ReLUMatrixRecovery="model file",
+    ReLULatentRecovery="model file",
+    TwoLayerReLULearner="model file",
+    Peeled="model file",
+)
+offer_saved("unrelu.passes.pair_moments", PairMoments="record", GroupedMoments="record")
+offer_saved("unrelu.passes.checkpoints", Checkpoint="checkpoint")
+offer_saved("unrelu.recovery.matrix.state", MatrixState="saved state")
+_METHODS = ("OnePass", "Robust", "RobustCells", "FullLikelihood", "Auto")
+_OF_PAPERS = ("TruncatedSGD", "FilteredGradient", "MedianBias")
+offer_saved("unrelu.methods", **dict.fromkeys((*_METHODS, *_OF_PAPERS), PARAMETER))
+_RECOVERIES = ("CensoredALS", "TobitEM", "RobustLatent", "LatentLasso")
+_PRIORS = ("NoPrior", "GaussianPrior", "SparsePrior", "NonnegativePrior")
+offer_saved("unrelu.recovery", **dict.fromkeys((*_RECOVERIES, *_PRIORS), PARAMETER))

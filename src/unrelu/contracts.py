@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import Annotated, Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -241,7 +241,7 @@ class Assumptions:
     n_components: int | None = None
     floor_tolerance: float = 0.0
     mirrored: tuple[bool, ...] = ()
-    shapes: tuple[Any, ...] = field(default=(), compare=False)
+    shapes: tuple[Any, ...] = field(default=(), compare=False, metadata={"in files": False})
     auto_components: bool = False
 
     @property
@@ -274,11 +274,11 @@ class RowParameters:
     ``scale`` is 0 for a constant column, whose errors are 0.
     """
 
-    bias: FloatArray
-    scale: FloatArray
-    floor: FloatArray
-    bias_scale_covariance: FloatArray
-    influence: FloatArray
+    bias: Annotated[FloatArray, "floats d"]
+    scale: Annotated[FloatArray, "floats d"]
+    floor: Annotated[FloatArray, "unbounded floats d"]
+    bias_scale_covariance: Annotated[FloatArray, "unbounded floats d p p"]
+    influence: Annotated[FloatArray, "unbounded floats d p q"]
 
     @property
     def bias_stderr(self) -> FloatArray:
@@ -293,8 +293,8 @@ class RowParameters:
 class PairCorrelations:
     """Latent correlations r_ij (unit diagonal, perhaps indefinite) and their standard errors."""
 
-    correlation: FloatArray
-    stderr: FloatArray
+    correlation: Annotated[FloatArray, "unbounded floats d d"]
+    stderr: Annotated[FloatArray, "unbounded floats d d"]
     perfect_pairs: tuple[tuple[int, int], ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""What is defined above the core and found by its name: methods, and who makes the page of a fitted learner.
+"""What is defined above the core and found by its name: methods, what files hold, who makes a fitted learner's page.
 
 :mod:`unrelu` says so in words when it is imported, and a module is loaded when it is first asked for. So the core
 knows nothing of the packages above it.
@@ -11,6 +11,8 @@ from typing import Any
 
 _METHODS: dict[str, tuple[str, str]] = {}
 _PAGES: list[tuple[str, str]] = []
+_SAVED: dict[str, tuple[str, str]] = {}
+PARAMETER = "parameter"
 
 
 def offer(module: str, **classes: str) -> None:
@@ -48,3 +50,18 @@ def page_writer() -> Any:
     """What was offered to :func:`offer_page`."""
     module, called = _PAGES[0]
     return getattr(import_module(module), called)
+
+
+def offer_saved(module: str, **called: str) -> None:
+    """Classes of ``module`` that files hold, and what messages call such a file; PARAMETER: what estimators take."""
+    _SAVED.update({name: (module, words) for name, words in called.items()})
+
+
+def saved() -> dict[str, str]:
+    """The names of those classes, and what their files are called."""
+    return {name: words for name, (_, words) in _SAVED.items()}
+
+
+def saved_class(name: str) -> Any:
+    """The class of that name."""
+    return getattr(import_module(_SAVED[name][0]), name)

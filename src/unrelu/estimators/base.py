@@ -1,7 +1,7 @@
 """What all estimators share: tables in, columns learned or checked, seeds, files, and what scikit-learn asks for.
 
-``fit`` turns the table into rows, asks a method of the core, and stores what it gives. Whatever is stored is a record
-of :mod:`unrelu.storage.kinds`, so that every fitted estimator can be saved.
+``fit`` turns the table into rows, asks a method of the core, and stores what it gives. ``stored`` says what of it files
+hold, so that every fitted estimator can be saved.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from unrelu.passes.rows import Rows
 from unrelu.shapes import shape_requests
 from unrelu.tables.groups import LabelledRows
 from unrelu.tables.prepared import Columns, prepared
-from unrelu.validation import generator
+from unrelu.validation import generator, require_reachable
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath
@@ -128,6 +128,16 @@ class FloorEstimator(BaseEstimator):
     def load(cls, path: FilePath) -> Self:
         """Read what :meth:`save` wrote."""
         return storage.read(path, cls)
+
+    @classmethod
+    def stored(cls) -> dict[str, Any]:
+        """What was learned, as files hold it beside the parameters: attributes and their types."""
+        return {"_columns": Columns}
+
+    def check_loaded(self) -> None:
+        """Raise InvalidDataError if a file held what no fit can have given."""
+        columns = vars(self).get("_columns")
+        require_reachable(() if columns is None else columns.shapes or ())
 
     # --- tables -----------------------------------------------------------------------------------
 

@@ -32,6 +32,15 @@ _OF_THE_FIT = (
 )  # fmt: skip
 
 
+def every_learned() -> Any:
+    """What any method gives, with the reports of all: files may hold each of them."""
+    from unrelu.fit.likelihood.learning import LikelihoodReport  # noqa: F401 - a report is one of those that are known
+    from unrelu.fit.robust_cells.learn import CellsLearned
+    from unrelu.fit.robust_rows.learn import RobustLearned
+
+    return Learned | RobustLearned | CellsLearned
+
+
 class FittedModel(FloorEstimator):
     """The learner, and what holds one: the attributes and methods that speak of the learned model.
 

@@ -133,6 +133,10 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
         imputer._model = law
         return imputer
 
+    @classmethod
+    def stored(cls) -> dict[str, Any]:
+        return {**super().stored(), "_model": RectifiedGaussian}
+
     def __sklearn_is_fitted__(self) -> bool:
         return self._model is not None or super().__sklearn_is_fitted__()
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from numbers import Integral
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ from unrelu.checks.findings import warn_of
 from unrelu.contracts import Assumptions, Doubt, FloatArray, Samples
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import Table
-from unrelu.estimators.fitted import FittedModel
+from unrelu.estimators.fitted import FittedModel, every_learned
 from unrelu.estimators.second_look import continued
 from unrelu.fit.jackknife import jackknifed
 from unrelu.fit.one_pass import Learned
@@ -151,6 +151,17 @@ class RectifiedGaussianLearner(FittedModel):
         self.floor_tolerance = floor_tolerance
         self.random_state = random_state
         self.stderr = stderr
+
+    @classmethod
+    def stored(cls) -> dict[str, Any]:
+        return {
+            **super().stored(),
+            "_learned": every_learned(),
+            "_record": Record,
+            "_to_add_to": PairMoments,
+            "_given_limits": Annotated[FloatArray, "unbounded floats p d"],
+            "_by_groups": bool,
+        }
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -519,6 +530,10 @@ class HoldsLearner(FittedModel):
     """An estimator that has a learner of its own learn the model: attributes are the learner's."""
 
     _learner: RectifiedGaussianLearner | None = None
+
+    @classmethod
+    def stored(cls) -> dict[str, Any]:
+        return {**super().stored(), "_learner": RectifiedGaussianLearner}
 
     def _new_learner(self, **more: Any) -> RectifiedGaussianLearner:
         """A learner with the parameters of this estimator."""

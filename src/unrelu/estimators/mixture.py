@@ -230,6 +230,10 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
 
     # --- what was learned -------------------------------------------------------------------------
 
+    @classmethod
+    def stored(cls) -> dict[str, Any]:
+        return {**super().stored(), "_fitted": FittedMixture, "distributions_": tuple[RectifiedGaussian, ...]}
+
     def _result(self) -> FittedMixture:
         check_is_fitted(self)
         assert self._fitted is not None

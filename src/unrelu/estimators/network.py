@@ -159,6 +159,10 @@ class RectifiedGaussianNetwork(HoldsLearner):
         self.floor_tolerance = floor_tolerance
         self.random_state = random_state
 
+    @classmethod
+    def stored(cls) -> dict[str, Any]:
+        return {**super().stored(), "_network": Network}
+
     # --- learning ---------------------------------------------------------------------------------
 
     def fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002

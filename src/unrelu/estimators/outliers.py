@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from unrelu.contracts import FloatArray, LearningReport, Samples, Step
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
+from unrelu.estimators.fitted import every_learned
 from unrelu.fit.robust_cells.law import CellLaw, bad_probability
 from unrelu.fit.robust_rows.detection import OutlierScores, Verdict, judge_rows, score_threshold, strangeness
 from unrelu.methods import Method, expects_outliers, method_named
@@ -124,6 +125,20 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         self.shape = shape
         self.floor_tolerance = floor_tolerance
         self.random_state = random_state
+
+    @classmethod
+    def stored(cls) -> dict[str, Any]:
+        every_learned()
+        return {
+            **super().stored(),
+            "distribution_": RectifiedGaussian,
+            "report_": LearningReport,
+            "offset_": float,
+            "row_weights_": Annotated[FloatArray, "floats n"],
+            "cell_weights_": Annotated[FloatArray, "floats n d"],
+            "_scores": OutlierScores,
+            "_cell_law": CellLaw,
+        }
 
     # --- learning ---------------------------------------------------------------------------------
 

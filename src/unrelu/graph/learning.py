@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,11 +86,11 @@ class NetworkPath:
     the position of the graph that was taken or, with "likely", started from.
     """
 
-    penalties: FloatArray
-    n_edges: NDArray[np.int64]
+    penalties: Annotated[FloatArray, "floats p"]
+    n_edges: Annotated[NDArray[np.int64], "ints p"]
     chosen: int
-    instability: FloatArray | None = None
-    criterion: FloatArray | None = None
+    instability: Annotated[FloatArray, "floats p"] | None = None
+    criterion: Annotated[FloatArray, "unbounded floats p"] | None = None
 
     @property
     def penalty(self) -> float:
@@ -112,13 +112,13 @@ class Network:
     the halves have, left out because most of its edges are such.
     """
 
-    adjacency: BoolArray
-    precision: FloatArray
-    partial_correlation: FloatArray
-    stderr: FloatArray
+    adjacency: Annotated[BoolArray, "bools d d"]
+    precision: Annotated[FloatArray, "floats d d"]
+    partial_correlation: Annotated[FloatArray, "floats d d"]
+    stderr: Annotated[FloatArray, "unbounded floats d d"]
     degrees: float
-    stability: FloatArray
-    q_value: FloatArray
+    stability: Annotated[FloatArray, "unbounded floats d d"]
+    q_value: Annotated[FloatArray, "unbounded floats d d"]
     effective_rows: float
     n_subsets: int
     path: NetworkPath | None

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, cast
+from typing import Annotated, Any, cast
 
 from unrelu import storage
 from unrelu._version import __version__
@@ -29,26 +29,12 @@ SECONDS = 10.0  # between two saves
 class Checkpoint:
     """The ``record`` of the first ``n_rows`` rows (``whole``: of all) of what ``facts`` tell."""
 
-    record: Any
+    record: PairMoments | GroupedMoments | None
     n_rows: int
     whole: bool
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-    STATE: ClassVar[dict[str, Any]] = {
-        "n_rows": "int",
-        "whole": "bool",
-        "facts": {"version": "text", "files": [["any"]], "columns": "any", "settings": "text"},
-        "record": lambda record: (GroupedMoments if "groups" in record else PairMoments).STATE,
-    }
-
-    def to_state(self) -> dict[str, Any]:
-        """What a file holds (:mod:`unrelu.storage.format`)."""
-        return {**vars(self), "record": self.record.to_state()}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        kind = GroupedMoments if "groups" in state["record"] else PairMoments
-        return cls(**{**state, "record": kind.from_state(state["record"])})
+    facts: Annotated[
+        Mapping[str, Any], {"version": "text", "files": [["any"]], "columns": "any", "settings": "text"}
+    ] = field(default_factory=dict)
 
 
 class CheckpointedEngine(LocalEngine):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import reduce
 from math import comb
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,23 +41,15 @@ class ColumnShapes:
     ``compared`` values above the floor have ``different`` ones among them, at least ``step`` apart.
     """
 
-    observed: FloatArray
-    origin: FloatArray
-    unit: FloatArray
-    sums: FloatArray
-    ends: FloatArray
-    end_weights: FloatArray
-    compared: FloatArray
-    different: FloatArray
-    step: FloatArray
-
-    STATE: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(("observed", "origin", "unit", "compared", "different"), "floats d"),
-        "sums": "floats p d",
-        "ends": "unbounded floats e d",
-        "end_weights": "floats e d",
-        "step": "unbounded floats d",
-    }
+    observed: Annotated[FloatArray, "floats d"]
+    origin: Annotated[FloatArray, "floats d"]
+    unit: Annotated[FloatArray, "floats d"]
+    sums: Annotated[FloatArray, "floats p d"]
+    ends: Annotated[FloatArray, "unbounded floats e d"]
+    end_weights: Annotated[FloatArray, "floats e d"]
+    compared: Annotated[FloatArray, "floats d"]
+    different: Annotated[FloatArray, "floats d"]
+    step: Annotated[FloatArray, "unbounded floats d"]
 
     def merge(self, other: Self) -> Self:
         ends, weights = _joined_ends(self.ends, self.end_weights, other.ends, other.end_weights)

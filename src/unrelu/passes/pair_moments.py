@@ -18,14 +18,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
 from hashlib import blake2b
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu import storage
 from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray
-from unrelu.errors import InvalidParameterError
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.passes.columns import ColumnShapes
 from unrelu.passes.engine import joined_in_threads, one_blas_thread
 from unrelu.passes.pair_sums import Frame, PairSums, SparseSums, runs, sparse_runs, tile_height
@@ -45,11 +44,11 @@ class ObservedMoments:
     ``squared_weight`` is the sum of w^2 over rows that observe both.
     """
 
-    count: FloatArray
-    squared_weight: FloatArray
-    above: FloatArray
-    total: FloatArray
-    square: FloatArray
+    count: Annotated[FloatArray, "floats d d"]
+    squared_weight: Annotated[FloatArray, "floats d d"]
+    above: Annotated[FloatArray, "floats d d"]
+    total: Annotated[FloatArray, "floats d d"]
+    square: Annotated[FloatArray, "floats d d"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +58,15 @@ class PairMoments:
     ``shapes`` tell whether floors and normal laws are in doubt; None in records of files that did not keep them.
     """
 
-    floor: FloatArray
+    floor: Annotated[FloatArray, "unbounded floats d"]
     n_rows: int
-    weight: float
-    squared_weight: float
-    origin: FloatArray
-    count: FloatArray
-    cross: FloatArray
-    masked_sum: FloatArray
-    masked_square: FloatArray
+    weight: Annotated[float, "float"]
+    squared_weight: Annotated[float, "float"]
+    origin: Annotated[FloatArray, "floats d"]
+    count: Annotated[FloatArray, "floats d d"]
+    cross: Annotated[FloatArray, "floats d d"]
+    masked_sum: Annotated[FloatArray, "floats d d"]
+    masked_square: Annotated[FloatArray, "floats d d"]
     observed: ObservedMoments | None
     screening: Screening
     shapes: ColumnShapes | None = None
@@ -93,28 +92,6 @@ class PairMoments:
             screening=sums.screening,
             shapes=None if sums.shapes is None else sums.shapes.record(),
         )
-
-    STATE: ClassVar[dict[str, Any]] = {
-        "floor": "unbounded floats d",
-        "n_rows": "int",
-        "weight": "float",
-        "squared_weight": "float",
-        "origin": "floats d",
-        **dict.fromkeys(_SUMS, "floats d d"),
-        "observed": (dict.fromkeys(("count", "squared_weight", "above", "total", "square"), "floats d d"), None),
-        "screening": Screening.STATE,
-        "shapes": (ColumnShapes.STATE, None),
-    }
-
-    def to_state(self) -> dict[str, Any]:
-        """What a file holds (:mod:`unrelu.storage.format`)."""
-        state: dict[str, Any] = storage.state_of(self)
-        return state
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        record: Self = storage.made_of(cls, state)
-        return record
 
     @property
     def n_features(self) -> int:
@@ -371,33 +348,14 @@ Index = NDArray[np.integer[Any]]
 class GroupedMoments:
     """The record of every group that has rows, in the order of their ``labels``: texts, or numbers of dealt groups."""
 
-    labels: tuple[str | int, ...]
-    parts: tuple[PairMoments, ...]
+    labels: Annotated[tuple[str | int, ...], "g"]
+    parts: Annotated[tuple[PairMoments, ...], "g"]
     by_label: bool
     n_groups: int = GROUPS
 
-    STATE: ClassVar[dict[str, Any]] = {
-        "n_features": "size d",
-        "by_label": "bool",
-        "n_groups": "int",
-        "labels": ["int|text", "g"],
-        "groups": [PairMoments.STATE, "g"],
-    }
-
-    def to_state(self) -> dict[str, Any]:
-        """What a file holds (:mod:`unrelu.storage.format`)."""
-        return {
-            "n_features": self.n_features,
-            "by_label": self.by_label,
-            "n_groups": self.n_groups,
-            "labels": self.labels,
-            "groups": [part.to_state() for part in self.parts],
-        }
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        parts = tuple(map(PairMoments.from_state, state["groups"]))
-        return cls(tuple(state["labels"]), parts, state["by_label"], state["n_groups"])
+    def __post_init__(self) -> None:
+        if len({part.n_features for part in self.parts}) > 1:
+            raise InvalidDataError("its groups are not all of the same columns")
 
     @property
     def n_features(self) -> int:

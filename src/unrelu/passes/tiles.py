@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,19 +100,11 @@ class Screening:
     First rows are -1 where there is none.
     """
 
-    below_count: Counts
-    below_first_row: Counts
-    below_smallest: FloatArray
-    large_count: Counts
-    large_first_row: Counts
-
-    STATE: ClassVar[dict[str, str]] = {
-        "below_count": "ints d",
-        "below_first_row": "ints d",
-        "below_smallest": "unbounded floats d",
-        "large_count": "ints d",
-        "large_first_row": "ints d",
-    }
+    below_count: Annotated[Counts, "ints d"]
+    below_first_row: Annotated[Counts, "ints d"]
+    below_smallest: Annotated[FloatArray, "unbounded floats d"]
+    large_count: Annotated[Counts, "ints d"]
+    large_first_row: Annotated[Counts, "ints d"]
 
     def merge(self, other: Self) -> Self:
         return type(self)(

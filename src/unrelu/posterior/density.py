@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from scipy.linalg import eigvalsh
@@ -45,11 +45,11 @@ class Density:
     array([-2.9034, -0.6931])
     """
 
-    bias: FloatArray
-    scale: FloatArray
-    correlation: FloatArray
-    floor: FloatArray | None = None
-    loadings: FloatArray | None = None
+    bias: Annotated[FloatArray, "floats c"]
+    scale: Annotated[FloatArray, "floats c"]
+    correlation: Annotated[FloatArray, "floats c c"]
+    floor: Annotated[FloatArray, "unbounded floats c"] | None = None
+    loadings: Annotated[FloatArray, "floats c k"] | None = None
 
     @classmethod
     def of(cls, model: Model, floor_tolerance: float = 0.0) -> Self:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,7 +163,7 @@ def naming_gross(model: Model, parts: Iterable[Cells]) -> Iterator[Cells]:
 class ScoreTail:
     """The scores of rows simulated from a model, sorted; low scores are the unusual ones."""
 
-    scores: FloatArray
+    scores: Annotated[FloatArray, "floats s"]
 
     @classmethod
     def of(cls, scores: FloatArray) -> Self:

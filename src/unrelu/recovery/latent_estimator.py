@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -308,9 +308,14 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         tags.input_tags.positive_only = False  # noise may be below the floor
         return tags
 
+    @classmethod
+    def stored(cls) -> dict[str, Any]:
+        layer = {"weights_": Annotated[FloatArray, "floats d k"], "bias_": Annotated[FloatArray, "floats d"]}
+        return {**super().stored(), **layer, "report_": LatentReport}
+
     def check_loaded(self) -> None:
         """Raise InvalidParameterError or InvalidDataError if a file held what no layer can have given."""
-        self.__dict__.pop("rows_", None)  # files of earlier versions held those of the last table
+        super().check_loaded()
         given = copy(self)
         if self.weights is not None:
             given._check_layer()

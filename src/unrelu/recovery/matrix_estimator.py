@@ -6,7 +6,7 @@ The mathematics is in :mod:`unrelu.recovery`.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import scipy.sparse
@@ -223,8 +223,13 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
             table.eliminate_zeros()
         return Cells(table)
 
+    @classmethod
+    def stored(cls) -> dict[str, Any]:
+        return {**super().stored(), "_fit": MatrixFit, "_lifted": Annotated[NDArray[np.int64], "ints c"]}
+
     def check_loaded(self) -> None:
         """Raise InvalidParameterError or InvalidDataError if a file held what no fit can have given."""
+        super().check_loaded()
         fit = self._result()
         checked_tolerance(self.floor_tolerance)
         check_choice("gauge", self.gauge, GAUGES)

@@ -205,8 +205,13 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         assert self._learned is not None
         return self._learned
 
+    @classmethod
+    def stored(cls) -> dict[str, Any]:
+        return {**super().stored(), "_learned": TwoLayers | Peeled}
+
     def check_loaded(self) -> None:
         """Raise InvalidDataError if a file's layer is not one of its columns."""
+        super().check_loaded()
         if len(self.output_bias_) != self.n_features_in_:
             raise InvalidDataError(f"its layer has {len(self.output_bias_)} outputs, not {self.n_features_in_}")
         inner = self._result().inner

@@ -9,8 +9,8 @@ A schema is a dict of names (or of numbers: a list of just so many items), a lis
 None) where nothing may be there, a function from what is there to its schema, or words: "int", "float", "text", "bool"
 or several with | between them, "size d" (an int that says how many d are), "floats d d", "ints d", "bools d" (arrays
 whose axes have sizes; equal letters are equal sizes), "any" (plain JSON). "unbounded" before floats allows values that
-are not finite. A list may have a size as well: ["text", "d"]. Sizes that first occur within an item of a list are that
-item's own. Dataclasses need no schema by hand: :func:`schema_of`.
+are not finite. A list may have a size as well: ["text", "d"]. Sizes that first occur within an item of a list or a
+dict are its own, and all of one that states a size. Types of fields give the schema: :func:`schema_of`.
 """
 
 from __future__ import annotations
@@ -19,41 +19,25 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from importlib import import_module
+from dataclasses import dataclass, fields, is_dataclass
+from functools import reduce
 from numbers import Integral, Real
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from operator import or_
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from unrelu import shapes
+from unrelu import registry, shapes
 from unrelu._version import __version__
 from unrelu.errors import InvalidDataError, InvalidParameterError, ModelFileError
 from unrelu.storage.files import FilePath, atomic_write
-from unrelu.storage.kinds import KINDS, Kind
-from unrelu.validation import require_reachable
 
 VERSION = 4
 MODEL = "RectifiedGaussian"
-# What can be in a file: where its class is, and what messages call the file.
-CLASSES = {
-    MODEL: ("unrelu.model", "model file"),
-    "RectifiedGaussianLearner": ("unrelu.estimators.learner", "learner's file"),
-    "FloorImputer": ("unrelu.estimators.imputer", "imputer's file"),
-    "RectifiedGaussianNetwork": ("unrelu.estimators.network", "network's file"),
-    "RectifiedGaussianMixture": ("unrelu.estimators.mixture", "mixture's file"),
-    "FloorOutlierDetector": ("unrelu.estimators.outliers", "detector's file"),
-    "ReLUMatrixRecovery": ("unrelu.recovery.matrix_estimator", "model file"),
-    "ReLULatentRecovery": ("unrelu.recovery.latent_estimator", "model file"),
-    "TwoLayerReLULearner": ("unrelu.recovery.two_layer_estimator", "model file"),
-    "Peeled": ("unrelu.recovery.layers.peeled", "model file"),
-    "PairMoments": ("unrelu.passes.pair_moments", "record"),
-    "GroupedMoments": ("unrelu.passes.pair_moments", "record"),
-    "Checkpoint": ("unrelu.passes.checkpoints", "checkpoint"),
-    "MatrixState": ("unrelu.recovery.matrix.state", "saved state"),
-}
 _OWN = ("format", "format_version", "unrelu_version", "details")  # names in a header that are no part of a state
 _PLAIN: dict[str, Any] = {"int": Integral, "float": Real, "text": str, "bool": bool}
+_WORDS = {int: "int", float: "unbounded float", str: "text", bool: "bool", Any: "any"}
 _ARRAYS = {"floats": "f", "ints": "i", "bools": "b"}
 
 T = TypeVar("T")
@@ -63,10 +47,9 @@ State = dict[str, Any]
 def write(path: FilePath, value: Any, details: Mapping[str, Any] | None = None) -> None:
     """Write an object to ``path``, exactly that name; ``details`` are facts for the file's header."""
     name, arrays = type(value).__name__, dict[str, Any]()
-    if hasattr(value, "to_state"):
-        facts: State = parted(value.to_state(), "", arrays)
-    else:
-        facts = {"content": packed(value, "", arrays)}
+    if name not in registry.saved():
+        raise InvalidParameterError(f"{value!r} cannot be saved: it is of no class that files are of.")
+    facts: State = parted(state_of(value), "", arrays)
     own = {"format": f"unrelu.{name}", "format_version": VERSION, "unrelu_version": __version__}
     try:
         stated = json.dumps({**own, "details": dict(details or {}), **facts}, default=_listed).encode()
@@ -79,20 +62,14 @@ def write(path: FilePath, value: Any, details: Mapping[str, Any] | None = None) 
 def read(path: FilePath, kind: type[T]) -> T:
     """What :func:`write` wrote, if it is of that class."""
     header = read_header(path, kind.__name__)
-    called = CLASSES[kind.__name__][1]
+    called = registry.saved()[kind.__name__]
     arrays = _picked(path, lambda file: {name: file[name] for name in file.files if name != "header"}, called)
-    made: Any = kind
     try:
         with np.errstate(all="ignore"):  # a hostile number is refused, not warned of
-            if hasattr(kind, "from_state"):
-                state = joined({name: value for name, value in header.items() if name not in _OWN}, arrays)
-                value = made.from_state(checked(state, made.STATE))
-            else:
-                value = unpacked(header["content"], arrays)
+            state = joined({name: value for name, value in header.items() if name not in _OWN}, arrays)
+            value: T = made_of(kind, checked(state, schema_of(kind)))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise damaged(path, f"its header lacks {error}" if isinstance(error, KeyError) else error) from error
-    if not isinstance(value, kind):
-        raise damaged(path, f"it holds a {type(value).__name__}")
     return value
 
 
@@ -108,14 +85,14 @@ def load(path: FilePath) -> Any:
     1000
     """
     name = (stated_format(path) or f"unrelu.{MODEL}").removeprefix("unrelu.")
-    if name not in CLASSES:
+    if name not in registry.saved():
         raise ModelFileError(f"{path} holds a {name!r}, which this version does not know: upgrade unrelu.")
-    return read(path, getattr(import_module(CLASSES[name][0]), name))
+    return read(path, registry.saved_class(name))
 
 
 def read_header(path: FilePath, name: str) -> State:
     """What the file of an object of that class states about itself: its format and version, details, all but arrays."""
-    called, place = CLASSES[name][1], os.fspath(path)
+    called, place = registry.saved()[name], os.fspath(path)
     header = _picked(path, lambda file: json.loads(file["header"].tobytes().decode()), called)
     if not isinstance(header, dict) or header.get("format") != f"unrelu.{name}":
         raise ModelFileError(f"{place} is not an unrelu {called}.")
@@ -241,12 +218,16 @@ def checked(value: Any, schema: Any, place: str = "it", sizes: dict[str, int] | 
         raise InvalidDataError(f"{place} is {value!r:.60}, and no names with values")
     if unknown := set(value) - set(schema):
         raise InvalidDataError(f"{place} has {min(unknown)!r}, which this version does not know")
-    found = {}
+    found, sizes = {}, {} if _has_own_size(schema) else dict(sizes)
     for name, wanted in schema.items():
         if name not in value and not isinstance(wanted, tuple):
             raise KeyError(name)
         found[name] = checked(value.get(name), wanted, name if place == "it" else f"{place}.{name}", sizes)
     return found
+
+
+def _has_own_size(schema: Mapping[Any, Any]) -> bool:
+    return any(isinstance(each, str) and each.startswith("size ") for each in schema.values())
 
 
 def _check_plain(value: Any, words: list[str], place: str, sizes: dict[str, int]) -> None:
@@ -275,61 +256,125 @@ def _check_plain(value: Any, words: list[str], place: str, sizes: dict[str, int]
         raise InvalidDataError(f"{place} is {value}, which its arrays do not fit")
 
 
-# --- dataclasses as states ------------------------------------------------------------------------
+# --- from types to schemas, from values to states and back ----------------------------------------
+# A hint is a type as annotations have it: a plain type, Annotated[FloatArray, "floats d d"] or with any other schema, a
+# dataclass, a class with a STATE, an estimator, tuples (Annotated with their size) and unions of these. Where a class
+# is meant, one derived from it may be there: the names in the state tell which. What is not written of a dataclass is
+# a ``field(metadata={"in files": False})``.
 
 
 def state_of(value: Any) -> Any:
-    """A dataclass, and those in it, by the names of their fields; anything else as it is."""
+    """Objects of ours, and those in them, by plain names; anything else as it is."""
+    if hasattr(value, "stored"):
+        return _state_of_estimator(value)
+    if shapes.is_shape(value):
+        return shapes.to_state(value)
+    if hasattr(value, "to_state"):
+        return value.to_state()
     if is_dataclass(value):
-        return {each.name: state_of(getattr(value, each.name)) for each in fields(value)}
+        return {each.name: state_of(getattr(value, each.name)) for each in _stored_fields(type(value))}
     return [state_of(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def schema_of(kind: type[Any], **given: Any) -> dict[str, Any]:
-    """The schema of :func:`state_of` such a dataclass by the types of its fields, but for those that are ``given``.
+def schema_of(hint: Any) -> Any:
+    """The schema of :func:`state_of` what has that type.
 
-    >>> schema_of(shapes.Power, seen="any")["exponent"]
-    'unbounded float'
+    >>> schema_of(tuple[int, ...]), schema_of(float | None)
+    (['int'], ('unbounded float', None))
     """
-    hints = get_type_hints(kind)
-    return {each.name: given[each.name] if each.name in given else _schema(hints[each.name]) for each in fields(kind)}
-
-
-def _schema(hint: Any) -> Any:
-    words = {int: "int", float: "unbounded float", str: "text", bool: "bool", Any: "any"}
-    if hint in words:
-        return words[hint]
-    if is_dataclass(hint) and isinstance(hint, type):
-        return schema_of(hint)
     some = get_args(hint)
-    if type(None) in some and len(some) == 2:
-        return (_schema(some[0]), None)
+    if get_origin(hint) is Annotated:
+        return [*schema_of(some[0]), some[1]] if get_origin(some[0]) is tuple else some[1]
+    if hint in _WORDS:
+        return _WORDS[hint]
+    if get_origin(hint) in (Union, UnionType) and all(each in _WORDS for each in some):
+        return "|".join(_WORDS[each] for each in some)
+    if type(None) in some:
+        return (schema_of(_without_none(hint)), None)
     if get_origin(hint) is tuple and some[-1] is ...:
-        return [_schema(some[0])]
+        return [schema_of(some[0])]
     if get_origin(hint) is tuple:
-        return {number: _schema(each) for number, each in enumerate(some)}
+        return {number: schema_of(each) for number, each in enumerate(some)}
+    if get_origin(hint) is Mapping:
+        return "any"
+    if hint is shapes.Shape:
+        return shapes.schema
+    if kinds := _classes(hint):
+        return lambda state: _schema_of_class(_one_of(kinds, state))
     raise TypeError(f"{hint} needs a schema")
 
 
-def made_of(kind: Any, state: Any) -> Any:
-    """A value of that type from its checked state: the dataclasses and tuples that :func:`state_of` took apart."""
-    some = get_args(kind)
-    if state is None:
-        return None
-    if is_dataclass(kind):
-        hints = get_type_hints(kind)
-        return kind(**{each.name: made_of(hints[each.name], state[each.name]) for each in fields(kind)})  # type: ignore[operator]
-    if get_origin(kind) is tuple:
-        kinds = [some[0]] * len(state) if some[-1] is ... else some
-        return tuple(made_of(each, item) for each, item in zip(kinds, state, strict=True))
-    return made_of(some[0], state) if type(None) in some else state
+def made_of(hint: Any, state: Any) -> Any:
+    """A value of that type from its checked state."""
+    some = get_args(hint)
+    if state is None or get_origin(hint) is Mapping:
+        return state
+    if get_origin(hint) is Annotated:
+        return made_of(some[0], state)
+    if type(None) in some:
+        return made_of(_without_none(hint), state)
+    if get_origin(hint) is tuple:
+        hints = [some[0]] * len(state) if some[-1] is ... else some
+        return tuple(made_of(each, item) for each, item in zip(hints, state, strict=True))
+    if hint is shapes.Shape:
+        return shapes.from_state(state)
+    if not (kinds := _classes(hint)):
+        return state
+    kind: Any = _one_of(kinds, state)
+    if hasattr(kind, "stored"):
+        return _estimator_of(kind, state)
+    if hasattr(kind, "from_state"):
+        return kind.from_state(state)
+    types = get_type_hints(kind, include_extras=True)
+    return kind(**{each.name: made_of(types[each.name], state[each.name]) for each in _stored_fields(kind)})
 
 
-# --- what is not made of plain names yet: trees of classes ----------------------------------------
-# A record is a dataclass, an estimator its parameters and what it has learned. Both are trees of plain values, arrays
-# and further records. Only the classes of kinds.py are written or made, their arrays checked against the shapes there.
+def _stored_fields(kind: Any) -> list[Any]:
+    return [each for each in fields(kind) if each.metadata.get("in files", True)]
 
-_PASSING = ("_watch", "_place", "_answers_on")  # what an estimator has for a while, and no file
+
+def _without_none(hint: Any) -> Any:
+    """A union without None."""
+    return reduce(or_, (each for each in get_args(hint) if each is not type(None)))
+
+
+def _classes(hint: Any) -> list[type[Any]]:
+    """The classes of ours that a class or a union means, and those derived from them."""
+    found: list[type[Any]] = []
+    for kind in get_args(hint) or (hint,):
+        if isinstance(kind, type) and (is_dataclass(kind) or hasattr(kind, "stored")):
+            found += [kind, *_classes_below(kind)]
+    return found
+
+
+def _classes_below(kind: type[Any]) -> list[type[Any]]:
+    return [each for below in kind.__subclasses__() for each in (below, *_classes_below(below))]
+
+
+def _one_of(kinds: Sequence[type[Any]], state: Any) -> type[Any]:
+    """The class whose names a state has."""
+    if len(kinds) == 1 or not isinstance(state, dict):
+        return kinds[0]
+    return min(kinds, key=lambda kind: len(set(_schema_of_class(kind)) ^ set(state)))
+
+
+def _schema_of_class(kind: Any) -> dict[Any, Any]:
+    if hasattr(kind, "stored"):
+        return {
+            "parameters": "any",
+            "n_features_in": ("size d", None),
+            "feature_names_in": (["text", "d"], None),
+            **{name.strip("_"): (schema_of(hint), None) for name, hint in kind.stored().items()},
+        }
+    if hasattr(kind, "STATE"):
+        found: dict[Any, Any] = kind.STATE
+        return found
+    hints = get_type_hints(kind, include_extras=True)
+    return {each.name: schema_of(hints[each.name]) for each in _stored_fields(kind)}
+
+
+# --- estimators -----------------------------------------------------------------------------------
+# Their parameters, and what they have learned: the attributes that ``stored()`` names, with their types.
 
 
 @dataclass(frozen=True)
@@ -339,162 +384,75 @@ class Unsaved:
     text: str
 
 
-def _class(name: str) -> Any:
-    return getattr(import_module(KINDS[name].module), name)
+def _state_of_estimator(estimator: Any) -> State:
+    own, names = vars(estimator), getattr(estimator, "feature_names_in_", None)
+    return {
+        "parameters": {name: _parameter(value) for name, value in estimator.get_params(deep=False).items()},
+        "n_features_in": getattr(estimator, "n_features_in_", None),
+        "feature_names_in": None if names is None else names.tolist(),
+        **{name.strip("_"): state_of(own.get(name)) for name in estimator.stored()},
+    }
 
 
-def packed(value: Any, name: str, arrays: dict[str, Any]) -> Any:
-    """The value as JSON holds it; arrays go to ``arrays`` under ``name``."""
+def _estimator_of(kind: Any, state: State) -> Any:
+    parameters = {name: _parameter_of(each) for name, each in state["parameters"].items()}
+    estimator = kind(**parameters)
+    if state["n_features_in"] is not None:
+        estimator.n_features_in_ = state["n_features_in"]
+    if (names := state["feature_names_in"]) is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    for name, hint in kind.stored().items():
+        value = made_of(hint, state[name.strip("_")])
+        if value is not None:
+            setattr(estimator, name, value)
+    estimator.check_loaded()
+    return estimator
+
+
+def _parameter(value: Any) -> Any:
+    """A parameter as a state has it; what is neither plain nor public is told as text."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        arrays[name] = value
-        return {"array": name}
     if isinstance(value, Mapping):
-        return {"map": _packed_fields(value, name, arrays)}
-    if isinstance(value, list | tuple | np.ndarray):
-        items = [packed(item, f"{name}.{i}", arrays) for i, item in enumerate(value)]
+        return {"map": [[_parameter(key), _parameter(item)] for key, item in value.items()]}
+    if isinstance(value, list | tuple):
+        items = [_parameter(item) for item in value]
         return {"tuple": items} if isinstance(value, tuple) else items
-    kind = type(value).__name__
-    if kind not in KINDS or type(value).__module__ != KINDS[kind].module:
-        raise InvalidParameterError(f"{name or 'This'} cannot be saved: {value!r} is no record of unrelu.")
-    if hasattr(value, "to_state") or kind in shapes.KINDS:
-        state = value.to_state() if hasattr(value, "to_state") else shapes.to_state(value)
-        return {"kind": kind, "at": name, "state": parted(state, name, arrays)}
-    if is_dataclass(value):
-        own = {field.name: getattr(value, field.name) for field in fields(value)}
-        return {"kind": kind, "fields": _packed_fields(own, name, arrays)}
-    parameters = {key: _packed_parameter(item, f"{name}({key})", arrays) for key, item in _parameters(value).items()}
-    left_out = {*parameters, *_PASSING, *getattr(type(value), "_derived", ())}
-    attributes = {key: item for key, item in vars(value).items() if key not in left_out}
-    return {"kind": kind, "parameters": parameters, "attributes": _packed_fields(attributes, name, arrays)}
+    if hasattr(value, "__array__"):
+        array = np.asarray(value)
+        return [_parameter(item) for item in array.tolist()] if array.dtype == object else array
+    if shapes.is_shape(value) and type(value) in shapes.KINDS.values():
+        return {"shape": shapes.to_state(value)}
+    name = type(value).__name__
+    if registry.saved().get(name) == registry.PARAMETER and type(value) is registry.saved_class(name):
+        return {
+            "object": name,
+            "parameters": [[each.name, _parameter(getattr(value, each.name))] for each in fields(value)],
+        }
+    return {"unsaved": repr(value)}
 
 
-def _packed_fields(values: Mapping[str, Any], name: str, arrays: dict[str, Any]) -> dict[str, Any]:
-    prefix = f"{name}." if name else ""
-    return {key: packed(item, f"{prefix}{key}", arrays) for key, item in values.items()}
-
-
-def _packed_parameter(value: Any, name: str, arrays: dict[str, Any]) -> Any:
-    if hasattr(value, "__array__") and not isinstance(value, np.ndarray):
-        value = np.asarray(value)
-    own: dict[str, Any] = {}
-    try:
-        node = packed(value, name, own)
-    except InvalidParameterError:
-        return {"unsaved": repr(value)}
-    arrays.update(own)
-    return node
-
-
-def _parameters(estimator: Any) -> dict[str, Any]:
-    parameters: dict[str, Any] = estimator.get_params(deep=False)
-    return parameters
-
-
-def unpacked(node: Any, arrays: dict[str, Any]) -> Any:
-    """What :func:`packed` made JSON and arrays of."""
-    if isinstance(node, list):
-        return [unpacked(item, arrays) for item in node]
-    if not isinstance(node, dict):
-        return node
-    if "array" in node:
-        return arrays[node["array"]]
-    if "tuple" in node:
-        return tuple(unpacked(item, arrays) for item in node["tuple"])
-    if "map" in node:
-        return _unpacked_fields(node["map"], arrays)
-    if "unsaved" in node:
-        return Unsaved(node["unsaved"])
-    name = node["kind"]
-    if name not in KINDS:
+def _parameter_of(state: Any) -> Any:
+    """What :func:`_parameter` told."""
+    if isinstance(state, list):
+        return [_parameter_of(item) for item in state]
+    if not isinstance(state, dict):
+        return state
+    if "map" in state:
+        return {_parameter_of(key): _parameter_of(item) for key, item in state["map"]}
+    if "tuple" in state:
+        return tuple(_parameter_of(item) for item in state["tuple"])
+    if "unsaved" in state:
+        return Unsaved(state["unsaved"])
+    if "shape" in state:
+        return shapes.from_state(checked(state["shape"], shapes.schema))
+    if registry.saved().get(name := state["object"]) != registry.PARAMETER:
         raise ValueError(f"it holds a {name!r}, which this version does not know")
-    if "state" in node:
-        at = f"{node['at']}."
-        own = {path.removeprefix(at): array for path, array in arrays.items() if path.startswith(at)}
-        state = joined(node["state"], own)
-        if name in shapes.KINDS:
-            return shapes.from_state(checked(state, shapes.schema))
-        kind = _class(name)
-        return kind.from_state(checked(state, kind.STATE))
-    if "fields" in node:
-        return _record(name, _unpacked_fields(node["fields"], arrays))
-    parameters = _unpacked_fields(node["parameters"], arrays)
-    return _estimator(name, parameters, _unpacked_fields(node["attributes"], arrays))
-
-
-def _unpacked_fields(nodes: Mapping[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
-    return {key: unpacked(item, arrays) for key, item in nodes.items()}
-
-
-def _record(name: str, values: dict[str, Any]) -> Any:
-    kind = _class(name)
-    for field in fields(kind):
-        if field.name not in values:
-            if field.default is MISSING and field.default_factory is MISSING:
-                raise KeyError(field.name)
-            continue
-        wanted = _PLAIN.get(str(field.type).replace("str", "text"))
-        value = values[field.name]
-        if wanted is not None and not (isinstance(value, wanted) and isinstance(value, bool) == (wanted is bool)):
-            raise ValueError(f"{name}.{field.name} is {value!r}, not of type {field.type}")
-    check_arrays(KINDS[name], values, {})
-    return kind(**values)
-
-
-def _estimator(name: str, parameters: dict[str, Any], attributes: dict[str, Any]) -> Any:
-    sizes = {"d": attributes["n_features_in_"]} if "n_features_in_" in attributes else {}
-    check_arrays(KINDS[name], attributes, sizes)
-    columns = attributes.get("_columns")
-    forms = getattr(columns, "shapes", None) or ()
-    if columns is not None and len(columns.floor) != sizes["d"]:
-        raise ValueError(f"it has limits of {len(columns.floor)} columns, not {sizes['d']}")
-    if forms and not (isinstance(forms, tuple) and len(forms) == sizes["d"] and all(map(shapes.is_shape, forms))):
-        raise ValueError(f"its shapes are not those of its {sizes['d']} columns")
-    require_reachable(forms)
-    estimator = _class(name)(**parameters)
-    vars(estimator).update(attributes)
-    if names := attributes.get("feature_names_in_"):
-        if len(names) != attributes["n_features_in_"] or not all(isinstance(name, str) for name in names):
-            raise ValueError(f"it does not name its {attributes['n_features_in_']} columns")
-        estimator.feature_names_in_ = np.array(names, dtype=object)
-    if hasattr(estimator, "check_loaded"):
-        estimator.check_loaded()
-    return estimator
-
-
-def check_arrays(kind: Kind, values: Mapping[str, Any], sizes: dict[str, int]) -> None:
-    """Raise InvalidDataError unless arrays have the shapes, types and finite values that their kind says.
-
-    >>> check_arrays(Kind("", arrays={"bias": "d"}), {"bias": np.ones(2)}, {"d": 2})
-    >>> check_arrays(Kind("", arrays={"bias": "d"}), {"bias": np.array([np.nan])}, {})
-    Traceback (most recent call last):
-    ...
-    unrelu.errors.InvalidDataError: bias holds values that are not finite
-    """
-    for name, text in kind.arrays.items():
-        optional, axes, letter, infinite = _read(text)
-        value = values.get(name)
-        if value is None and optional:
-            continue
-        if value is None:
-            raise KeyError(name)
-        shape = getattr(value, "shape", None)
-        if shape is None or len(shape) != len(axes):
-            raise InvalidDataError(f"{name} has shape {shape} instead of {len(axes)} dimensions")
-        expected = tuple(sizes.setdefault(axis, size) for axis, size in zip(axes, shape, strict=True))
-        if shape != expected:
-            raise InvalidDataError(f"{name} has shape {shape} instead of {expected}")
-        if value.dtype.kind != letter:
-            raise InvalidDataError(f"{name} holds {value.dtype.name} values")
-        if letter == "f" and not infinite and not np.isfinite(value).all():
-            raise InvalidDataError(f"{name} holds values that are not finite")
-
-
-def _read(text: str) -> tuple[bool, str, str, bool]:
-    """(may be missing, axes, letter of the type, may hold values that are not finite) of a shape in kinds.py."""
-    optional, infinite = text.startswith("~"), text.endswith("?")
-    axes, _, kind = text.strip("~?").partition(":")
-    return optional, axes, {"": "f", "bool": "b", "int": "i"}[kind], infinite
+    kind = registry.saved_class(name)
+    given, hints = {key: _parameter_of(item) for key, item in state["parameters"]}, get_type_hints(kind)
+    for key, value in given.items():
+        if hints.get(key) in _WORDS:
+            checked(value, _WORDS[hints[key]], f"{name}.{key}")
+    return kind(**given)

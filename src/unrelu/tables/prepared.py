@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +35,11 @@ class Columns:
     after the floor, ``stated`` are limits that cells said themselves. ``shapes`` is None where all are normal.
     """
 
-    floor: FloatArray
-    ceiling: FloatArray
-    names: tuple[str, ...] | None = None
+    floor: Annotated[FloatArray, "unbounded floats d"]
+    ceiling: Annotated[FloatArray, "unbounded floats d"]
+    names: Annotated[tuple[str, ...], "d"] | None = None
     tolerance: float = 0.0
-    shapes: Shapes | None = None
+    shapes: Annotated[Shapes, "d"] | None = None
     stated: CellLimits | None = None
 
     @cached_property

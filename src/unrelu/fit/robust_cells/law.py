@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ class Background:
     """``edges`` of every column, the first at its floor. A column of e edges has e + 2 bins: at the floor, between
     neighbouring edges, above the last, below the first. Bins of all columns are counted through."""
 
-    edges: tuple[FloatArray, ...]
+    edges: tuple[Annotated[FloatArray, "floats e"], ...]
 
     def __post_init__(self) -> None:
         for edge in self.edges:
@@ -138,11 +138,11 @@ class CellLaw:
     would be bad that the column is in doubt, not its cells: these are taken as they are."""
 
     normal: Density
-    floor: FloatArray
+    floor: Annotated[FloatArray, "unbounded floats c"]
     background: Background
-    bad_share: FloatArray
+    bad_share: Annotated[FloatArray, "floats b"]
     row_share: float
-    row_mass: FloatArray
+    row_mass: Annotated[FloatArray, "floats b"]
     left: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:

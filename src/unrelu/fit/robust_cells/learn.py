@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,8 +74,8 @@ class CellsLearned(Learned):
     ``doubtful``: columns of which more than a third would be bad.
     """
 
-    row_weights: FloatArray
-    cell_weights: NDArray[np.float32]
+    row_weights: Annotated[FloatArray, "floats n"]
+    cell_weights: Annotated[NDArray[np.float32], "floats n d"]
     law: CellLaw
     doubtful: tuple[int, ...] = ()
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 from scipy.stats import norm
@@ -133,10 +133,10 @@ def fit_shared(evidence: Evidence, assumptions: Assumptions, columns: ColumnInde
 class SharedColumns:
     """Columns too constant to tell components apart: independent, and the same in all components."""
 
-    columns: ColumnIndex
-    bias: FloatArray
-    scale: FloatArray
-    floor: FloatArray
+    columns: Annotated[ColumnIndex, "ints s"]
+    bias: Annotated[FloatArray, "floats s"]
+    scale: Annotated[FloatArray, "floats s"]
+    floor: Annotated[FloatArray, "unbounded floats s"]
 
     def log_density(self, values: Values) -> FloatArray:
         """Per row. A constant (scale 0) has a probability, no density."""
@@ -157,7 +157,7 @@ class FittedMixture:
     """Gaussians by falling share, over ``columns``, the fits of the other columns, and the report."""
 
     mixture: Mixture
-    columns: ColumnIndex
+    columns: Annotated[ColumnIndex, "ints c"]
     shared: SharedColumns
     report: MixtureReport
 

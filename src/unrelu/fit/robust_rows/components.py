@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Annotated, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Assumptions, Block, FloatArray, PairCorrelations, Record, RowParameters
+from unrelu.contracts import Assumptions, Block, FloatArray, PairCorrelations, RowParameters
 from unrelu.errors import InvalidDataError
 from unrelu.fit.nearest import assemble
 from unrelu.fit.one_pass import fit_record
@@ -26,27 +26,6 @@ from unrelu.posterior.density import Density, plain, seen_sum
 
 _NARROWEST = 1e-290  # bin of a histogram
 _NOWHERE = -1e300  # log density where a component has none
-
-
-class Component(Protocol):
-    """One kind of row."""
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def n_columns(self) -> int: ...
-
-    @property
-    def n_parameters(self) -> int: ...
-
-    def log_density(self, values: Values, converged: bool) -> FloatArray: ...
-
-    def record(self, block: Block) -> Record:
-        """What it learns from the rows of a block, weighted by the probability that they are its own."""
-        ...
-
-    def refitted(self, record: Any) -> Component: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +62,11 @@ class GaussianComponent:
     """
 
     setting: Setting
-    bias: FloatArray
-    scale: FloatArray
-    correlation: FloatArray
+    bias: Annotated[FloatArray, "floats c"]
+    scale: Annotated[FloatArray, "floats c"]
+    correlation: Annotated[FloatArray, "floats c c"]
     kind: str = "gaussian"
-    loadings: FloatArray | None = None
+    loadings: Annotated[FloatArray, "floats c k"] | None = None
 
     @property
     def n_columns(self) -> int:
@@ -163,8 +142,8 @@ class IndependentComponent:
     cells at the floor, the last bin those beyond the last edge, in units of ``edges[-1] - edges[0]`` from the floor.
     """
 
-    edges: tuple[FloatArray, ...]
-    log_mass: tuple[FloatArray, ...]
+    edges: tuple[Annotated[FloatArray, "floats e"], ...]
+    log_mass: tuple[Annotated[FloatArray, "floats m"], ...]
     kind: str = "independent"
 
     def __post_init__(self) -> None:
@@ -230,8 +209,8 @@ def column_edges(values: Values, floor: FloatArray, most: int = 12) -> tuple[Flo
 class RepeatedRowComponent:
     """One row, again and again. ``log_mass``: its density where its cells above the floor have a resolution."""
 
-    row: FloatArray
-    floor: FloatArray
+    row: Annotated[FloatArray, "floats c"]
+    floor: Annotated[FloatArray, "unbounded floats c"]
     log_mass: float
     kind: str = "repeated row"
     n_parameters: int = 0
@@ -259,8 +238,8 @@ class NoiseComponent:
     """
 
     level: float
-    log_unit: FloatArray
-    floor: FloatArray
+    log_unit: Annotated[FloatArray, "floats c"]
+    floor: Annotated[FloatArray, "unbounded floats c"]
     kind: str = "unexplained"
     n_parameters: int = 0
 
@@ -276,3 +255,7 @@ class NoiseComponent:
 
     def refitted(self, record: BinCounts) -> NoiseComponent:  # noqa: ARG002 - the protocol's
         return self
+
+
+Component: TypeAlias = GaussianComponent | IndependentComponent | RepeatedRowComponent | NoiseComponent
+"""One kind of row: its log density, what it learns from rows (``record``), and itself learned anew (``refitted``)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class OutlierScores:
 
     scores: Density
     mixture: Mixture | None
-    columns: ColumnIndex
+    columns: Annotated[ColumnIndex, "ints c"]
     tail: ScoreTail
 
     def __post_init__(self) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from scipy.interpolate import CubicSpline
@@ -74,9 +75,9 @@ class RobustLearned(Learned):
     the columns ``columns``, those by which rows can be judged.
     """
 
-    row_weights: FloatArray
+    row_weights: Annotated[FloatArray, "floats n"]
     mixture: Mixture
-    columns: ColumnIndex
+    columns: Annotated[ColumnIndex, "ints c"]
 
     def __post_init__(self) -> None:
         self.mixture.check_columns(self.columns, self.distribution.n_features)

@@ -8,7 +8,7 @@ One round is one pass over the rows whose record merges, so EM runs wherever the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ class Mixture:
     """Components and their shares of the rows."""
 
     components: tuple[Component, ...]
-    shares: FloatArray
+    shares: Annotated[FloatArray, "floats k"]
 
     def __post_init__(self) -> None:
         if self.shares.shape != (len(self.components),):

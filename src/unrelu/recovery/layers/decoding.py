@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,11 +184,11 @@ class OutputLayer:
     the rows of the encoder, in units of their own, and the weights are not determined (NaN).
     """
 
-    weights: FloatArray
-    bias: FloatArray
-    encoder: FloatArray
-    offset: FloatArray
-    noise: FloatArray
+    weights: Annotated[FloatArray, "unbounded floats d p"]
+    bias: Annotated[FloatArray, "unbounded floats d"]
+    encoder: Annotated[FloatArray, "floats m d"]
+    offset: Annotated[FloatArray, "floats m"]
+    noise: Annotated[FloatArray, "floats m"]
 
     @property
     def threshold(self) -> FloatArray:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import Annotated, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +51,8 @@ class InnerLayer:
     ``choice`` are pairs of a number of inputs tried and the relative residual that it leaves of the units known then.
     """
 
-    weights: FloatArray
-    bias: FloatArray
+    weights: Annotated[FloatArray, "floats p q"]
+    bias: Annotated[FloatArray, "floats p"]
     choice: tuple[tuple[int, float], ...] = ()
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,10 +59,10 @@ class PeeledLayer:
     rows of the table but need not be the only ones.
     """
 
-    weights: FloatArray
-    bias: FloatArray
-    floor: FloatArray
-    column_identifiable: BoolArray
+    weights: Annotated[FloatArray, "unbounded floats o u"]
+    bias: Annotated[FloatArray, "unbounded floats o"]
+    floor: Annotated[FloatArray, "floats o"]
+    column_identifiable: Annotated[BoolArray, "bools o"]
     report: LayerReport
     matrix_report: MatrixReport
 
@@ -160,12 +160,12 @@ class Peeled(Shown):
     """
 
     layers: tuple[PeeledLayer, ...]
-    hidden: FloatArray
-    outlier_rows: BoolArray
+    hidden: Annotated[FloatArray, "floats m p"]
+    outlier_rows: Annotated[BoolArray, "bools n"]
     hidden_distribution: RectifiedGaussian | None
     feature_names: tuple[str, ...] | None = None
     inner: InnerLayer | None = None
-    inputs: FloatArray | None = None
+    inputs: Annotated[FloatArray, "unbounded floats m q"] | None = None
 
     def __post_init__(self) -> None:
         """Refuse parts that do not belong together, as a damaged file may hold them."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from numbers import Integral
+from typing import Annotated
 
 import numpy as np
 
@@ -66,7 +67,7 @@ class TwoLayers:
 
     layer: OutputLayer
     report: LayerReport
-    outlier_rows: BoolArray
+    outlier_rows: Annotated[BoolArray, "bools n"]
     hidden_distribution: RectifiedGaussian
     inner: InnerLayer | None = None
 

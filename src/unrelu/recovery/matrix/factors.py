@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -136,9 +136,9 @@ def check_stored(table: Any, tolerance: float) -> None:
 class Factors:
     """``latent`` C (n x k), ``loadings`` A (d x k) and ``bias`` b (d), or None for a model without one."""
 
-    latent: FloatArray
-    loadings: FloatArray
-    bias: FloatArray | None
+    latent: Annotated[FloatArray, "floats n k"]
+    loadings: Annotated[FloatArray, "floats d k"]
+    bias: Annotated[FloatArray, "floats d"] | None
 
     @property
     def rank(self) -> int:
@@ -273,8 +273,8 @@ def singular_start(cells: Cells, n_components: int, free_bias: bool) -> Factors:
 class Conditions:
     """Per column (row), the condition number of its equations over the positive cells; inf where rank is missing."""
 
-    columns: FloatArray
-    rows: FloatArray
+    columns: Annotated[FloatArray, "unbounded floats d"]
+    rows: Annotated[FloatArray, "unbounded floats n"]
 
     @property
     def column_identifiable(self) -> BoolArray:
@@ -289,9 +289,9 @@ class Conditions:
 class StandardErrors:
     """Of C (n x k), A (d x k) and b; infinite where the cells carry no information."""
 
-    latent: FloatArray
-    loadings: FloatArray
-    bias: FloatArray | None
+    latent: Annotated[FloatArray, "unbounded floats n k"]
+    loadings: Annotated[FloatArray, "unbounded floats d k"]
+    bias: Annotated[FloatArray, "unbounded floats d"] | None
 
 
 def find_core(cells: Cells, n_components: int, free_bias: bool) -> tuple[BoolArray, BoolArray, float]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from numbers import Integral
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,8 +114,8 @@ class Filling:
     """
 
     noise: float | None
-    row_ridge: FloatArray
-    column_ridge: FloatArray
+    row_ridge: Annotated[FloatArray, "floats k"]
+    column_ridge: Annotated[FloatArray, "floats p"]
     exact: bool
     unit: float = 1.0  # of the table, in which the fit was made
 
@@ -169,7 +170,7 @@ class MatrixFit:
     factors: Factors
     conditions: Conditions
     report: MatrixReport
-    latent_mean: FloatArray
+    latent_mean: Annotated[FloatArray, "floats k"]
     filling: Filling
     errors: StandardErrors | None
 
