@@ -1,7 +1,9 @@
 """``python tools/house.py``: how large the package is, how far its calls run, and whether it keeps to its bounds.
 
-    python tools/house.py            counts: files, lines, classes, functions, lengths, lines by package
-    python tools/house.py --visits   files and functions that six calls pass through, warm, on a table of 2,000 x 5
+    python tools/house.py            counts, visits and waits together; --base COMMIT: those of a commit beside them
+    python tools/house.py --counts   files, lines, classes, functions, lengths, lines by package
+    python tools/house.py --visits   files and functions that calls pass through, warm, on a table of 2,000 x 5
+    python tools/house.py --waits    CPU seconds of an import and of a first command, microseconds of an attribute
     python tools/house.py --check    exit 1, a line for each bound or rule that is broken; ``make lint`` runs it
     python tools/house.py --record   appends today's counts to docs/research/house_history.csv
 
@@ -13,12 +15,17 @@ from __future__ import annotations
 import argparse
 import ast
 import datetime
+import json
+import os
 import re
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
+import timeit
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -194,12 +201,12 @@ def borrowed(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 # --- visits -----------------------------------------------------------------------------------------------------------
-def visits(call: Callable[[], Any], folder: Path = SOURCE) -> tuple[int, int, int]:
+def visits(call: Callable[[], Any], folder: Path | None = None) -> tuple[int, int, int]:
     """Files and functions of ours that a call passes through, in all threads that it starts, and how deep they nest.
 
     The call is made once before it is looked at, so that imports, compiling and caches are not counted.
     """
-    own = str(folder)
+    own = str(folder or SOURCE)
     seen: set[CodeType] = set()
     deepest = 0
 
@@ -226,7 +233,7 @@ def visits(call: Callable[[], Any], folder: Path = SOURCE) -> tuple[int, int, in
     return len({code.co_filename for code in functions}), len(functions), deepest
 
 
-def six_calls(folder: Path) -> dict[str, Callable[[], Any]]:
+def calls_of_users(folder: Path) -> dict[str, Callable[[], Any]]:
     """What users call most, on a table of 2,000 x 5, and on a network's outputs for ``peel``."""
     import numpy as np
     from typer.testing import CliRunner
@@ -251,6 +258,9 @@ def six_calls(folder: Path) -> dict[str, Callable[[], Any]]:
 
     return {
         "RectifiedGaussianLearner().fit(X)": lambda: unrelu.RectifiedGaussianLearner().fit(X),
+        'RectifiedGaussianLearner("one_pass", shape="normal").fit(X)': lambda: unrelu.RectifiedGaussianLearner(
+            "one_pass", shape="normal"
+        ).fit(X),
         'RectifiedGaussianLearner("robust").fit(X)': lambda: unrelu.RectifiedGaussianLearner("robust").fit(X),
         "FloorImputer().fit_transform(X)": lambda: unrelu.FloorImputer().fit_transform(X),
         "unrelu fit rows.csv": command("fit", str(table)),
@@ -259,24 +269,105 @@ def six_calls(folder: Path) -> dict[str, Callable[[], Any]]:
     }
 
 
+# --- waits and answers ------------------------------------------------------------------------------------------------
+def waits() -> dict[str, str]:
+    """What a newcomer and a loop wait for, and whether two doors give the same digits."""
+
+    def cpu_seconds(command: list[str], times: int, cache: str) -> float:
+        spent = []
+        for _ in range(times):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(command, check=True, capture_output=True, env={**os.environ, "NUMBA_CACHE_DIR": cache})
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        return min(spent)
+
+    told = {}
+    with tempfile.TemporaryDirectory() as folder:
+        table = str(ROOT / "examples" / "samples.csv")
+        fit = [sys.executable, "-m", "unrelu", "fit", table, "--id", "site", "-o", f"{folder}/model.npz"]
+        told["first `unrelu fit`, s of CPU"] = f"{cpu_seconds(fit, 1, folder):.2f}"
+        told["a later `unrelu fit`, s of CPU"] = f"{cpu_seconds(fit, 3, folder):.2f}"
+        told["import unrelu, s of CPU"] = f"{cpu_seconds([sys.executable, '-c', 'import unrelu'], 5, folder):.2f}"
+    return told | attributes() | two_doors()
+
+
+def attributes() -> dict[str, str]:
+    """Microseconds of one access to an attribute of a learner of 300 columns with margins of their own."""
+    import numpy as np
+
+    import unrelu
+
+    X = np.exp(unrelu.synthetic.random_model(300, random_state=0).sample(1000, random_state=1))
+    learner = unrelu.RectifiedGaussianLearner("one_pass", floor=1.0, shape="log").fit(X)
+    times = {
+        name: timeit.timeit(lambda name=name: getattr(learner, name), number=200) for name in ("bias_", "covariance_")
+    }
+    told = {f"learner.{name}, microseconds": f"{1e6 * spent / 200:.2f}" for name, spent in times.items()}
+    return told | {"learner.covariance_ is learner.covariance_": str(learner.covariance_ is learner.covariance_)}
+
+
+def two_doors() -> dict[str, str]:
+    """The score of a learner, and that of a mixture of one component: d = 8, r = .9, 58 % of all cells at the floor."""
+    import numpy as np
+
+    import unrelu
+
+    covariance = np.full((8, 8), 0.9) + 0.1 * np.eye(8)
+    X = unrelu.RectifiedGaussian(np.full(8, -0.2), covariance).sample(4000, random_state=0)
+    one = unrelu.RectifiedGaussianLearner("full_likelihood", floor=0.0, shape="normal").fit(X).score(X)
+    mixture = unrelu.RectifiedGaussianMixture(1, floor=0.0, shape="normal").fit(X).score(X)
+    return {"score: learner, mixture of one": f"{one:.5f}, {mixture:.5f}", "apart by": f"{abs(one - mixture):.5f}"}
+
+
 # --- what is told -----------------------------------------------------------------------------------------------------
 def tell(line: str) -> None:
     sys.stdout.write(f"{line}\n")
 
 
-def tell_counts() -> None:
+def told_counts() -> dict[str, str]:
     texts = modules(SOURCE)
-    for name, value in counts(texts).items():
-        tell(f"{name:24} {value:>8,}")
-    for name, lines in by_package(texts).most_common():
-        tell(f"    {name:20} {lines:>8,}")
+    whole = {name: f"{value:,}" for name, value in counts(texts).items()}
+    return whole | {f"    {name}": f"{lines:,}" for name, lines in by_package(texts).most_common()}
 
 
-def tell_visits() -> None:
-    tell(f"{'files / functions / depth of':48}")
+def told_visits() -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
-        for name, call in six_calls(Path(folder)).items():
-            tell(f"    {name:44} {' / '.join(map(str, visits(call)))}")
+        calls = calls_of_users(Path(folder))
+        return {f"visits of {name}": " / ".join(map(str, visits(call))) for name, call in calls.items()}
+
+
+TOLD: dict[str, Callable[[], dict[str, str]]] = {"counts": told_counts, "visits": told_visits, "waits": waits}
+
+
+def tell_of(chosen: list[str], base: str | None) -> None:
+    """A line for each figure; with ``base`` that of the commit first, by this tool in a process of its own."""
+    now = {name: value for each in chosen for name, value in TOLD[each]().items()}
+    before = {} if base is None else of_commit(base, chosen)
+    for name in dict.fromkeys([*now, *before]):
+        earlier = f"{before.get(name, '-'):>24}" if base is not None else ""
+        tell(f"{name:64}{earlier}{now.get(name, '-'):>24}")
+
+
+def of_commit(commit: str, chosen: list[str]) -> dict[str, str]:
+    """What this tool tells of another commit's package."""
+    with tempfile.TemporaryDirectory() as folder:
+        archive = subprocess.run(["git", "archive", commit, "src"], cwd=ROOT, capture_output=True, check=True).stdout
+        subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
+        source = Path(folder) / "src"
+        command = [
+            sys.executable,
+            __file__,
+            "--json",
+            "--source",
+            str(source / "unrelu"),
+            *(f"--{each}" for each in chosen),
+        ]
+        told = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(source)})
+    if told.returncode != 0:
+        sys.exit(f"{commit} cannot be looked at:\n{told.stderr}")
+    found: dict[str, str] = json.loads(told.stdout)
+    return found
 
 
 def check() -> None:
@@ -302,12 +393,27 @@ def record(history: Path = HISTORY) -> None:
 
 
 def main(arguments: list[str]) -> None:
+    global SOURCE
     parser = argparse.ArgumentParser(description="How large src/unrelu is, and whether it keeps to its bounds.")
-    tasks = parser.add_mutually_exclusive_group()
-    tasks.add_argument("--visits", dest="task", action="store_const", const=tell_visits, help="how far calls run")
-    tasks.add_argument("--check", dest="task", action="store_const", const=check, help="exit 1 if a bound is broken")
-    tasks.add_argument("--record", dest="task", action="store_const", const=record, help="append to the history")
-    (parser.parse_args(arguments).task or tell_counts)()
+    for name in TOLD:
+        parser.add_argument(f"--{name}", action="store_true", help=f"{name} alone")
+    parser.add_argument("--base", metavar="COMMIT", help="tell the same of this commit, beside it")
+    parser.add_argument("--check", action="store_true", help="exit 1 if a bound is broken")
+    parser.add_argument("--record", action="store_true", help="append to the history")
+    parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)  # what of_commit asks for
+    parser.add_argument("--source", type=Path, default=SOURCE, help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    SOURCE = given.source
+    chosen = [name for name in TOLD if getattr(given, name)] or list(TOLD)
+    if given.check:
+        check()
+    elif given.record:
+        record()
+    elif given.json:
+        tell(json.dumps({name: value for each in chosen for name, value in TOLD[each]().items()}))
+    else:
+        warnings.simplefilter("ignore")  # what is said of the tables made here
+        tell_of(chosen, given.base)
 
 
 if __name__ == "__main__":
