@@ -124,23 +124,13 @@ def test_damaged_knots_are_told(tmp_path, model, arrays, message):
         RectifiedGaussian.load(rewritten(tmp_path / "m", **arrays))
 
 
-def _shapes_in(attributes):
-    return attributes["_columns"]["fields"]["shapes"]
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            lambda a: _shapes_in(a)["tuple"][0].update(kind="Spline"),
-            "'Spline', which this version does not know",
-        ),
-        (lambda a: _shapes_in(a)["tuple"].pop(), "its shapes are not those of its 3 columns"),
-        (
-            lambda a: _shapes_in(a)["tuple"].__setitem__(0, {"kind": "Power", "at": "x", "state": WILD}),
-            "beyond precision: its unit",
-        ),
-        (lambda a: a["_columns"]["fields"].update(shapes=[1, 2, 3]), "its shapes are not those of its 3 columns"),
+        (lambda columns: columns["shapes"][0].update(shape="spline"), "'spline', which this version does not know"),
+        (lambda columns: columns["shapes"].pop(), "columns.shapes has 2 items instead of 3"),
+        (lambda columns: columns["shapes"].__setitem__(0, WILD), "beyond precision: its unit"),
+        (lambda columns: columns.update(shapes=[1, 2, 3]), "it holds a shape 1, which this version does not know"),
     ],
 )
 @pytest.mark.parametrize("name", ["learner", "detector", "mixture", "matrix"])
@@ -158,7 +148,7 @@ def test_damaged_shapes_of_estimators_are_told(tmp_path, name, change, message):
         estimator.fit(X).save(tmp_path / "m")
     assert unrelu.load(tmp_path / "m")._columns.shapes == estimator._columns.shapes
     with pytest.raises(ModelFileError, match=message):
-        unrelu.load(rewritten(tmp_path / "m", lambda header: change(header["content"]["attributes"])))
+        unrelu.load(rewritten(tmp_path / "m", lambda header: change(header["columns"])))
 
 
 # --- the model itself, with shapes ----------------------------------------------------------------

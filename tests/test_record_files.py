@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import time
 import zipfile
+from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 import pytest
@@ -26,7 +28,6 @@ from unrelu.errors import InvalidDataError, InvalidParameterError, ModelFileErro
 from unrelu.passes.checkpoints import Checkpoint
 from unrelu.passes.pair_moments import GroupedMoments, PairMoments
 from unrelu.shapes import Log, Normal, Seen
-from unrelu.storage.format import checked
 
 FACTS = {"version": "0.1.0", "files": [["/a.csv", 5, 7]], "columns": ["a", "b", "c"], "settings": "abc"}
 
@@ -80,7 +81,7 @@ def test_names_in_a_file_mean_something_without_our_code(tmp_path):
 @pytest.mark.parametrize(
     ("value", "arrays", "facts", "said"),
     [
-        (RECORD, {"count": None}, {}, "count has shape None instead of 2 dimensions"),
+        (RECORD, {"count": None}, {}, "it lacks its array count"),
         (RECORD, {"cross": np.zeros((3, 2))}, {}, r"cross has shape \(3, 2\) instead of \(3, 3\)"),
         (RECORD, {"cross": np.zeros((3, 3), dtype=int)}, {}, "cross holds int64 values"),
         (RECORD, {"cross": np.full((3, 3), np.nan)}, {}, "cross holds values that are not finite"),
@@ -91,14 +92,16 @@ def test_names_in_a_file_mean_something_without_our_code(tmp_path):
         (RECORD, {}, {"n_rows": ...}, "its header lacks 'n_rows'"),
         (RECORD, {}, {"screening": 7}, "there is no place for its array screening.below_count"),
         (RECORD, {}, {"shapes": ...}, "there is no place for its array shapes.observed"),
-        (GROUPS, {}, {"labels": [1, 2]}, "groups has 20 items instead of 2"),
+        (GROUPS, {}, {"labels": [1, 2]}, "parts has 20 items instead of 2"),
         (GROUPS, {}, {"labels": [1.5] * 20}, "labels.0 is 1.5, not of type int or text"),
-        (GROUPS, {}, {"n_features": 4}, r"groups.0.floor has shape \(3,\) instead of \(4,\)"),
-        (GROUPS, {"groups.5.cross": np.zeros((2, 2))}, {}, r"groups.5.cross has shape \(2, 2\) instead of \(3, 3\)"),
+        (GROUPS, {"parts.0.floor": np.zeros(4)}, {}, r"parts.0.origin has shape \(3,\) instead of \(4,\)"),
+        (GROUPS, {"parts.5.cross": np.zeros((2, 2))}, {}, r"parts.5.cross has shape \(2, 2\) instead of \(3, 3\)"),
         (GROUPS, {}, {"by_label": 1}, "by_label is 1, not of type bool"),
         (Checkpoint(RECORD, 300, True, FACTS), {}, {"facts/files": 3}, "facts.files is no list"),
         (Checkpoint(RECORD, 300, True, FACTS), {}, {"whole": None}, "whole is None, not of type bool"),
         (Checkpoint(RECORD, 300, True, FACTS), {}, {"record/n_rows": ...}, "its header lacks 'n_rows'"),
+        (Checkpoint(RECORD, 300, True, FACTS), {}, {"facts/files": [3]}, "facts.files.0 is no list"),
+        (Checkpoint(RECORD, 300, True, FACTS), {}, {"facts/settings": ...}, "its header lacks 'settings'"),
     ],
 )
 def test_what_is_wrong_is_told_by_name(tmp_path, value, arrays, facts, said):
@@ -166,19 +169,51 @@ def test_what_cannot_be_written_says_so_and_leaves_no_file(tmp_path):
     assert not (tmp_path / "f").exists()
 
 
-def test_schemas_say_what_is_there():
-    schema = {"n": "size n", "x": ("floats n", None), "each": [{"y": "ints m"}], "kind": lambda v: "text"}
-    good = {"n": 2, "x": np.ones(2), "each": [{"y": np.ones(k, int)} for k in (1, 5)], "kind": "a"}
-    assert checked(good, schema) == good
+@dataclass
+class Item:
+    y: Annotated[np.ndarray, "ints m"]
+
+
+@dataclass
+class Whole:
+    n: Annotated[int, "size n"]
+    x: Annotated[np.ndarray, "floats n"] | None
+    each: tuple[Item, ...]
+    kind: str
+    left_out: int = field(default=7, metadata={"in files": False})
+
+
+def test_types_say_what_is_there():
+    whole = Whole(2, np.ones(2), tuple(Item(np.ones(k, int)) for k in (1, 5)), "a", 8)
+    good = storage.state_of(whole)
+    again = storage.made_of(Whole, good)
+    assert (again.n, again.kind, again.left_out, len(again.each)) == (2, "a", 7, 2)
+    assert again.x is whole.x
     del good["x"]
-    assert checked(good, schema)["x"] is None
-    for name, wrong in {"n": -1, "each": {}, "kind": 3}.items():
+    assert storage.made_of(Whole, good).x is None
+    for name, wrong in {"n": -1, "each": {}, "kind": 3, "left_out": 1}.items():
         with pytest.raises(InvalidDataError, match=name):
-            checked({**good, name: wrong}, schema)
+            storage.made_of(Whole, {**good, name: wrong})
+    with pytest.raises(InvalidDataError, match=r"x has shape \(3,\) instead of \(2,\)"):
+        storage.made_of(Whole, {**good, "x": np.ones(3)})
+    with pytest.raises(InvalidDataError, match=r"n is 1000.*, not of type float"):
+        storage.made_of(float, 10**400, "n")
+
+
+def test_groups_are_of_the_same_columns(tmp_path):
+    x = unrelu.synthetic.random_model(2, random_state=0).sample(50, random_state=1)
+    x[3, 1] = np.nan
+    narrow = unrelu.RectifiedGaussianLearner("one_pass", floor=0.0, shape="normal").fit(x).record_
+    storage.write(tmp_path / "f", GROUPS)
+    storage.write(tmp_path / "narrow", narrow)
+    taken = {f"parts.0.{name}": value for name, value in members(tmp_path / "narrow").items() if name != "header"}
+    rewrite(tmp_path / "f", {name: taken.get(name) for name in members(tmp_path / "f") if name.startswith("parts.0.")})
+    with pytest.raises(ModelFileError, match="f is damaged: its groups are not all of the same columns"):
+        unrelu.load(tmp_path / "f")
 
 
 def test_shapes_in_files_are_plain():
-    assert unrelu.shapes.to_state(Log(Seen(0.5, 2.0))) == {
+    assert storage.state_of(Log(Seen(0.5, 2.0))) == {
         "shape": "log",
         "seen": {"low": 0.5, "high": 2.0, "step": 0.0},
     }
@@ -200,22 +235,20 @@ REPORTS = [
 
 @pytest.mark.parametrize("report", REPORTS, ids=lambda report: type(report).__name__)
 def test_reports_are_plain_names_and_back(report):
-    schema = storage.schema_of(type(report))
     state = json.loads(json.dumps(storage.state_of(report)))
-    assert storage.made_of(type(report), checked(state, schema)) == report
+    assert storage.made_of(type(report), state) == report
     with pytest.raises(InvalidDataError, match=r"share_floored_by_column\.1 is 'x', not of type float"):
-        checked({**state, "share_floored_by_column": [0.2, "x"]}, schema)
-    with pytest.raises(KeyError, match="share_missing"):
-        checked({name: value for name, value in state.items() if name != "share_missing"}, schema)
+        storage.made_of(type(report), {**state, "share_floored_by_column": [0.2, "x"]})
+    with pytest.raises(InvalidDataError, match="its header lacks 'share_missing'"):
+        storage.made_of(type(report), {name: value for name, value in state.items() if name != "share_missing"})
 
 
 def test_pairs_are_lists_of_two():
-    schema = storage.schema_of(PairCorrelations, correlation="floats d d", stderr="unbounded floats d d")
     pairs = PairCorrelations(np.eye(2), np.eye(2), ((0, 1),))
-    again = storage.made_of(PairCorrelations, checked(storage.state_of(pairs), schema))
+    again = storage.made_of(PairCorrelations, storage.state_of(pairs))
     assert again.perfect_pairs == ((0, 1),)
     for wrong in ([[0]], [[0, 1, 2]], [[0, "a"]], [3], {}):
-        with pytest.raises((InvalidDataError, KeyError)):
-            checked({**storage.state_of(pairs), "perfect_pairs": wrong}, schema)
-    with pytest.raises(TypeError, match="needs a schema"):
-        storage.schema_of(PairCorrelations)
+        with pytest.raises(InvalidDataError):
+            storage.made_of(PairCorrelations, {**storage.state_of(pairs), "perfect_pairs": wrong})
+    with pytest.raises(NotImplementedError, match="needs a word"):
+        storage.made_of(np.ndarray, np.eye(2), "covariance")

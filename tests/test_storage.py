@@ -263,6 +263,7 @@ def test_the_file_holds_what_the_format_says(tmp_path: Path, model: RectifiedGau
         "n_features": 3,
         "feature_names": list(NAMES),
         **dict.fromkeys(("bias", "covariance", "floor", "ceiling", "scoring_covariance", "shapes")),
+        "arrays": ["bias", "floor", "covariance"],
         "details": {"n_rows": 5, "share": 0.5, "shape": [0, 1], "notes": ["a"]},
     }
     assert json.loads(header.tobytes().decode("utf-8")) == expected == read_header(tmp_path / "m")

@@ -277,8 +277,8 @@ class RowParameters:
     bias: Annotated[FloatArray, "floats d"]
     scale: Annotated[FloatArray, "floats d"]
     floor: Annotated[FloatArray, "unbounded floats d"]
-    bias_scale_covariance: Annotated[FloatArray, "unbounded floats d p p"]
-    influence: Annotated[FloatArray, "unbounded floats d p q"]
+    bias_scale_covariance: Annotated[FloatArray, "unbounded floats d 2 2"]
+    influence: Annotated[FloatArray, "unbounded floats d 2 3"]
 
     @property
     def bias_stderr(self) -> FloatArray:
@@ -375,10 +375,10 @@ class LearningReport(Shown):
 
     method: str
     n_rows: int
-    n_features: int
+    n_features: Annotated[int, "size d"]
     effective_rows: float
     share_floored: float
-    share_floored_by_column: tuple[float, ...]
+    share_floored_by_column: Annotated[tuple[float, ...], "d"]
     share_missing: float
     pairs_never_above_together: int
     assembly: Assembly
@@ -448,9 +448,9 @@ class MixtureReport(Shown):
     """
 
     n_rows: int
-    n_features: int
+    n_features: Annotated[int, "size d"]
     share_floored: float
-    share_floored_by_column: tuple[float, ...]
+    share_floored_by_column: Annotated[tuple[float, ...], "d"]
     share_missing: float
     shares: tuple[float, ...]
     rounds: int

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from unrelu import shapes as column_shapes
 from unrelu import storage
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidParameterError
@@ -544,36 +543,26 @@ class RectifiedGaussian:
         return storage.read(path, cls)
 
     STATE: ClassVar[dict[str, Any]] = {
-        "n_features": "size d",
-        "feature_names": (["text", "d"], None),
-        "bias": "floats d",
-        "covariance": "floats d d",
-        "floor": "unbounded floats d",
-        "ceiling": ("unbounded floats d", None),
-        "scoring_covariance": ("floats d d", None),
-        "shapes": ([column_shapes.schema, "d"], None),
+        "n_features": Annotated[int, "size d"],
+        "feature_names": Annotated[tuple[str, ...], "d"] | None,
+        "bias": Annotated[FloatArray, "floats d"],
+        "covariance": Annotated[FloatArray, "floats d d"],
+        "floor": Annotated[FloatArray, "unbounded floats d"],
+        "ceiling": Annotated[FloatArray, "unbounded floats d"] | None,
+        "scoring_covariance": Annotated[FloatArray, "floats d d"] | None,
+        "shapes": Annotated[Shapes, "d"] | None,
     }
 
     def to_state(self) -> dict[str, Any]:
-        """What a file holds: ``STATE`` says of which kind each is (:mod:`unrelu.storage.format`)."""
-        return {
-            "n_features": self.n_features,
-            "feature_names": self.feature_names,
-            "bias": self.bias,
-            "covariance": self.covariance,
-            "floor": self.floor,
-            "ceiling": self.ceiling if np.isfinite(self.ceiling).any() else None,
-            "scoring_covariance": self.scoring_covariance,
-            "shapes": None if self.shapes is None else [column_shapes.to_state(shape) for shape in self.shapes],
-        }
+        """What a file holds: ``STATE`` says of which type each is (:mod:`unrelu.storage.format`)."""
+        ceiling = self.ceiling if np.isfinite(self.ceiling).any() else None
+        return {"n_features": self.n_features, **self.__getstate__(), "ceiling": ceiling}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> RectifiedGaussian:
         """The model of what a file holds, checked as any other."""
-        given = {name: state[name] for name in ("bias", "covariance", "floor", "feature_names", "scoring_covariance")}
-        ceiling = np.inf if state["ceiling"] is None else state["ceiling"]
-        forms = None if state["shapes"] is None else [column_shapes.from_state(shape) for shape in state["shapes"]]
-        return cls(**given, ceiling=ceiling, shapes=forms)
+        given = {name: each for name, each in state.items() if name != "n_features" and each is not None}
+        return cls(**given)
 
 
 def read_header(path: FilePath) -> dict[str, Any]:

@@ -58,8 +58,13 @@ def offer_saved(module: str, **called: str) -> None:
 
 
 def saved() -> dict[str, str]:
-    """The names of those classes, and what their files are called."""
-    return {name: words for name, (_, words) in _SAVED.items()}
+    """The names of the classes that files are of, and what these are called."""
+    return {name: words for name, (_, words) in _SAVED.items() if words != PARAMETER}
+
+
+def parameters() -> list[str]:
+    """The names of the classes that are parameters of estimators in files."""
+    return [name for name, (_, words) in _SAVED.items() if words == PARAMETER]
 
 
 def saved_class(name: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, Protocol, TypeAlias
+from typing import Annotated, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,7 +41,7 @@ class Seen:
 
     low: float = -np.inf
     high: float = np.inf
-    step: float = 0.0
+    step: Annotated[float, "finite"] = 0.0
 
     @property
     def most(self) -> float:
@@ -145,9 +145,9 @@ class Power:
     array([2., 6.])
     """
 
-    exponent: float
-    origin: float = 0.0
-    unit: float = 1.0
+    exponent: Annotated[float, "finite"]
+    origin: Annotated[float, "finite"] = 0.0
+    unit: Annotated[float, "finite"] = 1.0
     exponent_stderr: float = field(default=np.nan, compare=False)
     seen: Seen = Seen()
 
@@ -193,11 +193,11 @@ class Free:
     (array([ 0.5, -1. ]), array([0.5, 1.5, 4. ]))
     """
 
-    values: FloatArray
-    scores: FloatArray
+    values: Annotated[FloatArray, "floats n"]
+    scores: Annotated[FloatArray, "floats n"]
     seen: Seen = field(default_factory=Seen)
-    below: float = 0.0
-    above: float = 0.0
+    below: Annotated[float, "finite"] = 0.0
+    above: Annotated[float, "finite"] = 0.0
 
     kind = "free"
 
@@ -264,49 +264,7 @@ class Free:
 
 Shapes: TypeAlias = tuple[Shape, ...]
 WORDS = ("normal", "log", "power", "free", "auto")
-
-
-# --- in files -------------------------------------------------------------------------------------
-
-KINDS: dict[str, type[Any]] = {each.__name__: each for each in (Normal, Log, Power, Free)}
-_STATES: dict[str, dict[str, str]] = {
-    "normal": {},
-    "log": {},
-    "power": {"exponent": "float", "origin": "float", "unit": "float", "exponent_stderr": "unbounded float"},
-    "free": {"values": "floats n", "scores": "floats n", "below": "float", "above": "float"},
-}
-
-
-def schema(state: Any) -> dict[str, Any]:
-    """What a file holds of a shape of the ``state``'s kind (:mod:`unrelu.storage.format`)."""
-    kind = state.get("shape") if isinstance(state, dict) else state
-    if not isinstance(kind, str) or kind not in _STATES:
-        raise InvalidDataError(f"it holds a shape {kind!r:.40}, which this version does not know")
-    seen = {"low": "unbounded float", "high": "unbounded float", "step": "float"}
-    return {"shape": "text", **_STATES[kind], "seen": seen}
-
-
-def to_state(shape: Shape) -> dict[str, Any]:
-    """A shape as plain names.
-
-    >>> to_state(Log(Seen(0.5, 2.0)))
-    {'shape': 'log', 'seen': {'low': 0.5, 'high': 2.0, 'step': 0.0}}
-    """
-    if type(shape) not in KINDS.values():
-        raise InvalidParameterError(f"A shape of one's own cannot be saved, got {shape!r}.")
-    return {"shape": shape.kind, **vars(shape), "seen": dict(vars(shape.seen))}
-
-
-def from_state(state: dict[str, Any]) -> Shape:
-    """What :func:`to_state` made names of.
-
-    >>> from_state({"shape": "log", "seen": {"low": 0.5, "high": 2.0, "step": 0.0}})
-    Log(seen=Seen(low=0.5, high=2.0, step=0.0))
-    """
-    made = next(each for each in KINDS.values() if each.kind == state["shape"])
-    parameters = {name: value for name, value in state.items() if name not in ("shape", "seen")}
-    shape: Shape = made(**parameters, seen=Seen(**state["seen"]))
-    return shape
+KINDS: dict[str, type[Any]] = {each.kind: each for each in (Normal, Log, Power, Free)}  # that files can hold
 
 
 # --- what is asked for ----------------------------------------------------------------------------

@@ -310,14 +310,14 @@ def test_files(tmp_path, with_bad_rows, method):
 @pytest.mark.parametrize(
     ("arrays", "facts"),
     [
-        ({"(weights)": np.ones((60, 2))}, {}),
-        ({"(weights)": np.full((60, 3), np.nan)}, {}),
-        ({"(bias)": np.ones(59)}, {}),
-        ({"weights_": np.ones((60, 2))}, {}),
-        ({"weights_": np.full((60, 3), np.nan)}, {}),
-        ({"bias_": np.ones(59)}, {}),
-        ({}, {"content/attributes/report_/fields/n_rows": "6"}),
-        ({}, {"content/parameters/floor": "low"}),
+        ({"parameters.weights": np.ones((60, 2))}, {}),
+        ({"parameters.weights": np.full((60, 3), np.nan)}, {}),
+        ({"parameters.bias": np.ones(59)}, {}),
+        ({"weights": np.ones((60, 2))}, {}),
+        ({"weights": np.full((60, 3), np.nan)}, {}),
+        ({"bias": np.ones(59)}, {}),
+        ({}, {"report/n_rows": "6"}),
+        ({}, {"parameters/floor": "low"}),
     ],
 )
 def test_damaged_files(tmp_path, arrays, facts):

@@ -532,31 +532,31 @@ def saved(fitted, tmp_path):
 PARTS = ["factors.latent", "factors.loadings", "factors.bias", "conditions.rows", "filling.row_ridge", "latent_mean"]
 
 
-@pytest.mark.parametrize("name", ["_columns.floor", *(f"_fit.{part}" for part in PARTS)])
+@pytest.mark.parametrize("name", ["columns.floor", *(f"fit.{part}" for part in PARTS)])
 def test_files_that_lack_an_array(saved, name):
     rewrite(saved, {name: None})
     with pytest.raises(ModelFileError, match=r"factors\.npz is damaged"):
         ReLUMatrixRecovery.load(saved)
 
 
-FIT = "content/attributes/_fit/fields"
-
-
 @pytest.mark.parametrize(
     ("place", "value"),
     [
-        ("content/attributes/_fit", ...),
-        ("content/attributes/_fit", None),
-        ("content/attributes/n_features_in_", ...),
-        ("content/attributes/n_features_in_", 29),
-        ("content/parameters", ...),
-        (f"{FIT}/report", ...),
-        (f"{FIT}/report", {}),
-        (f"{FIT}/report", 3),
-        (f"{FIT}/report", None),
-        (f"{FIT}/report/fields/gauge", ...),
-        (f"{FIT}/report/fields/n_components", 2),
-        (f"{FIT}/factors", None),
+        ("fit", ...),
+        ("fit", None),
+        ("n_features_in", ...),
+        ("n_features_in", 29),
+        ("parameters", ...),
+        ("parameters/gauge", ...),
+        ("parameters", [1, 2]),
+        ("parameters", {"n_components": 3, "spells": 1}),
+        ("fit/report", ...),
+        ("fit/report", {}),
+        ("fit/report", 3),
+        ("fit/report", None),
+        ("fit/report/gauge", ...),
+        ("fit/report/n_components", 2),
+        ("fit/factors", None),
     ],
 )
 def test_files_whose_header_is_damaged(saved, place, value):
@@ -579,7 +579,7 @@ def test_files_whose_header_is_damaged(saved, place, value):
     ],
 )
 def test_files_whose_arrays_do_not_fit_together(saved, arrays):
-    rewrite(saved, {f"_fit.{name}": values for name, values in arrays.items()})
+    rewrite(saved, {f"fit.{name}": values for name, values in arrays.items()})
     with pytest.raises(ModelFileError, match=r"factors\.npz is damaged"):
         ReLUMatrixRecovery.load(saved)
 
@@ -587,12 +587,12 @@ def test_files_whose_arrays_do_not_fit_together(saved, arrays):
 @pytest.mark.parametrize(
     ("place", "value"),
     [
-        ("content/parameters/gauge", "nope"),
-        ("content/parameters/floor_tolerance", -1.0),
-        ("content/attributes/feature_names_in_", ["a"]),
-        (f"{FIT}/filling/fields/unit", 0.0),
-        (f"{FIT}/report/fields/n_components", "3"),
-        (f"{FIT}/report/fields/noise", 0.5),
+        ("parameters/gauge", "nope"),
+        ("parameters/floor_tolerance", -1.0),
+        ("feature_names_in", ["a"]),
+        ("fit/filling/unit", 0.0),
+        ("fit/report/n_components", "3"),
+        ("fit/report/noise", 0.5),
     ],
 )
 def test_files_whose_facts_do_not_fit_together(saved, X, place, value):

@@ -137,7 +137,16 @@ class FloorEstimator(BaseEstimator):
     def check_loaded(self) -> None:
         """Raise InvalidDataError if a file held what no fit can have given."""
         columns = vars(self).get("_columns")
-        require_reachable(() if columns is None else columns.shapes or ())
+        if columns is not None:
+            if not hasattr(self, "n_features_in_"):
+                raise InvalidDataError("it does not say of how many columns it is")
+            if np.isnan([columns.floor, columns.ceiling]).any():
+                raise InvalidDataError("its limits are no numbers")
+            checked_tolerance(columns.tolerance)
+            require_reachable(columns.shapes or ())
+            self._assumptions()
+        checked_tolerance(self.floor_tolerance)
+        check_is_fitted(self, msg="it holds nothing that was learned")
 
     # --- tables -----------------------------------------------------------------------------------
 
@@ -325,7 +334,7 @@ class FloorEstimator(BaseEstimator):
 
 def seed_from(random_state: Any) -> int:
     """A seed is used as it is, so that it means the same everywhere; a generator moves on."""
-    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and int(random_state) >= 0:
+    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and 0 <= int(random_state) < 2**63:
         return int(random_state)
     return int(generator(random_state).integers(2**31))
 

@@ -135,7 +135,7 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
 
     @classmethod
     def stored(cls) -> dict[str, Any]:
-        return {**super().stored(), "_model": RectifiedGaussian}
+        return {**super().stored(), "_model": RectifiedGaussian | None}
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._model is not None or super().__sklearn_is_fitted__()

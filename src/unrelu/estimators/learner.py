@@ -156,11 +156,11 @@ class RectifiedGaussianLearner(FittedModel):
     def stored(cls) -> dict[str, Any]:
         return {
             **super().stored(),
-            "_learned": every_learned(),
-            "_record": Record,
-            "_to_add_to": PairMoments,
-            "_given_limits": Annotated[FloatArray, "unbounded floats p d"],
-            "_by_groups": bool,
+            "_learned": every_learned() | None,
+            "_record": Record | None,
+            "_to_add_to": PairMoments | None,
+            "_given_limits": Annotated[FloatArray, "unbounded floats 2 d"] | None,
+            "_by_groups": bool | None,
         }
 
     # --- learning ---------------------------------------------------------------------------------
@@ -533,7 +533,7 @@ class HoldsLearner(FittedModel):
 
     @classmethod
     def stored(cls) -> dict[str, Any]:
-        return {**super().stored(), "_learner": RectifiedGaussianLearner}
+        return {**super().stored(), "_learner": RectifiedGaussianLearner | None}
 
     def _new_learner(self, **more: Any) -> RectifiedGaussianLearner:
         """A learner with the parameters of this estimator."""

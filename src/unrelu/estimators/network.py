@@ -161,7 +161,7 @@ class RectifiedGaussianNetwork(HoldsLearner):
 
     @classmethod
     def stored(cls) -> dict[str, Any]:
-        return {**super().stored(), "_network": Network}
+        return {**super().stored(), "_network": Network | None}
 
     # --- learning ---------------------------------------------------------------------------------
 

@@ -132,12 +132,12 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         return {
             **super().stored(),
             "distribution_": RectifiedGaussian,
-            "report_": LearningReport,
+            "report_": LearningReport | None,
             "offset_": float,
-            "row_weights_": Annotated[FloatArray, "floats n"],
-            "cell_weights_": Annotated[FloatArray, "floats n d"],
+            "row_weights_": Annotated[FloatArray, "floats n"] | None,
+            "cell_weights_": Annotated[FloatArray, "floats n d"] | None,
             "_scores": OutlierScores,
-            "_cell_law": CellLaw,
+            "_cell_law": CellLaw | None,
         }
 
     # --- learning ---------------------------------------------------------------------------------

@@ -92,6 +92,10 @@ class NetworkPath:
     instability: Annotated[FloatArray, "floats p"] | None = None
     criterion: Annotated[FloatArray, "unbounded floats p"] | None = None
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.chosen < len(self.penalties):
+            raise InvalidDataError(f"there is no graph {self.chosen!r:.40} among its {len(self.penalties)}")
+
     @property
     def penalty(self) -> float:
         return float(self.penalties[self.chosen])

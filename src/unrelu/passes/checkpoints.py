@@ -16,7 +16,7 @@ from typing import Annotated, Any, cast
 from unrelu import storage
 from unrelu._version import __version__
 from unrelu.contracts import Question, R, Samples, Step, Watch, unwatched
-from unrelu.errors import CheckpointWarning, InvalidParameterError, OutputError
+from unrelu.errors import CheckpointWarning, InvalidDataError, InvalidParameterError, OutputError
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.pair_moments import GroupedMoments, GroupedMomentsQuestion, PairMoments, PairMomentsQuestion
 from unrelu.passes.rows import PartRows
@@ -32,9 +32,14 @@ class Checkpoint:
     record: PairMoments | GroupedMoments | None
     n_rows: int
     whole: bool
-    facts: Annotated[
-        Mapping[str, Any], {"version": "text", "files": [["any"]], "columns": "any", "settings": "text"}
-    ] = field(default_factory=dict)
+    facts: Annotated[Mapping[str, Any], {"version": str, "files": list[list[Any]], "columns": Any, "settings": str}] = (
+        field(default_factory=dict)
+    )
+
+    def check_loaded(self) -> None:
+        """Raise InvalidDataError if a file held nothing to go on from."""
+        if self.record is None or self.n_rows < 0 or not all(self.facts["files"]):
+            raise InvalidDataError("it does not hold a record of the rows of named files")
 
 
 class CheckpointedEngine(LocalEngine):

@@ -60,8 +60,8 @@ class PairMoments:
 
     floor: Annotated[FloatArray, "unbounded floats d"]
     n_rows: int
-    weight: Annotated[float, "float"]
-    squared_weight: Annotated[float, "float"]
+    weight: Annotated[float, "finite"]
+    squared_weight: Annotated[float, "finite"]
     origin: Annotated[FloatArray, "floats d"]
     count: Annotated[FloatArray, "floats d d"]
     cross: Annotated[FloatArray, "floats d d"]
@@ -348,7 +348,7 @@ Index = NDArray[np.integer[Any]]
 class GroupedMoments:
     """The record of every group that has rows, in the order of their ``labels``: texts, or numbers of dealt groups."""
 
-    labels: Annotated[tuple[str | int, ...], "g"]
+    labels: Annotated[tuple[int | str, ...], "g"]
     parts: Annotated[tuple[PairMoments, ...], "g"]
     by_label: bool
     n_groups: int = GROUPS
@@ -356,6 +356,8 @@ class GroupedMoments:
     def __post_init__(self) -> None:
         if len({part.n_features for part in self.parts}) > 1:
             raise InvalidDataError("its groups are not all of the same columns")
+        if len({isinstance(label, str) for label in self.labels}) > 1:
+            raise InvalidDataError("its labels are neither all texts nor all numbers")
 
     @property
     def n_features(self) -> int:

@@ -310,13 +310,19 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
 
     @classmethod
     def stored(cls) -> dict[str, Any]:
-        layer = {"weights_": Annotated[FloatArray, "floats d k"], "bias_": Annotated[FloatArray, "floats d"]}
-        return {**super().stored(), **layer, "report_": LatentReport}
+        return {
+            "_columns": Columns | None,
+            "weights_": Annotated[FloatArray, "floats d k"] | None,
+            "bias_": Annotated[FloatArray, "floats d"] | None,
+            "report_": LatentReport | None,
+        }
 
     def check_loaded(self) -> None:
         """Raise InvalidParameterError or InvalidDataError if a file held what no layer can have given."""
         super().check_loaded()
         given = copy(self)
+        if (self.weights is None) != (self.bias is None):
+            raise InvalidDataError("it holds weights or a bias, not both")
         if self.weights is not None:
             given._check_layer()
         if "weights_" in vars(self):

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
-from unrelu.estimators.prepare import checked_tolerance, read
+from unrelu.estimators.prepare import read
 from unrelu.passes.tiles import as_stored
 from unrelu.recovery.matrix.descent import MatrixMethod, matrix_method
 from unrelu.recovery.matrix.factors import GAUGES, Cells, check_stored
@@ -231,7 +231,6 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         """Raise InvalidParameterError or InvalidDataError if a file held what no fit can have given."""
         super().check_loaded()
         fit = self._result()
-        checked_tolerance(self.floor_tolerance)
         check_choice("gauge", self.gauge, GAUGES)
         if fit.report.n_features != self.n_features_in_:
             raise InvalidDataError(f"it has factors of {fit.report.n_features} columns, not {self.n_features_in_}")

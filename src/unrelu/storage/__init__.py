@@ -2,7 +2,6 @@
 
 files.py      files written aside, then renamed
 format.py     public objects to NumPy archives of plain names and back, versioned and checked
-kinds.py      classes that are in files because they are not made of plain names yet
 """
 
 from __future__ import annotations
@@ -15,14 +14,12 @@ if TYPE_CHECKING:
     from unrelu.storage.files import FilePath as FilePath
     from unrelu.storage.files import atomic_write as atomic_write
     from unrelu.storage.format import Unsaved as Unsaved
-    from unrelu.storage.format import checked as checked
     from unrelu.storage.format import damaged as damaged
     from unrelu.storage.format import foreign_arrays as foreign_arrays
     from unrelu.storage.format import load as load
     from unrelu.storage.format import made_of as made_of
     from unrelu.storage.format import read as read
     from unrelu.storage.format import read_header as read_header
-    from unrelu.storage.format import schema_of as schema_of
     from unrelu.storage.format import state_of as state_of
     from unrelu.storage.format import stated_format as stated_format
     from unrelu.storage.format import stated_header as stated_header
@@ -34,14 +31,12 @@ __getattr__, __dir__, __all__ = lazily(
         "unrelu.storage.files": ["FilePath", "atomic_write"],
         "unrelu.storage.format": [
             "Unsaved",
-            "checked",
             "damaged",
             "foreign_arrays",
             "load",
             "made_of",
             "read",
             "read_header",
-            "schema_of",
             "state_of",
             "stated_format",
             "stated_header",

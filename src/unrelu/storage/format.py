@@ -1,16 +1,14 @@
 """Files of ours: NumPy archives without pickle, of plain names that mean something to who has never seen the code.
 
-The entry ``header`` is JSON: the format, its version, ``details``, and whatever is no array. Every other entry is an
-array, named by the path to its place: "covariance", "observed.count", "shapes.1.values". Together they are the *state*
-of one object of the public classes below, which gives it as ``to_state()`` and is made of it by ``from_state(state)``;
-``STATE`` beside these is the schema that a file is checked against before anything is made of it.
+The entry ``header`` is JSON: the format, its version, ``details``, the names of ``arrays``, and all that is no array.
+Every other entry is an array, named by the path to its place: "covariance", "observed.count", "shapes.1.values".
+Together they are the *state* of one object of the public classes that :mod:`unrelu` names when it is imported.
 
-A schema is a dict of names (or of numbers: a list of just so many items), a list of one schema for all items, (schema,
-None) where nothing may be there, a function from what is there to its schema, or words: "int", "float", "text", "bool"
-or several with | between them, "size d" (an int that says how many d are), "floats d d", "ints d", "bools d" (arrays
-whose axes have sizes; equal letters are equal sizes), "any" (plain JSON). "unbounded" before floats allows values that
-are not finite. A list may have a size as well: ["text", "d"]. Sizes that first occur within an item of a list or a
-dict are its own, and all of one that states a size. Types of fields give the schema: :func:`schema_of`.
+Types are the schema: a state is checked against the types of fields while objects are made of it. ``Annotated`` says
+what a type cannot: "floats d d", "ints d", "bools 2 d" (arrays whose axes have sizes; equal letters are equal sizes),
+"unbounded floats d" (not all finite), "finite" (a float), "size d" (an int that says how many d are), and of a tuple
+the letter of its size. Sizes hold for all that is inside of what has them; those that first occur inside are its own,
+and "own sizes" says so of what is like its surroundings by accident.
 """
 
 from __future__ import annotations
@@ -20,7 +18,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
-from functools import reduce
+from functools import cache, reduce
+from inspect import signature
 from numbers import Integral, Real
 from operator import or_
 from types import UnionType
@@ -35,10 +34,16 @@ from unrelu.storage.files import FilePath, atomic_write
 
 VERSION = 4
 MODEL = "RectifiedGaussian"
-_OWN = ("format", "format_version", "unrelu_version", "details")  # names in a header that are no part of a state
-_PLAIN: dict[str, Any] = {"int": Integral, "float": Real, "text": str, "bool": bool}
-_WORDS = {int: "int", float: "unbounded float", str: "text", bool: "bool", Any: "any"}
+_OWN = ("format", "format_version", "unrelu_version", "details", "arrays")  # in a header, and no part of a state
+_PLAIN: dict[Any, tuple[str, type[Any]]] = {
+    int: ("int", Integral),
+    float: ("float", Real),
+    str: ("text", str),
+    bool: ("bool", bool),
+}
 _ARRAYS = {"floats": "f", "ints": "i", "bools": "b"}
+_UNIONS = (Union, UnionType)
+_LARGEST, _MOST = float(np.finfo(float).max), 2**62
 
 T = TypeVar("T")
 State = dict[str, Any]
@@ -47,12 +52,13 @@ State = dict[str, Any]
 def write(path: FilePath, value: Any, details: Mapping[str, Any] | None = None) -> None:
     """Write an object to ``path``, exactly that name; ``details`` are facts for the file's header."""
     name, arrays = type(value).__name__, dict[str, Any]()
-    if name not in registry.saved():
+    if name not in registry.saved() or type(value) is not registry.saved_class(name):
         raise InvalidParameterError(f"{value!r} cannot be saved: it is of no class that files are of.")
     facts: State = parted(state_of(value), "", arrays)
     own = {"format": f"unrelu.{name}", "format_version": VERSION, "unrelu_version": __version__}
     try:
-        stated = json.dumps({**own, "details": dict(details or {}), **facts}, default=_listed).encode()
+        own |= {"details": dict(details or {}), "arrays": list(arrays)}
+        stated = json.dumps({**own, **facts}, default=_listed).encode()
     except (TypeError, ValueError) as error:
         raise InvalidParameterError(f"details must be plain JSON values: {error}.") from error
     with atomic_write(path) as stream:
@@ -65,11 +71,14 @@ def read(path: FilePath, kind: type[T]) -> T:
     called = registry.saved()[kind.__name__]
     arrays = _picked(path, lambda file: {name: file[name] for name in file.files if name != "header"}, called)
     try:
+        if missing := set(header.get("arrays", ())) - set(arrays):
+            raise InvalidDataError(f"it lacks its array {min(missing)}")
         with np.errstate(all="ignore"):  # a hostile number is refused, not warned of
-            state = joined({name: value for name, value in header.items() if name not in _OWN}, arrays)
-            value: T = made_of(kind, checked(state, schema_of(kind)))
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise damaged(path, f"its header lacks {error}" if isinstance(error, KeyError) else error) from error
+            value: T = made_of(kind, joined({name: each for name, each in header.items() if name not in _OWN}, arrays))
+    except RecursionError as error:
+        raise damaged(path, "its values are nested too deep") from error
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise damaged(path, error) from error
     return value
 
 
@@ -110,8 +119,8 @@ def read_header(path: FilePath, name: str) -> State:
 
 def stated_header(path: FilePath) -> State:
     """What an archive of ours states about itself, unchecked; nothing for any other file."""
-    with suppress(Exception), open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-        header = json.loads(archive["header"].tobytes().decode())
+    with suppress(Exception):
+        header = _picked(path, lambda file: json.loads(file["header"].tobytes().decode()), "file")
         return header if isinstance(header, dict) else {}
     return {}
 
@@ -132,11 +141,14 @@ def damaged(path: FilePath, why: object) -> ModelFileError:
     return ModelFileError(f"{os.fspath(path)} is damaged: {str(why).rstrip('.')}.")
 
 
-def _picked(path: FilePath, pick: Callable[[Any], T], called: str, expected: str = "") -> T:
+def _picked(path: FilePath, pick: Callable[[Any], T], called: str, foreign: str = "") -> T:
     """What ``pick`` takes from the archive at ``path``; every way this can fail has its one line."""
     name = os.fspath(path)
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            unpacked = sum(entry.file_size for entry in archive.zip.infolist())
+            if unpacked > os.path.getsize(path) and not foreign:
+                raise ValueError("no file of ours is packed, and this one may be so to fill the memory")
             return pick(archive)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise ModelFileError(f"There is no {called} {name}.") from error
@@ -145,7 +157,7 @@ def _picked(path: FilePath, pick: Callable[[Any], T], called: str, expected: str
     except PermissionError as error:
         raise ModelFileError(f"{name} may not be read: {error.strerror}.") from error
     except Exception as error:  # the zip and array readers meet foreign bytes with a dozen exception types
-        raise ModelFileError(f"{name} is not {expected or f'an unrelu {called}'}, or is damaged.") from error
+        raise ModelFileError(f"{name} is not {foreign or f'an unrelu {called}'}, or is damaged.") from error
 
 
 # --- states and archives --------------------------------------------------------------------------
@@ -165,18 +177,22 @@ def parted(value: Any, place: str, arrays: dict[str, Any]) -> Any:
 
 def joined(state: State, arrays: Mapping[str, Any]) -> State:
     """The state with its arrays in their places."""
+
+    def key(node: Any, step: str) -> Any:
+        return int(step) if isinstance(node, list) and step.isdecimal() else step
+
     for path, array in arrays.items():
         *way, last = path.split(".")
         node: Any = state
         try:
             for step in way:
-                node = node[int(step) if isinstance(node, list) else step]
-            key = int(last) if isinstance(node, list) else last
-            if isinstance(node, dict) and node.get(last) is not None:
-                raise ValueError(f"it states {path} twice")
-            node[key] = array
-        except (LookupError, TypeError) as error:
-            raise ValueError(f"there is no place for its array {path}") from error
+                node = node[key(node, step)]
+            there = node[key(node, last)] if isinstance(node, list) else node.get(last)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidDataError(f"there is no place for its array {path}") from error
+        if there is not None:
+            raise InvalidDataError(f"it states {path} twice")
+        node[key(node, last)] = array
     return state
 
 
@@ -186,162 +202,176 @@ def _listed(value: object) -> Any:
     raise TypeError(f"{type(value).__name__} is not one")
 
 
-def checked(value: Any, schema: Any, place: str = "it", sizes: dict[str, int] | None = None) -> Any:
-    """The value, None where it may lack something and does; InvalidDataError where it is not what the schema says.
+# --- from objects to states, and back -------------------------------------------------------------
+# What is not written of a dataclass is a ``field(metadata={"in files": False})``. A class may say by ``STATE``, names
+# with their types, what files hold instead, and give it as ``to_state()``, take it as ``from_state(state)``. Estimators
+# have their parameters, and say by ``stored()`` which attributes of what they have learned are held.
 
-    >>> checked({"bias": np.ones(2)}, {"bias": "floats d", "names": (["text", "d"], None)})
-    {'bias': array([1., 1.]), 'names': None}
-    >>> checked({"bias": np.array([np.nan])}, {"bias": "floats d"})
+
+def state_of(value: Any) -> Any:
+    """Objects of ours, and those in them, by plain names; anything else as it is."""
+    if hasattr(value, "stored"):
+        names = getattr(value, "feature_names_in_", None)
+        return {
+            "parameters": {name: _parameter(each) for name, each in value.get_params(deep=False).items()},
+            "n_features_in": getattr(value, "n_features_in_", None),
+            "feature_names_in": None if names is None else names.tolist(),
+            **{name.strip("_"): state_of(vars(value).get(name)) for name in value.stored()},
+        }
+    if hasattr(value, "to_state"):
+        return state_of(value.to_state())
+    if shapes.is_shape(value):
+        if type(value) not in shapes.KINDS.values():
+            raise InvalidParameterError(f"A shape of one's own cannot be saved, got {value!r}.")
+        return {"shape": value.kind, **{each.name: state_of(getattr(value, each.name)) for each in fields(value)}}
+    if is_dataclass(value):
+        return {each.name: state_of(getattr(value, each.name)) for each in fields(value) if _is_stored(each)}
+    if isinstance(value, Mapping):
+        return {name: state_of(item) for name, item in value.items()}
+    return [state_of(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def made_of(hint: Any, state: Any, place: str = "it", sizes: dict[str, int] | None = None) -> Any:
+    """A value of that type from its state; InvalidDataError where the state is not one of that type.
+
+    >>> made_of(tuple[int, ...] | None, [1, 2])
+    (1, 2)
+    >>> made_of(Annotated[np.ndarray, "floats d"], np.array([np.nan]), "bias")
     Traceback (most recent call last):
     ...
     unrelu.errors.InvalidDataError: bias holds values that are not finite
     """
-    sizes = {} if sizes is None else sizes
-    if isinstance(schema, tuple):
-        if value is None:
+    sizes, words = {} if sizes is None else sizes, ""
+    if get_origin(hint) is Annotated:
+        hint, words = get_args(hint)
+    if words == "own sizes":
+        sizes, words = {}, ""
+    some = get_args(hint)
+    if type(None) in some:
+        if state is None:
             return None
-        schema = schema[0]
-    if callable(schema):
-        schema = schema(value)
-    if isinstance(schema, str):
-        _check_plain(value, schema.split(), place, sizes)
-        return value
-    if isinstance(schema, list):
-        if not isinstance(value, list):
+        return made_of(reduce(or_, (each for each in some if each is not type(None))), state, place, sizes)
+    if isinstance(words, Mapping):
+        return _made_parts(words, state, place, sizes)
+    if get_origin(hint) in (tuple, list):
+        if not isinstance(state, list):
             raise InvalidDataError(f"{place} is no list")
-        if len(schema) > 1 and sizes.setdefault(schema[1], len(value)) != len(value):
-            raise InvalidDataError(f"{place} has {len(value)} items instead of {sizes[schema[1]]}")
-        return [checked(item, schema[0], f"{place}.{number}", dict(sizes)) for number, item in enumerate(value)]
-    if isinstance(value, list) and 0 in schema:
-        return list(checked(dict(enumerate(value)), schema, place, sizes).values())
-    if not isinstance(value, dict):
-        raise InvalidDataError(f"{place} is {value!r:.60}, and no names with values")
-    if unknown := set(value) - set(schema):
+        open_ended = get_origin(hint) is list or some[-1] is ...
+        n = len(some) if not open_ended else sizes.setdefault(words, len(state)) if words else len(state)
+        if len(state) != n:
+            raise InvalidDataError(f"{place} has {len(state)} items instead of {n}")
+        hints = [some[0]] * n if open_ended else some
+        items = (made_of(each, state[at], f"{place}.{at}", dict(sizes)) for at, each in enumerate(hints))
+        return get_origin(hint)(items)
+    if hint is _Parameter:
+        return _parameter_of(state)
+    if hint is Any or get_origin(hint) is Mapping:
+        return _plain_json(state, place)
+    if kinds := _classes(hint):
+        return _made_object(_one_of(kinds, state), state, place, sizes)
+    return _checked(state, some if get_origin(hint) in _UNIONS else (hint,), words.split(), place, sizes)
+
+
+def _made_parts(parts: Mapping[str, Any], state: Any, place: str, sizes: dict[str, int]) -> State:
+    """Values by their names, of those types."""
+    if not isinstance(state, dict):
+        raise InvalidDataError(f"{place} is {state!r:.60}, and no names with values")
+    if unknown := set(state) - set(parts):
         raise InvalidDataError(f"{place} has {min(unknown)!r}, which this version does not know")
-    found, sizes = {}, {} if _has_own_size(schema) else dict(sizes)
-    for name, wanted in schema.items():
-        if name not in value and not isinstance(wanted, tuple):
-            raise KeyError(name)
-        found[name] = checked(value.get(name), wanted, name if place == "it" else f"{place}.{name}", sizes)
+    found, own = {}, dict(sizes)
+    for name, hint in parts.items():
+        if name not in state and type(None) not in get_args(hint):
+            raise InvalidDataError(f"its header lacks {name!r}")
+        found[name] = made_of(hint, state.get(name), name if place == "it" else f"{place}.{name}", own)
     return found
 
 
-def _has_own_size(schema: Mapping[Any, Any]) -> bool:
-    return any(isinstance(each, str) and each.startswith("size ") for each in schema.values())
+def _made_object(kind: Any, state: Any, place: str, sizes: dict[str, int]) -> Any:
+    found = _made_parts(_parts_of(kind), state, place, sizes)
+    if hasattr(kind, "stored"):
+        value = kind(**found["parameters"])
+        if (names := found["feature_names_in"]) is not None:
+            found["feature_names_in"] = np.array(names, dtype=object)
+        for name in ("n_features_in_", "feature_names_in_", *kind.stored()):
+            if found[name.strip("_")] is not None:
+                setattr(value, name, found[name.strip("_")])
+    elif hasattr(kind, "from_state"):
+        value = kind.from_state(found)
+    else:
+        value = kind(**{name: each for name, each in found.items() if name != "shape"})
+    if hasattr(value, "check_loaded"):
+        value.check_loaded()
+    return value
 
 
-def _check_plain(value: Any, words: list[str], place: str, sizes: dict[str, int]) -> None:
-    unbounded = words[0] == "unbounded"
-    kind, *axes = words[unbounded:]
-    if kind == "any":
-        return
+def _checked(value: Any, kinds: Sequence[Any], words: list[str], place: str, sizes: dict[str, int]) -> Any:
+    """A number, a text or an array as it is, if it is one of these."""
+    unbounded = words[:1] == ["unbounded"]
+    kind, *axes = words[unbounded:] or [""]
     if kind in _ARRAYS:
         shape = getattr(value, "shape", None)
         if shape is None or len(shape) != len(axes):
             raise InvalidDataError(f"{place} has shape {shape} instead of {len(axes)} dimensions")
-        expected = tuple(sizes.setdefault(axis, size) for axis, size in zip(axes, shape, strict=True))
+        expected = tuple(
+            int(axis) if axis.isdecimal() else sizes.setdefault(axis, size)
+            for axis, size in zip(axes, shape, strict=True)
+        )
         if shape != expected:
             raise InvalidDataError(f"{place} has shape {shape} instead of {expected}")
         if value.dtype.kind != _ARRAYS[kind]:
             raise InvalidDataError(f"{place} holds {value.dtype.name} values")
         if kind == "floats" and not unbounded and not np.isfinite(value).all():
             raise InvalidDataError(f"{place} holds values that are not finite")
-        return
-    types = ["int"] if kind == "size" else kind.split("|")
-    if not any(isinstance(value, _PLAIN[each]) and isinstance(value, bool) == (each == "bool") for each in types):
-        raise InvalidDataError(f"{place} is {value!r:.60}, not of type {' or '.join(types)}")
-    if isinstance(value, float) and not unbounded and not np.isfinite(value):
+        return value
+    if not set(kinds) <= set(_PLAIN):
+        raise NotImplementedError(f"{place} needs a word on what its state is")
+    types = [_PLAIN[each] for each in kinds]
+    is_one = any(isinstance(value, base) and isinstance(value, bool) == (word == "bool") for word, base in types)
+    if not is_one or (float in kinds and isinstance(value, int) and abs(value) > _LARGEST):
+        raise InvalidDataError(f"{place} is {value!r:.60}, not of type {' or '.join(word for word, _ in types)}")
+    if kind == "finite" and not np.isfinite(value):
         raise InvalidDataError(f"{place} is {value}")
-    if kind == "size" and (value < 0 or sizes.setdefault(axes[0], value) != value):
-        raise InvalidDataError(f"{place} is {value}, which its arrays do not fit")
+    if kind == "size" and (not 0 <= value < _MOST or sizes.setdefault(axes[0], value) != value):
+        raise InvalidDataError(f"{place} is {value!r:.60}, which its arrays do not fit")
+    return value
 
 
-# --- from types to schemas, from values to states and back ----------------------------------------
-# A hint is a type as annotations have it: a plain type, Annotated[FloatArray, "floats d d"] or with any other schema, a
-# dataclass, a class with a STATE, an estimator, tuples (Annotated with their size) and unions of these. Where a class
-# is meant, one derived from it may be there: the names in the state tell which. What is not written of a dataclass is
-# a ``field(metadata={"in files": False})``.
+def _plain_json(value: Any, place: str) -> Any:
+    """The value, if there is no array in it."""
+    if isinstance(value, np.ndarray):
+        raise InvalidDataError(f"there is no place for an array at {place}")
+    for name, item in value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ()):
+        _plain_json(item, f"{place}.{name}")
+    return value
 
 
-def state_of(value: Any) -> Any:
-    """Objects of ours, and those in them, by plain names; anything else as it is."""
-    if hasattr(value, "stored"):
-        return _state_of_estimator(value)
-    if shapes.is_shape(value):
-        return shapes.to_state(value)
-    if hasattr(value, "to_state"):
-        return value.to_state()
-    if is_dataclass(value):
-        return {each.name: state_of(getattr(value, each.name)) for each in _stored_fields(type(value))}
-    return [state_of(item) for item in value] if isinstance(value, list | tuple) else value
+def _is_stored(field: Any) -> bool:
+    return bool(field.metadata.get("in files", True))
 
 
-def schema_of(hint: Any) -> Any:
-    """The schema of :func:`state_of` what has that type.
-
-    >>> schema_of(tuple[int, ...]), schema_of(float | None)
-    (['int'], ('unbounded float', None))
-    """
-    some = get_args(hint)
-    if get_origin(hint) is Annotated:
-        return [*schema_of(some[0]), some[1]] if get_origin(some[0]) is tuple else some[1]
-    if hint in _WORDS:
-        return _WORDS[hint]
-    if get_origin(hint) in (Union, UnionType) and all(each in _WORDS for each in some):
-        return "|".join(_WORDS[each] for each in some)
-    if type(None) in some:
-        return (schema_of(_without_none(hint)), None)
-    if get_origin(hint) is tuple and some[-1] is ...:
-        return [schema_of(some[0])]
-    if get_origin(hint) is tuple:
-        return {number: schema_of(each) for number, each in enumerate(some)}
-    if get_origin(hint) is Mapping:
-        return "any"
-    if hint is shapes.Shape:
-        return shapes.schema
-    if kinds := _classes(hint):
-        return lambda state: _schema_of_class(_one_of(kinds, state))
-    raise TypeError(f"{hint} needs a schema")
-
-
-def made_of(hint: Any, state: Any) -> Any:
-    """A value of that type from its checked state."""
-    some = get_args(hint)
-    if state is None or get_origin(hint) is Mapping:
-        return state
-    if get_origin(hint) is Annotated:
-        return made_of(some[0], state)
-    if type(None) in some:
-        return made_of(_without_none(hint), state)
-    if get_origin(hint) is tuple:
-        hints = [some[0]] * len(state) if some[-1] is ... else some
-        return tuple(made_of(each, item) for each, item in zip(hints, state, strict=True))
-    if hint is shapes.Shape:
-        return shapes.from_state(state)
-    if not (kinds := _classes(hint)):
-        return state
-    kind: Any = _one_of(kinds, state)
+@cache
+def _parts_of(kind: Any) -> dict[str, Any]:
+    """The names in the state of an object of that class, and their types."""
     if hasattr(kind, "stored"):
-        return _estimator_of(kind, state)
-    if hasattr(kind, "from_state"):
-        return kind.from_state(state)
-    types = get_type_hints(kind, include_extras=True)
-    return kind(**{each.name: made_of(types[each.name], state[each.name]) for each in _stored_fields(kind)})
-
-
-def _stored_fields(kind: Any) -> list[Any]:
-    return [each for each in fields(kind) if each.metadata.get("in files", True)]
-
-
-def _without_none(hint: Any) -> Any:
-    """A union without None."""
-    return reduce(or_, (each for each in get_args(hint) if each is not type(None)))
+        return {
+            "parameters": Annotated[Any, dict.fromkeys(signature(kind).parameters, _Parameter)],
+            "n_features_in": Annotated[int, "size d"] | None,
+            "feature_names_in": Annotated[tuple[str, ...], "d"] | None,
+            **{name.strip("_"): hint for name, hint in kind.stored().items()},
+        }
+    if hasattr(kind, "STATE"):
+        return dict(kind.STATE)
+    hints = get_type_hints(kind, include_extras=True)
+    own = {each.name: hints[each.name] for each in fields(kind) if _is_stored(each)}
+    return {"shape": str, **own} if kind in shapes.KINDS.values() else own
 
 
 def _classes(hint: Any) -> list[type[Any]]:
     """The classes of ours that a class or a union means, and those derived from them."""
+    if hint is shapes.Shape:
+        return list(shapes.KINDS.values())
     found: list[type[Any]] = []
-    for kind in get_args(hint) or (hint,):
+    for kind in get_args(hint) if get_origin(hint) in _UNIONS else (hint,):
         if isinstance(kind, type) and (is_dataclass(kind) or hasattr(kind, "stored")):
             found += [kind, *_classes_below(kind)]
     return found
@@ -351,30 +381,24 @@ def _classes_below(kind: type[Any]) -> list[type[Any]]:
     return [each for below in kind.__subclasses__() for each in (below, *_classes_below(below))]
 
 
-def _one_of(kinds: Sequence[type[Any]], state: Any) -> type[Any]:
+def _one_of(kinds: Sequence[Any], state: Any) -> Any:
     """The class whose names a state has."""
+    if kinds[0] in shapes.KINDS.values():
+        shape = state.get("shape") if isinstance(state, dict) else state
+        for kind in kinds:
+            if kind.kind == shape:
+                return kind
+        raise InvalidDataError(f"it holds a shape {shape!r:.40}, which this version does not know")
     if len(kinds) == 1 or not isinstance(state, dict):
         return kinds[0]
-    return min(kinds, key=lambda kind: len(set(_schema_of_class(kind)) ^ set(state)))
+    return min(kinds, key=lambda kind: len(set(_parts_of(kind)) ^ set(state)))
 
 
-def _schema_of_class(kind: Any) -> dict[Any, Any]:
-    if hasattr(kind, "stored"):
-        return {
-            "parameters": "any",
-            "n_features_in": ("size d", None),
-            "feature_names_in": (["text", "d"], None),
-            **{name.strip("_"): (schema_of(hint), None) for name, hint in kind.stored().items()},
-        }
-    if hasattr(kind, "STATE"):
-        found: dict[Any, Any] = kind.STATE
-        return found
-    hints = get_type_hints(kind, include_extras=True)
-    return {each.name: schema_of(hints[each.name]) for each in _stored_fields(kind)}
+# --- parameters of estimators ---------------------------------------------------------------------
 
 
-# --- estimators -----------------------------------------------------------------------------------
-# Their parameters, and what they have learned: the attributes that ``stored()`` names, with their types.
+class _Parameter:
+    """The type of a parameter of an estimator, which is what :func:`_parameter` tells."""
 
 
 @dataclass(frozen=True)
@@ -382,31 +406,6 @@ class Unsaved:
     """Stands for a parameter that no file can hold, such as a generator or an object of the user's own."""
 
     text: str
-
-
-def _state_of_estimator(estimator: Any) -> State:
-    own, names = vars(estimator), getattr(estimator, "feature_names_in_", None)
-    return {
-        "parameters": {name: _parameter(value) for name, value in estimator.get_params(deep=False).items()},
-        "n_features_in": getattr(estimator, "n_features_in_", None),
-        "feature_names_in": None if names is None else names.tolist(),
-        **{name.strip("_"): state_of(own.get(name)) for name in estimator.stored()},
-    }
-
-
-def _estimator_of(kind: Any, state: State) -> Any:
-    parameters = {name: _parameter_of(each) for name, each in state["parameters"].items()}
-    estimator = kind(**parameters)
-    if state["n_features_in"] is not None:
-        estimator.n_features_in_ = state["n_features_in"]
-    if (names := state["feature_names_in"]) is not None:
-        estimator.feature_names_in_ = np.array(names, dtype=object)
-    for name, hint in kind.stored().items():
-        value = made_of(hint, state[name.strip("_")])
-        if value is not None:
-            setattr(estimator, name, value)
-    estimator.check_loaded()
-    return estimator
 
 
 def _parameter(value: Any) -> Any:
@@ -423,14 +422,12 @@ def _parameter(value: Any) -> Any:
     if hasattr(value, "__array__"):
         array = np.asarray(value)
         return [_parameter(item) for item in array.tolist()] if array.dtype == object else array
-    if shapes.is_shape(value) and type(value) in shapes.KINDS.values():
-        return {"shape": shapes.to_state(value)}
+    if type(value) in shapes.KINDS.values():
+        return {"shape": state_of(value)}
     name = type(value).__name__
-    if registry.saved().get(name) == registry.PARAMETER and type(value) is registry.saved_class(name):
-        return {
-            "object": name,
-            "parameters": [[each.name, _parameter(getattr(value, each.name))] for each in fields(value)],
-        }
+    if name in registry.parameters() and type(value) is registry.saved_class(name):
+        own = [[each.name, _parameter(getattr(value, each.name))] for each in fields(value)]
+        return {"object": name, "parameters": own}
     return {"unsaved": repr(value)}
 
 
@@ -445,14 +442,16 @@ def _parameter_of(state: Any) -> Any:
     if "tuple" in state:
         return tuple(_parameter_of(item) for item in state["tuple"])
     if "unsaved" in state:
-        return Unsaved(state["unsaved"])
+        return Unsaved(str(state["unsaved"]))
     if "shape" in state:
-        return shapes.from_state(checked(state["shape"], shapes.schema))
-    if registry.saved().get(name := state["object"]) != registry.PARAMETER:
-        raise ValueError(f"it holds a {name!r}, which this version does not know")
+        return made_of(shapes.Shape, state["shape"], "shape")
+    if (name := state.get("object")) not in registry.parameters():
+        raise InvalidDataError(f"it holds a {name!r:.40}, which this version does not know")
     kind = registry.saved_class(name)
     given, hints = {key: _parameter_of(item) for key, item in state["parameters"]}, get_type_hints(kind)
+    if unknown := set(given) - {each.name for each in fields(kind)}:
+        raise InvalidDataError(f"{name} has {min(unknown, key=str)!r}, which this version does not know")
     for key, value in given.items():
-        if hints.get(key) in _WORDS:
-            checked(value, _WORDS[hints[key]], f"{name}.{key}")
+        if hints.get(key) in _PLAIN:
+            made_of(hints[key], value, f"{name}.{key}")
     return kind(**given)

@@ -106,8 +106,26 @@ def _header(change):
     return lambda arrays, header: change(header)
 
 
+def _no_layers(change):
+    def damage(arrays, header):
+        change(header)
+        for name in [name for name in arrays if name.startswith("layers.")]:
+            del arrays[name]
+            header["arrays"].remove(name)
+        header["hidden_distribution"]["n_features"] = 1
+
+    return damage
+
+
+def _reversed(arrays, header):
+    header["layers"].reverse()
+    for name in [name for name in arrays if name.startswith("layers.0.")]:
+        other = name.replace("layers.0.", "layers.1.")
+        arrays[name], arrays[other] = arrays[other], arrays[name]
+
+
 def _layer(number, change):
-    return _header(lambda h: change(h["content"]["fields"]["layers"]["tuple"][number]["fields"]))
+    return _header(lambda h: change(h["layers"][number]))
 
 
 @pytest.mark.parametrize(
@@ -127,13 +145,15 @@ def _layer(number, change):
         (_array("hidden", lambda a: np.ones((0, 3))), "the innermost layer has 1 units"),
         (_array("hidden_distribution.covariance", lambda a: -a), "covariance"),
         (_array("hidden_distribution.bias", lambda a: a * np.nan), "bias"),
-        (_header(lambda h: h["content"]["fields"].pop("layers")), "its header lacks 'layers'"),
-        (_header(lambda h: h["content"]["fields"].update(layers=[], feature_names=None)), "it holds no layer"),
-        (_header(lambda h: h["content"]["fields"].update(feature_names={"tuple": ["As"]})), "does not name its 12"),
+        (_header(lambda h: h.pop("layers")), "there is no place for its array layers.0.weights"),
+        (_no_layers(lambda h: h.pop("layers")), "its header lacks 'layers'"),
+        (_no_layers(lambda h: h.update(layers=[], feature_names=None)), "it holds no layer"),
+        (_header(lambda h: h.update(feature_names=["As"])), "does not name its 12"),
         (_layer(1, lambda f: f.pop("report")), "its header lacks 'report'"),
-        (_layer(1, lambda f: f["matrix_report"]["fields"].pop("n_components")), "its header lacks 'n_components'"),
-        (_layer(1, lambda f: f["matrix_report"]["fields"].update(n_features=3)), "report is of another layer"),
-        (_header(lambda h: h["content"]["fields"]["layers"]["tuple"].reverse()), "layer 2 has 12 outputs"),
+        (_layer(1, lambda f: f["matrix_report"].pop("n_components")), "its header lacks 'n_components'"),
+        (_layer(1, lambda f: f["matrix_report"].update(n_features=3)), "report is of another layer"),
+        (_header(lambda h: h["layers"].reverse()), "a layer's report is of another layer"),
+        (_reversed, "layer 2 has 12 outputs"),
         (_header(lambda h: h.update(format_version=5)), "newer"),
         (_header(lambda h: h.update(format="unrelu.TwoLayerReLULearner")), "not an unrelu model file"),
     ],

@@ -68,6 +68,10 @@ class GaussianComponent:
     kind: str = "gaussian"
     loadings: Annotated[FloatArray, "floats c k"] | None = None
 
+    def __post_init__(self) -> None:
+        if len(self.setting.assumptions.floor) != len(self.bias):
+            raise InvalidDataError("a component is not of the columns whose floors it states")
+
     @property
     def n_columns(self) -> int:
         return len(self.bias)

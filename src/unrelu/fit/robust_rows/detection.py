@@ -13,6 +13,7 @@ from typing import Annotated, Self
 import numpy as np
 
 from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray, Samples, Watch, unwatched
+from unrelu.errors import InvalidDataError
 from unrelu.fit.one_pass import Learned
 from unrelu.fit.robust_rows.learn import RobustLearned
 from unrelu.fit.robust_rows.mixture import ColumnIndex, Mixture, RowIndex, normalized, selected
@@ -39,6 +40,9 @@ class OutlierScores:
     tail: ScoreTail
 
     def __post_init__(self) -> None:
+        """Refuse parts that do not belong together, as a damaged file may hold them."""
+        if self.scores.floor is None or not len(self.tail.scores):
+            raise InvalidDataError("it lacks the floor that its scores are cut off at, or the scores of simulated rows")
         if self.mixture is not None:
             self.mixture.check_columns(self.columns, len(self.scores.bias))
 

@@ -162,7 +162,7 @@ class Peeled(Shown):
     layers: tuple[PeeledLayer, ...]
     hidden: Annotated[FloatArray, "floats m p"]
     outlier_rows: Annotated[BoolArray, "bools n"]
-    hidden_distribution: RectifiedGaussian | None
+    hidden_distribution: Annotated[RectifiedGaussian | None, "own sizes"]
     feature_names: tuple[str, ...] | None = None
     inner: InnerLayer | None = None
     inputs: Annotated[FloatArray, "unbounded floats m q"] | None = None
@@ -298,7 +298,9 @@ class Peeled(Shown):
     @classmethod
     def load(cls, path: FilePath) -> Self:
         """Read what :meth:`save` wrote, with ``hidden`` empty; the example is there."""
-        peeled = storage.read(path, cls)
-        if not peeled.layers:
-            raise storage.damaged(path, "it holds no layer")
-        return peeled
+        return storage.read(path, cls)
+
+    def check_loaded(self) -> None:
+        """Raise InvalidDataError if a file held nothing."""
+        if not self.layers:
+            raise InvalidDataError("it holds no layer")

@@ -68,8 +68,15 @@ class TwoLayers:
     layer: OutputLayer
     report: LayerReport
     outlier_rows: Annotated[BoolArray, "bools n"]
-    hidden_distribution: RectifiedGaussian
+    hidden_distribution: Annotated[RectifiedGaussian, "own sizes"]
     inner: InnerLayer | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not belong together, as a damaged file may hold them."""
+        if self.hidden_distribution.n_features != len(self.layer.noise):
+            raise InvalidDataError("the law of its hidden units is not one of its layer's")
+        if self.layer.weights.shape[1] != self.report.n_hidden:
+            raise InvalidDataError("its layer's report is of another layer")
 
 
 def learn_two_layers(

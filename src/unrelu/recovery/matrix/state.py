@@ -86,6 +86,8 @@ class MatrixState:
 
     def __post_init__(self) -> None:
         """Refuse factors of another table, as a damaged file may hold them."""
+        if not (isinstance(self.facts, Mapping) and {"shape", "gauge"} <= set(self.facts)):
+            raise InvalidDataError("it does not say of which table it is")
         factors, (n, d) = self.factors, self.facts["shape"]
         arrays = [array for array in (factors.latent, factors.loadings, factors.bias) if array is not None]
         expected = [(n, factors.rank), (d, factors.rank), *([(d,)] if self.facts["gauge"] != "zero" else [])]
