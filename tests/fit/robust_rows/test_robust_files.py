@@ -168,7 +168,7 @@ def shifted(values):
         ("learner", "learned.mixture.components.0.correlation", shorter, "correlation has shape"),
         ("learner", "learned.columns", shifted, "columns holds"),
         ("learner", "learned.columns", shorter, "columns holds"),
-        ("learner", "independent.edges.0", spoiled, "edges or log_mass hold values that are not finite"),
+        ("learner", "independent.edges.0", spoiled, "edges.0 holds values that are not finite"),
         ("learner", "independent.log_mass.1", shorter, "log_mass has shape"),
         ("detector", "scores.scores.scale", spoiled, "scale holds values that are not finite"),
         ("detector", "scores.tail.scores", spoiled, "scores holds values that are not finite"),

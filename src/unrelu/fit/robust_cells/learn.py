@@ -31,7 +31,7 @@ from unrelu.fit.robust_cells.law import CellLaw, Judged
 from unrelu.fit.robust_cells.rounds import GENUINE, CellRoundQuestion, bad_counts, weighted_record
 from unrelu.fit.robust_cells.shares import MOST_OF_A_COLUMN, left_columns, too_many, updated, with_outlier_rows
 from unrelu.fit.robust_cells.starts import column_starts, near_middle, tails_for_bad
-from unrelu.fit.robust_rows.components import GaussianComponent, Setting, gaussian_from
+from unrelu.fit.robust_rows.mixture import GaussianComponent, Setting, gaussian_from
 from unrelu.fit.robust_rows.table import check_table, often_repeated, sampled_table
 from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.passes.tiles import Subsample, tiles
