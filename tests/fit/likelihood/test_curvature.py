@@ -5,9 +5,7 @@ import pytest
 
 import unrelu
 from unrelu.fit.likelihood import climbing as curvature
-from unrelu.fit.likelihood.cells import Cells, ScoreQuestion
-from unrelu.fit.likelihood.climbing import Prior, climb
-from unrelu.fit.likelihood.laws import CovarianceLaw, FactorLaw
+from unrelu.fit.likelihood.climbing import Cells, CovarianceLaw, FactorLaw, Prior, ScoreQuestion, climb
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.tables import ArraySamples
