@@ -36,7 +36,9 @@ def test_information_is_the_bend_of_the_likelihood(rows, name):
 
     def level(theta):
         moved = law.moved(theta)[0]
-        return evidence.collect(ScoreQuestion(CELLS, moved), remember=False).log_likelihood + PRIOR.level(moved)
+        return (
+            evidence.collect(ScoreQuestion(CELLS, moved), remember=False).log_likelihood + PRIOR.add(moved, 0.0, 0.0)[0]
+        )
 
     for i, j in ((0, 0), (0, D), (D, D), (D + 1, D + 2), (p - 1, p - 1), (1, p - 1)):
         e, f = step * np.eye(p)[[i, j]]
@@ -67,7 +69,7 @@ def test_complete_rows_have_the_information_of_complete_rows_also_on_a_part_of_t
     evidence = SampleEvidence(ArraySamples(y), LocalEngine())
     cells = Cells(np.arange(D), np.zeros(D), np.ones(D), np.full(D, -np.inf))
     law = climb(evidence, cells, LAWS["covariance"], PRIOR, (N, N)).law
-    wanted = np.diag(N * law.complete_metric())
+    wanted = np.diag(N * law.complete_metric)
     np.testing.assert_allclose(around(evidence, cells, law)[0], wanted, atol=0.02 * N)
     monkeypatch.setattr(curvature, "_WORK", 1.0)
     monkeypatch.setattr(curvature, "_FEWEST_ROWS", 200)

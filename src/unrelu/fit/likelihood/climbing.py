@@ -85,35 +85,32 @@ Curvature = tuple[FloatArray, FloatArray, FloatArray]
 # --- the two kinds of model: any covariance, or factors and noise ----------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class CovarianceLaw:
     """N(mean, covariance): coordinates are the mean and the covariance's lower triangle, row by row. Steps theta = (a,
     lower triangle of B) go to mean + L a and L exp(B) L with L the symmetric root of the covariance: no step leaves the
     definite matrices, and a complete row's information is 1 for a_i and B_ij, 1/2 for B_ii."""
 
-    mean: FloatArray
-    covariance: FloatArray
-
-    @property
-    def n_coordinates(self) -> int:
-        d = len(self.mean)
-        return d + d * (d + 1) // 2
-
     n_components = None  # factors
 
-    @property
-    def n_free(self) -> int:
-        return self.n_coordinates
-
-    @cached_property
-    def _spectrum(self) -> tuple[FloatArray, FloatArray]:
-        values, vectors = eigh(self.covariance)
-        return np.maximum(values, 1e-300), vectors
+    def __init__(self, mean: FloatArray, covariance: FloatArray) -> None:
+        d = len(mean)
+        self.mean, self.covariance = mean, covariance
+        self.n_coordinates = self.n_free = d + d * (d + 1) // 2
+        values, self._vectors = eigh(covariance)
+        self._values = np.maximum(values, 1e-300)
+        self._lower = i, j = np.tril_indices(d)
+        self._twice = np.where(i == j, 1.0, 2.0)  # in the lower triangle an entry beside the diagonal counts twice
+        self.complete_metric = np.concatenate([np.ones(d), 0.5 * self._twice])
 
     @cached_property
     def _root(self) -> FloatArray:
-        values, vectors = self._spectrum
-        return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
+        return np.asarray((self._vectors * np.sqrt(self._values)) @ self._vectors.T)
+
+    def _unpacked(self, lower: FloatArray) -> FloatArray:
+        """The symmetric matrix of a lower triangle."""
+        full = np.zeros_like(self.covariance)
+        full[self._lower] = lower
+        return full + np.tril(full, -1).T
 
     def scores(
         self,
@@ -121,7 +118,7 @@ class CovarianceLaw:
         beyond: Marks,
         corrected: bool = False,  # noqa: ARG002 - they are always there
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        n, (values, vectors) = len(u), self._spectrum
+        n, values, vectors = len(u), self._values, self._vectors
         precision, log_det = np.ascontiguousarray((vectors / values) @ vectors.T), float(np.log(values).sum())
         found = np.empty(n), np.empty(n), np.empty((n, self.n_coordinates))
         covariance_scores(u, beyond, self.mean, precision, log_det, *found, np.empty((2, 0, len(self.mean))))
@@ -129,7 +126,7 @@ class CovarianceLaw:
 
     def moved(self, theta: FloatArray) -> tuple[Self, Callable[[FloatArray], FloatArray]]:
         d, root = len(self.mean), self._root
-        values, vectors = np.linalg.eigh(_unpacked(theta[d:], d))
+        values, vectors = np.linalg.eigh(self._unpacked(theta[d:]))
         grown = np.exp(values)
         covariance = root @ ((vectors * grown) @ vectors.T) @ root
         law = type(self)(self.mean + root @ theta[:d], 0.5 * (covariance + covariance.T))
@@ -140,16 +137,16 @@ class CovarianceLaw:
         divided = np.where(near, mean_growth, (grown[:, None] - grown[None]) / np.where(near, 1.0, gap))
 
         def pulled(score: FloatArray) -> FloatArray:
-            full = _unpacked(score[d:], d)  # in which an entry beside the diagonal counts twice
+            full = self._unpacked(score[d:])  # in which an entry beside the diagonal counts twice
             inner = vectors.T @ (root @ (0.5 * (full + np.diag(np.diagonal(full)))) @ root) @ vectors
-            return np.concatenate([root @ score[:d], _doubled(vectors @ (divided * inner) @ vectors.T)])
+            turned = vectors @ (divided * inner) @ vectors.T
+            return np.concatenate([root @ score[:d], self._twice * turned[self._lower]])
 
         return law, pulled
 
     @cached_property
     def jacobian(self) -> FloatArray:
-        d, root = len(self.mean), self._root
-        i, j = np.tril_indices(d)
+        d, root, (i, j) = len(self.mean), self._root, self._lower
         # Column (i, j): the lower triangle of L (E_ij + E_ji) L, or of L E_ii L.
         moved = root[i][:, i] * root[j][:, j] + root[i][:, j] * root[j][:, i]
         moved[:, i == j] *= 0.5
@@ -160,21 +157,15 @@ class CovarianceLaw:
     def metric(self, outer: FloatArray) -> FloatArray:
         return np.asarray(self.jacobian.T @ outer @ self.jacobian)
 
-    def complete_metric(self) -> FloatArray:
-        i, j = np.tril_indices(len(self.mean))
-        return np.concatenate([np.ones(len(self.mean)), np.where(i == j, 0.5, 1.0)])
-
     def from_covariance(self, derivative: FloatArray) -> FloatArray:
-        return np.concatenate([np.zeros(len(self.mean)), _doubled(derivative)])
+        return np.concatenate([np.zeros(len(self.mean)), self._twice * derivative[self._lower]])
 
     def inverse(self, information: FloatArray) -> FloatArray:
-        return _definite_inverse(information)
+        return np.asarray(cho_solve(cho_factor(information, check_finite=False), np.eye(len(information))))
 
     def errors(self, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
         d = len(self.mean)
-        at = np.zeros((d, d), dtype=np.int64)
-        at[np.tril_indices(d)] = d + np.arange(d * (d + 1) // 2)
-        at = np.maximum(at, at.T)
+        at = self._unpacked(d + np.arange(0.5 * d * (d + 1))).astype(np.int64)
         own, scale = np.diagonal(at), np.sqrt(np.diagonal(self.covariance))
         both = np.empty((d, 2, 2))
         both[:, 0, 0] = np.diagonal(spread)[:d]
@@ -192,41 +183,16 @@ class CovarianceLaw:
         return both, np.asarray(variance)
 
 
-def _unpacked(lower: FloatArray, d: int) -> FloatArray:
-    """The symmetric matrix of a lower triangle."""
-    full = np.zeros((d, d))
-    full[np.tril_indices(d)] = lower
-    return full + np.tril(full, -1).T
-
-
-def _doubled(derivative: FloatArray) -> FloatArray:
-    """The derivative in the lower triangle, where an entry beside the diagonal counts twice."""
-    i, j = np.tril_indices(len(derivative))
-    return np.asarray(np.where(i == j, 1.0, 2.0) * derivative[i, j])
-
-
-@dataclass(frozen=True, eq=False)
 class FactorLaw:
     """Factors plus noise: y = b + W z + e, z ~ N(0, I_k), independent e_j ~ N(0, psi_j). Coordinates are (b, W row by
     row, log psi). W is told up to a rotation only: scores are 0 along W A, A' = -A."""
 
-    mean: FloatArray
-    weights: FloatArray
-    noise: FloatArray
-
-    @property
-    def n_coordinates(self) -> int:
-        d, k = self.weights.shape
-        return int(d * (k + 2))
-
-    @property
-    def n_components(self) -> int:
-        return int(self.weights.shape[1])
-
-    @property
-    def n_free(self) -> int:
-        d, k = self.weights.shape
-        return int(min(self.n_coordinates - k * (k - 1) // 2, d + d * (d + 1) // 2))
+    def __init__(self, mean: FloatArray, weights: FloatArray, noise: FloatArray) -> None:
+        d, k = weights.shape
+        self.mean, self.weights, self.noise = mean, weights, noise
+        self.n_components, self.n_coordinates = k, d * (k + 2)
+        self.n_free = min(self.n_coordinates - k * (k - 1) // 2, d + d * (d + 1) // 2)
+        self.complete_metric = np.concatenate([1.0 / noise, np.repeat(1.0 / noise, k), np.full(d, 0.5)])
 
     @property
     def covariance(self) -> FloatArray:
@@ -253,10 +219,6 @@ class FactorLaw:
     def metric(self, outer: FloatArray) -> FloatArray:
         return outer
 
-    def complete_metric(self) -> FloatArray:
-        d, k = self.weights.shape
-        return np.concatenate([1.0 / self.noise, np.repeat(1.0 / self.noise, k), np.full(d, 0.5)])
-
     def from_covariance(self, derivative: FloatArray) -> FloatArray:
         along = (2.0 * derivative @ self.weights).ravel()
         return np.concatenate([np.zeros(len(self.mean)), along, np.diagonal(derivative) * self.noise])
@@ -270,7 +232,8 @@ class FactorLaw:
             gauge[d : d + d * k, at] = turned.ravel()
         # Rotations are held where they are; whatever else the rows leave open keeps its wide error.
         gauge *= np.sqrt(np.trace(information) / len(information))
-        return _definite_inverse(information + gauge @ gauge.T)
+        held = information + gauge @ gauge.T
+        return np.asarray(cho_solve(cho_factor(held, check_finite=False), np.eye(len(held))))
 
     def errors(self, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
         d, k = self.weights.shape
@@ -295,11 +258,6 @@ class FactorLaw:
 
 
 Law: TypeAlias = CovarianceLaw | FactorLaw
-
-
-def _definite_inverse(matrix: FloatArray) -> FloatArray:
-    """That of a definite matrix; any other is a LinAlgError."""
-    return np.asarray(cho_solve(cho_factor(matrix, check_finite=False), np.eye(len(matrix))))
 
 
 # --- what rows say of a law --------------------------------------------------------------------------
@@ -396,10 +354,6 @@ class Prior:
     weight: float
     target: FloatArray
 
-    def level(self, law: Law) -> float:
-        """Its own log-likelihood."""
-        return self.add(law, 0.0, np.zeros(law.n_coordinates))[0]
-
     def add(self, law: Law, value: float, score: FloatArray) -> tuple[float, FloatArray]:
         """Log-likelihood and score with those of the prior."""
         factor = cho_factor(law.covariance, lower=True)
@@ -459,8 +413,8 @@ def climb(
         reference, theta = here.law, np.zeros(law.n_coordinates)
         here = at(reference, theta, wants_outer)
         levels.append(here.value)
-        whiten = _whitening(reference, here.outer, rows)
-        slope, pairs = whiten(here.gradient, True), list[tuple[FloatArray, FloatArray]]()
+        root = _metric_root(reference, here.outer, rows)
+        slope, pairs = _whitened(root, here.gradient), list[tuple[FloatArray, FloatArray]]()
         most = min(_ROUNDS_A_STRETCH if wants_outer else most_rounds, most_rounds - len(levels))
         for left in range(most, -1, -1):
             direction = _direction(slope, pairs)
@@ -468,7 +422,7 @@ def climb(
             converged = 0.5 * gain < enough
             if converged or left == 0:
                 break
-            step = whiten(direction, False)
+            step = _whitened(root, direction, back=True)
             length = min(1.0, _LONGEST / float(np.max(np.abs(step))))
             for _ in range(_MOST_HALVINGS):
                 there = at(reference, theta + length * step)
@@ -478,7 +432,7 @@ def climb(
             else:  # no step helps
                 return Climbed(here.law, here.log_likelihood, len(levels), False, tuple(levels))
             theta = theta + length * step
-            before, slope, here = slope, whiten(there.gradient, True), there
+            before, slope, here = slope, _whitened(root, there.gradient), there
             change = before - slope
             if change @ direction > 1e-10 * gain:
                 pairs = [*pairs[1 - _MEMORY :], (length * direction, change)]
@@ -488,18 +442,20 @@ def climb(
     return Climbed(here.law, here.log_likelihood, len(levels), converged, tuple(levels))
 
 
-def _whitening(
-    law: Law, outer: FloatArray | None, rows: tuple[float, float]
-) -> Callable[[FloatArray, bool], FloatArray]:
-    """Between theta and x = R theta, M = R'R: gradients from theta to x (True), steps from x to theta (False)."""
-    complete = rows[0] * law.complete_metric()
+def _metric_root(law: Law, outer: FloatArray | None, rows: tuple[float, float]) -> FloatArray:
+    """R' of the metric M = R'R, in which x = R theta; the roots of a diagonal one alone."""
+    complete = rows[0] * law.complete_metric
     if outer is None:
-        scale = np.sqrt(complete)
-        return lambda vector, _: vector / scale
+        return np.sqrt(complete)
     share = float(np.clip(law.n_coordinates / rows[1], _LEAST_COMPLETE, 1.0))
-    metric = law.metric(outer) + np.diag(share * complete)
-    root = np.linalg.cholesky(metric)  # lower: R = root'
-    return lambda vector, gradient: np.asarray(solve_triangular(root, vector, lower=True, trans=0 if gradient else 1))
+    return np.asarray(np.linalg.cholesky(law.metric(outer) + np.diag(share * complete)))
+
+
+def _whitened(root: FloatArray, vector: FloatArray, back: bool = False) -> FloatArray:
+    """A gradient in theta as one in x; ``back``: a step in x as one in theta."""
+    if root.ndim == 1:
+        return vector / root
+    return np.asarray(solve_triangular(root, vector, lower=True, trans=1 if back else 0))
 
 
 def _direction(slope: FloatArray, pairs: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
@@ -563,13 +519,13 @@ def corrected(
     _, outer, slope = around
     if not slope.any():
         return here, stay, around
-    metric = outer + np.diag(_RIDGE * rows[0] * law.complete_metric())
+    metric = outer + np.diag(_RIDGE * rows[0] * law.complete_metric)
     step = solve(metric, slope, assume_a="pos")
     step *= min(1.0, _LONGEST_CORRECTION / float(np.max(np.abs(step))))
     for length in _LENGTHS:
         moved = law.moved(length * step)[0]
         level = evidence.collect(ScoreQuestion(cells, moved, corrected=True), remember=False).log_likelihood
-        gain = level + prior.level(moved) - record.log_likelihood - prior.level(law)
+        gain = prior.add(moved, level, stay)[0] - prior.add(law, record.log_likelihood, stay)[0]
         if gain > _KEPT * length * float(slope @ step):
             return replace(climbed, law=moved, log_likelihood=level), length * step, around
     return here, stay, around
