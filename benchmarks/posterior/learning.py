@@ -17,7 +17,7 @@ import unrelu
 from benchmarks.studies import told
 from benchmarks.table import Claim
 from unrelu.contracts import Assumptions, Block, FloatArray, Samples
-from unrelu.fit.likelihood.laws import CovarianceLaw
+from unrelu.fit.likelihood.climbing import CovarianceLaw
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence

@@ -144,7 +144,7 @@ class Auto:
 
     def choose(self, samples: Samples, evidence: Evidence, assumptions: Assumptions) -> tuple[Method, str]:
         """The method for these rows, and why."""
-        from unrelu.fit.likelihood.cells import CellTallyQuestion
+        from unrelu.fit.likelihood.learning import CellTallyQuestion
         from unrelu.passes.tiles import ScreeningQuestion
 
         n, d = samples.n_rows, samples.n_features

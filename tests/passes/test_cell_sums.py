@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unrelu.contracts import Block
-from unrelu.fit.robust_cells.rounds import weighted_record
+from unrelu.fit.robust_cells.learn import weighted_record
 from unrelu.passes.pair_moments import PairMomentsQuestion
 
 QUESTION = PairMomentsQuestion((0.0,) * 3, (0.0,) * 3, shapes=False)

@@ -8,8 +8,7 @@ from tests.references.row_density import exact_log_density
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, RectifiedGaussianMixture
 from unrelu.contracts import Assumptions, Block
 from unrelu.errors import ConstantColumnWarning, InvalidDataError
-from unrelu.fit.robust_rows.components import GaussianComponent, Setting
-from unrelu.fit.robust_rows.mixture import Mixture
+from unrelu.fit.robust_rows.mixture import GaussianComponent, Mixture, Setting
 from unrelu.posterior.scores import ScoreQuestion, scored_rows
 from unrelu.tables import ArraySamples
 

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 from unrelu.contracts import BoolArray, FloatArray, Samples
 from unrelu.errors import ManyBadCellsWarning
 from unrelu.estimators import FloorImputer, FloorOutlierDetector
-from unrelu.fit.robust_cells.shares import left_columns, too_many
+from unrelu.fit.robust_cells.law import left_columns, too_many
 from unrelu.fit.robust_rows.detection import Verdict
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Table

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from unrelu.contracts import Block
-from unrelu.fit.likelihood.cells import Cells, CellTallyQuestion
+from unrelu.fit.likelihood.climbing import Cells
+from unrelu.fit.likelihood.learning import CellTallyQuestion
 
 VALUES = np.array([[0.0, 2.0, 7.0], [4.0, np.nan, 7.0], [2.0, 5.0, 7.0], [9.0, 9.0, 9.0]])
 MARKS = np.array([[0, -1, 0], [1, 0, 0], [0, 0, 0], [0, 0, 0]], dtype=np.int8)

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 import unrelu
-from unrelu.fit.likelihood.cells import Cells
-from unrelu.fit.likelihood.climbing import Prior, climb
-from unrelu.fit.likelihood.laws import CovarianceLaw, FactorLaw
+from unrelu.fit.likelihood.climbing import Cells, CovarianceLaw, FactorLaw, Prior, climb
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.tables import ArraySamples

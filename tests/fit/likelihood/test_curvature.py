@@ -5,9 +5,7 @@ import pytest
 
 import unrelu
 from unrelu.fit.likelihood import climbing as curvature
-from unrelu.fit.likelihood.cells import Cells, ScoreQuestion
-from unrelu.fit.likelihood.climbing import Prior, climb
-from unrelu.fit.likelihood.laws import CovarianceLaw, FactorLaw
+from unrelu.fit.likelihood.climbing import Cells, CovarianceLaw, FactorLaw, Prior, ScoreQuestion, climb
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.tables import ArraySamples
@@ -38,7 +36,9 @@ def test_information_is_the_bend_of_the_likelihood(rows, name):
 
     def level(theta):
         moved = law.moved(theta)[0]
-        return evidence.collect(ScoreQuestion(CELLS, moved), remember=False).log_likelihood + PRIOR.level(moved)
+        return (
+            evidence.collect(ScoreQuestion(CELLS, moved), remember=False).log_likelihood + PRIOR.add(moved, 0.0, 0.0)[0]
+        )
 
     for i, j in ((0, 0), (0, D), (D, D), (D + 1, D + 2), (p - 1, p - 1), (1, p - 1)):
         e, f = step * np.eye(p)[[i, j]]
@@ -69,7 +69,7 @@ def test_complete_rows_have_the_information_of_complete_rows_also_on_a_part_of_t
     evidence = SampleEvidence(ArraySamples(y), LocalEngine())
     cells = Cells(np.arange(D), np.zeros(D), np.ones(D), np.full(D, -np.inf))
     law = climb(evidence, cells, LAWS["covariance"], PRIOR, (N, N)).law
-    wanted = np.diag(N * law.complete_metric())
+    wanted = np.diag(N * law.complete_metric)
     np.testing.assert_allclose(around(evidence, cells, law)[0], wanted, atol=0.02 * N)
     monkeypatch.setattr(curvature, "_WORK", 1.0)
     monkeypatch.setattr(curvature, "_FEWEST_ROWS", 200)

@@ -10,7 +10,7 @@ from tests.references import full_likelihood as exact
 from unrelu import RectifiedGaussianLearner
 from unrelu.errors import DoubtfulTableWarning
 from unrelu.fit.likelihood import climbing as curvature
-from unrelu.fit.likelihood import climbing as information
+from unrelu.fit.likelihood import learning as information
 
 MODEL = unrelu.RectifiedGaussian([0.2, -0.3, 0.5, 0.0], 0.5 * np.eye(4) + 0.5)
 UPPER = np.triu_indices(4, 1)
@@ -91,7 +91,8 @@ def test_other_ways_are_wide_enough(monkeypatch):
         with monkeypatch.context() as patched:
             patched.setattr(curvature, "_MOST_COORDINATES", 0)
             from_scores = errors(fit(x))
-            patched.setattr(information, "_MOST_OUTER", 0)
+            for module in (curvature, information):
+                patched.setattr(module, "MOST_OUTER", 0)
             alone = errors(fit(x))
         for near, scores, wide in zip(together, from_scores, alone, strict=True):
             assert ((scores > 0.85 * near) & (scores < 1.35 * near)).all()

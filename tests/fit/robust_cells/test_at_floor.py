@@ -7,8 +7,7 @@ import pytest
 from scipy.stats import norm
 
 import unrelu
-from unrelu.fit.robust_cells.law import CellLaw
-from unrelu.fit.robust_cells.shares import floor_shares
+from unrelu.fit.robust_cells.law import CellLaw, floor_shares
 from unrelu.kernels.cell_shares import floor_scores
 
 

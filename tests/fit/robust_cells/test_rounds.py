@@ -1,6 +1,6 @@
 """One pass: the same record and verdicts however the rows are cut."""
 
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ import pytest
 import unrelu
 from unrelu.contracts import Block
 from unrelu.fit.robust_cells.law import CellLaw
-from unrelu.fit.robust_cells.rounds import STRANGEST, CellRoundQuestion
+from unrelu.fit.robust_cells.learn import STRANGEST, judged_block
 from unrelu.passes.pair_moments import PairMomentsQuestion
 
 
@@ -18,7 +18,7 @@ def case():
     x = model.sample(900, random_state=1)
     x[::40, 2] += 9.0
     x[5, 1] = np.nan
-    return x, CellRoundQuestion(CellLaw.of_model(model), PairMomentsQuestion((0.0,) * 4, (0.0,) * 4), telling=True)
+    return x, partial(judged_block, CellLaw.of_model(model), PairMomentsQuestion((0.0,) * 4, (0.0,) * 4), True)
 
 
 def test_parts_merge_to_the_whole(case):

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import unrelu
-from unrelu.fit.robust_cells.law import CellLaw
-from unrelu.fit.robust_cells.shares import updated
+from unrelu.fit.robust_cells.law import CellLaw, updated
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from unrelu.fit.robust_cells.starts import column_starts, near_middle
+from unrelu.fit.robust_cells.learn import column_starts, near_middle
 
 
 @pytest.mark.parametrize("floored", [0.0, 0.5, 0.8])

@@ -8,7 +8,7 @@ from unrelu import RectifiedGaussian, RectifiedGaussianLearner
 from unrelu.contracts import Assumptions, Block
 from unrelu.errors import ConstantColumnWarning, DuplicatedRowsWarning, InvalidDataError
 from unrelu.fit.robust_rows.clustering import Trial, fit_mixture, k_means
-from unrelu.fit.robust_rows.table import shuffled_prior, varying_columns
+from unrelu.fit.robust_rows.table import prior_record, varying_columns
 from unrelu.fit.shrinkage import error_share
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
@@ -228,7 +228,7 @@ def test_the_prior_is_one_row_that_varies_in_every_column():
     stray = np.where(np.arange(2000) == 77, 4.0, 3.0)
     x = np.c_[draw(2000, 10)[0], stray, np.where(np.arange(2000) == 78, 2.0, 0.0)]
     x[:15, 0] = 1e9  # outliers are not what a component should expect; some of 256 draws would be among them
-    prior = shuffled_prior(x, Assumptions((0.0,) * 5), np.random.default_rng(0))
+    prior = prior_record(x, Assumptions((0.0,) * 5), np.random.default_rng(0), outliers=False)
     seen, _, spread = prior.positive_moments()
     assert prior.weight == pytest.approx(1.0)
     assert np.all((spread > 0.0) | (seen < 1.0))

@@ -7,7 +7,6 @@ from threadpoolctl import threadpool_limits
 from unrelu import RectifiedGaussian, synthetic
 from unrelu.contracts import Assumptions, Block
 from unrelu.fit.robust_rows import growth
-from unrelu.fit.robust_rows.components import IndependentComponent, NoiseComponent, Setting, gaussian_from
 from unrelu.fit.robust_rows.growth import (
     SampledRows,
     candidates,
@@ -18,7 +17,14 @@ from unrelu.fit.robust_rows.growth import (
     split_column,
     with_factors,
 )
-from unrelu.fit.robust_rows.mixture import Mixture, settle
+from unrelu.fit.robust_rows.mixture import (
+    IndependentComponent,
+    Mixture,
+    NoiseComponent,
+    Setting,
+    gaussian_from,
+    settle,
+)
 from unrelu.fit.robust_rows.table import prior_record
 
 D, N = 4, 2000

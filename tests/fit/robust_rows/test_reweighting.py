@@ -1,21 +1,15 @@
 """The last look: no cut without an excess, and a cut that the model does not notice."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner
 from unrelu.contracts import Assumptions, Block
 from unrelu.fit.one_pass import learn_record
-from unrelu.fit.robust_rows.components import GaussianComponent, Setting, gaussian_from
-from unrelu.fit.robust_rows.mixture import Mixture
-from unrelu.fit.robust_rows.reweighting import (
-    Refit,
-    ReweightedQuestion,
-    RowVerdicts,
-    VerdictQuestion,
-    completed,
-    excess_cut,
-)
+from unrelu.fit.robust_rows.learn import Refit, RowVerdicts, completed, excess_cut, reweighted_moments, verdicts_of
+from unrelu.fit.robust_rows.mixture import GaussianComponent, Mixture, Setting, gaussian_from
 from unrelu.fit.robust_rows.table import prior_record
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
@@ -141,7 +135,7 @@ def shifts_by_a_cut(missing, repeats=24):
         truth = GaussianComponent(setting, MODEL.bias, MODEL.row_norms, MODEL.correlation)
         fit = refit(evidence(x), Mixture((truth,), np.ones(1)), x)
         whole = RectifiedGaussianLearner().fit(x)
-        data = fit.evidence.collect(ReweightedQuestion(ASK, (scores.score(x) > cut).astype(float)))
+        data = fit.evidence.collect(partial(reweighted_moments, ASK, (scores.score(x) > cut).astype(float)))
         normals = np.random.default_rng(1000 + seed).standard_normal((20_000, 3))
         record, _ = fit.complete(data, normals, cut)
         for stages in (learn_record(data, ASSUMPTIONS), learn_record(record, ASSUMPTIONS)):
@@ -167,7 +161,7 @@ def test_completing_removes_the_bias_of_trimming(missing):
 class TestVerdicts:
     def test_rows_come_back_in_the_order_of_the_table(self):
         x = MODEL.sample(500, random_state=0)
-        ask = VerdictQuestion(one_component(x), ALL)
+        ask = partial(verdicts_of, one_component(x), ALL)
         whole = ask(Block(x)).table
         parts = [ask(Block(x[a:b], a)) for a, b in ((300, 500), (0, 120), (120, 300))]
         np.testing.assert_allclose(parts[0].merge(parts[1]).merge(parts[2]).table, whole, rtol=1e-10)
@@ -177,7 +171,7 @@ class TestVerdicts:
         x = MODEL.sample(300, random_state=0)
         mixture = one_component(x)
         w = np.random.default_rng(0).gamma(2.0, size=300)
-        genuine, scores, given = VerdictQuestion(mixture, ALL)(Block(x, 0, w)).table.T
+        genuine, scores, given = partial(verdicts_of, mixture, ALL)(Block(x, 0, w)).table.T
         np.testing.assert_allclose(genuine, 1.0)
         np.testing.assert_allclose(scores, mixture.main_component.density.score(x), rtol=1e-9, atol=1e-9)
         np.testing.assert_array_equal(given, w)
@@ -185,7 +179,7 @@ class TestVerdicts:
     def test_reweighted_rows_are_found_by_their_place_in_the_table(self):
         x = MODEL.sample(400, random_state=0)
         weights = np.random.default_rng(0).random(400)
-        ask = ReweightedQuestion(ASK, weights)
+        ask = partial(reweighted_moments, ASK, weights)
         merged = ask(Block(x[:150], 0)).merge(ask(Block(x[150:], 150)))
         direct = ASK(Block(x, 0, weights))
         np.testing.assert_allclose(merged._about(direct.origin).cross, direct.cross, rtol=1e-10)
@@ -195,7 +189,7 @@ class TestVerdicts:
     @pytest.mark.parametrize(("weights", "given"), [(0.0, 1.0), (1.0, 0.0)])
     def test_a_block_of_outliers_or_absent_rows_only(self, weights, given):
         x = np.vstack([MODEL.sample(200, random_state=0), np.full((5, 3), 1e9)])
-        ask = ReweightedQuestion(ASK, np.repeat([1.0, weights], [200, 5]))
+        ask = partial(reweighted_moments, ASK, np.repeat([1.0, weights], [200, 5]))
         merged = ask(Block(x[:200], 0, np.ones(200))).merge(ask(Block(x[200:], 200, np.full(5, given))))
         direct = ASK(Block(x[:200]))
         np.testing.assert_allclose(merged._about(direct.origin).cross, direct.cross, rtol=1e-6)

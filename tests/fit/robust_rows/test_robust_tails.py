@@ -10,8 +10,7 @@ from unrelu import RectifiedGaussian, RectifiedGaussianLearner, synthetic
 from unrelu.contracts import Assumptions
 from unrelu.errors import HeavyTailsWarning
 from unrelu.fit.robust_rows import learn as tails
-from unrelu.fit.robust_rows.components import GaussianComponent, NoiseComponent, Setting
-from unrelu.fit.robust_rows.mixture import Mixture
+from unrelu.fit.robust_rows.mixture import GaussianComponent, Mixture, NoiseComponent, Setting
 
 
 def table(kind, n, d, floored, seed):

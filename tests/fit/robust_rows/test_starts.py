@@ -7,7 +7,7 @@ from threadpoolctl import threadpool_limits
 
 from unrelu import RectifiedGaussian, synthetic
 from unrelu.contracts import Assumptions
-from unrelu.fit.robust_rows.components import Setting
+from unrelu.fit.robust_rows.mixture import Setting
 from unrelu.fit.robust_rows.table import concentrated_starts, prior_record, standardized
 
 D, N = 4, 1500

@@ -1,4 +1,4 @@
-"""The maximum of the likelihood: up to it, how the likelihood lies around it, and the errors that follow.
+"""Up the full likelihood: the laws it is climbed in, what rows say of them, the steps, what corrects the maximum.
 
 Up: quasi-Newton steps in the metric of the rows' own scores. A pass over the rows gives the log-likelihood and its
 exact derivative: the moments of the hidden cells are those at which expectation propagation is stationary. Plain EM
@@ -25,38 +25,39 @@ is where the corrected likelihood has its maximum, to first order in the correct
 corrected likelihood rises by it. A and the derivative of kappa are differences of scores at laws near by, a coordinate
 theta_j away: a pass for every coordinate, on a part of the rows that is large enough, where parameters are few.
 
-Errors that do not trust the model: A^-1 B A^-1, with B the sum of the outer products of the rows' scores, both from
-the rows themselves. Under the model A = B, up to chance; with heavier tails B is larger, and the errors are those of a
-bootstrap of the rows. In small tables they would be too small: B has fourth powers of what is seen, of which the
-largest are seldom there. With n cells of which m are seen, variances grow by 8/n, and those of means by 1/n, and both
-by 13 (1/m - 1/n) (docs/research/026). That takes several rows a parameter. Where rows are too few or parameters too
-many, each column is taken by itself: mean and spread with A and B of the column's own cells, as if the others said
-nothing of it, and correlations with the information of as many complete rows as the two columns amount to,
-
-    stderr(r_ij) = (1 - r_ij^2) / sqrt(n e_i e_j),     e_i = mean of (score of the mean)^2 s_i^2,
-
-which is 1 for a column without cut-off or missing cells, times what tails add to it. Both are rather too wide than too
-narrow.
+A law has ``n_coordinates`` of its own, in which ``scores`` are derivatives, and ``n_free`` parameters that rows can
+tell apart. Steps are taken in coordinates theta around it, in which complete rows would give (nearly) independent
+estimates: ``moved`` gives the law at theta and what turns its score into the derivative in theta; ``jacobian`` is that
+of the own coordinates in theta, ``metric`` takes outer products of scores there, and ``complete_metric`` is the
+diagonal of a complete row's information. ``scores`` of rows are (log densities as expectation propagation has them,
+what brings these closer, scores n x n_coordinates); the second need only be there if ``corrected``.
+``from_covariance`` is the score of something that depends on the covariance alone, from its derivative there.
+``inverse`` of an information is without what the rows cannot tell, a LinAlgError where it is not definite; ``errors``
+makes of the covariance of the estimated coordinates (covariance d x 2 x 2 of mean and standard deviation, variance d x
+d of the correlations).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, partial, reduce
+from itertools import combinations
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve, solve_triangular
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, eigh, solve, solve_triangular
 
-from unrelu.contracts import Block, Evidence, FloatArray, Step, Watch, unwatched
-from unrelu.fit.likelihood.cells import Cells, CellTally, Fold, ScoreQuestion, Scores
-from unrelu.fit.likelihood.laws import FactorLaw, Law
+from unrelu.contracts import Block, BoolArray, Evidence, FloatArray, Marks, Step, Watch, unwatched
+from unrelu.kernels.likelihood_scores import covariance_scores, factor_scores
 from unrelu.passes.engine import map_in_threads
+from unrelu.passes.pair_moments import AllButGroup
+from unrelu.posterior.cells import marks_of
 
 TO_GAIN = 5e-7  # a parameter: a thousandth of a standard error
 MOST_ROUNDS = 200
-_MOST_OUTER = 2500  # coordinates whose outer products are kept
+MOST_OUTER = 2500  # coordinates whose outer products are kept
 _ROUNDS_A_STRETCH = 12  # before the metric is taken anew
 _MEMORY = 20
 _LONGEST = 1.0  # change of a coordinate in a step: a standard deviation, or a factor e of a variance
@@ -68,16 +69,282 @@ CLIMBING = "Climbing the likelihood"
 _MOST_COORDINATES = 500  # for a pass each
 _WORK = 5e5  # rows times coordinates
 _FEWEST_ROWS = 1000
-_ROWS_A_PARAMETER = 3.0
-_DIFFERENCE = 0.005  # of a coordinate
+ROWS_A_PARAMETER = 3.0
+DIFFERENCE = 0.005  # of a coordinate
 _RIDGE = 0.003  # of complete rows, for what rows leave open
 _LONGEST_CORRECTION = 0.25  # change of a coordinate: a longer step says that first order is not enough
 _LENGTHS, _KEPT = (1.0, 0.5, 0.25), 0.25  # of the step, and the share of the slope's promise that it must keep
-_OF_MEAN, _OF_SCALE, _OF_HIDDEN = 1.0, 8.0, 13.0  # shares by which variances grow, over the number of cells
 
-Errors = tuple[FloatArray, FloatArray]
+_FOLD_STEP = 2_654_435_769  # 2^32 over the golden ratio: consecutive rows get folds that look drawn
+_CHUNK, _AT_A_TIME = 256, 16  # rows whose scores are held by a thread, and chunks whose sums wait to be merged
+
 Curvature = tuple[FloatArray, FloatArray, FloatArray]
 """Around a maximum, in theta: the information, the outer products of the rows' scores, the slope of corrections."""
+
+
+# --- the two kinds of model: any covariance, or factors and noise ----------------------------------
+
+
+class CovarianceLaw:
+    """N(mean, covariance): coordinates are the mean and the covariance's lower triangle, row by row. Steps theta = (a,
+    lower triangle of B) go to mean + L a and L exp(B) L with L the symmetric root of the covariance: no step leaves the
+    definite matrices, and a complete row's information is 1 for a_i and B_ij, 1/2 for B_ii."""
+
+    n_components = None  # factors
+
+    def __init__(self, mean: FloatArray, covariance: FloatArray) -> None:
+        d = len(mean)
+        self.mean, self.covariance = mean, covariance
+        self.n_coordinates = self.n_free = d + d * (d + 1) // 2
+        values, self._vectors = eigh(covariance)
+        self._values = np.maximum(values, 1e-300)
+        self._lower = i, j = np.tril_indices(d)
+        self._twice = np.where(i == j, 1.0, 2.0)  # in the lower triangle an entry beside the diagonal counts twice
+        self.complete_metric = np.concatenate([np.ones(d), 0.5 * self._twice])
+
+    @cached_property
+    def _root(self) -> FloatArray:
+        return np.asarray((self._vectors * np.sqrt(self._values)) @ self._vectors.T)
+
+    def _unpacked(self, lower: FloatArray) -> FloatArray:
+        """The symmetric matrix of a lower triangle."""
+        full = np.zeros_like(self.covariance)
+        full[self._lower] = lower
+        return full + np.tril(full, -1).T
+
+    def scores(
+        self,
+        u: FloatArray,
+        beyond: Marks,
+        corrected: bool = False,  # noqa: ARG002 - they are always there
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        n, values, vectors = len(u), self._values, self._vectors
+        precision, log_det = np.ascontiguousarray((vectors / values) @ vectors.T), float(np.log(values).sum())
+        found = np.empty(n), np.empty(n), np.empty((n, self.n_coordinates))
+        covariance_scores(u, beyond, self.mean, precision, log_det, *found, np.empty((2, 0, len(self.mean))))
+        return found
+
+    def moved(self, theta: FloatArray) -> tuple[Self, Callable[[FloatArray], FloatArray]]:
+        d, root = len(self.mean), self._root
+        values, vectors = np.linalg.eigh(self._unpacked(theta[d:]))
+        grown = np.exp(values)
+        covariance = root @ ((vectors * grown) @ vectors.T) @ root
+        law = type(self)(self.mean + root @ theta[:d], 0.5 * (covariance + covariance.T))
+        # The derivative of exp at B: divided differences of exp between the eigenvalues of B.
+        gap = values[:, None] - values[None]
+        near = np.abs(gap) < 1e-6
+        mean_growth = np.exp(0.5 * (values[:, None] + values[None]))
+        divided = np.where(near, mean_growth, (grown[:, None] - grown[None]) / np.where(near, 1.0, gap))
+
+        def pulled(score: FloatArray) -> FloatArray:
+            full = self._unpacked(score[d:])  # in which an entry beside the diagonal counts twice
+            inner = vectors.T @ (root @ (0.5 * (full + np.diag(np.diagonal(full)))) @ root) @ vectors
+            turned = vectors @ (divided * inner) @ vectors.T
+            return np.concatenate([root @ score[:d], self._twice * turned[self._lower]])
+
+        return law, pulled
+
+    @cached_property
+    def jacobian(self) -> FloatArray:
+        d, root, (i, j) = len(self.mean), self._root, self._lower
+        # Column (i, j): the lower triangle of L (E_ij + E_ji) L, or of L E_ii L.
+        moved = root[i][:, i] * root[j][:, j] + root[i][:, j] * root[j][:, i]
+        moved[:, i == j] *= 0.5
+        jacobian = np.zeros((self.n_coordinates, self.n_coordinates))
+        jacobian[:d, :d], jacobian[d:, d:] = root, moved
+        return jacobian
+
+    def metric(self, outer: FloatArray) -> FloatArray:
+        return np.asarray(self.jacobian.T @ outer @ self.jacobian)
+
+    def from_covariance(self, derivative: FloatArray) -> FloatArray:
+        return np.concatenate([np.zeros(len(self.mean)), self._twice * derivative[self._lower]])
+
+    def inverse(self, information: FloatArray) -> FloatArray:
+        return np.asarray(cho_solve(cho_factor(information, check_finite=False), np.eye(len(information))))
+
+    def errors(self, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
+        d = len(self.mean)
+        at = self._unpacked(d + np.arange(0.5 * d * (d + 1))).astype(np.int64)
+        own, scale = np.diagonal(at), np.sqrt(np.diagonal(self.covariance))
+        both = np.empty((d, 2, 2))
+        both[:, 0, 0] = np.diagonal(spread)[:d]
+        both[:, 0, 1] = both[:, 1, 0] = spread[np.arange(d), own] / (2.0 * scale)
+        both[:, 1, 1] = spread[own, own] / (4.0 * scale**2)
+        # dr_ij = dS_ij / (s_i s_j) - r_ij (dS_ii / S_ii + dS_jj / S_jj) / 2.
+        unit = np.outer(scale, scale)
+        r = self.covariance / unit
+        mine = -0.5 * r / (scale**2)[:, None]  # of S_ii, for row i
+        cross = spread[at, own[:, None]] * mine / unit
+        variance = np.diagonal(spread)[at] / unit**2 + 2.0 * (cross + cross.T)
+        alone = mine**2 * spread[own, own][:, None]
+        variance += alone + alone.T + 2.0 * mine * mine.T * spread[np.ix_(own, own)]
+        np.fill_diagonal(variance, 0.0)
+        return both, np.asarray(variance)
+
+
+class FactorLaw:
+    """Factors plus noise: y = b + W z + e, z ~ N(0, I_k), independent e_j ~ N(0, psi_j). Coordinates are (b, W row by
+    row, log psi). W is told up to a rotation only: scores are 0 along W A, A' = -A."""
+
+    def __init__(self, mean: FloatArray, weights: FloatArray, noise: FloatArray) -> None:
+        d, k = weights.shape
+        self.mean, self.weights, self.noise = mean, weights, noise
+        self.n_components, self.n_coordinates = k, d * (k + 2)
+        self.n_free = min(self.n_coordinates - k * (k - 1) // 2, d + d * (d + 1) // 2)
+        self.complete_metric = np.concatenate([1.0 / noise, np.repeat(1.0 / noise, k), np.full(d, 0.5)])
+
+    @property
+    def covariance(self) -> FloatArray:
+        return np.asarray(self.weights @ self.weights.T + np.diag(self.noise))
+
+    def scores(
+        self, u: FloatArray, beyond: Marks, corrected: bool = False
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        n = len(u)
+        found = np.empty(n), np.empty(n if corrected else 0), np.empty((n, self.n_coordinates))
+        factor_scores(u, beyond, self.mean, self.weights, self.noise, *found)
+        return found
+
+    def moved(self, theta: FloatArray) -> tuple[Self, Callable[[FloatArray], FloatArray]]:
+        d, k = self.weights.shape
+        mean, weights, noise = np.split(theta, [d, d + d * k])
+        law = type(self)(self.mean + mean, self.weights + weights.reshape(d, k), self.noise * np.exp(noise))
+        return law, lambda score: score
+
+    @property
+    def jacobian(self) -> FloatArray:
+        return np.eye(self.n_coordinates)
+
+    def metric(self, outer: FloatArray) -> FloatArray:
+        return outer
+
+    def from_covariance(self, derivative: FloatArray) -> FloatArray:
+        along = (2.0 * derivative @ self.weights).ravel()
+        return np.concatenate([np.zeros(len(self.mean)), along, np.diagonal(derivative) * self.noise])
+
+    def inverse(self, information: FloatArray) -> FloatArray:
+        d, k = self.weights.shape
+        gauge = np.zeros((self.n_coordinates, k * (k - 1) // 2))  # directions in which nothing changes, a column each
+        for at, (i, j) in enumerate(combinations(range(k), 2)):
+            turned = np.zeros((d, k))
+            turned[:, i], turned[:, j] = -self.weights[:, j], self.weights[:, i]
+            gauge[d : d + d * k, at] = turned.ravel()
+        # Rotations are held where they are; whatever else the rows leave open keeps its wide error.
+        gauge *= np.sqrt(np.trace(information) / len(information))
+        held = information + gauge @ gauge.T
+        return np.asarray(cho_solve(cho_factor(held, check_finite=False), np.eye(len(held))))
+
+    def errors(self, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
+        d, k = self.weights.shape
+        # Per column (w_j, log psi_j), which scale and correlations depend on.
+        at = np.hstack([d + np.arange(d * k).reshape(d, k), d + d * k + np.arange(d)[:, None]])
+        blocks = spread[at[:, :, None, None], at[None, None]]  # d x q x d x q
+        scale = np.sqrt(np.sum(self.weights**2, axis=1) + self.noise)
+        to_scale = np.hstack([self.weights, 0.5 * self.noise[:, None]]) / scale[:, None]
+        own = np.arange(d)
+        both = np.empty((d, 2, 2))
+        both[:, 0, 0] = spread[own, own]
+        both[:, 0, 1] = both[:, 1, 0] = np.einsum("jq,jq->j", spread[own[:, None], at], to_scale)
+        both[:, 1, 1] = np.einsum("jq,jqr,jr->j", to_scale, blocks[own, :, own], to_scale)
+        # slope[i, j]: of r_ij in column i's parameters; r_ij = w_i'w_j / (s_i s_j).
+        r = self.weights @ self.weights.T / np.outer(scale, scale)
+        slope = np.zeros((d, d, k + 1))
+        slope[:, :, :k] = self.weights[None] / (scale[:, None] * scale[None])[:, :, None]
+        slope -= r[:, :, None] * (to_scale / scale[:, None])[:, None]
+        alone = np.einsum("ijq,iqr,ijr->ij", slope, blocks[own, :, own], slope)
+        cross = np.einsum("ijq,iqjr,jir->ij", slope, blocks, slope)
+        return both, np.asarray(alone + alone.T + 2.0 * cross)
+
+
+Law: TypeAlias = CovarianceLaw | FactorLaw
+
+
+# --- what rows say of a law --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Rows held out, one of ``number`` folds, or the others: dealt by their place in the table alone."""
+
+    index: int
+    number: int
+    held_out: bool
+
+    def of(self, block: Block) -> BoolArray:
+        rows = np.arange(block.first_row, block.first_row + len(block.values), dtype=np.uint64)
+        dealt = (rows * np.uint64(_FOLD_STEP) % np.uint64(2**32)) * np.uint64(self.number) // np.uint64(2**32)
+        return np.asarray((dealt == self.index) == self.held_out)
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """How cells are read: the columns that vary, u = (x - origin)/unit, and the level at which cells are cut off.
+    ``rows``: only these are looked at."""
+
+    columns: NDArray[np.int64]
+    origin: FloatArray
+    unit: FloatArray
+    floor: FloatArray
+    rows: Fold | AllButGroup | None = None
+
+    def of(self, block: Block) -> tuple[FloatArray, Marks, FloatArray]:
+        """(u, marks, weights) of the rows that count."""
+        weights = np.ones(len(block.values)) if block.weights is None else block.weights
+        kept = weights > 0.0
+        if self.rows is not None:
+            kept = kept & self.rows.of(block)
+        rows = slice(None) if kept.all() else kept
+        own = None if block.beyond is None else block.beyond[rows][:, self.columns]
+        values, marks = marks_of(block.values[rows][:, self.columns], own, self.floor)
+        return np.ascontiguousarray((values - self.origin) / self.unit), np.ascontiguousarray(marks), weights[rows]
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Sums over rows: weighted log density and score (or one of each for several laws), outer products if asked for."""
+
+    log_likelihood: Any
+    score: FloatArray
+    outer: FloatArray | None
+    weight: float
+
+    def merge(self, other: Self) -> Self:
+        outer = None if self.outer is None or other.outer is None else self.outer + other.outer
+        return type(self)(
+            self.log_likelihood + other.log_likelihood, self.score + other.score, outer, self.weight + other.weight
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreQuestion:
+    """Ask a block for its scores under ``law``, with outer products if ``outer``, and ``corrected`` densities."""
+
+    cells: Cells
+    law: Law
+    outer: bool = False
+    corrected: bool = False
+
+    def __call__(self, block: Block) -> Scores:
+        u, beyond, weights = self.cells.of(block)
+        p = self.law.n_coordinates
+        whole = Scores(0.0, np.zeros(p), np.zeros((p, p)) if self.outer else None, 0.0)
+
+        def part(rows: slice) -> Scores:
+            w = weights[rows]
+            densities, corrections, scores = self.law.scores(u[rows], beyond[rows], self.corrected)
+            if self.corrected:
+                densities = densities + corrections
+            outer = scores.T @ (w[:, None] * scores) if self.outer else None
+            return Scores(float(w @ densities), w @ scores, outer, float(w.sum()))
+
+        rows = [slice(start, start + _CHUNK) for start in range(0, len(u), _CHUNK)]
+        for start in range(0, len(rows), _AT_A_TIME):
+            whole = reduce(Scores.merge, map_in_threads(part, rows[start : start + _AT_A_TIME]), whole)
+        return whole
+
+
+# --- up -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,10 +353,6 @@ class Prior:
 
     weight: float
     target: FloatArray
-
-    def level(self, law: Law) -> float:
-        """Its own log-likelihood."""
-        return self.add(law, 0.0, np.zeros(law.n_coordinates))[0]
 
     def add(self, law: Law, value: float, score: FloatArray) -> tuple[float, FloatArray]:
         """Log-likelihood and score with those of the prior."""
@@ -113,12 +376,13 @@ class Climbed:
 
 
 class _Place(NamedTuple):
-    """Where a climb is: a law, the value there, and its derivative in the coordinates around the last reference."""
+    """A law, the value there, and its derivative in the coordinates around a reference."""
 
     law: Law
     value: float
     log_likelihood: float
     gradient: FloatArray
+    outer: FloatArray | None
 
 
 def climb(
@@ -133,86 +397,65 @@ def climb(
 ) -> Climbed:
     """The most likely law of its kind, from ``law`` on. ``rows``: their weight and their effective number. ``to_gain``:
     log-likelihood that may be left, a parameter."""
-    weight, effective = rows
-    enough = to_gain * law.n_free * weight / effective
+    enough, wants_outer = to_gain * law.n_free * rows[0] / rows[1], law.n_coordinates <= MOST_OUTER
     levels: list[float] = []
-    converged = law.n_coordinates == 0
-    here = _Place(law, 0.0, 0.0, np.empty(0))
-    while not converged and len(levels) < most_rounds:
-        reference, wants_outer = law, law.n_coordinates <= _MOST_OUTER
-        record = evidence.collect(ScoreQuestion(cells, law, wants_outer), remember=False)
+
+    def at(reference: Law, theta: FloatArray, outer: bool = False) -> _Place:
+        moved, pulled = reference.moved(theta)
+        law = moved if theta.any() else reference
+        record = evidence.collect(ScoreQuestion(cells, law, outer), remember=False)
         value, score = prior.add(law, record.log_likelihood, record.score)
-        _, pulled = law.moved(np.zeros(law.n_coordinates))
-        here = _Place(law, value, record.log_likelihood, pulled(score))
-        whiten = _whitening(reference, record.outer, weight, effective)
-        levels.append(value)
+        return _Place(law, value, record.log_likelihood, pulled(score), record.outer)
 
-        def place(theta: FloatArray, reference: Law = reference) -> _Place:
-            law, pulled = reference.moved(theta)
-            record = evidence.collect(ScoreQuestion(cells, law), remember=False)
-            value, score = prior.add(law, record.log_likelihood, record.score)
-            return _Place(law, value, record.log_likelihood, pulled(score))
-
-        def told(place: _Place) -> None:
-            levels.append(place.value)
-            words = f"round {len(levels)}, log-likelihood {place.log_likelihood:,.2f}"
-            watch(Step(CLIMBING, len(levels), most_rounds, words))
-
-        rounds = min(_ROUNDS_A_STRETCH if wants_outer else most_rounds, most_rounds - len(levels))
-        here, converged, stuck = _stretch(place, here, whiten, rounds, enough, told)
-        law = here.law
-        if stuck:
-            break
-    return Climbed(law, here.log_likelihood, len(levels), converged, tuple(levels))
-
-
-def _whitening(
-    law: Law, outer: FloatArray | None, weight: float, effective: float
-) -> Callable[[FloatArray, bool], FloatArray]:
-    """Between theta and x = R theta, M = R'R: gradients from theta to x (True), steps from x to theta (False)."""
-    complete = weight * law.complete_metric()
-    if outer is None:
-        scale = np.sqrt(complete)
-        return lambda vector, _: vector / scale
-    share = float(np.clip(law.n_coordinates / effective, _LEAST_COMPLETE, 1.0))
-    metric = law.metric(outer) + np.diag(share * complete)
-    root = np.linalg.cholesky(metric)  # lower: R = root'
-    return lambda vector, gradient: np.asarray(solve_triangular(root, vector, lower=True, trans=0 if gradient else 1))
-
-
-def _stretch(
-    place: Callable[[FloatArray], _Place],
-    here: _Place,
-    whiten: Callable[[FloatArray, bool], FloatArray],
-    most: int,
-    enough: float,
-    told: Callable[[_Place], None],
-) -> tuple[_Place, bool, bool]:
-    """L-BFGS in one metric: (where it ended, whether there is nothing to gain, whether no step helped)."""
-    theta = np.zeros(len(here.gradient))
-    slope = whiten(here.gradient, True)
-    pairs: list[tuple[FloatArray, FloatArray]] = []
-    for _ in range(most):
-        direction = _direction(slope, pairs)
-        gain = float(slope @ direction)
-        if 0.5 * gain < enough:
-            return here, True, False
-        step = whiten(direction, False)
-        length = min(1.0, _LONGEST / float(np.max(np.abs(step))))
-        for _ in range(_MOST_HALVINGS):
-            there = place(theta + length * step)
-            if there.value >= here.value + _ENOUGH * length * gain:
+    converged = law.n_coordinates == 0
+    here = _Place(law, 0.0, 0.0, np.empty(0), None)
+    while not converged and len(levels) < most_rounds:
+        reference, theta = here.law, np.zeros(law.n_coordinates)
+        here = at(reference, theta, wants_outer)
+        levels.append(here.value)
+        root = _metric_root(reference, here.outer, rows)
+        slope, pairs = _whitened(root, here.gradient), list[tuple[FloatArray, FloatArray]]()
+        most = min(_ROUNDS_A_STRETCH if wants_outer else most_rounds, most_rounds - len(levels))
+        for left in range(most, -1, -1):
+            direction = _direction(slope, pairs)
+            gain = float(slope @ direction)
+            converged = 0.5 * gain < enough
+            if converged or left == 0:
                 break
-            length *= 0.5
-        else:
-            return here, False, True
-        theta = theta + length * step
-        before, slope, here = slope, whiten(there.gradient, True), there
-        change = before - slope
-        if change @ direction > 1e-10 * gain:
-            pairs = [*pairs[1 - _MEMORY :], (length * direction, change)]
-        told(here)
-    return here, 0.5 * float(slope @ _direction(slope, pairs)) < enough, False
+            step = _whitened(root, direction, back=True)
+            length = min(1.0, _LONGEST / float(np.max(np.abs(step))))
+            for _ in range(_MOST_HALVINGS):
+                there = at(reference, theta + length * step)
+                if there.value >= here.value + _ENOUGH * length * gain:
+                    break
+                length *= 0.5
+            else:  # no step helps
+                return Climbed(here.law, here.log_likelihood, len(levels), False, tuple(levels))
+            theta = theta + length * step
+            before, slope, here = slope, _whitened(root, there.gradient), there
+            change = before - slope
+            if change @ direction > 1e-10 * gain:
+                pairs = [*pairs[1 - _MEMORY :], (length * direction, change)]
+            levels.append(here.value)
+            words = f"round {len(levels)}, log-likelihood {here.log_likelihood:,.2f}"
+            watch(Step(CLIMBING, len(levels), most_rounds, words))
+    return Climbed(here.law, here.log_likelihood, len(levels), converged, tuple(levels))
+
+
+def _metric_root(law: Law, outer: FloatArray | None, rows: tuple[float, float]) -> FloatArray:
+    """R' of the metric M = R'R, in which x = R theta; the roots of a diagonal one alone."""
+    complete = rows[0] * law.complete_metric
+    if outer is None:
+        return np.sqrt(complete)
+    share = float(np.clip(law.n_coordinates / rows[1], _LEAST_COMPLETE, 1.0))
+    return np.asarray(np.linalg.cholesky(law.metric(outer) + np.diag(share * complete)))
+
+
+def _whitened(root: FloatArray, vector: FloatArray, back: bool = False) -> FloatArray:
+    """A gradient in theta as one in x; ``back``: a step in x as one in theta."""
+    if root.ndim == 1:
+        return vector / root
+    return np.asarray(solve_triangular(root, vector, lower=True, trans=1 if back else 0))
 
 
 def _direction(slope: FloatArray, pairs: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
@@ -233,26 +476,16 @@ def _direction(slope: FloatArray, pairs: list[tuple[FloatArray, FloatArray]]) ->
 # --- around the maximum ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _NearbyQuestion:
-    """Ask a block for corrections and scores under ``law`` and its neighbours, one a coordinate."""
+def _nearby(cells: Cells, laws: list[Law], block: Block) -> Scores:
+    """A question: what are corrections and scores under each of these laws?"""
+    u, beyond, weights = cells.of(block)
 
-    cells: Cells
-    law: Law
+    def summed(law: Law) -> tuple[float, FloatArray]:
+        _, corrections, scores = law.scores(u, beyond, True)
+        return float(weights @ corrections), weights @ scores
 
-    @cached_property
-    def laws(self) -> list[Law]:
-        return [self.law, *(self.law.moved(step)[0] for step in _DIFFERENCE * np.eye(self.law.n_coordinates))]
-
-    def __call__(self, block: Block) -> Scores:
-        u, beyond, weights = self.cells.of(block)
-
-        def summed(law: Law) -> tuple[float, FloatArray]:
-            _, corrections, scores = law.scores(u, beyond, True)
-            return float(weights @ corrections), weights @ scores
-
-        corrections, scores = zip(*map_in_threads(summed, self.laws), strict=True)
-        return Scores(np.array(corrections), np.array(scores), None, float(weights.sum()))
+    corrections, scores = zip(*map_in_threads(summed, laws), strict=True)
+    return Scores(np.array(corrections), np.array(scores), None, float(weights.sum()))
 
 
 def curvature(
@@ -262,14 +495,12 @@ def curvature(
     p = law.n_coordinates
     number = max(1, int(rows[1] / max(_WORK / p, _FEWEST_ROWS)))
     part = replace(cells, rows=None if number == 1 else Fold(0, number, True))
-    question = _NearbyQuestion(part, law)
-    nearby = evidence.collect(question, remember=False)
+    laws = [law, *(law.moved(step)[0] for step in DIFFERENCE * np.eye(p))]  # one a coordinate
+    nearby = evidence.collect(partial(_nearby, part, laws), remember=False)
     share = rows[0] / nearby.weight if nearby.weight > 0.0 else 0.0
-    scores = np.array(
-        [prior.add(each, 0.0, share * score)[1] for each, score in zip(question.laws, nearby.score, strict=True)]
-    )
-    bend = (scores[0] - scores[1:]) / _DIFFERENCE @ law.jacobian
-    slope = share * (nearby.log_likelihood[1:] - nearby.log_likelihood[0]) / _DIFFERENCE
+    scores = np.array([prior.add(each, 0.0, share * score)[1] for each, score in zip(laws, nearby.score, strict=True)])
+    bend = (scores[0] - scores[1:]) / DIFFERENCE @ law.jacobian
+    slope = share * (nearby.log_likelihood[1:] - nearby.log_likelihood[0]) / DIFFERENCE
     return 0.5 * (bend + bend.T), law.metric(outer), slope
 
 
@@ -279,7 +510,7 @@ def corrected(
     """(the same climb a step further, with the corrected log-likelihood; the step; how the likelihood bends)."""
     law, stay = climbed.law, np.zeros(climbed.law.n_coordinates)
     # A pass for every coordinate must be worth it, and rows enough for the outer products of scores.
-    small = 0 < law.n_coordinates <= _MOST_COORDINATES and rows[1] > _ROWS_A_PARAMETER * law.n_free
+    small = 0 < law.n_coordinates <= _MOST_COORDINATES and rows[1] > ROWS_A_PARAMETER * law.n_free
     record = evidence.collect(ScoreQuestion(cells, law, outer=small, corrected=True), remember=False)
     here = replace(climbed, log_likelihood=record.log_likelihood)
     if record.outer is None:
@@ -288,111 +519,13 @@ def corrected(
     _, outer, slope = around
     if not slope.any():
         return here, stay, around
-    metric = outer + np.diag(_RIDGE * rows[0] * law.complete_metric())
+    metric = outer + np.diag(_RIDGE * rows[0] * law.complete_metric)
     step = solve(metric, slope, assume_a="pos")
     step *= min(1.0, _LONGEST_CORRECTION / float(np.max(np.abs(step))))
     for length in _LENGTHS:
         moved = law.moved(length * step)[0]
         level = evidence.collect(ScoreQuestion(cells, moved, corrected=True), remember=False).log_likelihood
-        gain = level + prior.level(moved) - record.log_likelihood - prior.level(law)
+        gain = prior.add(moved, level, stay)[0] - prior.add(law, record.log_likelihood, stay)[0]
         if gain > _KEPT * length * float(slope @ step):
             return replace(climbed, law=moved, log_likelihood=level), length * step, around
     return here, stay, around
-
-
-# --- errors -----------------------------------------------------------------------------------------
-
-
-def standard_errors(evidence: Evidence, cells: Cells, law: Law, tally: CellTally, around: Curvature | None) -> Errors:
-    """(covariance d x 2 x 2 of mean and scale, standard errors d x d of correlations), in standard units."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        both, variance = (
-            _sandwich(law, around, tally)
-            or _from_scores(evidence, cells, law, tally)
-            or _one_by_one(evidence, cells, law, tally)
-        )
-        # By which variances of means and of scales are too small in tables of few cells.
-        per_row = tally.effective_rows / tally.weight
-        seen, known = (np.maximum(per_row * each[cells.columns], 1.0) for each in (tally.seen, tally.observed))
-        hidden = _OF_HIDDEN * (1.0 / seen - 1.0 / known)
-        mean, scale = 1.0 + _OF_MEAN / known + hidden, 1.0 + _OF_SCALE / known + hidden
-        root = np.sqrt(np.stack([mean, scale], axis=1))
-        variance = variance * (0.5 * (scale[:, None] + scale))
-        return both * root[:, :, None] * root[:, None], np.minimum(np.sqrt(variance), 1.0)
-
-
-def _sandwich(law: Law, around: Curvature | None, tally: CellTally) -> Errors | None:
-    """None where there is no information, or the rows leave something open altogether."""
-    if around is None:
-        return None
-    try:
-        inverse = law.inverse(around[0])
-    except np.linalg.LinAlgError:
-        return None
-    spread = inverse @ around[1] @ inverse * (tally.weight / tally.effective_rows)
-    return law.errors(law.jacobian @ spread @ law.jacobian.T)
-
-
-def _from_scores(evidence: Evidence, cells: Cells, law: Law, tally: CellTally) -> Errors | None:
-    """From B alone, which stands for A, times what the tails of single columns add to that; None as above."""
-    n = tally.effective_rows
-    if law.n_coordinates > _MOST_OUTER or n <= _ROWS_A_PARAMETER * law.n_free:
-        return None
-    outer = evidence.collect(ScoreQuestion(cells, law, outer=True), remember=False).outer
-    assert outer is not None, "it was asked for"
-    # The inverse of a sum of n outer products is too large by n / (n - p - 1).
-    per_weight = tally.weight / n * (1.0 - (law.n_free + 1.0) / n)
-    try:
-        both, variance = law.errors(law.inverse(outer) * per_weight)
-    except np.linalg.LinAlgError:
-        return None
-    alone, spread, pair_tails = _columns(evidence, cells, law, tally)
-    trusting = np.diagonal(np.linalg.inv(alone), axis1=1, axis2=2) * (tally.weight / n)
-    root = np.sqrt(np.diagonal(spread, axis1=1, axis2=2) / trusting)
-    return both * root[:, :, None] * root[:, None], variance * pair_tails
-
-
-def _columns(evidence: Evidence, cells: Cells, law: Law, tally: CellTally) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Of every column by itself, in mean and scale: outer products of scores, covariance of the estimates; and by how
-    much tails make the variances of correlations larger, where rows as a whole have such tails."""
-    variance = np.diagonal(law.covariance).copy()
-    scale, d = np.sqrt(variance), len(variance)
-    here = independent_scores(evidence, cells, law.mean, variance, outer=True)
-    assert here.outer is not None, "it was asked for"
-    # From means and log variances to means and scales.
-    unit = np.stack([np.ones(d), 2.0 / scale], axis=1)
-    moves = [
-        independent_scores(evidence, cells, law.mean + _DIFFERENCE * scale, variance),
-        independent_scores(evidence, cells, law.mean, variance * np.exp(2.0 * _DIFFERENCE)),
-    ]
-    bend = np.stack([(here.score - each.score).reshape(2, d).T for each in moves], axis=1)
-    bend = bend * unit[:, None] / (_DIFFERENCE * scale)[:, None, None]
-    at = np.arange(d)
-    ends = np.stack([at, d + at], axis=1)
-    outer = here.outer[ends[:, :, None], ends[:, None]] * unit[:, :, None] * unit[:, None]
-    information = 0.5 * (bend + bend.transpose(0, 2, 1))
-    definite = (information[:, 0, 0] > 0.0) & (np.linalg.det(information) > 0.0)
-    information[~definite] = outer[~definite]
-    inverse = np.linalg.inv(information)
-    spread = inverse @ outer @ inverse
-    spread[~(np.diagonal(spread, axis1=1, axis2=2) > 0.0).all(axis=1)] = np.nan  # too few cells to say
-    tails = spread[:, 1, 1] / inverse[:, 1, 1]  # 1 + 3 kappa/2, for scales; 1 + kappa for correlations
-    pair_tails = np.maximum(1.0 + (tails[:, None] + tails - 2.0) / 3.0, 1.0)
-    return outer, spread * (tally.weight / tally.effective_rows), pair_tails
-
-
-def _one_by_one(evidence: Evidence, cells: Cells, law: Law, tally: CellTally) -> Errors:
-    outer, spread, pair_tails = _columns(evidence, cells, law, tally)
-    variance = np.diagonal(law.covariance)
-    share = outer[:, 0, 0] * variance / tally.weight
-    r = law.covariance / np.sqrt(np.outer(variance, variance))
-    squared = (1.0 - r**2) ** 2 / (tally.effective_rows * np.outer(share, share))
-    return spread, squared * pair_tails
-
-
-def independent_scores(
-    evidence: Evidence, cells: Cells, mean: FloatArray, variance: FloatArray, outer: bool = False
-) -> Scores:
-    """Scores of means and log variances, with outer products if ``outer``, as if columns were independent."""
-    law = FactorLaw(mean, np.empty((len(mean), 0)), variance)
-    return evidence.collect(ScoreQuestion(cells, law, outer), remember=False)

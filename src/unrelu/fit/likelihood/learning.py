@@ -6,13 +6,28 @@ factors plus noise without factors. One step from there, in each correlation alo
     r_ij = n sum s_i s_j / ( sum s_i^2  sum s_j^2 ),     s the rows' scores of the means in standard units,
 
 is the likelihood's own first guess: for complete rows the sample correlation.
+
+Errors that do not trust the model: A^-1 B A^-1, with A the information and B the sum of the outer products of the rows'
+scores, both from the rows themselves. Under the model A = B, up to chance; with heavier tails B is larger, and the
+errors are those of a bootstrap of the rows. In small tables they would be too small: B has fourth powers of what is
+seen, of which the largest are seldom there. With n cells of which m are seen, variances grow by 8/n, and those of means
+by 1/n, and both by 13 (1/m - 1/n) (docs/research/026). That takes several rows a parameter. Where rows are too few or
+parameters too many, each column is taken by itself: mean and spread with A and B of the column's own cells, as if the
+others said nothing of it, and correlations with the information of as many complete rows as the two columns amount to,
+
+    stderr(r_ij) = (1 - r_ij^2) / sqrt(n e_i e_j),     e_i = mean of (score of the mean)^2 s_i^2,
+
+which is 1 for a column without cut-off or missing cells, times what tails add to it. Both are rather too wide than too
+narrow.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 from scipy.linalg import eigvalsh
@@ -22,7 +37,9 @@ from unrelu.checks.rows import look_at
 from unrelu.contracts import (
     Assembly,
     Assumptions,
+    Block,
     BoolArray,
+    Census,
     Evidence,
     FloatArray,
     LearningReport,
@@ -42,18 +59,24 @@ from unrelu.errors import (
 )
 from unrelu.fit.columns import warn_of_constants
 from unrelu.fit.jackknife import LEAVING_OUT, Fit, check_groups, not_without, with_scatter_of
-from unrelu.fit.likelihood.cells import Cells, CellTally, CellTallyQuestion, Fold, ScoreQuestion
 from unrelu.fit.likelihood.climbing import (
     CLIMBING,
+    DIFFERENCE,
+    MOST_OUTER,
+    ROWS_A_PARAMETER,
+    Cells,
     Climbed,
-    Errors,
+    CovarianceLaw,
+    Curvature,
+    FactorLaw,
+    Fold,
+    Law,
     Prior,
+    ScoreQuestion,
+    Scores,
     climb,
     corrected,
-    independent_scores,
-    standard_errors,
 )
-from unrelu.fit.likelihood.laws import CovarianceLaw, FactorLaw, Law
 from unrelu.fit.one_pass import Learned, Names, Stages, census_of, learn_record, with_inverse
 from unrelu.fit.shrinkage import factor_loadings, scoring_correlation, shrunken
 from unrelu.model import RectifiedGaussian
@@ -66,6 +89,7 @@ from unrelu.passes.pair_moments import (
     PairMomentsQuestion,
 )
 from unrelu.passes.tiles import ScreeningQuestion
+from unrelu.posterior.cells import marks_of
 from unrelu.validation import label_columns, warn
 
 _FEW, _MOSTLY = 5, 0.99  # values seen, and share of cells cut off, from which a column is barely determined
@@ -74,11 +98,15 @@ _KEPT = 0.95  # of the first correlations
 _LEAST_NOISE = 0.05  # of a column's variance, in a start
 _RIDGE = 0.01  # of the prior's second moment that is noise: the least variance is this over the number of rows
 _PRIOR_ROWS, _PRIOR_SHARE = 1.0, 0.01  # at most
+_OF_MEAN, _OF_SCALE, _OF_HIDDEN = 1.0, 8.0, 13.0  # shares by which variances grow, over the number of cells
 CHOOSING = "Choosing the number of factors"
 _FOLDS = 3
 _TO_GAIN_BY_FOLD = 1e-3  # a parameter: little beside what a factor too many costs, half a unit each
 _PATIENCE = 2  # numbers of factors in a row that are worse than the best
 _TO_GAIN_BY_GROUP = 5e-6  # a parameter: 19 times the way that is left is little beside what 20 groups scatter
+
+Errors = tuple[FloatArray, FloatArray]
+"""Covariance d x 2 x 2 of mean and scale, standard errors d x d of correlations."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +202,7 @@ def _stages(start: Start, law: Law, errors: Errors, assumptions: Assumptions, na
     both[at] = errors[0] * (unit**2)[:, None, None]
     stderr = np.full((d, d), np.nan)
     stderr[square] = errors[1]
-    for j, i in _images(start.one_pass).items():  # y_j = start's b_j + slope (y_i - start's b_i)
+    for j, i in start.images.items():  # y_j = start's b_j + slope (y_i - start's b_i)
         assert start.one_pass is not None, "columns that are images are found by it"
         slope = start.scale[j] / start.scale[i] * np.sign(start.one_pass.pairs.correlation[i, j])
         bias[j] = start.bias[j] + slope * (bias[i] - start.bias[i])
@@ -207,20 +235,183 @@ def _with_inverse(stages: Stages, report: LikelihoodReport, tally: CellTally) ->
     return Learned(stages.distribution, stages.rows, stages.pairs, stages.assembly, told)
 
 
+# --- errors -----------------------------------------------------------------------------------------
+
+
+def standard_errors(evidence: Evidence, cells: Cells, law: Law, tally: CellTally, around: Curvature | None) -> Errors:
+    """(covariance d x 2 x 2 of mean and scale, standard errors d x d of correlations), in standard units."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = None
+        if around is not None:
+            with suppress(np.linalg.LinAlgError):  # the rows leave something open altogether
+                inverse = law.inverse(around[0])
+                spread = inverse @ around[1] @ inverse * (tally.weight / tally.effective_rows)
+                found = law.errors(law.jacobian @ spread @ law.jacobian.T)
+        both, variance = found or _without_information(evidence, cells, law, tally)
+        # By which variances of means and of scales are too small in tables of few cells.
+        per_row = tally.effective_rows / tally.weight
+        seen, known = (np.maximum(per_row * each[cells.columns], 1.0) for each in (tally.seen, tally.observed))
+        hidden = _OF_HIDDEN * (1.0 / seen - 1.0 / known)
+        mean, scale = 1.0 + _OF_MEAN / known + hidden, 1.0 + _OF_SCALE / known + hidden
+        root = np.sqrt(np.stack([mean, scale], axis=1))
+        variance = variance * (0.5 * (scale[:, None] + scale))
+        return both * root[:, :, None] * root[:, None], np.minimum(np.sqrt(variance), 1.0)
+
+
+def _without_information(evidence: Evidence, cells: Cells, law: Law, tally: CellTally) -> Errors:
+    """From B alone, which stands for A, times what the tails of single columns add to that; or column by column."""
+    n = tally.effective_rows
+    alone, spread, pair_tails = _columns(evidence, cells, law, tally)
+    if law.n_coordinates <= MOST_OUTER and n > ROWS_A_PARAMETER * law.n_free:
+        outer = evidence.collect(ScoreQuestion(cells, law, outer=True), remember=False).outer
+        assert outer is not None, "it was asked for"
+        # The inverse of a sum of n outer products is too large by n / (n - p - 1).
+        per_weight = tally.weight / n * (1.0 - (law.n_free + 1.0) / n)
+        with suppress(np.linalg.LinAlgError):
+            both, variance = law.errors(law.inverse(outer) * per_weight)
+            trusting = np.diagonal(np.linalg.inv(alone), axis1=1, axis2=2) * (tally.weight / n)
+            root = np.sqrt(np.diagonal(spread, axis1=1, axis2=2) / trusting)
+            return both * root[:, :, None] * root[:, None], variance * pair_tails
+    variance = np.diagonal(law.covariance)
+    share = alone[:, 0, 0] * variance / tally.weight
+    r = law.covariance / np.sqrt(np.outer(variance, variance))
+    squared = (1.0 - r**2) ** 2 / (n * np.outer(share, share))
+    return spread, squared * pair_tails
+
+
+def _columns(evidence: Evidence, cells: Cells, law: Law, tally: CellTally) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Of every column by itself, in mean and scale: outer products of scores, covariance of the estimates; and by how
+    much tails make the variances of correlations larger, where rows as a whole have such tails."""
+    variance = np.diagonal(law.covariance).copy()
+    scale, d = np.sqrt(variance), len(variance)
+    here = independent_scores(evidence, cells, law.mean, variance, outer=True)
+    assert here.outer is not None, "it was asked for"
+    # From means and log variances to means and scales.
+    unit = np.stack([np.ones(d), 2.0 / scale], axis=1)
+    moves = [
+        independent_scores(evidence, cells, law.mean + DIFFERENCE * scale, variance),
+        independent_scores(evidence, cells, law.mean, variance * np.exp(2.0 * DIFFERENCE)),
+    ]
+    bend = np.stack([(here.score - each.score).reshape(2, d).T for each in moves], axis=1)
+    bend = bend * unit[:, None] / (DIFFERENCE * scale)[:, None, None]
+    at = np.arange(d)
+    ends = np.stack([at, d + at], axis=1)
+    outer = here.outer[ends[:, :, None], ends[:, None]] * unit[:, :, None] * unit[:, None]
+    information = 0.5 * (bend + bend.transpose(0, 2, 1))
+    definite = (information[:, 0, 0] > 0.0) & (np.linalg.det(information) > 0.0)
+    information[~definite] = outer[~definite]
+    inverse = np.linalg.inv(information)
+    spread = inverse @ outer @ inverse
+    spread[~(np.diagonal(spread, axis1=1, axis2=2) > 0.0).all(axis=1)] = np.nan  # too few cells to say
+    tails = spread[:, 1, 1] / inverse[:, 1, 1]  # 1 + 3 kappa/2, for scales; 1 + kappa for correlations
+    pair_tails = np.maximum(1.0 + (tails[:, None] + tails - 2.0) / 3.0, 1.0)
+    return outer, spread * (tally.weight / tally.effective_rows), pair_tails
+
+
+def independent_scores(
+    evidence: Evidence, cells: Cells, mean: FloatArray, variance: FloatArray, outer: bool = False
+) -> Scores:
+    """Scores of means and log variances, with outer products if ``outer``, as if columns were independent."""
+    law = FactorLaw(mean, np.empty((len(mean), 0)), variance)
+    return evidence.collect(ScoreQuestion(cells, law, outer), remember=False)
+
+
 # --- where to start ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class CellTally:
+    """Per column the weight of the cells seen, at most and at least a limit; mean and spread of those seen. ``marked``:
+    whether cells state their own limits. ``ends``: smallest and largest number, seen or a limit."""
+
+    n_rows: int
+    weight: float
+    squared_weight: float
+    seen: FloatArray
+    below: FloatArray
+    above: FloatArray
+    mean: FloatArray
+    square: FloatArray
+    ends: FloatArray
+    marked: bool
+
+    @property
+    def effective_rows(self) -> float:
+        """Kish's number of rows, (sum w)^2 / sum w^2."""
+        return self.weight**2 / self.squared_weight if self.squared_weight > 0.0 else 0.0
+
+    @property
+    def observed(self) -> FloatArray:
+        return np.asarray(self.seen + self.below + self.above)
+
+    @property
+    def census(self) -> Census:
+        return Census(self.weight, self.observed, self.seen)
+
+    def merge(self, other: Self) -> Self:
+        seen = self.seen + other.seen
+        share = np.divide(other.seen, seen, out=np.zeros_like(seen), where=seen > 0.0)
+        gap = other.mean - self.mean
+        return type(self)(
+            n_rows=self.n_rows + other.n_rows,
+            weight=self.weight + other.weight,
+            squared_weight=self.squared_weight + other.squared_weight,
+            seen=seen,
+            below=self.below + other.below,
+            above=self.above + other.above,
+            mean=self.mean + share * gap,
+            square=self.square + other.square + self.seen * share * gap**2,
+            ends=np.stack([np.minimum(self.ends[0], other.ends[0]), np.maximum(self.ends[1], other.ends[1])]),
+            marked=self.marked or other.marked,
+        )
+
+
+@dataclass(frozen=True)
+class CellTallyQuestion:
+    """Ask how many cells are seen, cut off and missing; ``floor``: at or below it a cell is cut off. ``rows``: only
+    these count."""
+
+    floor: tuple[float, ...]
+    rows: AllButGroup | None = None
+
+    def __call__(self, block: Block) -> CellTally:
+        weights = np.ones(len(block.values)) if block.weights is None else block.weights
+        if self.rows is not None:
+            weights = weights * self.rows.of(block)
+        values = np.where(weights[:, None] > 0.0, block.values, np.nan)
+        values, marks = marks_of(values, block.beyond, np.array(self.floor))
+        known = ~np.isnan(values)
+        shown = known & (marks == 0)
+        seen, below, above = (np.asarray(weights @ which) for which in (shown, marks == -1, marks == 1))
+        mean = np.divide(weights @ np.where(shown, values, 0.0), seen, out=np.zeros_like(seen), where=seen > 0.0)
+        square = weights @ np.where(shown, (values - mean) ** 2, 0.0)
+        ends = np.where(known, values, np.inf).min(axis=0), np.where(known, values, -np.inf).max(axis=0)
+        return CellTally(
+            n_rows=len(values),
+            weight=float(weights.sum()),
+            squared_weight=float(weights @ weights),
+            seen=seen,
+            below=below,
+            above=above,
+            mean=mean,
+            square=square,
+            ends=np.stack(ends).astype(np.float64),
+            marked=block.beyond is not None and bool(np.any(block.beyond)),
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
     """Cells in units in which the start has mean 0 and variances 1, and its correlations, which can be inverted.
     ``bias`` and ``scale``: of all columns, also of those that are constant. A column that is an exact linear image of
-    an earlier one takes no part; ``one_pass`` knows of them."""
+    an earlier one takes no part: ``images`` has the first that it is one of, as ``one_pass`` found it."""
 
     cells: Cells
     bias: FloatArray
     scale: FloatArray
     correlation: FloatArray
     one_pass: Stages | None = None
+    images: dict[int, int] = field(default_factory=dict)
 
     def law(self, k: int | None) -> Law:
         """With any covariance (None), or with k factors."""
@@ -238,7 +429,10 @@ class Start:
 def start_from_record(record: PairMoments, assumptions: Assumptions, names: Names) -> Start:
     """From the one-pass fit, with its warnings."""
     stages = learn_record(record, replace(assumptions, n_components=None), names)
-    rows, images = stages.rows, _images(stages)
+    rows, images = stages.rows, dict[int, int]()
+    for i, j in sorted(stages.pairs.perfect_pairs):
+        if i not in images:
+            images.setdefault(j, i)
     at = np.array([j for j in np.flatnonzero(rows.scale > 0.0) if j not in images], dtype=np.int64)
     square = np.ix_(at, at)
     pairs = PairCorrelations(stages.pairs.correlation[square], stages.pairs.stderr[square])
@@ -246,16 +440,7 @@ def start_from_record(record: PairMoments, assumptions: Assumptions, names: Name
     if len(at) > 0:
         correlation, _ = scoring_correlation(pairs, correlation, record.effective_rows)
     cells = Cells(at, rows.bias[at], rows.scale[at], rows.floor[at])
-    return Start(cells, rows.bias, rows.scale, correlation, stages)
-
-
-def _images(stages: Stages | None) -> dict[int, int]:
-    """For every column that is an exact linear image, the first that it is one of."""
-    found: dict[int, int] = {}
-    for i, j in sorted(() if stages is None else stages.pairs.perfect_pairs):
-        if i not in found:
-            found.setdefault(j, i)
-    return found
+    return Start(cells, rows.bias, rows.scale, correlation, stages, images)
 
 
 def start_from_columns(

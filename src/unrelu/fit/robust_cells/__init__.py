@@ -2,7 +2,6 @@
 
     table --> starts --> rounds on a sample (law judges cells, shares follow, law again) --> all rows --> one model
 
-``learn`` has the steps on one screen. ``law`` says where bad cells lie and how cells and rows are judged, ``shares``
-how many are bad, ``rounds`` what one pass over the rows brings, ``starts`` where to begin, and whether the cells are
-bad at all or only tails (docs/research/034).
+``learn`` has the steps on one screen, one pass over the rows, where to begin, and whether the cells are bad at all or
+only tails. ``law`` says where bad cells lie, how cells and rows are judged, and how many are bad (docs/research/034).
 """

@@ -1,15 +1,33 @@
-"""Bad cells on one screen: a sample of the rows, rounds on it, all rows, one model."""
+"""Bad cells on one screen: a sample of the rows, rounds on it, all rows, one model.
+
+Where to start: middle and spread of every column from two quantiles, which a tenth of bad cells hardly moves. Of a
+column in two parts, far from each other, from quantiles of the larger one.
+
+At the end: are cells taken for bad ones, or only the tails of a table that is heavier than a normal one? A bad cell
+knows nothing of its row, or stands clearly apart from what the row says. The far cells of heavy tails do neither: they
+lie where the row says, only farther out, and where they begin nobody can tell. So two numbers, over the cells above
+their floor with the weights 1 - w of being bad, u their values in standard units and m what the rest of the row
+predicts:
+
+    r = corr(u, m),          doubt = sum w (1 - w) / sum (1 - w).
+
+Of cells replaced by N(0, 9), shifted by 6 and 4, or of other rows, r is -.1 to .2 or doubt below .12; of t
+distributions with 3 and 5 degrees of freedom r is .3 to .8 and doubt .16 to .36 (docs/research/034).
+"""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from unrelu.checks.findings import doubts_of, warn_of
 from unrelu.checks.rows import look_at
@@ -27,14 +45,23 @@ from unrelu.contracts import (
 )
 from unrelu.errors import HeavyTailsWarning, InvalidDataError, ManyBadCellsWarning, UnreluWarning
 from unrelu.fit.one_pass import Learned, Names, learn_record, with_inverse
-from unrelu.fit.robust_cells.law import CellLaw, Judged
-from unrelu.fit.robust_cells.rounds import GENUINE, CellRoundQuestion, bad_counts, weighted_record
-from unrelu.fit.robust_cells.shares import MOST_OF_A_COLUMN, left_columns, too_many, updated, with_outlier_rows
-from unrelu.fit.robust_cells.starts import column_starts, near_middle, tails_for_bad
-from unrelu.fit.robust_rows.components import GaussianComponent, Setting, gaussian_from
-from unrelu.fit.robust_rows.table import check_table, often_repeated, sampled_table
+from unrelu.fit.robust_cells.law import (
+    MOST_OF_A_COLUMN,
+    CellLaw,
+    Judged,
+    Look,
+    left_columns,
+    too_many,
+    updated,
+    with_outlier_rows,
+)
+from unrelu.fit.robust_rows.mixture import GaussianComponent, Setting, gaussian_from
+from unrelu.fit.robust_rows.table import check_table, middle_and_spread, often_repeated, sampled_table, spreads
+from unrelu.passes.engine import one_blas_thread
 from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
-from unrelu.passes.tiles import Subsample, tiles
+from unrelu.passes.pair_sums import CellSums, Frame, tile_height
+from unrelu.passes.tiles import Subsample, seen_above, tiles
+from unrelu.posterior.cells import Values
 from unrelu.posterior.density import Density
 from unrelu.validation import label_columns, warn
 
@@ -48,6 +75,19 @@ _LOOKS = 3
 _MOST_COPIES = 0.5  # of the rows that may be copies, and no draws of the model
 _CLEAR = 0.2  # log density of a copy that it must gain to be one
 _CLOSE = 0.25  # standard errors of all rows that the sample's error may leave
+STRANGEST = 10
+GENUINE = 0.5  # from which weight on a cell is
+_MOST_ROWS = 4096  # judged at a time
+# Of starts
+_LOW, _HIGH = 0.25, 0.75  # quantiles, where both are above the floor
+_ABOVE = 0.02  # the lower one is so much above the share at the floor
+_PART = 0.45  # of what is above the lower one lies below the higher one, in a column that is mostly floored
+_NEAR = 3.0
+_PART_OF_TWO = 0.2
+# Of heavy tails
+_LEAST_CORRELATION, _LEAST_DOUBT = 0.25, 0.15
+_SURE = 4.0  # standard errors of the correlation
+_FARTHEST = 10.0  # standard units: one cell farther out must not speak for all
 
 
 @dataclass(frozen=True)
@@ -85,32 +125,18 @@ def learn_cells(evidence: Evidence, assumptions: Assumptions, seed: int, watch: 
     names = evidence.feature_names
     watch(Step(JUDGING, words="choosing rows to start on"))
     sample = sampled_table(evidence, assumptions, seed)
-    _check(sample, assumptions, names)
+    check_table(sample, assumptions, names)
+    n, d = len(sample.rows), len(assumptions.floor)
+    if n < _ROWS_PER_COLUMN * d:
+        raise InvalidDataError(
+            f"Only {n:,} rows for {d:,} columns: telling bad cells from genuine ones takes at least five rows a column."
+            " Add rows, drop columns, or use method='one_pass'."
+        )
     # Cells are judged by what fits them best; a rank or signs that the user assumes are for the result.
     free = replace(assumptions, n_components=None, nonnegative_bias=False, mirrored=(), shapes=())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)  # of fits on the way, not of the result
-        left, rounds = np.zeros(len(assumptions.floor), dtype=np.bool_), 0
-        while True:  # once more for every lot of columns that are left as they are
-            with _among_genuine():
-                law, more, doubtful = _on_sample(sample, free, left, watch)
-            rounds += more
-            look = law.look(sample.values)
-            judged = law.weigh(look)
-            beyond = _beyond(sample, judged, law)
-            if not beyond.any():
-                tails = tails_for_bad(law, sample.values, look, judged, sample.effective_weights)
-                if _leaves_doubt(judged, sample):
-                    watch(Step(JUDGING, words="all rows"))
-                    record = evidence.collect(CellRoundQuestion(law, _question(free)), remember=False).record
-                    law, rounds = _with(law, gaussian_from(record, Setting(free, None))), rounds + 1
-                watch(Step(JUDGING, words="all rows, for the last time"))
-                question = CellRoundQuestion(law, PairMomentsQuestion.under(free), telling=True)
-                last, rounds = evidence.collect(question, remember=False), rounds + 1
-                beyond = too_many(last.n_bad, np.stack([sample.observed, sample.above]))
-                if not beyond.any():
-                    break
-            left = left | beyond
+        last, law, rounds, doubtful, left, tails = _judged_cells(evidence, sample, free, watch)
     with _among_genuine():
         stages = learn_record(last.record, assumptions, names)
     _warn(doubtful & ~left, left, tails, names)
@@ -141,6 +167,36 @@ def learn_cells(evidence: Evidence, assumptions: Assumptions, seed: int, watch: 
     return CellsLearned(model, stages.rows, stages.pairs, stages.assembly, report, rows, cells, law, unsure)
 
 
+def _judged_cells(
+    evidence: Evidence, sample: Subsample, free: Assumptions, watch: Watch
+) -> tuple[CellRound, CellLaw, int, BoolArray, BoolArray, bool]:
+    """(what became of every cell, the law that says so, rounds taken, doubtful columns, those left as they are, whether
+    bad cells are rather heavy tails)."""
+    left, rounds = np.zeros(len(free.floor), dtype=np.bool_), 0
+    while True:  # once more for every lot of columns that are left as they are
+        with _among_genuine():
+            law, more, doubtful = _on_sample(sample, free, left, watch)
+        rounds += more
+        look = law.look(sample.values)
+        judged = law.weigh(look)
+        beyond = _beyond(sample, judged, law)
+        if not beyond.any():
+            tails = tails_for_bad(law, sample.values, look, judged, sample.effective_weights)
+            if _leaves_doubt(judged, sample):
+                watch(Step(JUDGING, words="all rows"))
+                question = partial(judged_block, law, PairMomentsQuestion.under(free, shapes=False), False)
+                record = evidence.collect(question, remember=False).record
+                law = _with(law, gaussian_from(record, Setting(free, None)), law.normal.varying)
+                rounds += 1
+            watch(Step(JUDGING, words="all rows, for the last time"))
+            question = partial(judged_block, law, PairMomentsQuestion.under(free), True)
+            last, rounds = evidence.collect(question, remember=False), rounds + 1
+            beyond = too_many(last.n_bad, np.stack([sample.observed, sample.above]))
+            if not beyond.any():
+                return last, law, rounds, doubtful, left, tails
+        left = left | beyond
+
+
 def _beyond(sample: Subsample, judged: Judged, law: CellLaw) -> BoolArray:
     """Columns of which more than a third would be bad in the sample."""
     there = bad_counts(sample.values, np.zeros(sample.values.shape), law.floor)
@@ -154,20 +210,6 @@ def _leaves_doubt(judged: Judged, sample: Subsample) -> bool:
     bad = 1.0 - judged.cells[~np.isnan(sample.values)]
     doubt = float(np.sum(bad * (1.0 - bad)) / max(float(bad.sum()), 1.0))  # what a round leaves of an error
     return bool(doubt * np.sqrt(sample.n_present / len(sample.rows)) > _CLOSE)
-
-
-def _check(sample: Subsample, assumptions: Assumptions, names: Names) -> None:
-    check_table(sample, assumptions, names)
-    n, d = len(sample.rows), len(assumptions.floor)
-    if n < _ROWS_PER_COLUMN * d:
-        raise InvalidDataError(
-            f"Only {n:,} rows for {d:,} columns: telling bad cells from genuine ones takes at least five rows a column."
-            " Add rows, drop columns, or use method='one_pass'."
-        )
-
-
-def _question(assumptions: Assumptions) -> PairMomentsQuestion:
-    return PairMomentsQuestion.under(assumptions, shapes=False)
 
 
 def _on_sample(sample: Subsample, free: Assumptions, left: BoolArray, watch: Watch) -> tuple[CellLaw, int, BoolArray]:
@@ -211,8 +253,8 @@ def _likelier(
         return everywhere, rounds
     aside = with_outlier_rows(begun, sample.values, weights, copies)
     without, more = _settled(aside, sample, cells, weights * ~copies, free, may, watch)
-    gain = without.log_likelihood(without.look(sample.values), weights)
-    gain -= everywhere.log_likelihood(everywhere.look(sample.values), weights)
+    gain = float(weights @ without.log_densities(without.look(sample.values)))
+    gain -= float(weights @ everywhere.log_densities(everywhere.look(sample.values)))
     numbers = 0.5 * np.log(weights.sum()) * len(begun.floor)  # as the BIC counts those of outlier rows
     # Densities of rows with many floored cells are known to some hundredths, all copies' to the same side.
     return (without if gain > numbers + _CLEAR * float(weights @ copies) else everywhere), rounds + more
@@ -229,41 +271,37 @@ def _settled(
 ) -> tuple[CellLaw, int]:
     """Rounds until the model stays: cells judged, shares of bad ones, and the model of the genuine ones. ``cells`` and
     ``rows``: their weights to begin with."""
-    weights, setting, judged = sample.effective_weights, Setting(free, None), law.normal.varying
-    before = gaussian_from(_sample_record(sample, cells, rows, free), setting)
+    weights, judged = sample.effective_weights, law.normal.varying
+
+    def fitted(cells: FloatArray, rows: FloatArray) -> GaussianComponent:
+        at_a_time = tiles(Block(sample.values, 0, rows))
+        parts = ((tile, cells[tile.first_row : tile.first_row + len(tile.values)]) for tile in at_a_time)
+        record = weighted_record(parts, PairMomentsQuestion.under(free, shapes=False), len(sample.values))
+        return gaussian_from(record, Setting(free, None))
+
+    before = fitted(cells, rows)
     law = _with(law, before, judged)
     for rounds in range(1, _MOST_ROUNDS + 1):
         look = law.look(sample.values)
         law = updated(law, look, sample.values, weights, *may, choosing=rounds > _OPEN_ROUNDS)
         verdict = law.weigh(look)
-        now = gaussian_from(_sample_record(sample, verdict.cells, weights * verdict.rows, free), setting)
+        now = fitted(verdict.cells, weights * verdict.rows)
         law = _with(law, now, judged)
-        moved = _distance(before, now, float(weights.sum()))
-        before = now
         words = f"{np.mean(law.bad_by_column):.1%} of the cells and {law.row_share:.1%} of the rows are bad"
         watch(Step(JUDGING, rounds, _MOST_ROUNDS, words))
+        # The largest change of a bias, norm or correlation, about in standard errors of a column without a floor.
+        scale = np.where(now.scale > 0.0, now.scale, 1.0)
+        change = np.abs(np.stack([before.bias - now.bias, before.scale - now.scale])) / scale
+        moved = np.sqrt(weights.sum()) * max(change.max(), np.abs(before.correlation - now.correlation).max())
+        before = now
         if rounds >= _FEWEST_ROUNDS and moved < _SETTLED:
             break
     return law, rounds
 
 
-def _sample_record(sample: Subsample, cells: FloatArray, rows: FloatArray, free: Assumptions) -> PairMoments:
-    block = Block(sample.values, 0, rows)
-    parts = ((tile, cells[tile.first_row : tile.first_row + len(tile.values)]) for tile in tiles(block))
-    return weighted_record(parts, _question(free), len(sample.values))
-
-
-def _with(law: CellLaw, component: GaussianComponent, judged: BoolArray | None = None) -> CellLaw:
-    """The law about another model; columns by which no cell can be judged stay so."""
-    judged = law.normal.varying if judged is None else judged
+def _with(law: CellLaw, component: GaussianComponent, judged: BoolArray) -> CellLaw:
+    """The law about another model; ``judged``: columns by which cells can be judged."""
     return replace(law, normal=Density(component.bias, component.scale * judged, component.correlation))
-
-
-def _distance(one: GaussianComponent, other: GaussianComponent, n: float) -> float:
-    """The largest change of a bias, norm or correlation, about in standard errors of a column without a floor."""
-    scale = np.where(other.scale > 0.0, other.scale, 1.0)
-    moved = np.abs(np.stack([one.bias - other.bias, one.scale - other.scale])) / scale
-    return float(np.sqrt(n) * max(moved.max(), np.abs(one.correlation - other.correlation).max()))
 
 
 @contextmanager
@@ -296,3 +334,157 @@ def _warn(doubtful: BoolArray, left: BoolArray, tails: bool, names: Names) -> No
             " wrong as a whole, drop it.",
             ManyBadCellsWarning,
         )
+
+
+# --- one pass over the rows -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class CellRound:
+    """One pass: the record of the genuine cells; and, where it was the last, what became of every cell.
+
+    ``parts``, by first row: probabilities of being genuine, of a row's cells (single precision) and of itself;
+    ``strangest``: the cells with the lowest log odds, as (row, column, log odds); ``n_bad``: numbers of cells that
+    count less than half (2 x d: of all, of those above their floor).
+    """
+
+    record: PairMoments
+    parts: tuple[tuple[int, NDArray[np.float32], FloatArray], ...]
+    strangest: tuple[tuple[int, int, float], ...]
+    n_bad: NDArray[np.int64]
+
+    def merge(self, other: Self) -> Self:
+        joined = _strangest(self.strangest + other.strangest)
+        return type(self)(self.record.merge(other.record), self.parts + other.parts, joined, self.n_bad + other.n_bad)
+
+    @property
+    def tables(self) -> tuple[NDArray[np.float32], FloatArray]:
+        """(n x d, n), in table order."""
+        parts = sorted(self.parts, key=lambda part: part[0])
+        return np.concatenate([cells for _, cells, _ in parts]), np.concatenate([rows for _, _, rows in parts])
+
+
+def _strangest(cells: tuple[tuple[int, int, float], ...]) -> tuple[tuple[int, int, float], ...]:
+    return tuple(sorted(cells, key=lambda cell: (cell[2], cell[0], cell[1]))[:STRANGEST])
+
+
+def judged_block(law: CellLaw, question: PairMomentsQuestion, telling: bool, block: Block) -> CellRound:
+    """A question: sum what is genuine in a block whose cells are judged; ``telling``: as users see it, and tell of
+    every cell."""
+    d = block.values.shape[1]
+    parts: list[tuple[int, NDArray[np.float32], FloatArray]] = []
+    strangest: list[tuple[int, int, float]] = []
+    n_bad = np.zeros((2, d), dtype=np.int64)
+
+    def judged() -> Iterator[tuple[Block, FloatArray]]:
+        for tile in tiles(block, min(tile_height(d), _MOST_ROWS)):
+            verdict = law.judge(tile.values, telling)
+            if telling:
+                cells = np.where(np.isnan(tile.values), 1.0, verdict.genuine).astype(np.float32)
+                parts.append((tile.first_row, cells, verdict.rows))
+                rows, columns = np.nonzero(verdict.log_odds < 0.0)
+                odds = verdict.log_odds[rows, columns]
+                first = np.argsort(odds, kind="stable")[:STRANGEST]
+                at = (rows[first] + tile.first_row).tolist(), columns[first].tolist(), odds[first].tolist()
+                strangest.extend(zip(*at, strict=True))
+                n_bad[:] += bad_counts(tile.values, cells, law.floor)
+            weights = verdict.rows if tile.weights is None else verdict.rows * tile.weights
+            yield Block(tile.values, tile.first_row, weights), verdict.cells
+
+    record = weighted_record(judged(), question, len(block.values))
+    return CellRound(record, tuple(parts), _strangest(tuple(strangest)), n_bad)
+
+
+def bad_counts(values: Values, genuine: NDArray[Any], floor: FloatArray) -> NDArray[np.int64]:
+    """Numbers of cells that count less than half, 2 x d: of all, of those above their floor."""
+    bad = (genuine < GENUINE) & ~np.isnan(values)
+    above = bad & (values > seen_above(floor, values))
+    return np.stack([np.count_nonzero(bad, axis=0), np.count_nonzero(above, axis=0)])
+
+
+def weighted_record(
+    weighted: Iterator[tuple[Block, FloatArray]], question: PairMomentsQuestion, n_rows: int
+) -> PairMoments:
+    """The record of tiles whose cells have weights."""
+    floor, lowest = np.array(question.floor), np.array(question.lowest)
+    sums: CellSums | None = None
+    with one_blas_thread():
+        for tile, cells in weighted:
+            if sums is None:
+                bulk = np.where(cells > 0.0, tile.values, tile.values.dtype.type(np.nan))
+                frame = Frame(Block(bulk, tile.first_row, tile.weights), floor, lowest, question.shapes)
+                sums = CellSums(frame)
+            sums.add_weighted(tile, cells)
+    assert sums is not None, "a block has at least one row"
+    return PairMoments.of_sums(floor, n_rows, frame, sums.finished())
+
+
+# --- where to start, and tails ----------------------------------------------------------------------
+
+
+def column_starts(values: Values, floor: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """(middle, spread, whether cells can be judged by the column), one each per column."""
+    d = values.shape[1]
+    middle, spread, judged = np.empty(d), np.ones(d), np.zeros(d, dtype=np.bool_)
+    for j in range(d):
+        x = values[:, j].astype(np.float64)
+        x = np.maximum(x[~np.isnan(x)], floor[j])
+        middle[j] = float(np.median(x)) if len(x) else 0.0
+        if len(x) and spreads(x, floor[j]):
+            found = _by_quantiles(_main_part(x, floor[j]), floor[j])
+            if not found[1] > 0.0:
+                found = middle_and_spread(x, floor[j])
+            middle[j], spread[j] = found
+            judged[j] = True
+    return middle, spread, judged
+
+
+def _by_quantiles(x: FloatArray, floor: float) -> tuple[float, float]:
+    """Of the normal with two quantiles of what is seen: x_q = middle + spread z_q."""
+    low = max(float(np.mean(x <= floor)) + _ABOVE, _LOW)
+    if low > 0.95:
+        return 0.0, 0.0
+    high = max(_HIGH, low + _PART * (1.0 - low))
+    at = np.quantile(x, [low, high])
+    z = ndtri([low, high])
+    spread = float((at[1] - at[0]) / (z[1] - z[0]))
+    return float(at[0] - spread * z[0]), spread
+
+
+def _main_part(x: FloatArray, floor: float) -> FloatArray:
+    """The larger part of a column in two, each of a fifth of the values at least, with a gap between them that is wider
+    than the larger one: quantiles of both together would be those of neither."""
+    ordered = np.sort(x)
+    fewest = int(_PART_OF_TWO * len(x))
+    gaps = np.diff(ordered)[fewest : len(x) - fewest]
+    if fewest == 0 or len(gaps) == 0:
+        return x
+    widest = int(np.argmax(gaps))
+    end = fewest + widest + 1
+    main = ordered[:end] if 2 * end >= len(x) else ordered[end:]
+    low, high = np.quantile(main, [0.05, 0.95])
+    apart = ordered[end - 1] > floor and 0.0 < high - low < gaps[widest]  # zeros below a gap are a matter of the floor
+    return main if apart else x
+
+
+def near_middle(values: Values, middle: FloatArray, spread: FloatArray, judged: BoolArray) -> FloatArray:
+    """Weights of cells to begin with: 1 within three spreads of the middle, 0 beyond and where missing."""
+    near = np.abs(values - middle) <= _NEAR * spread
+    return np.where(np.isnan(values), 0.0, near | ~judged)
+
+
+def tails_for_bad(law: CellLaw, values: Values, look: Look, judged: Judged, weights: FloatArray) -> bool:
+    """Whether cells that are taken for bad follow their rows as those of heavy tails do."""
+    scale = np.where(law.normal.varying, law.normal.scale, 1.0)
+    counted = (values > seen_above(law.floor, values)) & law.normal.varying
+    bad = np.where(counted, (1.0 - judged.genuine) * weights[:, None], 0.0)
+    total = float(bad.sum())
+    if total < _SURE**2:
+        return False
+    doubt = float(np.sum(bad * judged.genuine)) / total
+    u = np.clip(np.where(counted, (values - law.normal.bias) / scale, 0.0), -_FARTHEST, _FARTHEST)
+    m = np.clip(look.predicted[0], -_FARTHEST, _FARTHEST)
+    u, m = u - np.sum(bad * u) / total, m - np.sum(bad * m) / total
+    of_both = math.sqrt(float(np.sum(bad * u * u)) * float(np.sum(bad * m * m)))
+    r = float(np.sum(bad * u * m)) / of_both if of_both > 0.0 else 0.0
+    return doubt > _LEAST_DOUBT and r > max(_LEAST_CORRELATION, _SURE / math.sqrt(total))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Self
 
 import numpy as np
@@ -31,19 +32,19 @@ from unrelu.contracts import (
 )
 from unrelu.errors import DuplicatedRowsWarning, InvalidDataError, UnreluWarning
 from unrelu.fit.columns import fit_columns
-from unrelu.fit.robust_rows.components import GaussianComponent, Setting, gaussian_from
 from unrelu.fit.robust_rows.growth import SampledRows, candidates
 from unrelu.fit.robust_rows.mixture import (
     ColumnIndex,
+    GaussianComponent,
     Mixture,
     MixtureMoments,
     RowIndex,
+    Setting,
     Settled,
     selected,
     settle,
-    weighted_rows,
 )
-from unrelu.fit.robust_rows.table import shuffled_prior, standardized, varying_columns
+from unrelu.fit.robust_rows.table import prior_record, standardized, varying_columns
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import one_blas_thread
 from unrelu.passes.pair_moments import PairMomentsQuestion
@@ -85,7 +86,11 @@ def fit_mixture(
     question = SubsampleQuestion.under(assumptions, max(size, _ROWS_PER_COMPONENT * n_components), seed)
     subsample = evidence.collect(question, remember=False)
     columns = varying_columns(subsample, assumptions, n_components, evidence.feature_names)
-    shared = fit_shared(evidence, assumptions, columns)
+    # The other columns are constant in the whole table, or so rarely different that the sample did not see it. All
+    # columns are looked at, so that doubts about any of them are told, once.
+    others = np.setdiff1d(np.arange(len(assumptions.floor)), columns)
+    alone = fit_columns(evidence.collect(PairMomentsQuestion.under(assumptions)), assumptions, evidence.feature_names)
+    shared = SharedColumns(others, alone.bias[others], alone.scale[others], alone.floor[others])
     rng = np.random.default_rng(seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)  # of fits on the way, not of the result
@@ -103,7 +108,7 @@ def fit_mixture(
     found = settled.mixture.finished()
     order = np.argsort(-found.shares, kind="stable")
     mixture = Mixture(tuple(found.components[k] for k in order), found.shares[order])
-    final = evidence.collect(LikelihoodQuestion(mixture, columns, shared), remember=False)
+    final = evidence.collect(partial(_likelihood, mixture, columns, shared), remember=False)
     report = MixtureReport.of(
         subsample.n_rows,
         Census(subsample.n_present, subsample.observed, subsample.above),
@@ -115,15 +120,6 @@ def fit_mixture(
         **assumptions.limits,
     )
     return FittedMixture(mixture, columns, shared, report)
-
-
-def fit_shared(evidence: Evidence, assumptions: Assumptions, columns: ColumnIndex) -> SharedColumns:
-    """The fits of the other columns by themselves: constant in the whole table (scale 0), or so rarely different that
-    the sample did not see it. All columns are looked at, so that doubts about any of them are told, once."""
-    others = np.setdiff1d(np.arange(len(assumptions.floor)), columns)
-    record = evidence.collect(PairMomentsQuestion.under(assumptions))
-    rows = fit_columns(record, assumptions, evidence.feature_names)
-    return SharedColumns(others, rows.bias[others], rows.scale[others], rows.floor[others])
 
 
 # --- what comes out ------------------------------------------------------------------------------
@@ -183,7 +179,8 @@ class FittedMixture:
     def distributions(self, floor: tuple[float, ...], names: tuple[str, ...] | None) -> tuple[RectifiedGaussian, ...]:
         """The components as models of all columns."""
         models = []
-        for component in self.mixture.gaussians.values():
+        for component in self.mixture.components:
+            assert isinstance(component, GaussianComponent), "clusters are"
             bias, covariance = np.empty(len(floor)), np.zeros((len(floor), len(floor)))
             bias[self.columns], bias[self.shared.columns] = component.bias, self.shared.bias
             scales = np.outer(component.scale, component.scale)
@@ -193,19 +190,12 @@ class FittedMixture:
         return tuple(models)
 
 
-@dataclass(frozen=True, eq=False)
-class LikelihoodQuestion:
-    """Ask how likely the rows of a block are, and no more."""
-
-    mixture: Mixture
-    columns: ColumnIndex
-    shared: SharedColumns
-
-    def __call__(self, block: Block) -> MixtureMoments:
-        weights = np.ones(len(block.values)) if block.weights is None else block.weights
-        density = self.mixture.posterior(selected(block.values, self.columns), converged=True)[1]
-        total = float(weights @ (density + self.shared.log_density(block.values)))
-        return MixtureMoments(records=(), totals=np.empty(0), weight=float(weights.sum()), log_likelihood=total)
+def _likelihood(mixture: Mixture, columns: ColumnIndex, shared: SharedColumns, block: Block) -> MixtureMoments:
+    """A question: how likely are the rows of a block? No more is asked."""
+    weights = np.ones(len(block.values)) if block.weights is None else block.weights
+    density = mixture.posterior(selected(block.values, columns), converged=True)[1]
+    level = float(weights @ (density + shared.log_density(block.values)))
+    return MixtureMoments(records=(), totals=np.empty(0), weight=float(weights.sum()), log_likelihood=level)
 
 
 # --- starts ---------------------------------------------------------------------------------------
@@ -234,10 +224,9 @@ class Trial:
         _, first, copy_of = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         values = x[first]
         weights = np.asarray(np.bincount(copy_of.ravel(), weights=subsample.weights), dtype=np.float64)
-        setting = Setting(inner, shuffled_prior(values, inner, rng), assembled=True)
+        setting = Setting(inner, prior_record(values, inner, rng, outliers=False), assembled=True)
         z = np.clip(standardized(values, setting.floor), -_FAR, _FAR)
-        rows = SampledRows.of(values, weights)
-        return cls(rows, setting, np.any(values > floor, axis=1), z)
+        return cls(SampledRows.of(values, weights), setting, np.any(values > floor, axis=1), z)
 
     def best_start(self, n_components: int, n_init: int, rng: np.random.Generator, watch: Watch = unwatched) -> Settled:
         """The most likely of the starts that are sound, settled on the sample."""
@@ -288,8 +277,7 @@ class Trial:
         return settle(self.rows.evidence, mixture, most_rounds)
 
     def cluster(self, part: BoolArray) -> GaussianComponent:
-        rows = weighted_rows(self.rows.values, self.rows.weights * part)
-        return gaussian_from(self.setting.question(rows), self.setting)
+        return self.rows.gaussian_on(part, self.setting)
 
     def one(self) -> Mixture:
         return Mixture((self.cluster(np.ones(len(self.z), dtype=bool)),), np.ones(1))

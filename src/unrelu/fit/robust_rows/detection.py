@@ -7,7 +7,7 @@ groups of outliers, whether it is rather one of those. p-values compare it with 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from typing import Annotated, Self
 
 import numpy as np
@@ -51,26 +51,26 @@ class OutlierScores:
         """From a fit; a robust one also knows groups of outliers."""
         if not isinstance(learned, RobustLearned):
             return cls.of_model(learned.distribution, floor_tolerance, seed)
-        return cls._calibrated(learned.distribution, learned.mixture, learned.columns, (floor_tolerance, seed))
+        return cls.of_model(learned.distribution, floor_tolerance, seed, learned.mixture, learned.columns)
 
     @classmethod
-    def of_model(cls, model: RectifiedGaussian, floor_tolerance: float = 0.0, seed: int = 0) -> Self:
-        """From a model alone."""
-        return cls._calibrated(model, None, np.arange(model.n_features), (floor_tolerance, seed))
-
-    @classmethod
-    def _calibrated(
-        cls, model: RectifiedGaussian, mixture: Mixture | None, columns: ColumnIndex, how: tuple[float, int]
+    def of_model(
+        cls,
+        model: RectifiedGaussian,
+        floor_tolerance: float = 0.0,
+        seed: int = 0,
+        mixture: Mixture | None = None,
+        columns: ColumnIndex | None = None,
     ) -> Self:
-        tolerance, seed = how
-        scores = Density.of(model, tolerance)
+        """From a model alone, or with groups of outliers."""
+        scores = Density.of(model, floor_tolerance)
         scores.warn_if_singular()
-        uncalibrated = cls(scores, mixture, columns, ScoreTail(np.zeros(1)))
+        given = scores, mixture, np.arange(model.n_features) if columns is None else columns
         size = int(np.clip(_SIMULATED_CELLS // model.n_features, _FEWEST_SIMULATED, _MOST_SIMULATED))
         normals = np.random.default_rng(seed).standard_normal((size, model.n_features))
         by = model.scoring
         rows = rows_from_normals(normals, by.bias, by.row_norms, by.correlation, by.floor)
-        return cls(scores, mixture, columns, ScoreTail.of(uncalibrated.score(rows)))
+        return cls(*given, ScoreTail.of(cls(*given, ScoreTail(np.zeros(1))).score(rows)))
 
     def score(self, values: Values) -> FloatArray:
         """One number per row, lower for stranger rows."""
@@ -116,53 +116,36 @@ def score_threshold(scores: OutlierScores, false_alarm_rate: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class StrangeCells:
-    """The strangest cells of some rows, and all cells of a few, ``whole``.
+    """By row, why it is strange (at most three cells, the strangest first), and all cells of a few rows."""
 
-    ``parts`` are (rows, columns, sizes): for each row a few columns, strangest first, and the signed standard
-    deviations of their cells, NaN for those not worth naming.
-    """
-
-    parts: tuple[tuple[RowIndex, ColumnIndex, FloatArray], ...]
+    drivers: dict[int, list[Driver]]
     whole: dict[int, FloatArray]
 
     def merge(self, other: Self) -> Self:
-        return type(self)(self.parts + other.parts, {**self.whole, **other.whole})
-
-    @cached_property
-    def _joined(self) -> tuple[RowIndex, ColumnIndex, FloatArray]:
-        if not self.parts:
-            return np.empty(0, np.intp), np.empty((0, 0), np.intp), np.empty((0, 0))
-        rows, columns, sizes = (np.concatenate(kind) for kind in zip(*self.parts, strict=True))
-        order = np.argsort(rows)
-        return rows[order], columns[order], sizes[order]
-
-    def drivers(self, row: int) -> list[Driver]:
-        """Why a row is strange, if it was asked for: at most three cells."""
-        rows, columns, sizes = self._joined
-        at = int(np.searchsorted(rows, row))
-        if at == len(rows) or rows[at] != row:
-            raise LookupError(f"The cells of row {row:,} were not looked at: only those of the rows asked for are.")
-        cells = zip(columns[at].tolist(), sizes[at].tolist(), strict=True)
-        return [(column, size) for column, size in cells if not np.isnan(size)]
+        return type(self)({**self.drivers, **other.drivers}, {**self.whole, **other.whole})
 
 
-@dataclass(frozen=True, eq=False)
-class StrangeCellsQuestion:
-    """Ask some rows, given in order, which of their cells are strange. This costs d times a score."""
-
-    scorer: OutlierScores
-    rows: RowIndex
-    whole: frozenset[int]
-    mirrored: tuple[bool, ...] = ()
-
-    def __call__(self, block: Block) -> StrangeCells:
-        start, end = np.searchsorted(self.rows, [block.first_row, block.first_row + len(block.values)])
-        rows = self.rows[start:end]
-        cells = strangeness(self.scorer, block.values[rows - block.first_row])
-        if self.mirrored:
-            cells[:, list(self.mirrored)] *= -1.0
-        kept = {row: cells[i] for i, row in enumerate(rows.tolist()) if row in self.whole}
-        return StrangeCells(((rows, *_strongest(cells)),), kept)
+def strange_cells(
+    scorer: OutlierScores, rows: RowIndex, whole: frozenset[int], mirrored: tuple[bool, ...], block: Block
+) -> StrangeCells:
+    """A question, of some rows, given in order: which of their cells are strange? This costs d times a score. All cells
+    of the rows ``whole`` are told."""
+    start, end = np.searchsorted(rows, [block.first_row, block.first_row + len(block.values)])
+    asked = rows[start:end]
+    cells = strangeness(scorer, block.values[asked - block.first_row])
+    if mirrored:
+        cells[:, list(mirrored)] *= -1.0
+    size = np.where(np.isnan(cells), 0.0, np.abs(cells))
+    order = np.argsort(-size, axis=1, kind="stable")[:, :_MOST_DRIVERS]
+    found = StrangeCells({}, {})
+    for i, row in enumerate(asked.tolist()):
+        # The strangest cell of a row, unless it is not strange at all, and up to two more that are by themselves.
+        least = [0.0] + [_NOTABLE] * (_MOST_DRIVERS - 1)
+        named = [j for j, low in zip(order[i].tolist(), least, strict=False) if size[i, j] > low]
+        found.drivers[row] = [(j, float(cells[i, j])) for j in named]
+        if row in whole:
+            found.whole[row] = cells[i]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +170,9 @@ class Verdict:
 
     def drivers(self, row: int) -> list[Driver]:
         """Why a row is strange, if its cells were looked at: at most three cells."""
-        return self.cells.drivers(row)
+        if row not in self.cells.drivers:
+            raise LookupError(f"The cells of row {row:,} were not looked at: only those of the rows asked for are.")
+        return self.cells.drivers[row]
 
 
 def judge_rows(
@@ -206,23 +191,14 @@ def judge_rows(
     scores = scored_rows(samples, scorer.score, assumptions, watch)
     strangest = np.argsort(scores, kind="stable")[:top]
     wanted = np.union1d(strangest, np.flatnonzero(scores < threshold)) if every_flagged else np.sort(strangest)
-    cells = StrangeCells((), {})
+    cells = StrangeCells({}, {})
     if len(wanted):
         engine = engine_for(samples, watch, "Looking at the cells of the strangest rows")
         whole = frozenset(strangest.tolist())
-        cells = engine.collect(samples, StrangeCellsQuestion(scorer, wanted, whole, assumptions.mirrored))
+        cells = engine.collect(samples, partial(strange_cells, scorer, wanted, whole, assumptions.mirrored))
     return Verdict(scores, scorer.p_value(scores), threshold, strangest, cells, scorer.tail.scores)
 
 
 def strangeness(scorer: OutlierScores, values: Values) -> FloatArray:
     """Residuals of cells as far as they are strange."""
     return scorer.scores.strange(values, scorer.residuals(values)) if len(values) > 0 else np.empty(values.shape)
-
-
-def _strongest(cells: FloatArray) -> tuple[ColumnIndex, FloatArray]:
-    """(columns, sizes) of each row's strangest cell and of up to two more that are notable by themselves."""
-    size = np.where(np.isnan(cells), 0.0, np.abs(cells))
-    columns = np.argsort(-size, axis=1, kind="stable")[:, :_MOST_DRIVERS]
-    chosen = np.take_along_axis(cells, columns, axis=1)
-    least = np.where(np.arange(columns.shape[1]) == 0, 0.0, _NOTABLE)
-    return columns, np.where(np.take_along_axis(size, columns, axis=1) > least, chosen, np.nan)

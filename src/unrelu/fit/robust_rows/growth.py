@@ -8,24 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
-from unrelu.contracts import BoolArray, Evidence, FloatArray, Step, Watch, unwatched
-from unrelu.errors import AmbiguousMajorityWarning
-from unrelu.fit.robust_rows.components import (
+from unrelu.contracts import Block, BoolArray, Evidence, FloatArray, Step, Watch, unwatched
+from unrelu.fit.robust_rows.mixture import (
+    SETTLED,
     Component,
     GaussianComponent,
     IndependentComponent,
+    Mixture,
     NoiseComponent,
     RepeatedRowComponent,
     Setting,
+    Settled,
     column_edges,
-    free_fit,
     gaussian_from,
+    settle,
+    weighted_rows,
 )
-from unrelu.fit.robust_rows.mixture import SETTLED, Mixture, Settled, settle, weighted_rows
 from unrelu.fit.robust_rows.table import Start, standardized
 from unrelu.fit.shrinkage import enough_factors
 from unrelu.passes.engine import LocalEngine, map_in_threads
@@ -33,7 +35,6 @@ from unrelu.passes.evidence import SampleEvidence
 from unrelu.posterior.cells import Values
 from unrelu.posterior.scores import rows_from_normals
 from unrelu.tables import ArraySamples
-from unrelu.validation import warn
 
 CHOOSING = "Choosing groups of rows"
 
@@ -48,7 +49,6 @@ _FAR = 20.0  # spreads, beyond which it does not matter how far
 _CALIBRATION_ROWS = 4000
 _ROUNDS_OF_ONE = 10
 _SAME_ROWS = 0.95  # judged alike
-_MAJORITY, _CLEAR_MAJORITY = 0.45, 0.6
 _WIDE, _MOST_FACTORS = 100, 20  # columns, beyond which so few factors make densities far cheaper
 _ROUNDS_FOR_FACTORS = 3
 _NEAR = 1.0  # log-likelihood to be gained by rounds that a choice need not wait for
@@ -56,7 +56,8 @@ _NEAR = 1.0  # log-likelihood to be gained by rounds that a choice need not wait
 
 @dataclass(frozen=True, eq=False)
 class SampledRows:
-    """The rows in memory on which components are tried, as values and as evidence."""
+    """The rows in memory on which components are tried, as values and as evidence. ``watch`` hears of the rounds of EM
+    on them."""
 
     values: Values
     weights: FloatArray
@@ -65,22 +66,28 @@ class SampledRows:
 
     @classmethod
     def of(cls, values: Values, weights: FloatArray, watch: Watch = unwatched) -> Self:
-        """``watch`` hears of the rounds of EM on them."""
         samples = ArraySamples(values, weights=weights, block_rows=max(len(values), 1))
         return cls(values, weights, SampleEvidence(samples, LocalEngine()), watch)
 
     def settled(self, mixture: Mixture, most_rounds: int) -> Settled:
         return settle(self.evidence, mixture, most_rounds, self._told(mixture))
 
-    def run_on(self, settled: Settled, gain: float = SETTLED) -> Settled:
-        """EM until no more than ``gain`` is to be gained."""
-        while not settled.is_within(gain):
+    def run_on(self, settled: Settled) -> Settled:
+        """EM until hardly anything is to be gained."""
+        while not settled.is_within(SETTLED):
             settled = settled.run_on(self.evidence, self._told(settled.mixture))
         return settled
 
     def _told(self, mixture: Mixture) -> Watch:
         tried = f"{len(mixture.components)} groups"
         return lambda step: self.watch(Step(CHOOSING, words=f"{tried}, {step.words}"))
+
+    def weighted(self, shares: FloatArray | BoolArray) -> Block:
+        """The rows by such shares of their weights."""
+        return weighted_rows(self.values, self.weights * shares)
+
+    def gaussian_on(self, chosen: BoolArray, setting: Setting) -> GaussianComponent:
+        return gaussian_from(setting.question(self.weighted(chosen)), setting)
 
 
 def choose_mixture(
@@ -90,18 +97,22 @@ def choose_mixture(
     setting: Setting,
     most: int,
     rng: np.random.Generator,
-    watch: Watch = unwatched,
 ) -> Settled:
     """The mixture of lowest BIC, from the best start and any other that leads to other rows."""
     normals = rng.standard_normal((_CALIBRATION_ROWS, rows.values.shape[1]))
     noise = noise_below(starts[0].component, normals)
-    setting = with_factors(rows, _with_side_components(starts[0].component, [*repeats, noise]), setting)
-    starts = [replace(start, component=replace(start.component, setting=setting)) for start in starts]
+
+    def with_side_components(component: GaussianComponent) -> Mixture:
+        shares = np.array([1.0] + [0.05] * (len(repeats) + 1))
+        return Mixture((component, *repeats, noise), shares / shares.sum())
+
+    setting = with_factors(rows, with_side_components(starts[0].component), setting)
     found: list[Settled] = []
     kept_by: list[BoolArray] = []
     for k, start in enumerate(starts):
-        watch(Step(CHOOSING, k, len(starts), f"from start {k + 1}"))
-        one = rows.settled(_with_side_components(start.component, [*repeats, noise]), _ROUNDS_OF_ONE)
+        rows.watch(Step(CHOOSING, k, len(starts), f"from start {k + 1}"))
+        component = replace(start.component, setting=setting)
+        one = rows.settled(with_side_components(component), _ROUNDS_OF_ONE)
         if not found:  # the level of the first goes for all, so that their likelihoods compare
             noise = noise_below(one.mixture.main_component, normals)
         parts = tuple(noise if isinstance(part, NoiseComponent) else part for part in one.mixture.components)
@@ -110,8 +121,12 @@ def choose_mixture(
         if any(np.mean(kept == other) > _SAME_ROWS for other in kept_by):
             continue
         kept_by.append(kept)
-        one, base = drop_needless_repeats(rows, one, _with_side_components(start.component, [*repeats, noise]))
-        found.append(grow(rows, rows.run_on(one), base, setting, most, watch))
+        base = with_side_components(component)
+        for row in repeats:  # those that the model does not explain are kept: they lower the BIC
+            fewer = rows.settled(one.mixture.without(one.mixture.components.index(row)), _ROUNDS_OF_ONE)
+            if fewer.hoped_bic <= one.hoped_bic:
+                one, base = fewer, base.without(base.components.index(row))
+        found.append(grow(rows, rows.run_on(one), base, setting, most))
     return min(found, key=lambda settled: settled.bic)
 
 
@@ -124,10 +139,8 @@ def with_factors(rows: SampledRows, mixture: Mixture, setting: Setting) -> Setti
         return setting
     mixture = rows.settled(mixture, _ROUNDS_FOR_FACTORS).mixture
     genuine = mixture.posterior(rows.values)[0][:, mixture.main]
-    record = setting.question(weighted_rows(rows.values, rows.weights * genuine))
-    record = record if setting.prior is None else record.merge(setting.prior)
-    pairs = free_fit(record, setting)[1]
-    return replace(setting, factors=enough_factors(pairs, record.effective_rows, _MOST_FACTORS))
+    _, pairs, n = setting.fit(setting.question(rows.weighted(genuine)))
+    return replace(setting, factors=enough_factors(pairs, n, _MOST_FACTORS))
 
 
 def noise_below(component: GaussianComponent, normals: FloatArray) -> NoiseComponent:
@@ -139,23 +152,7 @@ def noise_below(component: GaussianComponent, normals: FloatArray) -> NoiseCompo
     return NoiseComponent(level, law.log_cell_unit, component.setting.floor)
 
 
-def _with_side_components(component: GaussianComponent, others: list[Any]) -> Mixture:
-    shares = np.array([1.0] + [0.05] * len(others))
-    return Mixture((component, *others), shares / shares.sum())
-
-
-def drop_needless_repeats(rows: SampledRows, settled: Settled, base: Mixture) -> tuple[Settled, Mixture]:
-    """Keep the repeated rows that the model does not explain: those that lower the BIC."""
-    for row in [part for part in settled.mixture.components if isinstance(part, RepeatedRowComponent)]:
-        fewer = rows.settled(settled.mixture.without(settled.mixture.components.index(row)), _ROUNDS_OF_ONE)
-        if fewer.hoped_bic <= settled.hoped_bic:
-            settled, base = fewer, base.without(base.components.index(row))
-    return settled, base
-
-
-def grow(
-    rows: SampledRows, settled: Settled, base: Mixture, setting: Setting, most: int, watch: Watch = unwatched
-) -> Settled:
+def grow(rows: SampledRows, settled: Settled, base: Mixture, setting: Setting, most: int) -> Settled:
     """Add components to ``settled`` while that lowers the BIC, up to ``most`` Gaussian or scattered ones.
 
     The first is tried beside ``base`` instead: a fit to all rows may already have been drawn to the outliers.
@@ -164,7 +161,7 @@ def grow(
         grown = one_more(rows, base, setting, settled.bic)
         if grown is None:
             break
-        watch(Step(CHOOSING, words=f"{len(grown.mixture.components)} groups lower the BIC to {grown.bic:,.0f}"))
+        rows.watch(Step(CHOOSING, words=f"{len(grown.mixture.components)} groups lower the BIC to {grown.bic:,.0f}"))
         settled, base = grown, grown.mixture
     return rows.run_on(settled)
 
@@ -174,6 +171,16 @@ def one_more(rows: SampledRows, mixture: Mixture, setting: Setting, to_beat: flo
 
     A race: all candidates run on until they can no longer catch up with the best of them.
     """
+
+    def run_on(settled: Settled) -> Settled:
+        return settled if settled.is_within(_NEAR) else settled.run_on(rows.evidence)
+
+    def has_genuine_majority(settled: Settled) -> bool:
+        """Scattered rows may be fewer than the genuine ones only: histograms fit any table that is not quite normal."""
+        found = settled.mixture
+        scattered = [isinstance(component, IndependentComponent) for component in found.components]
+        return bool(found.shares[scattered].sum() < found.shares[found.main])
+
     first_rounds = _FIRST_ROUNDS[rows.values.shape[1] > _MANY_COLUMNS]
     tried: list[Component] = list(candidates(rows, mixture, setting))
     if (background := scattered_candidate(rows, mixture, setting)) is not None:
@@ -181,7 +188,7 @@ def one_more(rows: SampledRows, mixture: Mixture, setting: Setting, to_beat: flo
     racing = map_in_threads(
         lambda component: settle(rows.evidence, mixture.with_component(component, _SHARE), first_rounds), tried
     )
-    racing = [settled for settled in racing if has_genuine_majority(settled.mixture)]
+    racing = list(filter(has_genuine_majority, racing))
     while racing:
         best = min(racing, key=lambda settled: settled.bic)
         bound = min(best.bic, to_beat)
@@ -189,21 +196,8 @@ def one_more(rows: SampledRows, mixture: Mixture, setting: Setting, to_beat: flo
         if all(settled.is_within(_NEAR) or settled.hoped_bic >= to_beat for settled in racing):
             return best if best.bic < to_beat else None
         rows.watch(Step(CHOOSING, words=f"{len(racing)} ways to add a group, the best with BIC {best.bic:,.0f}"))
-        racing = map_in_threads(
-            lambda settled: settled if settled.is_within(_NEAR) else settled.run_on(rows.evidence), racing
-        )
-        racing = [settled for settled in racing if has_genuine_majority(settled.mixture)]
+        racing = list(filter(has_genuine_majority, map_in_threads(run_on, racing)))
     return None
-
-
-def has_genuine_majority(mixture: Mixture) -> bool:
-    """Scattered rows may be fewer than the genuine ones only: histograms fit any table that is not quite normal."""
-    scattered = sum(
-        float(share)
-        for component, share in zip(mixture.components, mixture.shares, strict=True)
-        if isinstance(component, IndependentComponent)
-    )
-    return scattered < float(mixture.shares[mixture.main])
 
 
 def candidates(rows: SampledRows, mixture: Mixture, setting: Setting) -> Iterator[GaussianComponent]:
@@ -215,14 +209,14 @@ def candidates(rows: SampledRows, mixture: Mixture, setting: Setting) -> Iterato
     if found is None or main.n_parameters * np.log(n) / n > _MOST_GAIN * (1.0 + np.sqrt(d)):
         return
     open_rows, worst = found
-    yield _gaussian_on(rows, worst, setting)
+    yield rows.gaussian_on(worst, setting)
     yield main.widened(_WIDER)
     yield replace(  # the same columns, but independent
         main, correlation=np.eye(d), loadings=None if main.loadings is None else np.zeros((d, 0))
     )
     beyond = np.zeros(n, dtype=bool)
     beyond[open_rows] = split_column(rows.values[open_rows], setting.floor)
-    yield _gaussian_on(rows, beyond, setting)
+    yield rows.gaussian_on(beyond, setting)
 
 
 def scattered_candidate(rows: SampledRows, mixture: Mixture, setting: Setting) -> IndependentComponent | None:
@@ -231,7 +225,7 @@ def scattered_candidate(rows: SampledRows, mixture: Mixture, setting: Setting) -
     if found is None or any(isinstance(component, IndependentComponent) for component in mixture.components):
         return None
     flat = IndependentComponent.flat(column_edges(rows.values, setting.floor))
-    return flat.refitted(flat.record(weighted_rows(rows.values, rows.weights * found[1])))
+    return flat.refitted(flat.record(rows.weighted(found[1])))
 
 
 def _badly_explained(rows: SampledRows, mixture: Mixture) -> tuple[BoolArray, BoolArray] | None:
@@ -257,28 +251,3 @@ def split_column(values: Values, floor: FloatArray) -> BoolArray:
     cut, column = np.unravel_index(int(np.argmax(explained)), explained.shape)
     beyond = z[:, column] > ordered[cut, column]
     return np.asarray(beyond if beyond.mean() <= 0.5 else ~beyond)
-
-
-def _gaussian_on(rows: SampledRows, chosen: BoolArray, setting: Setting) -> GaussianComponent:
-    return gaussian_from(setting.question(weighted_rows(rows.values, rows.weights * chosen)), setting)
-
-
-def warn_of_two_groups(mixture: Mixture, n_rows: int) -> None:
-    """Say so where the genuine rows are not clearly the larger group."""
-    share = float(mixture.shares[mixture.main])
-    if share >= _CLEAR_MAJORITY:
-        return
-    genuine, others = round(n_rows * share), round(n_rows * (1.0 - share))
-    if share >= _MAJORITY:
-        found = (
-            f"The rows fall in groups of about {genuine:,} and {others:,} that explain the table about equally well."
-        )
-    else:
-        found = (
-            f"No single model fits most rows: the largest part that fits one is about {genuine:,}, the rest {others:,}."
-        )
-    warn(
-        f"{found} The {genuine:,} were taken as genuine, but the table cannot say so. Look at the weights of the rows,"
-        " or split the table; where columns are skewed, give them shape='auto'.",
-        AmbiguousMajorityWarning,
-    )

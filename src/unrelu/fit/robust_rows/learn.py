@@ -1,10 +1,20 @@
 """The robust method on one screen: a sample of the rows, starts, growth, all rows, the last look.
 
-Are rows taken for outliers, or only the tails of a table that is heavier than a normal one?
+The last look: rows that no component explains lose their weight, and the model does not notice the loss. Under the
+model a known number of genuine rows scores below any level. Where the table has significantly more, the level with the
+largest excess is a cut, and rows below it get weight 0. The cut takes genuine rows with it; so the record of the
+weighted rows is completed by what the model itself puts below the cut,
 
-Rows of a multivariate t distribution are those of a normal one, each widened by a factor c of its own, with
-1/c^2 ~ Gamma(nu/2, nu/2): there is every factor between the usual and the rarest, and no row is of another kind. So
-three laws of the rows are compared, all about the genuine rows' own means and correlations,
+    sum_i gamma_i 1{score > cut} T(x_i)  +  N E_model[ T(x) 1{score <= cut} ],
+
+simulated with common random numbers from the current model, until model and record agree. T are the statistics of
+the one-pass learner, N the number of genuine rows. On a clean table there is no excess, no cut and no simulation
+noise: the fit is the one-pass fit.
+
+Are rows taken for outliers, or only the tails of a table that is heavier than a normal one? Rows of a multivariate t
+distribution are those of a normal one, each widened by a factor c of its own, with 1/c^2 ~ Gamma(nu/2, nu/2): there is
+every factor between the usual and the rarest, and no row is of another kind. So three laws of the rows are compared,
+all about the genuine rows' own means and correlations,
 
     t            c of a t distribution with nu degrees of freedom, in units a
     two widths   c is one of two numbers: most rows as they are, and others wider
@@ -18,46 +28,67 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Self
 
 import numpy as np
 from scipy.interpolate import CubicSpline
-from scipy.stats import gamma
+from scipy.stats import gamma, poisson
 
 from unrelu.checks.findings import doubts_of, warn_of
 from unrelu.checks.rows import look_at
 from unrelu.contracts import (
     Assumptions,
+    Block,
+    BoolArray,
     Census,
     Evidence,
     FloatArray,
     RobustReport,
-    RowParameters,
     Step,
     Watch,
     unwatched,
 )
-from unrelu.errors import HeavyTailsWarning, InvalidDataError, UnreluWarning
-from unrelu.fit.one_pass import Learned, fit_record, learn_record, with_inverse
-from unrelu.fit.robust_rows.components import Setting
-from unrelu.fit.robust_rows.growth import CHOOSING, SampledRows, choose_mixture, warn_of_two_groups
-from unrelu.fit.robust_rows.mixture import ColumnIndex, Mixture, settle_on_all
-from unrelu.fit.robust_rows.reweighting import Refit
+from unrelu.errors import AmbiguousMajorityWarning, HeavyTailsWarning, InvalidDataError, UnreluWarning
+from unrelu.fit.one_pass import Learned, Stages, fit_record, learn_record, with_inverse
+from unrelu.fit.robust_rows.growth import CHOOSING, SampledRows, choose_mixture
+from unrelu.fit.robust_rows.mixture import (
+    ColumnIndex,
+    Mixture,
+    Setting,
+    normalized,
+    selected,
+    settle_on_all,
+    weighted_rows,
+)
 from unrelu.fit.robust_rows.table import (
     check_table,
     concentrated_starts,
-    disagree,
     find_repeated_rows,
     prior_record,
-    rows_to_start_on,
     sampled_table,
 )
 from unrelu.passes.engine import one_blas_thread
-from unrelu.passes.pair_moments import PairMomentsQuestion
+from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.posterior.cells import Values
+from unrelu.posterior.density import seen_sum
+from unrelu.posterior.scores import ScoreTail, rows_from_normals
 from unrelu.validation import warn
 
+REWEIGHTING = "Reweighting rows"
+
 _GENUINE = 0.5  # weight from which on a row says something of the model
+_START_ROWS, _ROWS_PER_COLUMN = 1500, 5  # at least, to begin on
+_ALIKE = 0.8  # halves that share less lead to other rows
+_MAJORITY, _CLEAR_MAJORITY = 0.45, 0.6
+# of the last look
+_WIDEST_TAIL = 0.05  # the share of genuine rows a cut may take
+_SIGNIFICANT = 1e-4  # probability of such an excess on a clean table, at any one level
+_SIMULATED, _MOST_SIMULATED = 20_000, 60_000
+_MOST_ROUNDS = 10
+_AGREED = 0.02  # standard errors
+_SWEEP_ERROR = 0.1  # log density a column that a sweep may be off: twice what it is at correlations of .9
+# of tails
 _WIDTHS = np.linspace(np.log(0.25), np.log(16.0), 15)  # logarithms of c, at which densities are computed
 _FINE = np.linspace(_WIDTHS[0], _WIDTHS[-1], 141)
 _DEGREES = np.array([2.2, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 15.0, 20.0, 30.0])
@@ -90,8 +121,9 @@ def learn_robustly(
     sample, names, rng = sampled_table(evidence, assumptions, seed), evidence.feature_names, np.random.default_rng(seed)
     columns = check_table(sample, assumptions, names)
     values = np.ascontiguousarray(sample.values[:, columns])
-    floors = tuple(assumptions.floor[j] for j in columns)
-    inner = replace(assumptions, floor=floors, n_components=None, mirrored=(), shapes=())
+    # Rows are judged by what fits them best; a rank or signs that the user assumes are for the result.
+    free = replace(assumptions, n_components=None, nonnegative_bias=False)
+    inner = replace(free, floor=tuple(assumptions.floor[j] for j in columns), mirrored=(), shapes=())
     repeats, values_once = find_repeated_rows(values, inner)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)  # of fits on the way, not of the result
@@ -100,43 +132,218 @@ def learn_robustly(
         # wait for each other. Scoring rows has threads of its own.
         with one_blas_thread():
             setting = Setting(inner, prior_record(values_once, inner, rng))
-            starts = concentrated_starts(rows_to_start_on(values_once, rng), setting, rng)
+            some = rng.permutation(len(values_once))[: max(_START_ROWS, _ROWS_PER_COLUMN * len(columns))]
+            starts = concentrated_starts(values_once[np.sort(some)], setting, rng)
             rows = SampledRows.of(values, sample.effective_weights, watch)
-            settled = choose_mixture(rows, starts, repeats, setting, max_groups, rng, watch)
+            settled = choose_mixture(rows, starts, repeats, setting, max_groups, rng)
         mixture, rounds = settle_on_all(evidence, settled, sample, columns, watch)
-        refit = Refit(evidence, mixture, assumptions, columns, rng, np.isnan(sample.values), watch)
-        reweighted = refit.reweighted()
-        tails = heavy_tails(mixture, values, sample.effective_weights) if reweighted.share_downweighted > 0.0 else None
-    warn_of_two_groups(mixture, sample.n_present)
+        found = Refit(evidence, mixture, free, columns, rng, np.isnan(sample.values), watch).reweighted()
+        tails = heavy_tails(mixture, values, sample.effective_weights) if found.share_downweighted > 0.0 else None
+    _warn_of_two_groups(float(mixture.shares[mixture.main]), sample.n_present)
     try:
-        stages = learn_record(reweighted.record, assumptions, names)
+        stages = learn_record(found.record, assumptions, names)
     except InvalidDataError as error:
         raise InvalidDataError(f"Among the rows that the robust method keeps: {error}") from error
     if tails is not None:
-        warn_of_tails(*tails, stages.rows.scale[columns], columns_of_all(evidence, assumptions).scale[columns])
+        _warn_of_tails(*tails, stages.rows.scale[columns], evidence, assumptions, columns)
     look = look_at(evidence, assumptions)
     if look is not None:
-        look = look.trimmed(reweighted.weights[look.rows] > _GENUINE)
-    doubts = doubts_of(reweighted.record, stages.rows, assumptions, stages.pairs, stages.assembly, look)
+        look = look.trimmed(found.weights[look.rows] > _GENUINE)
+    doubts = doubts_of(found.record, stages.rows, assumptions, stages.pairs, stages.assembly, look)
     warn_of(doubts, names)
-    census = Census(sample.n_present, sample.observed, sample.above, reweighted.record.count < 0.5)
     report = RobustReport.of(
         "robust",
         sample.n_rows,
-        reweighted.record.effective_rows,
-        census,
+        found.record.effective_rows,
+        Census(sample.n_present, sample.observed, sample.above, found.record.count < 0.5),
         stages.assembly,
-        rounds=rounds + reweighted.rounds,
-        share_downweighted=reweighted.share_downweighted,
+        rounds=rounds + found.rounds,
+        share_downweighted=found.share_downweighted,
         groups=mixture.groups,
-        cut_p_value=reweighted.cut_p_value,
-        starts_disagreed=disagree(starts),
+        cut_p_value=found.cut_p_value,
+        starts_disagreed=any(start.overlap(starts[0]) < _ALIKE for start in starts[1:]),
         doubts=doubts,
         **assumptions.limits,
     )
-    model, report = with_inverse(stages, report, assumptions.n_components, reweighted.record.weight)
+    model, report = with_inverse(stages, report, assumptions.n_components, found.record.weight)
     given = (model, stages.rows, stages.pairs, stages.assembly, report)
-    return RobustLearned(*given, reweighted.weights, mixture.finished(), columns)
+    return RobustLearned(*given, found.weights, mixture.finished(), columns)
+
+
+def _warn_of_two_groups(share: float, n_rows: int) -> None:
+    """Say so where the genuine rows are not clearly the larger group."""
+    if share >= _CLEAR_MAJORITY:
+        return
+    genuine, others = round(n_rows * share), round(n_rows * (1.0 - share))
+    if share >= _MAJORITY:
+        found = (
+            f"The rows fall in groups of about {genuine:,} and {others:,} that explain the table about equally well."
+        )
+    else:
+        found = (
+            f"No single model fits most rows: the largest part that fits one is about {genuine:,}, the rest {others:,}."
+        )
+    warn(
+        f"{found} The {genuine:,} were taken as genuine, but the table cannot say so. Look at the weights of the rows,"
+        " or split the table; where columns are skewed, give them shape='auto'.",
+        AmbiguousMajorityWarning,
+    )
+
+
+# --- the last look --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class RowVerdicts:
+    """Per row, in table order: probability of being genuine, score under the genuine model, weight in the table."""
+
+    parts: tuple[tuple[int, FloatArray], ...]
+
+    def merge(self, other: Self) -> Self:
+        return type(self)(self.parts + other.parts)
+
+    @property
+    def table(self) -> FloatArray:
+        """n x 3."""
+        return np.concatenate([part for _, part in sorted(self.parts, key=lambda pair: pair[0])])
+
+
+def verdicts_of(mixture: Mixture, columns: ColumnIndex, block: Block) -> RowVerdicts:
+    """A question, of every row: is it genuine, by the density that users see?"""
+    values = selected(block.values, columns)
+    weights = np.ones(len(values)) if block.weights is None else block.weights
+    joint = mixture.joint(values, converged=True)
+    genuine = normalized(joint)[0][:, mixture.main]
+    score = joint[:, mixture.main] - np.log(mixture.shares[mixture.main])
+    law = mixture.main_component
+    score += seen_sum(values, law.setting.floor, law.density.log_cell_unit)
+    return RowVerdicts(((block.first_row, np.stack([genuine, score, weights], axis=1)),))
+
+
+def reweighted_moments(question: PairMomentsQuestion, weights: FloatArray, block: Block) -> PairMoments:
+    """The one-pass record with other weights: ``weights[i]`` is that of row i of the table."""
+    weights = weights[block.first_row : block.first_row + len(block.values)]
+    weights = weights if block.weights is None else weights * block.weights
+    return question(weighted_rows(block.values, weights, block.first_row))
+
+
+def excess_cut(scores: FloatArray, weights: FloatArray, tail: ScoreTail) -> float:
+    """The score below which there are significantly more rows than the model has, -inf where there are not.
+
+    ``weights`` are probabilities of being genuine, so their sum is the number of rows the model speaks of.
+    """
+    low = np.flatnonzero(scores < tail.quantile(_WIDEST_TAIL))
+    low = low[np.argsort(scores[low])]
+    found = np.cumsum(weights[low])
+    significant = poisson.sf(np.round(found) - 1.0, weights.sum() * tail.highest_p_value(scores[low])) < _SIGNIFICANT
+    if not significant.any():
+        return -np.inf
+    expected = weights.sum() * tail.p_value(scores[low])
+    excess = np.where(significant, found - expected, -np.inf)
+    return float(scores[low[np.argmax(excess)]])
+
+
+@dataclass(frozen=True, eq=False)
+class Reweighted:
+    """The record of the genuine rows, the weights of all (without those of the table), and where the cut fell.
+
+    ``share_downweighted``: of the rows, those of weight 0 in the table aside, that count less than half.
+    """
+
+    record: PairMoments
+    weights: FloatArray
+    share_downweighted: float
+    cut: float
+    cut_p_value: float
+    rounds: int
+
+
+@dataclass(frozen=True, eq=False)
+class Refit:
+    """The model of the mixture's main component, from all rows.
+
+    The mixture only weighs and scores the rows. What scores are to be expected is asked of the model that all rows
+    give, since a mixture chosen on a sample finds other rows a little less likely than its own. Simulated rows have the
+    holes of some rows of the table, ``missing``.
+    """
+
+    evidence: Evidence
+    mixture: Mixture
+    assumptions: Assumptions
+    columns: ColumnIndex
+    rng: np.random.Generator
+    missing: BoolArray
+    watch: Watch = unwatched
+
+    def reweighted(self) -> Reweighted:
+        self.watch(Step(REWEIGHTING, words="scoring all rows"))
+        verdicts = self.evidence.collect(partial(verdicts_of, self.mixture, self.columns), remember=False).table
+        genuine, scores, given = verdicts.T
+        data, density = self._record(genuine), self.mixture.main_component.density
+        simulated = self._simulated(self._solve(data), self.rng.standard_normal((_SIMULATED, len(self.columns))))
+        tail = ScoreTail.of(density.score(selected(simulated, self.columns)))
+        cut = excess_cut(scores, genuine * given, tail)
+        weights, rounds = genuine, 0
+        if cut > -np.inf:
+            weights = np.where(scores > cut, genuine, 0.0)
+            words = f"{np.count_nonzero(scores <= cut):,} rows that no group explains lose their weight"
+            self.watch(Step(REWEIGHTING, words=words))
+            size = int(np.clip(len(scores), _SIMULATED, _MOST_SIMULATED))
+            data, rounds = self.complete(
+                self._record(weights), self.rng.standard_normal((size, len(self.columns))), cut
+            )
+        downweighted = float(np.mean(weights[given > 0.0] < 0.5))
+        return Reweighted(data, weights, downweighted, cut, float(tail.p_value(np.array([cut]))[0]), rounds)
+
+    def complete(self, data: PairMoments, normals: FloatArray, cut: float) -> tuple[PairMoments, int]:
+        """The record that agrees with the rows above the cut and with its own model below it, and the rounds taken."""
+        record, stages, density = data, self._solve(data), self.mixture.main_component.density
+        for rounds in range(1, _MOST_ROUNDS + 1):
+            self.watch(Step(REWEIGHTING, rounds, _MOST_ROUNDS, "completing the record below the cut"))
+            rows = self._simulated(stages, normals)
+            values = selected(rows, self.columns)
+            # A sweep tells most of the rows that do not score below the cut.
+            below = density.score(values, converged=False) <= cut + _SWEEP_ERROR * values.shape[1]
+            below[below] = density.score(values[below]) <= cut
+            if not below.any():
+                return record, rounds
+            share = float(below.mean())
+            simulated = PairMomentsQuestion.under(self.assumptions)(Block(rows[below]))
+            record = completed(data, simulated, data.weight * share / (1.0 - share))
+            before, stages = stages.rows, self._solve(record)
+            bias = np.abs(before.bias - stages.rows.bias)[self.columns] / stages.rows.bias_stderr[self.columns]
+            scale = np.abs(before.scale - stages.rows.scale)[self.columns] / stages.rows.scale_stderr[self.columns]
+            if max(np.nanmax(bias), np.nanmax(scale)) < _AGREED:
+                return record, rounds
+        return record, _MOST_ROUNDS
+
+    def _record(self, weights: FloatArray) -> PairMoments:
+        question = partial(reweighted_moments, PairMomentsQuestion.under(self.assumptions), weights)
+        return self.evidence.collect(question, remember=False)
+
+    def _solve(self, record: PairMoments) -> Stages:
+        return learn_record(record, self.assumptions, self.evidence.feature_names)
+
+    def _simulated(self, stages: Stages, normals: FloatArray) -> FloatArray:
+        """Rows of the model from rows of independent normals; columns that do not vary hold their constant."""
+        rows = np.tile(np.maximum(stages.rows.bias, self.assumptions.floor), (len(normals), 1))
+        model = stages.distribution.marginal(self.columns.tolist())
+        rows[:, self.columns] = rows_from_normals(normals, model.bias, model.row_norms, model.correlation, model.floor)
+        if self.missing.any():
+            rows[self.missing[np.arange(len(rows)) % len(self.missing)]] = np.nan
+        return rows
+
+
+def completed(data: PairMoments, simulated: PairMoments, weight: float) -> PairMoments:
+    """Both records, the simulated one at the given weight. Errors stay those of the data: simulation adds no rows."""
+    both = data.merge(simulated.scaled(weight / simulated.weight))
+    observed = both.observed
+    if observed is not None and data.observed is not None:
+        rows = data.observed.count**2 / np.maximum(data.observed.squared_weight, 1e-300)
+        squared = np.divide(observed.count**2, rows, out=np.zeros_like(rows), where=rows > 0.0)
+        observed = replace(observed, squared_weight=squared)
+    squared_weight = both.weight**2 / data.effective_rows
+    return replace(both, n_rows=data.n_rows, squared_weight=squared_weight, observed=observed)
 
 
 # --- outliers, or tails -------------------------------------------------------------------------
@@ -160,7 +367,13 @@ def heavy_tails(mixture: Mixture, values: Values, weights: FloatArray) -> tuple[
     given = [(nu, a) for nu in _DEGREES for a in _UNITS]
     of_t = likelihoods(np.stack([_widths_of_t(nu, a) for nu, a in given], axis=1))
     best = int(np.argmax(of_t))
-    of_two = likelihoods(_two_widths())
+    pairs = []
+    for one in np.flatnonzero(np.abs(_FINE) < np.log(1.3))[::2]:
+        for other in range(int(one) + 4, len(_FINE), 3):
+            law = np.zeros((len(_FINE), len(_SHARES)))
+            law[one], law[other] = 1.0 - _SHARES, _SHARES
+            pairs.append(law)
+    of_two = likelihoods(np.concatenate(pairs, axis=1))
     of_groups = float(weights @ mixture.posterior(values)[1])
     bic_t = -2.0 * of_t[best] + (main.n_parameters + 1) * np.log(n)
     bic_groups = -2.0 * of_groups + mixture.n_parameters * np.log(n)
@@ -178,28 +391,19 @@ def _widths_of_t(nu: float, a: float) -> FloatArray:
     return np.asarray(-np.diff(gamma.cdf(edges, 0.5 * nu, scale=2.0 / nu)))
 
 
-def _two_widths() -> FloatArray:
-    """Widths x laws."""
-    first = np.flatnonzero(np.abs(_FINE) < np.log(1.3))[::2]
-    laws = []
-    for one in first:
-        for other in range(int(one) + 4, len(_FINE), 3):
-            law = np.zeros((len(_FINE), len(_SHARES)))
-            law[one], law[other] = 1.0 - _SHARES, _SHARES
-            laws.append(law)
-    return np.concatenate(laws, axis=1)
-
-
-def columns_of_all(evidence: Evidence, assumptions: Assumptions) -> RowParameters:
-    """What the one-pass fit says of the columns, with no row left out."""
+def _warn_of_tails(
+    degrees: float,
+    spread: FloatArray,
+    robust: FloatArray,
+    evidence: Evidence,
+    assumptions: Assumptions,
+    columns: ColumnIndex,
+) -> None:
+    """Say what is off in the spreads of columns: of the robust fit, and of a one-pass fit with no row left out."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)  # it is looked at, and not the result
         record = evidence.collect(PairMomentsQuestion.under(assumptions, shapes=False), remember=False)
-        return fit_record(record, assumptions)[0]
-
-
-def warn_of_tails(degrees: float, spread: FloatArray, robust: FloatArray, everything: FloatArray) -> None:
-    """Say what is off in the spreads of columns: of the robust fit, and of a fit to ``everything``."""
+        everything = fit_record(record, assumptions)[0].scale[columns]
     off, other = (1.0 - float(np.median(given / spread)) for given in (robust, everything))
     if off < _LITTLE:
         said = "Row norms hardly suffer from it here; far rows are likelier than the model says."

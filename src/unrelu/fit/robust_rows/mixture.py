@@ -1,24 +1,46 @@
-"""Mixtures of components and their EM: responsibilities from densities, each component refitted to its share.
+"""Mixtures of what a row of a contaminated table may be, genuine or an outlier of some kind; and their EM.
 
     E   gamma_ik = p_k f_k(x_i) / sum_l p_l f_l(x_i)          M   p_k = mean gamma_ik,   f_k from rows weighted gamma_ik
 
-One round is one pass over the rows whose record merges, so EM runs wherever the rows live.
+One round is one pass over the rows whose record merges, so EM runs wherever the rows live. Densities f_k are those of
+the values above the floor times the probability of the others to be at it, in the units of the table, so that
+components can be compared. A component with parameters has a record by which it learns from weighted rows, and becomes
+another one of its kind from that.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Self
+from functools import cached_property
+from typing import Annotated, Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Block, Evidence, FloatArray, RowGroup, Step, Watch, unwatched
+from unrelu.contracts import (
+    Assumptions,
+    Block,
+    Evidence,
+    FloatArray,
+    PairCorrelations,
+    RowGroup,
+    RowParameters,
+    Step,
+    Watch,
+    unwatched,
+)
 from unrelu.errors import InvalidDataError
-from unrelu.fit.robust_rows.components import Component, GaussianComponent
+from unrelu.fit.nearest import assemble
+from unrelu.fit.one_pass import fit_record
+from unrelu.fit.shrinkage import error_share, factor_target, shrunken
+from unrelu.kernels.cell_shares import add_bin_counts, histogram_log_densities
+from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.passes.tiles import Subsample
 from unrelu.posterior.cells import Values
+from unrelu.posterior.density import Density, plain, seen_sum
 
+_NARROWEST = 1e-290  # bin of a histogram
+_NOWHERE = -1e300  # log density where a component has none
 _SMALLEST_WEIGHT = 1e-8  # of a row in a component
 SETTLED = 1e-2  # log-likelihood still to be gained: moves no estimate by more than .15 standard errors
 _SLOWEST = 0.99  # rate of convergence beyond which it is not believed
@@ -26,14 +48,220 @@ _ROUNDS_AT_A_TIME, _MOST_ROUNDS = 10, 150
 _MOST_FULL_ROUNDS = 30
 _CLOSE, _CLOSE_PER_RATIO = 0.5, 0.05  # standard errors of all rows, in the one direction that settles slowest
 
-
 ColumnIndex = NDArray[np.intp]  # positions of columns in the table
 RowIndex = NDArray[np.intp]  # positions of rows
 
 
-def selected(values: Values, columns: ColumnIndex | None) -> Values:
-    """Some of the columns; the table itself, not a copy, where they are all."""
-    return values if columns is None or len(columns) == values.shape[1] else values[:, columns]
+# --- components -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What the components of one fit share.
+
+    ``prior`` is a record worth one row, which keeps every fit possible; None once there are no more fits to come.
+    ``factors``: how many explain the correlations of the genuine rows, where that is known and makes densities cheap.
+    ``assembled``: the Gaussians are a result, not a means: weights are numbers of rows, correlations are assembled.
+    """
+
+    assumptions: Assumptions
+    prior: PairMoments | None
+    factors: int | None = None
+    assembled: bool = False
+
+    @property
+    def floor(self) -> FloatArray:
+        return np.array(self.assumptions.censoring)
+
+    @property
+    def question(self) -> PairMomentsQuestion:
+        return PairMomentsQuestion.under(self.assumptions, shapes=False)
+
+    def fit(self, record: PairMoments) -> tuple[RowParameters, PairCorrelations, float]:
+        """Columns and pairs of the record with the prior, whatever signs or rank the user assumes: those are for the
+        result. And of how many rows they are."""
+        record = record if self.prior is None else record.merge(self.prior)
+        if self.assembled:  # weights are numbers of rows (half of a row is a row to Kish); never fewer than two
+            o = record.observed
+            observed = None if o is None else replace(o, squared_weight=np.minimum(o.count, o.count**2 / 2.0))
+            squared_weight = min(record.weight, record.weight**2 / 2.0)
+            record = replace(record, squared_weight=squared_weight, observed=observed)
+        rows, pairs = fit_record(record, replace(self.assumptions, nonnegative_bias=False, n_components=None))
+        return rows, pairs, record.effective_rows
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianComponent:
+    """A rectified Gaussian, with shrunken correlations, which few rows cannot overfit.
+
+    ``loadings``: those of the factors where the correlations are factors and noise.
+    """
+
+    setting: Setting
+    bias: Annotated[FloatArray, "floats c"]
+    scale: Annotated[FloatArray, "floats c"]
+    correlation: Annotated[FloatArray, "floats c c"]
+    kind: str = "gaussian"
+    loadings: Annotated[FloatArray, "floats c k"] | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.setting.assumptions.floor) != len(self.bias):
+            raise InvalidDataError("a component is not of the columns whose floors it states")
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.bias)
+
+    @property
+    def n_parameters(self) -> int:
+        """Those of all correlations, also where factors stand for them: they do so to save time, not groups."""
+        d = len(self.bias)
+        return d + d * (d + 1) // 2
+
+    @cached_property
+    def density(self) -> Density:
+        return Density(self.bias, self.scale, self.correlation, self.setting.floor, self.loadings)
+
+    def log_density(self, values: Values, converged: bool = False) -> FloatArray:
+        return self.density.log_density(values, None, converged)
+
+    def record(self, block: Block) -> PairMoments:
+        return self.setting.question(block)
+
+    def refitted(self, record: PairMoments) -> GaussianComponent:
+        return gaussian_from(record, self.setting)
+
+    def widened(self, factor: float) -> GaussianComponent:
+        return replace(self, scale=self.scale * factor)
+
+
+def gaussian_from(record: PairMoments, setting: Setting) -> GaussianComponent:
+    """The one-pass fit to a record, with one row's worth of the prior."""
+    rows, pairs, n = setting.fit(record)
+    if setting.factors is not None:
+        target = factor_target(pairs, n, setting.factors)
+        return GaussianComponent(setting, rows.bias, rows.scale, target.matrix, loadings=target.loadings)
+    correlation = np.nan_to_num(pairs.correlation)
+    if setting.assembled:
+        correlation = assemble(rows.scale, pairs)[0] / np.outer(rows.scale, rows.scale)
+    keep = 1.0 - error_share(pairs.correlation, pairs.stderr)
+    return GaussianComponent(setting, rows.bias, rows.scale, shrunken(correlation, keep))
+
+
+@dataclass(frozen=True, eq=False)
+class IndependentComponent:
+    """Columns independent of each other, of any distribution: a histogram above the floor and a tail like 1/x^2.
+
+    A background for scattered outliers, whatever they are. ``edges`` of a column start at its floor. Bin 0 holds the
+    cells at the floor, the last bin those beyond the last edge, in units of ``edges[-1] - edges[0]`` from the floor.
+    """
+
+    edges: tuple[Annotated[FloatArray, "floats e"], ...]
+    log_mass: tuple[Annotated[FloatArray, "floats m"], ...]
+    kind: str = "independent"
+
+    def __post_init__(self) -> None:
+        for edge, mass in zip(self.edges, self.log_mass, strict=True):
+            if edge.ndim != 1 or len(edge) == 0 or mass.shape != (len(edge) + 1,):
+                raise InvalidDataError(f"log_mass has shape {mass.shape} for edges of shape {edge.shape}")
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.edges)
+
+    @property
+    def n_parameters(self) -> int:
+        return sum(len(mass) - 1 for mass in self.log_mass)
+
+    @classmethod
+    def flat(cls, edges: tuple[FloatArray, ...]) -> Self:
+        """To begin with: :meth:`record` asks for nothing but the edges."""
+        return cls(edges, tuple(np.zeros(len(edge) + 1) for edge in edges))
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        """Where each column's edges begin in all columns' edges."""
+        return np.cumsum([0, *(len(edge) for edge in self.edges)])
+
+    def log_density(self, values: Values, converged: bool = False) -> FloatArray:  # noqa: ARG002 - the protocol's
+        out, edges = np.empty(len(values)), np.concatenate(self.edges).astype(values.dtype)
+        histogram_log_densities(plain(values), edges, self._starts, np.concatenate(self.log_mass), out)
+        return out
+
+    def record(self, block: Block) -> FloatArray:
+        """Weight of the rows in each bin, column after column."""
+        weights = np.ones(len(block.values)) if block.weights is None else block.weights
+        edges = np.concatenate(self.edges).astype(block.values.dtype)
+        counts = np.zeros(len(edges) + self.n_columns)
+        add_bin_counts(plain(block.values), weights, edges, self._starts, counts)
+        return counts
+
+    def refitted(self, record: FloatArray) -> IndependentComponent:
+        log_mass, by_column = [], np.split(record, self._starts[1:-1] + np.arange(1, self.n_columns))
+        for edge, counts in zip(self.edges, by_column, strict=True):
+            mass = counts + 0.5 / len(edge)  # half a row, spread evenly
+            width = np.concatenate([[1.0], np.diff(edge), [1.0 / (edge[-1] - edge[0])]])
+            log_mass.append(np.log(mass / mass.sum() / width))
+        return IndependentComponent(self.edges, tuple(log_mass))
+
+
+def column_edges(values: Values, floor: FloatArray, most: int = 12) -> tuple[FloatArray, ...]:
+    """The floor (below every value where there is none), and quantiles of the values above, finer in the upper tail."""
+    levels = np.concatenate([np.arange(1, most) / most, 1.0 - 0.5 ** np.arange(4, 7)])
+    edges = []
+    for j in range(values.shape[1]):
+        x = values[values[:, j] > floor[j], j].astype(np.float64)
+        lowest = x.min(initial=0.0)  # a bin beside 0 must have a width that can be divided by
+        start = floor[j] if np.isfinite(floor[j]) else min(np.nextafter(lowest, -np.inf), lowest - _NARROWEST)
+        inner = np.unique(np.quantile(x, np.sort(levels))) if len(x) else np.array([start + 1.0])
+        edges.append(np.concatenate([[start], inner[inner > start]]))
+    return tuple(edges)
+
+
+@dataclass(frozen=True, eq=False)
+class RepeatedRowComponent:
+    """One row, again and again. ``log_mass``: its density where its cells above the floor have a resolution."""
+
+    row: Annotated[FloatArray, "floats c"]
+    floor: Annotated[FloatArray, "unbounded floats c"]
+    log_mass: float
+    kind: str = "repeated row"
+    n_parameters: int = 0
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.row)
+
+    def log_density(self, values: Values, converged: bool = False) -> FloatArray:  # noqa: ARG002 - the protocol's
+        same = np.maximum(values, self.floor.astype(values.dtype)) == self.row.astype(values.dtype)
+        return np.where(np.all(same, axis=1), self.log_mass, _NOWHERE)
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseComponent:
+    """Whatever no component explains: an improper density, ``level`` in cell units of the genuine rows.
+
+    With it one far row cannot take a component with it (Coretto and Hennig 2016).
+    """
+
+    level: float
+    log_unit: Annotated[FloatArray, "floats c"]
+    floor: Annotated[FloatArray, "unbounded floats c"]
+    kind: str = "unexplained"
+    n_parameters: int = 0
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.floor)
+
+    def log_density(self, values: Values, converged: bool = False) -> FloatArray:  # noqa: ARG002 - the protocol's
+        return self.level - seen_sum(values, self.floor, self.log_unit)
+
+
+Component: TypeAlias = GaussianComponent | IndependentComponent | RepeatedRowComponent | NoiseComponent
+
+
+# --- mixtures -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,18 +290,22 @@ class Mixture:
         return sum(component.n_parameters for component in self.components) + len(self.components) - 1
 
     @property
-    def gaussians(self) -> dict[int, GaussianComponent]:
-        """The Gaussian components by their places."""
-        return {k: part for k, part in enumerate(self.components) if isinstance(part, GaussianComponent)}
-
-    @property
     def main(self) -> int:
         """The largest of the Gaussian components."""
-        return max(self.gaussians, key=lambda k: float(self.shares[k]))
+        gaussian = [k for k, part in enumerate(self.components) if isinstance(part, GaussianComponent)]
+        return gaussian[int(np.argmax(self.shares[gaussian]))]
 
     @property
     def main_component(self) -> GaussianComponent:
-        return self.gaussians[self.main]
+        component = self.components[self.main]
+        assert isinstance(component, GaussianComponent), "as main is"
+        return component
+
+    @property
+    def groups(self) -> tuple[RowGroup, ...]:
+        """The components and their shares in plain words, the main one first."""
+        order = [self.main, *(k for k in np.argsort(-self.shares).tolist() if k != self.main)]
+        return tuple(RowGroup(self.components[k].kind, float(self.shares[k])) for k in order)
 
     def joint(self, values: Values, converged: bool = False) -> FloatArray:
         """n x K: log p_k + log f_k(x_i). ``converged``: what users see, where rounds of EM make do with a sweep."""
@@ -86,32 +318,29 @@ class Mixture:
         """(responsibilities n x K, log density of each row)."""
         return normalized(self.joint(values, converged))
 
-    @property
-    def groups(self) -> tuple[RowGroup, ...]:
-        """The components and their shares in plain words, the main one first."""
-        order = [self.main, *(k for k in np.argsort(-self.shares).tolist() if k != self.main)]
-        return tuple(RowGroup(self.components[k].kind, float(self.shares[k])) for k in order)
-
     def finished(self) -> Mixture:
         """The same without the prior, which only further rounds would need: what is kept and written to files."""
-        parts = list(self.components)
-        for k, gaussian in self.gaussians.items():
-            parts[k] = replace(gaussian, setting=replace(gaussian.setting, prior=None))
+        parts = [
+            replace(part, setting=replace(part.setting, prior=None)) if isinstance(part, GaussianComponent) else part
+            for part in self.components
+        ]
         return Mixture(tuple(parts), self.shares)
 
     def with_component(self, component: Component, share: float) -> Mixture:
         return Mixture((*self.components, component), np.append(self.shares * (1.0 - share), share))
 
     def without(self, k: int) -> Mixture:
-        kept = [i for i in range(len(self.components)) if i != k]
-        shares = self.shares[kept]
-        return Mixture(tuple(self.components[i] for i in kept), shares / shares.sum())
+        shares = np.delete(self.shares, k)
+        return Mixture((*self.components[:k], *self.components[k + 1 :]), shares / shares.sum())
 
     def refitted(self, moments: MixtureMoments) -> Mixture:
-        parts = zip(self.components, moments.records, strict=True)
-        components = tuple(component.refitted(record) for component, record in parts)
-        shares = (moments.totals + 1.0 / len(components)) / (moments.weight + 1.0)  # one row, spread evenly
-        return Mixture(components, shares)
+        """From one round's record; what has no parameters stays as it is."""
+        parts: list[Any] = list(self.components)
+        for k, record in enumerate(moments.records):
+            if record is not None:
+                parts[k] = parts[k].refitted(record)
+        shares = (moments.totals + 1.0 / len(parts)) / (moments.weight + 1.0)  # one row, spread evenly
+        return Mixture(tuple(parts), shares)
 
 
 def normalized(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -122,9 +351,28 @@ def normalized(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
     return shares / total, (highest + np.log(total))[:, 0]
 
 
+# --- EM -------------------------------------------------------------------------------------------
+
+
+def selected(values: Values, columns: ColumnIndex | None) -> Values:
+    """Some of the columns; the table itself, not a copy, where they are all."""
+    return values if columns is None or len(columns) == values.shape[1] else values[:, columns]
+
+
+def weighted_rows(values: Values, weights: FloatArray, first_row: int = 0) -> Block:
+    """The rows that matter: a far one would be felt even at a weight of 1e-12. Where none does, an absent row."""
+    kept = weights > _SMALLEST_WEIGHT
+    if kept.all():
+        return Block(values, first_row, np.ascontiguousarray(weights))
+    if not kept.any():
+        return Block(values[:1], first_row, np.zeros(1))
+    return Block(values[kept], first_row, weights[kept])
+
+
 @dataclass(frozen=True, eq=False)
 class MixtureMoments:
-    """One round's record: what each component learns, its weight, and the log-likelihood."""
+    """One round's record: what each component learns (None where it has no parameters), its weight, and the
+    log-likelihood."""
 
     records: tuple[Any, ...]
     totals: FloatArray
@@ -132,12 +380,14 @@ class MixtureMoments:
     log_likelihood: float
 
     def merge(self, other: Self) -> Self:
-        return type(self)(
-            tuple(a.merge(b) for a, b in zip(self.records, other.records, strict=True)),
-            self.totals + other.totals,
-            self.weight + other.weight,
-            self.log_likelihood + other.log_likelihood,
-        )
+        records: list[Any] = []
+        for mine, its in zip(self.records, other.records, strict=True):
+            if isinstance(mine, PairMoments):
+                records.append(mine.merge(its))
+            else:
+                records.append(None if mine is None else mine + its)
+        level = self.log_likelihood + other.log_likelihood
+        return type(self)(tuple(records), self.totals + other.totals, self.weight + other.weight, level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,21 +403,12 @@ class MixtureQuestion:
         weights = np.ones(len(values)) if block.weights is None else block.weights
         share, density = self.mixture.posterior(values, self.converged)
         share *= weights[:, None]
-        records = tuple(
-            component.record(weighted_rows(values, share[:, k], block.first_row))
-            for k, component in enumerate(self.mixture.components)
-        )
-        return MixtureMoments(records, share.sum(axis=0), float(weights.sum()), float(weights @ density))
-
-
-def weighted_rows(values: Values, weights: FloatArray, first_row: int = 0) -> Block:
-    """The rows that matter: a far one would be felt even at a weight of 1e-12. Where none does, an absent row."""
-    kept = weights > _SMALLEST_WEIGHT
-    if kept.all():
-        return Block(values, first_row, np.ascontiguousarray(weights))
-    if not kept.any():
-        return Block(values[:1], first_row, np.zeros(1))
-    return Block(values[kept], first_row, weights[kept])
+        records: list[Any] = [None] * len(self.mixture.components)
+        for k, component in enumerate(self.mixture.components):
+            if isinstance(component, GaussianComponent | IndependentComponent):
+                records[k] = component.record(weighted_rows(values, share[:, k], block.first_row))
+        level = float(weights @ density)
+        return MixtureMoments(tuple(records), share.sum(axis=0), float(weights.sum()), level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,11 +456,10 @@ def settle(
     ``columns``: those of the table that the mixture speaks of. ``converged``: by the density that users see.
     """
     levels: list[float] = []
-    rate, to_gain, unrest = _SLOWEST, np.inf, np.inf
-    moments: MixtureMoments | None = None
-    for _ in range(most_rounds):
+    rate, to_gain, unrest, weight = _SLOWEST, np.inf, np.inf, 0.0
+    while len(levels) < most_rounds and unrest >= SETTLED:
         moments = evidence.collect(MixtureQuestion(mixture, columns, converged), remember=False)
-        mixture = mixture.refitted(moments)
+        mixture, weight = mixture.refitted(moments), moments.weight
         levels.append(moments.log_likelihood)
         words = f"round {len(levels)}, log-likelihood {levels[-1]:,.1f}"
         watch(Step("Reading all rows", len(levels), most_rounds, words))
@@ -229,10 +469,7 @@ def settle(
             rate = min(last / before, _SLOWEST) if before > 0.0 else 0.0
             to_gain = last / (1.0 - rate)
             unrest = max(last, before) / (1.0 - rate)
-            if unrest < SETTLED:
-                break
-    assert moments is not None, "at least one round"
-    return Settled(mixture, levels[-1], moments.weight, len(levels), rate, to_gain, unrest)
+    return Settled(mixture, levels[-1], weight, len(levels), rate, to_gain, unrest)
 
 
 def settle_on_all(

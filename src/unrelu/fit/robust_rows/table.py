@@ -17,8 +17,14 @@ from scipy.linalg import solve_triangular
 
 from unrelu.contracts import Assumptions, Block, BoolArray, Evidence, FloatArray
 from unrelu.errors import DuplicatedRowsWarning, InvalidDataError
-from unrelu.fit.robust_rows.components import GaussianComponent, RepeatedRowComponent, Setting, gaussian_from
-from unrelu.fit.robust_rows.mixture import ColumnIndex, RowIndex
+from unrelu.fit.robust_rows.mixture import (
+    ColumnIndex,
+    GaussianComponent,
+    RepeatedRowComponent,
+    RowIndex,
+    Setting,
+    gaussian_from,
+)
 from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.passes.tiles import Subsample, SubsampleQuestion, as_stored
 from unrelu.posterior.cells import Values
@@ -37,8 +43,6 @@ _PLAIN_STEPS = 3
 _PROMISING, _PROMISING_STEPS = 8, 2
 _FINAL, _FINAL_STEPS = 3, 12
 _DISTINCT = 0.98  # halves that share more are the same start
-_ALIKE = 0.8  # halves that share less lead to other rows
-_START_ROWS, _ROWS_PER_COLUMN = 1500, 5  # at least, to begin on
 _RIDGE = 0.05  # of a column's squared spread: keeps columns of zeros from deciding everything
 
 
@@ -58,7 +62,17 @@ def check_table(subsample: Subsample, assumptions: Assumptions, names: tuple[str
             " column. Add rows, drop columns, or use method='one_pass'."
         )
     floor = np.array(assumptions.censoring).astype(subsample.values.dtype)
-    refuse_identical(at_least(subsample.values, floor), floor, subsample.rows)
+    x = at_least(subsample.values, floor)
+    first, _, counts = distinct_rows(x)
+    most = int(np.argmax(counts))
+    row, at = x[first[most]], int(subsample.rows[first[most]])
+    # All at the floor the rows may be: models have those.
+    if counts[most] > len(x) / 2 and not np.isnan(row).any() and (row > floor).any():
+        raise InvalidDataError(
+            f"{counts[most] / len(x):.0%} of the rows are identical, such as {row_label(at)}: no method can tell"
+            " genuine rows from those. Drop the copies if they are an artefact, or use method='one_pass'.",
+            rows=[at],
+        )
     varying = [spreads(column[~np.isnan(column)], low) for column, low in zip(subsample.values.T, floor, strict=True)]
     if not any(varying):
         raise InvalidDataError(
@@ -82,20 +96,19 @@ def varying_columns(
         )
     floor = np.array(assumptions.censoring).astype(subsample.values.dtype)
     x = np.maximum(subsample.values, floor)
-    columns = [j for j in range(x.shape[1]) if _varies(x[:, j], floor[j])]
+    columns = []
+    for j, low in enumerate(floor):
+        known = x[~np.isnan(x[:, j]), j]
+        if len(known) == 0 or known.min() == known.max():
+            continue
+        # Hardly any may differ from one value above the floor: such rows say little about the others, but a component
+        # of them alone would have the highest likelihood.
+        middle = np.median(known)
+        if middle <= low or np.mean(known != middle) > _RARELY:
+            columns.append(j)
     if not columns:
         raise InvalidDataError("All rows are identical, or nearly all: there is nothing to tell apart.")
     return np.array(columns)
-
-
-def _varies(x: Values, floor: float) -> bool:
-    """Not if there is one value, nor if hardly any differ from one above the floor: such rows say little about the
-    others, but a component of them alone would have the highest likelihood."""
-    known = x[~np.isnan(x)]
-    if len(known) == 0 or known.min() == known.max():
-        return False
-    middle = np.median(known)
-    return bool(middle <= floor or np.mean(known != middle) > _RARELY)
 
 
 def standardized(values: Values, floor: FloatArray) -> FloatArray:
@@ -159,19 +172,6 @@ def spreads(column: NDArray[Any], floor: float) -> bool:
     return bool(values[most] <= floor or counts[most] <= len(column) / 2)
 
 
-def refuse_identical(x: NDArray[Any], floor: FloatArray, rows: NDArray[np.int64]) -> None:
-    """Raise where more than half of the rows are one and the same. All at the floor they may be: models have those."""
-    first, _, counts = distinct_rows(x)
-    most = int(np.argmax(counts))
-    row = x[first[most]]
-    if counts[most] > len(x) / 2 and not np.isnan(row).any() and (row > floor).any():
-        raise InvalidDataError(
-            f"{counts[most] / len(x):.0%} of the rows are identical, such as {row_label(rows[first[most]])}: no method"
-            " can tell genuine rows from those. Drop the copies if they are an artefact, or use method='one_pass'.",
-            rows=[int(rows[first[most]])],
-        )
-
-
 def at_least(values: NDArray[Any], floor: FloatArray) -> NDArray[Any]:
     """Cells below the floor raised to it; 0.0 and -0.0 made the same."""
     return np.asarray(np.maximum(values, floor.astype(values.dtype)) + values.dtype.type(0.0))
@@ -193,19 +193,19 @@ def find_repeated_rows(
     n = len(x)
     first, which, counts = distinct_rows(x)
     often = _often(x, first, counts)
-    resolution = column_resolution(x, floor)
-    repeats = [
-        RepeatedRowComponent(row.astype(np.float64), floor, _log_mass(row, floor, resolution))
-        for row in x[first[often]]
-    ]
+    repeats, resolution = [], column_resolution(x, floor)
+    for row in x[first[often]]:
+        log_mass = -float(np.log(resolution[row > floor]).sum())
+        repeats.append(RepeatedRowComponent(row.astype(np.float64), floor, log_mass))
     repeated = np.isin(which, often)
     if n - np.count_nonzero(repeated) < 2 * x.shape[1]:
         raise InvalidDataError(
             f"Nearly all rows are copies of {len(often)} rows: too few others are left to learn from. Drop the copies"
             " if they are an artefact, or use method='one_pass'."
         )
-    copies = int(np.sum(counts[(counts > 1) & (np.count_nonzero(x[first] > floor, axis=1) > 1)] - 1))
-    copies -= sum(int(counts[k]) - 1 for k in often if np.count_nonzero(x[first[k]] > floor) > 1)
+    seen = np.count_nonzero(x[first] > floor, axis=1) > 1
+    seen[often] = False
+    copies = int(np.sum(counts[seen] - 1))
     if copies > _MANY_COPIES * n:
         warn(
             f"{copies / n:.0%} of the rows looked at are exact copies of another row: standard errors take them for"
@@ -238,37 +238,28 @@ def column_resolution(x: NDArray[Any], floor: FloatArray) -> FloatArray:
     return np.array(steps)
 
 
-def _log_mass(row: FloatArray, floor: FloatArray, resolution: FloatArray) -> float:
-    return -float(np.log(resolution[row > floor]).sum())
-
-
-def prior_record(values: NDArray[Any], assumptions: Assumptions, rng: np.random.Generator) -> PairMoments:
-    """A record worth one row: columns shuffled against each other, and cut where outliers may begin."""
+def prior_record(
+    values: Values, assumptions: Assumptions, rng: np.random.Generator, outliers: bool = True
+) -> PairMoments:
+    """A record worth one row: columns shuffled against each other. With ``outliers`` about, values are cut where these
+    may begin; else columns are without their outer percents, and hold a low and a high value, so that a component
+    always has values above the floor, and spread."""
     floor = np.array(assumptions.censoring)
     drawn = np.empty((_PRIOR_ROWS, values.shape[1]))
     for j in range(values.shape[1]):
         x = values[~np.isnan(values[:, j]), j].astype(np.float64)
-        middle, spread = middle_and_spread(x, floor[j])
-        drawn[:, j] = np.minimum(rng.choice(x, _PRIOR_ROWS), middle + _PRIOR_REACH * spread)
-        drawn[0, j] = max(middle, floor[j]) + spread  # seen at least once
+        if outliers:
+            middle, spread = middle_and_spread(x, floor[j])
+            drawn[:, j] = np.minimum(rng.choice(x, _PRIOR_ROWS), middle + _PRIOR_REACH * spread)
+            drawn[0, j] = max(middle, floor[j]) + spread  # seen at least once
+        else:
+            low, high = np.quantile(x, [0.01, 0.99])
+            if low == high:
+                low, high = x.min(), x.max()
+            drawn[:, j] = np.clip(rng.choice(x, _PRIOR_ROWS), low, high)
+            drawn[:2, j] = low, high
     record = PairMomentsQuestion.under(assumptions)(Block(drawn))
     return record.scaled(1.0 / record.weight)
-
-
-def shuffled_prior(values: Values, assumptions: Assumptions, rng: np.random.Generator) -> PairMoments:
-    """A record worth one row: columns shuffled against each other, without their outer percents.
-
-    Of every column it holds a low and a high value, so that a component always has values above the floor, and spread.
-    """
-    drawn = np.empty((_PRIOR_ROWS, values.shape[1]))
-    for j in range(values.shape[1]):
-        x = values[~np.isnan(values[:, j]), j].astype(np.float64)
-        low, high = np.quantile(x, [0.01, 0.99])
-        if low == high:
-            low, high = x.min(), x.max()
-        drawn[:, j] = np.clip(rng.choice(x, _PRIOR_ROWS), low, high)
-        drawn[:2, j] = low, high
-    return PairMomentsQuestion.under(assumptions)(Block(drawn)).scaled(1.0 / _PRIOR_ROWS)
 
 
 # --- where to begin -------------------------------------------------------------------------------
@@ -287,31 +278,19 @@ class Start:
         return len(np.intersect1d(self.half, other.half, assume_unique=True)) / max(len(self.half), 1)
 
 
-def rows_to_start_on(values: Values, rng: np.random.Generator) -> Values:
-    """Enough of the rows, which come in table order."""
-    most = max(_START_ROWS, _ROWS_PER_COLUMN * values.shape[1])
-    some = rng.permutation(len(values))[:most]
-    return values[np.sort(some)]
-
-
 def concentrated_starts(values: Values, setting: Setting, rng: np.random.Generator) -> list[Start]:
     """Starts from the best down, distinct from each other. ``values`` holds no repeated rows to collapse on."""
-    standard = standardized(values, setting.floor)
-    halves = _plain_halves(standard, rng)
-    promising = [_concentrate(values, half, setting, _PROMISING_STEPS) for half in halves]
-    promising.sort(key=lambda start: -start.objective)
-    final = [_concentrate(values, start.half, setting, _FINAL_STEPS) for start in promising[:_FINAL]]
-    final.sort(key=lambda start: -start.objective)
+    halves = _plain_halves(standardized(values, setting.floor), rng)
+    found: list[Start] = []
+    for most, steps in ((_PROMISING, _PROMISING_STEPS), (_FINAL, _FINAL_STEPS)):
+        found = [_concentrate(values, half, setting, steps) for half in halves[:most]]
+        found.sort(key=lambda start: -start.objective)
+        halves = [start.half for start in found]
     distinct: list[Start] = []
-    for start in final:
+    for start in found:
         if all(start.overlap(other) < _DISTINCT for other in distinct):
             distinct.append(start)
     return distinct
-
-
-def disagree(starts: list[Start]) -> bool:
-    """Whether another start than the best has led to other rows."""
-    return any(start.overlap(starts[0]) < _ALIKE for start in starts[1:])
 
 
 def _plain_halves(z: FloatArray, rng: np.random.Generator) -> list[RowIndex]:
@@ -326,32 +305,28 @@ def _plain_halves(z: FloatArray, rng: np.random.Generator) -> list[RowIndex]:
         # Differences count relative to the size of the values, lest a heavy tail makes all rows equally far.
         seeds.append(_nearest(np.sum(((z - z[row]) / np.maximum(size, size[row])) ** 2, axis=1), max(n // 6, d + 1)))
     found = []
-    for seed in seeds:
-        rows, size_of_half = seed, np.inf
+    for rows in seeds:
         for _ in range(_PLAIN_STEPS):
-            rows, size_of_half = _plain_step(z, rows, ridge, half)
-        found.append((size_of_half, rows))
+            centre = z[rows].mean(axis=0)
+            about = z[rows] - centre
+            covariance = about.T @ about / max(len(rows) - 1, 1) + np.diag(
+                ridge
+            )  # of one row the ridge is all there is
+            root = np.linalg.cholesky(covariance)
+            distance = np.sum(solve_triangular(root, (z - centre).T, lower=True, check_finite=False) ** 2, axis=0)
+            rows = _nearest(distance, half)
+        found.append((2.0 * float(np.log(np.diagonal(root)).sum()), rows))
     kept = [found[0], found[1]]  # the rows nearest to the medians go on in any case
-    for size_of_half, rows in sorted(found[2:], key=lambda pair: pair[0]):
+    for log_size, rows in sorted(found[2:], key=lambda pair: pair[0]):
         if len(kept) == _PROMISING:
             break
         if all(len(np.intersect1d(rows, other, assume_unique=True)) < _DISTINCT * half for _, other in kept):
-            kept.append((size_of_half, rows))
+            kept.append((log_size, rows))
     return [rows for _, rows in kept]
 
 
 def _nearest(distance: FloatArray, count: int) -> RowIndex:
     return np.sort(np.argpartition(distance, min(count, len(distance) - 1))[:count])
-
-
-def _plain_step(z: FloatArray, rows: RowIndex, ridge: FloatArray, half: int) -> tuple[RowIndex, float]:
-    """One step with mean and covariance; also the log determinant of the covariance used."""
-    centre = z[rows].mean(axis=0)
-    about = z[rows] - centre
-    covariance = about.T @ about / max(len(rows) - 1, 1) + np.diag(ridge)  # of one row the ridge is all there is
-    root = np.linalg.cholesky(covariance)
-    distance = np.sum(solve_triangular(root, (z - centre).T, lower=True, check_finite=False) ** 2, axis=0)
-    return _nearest(distance, half), 2.0 * float(np.log(np.diagonal(root)).sum())
 
 
 def _concentrate(values: Values, half: RowIndex, setting: Setting, steps: int) -> Start:
