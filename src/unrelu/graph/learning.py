@@ -186,14 +186,7 @@ def check_selection(selection: str | float) -> None:
 
 
 def learn_network(known: Known, selection: str | float, seed: int = 0, watch: Watch = unwatched) -> Network:
-    """The graph that ``selection`` takes, and the partial correlations on it.
-
-    >>> chain = np.array([[1.0, 0.5, 0.25], [0.5, 1.0, 0.5], [0.25, 0.5, 1.0]])
-    >>> learn_network(known_of_rows(chain, 400.0), "auto").adjacency.astype(int)
-    array([[0, 1, 0],
-           [1, 0, 1],
-           [0, 1, 0]])
-    """
+    """The graph that ``selection`` takes, and the partial correlations on it."""
     check_selection(selection)
     known = replace(known, correlation=invertible(known.correlation))
     watch(Step(CHOOSING))

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 
@@ -44,8 +44,7 @@ _OUTLIER_MEAN, _OUTLIER_SD = 5.0, 1.0  # Bulusu et al. 2022, section 5
 _TRIAL_COLUMNS = ("panel", "point", "rows", "columns", "condition_number", "genuine", "run", "curve")
 _SECONDS_BETWEEN_WRITES = 2.0  # the whole file is written each time
 
-Draw: TypeAlias = tuple[RectifiedGaussian, FloatArray, BoolArray, int]
-"""The truth, rows, which of them are genuine, and a seed for the methods."""
+Draw = tuple[RectifiedGaussian, FloatArray, BoolArray, int]  # truth, rows, which are genuine, a seed for the methods
 
 
 def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> tuple[Results, tuple[Reading, ...]]:
@@ -53,16 +52,6 @@ def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> tuple
 
     ``watch`` hears of every fit before it starts, with the work done in cells of tables; what it raises stops the run.
     Finished trials stay in the journal.
-
-    >>> import tempfile, pathlib
-    >>> from dataclasses import replace
-    >>> from unrelu.papers.experiments import experiment_named
-    >>> from unrelu.papers.study import ROWS, Panel
-    >>> tiny = (Panel(ROWS, (Setting(200, 2), Setting(800, 2)), "d = 2", runs=2),)
-    >>> study = Study(replace(experiment_named("wu2019-figure1"), quick=tiny, readings=()), quick=True)
-    >>> results, _ = reproduce(study, Journal(study, pathlib.Path(tempfile.mkdtemp())))
-    >>> len(results.outcomes)
-    4
     """
     experiment, trials = study.experiment, list(study.trials())
     settings = [study.panels[place].settings[point] for place, point, _ in trials]

@@ -206,11 +206,7 @@ def table_of(model: Model, X: Any) -> FloatArray:
 
 
 def marks_of(values: Values, beyond: Marks | None, floor: FloatArray) -> tuple[FloatArray, Marks]:
-    """(float64 values, marks) of a block's rows: its own marks, and those of cells at a column's ``floor`` or below.
-
-    >>> marks_of(np.array([[0.0, 2.0]]), None, np.zeros(2))
-    (array([[0., 2.]]), array([[-1,  0]], dtype=int8))
-    """
+    """(float64 values, marks) of a block's rows: its own marks, and those of cells at a column's ``floor`` or below."""
     low = values <= seen_above(floor, values)
     x = np.where(low, floor, values).astype(np.float64)
     return x, -low.astype(np.int8) if beyond is None else np.where(low, np.int8(-1), beyond)
